@@ -1,0 +1,1 @@
+"""What a report means: frames, bubble account, diagnosis, regression."""

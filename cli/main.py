@@ -1,0 +1,53 @@
+"""The ``ncubble`` command: registers every group of commands and turns errors into messages and exit codes.
+
+The modules registered here import nothing heavy at their top, so that ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ncubble import __version__
+from ncubble.errors import NcubbleError
+
+app = typer.Typer(
+    name="ncubble",
+    help="Find, explain and guard against pipeline bubbles in GPU kernels, on top of Nsight Compute.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"ncubble {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Options that stand before every command."""
+
+
+def _register() -> None:
+    from ncubble.cli import gate, kernels, profile, report, show
+
+    for module in (kernels, profile, report, gate, show):
+        module.register(app)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point. The only place that prints an error and exits."""
+    _register()
+    try:
+        app(argv)
+    except NcubbleError as error:
+        typer.echo(f"ncubble: {error}", err=True)
+        sys.exit(error.exit_code)

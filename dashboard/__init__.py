@@ -1,0 +1,1 @@
+"""How it is shown: figures, pages, callbacks."""

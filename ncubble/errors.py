@@ -1,0 +1,49 @@
+"""Every error that a user of ncubble may see: one base class, few children, each with its exit code.
+
+Exit codes: 0 ok, 1 regression or failed gate, 2 usage, 3 could not measure, 4 verification failed.
+Library code raises; only ``ncubble.cli`` prints and exits.
+"""
+
+
+class NcubbleError(Exception):
+    """Something a user can act on: what happened, the offending value, and the remedy."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message
+
+
+class GateError(NcubbleError):
+    """A gate was evaluated and failed."""
+
+    exit_code = 1
+
+
+class UsageError(NcubbleError):
+    """The request itself is wrong: unknown name, value out of range, conflicting options."""
+
+    exit_code = 2
+
+
+class MeasurementError(NcubbleError):
+    """The request is fine, but nothing could be measured: no GPU, no permission, the program failed."""
+
+    exit_code = 3
+
+
+class ReportError(NcubbleError):
+    """A report file is damaged, unreadable or lacks what was asked of it."""
+
+    exit_code = 3
+
+
+class VerificationError(NcubbleError):
+    """A kernel ran and its output is wrong."""
+
+    exit_code = 4

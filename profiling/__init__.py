@@ -1,0 +1,1 @@
+"""How it is measured: metric sets, ncu command lines, runs."""

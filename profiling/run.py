@@ -1,0 +1,137 @@
+"""One ``Run``: a report file and the manifest that says how it came to be.
+
+A run is a directory with ``report.ncu-rep`` (or ``.ncu-repz``) and ``run.json``. Recording writes it, viewing reads it,
+and they meet nowhere else. A bare report file is a ``Run`` with an empty manifest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from ncubble.errors import ReportError, UsageError
+
+MANIFEST = "run.json"
+SUFFIXES = (".ncu-rep", ".ncu-repz")
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """How a report was made. Every field may be empty: a bare report knows nothing of this.
+
+    ``kernel`` holds name, function (demangled base name that launches are matched by), parameters, shape, stages,
+    flops and bytes per launch; ``build`` the compiler, flags, registers, smem_static_B and spill_B; ``device`` name,
+    compute_capability and driver; ``clocks`` what the driver said beside the run, in MHz; ``report`` file, bytes, sha256.
+    """
+
+    schema: int = SCHEMA
+    outcome: str = ""
+    started: str = ""
+    ended: str = ""
+    argv: list[str] = field(default_factory=list)
+    ncu_argv: list[str] = field(default_factory=list)
+    ncu_version: str = ""
+    metric_set: list[str] = field(default_factory=list)
+    git: dict[str, Any] = field(default_factory=dict)
+    kernel: dict[str, Any] = field(default_factory=dict)
+    build: dict[str, Any] = field(default_factory=dict)
+    device: dict[str, Any] = field(default_factory=dict)
+    clocks: dict[str, Any] = field(default_factory=dict)
+    report: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def from_json(cls, text: str, origin: Path) -> Manifest:
+        """Parse ``run.json``; raises ReportError naming ``origin`` for anything that is not a manifest we can read."""
+        try:
+            raw = json.loads(text)
+        except ValueError as error:
+            raise ReportError(f"{origin}: not valid JSON ({error})", "restore the file or open the report itself") from error
+        if not isinstance(raw, dict) or not isinstance(raw.get("schema"), int):
+            raise ReportError(f"{origin}: not a run manifest (no integer 'schema')", "open the report file itself")
+        if raw["schema"] > SCHEMA:
+            raise ReportError(f"{origin}: schema {raw['schema']} is newer than {SCHEMA}", "upgrade ncubble")
+        defaults = cls()
+        for item in fields(cls):
+            if item.name in raw and type(raw[item.name]) is not type(getattr(defaults, item.name)):
+                raise ReportError(f"{origin}: field {item.name!r} has the wrong type", "open the report file itself")
+        return cls(**{item.name: raw[item.name] for item in fields(cls) if item.name in raw})
+
+    def to_json(self) -> str:
+        """The manifest as text, in the order of its fields, so that two of them diff well."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A report file with its manifest. ``path`` is what the user named: the run directory or the bare file."""
+
+    path: Path
+    report: Path
+    manifest: Manifest = field(default_factory=Manifest)
+
+    @property
+    def label(self) -> str:
+        """Short human name: kernel and parameters, or the file's name where the manifest says nothing."""
+        kernel = self.manifest.kernel
+        if not kernel.get("name"):
+            return self.path.stem if self.path == self.report else self.path.name
+        parameters = kernel.get("parameters") or {}
+        return " ".join([str(kernel["name"]), *(f"{key}={value}" for key, value in parameters.items())])
+
+    @classmethod
+    def load(cls, path: Path) -> Run:
+        """The run at ``path`` (run directory or report file); raises ReportError or UsageError with the remedy."""
+        if path.is_dir():
+            reports = [path / f"report{suffix}" for suffix in SUFFIXES if (path / f"report{suffix}").is_file()]
+            if not reports:
+                raise UsageError(f"{path}: no report.ncu-rep in this directory", "name a run directory or a report file")
+            return cls(path, reports[0], _read_manifest(path / MANIFEST))
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or directory", "check the path")
+        if not path.is_file():
+            raise ReportError(f"{path}: not a regular file", "name a .ncu-rep or .ncu-repz file, or a run directory")
+        if path.suffix not in SUFFIXES:
+            raise ReportError(f"{path}: not a report by its name", "reports end in .ncu-rep, or .ncu-repz if compressed with zstd")
+        beside = path.parent / MANIFEST
+        return cls(path, path, _read_manifest(beside) if path.stem == "report" else Manifest())
+
+
+def _read_manifest(path: Path) -> Manifest:
+    if not path.is_file():
+        return Manifest()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReportError(f"{path}: unreadable ({error})", "restore the file or open the report itself") from error
+    return Manifest.from_json(text, path)
+
+
+def find_runs(paths: Iterable[Path]) -> Iterator[Path]:
+    """Every run directory and bare report below ``paths``, in a stable order, each once.
+
+    A named file is passed on as it is, so that a wrong one is reported and not skipped. Links to directories are not
+    followed: a tree of reports never leads out of itself.
+    """
+    seen: set[Path] = set()
+    for path in paths:
+        for found in _walk(path) if path.is_dir() else [path]:
+            if found not in seen:
+                seen.add(found)
+                yield found
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    for folder, subfolders, files in os.walk(root, followlinks=False):
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        here = Path(folder)
+        reports = sorted(name for name in files if Path(name).suffix in SUFFIXES)
+        if any(Path(name).stem == "report" for name in reports):
+            yield here
+            reports = [name for name in reports if Path(name).stem != "report"]
+        yield from (here / name for name in reports)

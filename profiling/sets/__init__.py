@@ -1,0 +1,1 @@
+"""Metric sets as TOML (package data)."""
