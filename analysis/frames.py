@@ -1,0 +1,112 @@
+"""From raw tables to the tidy frames of the contract (columns and units: ``docs/architecture.md``). Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+DURATION = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max")
+CYCLES = (
+    "sm__cycles_elapsed.max",
+    "gpc__cycles_elapsed.max",
+    "sm__cycles_elapsed.avg",
+    "gpc__cycles_elapsed.avg",
+    "smsp__cycles_elapsed.max",
+)
+CLOCK = (
+    "sm__cycles_elapsed.avg.per_second",
+    "gpc__cycles_elapsed.avg.per_second",
+    "smsp__cycles_elapsed.avg.per_second",
+    "smsp__cycles_elapsed.max.rate",
+)
+NANOSECONDS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
+STALLED = "smsp__pcsamp_warps_issue_stalled_"
+
+
+def wide(metrics: pd.DataFrame, names: Sequence[str], launches: Sequence[int]) -> pd.DataFrame:
+    """One column per metric of ``names``, indexed by launch; NaN where a launch does not hold the metric."""
+    chosen = metrics[metrics["metric"].isin(list(names))]
+    table = chosen.pivot_table(index="launch", columns="metric", values="value", aggfunc="first")
+    return table.reindex(index=list(launches), columns=list(names)).astype(float)
+
+
+def first_of(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+    """For each launch, the first of ``names`` that is collected; NaN where none is."""
+    return table[list(names)].bfill(axis=1).iloc[:, 0]
+
+
+def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, ncu_version: str) -> pd.DataFrame:
+    """The ``launches`` frame: who ran, how it was launched, for how long."""
+    ids = list(actions["launch"])
+    axes = [f"launch__{what}_dim_{axis}" for what in ("grid", "block") for axis in "xyz"]
+    capability = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
+    plain = {
+        "registers": "launch__registers_per_thread",
+        "smem_static_B": "launch__shared_mem_per_block_static",
+        "smem_dynamic_B": "launch__shared_mem_per_block_dynamic",
+    }
+    table = wide(metrics, [*axes, *capability, *plain.values(), *DURATION, *CYCLES, *CLOCK], ids)
+    frame = actions[["launch", "kernel", "demangled"]].copy()
+    for what in ("grid", "block"):
+        frame[what] = [_dims(table.loc[i, [f"launch__{what}_dim_{axis}" for axis in "xyz"]]) for i in ids]
+    for column, metric in plain.items():
+        frame[column] = table[metric].round().astype("Int64").to_numpy()
+    names = texts[texts["metric"] == "device__attribute_display_name"].set_index("launch")["value"]
+    frame["device"] = names.reindex(ids).to_numpy()
+    frame["compute_capability"] = [_capability(table.loc[i, capability]) for i in ids]
+    frame["ncu_version"] = ncu_version
+    frame["nvtx"] = actions["nvtx"].to_numpy()
+    frame["duration_ns"] = _duration(metrics, table, ids)
+    frame["cycles"] = first_of(table, CYCLES).to_numpy()
+    clock = first_of(table, CLOCK).to_numpy()
+    frame["sm_clock_hz"] = np.where(np.isnan(clock), frame["cycles"] / frame["duration_ns"] * 1e9, clock)
+    return frame
+
+
+def _dims(row: pd.Series) -> str:
+    return ",".join(str(int(value)) for value in row) if row.notna().all() else ""
+
+
+def _capability(row: pd.Series) -> str:
+    return f"{int(row.iloc[0])}.{int(row.iloc[1])}" if row.notna().all() else ""
+
+
+def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:
+    """Duration in ns. The reader gives base units; a report that names another unit is converted, an unknown one is NaN."""
+    units = metrics[metrics["metric"].isin(DURATION)].groupby("launch")["unit"].first().reindex(list(ids))
+    factor = units.map(lambda unit: NANOSECONDS.get(unit, np.nan), na_action="ignore").astype(float)
+    return (first_of(table, DURATION) * factor).to_numpy()
+
+
+def source(raw: pd.DataFrame) -> pd.DataFrame:
+    """The ``source`` frame: one row per sampled or executed instruction, in the order of its address.
+
+    ``samples`` and the stall columns count warp samples; ``executed`` counts warp instructions (NaN: not collected).
+    """
+    if raw.empty:
+        return pd.DataFrame(columns=["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"])
+    keys = ["launch", "pc"]
+    table = raw.pivot_table(index=keys, columns="metric", values="value", aggfunc="sum").reset_index()
+    where = raw.drop_duplicates(keys)[[*keys, "sass", "file", "line"]]
+    table = table.merge(where, on=keys).sort_values(keys, ignore_index=True)
+    stalls = {name: name.removeprefix(STALLED) for name in table.columns if name.startswith(STALLED)}
+    table = table.rename(columns={**stalls, "inst_executed": "executed", "smsp__pcsamp_sample_count": "samples"})
+    reasons = sorted(stalls.values())
+    table[reasons] = table[reasons].fillna(0.0)
+    if "samples" not in table:
+        table["samples"] = table[reasons].sum(axis=1)
+    table["samples"] = table["samples"].fillna(0.0)
+    if "executed" not in table:
+        table["executed"] = np.nan
+    table["opcode"] = [opcode(text) for text in table["sass"]]
+    return table[["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed", *reasons]]
+
+
+def opcode(sass: str) -> str:
+    """The mnemonic with its modifiers: ``LDGSTS.E.BYPASS.128`` of ``@!P0 LDGSTS.E.BYPASS.128 [R1], [R2.64]``."""
+    words = sass.split()
+    if words and words[0].startswith("@"):
+        words = words[1:]
+    return words[0].rstrip(";") if words else ""

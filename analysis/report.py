@@ -1,0 +1,139 @@
+"""``Report``: the tidy frames of one report file, read once, cached, and loaded when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+
+from ncubble.analysis import frames, store, timeline, workers
+from ncubble.analysis.container import Frame, check_frame
+from ncubble.errors import NcubbleError, ReportError
+from ncubble.profiling.run import Run, find_runs
+
+
+@dataclass(frozen=True)
+class ReportFailure:
+    """A report that could not be opened, and why."""
+
+    path: Path
+    error: NcubbleError
+
+
+class Report:
+    """Frames of one report. Columns and units of each frame: ``docs/architecture.md``."""
+
+    def __init__(self, run: Run, frame: Frame) -> None:
+        self.run, self.frame = run, frame
+        self.path = run.path
+        self.key = frame.sha256[:16]
+
+    @classmethod
+    def open(cls, path: Path) -> Report:
+        """The report of a run directory or report file. Raises ReportError (damaged) or UsageError (no such path)."""
+        reports, failures = open_reports([path])
+        if failures:
+            raise failures[0].error
+        if len(reports) != 1:
+            raise ReportError(f"{path}: holds {len(reports)} reports, not one", "name one run directory or report file")
+        return reports[0]
+
+    def _table(self, name: str) -> pd.DataFrame:
+        return pd.read_parquet(store.folder_of(self.frame.sha256) / f"{name}.parquet")
+
+    @cached_property
+    def launches(self) -> pd.DataFrame:
+        """One row per launch: identity, geometry, device, duration_ns, cycles, sm_clock_hz."""
+        version = self.frame.ncu_version or self.run.manifest.ncu_version
+        return frames.launches(self._table("actions"), self.metrics, self._table("texts"), version)
+
+    @cached_property
+    def metrics(self) -> pd.DataFrame:
+        """Every scalar number: launch, metric, value, unit."""
+        return self._table("metrics")
+
+    @cached_property
+    def timeline(self) -> pd.DataFrame:
+        """PM-sampling series on one time axis: launch, t_ns, metric, value, unit. Empty where not collected."""
+        return timeline.tidy(self._table("timeline"))
+
+    @cached_property
+    def source(self) -> pd.DataFrame:
+        """One row per instruction: launch, pc, sass, opcode, file, line, samples, executed, stall reasons."""
+        return frames.source(self._table("source"))
+
+    @cached_property
+    def rules(self) -> pd.DataFrame:
+        """Nsight's own findings with its estimated speedup in percent."""
+        return self._table("rules")
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """Text of the source files that the report carries, by name."""
+        table = self._table("files")
+        return dict(zip(table["file"], table["text"], strict=True))
+
+    def wide(self, names: Sequence[str]) -> pd.DataFrame:
+        """One column per metric, indexed by launch; NaN where not collected."""
+        return frames.wide(self.metrics, names, list(self.launches["launch"]))
+
+
+def open_reports(
+    paths: Iterable[Path], progress: Callable[[int, int], None] | None = None
+) -> tuple[list[Report], list[ReportFailure]]:
+    """Open every report at or below ``paths``, in order; one that fails never hides another.
+
+    ``progress(done, total)`` is called as reports are read. Reports that are in the cache are not parsed again.
+    """
+    found: list[Run | None] = []
+    failed: dict[int, ReportFailure] = {}
+    frames_of: dict[int, Frame] = {}
+    for index, path in enumerate(find_runs(paths)):
+        found.append(None)
+        try:
+            run = Run.load(path)
+            frames_of[index] = check_frame(run.report)
+            found[index] = run
+        except NcubbleError as error:
+            failed[index] = ReportFailure(path, error)
+    _extract(found, frames_of, failed, progress)
+    opened = [Report(run, frames_of[i]) for i, run in enumerate(found) if run is not None and i not in failed]
+    return opened, [failed[i] for i in sorted(failed)]
+
+
+def _extract(
+    runs: list[Run | None],
+    frames_of: dict[int, Frame],
+    failed: dict[int, ReportFailure],
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    """Read what the cache lacks, each content once, and file the failures by index."""
+    users: dict[str, list[int]] = {}
+    for index, frame in frames_of.items():
+        users.setdefault(frame.sha256, []).append(index)
+    missing = [sha for sha in users if not store.holds(sha)]
+    finished = len(users) - len(missing)
+    folders = [store.begin(sha) for sha in missing]
+    jobs = []
+    for sha, folder in zip(missing, folders, strict=True):
+        run = runs[users[sha][0]]
+        assert run is not None  # noqa: S101
+        jobs.append((run.report, folder))
+
+    def done(job: int, error: ReportError | None) -> None:
+        nonlocal finished
+        if error is None:
+            store.commit(folders[job], missing[job])
+        else:
+            store.discard(folders[job])
+            for index in users[missing[job]]:
+                run = runs[index]
+                failed[index] = ReportFailure(run.path if run else Path(), error)
+        finished += 1
+        if progress:
+            progress(finished, len(users))
+
+    workers.extract_all(jobs, done)

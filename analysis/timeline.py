@@ -1,0 +1,65 @@
+"""Names of PM-sampling series across GPU generations and ncu versions, and the time axis they share.
+
+The same series is ``pmsampling:X`` in most versions and ``UNIT.TriageGROUP.X`` in others; the part after the prefix agrees.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+
+_PREFIX = re.compile(r"^(?:pmsampling:|warpsampling:|[A-Z0-9_]+\.Triage[A-Za-z0-9]*\.)")
+_STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
+_SHORT = {
+    "sm__pipe_tensor_cycles_active_realtime": "tensor",
+    "sm__pipe_tensor_cycles_active": "tensor",
+    "sm__inst_executed_pipe_tensor": "tensor_inst",
+    "dramc__throughput": "dram",
+    "dramc__read_throughput": "dram_read",
+    "dramc__write_throughput": "dram_write",
+    "dram__throughput": "dram",
+    "dram__read_throughput": "dram_read",
+    "dram__write_throughput": "dram_write",
+    "lts__throughput": "l2",
+    "lts__t_sectors": "l2_sectors",
+    "l1tex__throughput": "l1",
+    "sm__cycles_active": "sm_active",
+    "sm__ctas_launched": "ctas_launched",
+}
+
+
+def short_name(metric: str) -> str:
+    """``tensor``, ``dram``, ``l2``, ``sm_active``, ``stall_REASON``, or the metric's own name without version prefix."""
+    bare = _PREFIX.sub("", metric)
+    if stall := _STALL.match(bare):
+        return f"stall_{stall.group(1)}"
+    stem, _, rollup = bare.partition(".")
+    if stem in _SHORT and (rollup in ("avg", "sum") or rollup.endswith("pct_of_peak_sustained_elapsed")):
+        return _SHORT[stem]
+    return bare
+
+
+def tidy(raw: pd.DataFrame) -> pd.DataFrame:
+    """The ``timeline`` frame: ``t_ns`` from the first aligned sample of the launch, ``metric`` by its short name.
+
+    Where two spellings of one series are in a report, the one sampled more finely stays.
+    """
+    if raw.empty:
+        return raw.assign(t_ns=raw["t_ns"].astype("int64"))
+    frame = raw.assign(short=raw["metric"].map({name: short_name(name) for name in raw["metric"].unique()}))
+    counts = frame.groupby(["launch", "short", "metric"])["value"].transform("size")
+    best = counts.groupby([frame["launch"], frame["short"]]).transform("max") == counts
+    first = frame.groupby(["launch", "short"])["metric"].transform("first") == frame["metric"]
+    tied = frame[best].groupby(["launch", "short"])["metric"].transform("nunique") > 1
+    frame = frame[best & (first | ~tied.reindex(frame.index, fill_value=False))].copy()
+    start = frame.groupby("launch")["t_ns"].transform("min")
+    frame["t_ns"] = (frame["t_ns"] - start).astype("int64")
+    frame["metric"] = frame["short"]
+    return frame.drop(columns="short").sort_values(["launch", "metric", "t_ns"], ignore_index=True)
+
+
+def series(timeline: pd.DataFrame, launch: int, metric: str) -> pd.Series:
+    """One series as values indexed by ``t_ns``; empty where it was not sampled."""
+    rows = timeline[(timeline["launch"] == launch) & (timeline["metric"] == metric)]
+    return pd.Series(rows["value"].to_numpy(), index=rows["t_ns"].to_numpy(), name=metric)

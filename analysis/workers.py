@@ -1,0 +1,127 @@
+"""Runs the native reader in worker processes that may crash, hang or run out of memory without harming anything else.
+
+Each worker serves many reports, one after the other. One that dies costs its current report only: that report gets the cause
+as its error, and the next report starts a fresh worker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ncubble.errors import ReportError
+
+TIME_LIMIT_S = 300.0
+MEMORY_LIMIT_B = 8 << 30
+
+
+def extract_all(
+    jobs: Sequence[tuple[Path, Path]],
+    done: Callable[[int, ReportError | None], None],
+    time_limit_s: float = TIME_LIMIT_S,
+) -> None:
+    """Extract each ``(report, out directory)`` of ``jobs``, in parallel; ``done(index, error)`` is called once for each.
+
+    ``done`` runs in worker threads. Never raises for a report; errors name the report and what happened to its worker.
+    """
+    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for index in range(len(jobs)):
+        todo.put(index)
+
+    def serve() -> None:
+        with _Worker(time_limit_s) as worker:
+            while True:
+                try:
+                    index = todo.get_nowait()
+                except queue.Empty:
+                    return
+                done(index, worker.extract(*jobs[index]))
+
+    count = min(len(jobs), os.cpu_count() or 1)
+    if count:
+        with ThreadPoolExecutor(count) as pool:
+            for future in [pool.submit(serve) for _ in range(count)]:
+                future.result()
+
+
+class _Worker:
+    """One reader process, started when first needed and again after each death."""
+
+    def __init__(self, time_limit_s: float) -> None:
+        self.time_limit_s = time_limit_s
+        self.process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def extract(self, report: Path, out: Path) -> ReportError | None:
+        process = self.process or self._start()
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101
+        timer = threading.Timer(self.time_limit_s, process.kill)
+        timer.start()
+        try:
+            process.stdin.write(json.dumps({"path": str(report), "out": str(out)}) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            expired = not timer.is_alive()
+            timer.cancel()
+        if not line:
+            return ReportError(
+                f"{report}: {self._bury(expired)}", "the file is probably damaged: copy it again, or profile again"
+            )
+        error = json.loads(line).get("error")
+        return ReportError(f"{report}: {error}", "copy the file again, or profile again") if error else None
+
+    def _start(self) -> subprocess.Popen[str]:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ncubble.analysis.native"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            preexec_fn=_limit_memory,  # noqa: PLW1509
+        )
+        return self.process
+
+    def _bury(self, expired: bool) -> str:
+        """Collect the dead worker; returns what killed it, in words."""
+        process, self.process = self.process, None
+        if process is None:
+            return "the native reader did not start"
+        process.kill()
+        code = process.wait()
+        if expired:
+            return f"the native reader did not finish within {self.time_limit_s:g} s"
+        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        return f"the native reader crashed ({name})"
+
+    def _stop(self) -> None:
+        if self.process is not None:
+            assert self.process.stdin is not None  # noqa: S101
+            self.process.stdin.close()
+            try:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+            self.process = None
+
+
+def _limit_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_B, MEMORY_LIMIT_B))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
