@@ -1,0 +1,91 @@
+# What a contributor runs. Nothing has to be installed by hand but Python >= 3.11 and make.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+PORT ?= 8050
+PYTEST_ARGS ?=
+
+BIN := $(CURDIR)/.venv/bin
+RUNTIME := .venv/.runtime
+DEV := .venv/.dev
+# An environment that once got the development tools keeps them.
+ENVIRONMENT := $(if $(wildcard $(DEV)),$(DEV),$(RUNTIME))
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(ENVIRONMENT) ## Show the recorded runs: account in the terminal, dashboard on 127.0.0.1 (PORT=8050)
+	@$(BIN)/ncubble demo --port $(PORT)
+
+.PHONY: test
+test: lint types chromium ## Everything that CI runs; tests that need a GPU are skipped with the reason
+	@echo "== tests"
+	@NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(DEV) ## ruff: rules and formatting
+	@echo "== lint"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+.PHONY: types
+types: wheel ## mypy --strict on the tree that the wheel installs
+	@echo "== types"
+	@rm -rf build/types
+	@$(BIN)/python -m zipfile -e dist/*.whl build/types
+	@cd build/types && $(BIN)/python -m mypy -p ncubble --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache
+
+.PHONY: unit
+unit: $(DEV) ## Unit tests only (PYTEST_ARGS="-k name" to choose)
+	@$(BIN)/python -m pytest -q tests/unit $(PYTEST_ARGS)
+
+.PHONY: browser
+browser: $(DEV) chromium ## The dashboard in a real Chromium
+	@$(BIN)/python -m pytest -q -m browser $(PYTEST_ARGS)
+
+.PHONY: gpu-test
+gpu-test: $(DEV) ## Tests that need a GPU and ncu; fails where there is none
+	@NCUBBLE_REQUIRE_GPU=1 $(BIN)/python -m pytest -q -m gpu $(PYTEST_ARGS)
+
+# setuptools never removes a module from build/lib, so a wheel is only built from an empty build folder.
+.PHONY: wheel
+wheel: $(DEV) ## Build dist/*.whl
+	@echo "== wheel"
+	@rm -rf build dist && mkdir build
+	@$(BIN)/python -m build --wheel --outdir dist . >build/wheel.log 2>&1 || { tail -n 40 build/wheel.log; exit 1; }
+	@ls -sh dist/*.whl
+
+.PHONY: smoke
+smoke: wheel ## Install the wheel into a fresh environment and use it outside the repository
+	@NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q tests/wheel $(PYTEST_ARGS)
+
+.PHONY: chromium
+chromium:
+	@.ci/chromium
+
+.PHONY: clean
+clean: ## Remove what was built, and the environment
+	@rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/bin/pip:
+	@.ci/python $(PYTHON)
+	@$(PYTHON) -m venv .venv
+
+$(RUNTIME): pyproject.toml | .venv/bin/pip
+	@echo "== environment in .venv (a minute or two the first time)"
+	@$(BIN)/python -m pip install --quiet -e .
+	@touch $@
+
+$(DEV): pyproject.toml | .venv/bin/pip
+	@echo "== environment in .venv with the extras dev and gpu (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet -e '.[dev,gpu]'
+	@touch $@
