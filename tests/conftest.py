@@ -1,0 +1,104 @@
+"""What every test may ask for, and which tests this machine can run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("ncubble", "kernels", "profiling", "analysis", "dashboard", "cli", "recordings")
+
+# In a process of its own: a CUDA context that was opened here would be inherited by every child of the tests.
+_COUNT_GPUS = """
+import ctypes, sys
+try:
+    cuda = ctypes.CDLL("libcuda.so.1")
+except OSError:
+    sys.exit("no NVIDIA driver (libcuda.so.1 is missing)")
+count = ctypes.c_int()
+code = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+if code or not count.value:
+    sys.exit(f"no usable NVIDIA GPU (the driver answers {code}, {count.value} devices)")
+"""
+
+
+def _gpu_lacks() -> str:
+    """Why GPU tests cannot run here; empty where they can."""
+    probe = subprocess.run([sys.executable, "-c", _COUNT_GPUS], capture_output=True, text=True, timeout=60)
+    if probe.returncode:
+        return probe.stderr.strip() or f"probing for a GPU ended with {probe.returncode}"
+    return "" if shutil.which("ncu") else "ncu is not on PATH"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip GPU tests with the reason, and keep tests that share one thing (a GPU, a browser) in one worker."""
+    for item in items:
+        for name in ("gpu", "browser", "wheel"):
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.xdist_group(name))
+    gpu_items = [item for item in items if item.get_closest_marker("gpu")]
+    reason = _gpu_lacks() if gpu_items else ""
+    if not reason:
+        return
+    if os.environ.get("NCUBBLE_REQUIRE_GPU"):
+        raise pytest.UsageError(f"the GPU tests were asked for, but: {reason}")
+    for item in gpu_items:
+        item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Path]:
+    """A cache of the tests' own. Cubins outlive the run: their key is the hash of all that went into them."""
+    cache = tmp_path_factory.mktemp("ncubble-cache")
+    if pytestconfig.cache is not None:
+        (cache / "cubins").symlink_to(pytestconfig.cache.mkdir("cubins"), target_is_directory=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NCUBBLE_CACHE", str(cache))
+        yield cache
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def rooms() -> tuple[str, ...]:
+    """Folders that are installed inside the package ``ncubble``."""
+    return ROOMS
+
+
+@pytest.fixture(scope="session")
+def sources() -> list[Path]:
+    """Every Python file of the product."""
+    return sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+
+
+@pytest.fixture(scope="session")
+def tracked() -> list[Path]:
+    """Every file that git tracks or would: what is ignored is left out."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    return sorted({ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()})
+
+
+@pytest.fixture(scope="session")
+def foreign_reports() -> list[Path]:
+    """Reports that others published (any GPU, any ncu), in the folder NCUBBLE_FOREIGN_REPORTS: not ours to commit."""
+    folder = os.environ.get("NCUBBLE_FOREIGN_REPORTS")
+    if not folder:
+        pytest.skip("NCUBBLE_FOREIGN_REPORTS names no folder of foreign reports")
+    found = sorted(Path(folder).rglob("*.ncu-rep"))
+    if not found:
+        pytest.skip(f"NCUBBLE_FOREIGN_REPORTS={folder} holds no *.ncu-rep")
+    return found

@@ -1,0 +1,132 @@
+"""The wheel holds the whole product and nothing else, and works in a fresh environment outside the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
+
+# Extras are not installed: a laptop that only looks at recorded runs needs none of these.
+EXTRAS = {"numba", "cuda", "cffi", "pynvml", "dask", "distributed"}
+
+_IMPORT_ALL = """
+import importlib, json, pkgutil
+import ncubble
+failed = {}
+for module in pkgutil.walk_packages(ncubble.__path__, "ncubble."):
+    if module.name.endswith("__main__"):
+        continue
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        failed[module.name] = error.name
+print(json.dumps({"file": ncubble.__file__, "failed": failed}))
+"""
+
+
+@pytest.fixture(scope="session")
+def wheel() -> Path:
+    path = os.environ.get("NCUBBLE_WHEEL")
+    if not path:
+        pytest.skip("NCUBBLE_WHEEL names no wheel (make smoke builds one)")
+    return Path(path).resolve(strict=True)
+
+
+@pytest.fixture(scope="session")
+def names(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``bin`` of a fresh environment that holds the wheel with its runtime dependencies only."""
+    environment = tmp_path_factory.mktemp("fresh") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", environment], check=True, timeout=120)
+    pip = [environment / "bin" / "python", "-m", "pip"]
+    subprocess.run([*pip, "install", "--quiet", wheel], check=True, timeout=600)
+    subprocess.run([*pip, "check"], check=True, timeout=120)
+    return environment / "bin"
+
+
+def run(program: Path, *arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run an installed program far from the repository, where ``./ncubble`` cannot stand in for the package."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        [program, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
+
+
+def test_wheel_holds_every_file_of_the_rooms(
+    names: set[str], tracked: list[Path], rooms: tuple[str, ...], repository: Path
+) -> None:
+    parts = [path.relative_to(repository).parts for path in tracked if path.suffix != ".md"]
+    wanted = {"/".join(part if part[0] == "ncubble" else ("ncubble", *part)) for part in parts if part[0] in rooms}
+    assert wanted
+    assert wanted - names == set()
+
+
+def test_wheel_owns_one_name_and_carries_no_tests(names: set[str]) -> None:
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"ncubble"}
+    assert not [name for name in names if "test" in name.lower() or name.endswith((".pyc", ".cubin"))]
+
+
+def test_every_module_imports_without_the_extras(installed: Path, tmp_path: Path) -> None:
+    answer = run(installed / "python", "-c", _IMPORT_ALL, folder=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    seen = json.loads(answer.stdout)
+    assert Path(seen["file"]).is_relative_to(installed.parent)
+    lacking = {module: name for module, name in seen["failed"].items() if name.split(".")[0] not in EXTRAS}
+    assert lacking == {}
+
+
+def test_version_is_the_one_of_the_wheel(installed: Path, wheel: Path, tmp_path: Path) -> None:
+    answer = run(installed / "ncubble", "--version", folder=tmp_path)
+    assert answer.stdout.strip() == f"ncubble {wheel.name.split('-')[1]}"
+
+
+def test_catalog_is_installed(installed: Path, tmp_path: Path) -> None:
+    answer = run(installed / "ncubble", "kernels", "--json", folder=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert "tensor_core_gemm" in answer.stdout
+    assert json.loads(answer.stdout)
+
+
+def test_doctor_answers_on_a_machine_without_a_gpu(installed: Path, tmp_path: Path) -> None:
+    answer = run(installed / "ncubble", "doctor", "--json", folder=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    assert json.loads(answer.stdout)
+
+
+def test_installed_recordings_are_reported(installed: Path, tmp_path: Path) -> None:
+    where = run(installed / "python", "-c", "import ncubble.recordings as r; print(*r.__path__)", folder=tmp_path)
+    folder = Path(where.stdout.strip())
+    runs = sorted(folder.rglob("*.ncu-rep*"))
+    assert runs, f"{folder} holds no recorded run"
+    answer = run(installed / "ncubble", "report", folder, "--json", folder=tmp_path)
+    assert answer.returncode == 0, answer.stderr
+    report = json.loads(answer.stdout)
+    assert report["errors"] == []
+    assert len(report["launches"]) >= len(runs)
+    for launch in report["launches"]:
+        assert sum(launch["account"].values()) == pytest.approx(100, abs=0.01)
+
+
+def test_metadata_names_extras_and_licence(wheel: Path, repository: Path) -> None:
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        lines = archive.read(metadata).decode().splitlines()
+    assert {line.split()[1] for line in lines if line.startswith("Provides-Extra:")} == set(
+        project["optional-dependencies"]
+    )
+    assert f"License-Expression: {project['license']}" in lines
