@@ -1,9 +1,9 @@
 """The frame of a report file: what the native reader does not check.
 
 A report is ``NVR\\0``, a little-endian u32 length with a header of that many bytes, then length-prefixed blocks up to
-the end of the file. ``.ncu-repz`` is the same inside one zstd frame. The native reader opens truncated, empty and foreign
-files without complaint and shows fewer launches; walking the lengths finds every truncation. It cannot find flipped bits
-inside a block. Source of the layout: observed on 133 public reports of ncu 2020.3 to 2025.3.
+the end of the file. ``.ncu-repz`` is the same inside one zstd frame. The native reader opens truncated, empty and
+foreign files without complaint and shows fewer launches; walking the lengths finds every truncation. It cannot find
+flipped bits inside a block. Source of the layout: observed on 133 public reports of ncu 2020.3 to 2025.3.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)\.\d+ \(build ")
 
 @dataclass(frozen=True)
 class Frame:
-    """What the frame says: content hash of the file as stored, size in bytes, blocks, and the version of ncu ("" if none)."""
+    """What the frame says: content hash of the file as stored, size in bytes, blocks, and the version of ncu ("" if
+    none)."""
 
     sha256: str
     size: int

@@ -74,7 +74,8 @@ def _capability(row: pd.Series) -> str:
 
 
 def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:
-    """Duration in ns. The reader gives base units; a report that names another unit is converted, an unknown one is NaN."""
+    """Duration in ns. The reader gives base units; a report that names another unit is converted, an unknown one is
+    NaN."""
     units = metrics[metrics["metric"].isin(DURATION)].groupby("launch")["unit"].first().reindex(list(ids))
     factor = units.map(lambda unit: NANOSECONDS.get(unit, np.nan), na_action="ignore").astype(float)
     return (first_of(table, DURATION) * factor).to_numpy()

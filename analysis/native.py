@@ -1,13 +1,15 @@
 """The only module that imports ``ncu_report``; runs in a worker process that may die (see ``workers``).
 
-``python -m ncubble.analysis.native`` reads one JSON object {"path", "out"} per line from stdin, writes the raw tables of
-that report as Parquet files into the directory ``out``, and answers with one JSON object per line: {"ok": true} or
-{"error": text}. Tables: ``actions``, ``metrics``, ``texts``, ``timeline``, ``source``, ``rules``, ``files``; columns as built below.
+``python -m ncubble.analysis.native`` reads one JSON object {"path", "out"} per line from stdin, writes the raw tables
+of that report as Parquet files into the directory ``out``, and answers with one JSON object per line: {"ok": true} or
+{"error": text}. Tables: ``actions``, ``metrics``, ``texts``, ``timeline``, ``source``, ``rules``, ``files``; columns as
+built below.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 Columns = dict[str, list[Any]]
 PC_SAMPLES = "smsp__pcsamp_"
+MEMORY_LIMIT_B = 8 << 30
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
 
 
@@ -199,8 +202,17 @@ def write(tables: dict[str, Columns], out: Path) -> None:
         pq.write_table(pa.table(columns, schema=schema), out / f"{name}.parquet", compression="zstd")
 
 
+def _limit_memory() -> None:
+    """Let a report that asks for absurd amounts of memory kill this process, and leave no core file."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = MEMORY_LIMIT_B if hard == resource.RLIM_INFINITY else min(hard, MEMORY_LIMIT_B)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def main() -> None:
     """Serve requests from stdin until it closes."""
+    _limit_memory()
     replies = sys.stdout
     sys.stdout = sys.stderr
     for line in sys.stdin:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ import pandas as pd
 
 from ncubble.analysis import frames, store, timeline, workers
 from ncubble.analysis.container import Frame, check_frame
-from ncubble.errors import NcubbleError, ReportError
+from ncubble.errors import NcubbleError, ReportError, UsageError
 from ncubble.profiling.run import Run, find_runs
 
 
@@ -75,6 +76,30 @@ class Report:
         """Text of the source files that the report carries, by name."""
         table = self._table("files")
         return dict(zip(table["file"], table["text"], strict=True))
+
+    @cached_property
+    def _values(self) -> dict[int, dict[str, float]]:
+        table = self.metrics
+        found: dict[int, dict[str, float]] = {int(launch): {} for launch in self.launches["launch"]}
+        for launch, metric, value in zip(table["launch"], table["metric"], table["value"], strict=True):
+            found[int(launch)][metric] = float(value)
+        return found
+
+    def value(self, launch: int, metric: str) -> float:
+        """One scalar metric of one launch; NaN where not collected. Raises UsageError for a launch that is not
+        there."""
+        if launch not in self._values:
+            raise UsageError(f"{self.path}: no launch {launch}", f"launches are 0 to {len(self._values) - 1}")
+        return self._values[launch].get(metric, math.nan)
+
+    def first(self, launch: int, metrics: Iterable[str]) -> float:
+        """The first of ``metrics`` that is collected for this launch; NaN where none is."""
+        values = (self.value(launch, metric) for metric in metrics)
+        return next((value for value in values if not math.isnan(value)), math.nan)
+
+    def source_of(self, launch: int) -> pd.DataFrame:
+        """The source frame of one launch, rows numbered from 0."""
+        return self.source[self.source["launch"] == launch].reset_index(drop=True)
 
     def wide(self, names: Sequence[str]) -> pd.DataFrame:
         """One column per metric, indexed by launch; NaN where not collected."""

@@ -1,7 +1,7 @@
 """The cache of extracted reports: one directory of Parquet files per content hash and schema version.
 
-A directory appears whole or not at all (written beside, then renamed), so readers never see half of one and two writers of
-the same report cannot harm each other. Deleting the cache costs time only.
+A directory appears whole or not at all (written beside, then renamed), so readers never see half of one and two writers
+of the same report cannot harm each other. Deleting the cache costs time only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Names of PM-sampling series across GPU generations and ncu versions, and the time axis they share.
 
-The same series is ``pmsampling:X`` in most versions and ``UNIT.TriageGROUP.X`` in others; the part after the prefix agrees.
+The same series is ``pmsampling:X`` in most versions and ``UNIT.TriageGROUP.X`` in others; the part after the prefix
+agrees.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _SHORT = {
 
 
 def short_name(metric: str) -> str:
-    """``tensor``, ``dram``, ``l2``, ``sm_active``, ``stall_REASON``, or the metric's own name without version prefix."""
+    """``tensor``, ``dram``, ``l2``, ``sm_active``, ``stall_REASON``, or the metric's own name without version
+    prefix."""
     bare = _PREFIX.sub("", metric)
     if stall := _STALL.match(bare):
         return f"stall_{stall.group(1)}"

@@ -1,7 +1,7 @@
 """Runs the native reader in worker processes that may crash, hang or run out of memory without harming anything else.
 
-Each worker serves many reports, one after the other. One that dies costs its current report only: that report gets the cause
-as its error, and the next report starts a fresh worker.
+Each worker serves many reports, one after the other. One that dies costs its current report only: that report gets the
+cause as its error, and the next report starts a fresh worker.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import resource
 import signal
 import subprocess
 import sys
@@ -21,7 +20,6 @@ from pathlib import Path
 from ncubble.errors import ReportError
 
 TIME_LIMIT_S = 300.0
-MEMORY_LIMIT_B = 8 << 30
 
 
 def extract_all(
@@ -29,7 +27,8 @@ def extract_all(
     done: Callable[[int, ReportError | None], None],
     time_limit_s: float = TIME_LIMIT_S,
 ) -> None:
-    """Extract each ``(report, out directory)`` of ``jobs``, in parallel; ``done(index, error)`` is called once for each.
+    """Extract each ``(report, out directory)`` of ``jobs``, in parallel; ``done(index, error)`` is called once for
+    each.
 
     ``done`` runs in worker threads. Never raises for a report; errors name the report and what happened to its worker.
     """
@@ -94,7 +93,6 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
-            preexec_fn=_limit_memory,  # noqa: PLW1509
         )
         return self.process
 
@@ -120,8 +118,3 @@ class _Worker:
                 self.process.kill()
                 self.process.wait()
             self.process = None
-
-
-def _limit_memory() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT_B, MEMORY_LIMIT_B))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -24,9 +24,11 @@ SCHEMA = 1
 class Manifest:
     """How a report was made. Every field may be empty: a bare report knows nothing of this.
 
-    ``kernel`` holds name, function (demangled base name that launches are matched by), parameters, shape, stages,
-    flops and bytes per launch; ``build`` the compiler, flags, registers, smem_static_B and spill_B; ``device`` name,
-    compute_capability and driver; ``clocks`` what the driver said beside the run, in MHz; ``report`` file, bytes, sha256.
+    ``outcome`` is ``ok``, or ``incomplete`` where a metric came back n/a that the account needs. ``kernel`` holds name,
+    function (demangled base name that launches are matched by), parameters, shape, stages, flops and bytes per launch;
+    ``build`` the compiler, flags, registers, smem_static_B and spill_B; ``device`` name, compute_capability and driver;
+    ``clocks`` what the driver said beside the run, in MHz; ``report`` file, bytes, sha256, raw_bytes (uncompressed) and
+    launches (kernel and replay passes of each).
     """
 
     schema: int = SCHEMA
@@ -51,7 +53,9 @@ class Manifest:
         try:
             raw = json.loads(text)
         except ValueError as error:
-            raise ReportError(f"{origin}: not valid JSON ({error})", "restore the file or open the report itself") from error
+            raise ReportError(
+                f"{origin}: not valid JSON ({error})", "restore the file or open the report itself"
+            ) from error
         if not isinstance(raw, dict) or not isinstance(raw.get("schema"), int):
             raise ReportError(f"{origin}: not a run manifest (no integer 'schema')", "open the report file itself")
         if raw["schema"] > SCHEMA:
@@ -65,6 +69,13 @@ class Manifest:
     def to_json(self) -> str:
         """The manifest as text, in the order of its fields, so that two of them diff well."""
         return json.dumps(asdict(self), indent=1) + "\n"
+
+    def save(self, folder: Path) -> None:
+        """Write ``run.json`` into ``folder`` and wait until it is on disk; raises OSError."""
+        with (folder / MANIFEST).open("w", encoding="utf-8") as file:
+            file.write(self.to_json())
+            file.flush()
+            os.fsync(file.fileno())
 
 
 @dataclass(frozen=True)
@@ -90,14 +101,18 @@ class Run:
         if path.is_dir():
             reports = [path / f"report{suffix}" for suffix in SUFFIXES if (path / f"report{suffix}").is_file()]
             if not reports:
-                raise UsageError(f"{path}: no report.ncu-rep in this directory", "name a run directory or a report file")
+                raise UsageError(
+                    f"{path}: no report.ncu-rep in this directory", "name a run directory or a report file"
+                )
             return cls(path, reports[0], _read_manifest(path / MANIFEST))
         if not path.exists():
             raise UsageError(f"{path}: no such file or directory", "check the path")
         if not path.is_file():
             raise ReportError(f"{path}: not a regular file", "name a .ncu-rep or .ncu-repz file, or a run directory")
         if path.suffix not in SUFFIXES:
-            raise ReportError(f"{path}: not a report by its name", "reports end in .ncu-rep, or .ncu-repz if compressed with zstd")
+            raise ReportError(
+                f"{path}: not a report by its name", "reports end in .ncu-rep, or .ncu-repz if compressed with zstd"
+            )
         beside = path.parent / MANIFEST
         return cls(path, path, _read_manifest(beside) if path.stem == "report" else Manifest())
 

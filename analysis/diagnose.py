@@ -1,0 +1,226 @@
+"""What stands between this launch and a busy pipe: ranked causes in the words of the field, with evidence and fix.
+
+The share of a cause is its part of the account: the most that removing it can give back. A gain is predicted only where
+a prediction has been held against measurement, which none has yet; until then ``predicted_gain_pct`` is None ("not
+identified").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from ncubble.analysis.account import BubbleAccount
+from ncubble.analysis.opcodes import is_wgmma, role, width_bytes
+from ncubble.analysis.report import Report
+from ncubble.analysis.units import MEMORY, utilization
+
+REMOVABLE = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "ramp", "tail", "no_cta",
+"wave_gap") CAUSE_OF = {"no_cta": "tail"}
+"""Causes of parts that are merged for lack of counters: ramp is short wherever SMs stand without a CTA for long."""
+SATURATED_PCT = 90.0
+MEMORY_ROOF_PCT = 80.0
+"""DRAM or L2 throughput from which on a kernel counts as memory-bound; an H200 copy kernel reads 90 % of its nominal
+peak."""
+TINY_NS = 5_000.0
+"""Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
+NEGLIGIBLE_PCT = 1.0
+FIXES = {
+    "no_async": "copy global to shared memory asynchronously (cp.async or TMA), with at least two stages",
+    "single_buffer": "add a second stage, so that the next tile is on its way while this one is used",
+    "shallow_pipeline": "add stages, as far as shared memory and occupancy allow",
+    "narrow_copies": "copy 16 bytes per thread and instruction (cp.async.cg 16), or use TMA",
+    "bank_conflicts": "swizzle or pad the shared-memory tile, or load fragments with ldmatrix",
+    "spills": "lower register use: smaller tiles per thread, or a higher register cap",
+    "partial_wave": "make the grid a whole number of waves, or make the kernel persistent",
+    "too_few_ctas": "launch at least one CTA per SM: smaller tiles, or split K",
+    "data_wait": "have more bytes in flight: deeper pipeline or more resident CTAs",
+    "copy_cost": "spend less on copying: wider copies, larger tiles, TMA",
+    "smem_wait": "read shared memory less or faster: ldmatrix, larger warp tiles, swizzle",
+    "sync_wait": "synchronize fewer warps or less often: mbarriers, warp specialization",
+    "issue": "issue fewer instructions per useful one (larger warp tiles, hoisted address arithmetic), or more warps",
+    "epilogue": "overlap the epilogue with the next tile (persistent kernel), or store wider",
+    "ramp": "shorten the prologue, or overlap it with the previous kernel (programmatic dependent launch)",
+    "tail": "balance the last wave: grid a whole number of waves, stream-K, or a persistent kernel",
+    "wave_gap": "overlap epilogue and prologue of consecutive tiles: persistent kernel with an asynchronous epilogue",
+    "memory_bound": "nothing in the pipeline: move fewer bytes (fusion, reuse, smaller types)",
+    "slow_path": "use wgmma instead of mma.sync/WMMA: on this GPU they reach two thirds of the peak",
+    "none": "nothing: the pipe is saturated",
+    "no_tensor_work": "no tensor instruction in this kernel; if it is a matrix product, move it to tensor cores",
+    "tiny_launch": "merge launches or use a graph: launch latency dominates",
+    "unknown": "collect the missing counters: profile with the default sets",
+}
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One cause with its share in percent of kernel time; ``where`` lists file, line, sass and pct of kernel time."""
+
+    cause: str
+    disease: str | None
+    pct: float
+    where: list[dict[str, object]] = field(default_factory=list)
+    fix: str = ""
+    predicted_gain_pct: float | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The verdict: one word, finer where it can be told, the ranked causes behind it, and what to know beside it."""
+
+    cause: str
+    disease: str | None
+    causes: list[Cause]
+    warnings: list[str] = field(default_factory=list)
+
+
+def diagnose(report: Report, launch: int, account: BubbleAccount | None) -> Diagnosis:
+    """Ranked causes of one launch. Without an account the verdict is ``unknown`` and says what lacks."""
+    if account is None:
+        lacking = "no utilization of any unit was collected (tensor pipe, other pipes, DRAM, L2)"
+        return Diagnosis("unknown", None, [], [lacking])
+    facts = Facts.of(report, launch)
+    causes = [
+        _cause(part, pct, account, facts)
+        for part, pct in account.bubbles.items()
+        if part in REMOVABLE and pct >= NEGLIGIBLE_PCT
+    ]
+    verdict = _verdict(account, facts, causes)
+    disease = next((cause.disease for cause in causes if cause.cause == verdict), None)
+    return Diagnosis(verdict, disease, causes, [*facts.warnings, *account.notes])
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the report says of a launch beside its account. NaN and None mean not collected."""
+
+    source: pd.DataFrame
+    dram_pct: float
+    l2_pct: float
+    duration_ns: float
+    hopper: bool
+    stages: int | None
+    ctas: float
+    sms: float
+    waves: float
+    bank_conflict_share: float
+    warnings: list[str]
+
+    @classmethod
+    def of(cls, report: Report, launch: int) -> Facts:
+        row = report.launches.set_index("launch").loc[launch]
+        kernel = report.run.manifest.kernel
+        matches = str(kernel.get("function") or "") == str(row["kernel"])
+        conflicts = report.first(launch, ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",))
+        wavefronts = report.first(launch, ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",))
+        source = report.source_of(launch)
+        return cls(
+            source=source,
+            dram_pct=utilization(report, launch, MEMORY["dram"]),
+            l2_pct=utilization(report, launch, MEMORY["l2"]),
+            duration_ns=float(row["duration_ns"]),
+            hopper=row["compute_capability"] == "9.0",
+            stages=kernel.get("stages") if matches else None,
+            ctas=report.value(launch, "launch__grid_size"),
+            sms=report.first(launch, ("launch__sm_count", "device__attribute_multiprocessor_count")),
+            waves=report.value(launch, "launch__waves_per_multiprocessor"),
+            bank_conflict_share=conflicts / wavefronts if wavefronts > 0 else math.nan,
+            warnings=_warnings(row["compute_capability"] == "9.0", source),
+        )
+
+
+def _warnings(hopper: bool, source: pd.DataFrame) -> list[str]:
+    mma = [opcode for opcode in source["opcode"] if role(opcode) == "mma"]
+    if hopper and mma and not any(is_wgmma(opcode) for opcode in mma):
+        return [
+            "slow MMA path: mma.sync/WMMA does 2730.67 of wgmma's 4096 FLOP per cycle and SM (fp16), "
+            "so a pipe that is 100 % busy reaches 66.7 % of the peak"
+        ]
+    return []
+
+
+def _verdict(account: BubbleAccount, facts: Facts, causes: list[Cause]) -> str:
+    busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
+    if facts.duration_ns < TINY_NS:
+        return "tiny_launch"
+    if max(facts.dram_pct, facts.l2_pct if account.unit != "tensor" else 0.0) >= MEMORY_ROOF_PCT:
+        return "memory_bound"
+    if account.unit != "tensor":
+        return "no_tensor_work"
+    if busy >= SATURATED_PCT:
+        return "slow_path" if any("slow MMA path" in text for text in facts.warnings) else "none"
+    return causes[0].cause if causes else "unknown"
+
+
+def _cause(part: str, pct: float, account: BubbleAccount, facts: Facts) -> Cause:
+    name = CAUSE_OF.get(part, part)
+    disease = _disease(name, facts)
+    fix = FIXES[disease] if disease else FIXES[name]
+    return Cause(name, disease, pct, _where(part, pct, account, facts.source), fix)
+
+
+def _disease(part: str, facts: Facts) -> str | None:
+    opcodes = list(facts.source["opcode"])
+    roles = [role(opcode) for opcode in opcodes]
+    copies = [opcode for opcode in opcodes if opcode.startswith("LDGSTS")]
+    bulk = any(opcode.startswith(("UTMALDG", "UBLKCP")) for opcode in opcodes)
+    if (
+        part in ("data_wait", "copy_cost")
+        and "store_shared" in roles
+        and not copies
+        and not bulk
+        and "load_global" in roles
+    ):
+        return "no_async"
+    if part == "data_wait" and (copies or bulk) and facts.stages is not None:
+        return "single_buffer" if facts.stages == 1 else "shallow_pipeline"
+    if part == "copy_cost" and copies and max(width_bytes(opcode) for opcode in copies) < 16:
+        return "narrow_copies"
+    if part == "smem_wait" and facts.bank_conflict_share > 0.25:
+        return "bank_conflicts"
+    if part == "issue" and roles.count("local") >= 4:
+        return "spills"
+    if part == "tail":
+        return _tail(facts)
+    return None
+
+
+def _tail(facts: Facts) -> str | None:
+    """Too few CTAs to give every SM one, or a last wave that fills only some of the SMs; None where occupancy is
+    unknown."""
+    if facts.ctas < facts.sms:
+        return "too_few_ctas"
+    last = facts.waves - math.floor(facts.waves) if not math.isnan(facts.waves) else math.nan
+    return "partial_wave" if 0.0 < last < 0.9 else None
+
+
+def _where(
+    part: str, pct: float, account: BubbleAccount, source: pd.DataFrame, most: int = 3
+) -> list[dict[str, object]]:
+    """The source lines with most samples of this part; by instruction where the report has no line information."""
+    if account.weights is None or part not in account.weights:
+        return []
+    samples = account.weights[part]
+    if not samples.sum() > 0:
+        return []
+    lined = bool((source["line"] > 0).any())
+    keys = ["file", "line"] if lined else ["pc"]
+    table = source.assign(weight=samples)
+    top = table.groupby(keys)["weight"].sum().sort_values(ascending=False).head(most)
+    found = []
+    for key, weight in top.items():
+        mask = pd.Series(True, index=table.index)
+        for name, value in zip(keys, key if isinstance(key, tuple) else (key,), strict=True):
+            mask &= table[name] == value
+        hottest = table.loc[table[mask]["weight"].idxmax()]
+        found.append(
+            {
+                "file": hottest["file"] or None,
+                "line": int(hottest["line"]) or None,
+                "sass": hottest["sass"],
+                "pct": pct * float(weight) / float(samples.sum()),
+            }
+        )
+    return found

@@ -1,0 +1,81 @@
+"""What a SASS instruction does in a pipelined kernel: its role, told by mnemonic alone.
+
+Roles: ``mma``, ``mma_wait`` (waits for asynchronous MMAs), ``copy`` (asynchronous global → shared), ``copy_wait``
+(waits for such copies), ``load_global``, ``store_shared``, ``load_shared``, ``store_global``, ``local`` (spills),
+``barrier``, ``other``. Mnemonics: CUDA Binary Utilities, instruction set reference for Volta to Blackwell.
+"""
+
+from __future__ import annotations
+
+_PREFIXES: tuple[tuple[str, str], ...] = (
+    ("WARPGROUP", "mma_wait"),
+    ("UTCBAR", "mma_wait"),
+    ("LDGSTS", "copy"),
+    ("LDGDEPBAR", "copy"),
+    ("ARRIVES.LDGSTSBAR", "copy"),
+    ("UTMALDG", "copy"),
+    ("UTMAPF", "copy"),
+    ("UBLKCP", "copy"),
+    ("DEPBAR", "copy_wait"),
+    ("SYNCS.PHASECHK", "copy_wait"),
+    ("UTMASTG", "store_global"),
+    ("UTMAREDG", "store_global"),
+    ("UTMACMDFLUSH", "store_global"),
+    ("LDSM", "load_shared"),
+    ("LDS", "load_shared"),
+    ("STSM", "store_shared"),
+    ("STS", "store_shared"),
+    ("LDG", "load_global"),
+    ("LDL", "local"),
+    ("STL", "local"),
+    ("STG", "store_global"),
+    ("REDG", "store_global"),
+    ("RED.", "store_global"),
+    ("ATOMG", "store_global"),
+    ("BAR", "barrier"),
+    ("UCGABAR", "barrier"),
+    ("WARPSYNC", "barrier"),
+    ("MEMBAR", "barrier"),
+)
+_MMA = (
+    "HMMA",
+    "IMMA",
+    "DMMA",
+    "BMMA",
+    "QMMA",
+    "OMMA",
+    "HGMMA",
+    "IGMMA",
+    "QGMMA",
+    "BGMMA",
+    "UTCHMMA",
+    "UTCIMMA",
+    "UTCQMMA",
+    "UTCOMMA",
+)
+_WGMMA = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
+
+
+def role(opcode: str) -> str:
+    """The role of an opcode such as ``LDGSTS.E.BYPASS.128``."""
+    stem = opcode.partition(".")[0]
+    if stem in _MMA:
+        return "mma"
+    if stem in ("LD", "ST"):
+        return "load_global" if stem == "LD" else "store_global"
+    return next((found for prefix, found in _PREFIXES if opcode.startswith(prefix)), "other")
+
+
+def is_wgmma(opcode: str) -> bool:
+    """Whether an MMA reads its operands asynchronously from shared memory (Hopper's fast path)."""
+    return opcode.partition(".")[0] in _WGMMA
+
+
+def width_bytes(opcode: str) -> int:
+    """Bytes a thread moves with one global or shared access: 4 unless the opcode says 128, 64, 16 or 8 bits."""
+    parts = opcode.split(".")[1:]
+    if "128" in parts:
+        return 16
+    if "64" in parts:
+        return 8
+    return next((size for part, size in (("U16", 2), ("S16", 2), ("U8", 1), ("S8", 1)) if part in parts), 4)

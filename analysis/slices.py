@@ -1,0 +1,114 @@
+"""Which instructions only serve a copy: addresses and predicates whose every use is a copy instruction.
+
+The stall reasons of a copy loop's address arithmetic say ``wait`` or ``selected`` like any other arithmetic. What makes
+it a cost of copying is where its results go, so this follows registers through the SASS text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_REGISTER = re.compile(r"\b(U?R)(\d+)(\.64)?\b")
+_PREDICATE = re.compile(r"\b(U?P)(\d)\b")
+_NO_RESULT = (
+    "ST",
+    "RED",
+    "BRA",
+    "BAR",
+    "EXIT",
+    "LDGSTS",
+    "LDGDEPBAR",
+    "DEPBAR",
+    "UTMA",
+    "UBLKCP",
+    "MEMBAR",
+    "NOP",
+    "SYNCS",
+    "CALL",
+    "RET",
+)
+
+Names = frozenset[str]
+
+
+def operands(sass: str) -> tuple[Names, Names]:
+    """Registers and predicates that an instruction writes and reads, pairs and quads spelled out."""
+    guard, text = _split_guard(sass.rstrip(" ;"))
+    mnemonic, _, rest = text.partition(" ")
+    fields = [field.strip() for field in rest.split(",")] if rest else []
+    reads = set(_names(guard, 1))
+    if mnemonic.startswith(_NO_RESULT):
+        return frozenset(), frozenset(reads.union(*(_names(field, _span(mnemonic)) for field in fields)))
+    results = 1
+    while results < min(len(fields), 2) and re.fullmatch(r"U?P[\dT]", fields[results]):
+        results += 1
+    writes: set[str] = set()
+    for field in fields[:results]:
+        writes |= _names(field, _result_span(mnemonic))
+    for field in fields[results:]:
+        reads |= _names(field, _operand_span(mnemonic))
+    return frozenset(writes), frozenset(reads)
+
+
+def _split_guard(sass: str) -> tuple[str, str]:
+    if not sass.startswith("@"):
+        return "", sass
+    guard, _, text = sass.partition(" ")
+    return guard, text.strip()
+
+
+def _span(mnemonic: str) -> int:
+    return 4 if ".128" in mnemonic else 2 if ".64" in mnemonic else 1
+
+
+def _result_span(mnemonic: str) -> int:
+    return 2 if mnemonic.startswith(("IMAD.WIDE", "UIMAD.WIDE")) else _span(mnemonic)
+
+
+def _operand_span(mnemonic: str) -> int:
+    """Registers per source operand; too many only makes the analysis more careful."""
+    return 4 if "MMA" in mnemonic else _result_span(mnemonic) if "WIDE" in mnemonic else 1
+
+
+def _names(field: str, span: int) -> set[str]:
+    found = {f"{kind}{number}" for kind, number in _PREDICATE.findall(field)}
+    for kind, number, pair in _REGISTER.findall(field):
+        width = 2 if pair else span if not field.startswith(("[", "desc")) else 1
+        found |= {f"{kind}{int(number) + i}" for i in range(width)}
+    return found
+
+
+def serving(sass: Sequence[str], targets: Sequence[bool], candidates: Sequence[bool], loop: range) -> list[bool]:
+    """For each instruction, whether all its results go to ``targets`` or to other serving instructions.
+
+    ``candidates`` says which instructions may serve (arithmetic, not memory or MMA); ``loop`` is the index range of the
+    main loop, around which results are carried. Greatest fixed point: an induction variable that feeds itself and a
+    copy serves.
+    """
+    parsed = [operands(text) for text in sass]
+    uses = [_uses(parsed, i, loop) if candidates[i] else () for i in range(len(sass))]
+    serves = [bool(candidates[i] and uses[i]) for i in range(len(sass))]
+    changed = True
+    while changed:
+        changed = False
+        for i, alive in enumerate(serves):
+            if alive and not all(targets[j] or serves[j] for j in uses[i]):
+                serves[i], changed = False, True
+    return serves
+
+
+def _uses(parsed: Sequence[tuple[Names, Names]], start: int, loop: range) -> tuple[int, ...]:
+    """Instructions that read a result of ``start`` before it is written again, once around the loop if it is inside."""
+    order = list(range(start + 1, len(parsed)))
+    if start in loop:
+        order = [*range(start + 1, loop.stop), *range(loop.start, start + 1), *range(loop.stop, len(parsed))]
+    live, found = set(parsed[start][0]), []
+    for j in order:
+        writes, reads = parsed[j]
+        if live & reads:
+            found.append(j)
+        live -= writes
+        if not live:
+            break
+    return tuple(found)

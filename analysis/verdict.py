@@ -1,0 +1,91 @@
+"""The verdict of a launch as plain data: what the command line prints and the dashboard shows (schema:
+docs/architecture.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.account import BubbleAccount, account
+from ncubble.analysis.diagnose import Diagnosis, diagnose
+from ncubble.analysis.report import Report, ReportFailure, open_reports
+from ncubble.analysis.units import MEMORY, TENSOR, utilization
+
+SCHEMA = 1
+_LDGSTS = (
+    "smsp__inst_executed_op_ldgsts.sum",
+    "sm__sass_inst_executed_op_ldgsts.sum",
+    "smsp__sass_inst_executed_op_ldgsts.sum",
+)
+_TMA = ("smsp__inst_executed_op_tma_ld.sum", "sm__inst_executed_op_tma_ld.sum", "smsp__inst_executed_op_utmaldg.sum")
+
+
+def launch_verdict(report: Report, launch: int) -> dict[str, Any]:
+    """One element of ``launches`` in the JSON contract; values that the report does not hold are None."""
+    found = account(report, launch)
+    return describe(report, launch, found, diagnose(report, launch, found))
+
+
+def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis: Diagnosis) -> dict[str, Any]:
+    """Put identity, headline figures, account and diagnosis of one launch together."""
+    row = report.launches.set_index("launch").loc[launch]
+    return {
+        "report": str(report.path),
+        "launch": int(launch),
+        "label": report.run.label,
+        "kernel": str(row["kernel"]),
+        "device": _text(row["device"]),
+        "compute_capability": _text(row["compute_capability"]),
+        "duration_ns": _number(row["duration_ns"]),
+        "tensor_active_pct": _number(utilization(report, launch, TENSOR)),
+        "dram_pct": _number(utilization(report, launch, MEMORY["dram"])),
+        "async_copy": {
+            "ldgsts": _count(report, launch, _LDGSTS, "LDGSTS"),
+            "tma": _count(report, launch, _TMA, "UTMALDG"),
+        },
+        "unit": found.unit if found else None,
+        "account": {part: float(pct) for part, pct in found.parts.items()} if found else None,
+        "merged": {part: list(finer) for part, finer in found.merged.items()} if found else {},
+        "cause": diagnosis.cause,
+        "disease": diagnosis.disease,
+        "causes": [asdict(cause) for cause in diagnosis.causes],
+        "warnings": diagnosis.warnings,
+    }
+
+
+def _count(report: Report, launch: int, metrics: tuple[str, ...], opcode: str) -> float | None:
+    """Executed asynchronous copies, in warp instructions: by counter, else summed over the code; None if neither is
+    there."""
+    value = report.first(launch, metrics)
+    if not math.isnan(value):
+        return value
+    source = report.source_of(launch)
+    if source.empty or source["executed"].isna().all():
+        return None
+    return float(source.loc[source["opcode"].str.startswith(opcode), "executed"].sum())
+
+
+def _number(value: float) -> float | None:
+    return float(value) if value == value else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def report_json(paths: Iterable[Path]) -> dict[str, Any]:
+    """The whole object of ``ncubble report --json``."""
+    reports, failures = open_reports(paths)
+    return as_json(reports, failures)
+
+
+def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure]) -> dict[str, Any]:
+    """Verdicts of opened reports, and errors of those that failed."""
+    return {
+        "schema": SCHEMA,
+        "launches": [launch_verdict(report, int(launch)) for report in reports for launch in report.launches["launch"]],
+        "errors": [{"report": str(failure.path), "error": str(failure.error)} for failure in failures],
+    }
