@@ -17,8 +17,19 @@ from ncubble.analysis.opcodes import is_wgmma, role, width_bytes
 from ncubble.analysis.report import Report
 from ncubble.analysis.units import MEMORY, utilization
 
-REMOVABLE = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "ramp", "tail", "no_cta",
-"wave_gap") CAUSE_OF = {"no_cta": "tail"}
+REMOVABLE = (
+    "data_wait",
+    "copy_cost",
+    "smem_wait",
+    "sync_wait",
+    "issue",
+    "epilogue",
+    "ramp",
+    "tail",
+    "no_cta",
+    "wave_gap",
+)
+CAUSE_OF = {"no_cta": "tail"}
 """Causes of parts that are merged for lack of counters: ramp is short wherever SMs stand without a CTA for long."""
 SATURATED_PCT = 90.0
 MEMORY_ROOF_PCT = 80.0
@@ -110,6 +121,7 @@ class Facts:
 
     @classmethod
     def of(cls, report: Report, launch: int) -> Facts:
+        """Collect the facts of one launch."""
         row = report.launches.set_index("launch").loc[launch]
         kernel = report.run.manifest.kernel
         matches = str(kernel.get("function") or "") == str(row["kernel"])
