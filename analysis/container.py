@@ -124,7 +124,7 @@ def _walk_blocks(path: Path, reader: _Reader) -> tuple[int, str]:
     again = "copy the file again, or profile again"
     magic = reader.exactly(4)
     if not magic:
-        raise ReportError(f"{path}: empty file", again)
+        raise ReportError(f"{path}: empty" + (" or truncated" if path.suffix == ".ncu-repz" else " file"), again)
     if magic != MAGIC:
         raise ReportError(
             f"{path}: not an Nsight Compute report (starts with {magic.hex()}, not {MAGIC.hex()})",

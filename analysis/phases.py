@@ -45,6 +45,7 @@ def phases(busy: pd.Series, active: pd.Series) -> Phases | None:
     level = busy.to_numpy(dtype=float) / 100.0
     running = _running(busy, active)
     first, last = running.nonzero()[0][[0, -1]]
+    first = first if len(active) == len(busy) else 0
     if last - first + 1 < MIN_SAMPLES:
         return None
     times = busy.index.to_numpy()[first : last + 1]
@@ -73,7 +74,7 @@ def phases(busy: pd.Series, active: pd.Series) -> Phases | None:
 
 
 def _running(busy: pd.Series, active: pd.Series) -> np.ndarray:
-    """Samples inside the kernel: the series goes on with zeros after its end."""
+    """Samples inside the kernel: the aligned series begins with it and goes on with zeros after its end."""
     alive = busy.to_numpy() > 0
     if len(active) == len(busy):
         alive |= active.to_numpy() > 0.01 * active.max()

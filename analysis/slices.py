@@ -89,13 +89,31 @@ def serving(sass: Sequence[str], targets: Sequence[bool], candidates: Sequence[b
     parsed = [operands(text) for text in sass]
     uses = [_uses(parsed, i, loop) if candidates[i] else () for i in range(len(sass))]
     serves = [bool(candidates[i] and uses[i]) for i in range(len(sass))]
-    changed = True
-    while changed:
-        changed = False
-        for i, alive in enumerate(serves):
-            if alive and not all(targets[j] or serves[j] for j in uses[i]):
-                serves[i], changed = False, True
-    return serves
+    while True:
+        kept = _reaching(targets, _closed(targets, serves, uses), uses)
+        if kept == serves:
+            return serves
+        serves = kept
+
+
+def _closed(targets: Sequence[bool], serves: Sequence[bool], uses: Sequence[tuple[int, ...]]) -> list[bool]:
+    """Drop what has a use outside, until nothing has: the greatest fixed point."""
+    kept = list(serves)
+    while drop := [i for i, alive in enumerate(kept) if alive and not all(targets[j] or kept[j] for j in uses[i])]:
+        for i in drop:
+            kept[i] = False
+    return kept
+
+
+def _reaching(targets: Sequence[bool], serves: Sequence[bool], uses: Sequence[tuple[int, ...]]) -> list[bool]:
+    """Keep what reaches a target at all: a counter that feeds only itself serves nothing."""
+    found = [False] * len(serves)
+    while more := [
+        i for i, alive in enumerate(serves) if alive and not found[i] and any(targets[j] or found[j] for j in uses[i])
+    ]:
+        for i in more:
+            found[i] = True
+    return found
 
 
 def _uses(parsed: Sequence[tuple[Names, Names]], start: int, loop: range) -> tuple[int, ...]:

@@ -1,0 +1,142 @@
+"""Classification of warp samples by reason and opcode context, on small hand-written kernels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from ncubble.analysis.frames import opcode
+from ncubble.analysis.opcodes import role, width_bytes
+from ncubble.analysis.slices import operands, serving
+from ncubble.analysis.stalls import CLASSES, classify
+
+REASONS = (
+    "long_scoreboard",
+    "short_scoreboard",
+    "barrier",
+    "wait",
+    "mio_throttle",
+    "lg_throttle",
+    "math_pipe_throttle",
+)
+
+
+def kernel(*lines, executed=None):
+    """A source frame of SASS lines; ``(sass, reason, samples)`` puts samples on a line."""
+    rows = []
+    for number, line in enumerate(lines):
+        sass, reason, samples = line if isinstance(line, tuple) else (line, None, 0)
+        row = {"launch": 0, "pc": 16 * number, "sass": sass, "opcode": opcode(sass), "file": "k.cu", "line": number + 1}
+        row |= dict.fromkeys(REASONS, 0.0) | {"samples": float(samples), "executed": 100.0}
+        if reason:
+            row[reason] = float(samples)
+        rows.append(row)
+    frame = pd.DataFrame(rows)
+    if executed is not None:
+        frame["executed"] = np.array(executed, dtype=float)
+    return frame
+
+
+def classes(frame):
+    total = classify(frame).sum()
+    return {name: value for name, value in total.items() if value}
+
+
+def test_a_wait_for_cp_async_is_data_wait_though_it_shows_behind_the_depbar():
+    frame = kernel(
+        "LDGSTS.E.BYPASS.128 [R2], [R4.64]",
+        "DEPBAR.LE SB0, 0x1",
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", "long_scoreboard", 9),
+        "HMMA.16816.F32 R8, R12, R16, R8",
+    )
+    assert classes(frame) == {"data_wait": 9}
+
+
+def test_barrier_behind_warpgroup_depbar_is_the_mma_and_behind_bar_sync_it_is_sync():
+    wgmma = kernel(
+        "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24",
+        "WARPGROUP.DEPBAR.LE gsb0, 0x0",
+        ("IADD3 R1, R1, 0x1, RZ", "barrier", 5),
+    )
+    plain = kernel(
+        "BAR.SYNC.DEFER_BLOCKING 0x0",
+        "MOV R3, R4",
+        ("LDS.128 R4, [R8]", "barrier", 5),
+        "HMMA.16816.F32 R8, R4, R16, R8",
+    )
+    assert classes(wgmma) == {"mma": 5}
+    assert classes(plain) == {"sync_wait": 5}
+
+
+def test_a_plain_load_waits_for_data_at_its_shared_store():
+    frame = kernel(
+        "LDG.E.128 R4, [R2.64]",
+        ("STS.128 [R8], R4", "long_scoreboard", 7),
+        "BAR.SYNC 0x0",
+        "LDS R1, [R9]",
+        "HMMA.16816.F32 R8, R1, R16, R8",
+    )
+    assert classes(frame) == {"data_wait": 7}
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (("LDS.128 R4, [R8]", "mio_throttle", 3), "smem_wait"),
+        (("LDGSTS.E.128 [R2], [R4.64]", "lg_throttle", 3), "copy_cost"),
+        (("STS.128 [R2], R4", "mio_throttle", 3), "copy_cost"),
+        (("HMMA.16816.F32 R8, R12, R16, R8", "math_pipe_throttle", 3), "mma"),
+        (("FADD R1, R2, R3", "wait", 3), "issue"),
+    ],
+)
+def test_throttles_belong_to_whoever_cannot_enter_the_queue(line, part):
+    frame = kernel("LDS R30, [R31]", line, "LDGSTS.E.128 [R40], [R44.64]", "HMMA.16816.F32 R8, R12, R16, R8")
+    assert classes(frame) == {part: 3}
+
+
+def test_stores_and_arithmetic_behind_the_last_mma_are_epilogue():
+    frame = kernel(
+        "HMMA.16816.F32 R8, R12, R16, R8", ("FADD R8, R8, R9", "wait", 2), ("STG.E.128 [R2.64], R8", "lg_throttle", 4), "EXIT",
+        executed=[100, 10, 10, 10],
+    )  # fmt: skip
+    assert classes(frame) == {"epilogue": 6}
+
+
+def test_address_arithmetic_that_serves_only_copies_is_copy_cost():
+    frame = kernel(
+        ("IADD3 R4, P0, R4, 0x40, RZ", "wait", 5),
+        ("IADD3 R20, R20, 0x1, RZ", "wait", 3),
+        "LDGSTS.E.BYPASS.128 [R2], [R4.64]",
+        "ISETP.GE.AND P1, PT, R20, 0x80, PT",
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        "@!P1 BRA 0x0",
+    )
+    assert classes(frame) == {"copy_cost": 5, "issue": 3}
+
+
+def test_no_sample_is_lost_or_made():
+    frame = kernel(
+        *((f"FADD R{i}, R2, R3", reason, i + 1) for i, reason in enumerate(REASONS)), "HMMA.16816.F32 R8, R12, R16, R8"
+    )
+    table = classify(frame)
+    assert list(table.columns) == list(CLASSES)
+    assert table.to_numpy().sum() == frame[list(REASONS)].to_numpy().sum()
+
+
+def test_roles_and_widths():
+    assert [role(op) for op in ("LDGSTS.E.BYPASS.128", "LDG.E.128", "LDSM.16.M88.4", "UTMALDG.2D", "SYNCS.PHASECHK.TRANS64.TRYWAIT")] == [
+        "copy", "load_global", "load_shared", "copy", "copy_wait",
+    ]  # fmt: skip
+    assert [width_bytes(op) for op in ("LDGSTS.E", "LDGSTS.E.BYPASS.128", "LDG.E.64", "LDG.E.U8")] == [4, 16, 8, 1]
+
+
+def test_operands_spell_out_pairs_quads_and_carry_predicates():
+    writes, reads = operands("IADD3 R2, P1, R2, R3, RZ")
+    assert writes == {"R2", "P1"} and reads == {"R2", "R3"}
+    assert operands("LDS.128 R4, [R8+0x10]")[0] == {"R4", "R5", "R6", "R7"}
+    assert {"P0", "R2", "R3"} <= operands("@!P0 LDGSTS.E.128 [R1], desc[UR8][R2.64+0x40]")[1]
+
+
+def test_a_result_with_one_other_use_does_not_serve():
+    sass = ["IADD3 R4, R4, 0x40, RZ", "LDGSTS.E [R2], [R4.64]", "FADD R9, R4, R9"]
+    assert serving(sass, [False, True, False], [True, False, True], range(3)) == [False, False, False]
+    assert serving(sass[:2], [False, True], [True, False], range(2)) == [True, False]
