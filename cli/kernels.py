@@ -1,9 +1,140 @@
-"""Commands of the ``kernels`` group."""
+"""Commands on the catalog: ``kernels`` lists it, ``verify`` and ``bench`` run one kernel of it."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+if TYPE_CHECKING:
+    from ncubble.kernels.session import Outcome, Request
+    from ncubble.kernels.spec import KernelSpec
+
+Name = Annotated[str, typer.Argument(help="A kernel of the catalog (see: ncubble kernels).", show_default=False)]
+Parameters = Annotated[list[str] | None, typer.Option("-p", metavar="NAME=VALUE", help="A parameter; repeatable.")]
+Shape = Annotated[
+    list[str] | None, typer.Option("--shape", metavar="M=…,N=…", help="Sizes; the rest keeps its default.")
+]
+Catalog = Annotated[
+    Path | None, typer.Option("--catalog", metavar="DIR", help="Folder with own specs; its Python files are executed.")
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random inputs (default: a fresh one, printed).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to ``app``."""
+    app.command("kernels")(list_kernels)
+    app.command("verify")(verify)
+    app.command("bench")(bench)
+
+
+def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
+    """List the kernels of the catalog, their parameters and shapes."""
+    from ncubble.cli.render import emit_json
+    from ncubble.kernels.registry import catalog as load
+
+    specs = list(load(catalog).values())
+    if as_json:
+        emit_json({"schema": 1, "kernels": [_spec_json(spec) for spec in specs]})
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("kernel", "idea", "parameters (default)", "shape"):
+        table.add_column(column, no_wrap=column == "kernel")
+    for spec in specs:
+        parameters = "\n".join(f"{item.name}={item.allowed} ({item.default})" for item in spec.parameters)
+        shape = "\n".join(f"{dim.name}={dim.default}" for dim in spec.dims)
+        table.add_row(f"[cyan]{spec.name}[/]", spec.idea, parameters, shape, end_section=True)
+    Console().print(table)
+
+
+def verify(
+    name: Name,
+    parameters: Parameters = None,
+    shape: Shape = None,
+    seed: Seed = None,
+    catalog: Catalog = None,
+    as_json: Json = False,
+) -> None:
+    """Run a kernel on random inputs and compare it with the float64 reference. Exit code 4 if it is wrong."""
+    _run(_request(name, parameters, shape, seed, catalog, iterations=0), as_json)
+
+
+def bench(
+    name: Name,
+    parameters: Parameters = None,
+    shape: Shape = None,
+    seed: Seed = None,
+    catalog: Catalog = None,
+    iterations: Annotated[int, typer.Option("--iterations", help="Timed launches.", min=100)] = 100,
+    as_json: Json = False,
+) -> None:
+    """Verify a kernel, then time it by CUDA events and relate it to its roof."""
+    _run(_request(name, parameters, shape, seed, catalog, iterations), as_json)
+
+
+def _request(
+    name: str,
+    parameters: list[str] | None,
+    shape: list[str] | None,
+    seed: int | None,
+    catalog: Path | None,
+    iterations: int,
+) -> Request:
+    from ncubble.kernels.session import Request, parse_parameters, parse_shape
+
+    return Request(
+        name=name,
+        parameters=parse_parameters(parameters or []),
+        shape=parse_shape(shape or []),
+        catalog=catalog,
+        seed=seed,
+        iterations=iterations,
+    )
+
+
+def _run(request: Request, as_json: bool) -> None:
+    from ncubble.cli.render import emit_json
+    from ncubble.kernels.session import execute
+
+    outcome = execute(request)
+    if as_json:
+        emit_json({"schema": 1, **outcome.to_json()})
+    else:
+        _show(outcome)
+    if outcome.verification is not None:
+        outcome.verification.require(outcome.case.label, outcome.seed)
+
+
+def _show(outcome: Outcome) -> None:
+    from rich.console import Console
+
+    from ncubble.kernels.describe import describe
+
+    console = Console(highlight=False, soft_wrap=True)
+    for line in describe(outcome):
+        console.print(line, markup=False)
+
+
+def _spec_json(spec: KernelSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "language": spec.language,
+        "source": str(spec.path),
+        "idea": spec.idea,
+        "demonstrates": spec.demonstrates,
+        "dtype": spec.dtype,
+        "unit": spec.unit,
+        "parameters": [
+            {"name": item.name, "default": item.default, "choices": list(item.choices), "help": item.help}
+            for item in spec.parameters
+        ],
+        "shape": [
+            {"name": dim.name, "default": dim.default, "multiple": dim.multiple, "maximum": dim.maximum}
+            for dim in spec.dims
+        ],
+    }

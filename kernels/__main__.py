@@ -1,0 +1,58 @@
+"""``python -m ncubble.kernels NAME``: build, launch, verify and time one kernel. Also the program that is profiled."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ncubble.errors import NcubbleError
+from ncubble.kernels.describe import describe
+from ncubble.kernels.session import Request, execute, parse_parameters, parse_shape
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m ncubble.kernels", description=__doc__)
+    add = parser.add_argument
+    add("name", help="a kernel of the catalog")
+    add("-p", dest="parameters", action="append", default=[], metavar="NAME=VALUE", help="a parameter; repeatable")
+    add("--shape", action="append", default=[], metavar="M=…,N=…", help="sizes; what is not named keeps its default")
+    add("--once", action="store_true", help="profile mode: exactly --launches launches, no warm-up, no timing")
+    add("--launches", type=int, default=1, metavar="N", help="launches before verification (default 1)")
+    add("--iterations", type=int, default=100, metavar="N", help="timed launches after verification (default 100)")
+    add("--no-verify", dest="verify", action="store_false", help="do not compare with the reference")
+    add("--seed", type=int, metavar="S", help="seed of the inputs (default: a fresh one, printed)")
+    add("--catalog", type=Path, metavar="DIR", help="folder with own specs; its Python files are executed")
+    add("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the program and returns its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        request = Request(
+            name=arguments.name,
+            parameters=parse_parameters(arguments.parameters),
+            shape=parse_shape(arguments.shape),
+            catalog=arguments.catalog,
+            seed=arguments.seed,
+            launches=arguments.launches,
+            verify=arguments.verify,
+            iterations=0 if arguments.once else arguments.iterations,
+        )
+        outcome = execute(request)
+        text = json.dumps(outcome.to_json(), indent=1) if arguments.json else "\n".join(describe(outcome))
+        sys.stdout.write(text + "\n")
+        if outcome.verification is not None:
+            outcome.verification.require(outcome.case.label, outcome.seed)
+    except NcubbleError as error:
+        sys.stderr.write(f"ncubble.kernels: {error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

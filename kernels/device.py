@@ -1,0 +1,181 @@
+"""One GPU: memory, copies, launches and events, through cuda-core and the driver API. The only file that touches them.
+
+Allocations are plain (``cuMemAlloc``), never from a pool, so that a profile shows nothing but the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ncubble.errors import MeasurementError
+from ncubble.kernels.build import arch_for
+from ncubble.kernels.case import Case
+
+STATIC_SMEM_LIMIT = 48 * 1024  # bytes; a kernel that wants more must opt in
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What a device is. Sizes in bytes."""
+
+    name: str
+    compute_capability: tuple[int, int]
+    driver: str
+    sm_count: int
+    smem_per_cta: int
+    l2_bytes: int
+    pci_bus_id: str
+
+
+class Gpu:
+    """A device with its primary context current and one stream. All work goes to that stream."""
+
+    def __init__(self, device: Any, facts: DeviceFacts) -> None:
+        self._device = device
+        self.facts = facts
+        self.stream = device.create_stream()
+        self._pointers: list[int] = []
+
+    @classmethod
+    def open(cls, ordinal: int = 0) -> Gpu:
+        """The device ``ordinal``; raises MeasurementError if there is none or its software is missing."""
+        try:
+            from cuda.core import Device
+        except ImportError as error:
+            remedy = "pip install 'ncubble[gpu]'"
+            raise MeasurementError(f"cuda-core cannot be imported: {error}", remedy) from error
+        try:
+            device = Device(ordinal)
+            device.set_current()
+            return cls(device, _facts(device))
+        except Exception as error:  # the driver's absence shows as one of many types
+            remedy = "run this on a machine with an NVIDIA GPU and driver; recorded runs can be viewed without one"
+            raise MeasurementError(f"no usable NVIDIA GPU: {error}", remedy) from error
+
+    @property
+    def arch(self) -> str:
+        """nvcc's name of this device's architecture."""
+        return arch_for(*self.facts.compute_capability)
+
+    def allocate(self, nbytes: int) -> int:
+        """Device address of ``nbytes`` bytes, freed by ``close``; raises MeasurementError if they are not there."""
+        free = int(_driver("cuMemGetInfo")[0])
+        if nbytes > free:
+            message = f"{nbytes / 2**30:.2f} GiB of device memory are needed, {free / 2**30:.2f} GiB are free"
+            raise MeasurementError(message, "use a smaller --shape, or end other programs on this GPU")
+        pointer = int(_driver("cuMemAlloc", max(nbytes, 1))[0])
+        self._pointers.append(pointer)
+        return pointer
+
+    def upload(self, pointer: int, array: NDArray[Any]) -> None:
+        """Copies a C-contiguous ``array`` to device memory and waits until it is there."""
+        _driver("cuMemcpyHtoD", pointer, array.ctypes.data, array.nbytes)
+        _driver("cuCtxSynchronize")
+
+    def download(self, pointer: int, array: NDArray[Any]) -> None:
+        """Fills a C-contiguous ``array`` from device memory after all work on the stream has ended."""
+        self.sync()
+        _driver("cuMemcpyDtoH", array.ctypes.data, pointer, array.nbytes)
+
+    def fill(self, pointer: int, byte: int, nbytes: int) -> None:
+        """Sets ``nbytes`` bytes, in stream order."""
+        _driver("cuMemsetD8Async", pointer, byte, nbytes, int(self.stream.handle))
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copies within device memory, in stream order."""
+        _driver("cuMemcpyDtoDAsync", target, source, nbytes, int(self.stream.handle))
+
+    def sync(self) -> None:
+        """Waits for the stream; raises MeasurementError if the kernel faulted."""
+        try:
+            self.stream.sync()
+        except Exception as error:
+            raise MeasurementError(
+                f"the kernel failed on the GPU: {error}", "run it under compute-sanitizer"
+            ) from error
+
+    def load(self, cubin: bytes, case: Case) -> Any:
+        """The entry point of ``cubin``, allowed to use as much dynamic shared memory as ``case`` asks for."""
+        from cuda.core import ObjectCode
+
+        kernel = ObjectCode.from_cubin(cubin).get_kernel(case.spec.entry)
+        if case.smem > STATIC_SMEM_LIMIT:
+            kernel.attributes.max_dynamic_shared_size_bytes = case.smem
+        return kernel
+
+    def launch(self, kernel: Any, case: Case, pointers: tuple[int, ...]) -> None:
+        """Launches ``kernel`` once, without waiting. Arguments: ``pointers``, then the scalars of ``case``."""
+        from cuda.core import LaunchConfig, launch
+
+        config = LaunchConfig(grid=case.grid, block=case.block, shmem_size=case.smem)
+        launch(self.stream, config, kernel, *pointers, *case.scalars())
+
+    def event(self) -> Any:
+        """An event with timing, recorded now. ``later - earlier`` is in milliseconds once both have happened."""
+        from cuda.core import EventOptions
+
+        return self.stream.record(options=EventOptions(timing_enabled=True))
+
+    def clocks(self) -> dict[str, int]:
+        """Clocks that the driver reports at this moment, in MHz; empty without nvidia-ml-py."""
+        with contextlib.suppress(Exception), _nvml(self.facts.pci_bus_id) as (nvml, handle):
+            return {
+                "sm_mhz": int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+                "memory_mhz": int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+                "max_sm_mhz": int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+                "max_memory_mhz": int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+            }
+        return {}
+
+    def close(self) -> None:
+        """Frees all memory that ``allocate`` gave."""
+        while self._pointers:
+            _driver("cuMemFree", self._pointers.pop())
+
+
+def _driver(name: str, *arguments: Any) -> tuple[Any, ...]:
+    """Results of a driver function; raises MeasurementError with the driver's name of the failure."""
+    from cuda.bindings import driver
+
+    status, *results = getattr(driver, name)(*arguments)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise MeasurementError(f"{name} failed: {status.name}", "an earlier fault of the kernel shows here, too")
+    return tuple(results)
+
+
+def _facts(device: Any) -> DeviceFacts:
+    properties = device.properties
+    major, minor = device.compute_capability
+    return DeviceFacts(
+        name=device.name,
+        compute_capability=(int(major), int(minor)),
+        driver=_driver_version(device.pci_bus_id),
+        sm_count=int(properties.multiprocessor_count),
+        smem_per_cta=int(properties.max_shared_memory_per_block_optin),
+        l2_bytes=int(properties.l2_cache_size),
+        pci_bus_id=str(device.pci_bus_id),
+    )
+
+
+def _driver_version(pci_bus_id: str) -> str:
+    """Version of the display driver, or of the CUDA driver interface where NVML cannot be asked."""
+    with contextlib.suppress(Exception), _nvml(pci_bus_id) as (nvml, _):
+        return str(nvml.nvmlSystemGetDriverVersion())
+    version = int(_driver("cuDriverGetVersion")[0])
+    return f"CUDA {version // 1000}.{version % 1000 // 10}"
+
+
+@contextlib.contextmanager
+def _nvml(pci_bus_id: str) -> Iterator[tuple[Any, Any]]:
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        yield pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
+    finally:
+        pynvml.nvmlShutdown()

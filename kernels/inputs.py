@@ -1,0 +1,63 @@
+"""Random inputs, and the rows of a result that are compared with the reference."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncubble.kernels.case import Case
+
+TILE_ROWS = 128  # the sample holds every row position within such a tile
+FLOP_BUDGET = 5e9  # float64 work on the CPU per verification: a fraction of a second
+ELEMENT_BUDGET = 2**23
+
+
+def fresh_seed() -> int:
+    """A seed nobody has chosen; print it, so that a failure can be repeated."""
+    return secrets.randbits(32)
+
+
+def draw_inputs(case: Case, seed: int) -> dict[str, NDArray[Any]]:
+    """One array per input of ``case``: N(0, 1) for floats, uniform over the type for integers."""
+    generator = np.random.default_rng(seed)
+    drawn: dict[str, NDArray[Any]] = {}
+    for array in case.spec.arrays:
+        if array.output:
+            continue
+        dtype, extent = np.dtype(array.dtype), case.extent(array)
+        if dtype.kind == "f":
+            drawn[array.name] = generator.standard_normal(extent, dtype=np.float32).astype(dtype, copy=False)
+        else:
+            limits = np.iinfo(dtype)
+            drawn[array.name] = generator.integers(limits.min, limits.max, extent, dtype=dtype, endpoint=True)
+    return drawn
+
+
+def choose_rows(case: Case, seed: int) -> NDArray[np.intp]:
+    """Rows (indices along the outputs' first axis) to compare: all of a small problem, else a sample.
+
+    The sample holds every position within a tile of 128 rows, and a row of every such tile, paired at random: an error
+    tied to a thread, a warp or a row of CTAs cannot hide.
+    """
+    rows = min(case.extent(array)[0] for array in case.spec.outputs)
+    wanted = _affordable(case, rows)
+    if wanted >= rows:
+        return np.arange(rows)
+    generator = np.random.default_rng([seed, 1])
+    positions = generator.permutation(TILE_ROWS)
+    tiles = generator.permutation(-(-rows // TILE_ROWS))
+    index = np.arange(max(wanted, len(tiles)))
+    shift = index // math.lcm(len(tiles), TILE_ROWS)  # else the same pairs come again
+    chosen = tiles[index % len(tiles)] * TILE_ROWS + positions[(index + shift) % TILE_ROWS]
+    return np.unique(np.minimum(chosen, rows - 1))
+
+
+def _affordable(case: Case, rows: int) -> int:
+    elements = sum(int(np.prod(case.extent(array))) for array in case.spec.outputs)
+    by_elements = ELEMENT_BUDGET * rows // max(elements, 1)
+    by_flops = int(FLOP_BUDGET * rows / case.flops) if case.flops else rows
+    return max(TILE_ROWS, min(by_elements, by_flops))

@@ -1,0 +1,74 @@
+"""Brings a Numba-CUDA kernel onto a GPU. Apart, so that CUDA C++ kernels never pay for importing Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.kernels.case import Case
+from ncubble.kernels.registry import load_module
+from ncubble.kernels.spec import Array
+
+if TYPE_CHECKING:
+    from ncubble.kernels.device import Gpu
+    from ncubble.kernels.launch import BuildFacts
+
+
+class DeviceView:
+    """Device memory as others see it through the CUDA array interface (version 3)."""
+
+    def __init__(self, pointer: int, array: Array, extent: tuple[int, ...]) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": extent,
+            "typestr": np.dtype(array.dtype).str,
+            "data": (pointer, False),
+            "version": 3,
+            "strides": None,
+        }
+
+
+def make_dispatcher(case: Case) -> Any:
+    """The dispatcher that the source's ``make(**parameters)`` returns; raises UsageError if there is no ``make``."""
+    module = load_module(case.spec.path)
+    make = getattr(module, "make", None)
+    if not callable(make):
+        raise UsageError(f"{case.spec.path}: no function make(**parameters)", "let it return the @cuda.jit kernel")
+    return make(**case.parameters)
+
+
+def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[BuildFacts, Callable[[], None]]:
+    """Compiles, without launching, for the arguments that ``run`` passes; raises MeasurementError if Numba refuses."""
+    from numba import cuda
+
+    views = [
+        cuda.as_cuda_array(DeviceView(pointer, array, case.extent(array)))
+        for pointer, array in zip(pointers, case.spec.arrays, strict=True)
+    ]
+    arguments = (*views, *case.scalars())
+    dispatcher = make_dispatcher(case)
+    try:
+        compiled = dispatcher.compile(tuple(dispatcher.typeof_pyval(argument) for argument in arguments))
+    except Exception as error:  # Numba raises its own, NVVM's and the linker's errors here
+        raise MeasurementError(f"Numba could not compile {case.spec.path}:\n{error}", "fix the source") from error
+    configured = dispatcher[case.grid, case.block, cuda.external_stream(int(gpu.stream.handle)), case.smem]
+    return _facts(case, compiled), lambda: configured(*arguments)
+
+
+def _facts(case: Case, compiled: Any) -> BuildFacts:
+    from importlib.metadata import version
+
+    from ncubble.kernels.launch import BuildFacts
+
+    return BuildFacts(
+        compiler=f"numba-cuda {version('numba-cuda')}",
+        flags=("lineinfo",),
+        registers=int(compiled.regs_per_thread),
+        smem_static_B=int(compiled.shared_mem_per_block),
+        smem_dynamic_B=case.smem,
+        # Numba tells local memory only, which holds spills and local arrays alike: just none of it is no spills.
+        spill_B=None if compiled.local_mem_per_thread else 0,
+        cubin_sha256=None,
+    )

@@ -1,0 +1,132 @@
+"""One request from start to end: find the spec, build, launch, verify, and only then time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ncubble.errors import UsageError
+from ncubble.kernels.bench import MIN_ITERATIONS, Rates, Timing, rates, time_launches
+from ncubble.kernels.case import Case, make_case
+from ncubble.kernels.device import Gpu
+from ncubble.kernels.facts import facts, write_facts
+from ncubble.kernels.inputs import draw_inputs, fresh_seed
+from ncubble.kernels.launch import prepare
+from ncubble.kernels.registry import find_spec
+from ncubble.kernels.spec import Value
+from ncubble.kernels.verify import Verification, verify
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to do with which kernel. ``iterations`` 0 times nothing; ``launches`` counts the launches before that."""
+
+    name: str
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    shape: Mapping[str, int] = field(default_factory=dict)
+    catalog: Path | None = None
+    seed: int | None = None
+    launches: int = 1
+    verify: bool = True
+    iterations: int = MIN_ITERATIONS
+
+    def __post_init__(self) -> None:
+        if self.launches < 1:
+            raise UsageError(f"--launches {self.launches} is not positive", "use 1 or more")
+        if self.iterations < 0:
+            raise UsageError(
+                f"--iterations {self.iterations} is negative", "use 100 or more, or --once to time nothing"
+            )
+
+    def case(self) -> Case:
+        """The checked case; raises UsageError."""
+        return make_case(find_spec(self.name, self.catalog), self.parameters, self.shape)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a request; what was not asked for is None."""
+
+    case: Case
+    seed: int
+    facts: dict[str, Any]
+    verification: Verification | None
+    timing: Timing | None
+    rates: Rates | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON-ready object; times in microseconds."""
+        checked = self.verification
+        return {
+            **self.facts,
+            "seed": self.seed,
+            "verification": {**asdict(checked), "bad_pct": checked.bad_pct, "passed": checked.passed}
+            if checked
+            else None,
+            "timing": asdict(self.timing) if self.timing else None,
+            "rates": asdict(self.rates) if self.rates else None,
+        }
+
+
+def execute(request: Request, open_gpu: Callable[[], Gpu] = Gpu.open) -> Outcome:
+    """Carries ``request`` out. A failed verification ends it: nothing is timed, and the outcome says so.
+
+    Raises:
+        UsageError: the request names something unknown or not allowed.
+        MeasurementError: no GPU, no compiler, source that does not compile, a kernel that faults.
+    """
+    case = request.case()
+    gpu = open_gpu()
+    try:
+        return _execute(request, case, gpu)
+    finally:
+        gpu.close()
+
+
+def _execute(request: Request, case: Case, gpu: Gpu) -> Outcome:
+    seed = request.seed if request.seed is not None else fresh_seed()
+    prepared = prepare(case, gpu)
+    inputs = draw_inputs(case, seed)
+    prepared.upload(inputs)
+    prepared.poison()
+    write_facts(prepared, {})  # before the launch: a profiler may end the program during it
+    for _ in range(request.launches):
+        prepared.run()
+    clocks = gpu.clocks()
+    gpu.sync()
+    write_facts(prepared, clocks)
+    checked = None
+    if request.verify:
+        outputs, overrun = prepared.outputs()
+        checked = verify(case, inputs, outputs, seed, overrun)
+    timing = rate = None
+    if request.iterations and (checked is None or checked.passed):
+        timing = time_launches(gpu, prepared.run, request.iterations)
+        rate = rates(case, gpu, timing)
+    return Outcome(case, seed, facts(prepared, timing.clocks if timing else clocks), checked, timing, rate)
+
+
+def parse_parameters(texts: Sequence[str]) -> dict[str, Value]:
+    """``["stages=3"]`` as ``{"stages": "3"}``; raises UsageError for anything that is no ``name=value``."""
+    found: dict[str, Value] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise UsageError(f"-p {text!r} is not name=value", "write it like -p stages=3")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def parse_shape(texts: Sequence[str]) -> dict[str, int]:
+    """``["m=4096,n=64"]`` as ``{"m": 4096, "n": 64}``; raises UsageError for anything that is no ``name=integer``."""
+    found: dict[str, int] = {}
+    for part in ",".join(texts).split(","):
+        if not part.strip():
+            continue
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if not name or not value.isascii() or not value.isdigit():
+            raise UsageError(f"--shape {part!r} is not name=integer", "write it like --shape m=4096,n=4096,k=4096")
+        found[name] = int(value)
+    return found

@@ -1,0 +1,85 @@
+"""Compares a kernel's outputs with the float64 reference. NaN is wrong, and so is an element that was never written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncubble.errors import VerificationError
+from ncubble.kernels.case import Case
+from ncubble.kernels.inputs import choose_rows
+from ncubble.kernels.spec import Arrays
+
+POISON = 0xFF  # every byte of an output before the launch: NaN in every floating-point type
+GUARD = 4096  # poisoned bytes behind every output: a write past the end shows
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome of a comparison.
+
+    ``checked`` of ``total`` output elements were compared with the reference, ``bad`` of them lie outside the tolerance.
+    All ``total`` were looked through for NaN and infinity: ``nonfinite``. ``overrun`` names outputs that were written
+    past their end.
+    """
+
+    max_abs_error: float
+    bad: int
+    checked: int
+    nonfinite: int
+    total: int
+    overrun: tuple[str, ...] = ()
+
+    @property
+    def bad_pct(self) -> float:
+        """Share of compared elements outside the tolerance, in percent."""
+        return 100.0 * self.bad / self.checked
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong and something was compared."""
+        return self.checked > 0 and not self.bad and not self.nonfinite and not self.overrun
+
+    def describe(self) -> str:
+        """One line for people."""
+        share = "all" if self.checked == self.total else f"{self.checked} sampled of"
+        text = f"max error {self.max_abs_error:.3g}, {self.bad_pct:.4g} % bad of {share} {self.total} elements"
+        if self.nonfinite:
+            text += f", {self.nonfinite} not finite (NaN: never written, or computed)"
+        return text + "".join(f", written past the end of {name!r}" for name in self.overrun)
+
+    def require(self, label: str, seed: int) -> None:
+        """Raises VerificationError unless ``passed``."""
+        if not self.passed:
+            raise VerificationError(f"{label}: wrong result: {self.describe()}", f"repeat it with --seed {seed}")
+
+
+def verify(case: Case, inputs: Arrays, outputs: Arrays, seed: int, overrun: tuple[str, ...] = ()) -> Verification:
+    """Compares ``outputs`` (arrays of the whole result by name) with the reference on a choice of rows."""
+    rows = choose_rows(case, seed)
+    expected = case.spec.reference(inputs, rows)
+    tolerance = case.spec.tolerance(case.shape)
+    worst, bad, checked, nonfinite, total = 0.0, 0, 0, 0, 0
+    for array in case.spec.outputs:
+        result, reference = outputs[array.name], expected[array.name]
+        chosen = result[rows].astype(np.float64)
+        if chosen.shape != reference.shape:
+            message = (
+                f"{case.spec.name}: the reference of {array.name!r} has shape {reference.shape}, not {chosen.shape}"
+            )
+            raise VerificationError(message, "fix the spec's reference")
+        difference = np.abs(chosen - reference)
+        # Written so that NaN is bad: a comparison with NaN is false.
+        bad += int(np.count_nonzero(~(difference <= tolerance.absolute + tolerance.relative * np.abs(reference))))
+        worst = max(worst, float(np.nan_to_num(difference, nan=np.inf).max(initial=0.0)))
+        checked += difference.size
+        nonfinite += _nonfinite(result)
+        total += result.size
+    return Verification(worst, bad, checked, nonfinite, total, overrun)
+
+
+def _nonfinite(result: NDArray[Any]) -> int:
+    return int(result.size - np.count_nonzero(np.isfinite(result))) if result.dtype.kind == "f" else 0
