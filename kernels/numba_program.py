@@ -44,7 +44,7 @@ def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
     from numba import cuda
 
     views = [
-        cuda.as_cuda_array(DeviceView(pointer, array, case.extent(array)))
+        cuda.as_cuda_array(DeviceView(pointer, array, case.extent(array)))  # type: ignore[no-untyped-call]
         for pointer, array in zip(pointers, case.spec.arrays, strict=True)
     ]
     arguments = (*views, *case.scalars())

@@ -10,20 +10,23 @@ Launch:       grid rows, block threads (a power of two).
 Precondition: C-contiguous arrays.
 """
 
+# Device code is typed by Numba; mypy sees the simulator's module.
+# mypy: disable-error-code="attr-defined, no-untyped-call, no-untyped-def"
 from __future__ import annotations
 
+import math
 from typing import Any
+
+from numba import cuda, float32
+
+from ncubble.kernels.jit import jit
 
 
 def make(threads: int) -> Any:
     """The kernel as a Numba-CUDA dispatcher for CTAs of ``threads`` threads."""
-    import math
-
-    from numba import cuda, float32
-
     lowest = float32(-3.4028235e38)  # not -inf: the difference of two empty partials must not be NaN
 
-    def numba_softmax_online(x, y, rows, cols):  # type: ignore[no-untyped-def]
+    def numba_softmax_online(x, y, rows, cols):
         maxima = cuda.shared.array(threads, float32)
         sums = cuda.shared.array(threads, float32)
         row, thread = cuda.blockIdx.x, cuda.threadIdx.x
@@ -52,6 +55,4 @@ def make(threads: int) -> Any:
         for column in range(thread, cols, threads):
             y[row, column] = math.exp(x[row, column] - top) * scale
 
-    # A flat qualified name: otherwise "make.<locals>" becomes part of the name that the profiler shows.
-    numba_softmax_online.__qualname__ = numba_softmax_online.__name__
-    return cuda.jit(numba_softmax_online, lineinfo=True)
+    return jit(numba_softmax_online)

@@ -121,12 +121,12 @@ def _no_shared_memory(shape: Shape, parameters: Parameters) -> int:
 class KernelSpec:
     """A kernel of the catalog. Arguments are passed in this order: pointers of ``arrays``, then ``scalars``.
 
-    ``source`` is a file beside the spec: CUDA C++ (``.cu``, entry point ``extern "C" function``) or a Python module
-    with a function ``make(**parameters)`` that returns a Numba-CUDA dispatcher. ``reference(inputs, rows)`` gives the
-    float64 results of every output for chosen rows (indices along the first axis). ``flops`` is per launch, 0 if nobody
-    counts them. ``bytes`` is the compulsory traffic per launch; without it, every array is counted once. ``smem`` is dynamic shared
-    memory per CTA in bytes. ``sass(arch, parameters)`` maps an opcode prefix to whether it must (True) or must not
-    (False) occur. ``unit`` names the roof: ``fp32``, ``tensor_fp16`` or ``dram``.
+    - ``source``: a file beside the spec: CUDA C++ (``.cu``, entry point ``extern "C" function``), or a Python module
+      with a function ``make(**parameters)`` that returns a Numba-CUDA dispatcher. ``function`` defaults to ``name``.
+    - ``reference(inputs, rows)``: float64 results of every output for chosen rows (indices along the first axis).
+    - ``flops``: per launch; 0 if nobody counts them. ``bytes``: compulsory traffic per launch, by default each array.
+    - ``smem``: dynamic shared memory per CTA in bytes. ``unit``: the roof, one of ``fp32``, ``tensor_fp16``, ``dram``.
+    - ``sass(arch, parameters)``: opcode prefix -> whether it must (True) or must not (False) occur.
     """
 
     name: str

@@ -21,9 +21,9 @@ GUARD = 4096  # poisoned bytes behind every output: a write past the end shows
 class Verification:
     """Outcome of a comparison.
 
-    ``checked`` of ``total`` output elements were compared with the reference, ``bad`` of them lie outside the tolerance.
-    All ``total`` were looked through for NaN and infinity: ``nonfinite``. ``overrun`` names outputs that were written
-    past their end.
+    ``checked`` of ``total`` output elements were compared with the reference, ``bad`` of them are outside its
+    tolerance. All ``total`` were looked through for NaN and infinity: ``nonfinite``. ``overrun`` names outputs
+    that were written past their end.
     """
 
     max_abs_error: float
