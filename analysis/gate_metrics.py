@@ -1,0 +1,115 @@
+"""What the gate compares: one table of metrics with direction, limit and the noise that was measured for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ncubble.errors import UsageError
+
+MIN_TENSOR_PCT = 1.0
+"""Below this share of elapsed cycles a kernel has no tensor work worth gating: its cycles are gated alone."""
+
+
+@dataclass(frozen=True)
+class GateMetric:
+    """One metric of the gate.
+
+    ``counters`` are tried in order; values of two different counters are never compared. ``column`` names a column
+    of the launches frame to read instead of a counter. ``better`` is ``higher``, ``lower`` or ``neutral``.
+    ``limit_pct`` is the relative loss that must not pass. ``cv_pct`` is the largest coefficient of variation seen
+    over 12 repeats of each of 11 kernels on an H200 (cycles: that of the duration, which contains the clock's noise
+    as well). Values outside ``lowest .. highest`` cannot be real: they count as not measured.
+    """
+
+    name: str
+    unit: str
+    better: str
+    counters: tuple[str, ...]
+    gated: bool
+    limit_pct: float
+    cv_pct: float
+    lowest: float
+    highest: float = float("inf")
+    column: str = ""
+
+    def plausible(self, value: float) -> bool:
+        """Whether ``value`` can be a measurement. NaN and infinities cannot."""
+        return self.lowest <= value <= self.highest and value < float("inf")
+
+
+METRICS = (
+    GateMetric(
+        "tensor_active_pct",
+        "%",
+        better="higher",
+        counters=(
+            "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed",
+            "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+        ),
+        gated=True,
+        limit_pct=1.0,
+        cv_pct=0.26,
+        lowest=0.0,
+        highest=105.0,
+    ),
+    GateMetric(
+        "cycles",
+        "cycle",
+        "lower",
+        ("sm__cycles_elapsed.max", "sm__cycles_elapsed.avg", "gpc__cycles_elapsed.max"),
+        gated=True,
+        limit_pct=2.0,
+        cv_pct=0.34,
+        lowest=1.0,
+    ),
+    GateMetric(
+        "duration_ns",
+        "ns",
+        "lower",
+        ("gpu__time_duration",),
+        gated=False,
+        limit_pct=2.0,
+        cv_pct=0.34,
+        lowest=1.0,
+        column="duration_ns",
+    ),
+    GateMetric(
+        "dram_pct",
+        "%",
+        better="neutral",
+        counters=(
+            "dram__throughput.avg.pct_of_peak_sustained_elapsed",
+            "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+        ),
+        gated=False,
+        limit_pct=2.0,
+        cv_pct=0.5,
+        lowest=0.0,
+        highest=105.0,
+    ),
+)
+BY_NAME = {metric.name: metric for metric in METRICS}
+
+
+def parse_limits(texts: Iterable[str]) -> dict[str, float]:
+    """Limits in percent by metric name, from texts like ``cycles=3``. Raises UsageError for anything else."""
+    limits: dict[str, float] = {}
+    gated = ", ".join(metric.name for metric in METRICS if metric.gated)
+    for text in texts:
+        name, _, value = text.partition("=")
+        if name not in BY_NAME or not BY_NAME[name].gated:
+            raise UsageError(f"--metric-threshold {text!r}: no gated metric {name!r}", f"gated metrics: {gated}")
+        try:
+            limit = float(value)
+        except ValueError:
+            limit = float("nan")
+        if not 0 < limit < 100:
+            raise UsageError(f"--metric-threshold {text!r}: not a percentage between 0 and 100", f"write {name}=1.5")
+        limits[name] = limit
+    return limits
+
+
+def limit_of(metric: GateMetric, limits: Mapping[str, float]) -> float:
+    """The limit in percent that holds for ``metric``: the user's own, or the table's."""
+    return limits.get(metric.name, metric.limit_pct)

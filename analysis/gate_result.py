@@ -1,0 +1,87 @@
+"""What a check says: verdicts per metric and kernel, and the verdict of the whole gate.
+
+A kernel is ``regressed`` if any gated metric is, else ``not_comparable`` or ``nothing_measured`` if any gated
+metric could not be judged, else ``improved`` if any is, else ``pass``. The gate fails (exit 1) if any kernel
+regressed. Else it could not measure (exit 3) if any kernel could not be judged, a report or baseline was
+unreadable, or no kernel was checked at all. Only a gate that judged all it was asked to judge passes (exit 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ncubble.analysis.baseline import Baseline, BaselineMetric
+from ncubble.analysis.noise import Comparison
+
+RANKS = ("regressed", "not_comparable", "nothing_measured", "improved", "pass")
+"""Verdicts, the one that decides a kernel first. ``info`` marks metrics that are shown and never decide."""
+
+
+@dataclass(frozen=True)
+class MetricVerdict:
+    """One metric of one kernel. ``reason`` explains every verdict that is no number; ``comparison`` is None then."""
+
+    name: str
+    baseline: BaselineMetric
+    now: tuple[float, ...]
+    verdict: str
+    limit_pct: float
+    reason: str = ""
+    comparison: Comparison | None = None
+
+
+@dataclass(frozen=True)
+class KernelVerdict:
+    """One kernel on one GPU model. Either side may be missing: launches without baseline, or the reverse."""
+
+    label: str
+    device: str
+    verdict: str
+    reason: str = ""
+    baseline: Baseline | None = None
+    launches: int = 0
+    metrics: tuple[MetricVerdict, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """All verdicts. ``unmeasured`` and ``unrecorded`` are labels that were allowed to be missing on one side."""
+
+    kernels: tuple[KernelVerdict, ...]
+    errors: tuple[tuple[str, str], ...] = ()
+    unmeasured: tuple[str, ...] = ()
+    unrecorded: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of the gate, by the rule of this module."""
+        found = {kernel.verdict for kernel in self.kernels}
+        if "regressed" in found:
+            return "regressed"
+        if self.errors or not found or "not_comparable" in found:
+            return "not_comparable" if found - {"nothing_measured"} else "nothing_measured"
+        return next(verdict for verdict in RANKS if verdict in found)
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed, 1 regressed, 3 could not measure."""
+        return {"regressed": 1, "pass": 0, "improved": 0}.get(self.verdict, 3)
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """What a check is asked for.
+
+    ``limits``: percent by metric name. ``exact=False`` (one baseline file was named): launches of the same kernel
+    with other parameters are compared with it, if none has its very key. ``require_all``: a baseline of a GPU that
+    ran and that has no launches is an error. ``allow_new``: launches without any baseline are listed and not an
+    error.
+    """
+
+    limits: Mapping[str, float] = field(default_factory=dict)
+    exact: bool = True
+    require_all: bool = False
+    allow_new: bool = False

@@ -1,0 +1,200 @@
+"""Repeats: all launches of one kernel in one configuration, gathered over any number of reports.
+
+This is the unit that the gate compares. Pure functions over ``Report`` objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import pandas as pd
+
+from ncubble.analysis.gate_metrics import METRICS, GateMetric
+from ncubble.profiling.run import Run
+
+
+class ReportLike(Protocol):
+    """What the gate reads of a ``Report``."""
+
+    run: Run
+    key: str
+
+    @property
+    def launches(self) -> pd.DataFrame:
+        """One row per launch (columns: ``docs/architecture.md``)."""
+
+    def wide(self, names: list[str], /) -> pd.DataFrame:
+        """One column per counter, indexed by launch, NaN where not collected."""
+
+
+@dataclass(frozen=True)
+class KernelKey:
+    """What makes two launches repeats of each other.
+
+    A launch whose run says which kernel it is has name, parameters and shape (then tiles and grid may change
+    without changing the key). Any other launch has its demangled name, grid and block. NVTX ranges are part of the
+    key if any.
+    """
+
+    kernel: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    grid: str = ""
+    block: str = ""
+    nvtx: str = ""
+
+    @property
+    def canonical(self) -> str:
+        """The key as one text, equal for equal keys."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=True)
+
+    @property
+    def label(self) -> str:
+        """Short name for people. Not unique: template arguments of foreign kernels are left out."""
+        name = self.kernel if self.parameters or self.shape else base_name(self.kernel)
+        facts = [f"{key}={value}" for part in (self.parameters, self.shape) for key, value in part.items()]
+        launch = [f"{what} {text}" for what, text in (("grid", self.grid), ("block", self.block)) if text]
+        return " ".join([name, *facts, *launch, *([f"[{self.nvtx}]"] if self.nvtx else [])])
+
+    @property
+    def slug(self) -> str:
+        """File name for the key: readable, and unique by its hash."""
+        return f"{slug(self.label)[:80].rstrip('-')}-{hashlib.sha256(self.canonical.encode()).hexdigest()[:8]}"
+
+
+@dataclass
+class Repeats:
+    """Values of every gate counter for one kernel on one GPU model; lists run over launches and may hold NaN."""
+
+    key: KernelKey
+    device: str
+    compute_capability: str
+    values: dict[str, list[float]] = field(default_factory=dict)
+    clocks_hz: list[float] = field(default_factory=list)
+    ncu_versions: set[str] = field(default_factory=set)
+    drivers: set[str] = field(default_factory=set)
+    builds: list[dict[str, Any]] = field(default_factory=list)
+    commits: list[dict[str, Any]] = field(default_factory=list)
+    geometry: list[dict[str, Any]] = field(default_factory=list)
+    reports: list[dict[str, str]] = field(default_factory=list)
+    launches: int = 0
+
+    def measured(self, metric: GateMetric, counter: str) -> list[float]:
+        """The values of ``counter`` that can be real."""
+        return [value for value in self.values.get(counter, []) if metric.plausible(value)]
+
+
+def slug(text: str) -> str:
+    """Lower-case ASCII words joined by ``-``: safe as a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
+
+
+def base_name(demangled: str) -> str:
+    """``gemm`` of ``void ns::gemm<(int)4, float>(float const*)``: without return type, templates and arguments."""
+    text, depth = "", 0
+    for char in demangled.replace("(anonymous namespace)", "anonymous"):
+        if char == "(" and depth == 0:
+            break
+        depth += char == "<"
+        text += char if depth == 0 else ""
+        depth -= char == ">"
+    words = text.split()
+    return (words[-1] if words else demangled).rsplit("::", 1)[-1] or demangled
+
+
+def collect(reports: Iterable[ReportLike], *, nvtx: bool = True, kernel: str = "") -> tuple[list[Repeats], list[str]]:
+    """Group all launches by GPU model and key, in order of appearance; also returns notes on what was left out.
+
+    A report given twice counts once: the same measurement is no second repeat. ``kernel`` keeps the keys whose
+    label or name it matches (regular expression, searched). ``nvtx=False`` leaves NVTX ranges out of the key.
+    """
+    groups: dict[tuple[str, str], Repeats] = {}
+    seen: dict[str, str] = {}
+    notes: list[str] = []
+    for report in reports:
+        if report.key in seen:
+            notes.append(f"{report.run.path}: same content as {seen[report.key]}, counted once")
+            continue
+        seen[report.key] = str(report.run.path)
+        _add_report(groups, report, nvtx)
+    pattern = re.compile(kernel)
+    return [
+        item for item in groups.values() if pattern.search(item.key.label) or pattern.search(item.key.kernel)
+    ], notes
+
+
+def _add_report(groups: dict[tuple[str, str], Repeats], report: ReportLike, nvtx: bool) -> None:
+    launches = report.launches
+    counters = [counter for metric in METRICS if not metric.column for counter in metric.counters]
+    table = report.wide(counters)
+    named = _named_launches(launches, report.run.manifest.kernel)
+    several = launches.loc[named, ["grid", "block"]].drop_duplicates().shape[0] > 1
+    for is_named, (_, row) in zip(named, launches.iterrows(), strict=True):
+        key = _key(row, report.run.manifest.kernel if is_named else {}, several, nvtx)
+        device = _text(row["device"])
+        group = groups.setdefault((device, key.canonical), Repeats(key, device, _text(row["compute_capability"])))
+        _add_launch(group, row, table.loc[row["launch"]].to_dict(), report)
+
+
+def _named_launches(launches: pd.DataFrame, kernel: Mapping[str, Any]) -> pd.Series:
+    """Which launches the run's manifest speaks of: those of its function, or all if it names none."""
+    function = str(kernel.get("function") or "")
+    if not kernel.get("name"):
+        return pd.Series(False, index=launches.index)
+    pattern = re.compile(rf"{re.escape(function)}(?![A-Za-z0-9_])")
+    return launches["kernel"].map(lambda name: not function or bool(pattern.match(str(name)))).astype(bool)
+
+
+def _key(row: pd.Series, kernel: Mapping[str, Any], several: bool, nvtx: bool) -> KernelKey:
+    ranges = _text(row["nvtx"]) if nvtx else ""
+    grid, block = _text(row["grid"]), _text(row["block"])
+    if kernel:
+        where = {"grid": grid, "block": block} if several else {}
+        parameters, shape = (_members(kernel.get(name)) for name in ("parameters", "shape"))
+        return KernelKey(str(kernel["name"]), parameters, shape, nvtx=ranges, **where)
+    return KernelKey(_text(row["demangled"]) or _text(row["kernel"]), grid=grid, block=block, nvtx=ranges)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """A manifest's ``parameters`` or ``shape``: an object, or anything else under one name."""
+    if isinstance(value, dict):
+        return {str(key): item for key, item in value.items()}
+    return {} if value is None else {"value": value}
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+
+
+def _add_launch(group: Repeats, row: pd.Series, counters: dict[Any, float], report: ReportLike) -> None:
+    columns = {metric.counters[0]: float(row[metric.column]) for metric in METRICS if metric.column}
+    for counter, value in {**counters, **columns}.items():
+        group.values.setdefault(counter, []).append(value)
+    group.launches += 1
+    clock = float(row["sm_clock_hz"])
+    if clock > 0 and math.isfinite(clock):
+        group.clocks_hz.append(clock)
+    manifest = report.run.manifest
+    group.ncu_versions |= {_text(row["ncu_version"])} - {""}
+    group.drivers |= {_text(manifest.device.get("driver"))} - {""}
+    geometry: dict[str, Any] = {name: _number(row[name]) for name in ("registers", "smem_static_B", "smem_dynamic_B")}
+    geometry |= {name: _text(row[name]) for name in ("grid", "block")}
+    _add_new(group.geometry, geometry)
+    _add_new(group.builds, manifest.build)
+    _add_new(group.commits, manifest.git)
+    _add_new(group.reports, {"name": report.run.path.name, "key": report.key})
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if pd.notna(value) else None
+
+
+def _add_new(items: list[Any], item: Any) -> None:
+    if item and item not in items:
+        items.append(item)
