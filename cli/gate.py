@@ -1,9 +1,201 @@
-"""Commands of the ``gate`` group."""
+"""Commands of the gate: ``ncubble baseline record|show`` and ``ncubble check``."""
 
 from __future__ import annotations
 
+import re
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 import typer
+
+from ncubble.errors import MeasurementError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ncubble.analysis.baseline import Baseline
+    from ncubble.analysis.report import Report, ReportFailure
+
+STORE = Path("baselines")
+PIPED_WIDTH = 150
+
+Paths = Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders that hold them.")]
+Kernel = Annotated[str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose name or label matches.")]
+NoNvtx = Annotated[bool, typer.Option("--no-nvtx", help="Launches in different NVTX ranges are repeats of each other.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Thresholds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric-threshold", metavar="NAME=PCT", help="Loss that must not pass: tensor_active_pct (1) or cycles (2)."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to ``app``."""
+    baseline = typer.Typer(help="Record and show what kernels measured.", no_args_is_help=True)
+    baseline.command("record")(record)
+    baseline.command("show")(show)
+    app.add_typer(baseline, name="baseline")
+    app.command("check")(check)
+
+
+def record(
+    paths: Paths,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of baselines, or one .json file.")] = STORE,
+    force: Annotated[bool, typer.Option("--force", help="Replace baselines that exist.")] = False,
+    min_repeats: Annotated[int, typer.Option(help="Launches needed of each kernel; below 5 the gate is weak.")] = 5,
+    kernel: Kernel = "",
+    no_nvtx: NoNvtx = False,
+    json: Json = False,
+) -> None:
+    """Record baselines from repeated launches: one readable JSON file per GPU model and kernel."""
+    from ncubble.analysis import baseline, baseline_file, repeats
+    from ncubble.cli.render import emit_json
+
+    reports, failures = _open(paths, kernel)
+    if failures:
+        listed = "\n  ".join(f"{failure.path}: {failure.error.message}" for failure in failures)
+        raise MeasurementError(
+            f"nothing recorded, {len(failures)} reports are unreadable:\n  {listed}", "leave them out"
+        )
+    groups, notes = repeats.collect(reports, nvtx=not no_nvtx, kernel=kernel)
+    found = baseline.record(groups, datetime.now(UTC).isoformat(timespec="seconds"), min_repeats)
+    places = _places(output, found)
+    baseline_file.save(zip(places, found, strict=True), force=force)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    rows: list[dict[str, Any]] = [
+        {"path": str(place), "label": item.key.label, "repeats": item.repeats, "warnings": baseline.weaknesses(item)}
+        for place, item in zip(places, found, strict=True)
+    ]
+    if json:
+        emit_json({"schema": 1, "recorded": rows})
+        return
+    for row in rows:
+        typer.echo(f"{row['label']} ({row['repeats']} repeats) -> {row['path']}")
+        for warning in row["warnings"]:
+            typer.echo(f"warning: {row['label']}: {warning}", err=True)
+
+
+def _places(output: Path, found: list[Baseline]) -> list[Path]:
+    if output.suffix != ".json":
+        return [output / item.place for item in found]
+    if len(found) != 1:
+        raise UsageError(
+            f"--output {output}: one file cannot hold {len(found)} baselines", "name a folder, or use --kernel"
+        )
+    return [output]
+
+
+def show(
+    path: Annotated[Path, typer.Argument(help="Folder of baselines, or one file.")] = STORE, json: Json = False
+) -> None:
+    """Show recorded baselines. Exit code 3 if there is none or one is unusable."""
+    from ncubble.analysis.baseline_file import load_store
+    from ncubble.cli.gate_render import print_baselines
+    from ncubble.cli.render import emit_json
+
+    baselines, errors = load_store(path)
+    if json:
+        rows = [{"path": str(item.path), **item.to_json()} for item in baselines]
+        emit_json({"schema": 1, "baselines": rows, "errors": [str(error.message) for error in errors]})
+    elif baselines:
+        print_baselines(baselines, _console())
+    for error in errors:
+        typer.echo(f"ncubble: {error}", err=True)
+    if errors:
+        raise typer.Exit(3)
+    if not baselines:
+        raise MeasurementError(f"{path}: no baselines", "record one with `ncubble baseline record RUN…`")
+
+
+def check(
+    paths: Paths,
+    baseline: Annotated[
+        Path, typer.Option("--baseline", help="Folder of baselines, or one file: then parameters may differ.")
+    ] = STORE,
+    metric_threshold: Thresholds = None,
+    kernel: Kernel = "",
+    require_all: Annotated[
+        bool, typer.Option("--all", help="Every baseline of this GPU must have been measured.")
+    ] = False,
+    allow_new: Annotated[bool, typer.Option("--allow-new", help="Kernels without a baseline are no error.")] = False,
+    no_nvtx: NoNvtx = False,
+    json: Json = False,
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a comment.")] = None,
+) -> None:
+    """Compare launches with recorded baselines. Exit code 0: passed, 1: regression, 3: could not judge everything."""
+    from ncubble.analysis import baseline_file, gate_output, repeats
+    from ncubble.analysis.gate_metrics import parse_limits
+    from ncubble.analysis.gate_result import CheckOptions
+    from ncubble.analysis.regress import check as judge
+    from ncubble.cli.gate_render import print_result
+    from ncubble.cli.render import emit_json
+
+    options = CheckOptions(parse_limits(metric_threshold or []), baseline.is_dir(), require_all, allow_new)
+    outputs = [
+        (junit, gate_output.JUNIT_MARK, gate_output.junit),
+        (markdown, gate_output.MARKDOWN_MARK, gate_output.markdown),
+    ]
+    for file, mark, _ in outputs:
+        _refuse_foreign(file, mark)
+    baselines, broken = baseline_file.load_store(baseline)
+    reports, failures = _open(paths, kernel)
+    errors = [(str(failure.path), failure.error.message) for failure in failures]
+    errors += [(str(baseline), error.message) for error in broken]
+    groups, notes = repeats.collect(reports, nvtx=not no_nvtx, kernel=kernel)
+    result = judge(groups, baselines, options, errors, notes)
+    if json:
+        emit_json(gate_output.as_json(result))
+    else:
+        print_result(result, _console())
+    for file, _, text in outputs:
+        if file is not None:
+            _write(file, text(result))
+    raise typer.Exit(result.exit_code)
+
+
+def _open(paths: list[Path], kernel: str) -> tuple[list[Report], list[ReportFailure]]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from ncubble.analysis.report import open_reports
+
+    try:
+        re.compile(kernel)
+    except re.error as error:
+        raise UsageError(
+            f"--kernel {kernel!r}: not a regular expression ({error})", "escape special characters"
+        ) from error
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("reading reports", total=None)
+        return open_reports(paths, lambda done, total: progress.update(task, completed=done, total=total))
+
+
+def _refuse_foreign(file: Path | None, mark: str) -> None:
+    """An earlier output of this command may be replaced; anything else that exists may not."""
+    if file is None or not file.exists():
+        return
+    head = file.read_bytes()[:400] if file.is_file() else b""
+    if not file.is_file() or (head and mark.encode() not in head):
+        raise UsageError(f"{file}: exists and was not written by `ncubble check`", "choose another name")
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise MeasurementError(
+            f"{file}: could not be written ({error})", "check the path and its permissions"
+        ) from error
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)

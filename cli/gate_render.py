@@ -1,0 +1,88 @@
+"""How the gate looks in a terminal. Names of kernels are shown as plain text, never as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ncubble.analysis.baseline import Baseline
+from ncubble.analysis.gate_output import cells, headline, number, printable
+from ncubble.analysis.gate_result import GateResult, KernelVerdict
+from ncubble.analysis.noise import mean_sd
+
+_STYLES = {
+    "pass": "green",
+    "improved": "bold green",
+    "regressed": "bold red",
+    "not_comparable": "bold yellow",
+    "nothing_measured": "bold yellow",
+    "info": "dim",
+}
+
+
+def print_result(result: GateResult, console: Console) -> None:
+    """A table of all metrics, then reasons and notes, then the verdict of the gate."""
+    if result.kernels:
+        console.print(_result_table(result.kernels))
+    for kernel in result.kernels:
+        for text in [*([kernel.reason] if kernel.reason else []), *kernel.notes]:
+            console.print(Text(f"{printable(kernel.label)}: ", style="bold") + Text(printable(text), style="not bold"))
+    for file, error in result.errors:
+        console.print(Text(f"could not read {printable(file)}: {printable(error)}", style="yellow"))
+    if result.unmeasured:
+        console.print(
+            Text(f"{len(result.unmeasured)} baselines of this GPU were not measured (--all makes that an error)")
+        )
+    if result.unrecorded:
+        console.print(Text(f"without baseline: {'; '.join(printable(label) for label in result.unrecorded)}"))
+    for note in result.notes:
+        console.print(Text(printable(note)))
+    console.print(Text(f"gate {headline(result)}", style=_STYLES[result.verdict]))
+
+
+def _result_table(kernels: Sequence[KernelVerdict]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("kernel", overflow="fold", ratio=1)
+    table.add_column("metric", no_wrap=True)
+    for name in ("baseline", "now", "change", "fails beyond"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for kernel in kernels:
+        label = Text(printable(kernel.label))
+        if not kernel.metrics:
+            table.add_row(label, "", "", "", "", "", _verdict(kernel.verdict))
+        for index, metric in enumerate(kernel.metrics):
+            texts = [Text(cell) for cell in cells(metric)]
+            table.add_row(label if not index else Text(""), Text(metric.name), *texts, _verdict(metric.verdict))
+    return table
+
+
+def _verdict(verdict: str) -> Text:
+    return Text(verdict.replace("_", " "), style=_STYLES[verdict])
+
+
+def print_baselines(baselines: Sequence[Baseline], console: Console) -> None:
+    """One line per baseline: means with their spread, and where they come from."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("kernel", overflow="fold", ratio=1)
+    for name in ("GPU", "tensor %", "cycles"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("n", justify="right")
+    for name in ("ncu", "recorded"):
+        table.add_column(name, no_wrap=True)
+    for item in baselines:
+        texts = [_spread(item, "tensor_active_pct"), _spread(item, "cycles"), str(item.repeats)]
+        row = [item.key.label, item.device, *texts, item.ncu_version, item.recorded[:10]]
+        table.add_row(*(Text(printable(text)) for text in row))
+    console.print(table)
+
+
+def _spread(baseline: Baseline, name: str) -> str:
+    metric = baseline.metrics.get(name)
+    if metric is None:
+        return "not collected"
+    mean, sd = mean_sd(metric.values)
+    return f"{number(mean)} ± {sd / mean * 100:.2f} %" if len(metric.values) > 1 and mean else number(mean)
