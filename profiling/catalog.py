@@ -1,0 +1,159 @@
+"""Reads the metric sets and aliases of ``profiling/sets/*.toml``; a malformed file is refused whole."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from ncubble.errors import UsageError
+from ncubble.profiling.chips import CHIP_NAMES, Version, parse_version
+
+DIRECTIONS = ("higher", "lower", "neutral")
+_ALIASES = "aliases"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric of a set.
+
+    ``name`` is ncu's name, ``unit`` as ncu prints it for base units, ``direction`` which way is better, ``role`` the
+    part of the analysis that reads it. ``required``: a report without it cannot be accounted. ``chips`` renames it per
+    chip (empty text: that chip lacks it), ``only`` lists the chips that have it, ``min_cc`` the first capability that
+    does.
+    """
+
+    name: str
+    unit: str
+    direction: str
+    role: str
+    about: str
+    required: bool = False
+    min_cc: Version | None = None
+    only: tuple[str, ...] = ()
+    chips: Mapping[str, str] = field(default_factory=dict)
+
+    def on(self, chip: str | None, capability: Version | None) -> str:
+        """The name on ``chip``, empty where the chip has none. An unknown chip of known capability obeys ``min_cc``."""
+        if self.min_cc and capability and capability < self.min_cc:
+            return ""
+        if self.only and chip and chip not in self.only:
+            return ""
+        return self.chips.get(chip, self.name) if chip else self.name
+
+
+@dataclass(frozen=True)
+class MetricSet:
+    """One file: metrics and ncu sections that answer one question. ``since`` holds the first ncu with a section."""
+
+    name: str
+    title: str
+    include: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    since: Mapping[str, Version] = field(default_factory=dict)
+    ncu_set: str = ""
+    import_source: bool = False
+    metrics: tuple[Metric, ...] = ()
+
+
+@dataclass(frozen=True)
+class Alias:
+    """A name that people write, what it means, and why it is not the name."""
+
+    name: str
+    metric: str
+    why: str
+    chips: Mapping[str, str] = field(default_factory=dict)
+
+    def on(self, chip: str | None) -> str:
+        """ncu's name on ``chip``."""
+        return self.chips.get(chip, self.metric) if chip else self.metric
+
+
+@cache
+def load_sets() -> dict[str, MetricSet]:
+    """All sets by name. Raises UsageError naming the file for anything that is not a set."""
+    tables = _tables()
+    tables.pop(_ALIASES, None)
+    sets = {name: parse_set(name, table) for name, table in tables.items()}
+    for member in sets.values():
+        for included in member.include:
+            if included not in sets or sets[included].include:
+                raise _malformed(member.name, f"include {included!r} is no set, or itself a union")
+    return sets
+
+
+@cache
+def load_aliases() -> dict[str, Alias]:
+    """All aliases by the name that people write."""
+    entries = [_build(Alias, _ALIASES, entry) for entry in _tables().get(_ALIASES, {}).get(_ALIASES, [])]
+    return {alias.name: alias for alias in entries}
+
+
+def parse_set(name: str, table: Mapping[str, Any]) -> MetricSet:
+    """A set from its TOML table; raises UsageError for unknown keys, wrong words, repeated or empty names."""
+    known = {"title", "include", "sections", "since", "ncu_set", "import_source", "metrics"}
+    if unknown := sorted(set(table) - known):
+        raise _malformed(name, f"unknown keys {unknown}")
+    if not table.get("title"):
+        raise _malformed(name, "no title")
+    metrics = tuple(_parse_metric(name, entry) for entry in table.get("metrics", []))
+    names = [metric.name for metric in metrics]
+    if repeated := sorted({item for item in names if names.count(item) > 1}):
+        raise _malformed(name, f"repeated metrics {repeated}")
+    sections = tuple(table.get("sections", ()))
+    since = {section: parse_version(text) for section, text in table.get("since", {}).items()}
+    if stray := sorted(set(since) - set(sections)):
+        raise _malformed(name, f"'since' of sections that are not in it: {stray}")
+    member = MetricSet(
+        name=name,
+        title=table["title"],
+        include=tuple(table.get("include", ())),
+        sections=sections,
+        since=since,
+        ncu_set=table.get("ncu_set", ""),
+        import_source=table.get("import_source", False),
+        metrics=metrics,
+    )
+    if not (member.include or member.sections or member.ncu_set or member.metrics):
+        raise _malformed(name, "it collects nothing")
+    return member
+
+
+def _parse_metric(origin: str, entry: Mapping[str, Any]) -> Metric:
+    values = dict(entry)
+    if "min_cc" in values:
+        values["min_cc"] = parse_version(values["min_cc"])
+    values["only"] = tuple(values.get("only", ()))
+    metric = _build(Metric, origin, values)
+    if metric.direction not in DIRECTIONS:
+        raise _malformed(origin, f"{metric.name}: direction {metric.direction!r} is not one of {', '.join(DIRECTIONS)}")
+    if not (metric.name and metric.role and metric.about):
+        raise _malformed(origin, f"metric {metric.name!r} lacks name, role or about")
+    if strange := sorted({*metric.chips, *metric.only} - CHIP_NAMES):
+        raise _malformed(origin, f"{metric.name}: unknown chips {strange}")
+    return metric
+
+
+def _build(kind: type[_T], origin: str, values: Mapping[str, Any]) -> _T:
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise _malformed(origin, str(error)) from error
+
+
+def _tables() -> dict[str, dict[str, Any]]:
+    folder = files("ncubble.profiling.sets")
+    found = sorted((item for item in folder.iterdir() if item.name.endswith(".toml")), key=lambda item: item.name)
+    try:
+        return {item.name.removesuffix(".toml"): tomllib.loads(item.read_text(encoding="utf-8")) for item in found}
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"profiling/sets: not valid TOML ({error})", "reinstall ncubble") from error
+
+
+def _malformed(name: str, why: str) -> UsageError:
+    return UsageError(f"profiling/sets/{name}.toml: {why}", "correct the file, or reinstall ncubble")

@@ -1,0 +1,91 @@
+"""Runs one program in its own process group, streams what it prints, and leaves nothing of it behind."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Literal
+
+Stream = Literal["stdout", "stderr"]
+
+_GRACE_S = 3.0  # between SIGTERM and SIGKILL
+_POLL_S = 0.2
+
+
+class TimedOutError(Exception):
+    """The program ran past its limit and was ended."""
+
+
+def stream(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    on_text: Callable[[Stream, str], None],
+    timeout_s: float | None = None,
+) -> int:
+    """Run ``argv`` (no shell), hand over its output as it comes, return its exit status (negative: ended by a signal).
+
+    Whatever ends this call, an exception in ``on_text`` or an interrupt included, the whole process group is gone then.
+    Raises TimedOutError, and OSError if the program cannot be started.
+    """
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    process = subprocess.Popen(
+        list(argv),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        start_new_session=True,  # its own group: an interrupt at the terminal reaches only us, and we end the group
+    )
+    try:
+        _pump(process, on_text, deadline)
+        return process.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired as error:
+        raise TimedOutError from error
+    finally:
+        end_group(process)
+
+
+def _pump(process: subprocess.Popen[bytes], on_text: Callable[[Stream, str], None], deadline: float | None) -> None:
+    assert process.stdout and process.stderr  # noqa: S101 (PIPE was asked for)
+    pipes: dict[int, Stream] = {process.stdout.fileno(): "stdout", process.stderr.fileno(): "stderr"}
+    decoders = {number: codecs.getincrementaldecoder("utf-8")(errors="replace") for number in pipes}
+    with selectors.DefaultSelector() as selector:
+        for number in pipes:
+            selector.register(number, selectors.EVENT_READ)
+        while selector.get_map():
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimedOutError
+            ready = selector.select(_POLL_S)
+            # A grandchild may hold the pipes open for ever: once the program is gone, silence is the end.
+            if not ready and process.poll() is not None:
+                return
+            for key, _ in ready:
+                data = os.read(key.fd, 65536)
+                on_text(pipes[key.fd], decoders[key.fd].decode(data, final=not data))
+                if not data:
+                    selector.unregister(key.fd)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End whatever is left of the process group: SIGTERM, a grace, SIGKILL. Safe to call when all is gone."""
+    try:
+        if process.poll() is None:
+            _signal_group(process.pid, signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_GRACE_S)
+    finally:  # a second interrupt during the grace must not spare the group
+        _signal_group(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in (process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

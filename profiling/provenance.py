@@ -1,0 +1,73 @@
+"""Where a run comes from: the state of the source tree, the facts that the program wrote, the report's hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+FACTS = "NCUBBLE_FACTS"
+_MEMBERS = ("kernel", "build", "device", "clocks")
+_GIT_TIMEOUT_S = 20.0
+_FACTS_LIMIT_B = 1 << 20
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The members of a facts file, each an object, and notes on what in it could not be used."""
+
+    members: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def utc_now() -> str:
+    """Now, as ISO 8601 in UTC with seconds: ``2026-11-20T11:04:08Z``."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def git_state(folder: Path) -> dict[str, Any]:
+    """``{"sha": …, "dirty": bool}`` of the repository around ``folder``; empty where there is none, or no git."""
+    sha = _git(folder, "rev-parse", "HEAD")
+    status = _git(folder, "status", "--porcelain")
+    if not sha or status is None:
+        return {}
+    return {"sha": sha, "dirty": bool(status)}
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def read_facts(path: Path) -> Facts:
+    """What the program wrote to ``NCUBBLE_FACTS``. A file that is not what it should be is noted, never guessed at."""
+    if not path.is_file():
+        return Facts()
+    if path.stat().st_size > _FACTS_LIMIT_B:
+        return Facts(notes=("facts file ignored: larger than 1 MiB",))
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return Facts(notes=(f"facts file ignored: not valid JSON ({error})",))
+    if not isinstance(raw, dict):
+        return Facts(notes=("facts file ignored: not a JSON object",))
+    wrong = [name for name in _MEMBERS if name in raw and not isinstance(raw[name], dict)]
+    return Facts(
+        {name: raw[name] for name in _MEMBERS if isinstance(raw.get(name), dict)},
+        tuple(f"facts file: member {name!r} ignored, not an object" for name in wrong),
+    )
+
+
+def sha256(path: Path) -> str:
+    """Hash of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
