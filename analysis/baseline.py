@@ -172,6 +172,9 @@ def weaknesses(baseline: Baseline) -> list[str]:
         found.append(f"{baseline.repeats} repeats make a weak gate; {MIN_REPEATS} or more are recommended")
     if "tensor_active_pct" not in baseline.metrics:
         found.append("tensor utilization was not collected: only cycles are gated")
+    elif not baseline.metrics["tensor_active_pct"].gated:
+        mean = mean_sd(baseline.metrics["tensor_active_pct"].values)[0]
+        found.append(f"tensor utilization of {mean:.1f} % is below {MIN_TENSOR_PCT:g} %: only cycles are gated")
     for name, metric in baseline.metrics.items():
         if metric.gated and name in BY_NAME:
             found += _noise_weakness(name, metric, BY_NAME[name])

@@ -136,8 +136,10 @@ def test_repeats_of_two_builds_or_two_profilers_make_no_baseline() -> None:
         recorded(report(), report(ncu_version="2024.1.0"))
 
 
-def test_a_kernel_without_tensor_work_is_gated_by_cycles_alone() -> None:
-    (item,) = recorded(report([0.0] * 5))
+@pytest.mark.parametrize("pct", [0.0, 3.7])
+def test_a_kernel_without_tensor_work_is_gated_by_cycles_alone(pct: float) -> None:
+    (item,) = recorded(report([pct] * 5))
+    assert any("only cycles are gated" in text for text in weaknesses(item))
     assert {name: metric.gated for name, metric in item.metrics.items()} == {
         "tensor_active_pct": False,
         "cycles": True,
