@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ncubble.errors import UsageError
 
 MIN_TENSOR_PCT = 5.0
-"""Below this share of elapsed cycles tensor utilization is not gated, only cycles are. Scalar half-precision instructions
-keep the tensor pipe busy, too: elementwise kernels of public A100 and H100 reports show up to 4 %, without any MMA."""
+"""Below this share of elapsed cycles tensor utilization is not gated, only cycles are. ``HFMA2.MMA``, with which the
+compiler also loads constants, runs in the tensor pipe: elementwise kernels without any HMMA show up to 4 % on A100 and
+H100 (public reports)."""
 
 
 @dataclass(frozen=True)
