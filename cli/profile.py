@@ -140,14 +140,11 @@ def _catalog_program(
     """The argv that launches a catalog kernel ``repeat`` times, unverified and untimed; the request is checked here."""
     import sys
 
-    from ncubble.kernels.case import make_case
-    from ncubble.kernels.registry import find_spec
+    from ncubble.kernels.session import Request as Launch
+    from ncubble.kernels.session import parse_parameters, parse_shape
 
-    spec = find_spec(name, catalog)
-    sizes = [item for item in (shape or "").split(",") if item]
-    make_case(
-        spec, _pairs("-p", parameters), {key: _integer(key, text) for key, text in _pairs("--shape", sizes).items()}
-    )
+    sizes = [shape] if shape else []
+    checked = Launch(name, parse_parameters(parameters), parse_shape(sizes), catalog, launches=repeat).case()
     argv = [sys.executable, "-m", "ncubble.kernels", name, "--once", "--no-verify", "--launches", str(repeat)]
     for item in parameters:
         argv += ["-p", item]
@@ -155,24 +152,8 @@ def _catalog_program(
         argv += ["--shape", shape]
     if catalog:
         argv += ["--catalog", str(catalog)]
-    return argv, "-".join([name, *(item.replace("=", "") for item in (*parameters, *sizes))]), spec.entry
-
-
-def _pairs(option: str, items: list[str]) -> dict[str, str]:
-    from ncubble.errors import UsageError
-
-    for item in items:
-        if "=" not in item:
-            raise UsageError(f"{option} {item!r}: not of the form name=value", f"write {option} name=value")
-    return dict(item.split("=", 1) for item in items)
-
-
-def _integer(name: str, text: str) -> int:
-    from ncubble.errors import UsageError
-
-    if not text.strip().isdecimal():
-        raise UsageError(f"--shape {name}={text}: not a whole number", f"write --shape {name}=4096")
-    return int(text)
+    chosen = (item.replace("=", "") for item in (*parameters, *sizes))
+    return argv, "-".join([name, *chosen]), checked.spec.entry
 
 
 def _default_out(label: str) -> Path:

@@ -69,9 +69,9 @@ def test_a_run_gets_a_name_of_its_own(capsys):
         (["profile", "--count", "0", "--", "/bin/true"], "nothing would be profiled"),
         (["profile", "--clock-control", "boost", "--", "/bin/true"], "--clock-control 'boost'"),
         (["profile", "no_such_kernel"], "no_such_kernel"),
-        (["profile", "tensor_core_gemm", "-p", "stages"], "not of the form name=value"),
+        (["profile", "tensor_core_gemm", "-p", "stages"], "is not name=value"),
         (["profile", "tensor_core_gemm", "-p", "stages=99"], "stages=99"),
-        (["profile", "tensor_core_gemm", "--shape", "m=big"], "not a whole number"),
+        (["profile", "tensor_core_gemm", "--shape", "m=big"], "is not name=integer"),
     ],
 )
 def test_a_wrong_request_ends_with_2_and_says_why(capsys, argv, says):

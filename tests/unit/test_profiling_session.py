@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -148,8 +149,13 @@ def test_ncu_missing_or_too_old_or_not_ncu(monkeypatch, tmp_path):
 
 
 def alive(marker):
-    found = subprocess.run(["pgrep", "-f", marker], capture_output=True, text=True, check=False)
-    return found.stdout.split()
+    """Ids of the processes with ``marker`` in their command line."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if marker.encode() in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return found
 
 
 def test_the_time_limit_ends_the_whole_process_group(monkeypatch, tmp_path):
@@ -191,7 +197,7 @@ def test_after_sigkill_no_run_is_seen_at_the_target(monkeypatch, tmp_path):
     command.kill()
     command.wait()
     for process in alive(str(tmp_path / "bin" / "ncu")):
-        os.kill(int(process), signal.SIGKILL)
+        os.kill(process, signal.SIGKILL)
     assert not Path("run").exists()
     assert list(find_runs([tmp_path])) == []
 
