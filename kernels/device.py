@@ -105,8 +105,15 @@ class Gpu:
 
         kernel = ObjectCode.from_cubin(cubin).get_kernel(case.spec.entry)
         if case.smem > STATIC_SMEM_LIMIT:
-            kernel.attributes.max_dynamic_shared_size_bytes = case.smem
+            self._allow_shared_memory(kernel, case.smem)
         return kernel
+
+    def _allow_shared_memory(self, kernel: Any, nbytes: int) -> None:
+        """Opts in to dynamic shared memory above 48 KiB: cuda-core shows the attribute, but only the driver sets it."""
+        from cuda.bindings import driver
+
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        _driver("cuKernelSetAttribute", attribute, nbytes, kernel.handle, self._device.device_id)
 
     def launch(self, kernel: Any, case: Case, pointers: tuple[int, ...]) -> None:
         """Launches ``kernel`` once, without waiting. Arguments: ``pointers``, then the scalars of ``case``."""

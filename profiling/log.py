@@ -1,7 +1,9 @@
 """What ncu prints, taken apart while it runs: its own messages, the progress of a kernel, and the program's output.
 
 ncu marks its lines ``==PROF==``, ``==WARNING==`` and ``==ERROR==`` and mixes them with the program's. A progress line
-grows while a kernel is replayed: ``==PROF== Profiling "name" - 3: 0%....50%....100% - 10 passes``.
+grows while a kernel is replayed: ``==PROF== Profiling "name" - 3: 0%....50%....100% - 10 passes``. The index is not always
+there (ncu 2025.3.1 writes ``Profiling "name": 0%...``); launches are then counted, so a line that
+ends one is read once, when it is whole.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Literal
 Stream = Literal["stdout", "stderr"]
 
 _MARK = re.compile(r"==(PROF|WARNING|ERROR)== ?")
-_PROFILING = re.compile(r'Profiling "(?P<kernel>.*)" - (?P<index>\d+)(?: \(\d+/\d+\))?:(?P<progress>.*)')
+_PROFILING = re.compile(r'Profiling "(?P<kernel>.*)"(?: - (?P<index>\d+)(?: \(\d+/\d+\))?)?:(?P<progress>.*)')
 _PASSES = re.compile(r"(\d+) pass(?:es)?\b")
 _AVAILABLE = re.compile(r"\s*\d+\.\s+(\S.*)")
 _TAIL_LINES = 40
@@ -61,7 +63,7 @@ class NcuLog:
         for line in lines:
             self._line(stream, line.rstrip("\r"))
         self._partial[stream] = rest
-        if "==PROF== Profiling" in rest:
+        if "==PROF== Profiling" in rest and not _PASSES.search(rest):
             self._progress(rest)
 
     def close(self) -> None:
@@ -107,7 +109,7 @@ class NcuLog:
         passes = _PASSES.search(found["progress"])
         launch = Launch(
             kernel=found["kernel"],
-            index=int(found["index"]),
+            index=int(found["index"] or len(self.profiled)),
             percent=_percent(found["progress"]),
             passes=int(passes[1]) if passes else None,
         )

@@ -224,3 +224,10 @@ def test_raw_page_tells_which_metrics_have_no_value():
 
 def test_output_without_a_table_is_not_understood():
     assert parse_raw_page("==WARNING== nothing here\n") is None
+
+
+def test_launches_without_an_index_are_counted():
+    text = '==PROF== Profiling "a": 0%....50%....100% - 20 passes\nout\n==PROF== Profiling "b": 0%....50%....100% - 9 passes\n'
+    log = fed(text)
+    assert [(launch.kernel, launch.index, launch.passes) for launch in log.profiled] == [("a", 0, 20), ("b", 1, 9)]
+    assert fed('==PROF== Profiling "a": 0%....50%..').launches[0].percent == 70
