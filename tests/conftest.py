@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from ncubble.errors import NcubbleError
+from ncubble.profiling.ncu import find_ncu
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("ncubble", "kernels", "profiling", "analysis", "dashboard", "cli", "recordings")
@@ -33,7 +35,11 @@ def _gpu_lacks() -> str:
     probe = subprocess.run([sys.executable, "-c", _COUNT_GPUS], capture_output=True, text=True, timeout=60)
     if probe.returncode:
         return probe.stderr.strip() or f"probing for a GPU ended with {probe.returncode}"
-    return "" if shutil.which("ncu") else "ncu is not on PATH"
+    try:
+        find_ncu()
+    except NcubbleError as error:
+        return error.message
+    return ""
 
 
 @pytest.hookimpl(tryfirst=True)
