@@ -128,10 +128,10 @@ def source_files(source: Path) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Where cubins are kept: ``$NCUBBLE_CACHE``, else ``$XDG_CACHE_HOME/ncubble``, else ``~/.cache/ncubble``."""
+    """``cubins`` in ``$NCUBBLE_CACHE``, else in ``$XDG_CACHE_HOME/ncubble``, else in ``~/.cache/ncubble``."""
     if own := os.environ.get("NCUBBLE_CACHE"):
-        return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ncubble"
+        return Path(own) / "cubins"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ncubble" / "cubins"
 
 
 def _load(key: str) -> tuple[bytes, Resources] | None:

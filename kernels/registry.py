@@ -69,7 +69,7 @@ def _specs_in(path: Path) -> list[KernelSpec]:
 
 def load_module(path: Path) -> ModuleType:
     """Executes the Python file ``path`` and returns its module; raises UsageError with the reason if it fails."""
-    name = f"ncubble_source_{path.stem}_{abs(hash(path.resolve())):x}"
+    name = f"ncubble_source_{path.stem}"  # the same in every run: Numba puts it into the kernel's mangled name
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path}: not a Python file", "name it *.py")

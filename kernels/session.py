@@ -62,9 +62,7 @@ class Outcome:
         return {
             **self.facts,
             "seed": self.seed,
-            "verification": {**asdict(checked), "bad_pct": checked.bad_pct, "passed": checked.passed}
-            if checked
-            else None,
+            "verification": checked.to_json() if checked else None,
             "timing": asdict(self.timing) if self.timing else None,
             "rates": asdict(self.rates) if self.rates else None,
         }

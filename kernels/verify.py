@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -36,12 +37,20 @@ class Verification:
     @property
     def bad_pct(self) -> float:
         """Share of compared elements outside the tolerance, in percent."""
-        return 100.0 * self.bad / self.checked
+        return 100.0 * self.bad / self.checked if self.checked else math.nan
 
     @property
     def passed(self) -> bool:
         """Whether nothing is wrong and something was compared."""
         return self.checked > 0 and not self.bad and not self.nonfinite and not self.overrun
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, JSON-ready; a number that is not finite is None (``nonfinite`` says why)."""
+        finite = {
+            name: value if math.isfinite(value) else None
+            for name, value in (("max_abs_error", self.max_abs_error), ("bad_pct", self.bad_pct))
+        }
+        return {**asdict(self), **finite, "passed": self.passed}
 
     def describe(self) -> str:
         """One line for people."""
@@ -74,7 +83,7 @@ def verify(case: Case, inputs: Arrays, outputs: Arrays, seed: int, overrun: tupl
         difference = np.abs(chosen - reference)
         # Written so that NaN is bad: a comparison with NaN is false.
         bad += int(np.count_nonzero(~(difference <= tolerance.absolute + tolerance.relative * np.abs(reference))))
-        worst = max(worst, float(np.nan_to_num(difference, nan=np.inf).max(initial=0.0)))
+        worst = max(worst, float(np.where(np.isnan(difference), np.inf, difference).max(initial=0.0)))
         checked += difference.size
         nonfinite += _nonfinite(result)
         total += result.size

@@ -1,0 +1,53 @@
+"""Commands ``kernels``, ``verify`` and ``bench``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ncubble.cli import main as cli
+
+OWN = Path(__file__).parents[1] / "data" / "catalog"
+
+
+def run(capsys, *argv):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(list(argv))
+    return ended.value.code or 0, capsys.readouterr()
+
+
+def test_the_catalog_as_json_names_every_kernel_and_its_choices(capsys):
+    code, said = run(capsys, "kernels", "--json")
+    kernels = {item["name"]: item for item in json.loads(said.out)["kernels"]}
+    assert code == 0
+    assert {"tiled_matmul", "async_pipeline", "tensor_core_gemm", "softmax_online"} < set(kernels)
+    stages = kernels["async_pipeline"]["parameters"][0]
+    assert stages == {"name": "stages", "default": 3, "choices": [2, 3, 4, 5, 6], "help": "buffers in the ring"}
+
+
+def test_the_table_shows_every_name_whole(capsys):
+    code, said = run(capsys, "kernels")
+    assert code == 0
+    assert "numba_softmax_online" in said.out
+    assert "stages=1..6" in said.out
+
+
+def test_own_kernels_are_listed_too(capsys):
+    _, said = run(capsys, "kernels", "--json", "--catalog", str(OWN))
+    assert "saxpy" in {item["name"] for item in json.loads(said.out)["kernels"]}
+
+
+@pytest.mark.parametrize("command", ["verify", "bench"])
+def test_a_wrong_parameter_ends_with_2_and_names_the_range(capsys, command):
+    code, said = run(capsys, command, "tensor_core_gemm", "-p", "vec=8")
+    assert code == 2
+    assert "vec=8" in said.err and "4, 16" in said.err
+    assert said.out == ""
+
+
+def test_bench_refuses_fewer_than_100_launches(capsys):
+    code, said = run(capsys, "bench", "tiled_matmul", "--iterations", "10")
+    assert code == 2
+    assert "100" in said.err

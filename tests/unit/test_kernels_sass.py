@@ -1,0 +1,79 @@
+"""Machine code of every CUDA kernel, compiled for Ampere and Hopper, is what its spec promises."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+
+import pytest
+
+from ncubble.errors import MeasurementError
+from ncubble.kernels.build import build
+from ncubble.kernels.case import make_case
+from ncubble.kernels.catalog import SPECS
+from ncubble.kernels.registry import find_spec
+from ncubble.kernels.sass import check, occurs, opcodes
+from ncubble.kernels.toolchain import find_tool
+
+ARCHITECTURES = ("sm_80", "sm_90a")
+CASES = [
+    ("tiled_matmul", {}),
+    *[("async_pipeline", {"stages": stages}) for stages in (2, 3, 6)],
+    ("async_pipeline", {"stages": 4, "threads": 128}),
+    *[("tensor_core_gemm", {"stages": stages}) for stages in (1, 2, 3, 6)],
+    ("tensor_core_gemm", {"stages": 1, "vec": 4}),
+    ("tensor_core_gemm", {"stages": 3, "vec": 4}),
+    ("tensor_core_gemm", {"stages": 1, "copy": "plain"}),
+    ("tensor_core_gemm", {"stages": 6, "copy": "plain", "vec": 4}),
+    ("softmax_online", {}),
+    ("softmax_online", {"threads": 256, "items": 8}),
+    ("softmax_online", {"threads": 1024, "items": 8}),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tools():
+    if shutil.which("g++") is None:
+        pytest.skip("nvcc needs g++, which is missing")
+    try:
+        find_tool("nvcc")
+        find_tool("nvdisasm")
+    except MeasurementError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize(("name", "parameters"), CASES, ids=lambda value: str(value).replace(" ", ""))
+def test_machine_code_is_what_the_spec_promises(name, parameters, arch):
+    case = make_case(find_spec(name), parameters)
+    assert check(case, arch, build(case, arch)) == []
+
+
+def test_every_cuda_kernel_is_covered_and_promises_something():
+    cuda = {spec.name for spec in SPECS if spec.language == "cuda"}
+    assert {name for name, _ in CASES} == cuda
+    assert all(spec.sass("sm_90a", make_case(spec).parameters) for spec in SPECS if spec.name in cuda)
+
+
+def test_code_that_breaks_a_promise_is_told():
+    plain = make_case(find_spec("tensor_core_gemm"), {"copy": "plain"})
+    asynchronous = make_case(find_spec("tensor_core_gemm"))
+    broken = check(asynchronous, "sm_80", build(plain, "sm_80"))
+    assert any("LDGSTS is missing" in text for text in broken)
+    assert any("STS must not occur" in text for text in broken)
+
+
+def test_opcodes_are_read_with_predicates_and_modifiers():
+    sass = """
+        /*0010*/                   LDGSTS.E.BYPASS.128 [R5], [R2.64] ;
+        /*0020*/              @!P0 BRA `(.L_x_1) ;
+        /*0030*/             @UP0  UMOV UR4, 0x1 ;
+        /*0040*/                   LDG.E.128 R4, [R2.64] ;
+    """
+    assert opcodes(sass) == Counter({"LDGSTS.E.BYPASS.128": 1, "BRA": 1, "UMOV": 1, "LDG.E.128": 1})
+
+
+def test_a_prefix_ends_at_a_dot():
+    found = Counter({"LDGSTS.E": 1})
+    assert occurs("LDGSTS", found)
+    assert not occurs("LDG", found)
