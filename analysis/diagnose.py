@@ -15,6 +15,7 @@ import pandas as pd
 from ncubble.analysis.account import BubbleAccount
 from ncubble.analysis.opcodes import is_wgmma, role, width_bytes
 from ncubble.analysis.report import Report
+from ncubble.analysis.slices import staged_through_registers
 from ncubble.analysis.units import MEMORY, utilization
 
 REMOVABLE = (
@@ -178,13 +179,8 @@ def _disease(part: str, facts: Facts) -> str | None:
     roles = [role(opcode) for opcode in opcodes]
     copies = [opcode for opcode in opcodes if opcode.startswith("LDGSTS")]
     bulk = any(opcode.startswith(("UTMALDG", "UBLKCP")) for opcode in opcodes)
-    if (
-        part in ("data_wait", "copy_cost")
-        and "store_shared" in roles
-        and not copies
-        and not bulk
-        and "load_global" in roles
-    ):
+    staged = any(staged_through_registers(list(facts.source["sass"]), roles))
+    if part in ("data_wait", "copy_cost") and staged and not copies and not bulk:
         return "no_async"
     if part == "data_wait" and (copies or bulk) and facts.stages is not None:
         return "single_buffer" if facts.stages == 1 else "shallow_pipeline"

@@ -74,11 +74,10 @@ def phases(busy: pd.Series, active: pd.Series) -> Phases | None:
 
 
 def _running(busy: pd.Series, active: pd.Series) -> np.ndarray:
-    """Samples inside the kernel: the aligned series begins with it and goes on with zeros after its end."""
-    alive = busy.to_numpy() > 0
-    if len(active) == len(busy):
-        alive |= active.to_numpy() > 0.01 * active.max()
-    return alive
+    """Samples inside the kernel. The series goes on after its end, and DRAM may still write back then."""
+    if len(active) == len(busy) and active.max() > 0:
+        return active.to_numpy() > 0.01 * active.max()
+    return busy.to_numpy() > 0
 
 
 def _share_active(busy: pd.Series, active: pd.Series) -> np.ndarray:

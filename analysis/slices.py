@@ -130,3 +130,32 @@ def _uses(parsed: Sequence[tuple[Names, Names]], start: int, loop: range) -> tup
         if not live:
             break
     return tuple(found)
+
+
+def staged_through_registers(sass: Sequence[str], roles: Sequence[str]) -> list[bool]:
+    """For each instruction, whether it is a global load or shared store of a tile that travels through registers.
+
+    A shared store stages if the register it stores was last written by a global load. Reductions store what they
+    computed.
+    """
+    parsed = [operands(text) for text in sass]
+    found = [False] * len(sass)
+    for i, name in enumerate(roles):
+        if name != "store_shared":
+            continue
+        wanted = _stored(sass[i])
+        for j in range(i - 1, -1, -1):
+            hit = wanted & parsed[j][0]
+            if hit and roles[j] == "load_global":
+                found[i] = found[j] = True
+            wanted = wanted - hit
+            if not wanted:
+                break
+    return found
+
+
+def _stored(sass: str) -> Names:
+    """Registers whose content a store writes: those behind its address."""
+    _, text = _split_guard(sass.rstrip(" ;"))
+    mnemonic, _, rest = text.partition(" ")
+    return frozenset(_names(rest.rpartition(",")[2].strip(), _span(mnemonic)))

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.opcodes import role
-from ncubble.analysis.slices import serving
+from ncubble.analysis.slices import serving, staged_through_registers
 
 CLASSES = ("mma", "data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
 LOOKBACK = 12
@@ -49,14 +49,13 @@ class _Context:
         self.loop = _main_loop(roles, executed)
         self.last_mma = mma[-1] if mma else None
         self.shared_loads = "load_shared" in roles
-        self.stages_tiles = "store_shared" in roles or "copy" in roles
         self.is_copy = self._copies(list(source["sass"]))
         self.after_loop = self._epilogue()
 
     def _copies(self, sass: list[str]) -> list[bool]:
-        """Copy instructions with the arithmetic that serves only them. A plain load counts where tiles are staged."""
-        copying = ("copy", "copy_wait", "store_shared", "load_global") if self.stages_tiles else ("copy", "copy_wait")
-        targets = [name in copying for name in self.roles]
+        """Copy instructions, plain staging included, with the arithmetic that serves only them."""
+        staging = staged_through_registers(sass, self.roles)
+        targets = [name in ("copy", "copy_wait") or staged for name, staged in zip(self.roles, staging, strict=True)]
         candidates = [
             name == "other" and not op.startswith(("BRA", "EXIT", "CALL", "RET", "NOP"))
             for name, op in zip(self.roles, self.opcodes, strict=True)
@@ -153,4 +152,6 @@ def _throttled(row: int, context: _Context) -> str:
         return "smem_wait"
     if near == "store_global":
         return "epilogue"
-    return "copy_cost" if near in ("copy", "copy_wait", "load_global", "store_shared") else "issue"
+    if near in ("load_global", "store_shared"):
+        return "copy_cost" if context.is_copy[row] else "data_wait" if near == "load_global" else "issue"
+    return "copy_cost" if near in ("copy", "copy_wait") else "issue"

@@ -26,6 +26,12 @@ _SHORT = {
     "lts__t_sectors": "l2_sectors",
     "l1tex__throughput": "l1",
     "sm__cycles_active": "sm_active",
+    "sm__inst_executed_pipe_fma_realtime": "fma",
+    "sm__inst_executed_pipe_alu_realtime": "alu",
+    "sm__inst_executed_pipe_xu_realtime": "xu",
+    "sm__pipe_fp64_cycles_active_realtime": "fp64",
+    "sm__inst_executed_realtime": "issue",
+    "gr__ctas_launched_realtime": "ctas_launched",
     "sm__ctas_launched": "ctas_launched",
 }
 
@@ -55,10 +61,17 @@ def tidy(raw: pd.DataFrame) -> pd.DataFrame:
     first = frame.groupby(["launch", "short"])["metric"].transform("first") == frame["metric"]
     tied = frame[best].groupby(["launch", "short"])["metric"].transform("nunique") > 1
     frame = frame[best & (first | ~tied.reindex(frame.index, fill_value=False))].copy()
-    start = frame.groupby("launch")["t_ns"].transform("min")
-    frame["t_ns"] = (frame["t_ns"] - start).astype("int64")
+    frame["t_ns"] = _from_start(frame)
     frame["metric"] = frame["short"]
     return frame.drop(columns="short").sort_values(["launch", "metric", "t_ns"], ignore_index=True)
+
+
+def _from_start(frame: pd.DataFrame) -> pd.Series:
+    """Time from the start of the kernel in ns: of the first sample where the reader aligned, else the first active."""
+    begin = frame.groupby(["launch", "metric"])["t_ns"].transform("min")
+    moving = frame["t_ns"].where(frame["value"] > 0)
+    active = moving.groupby([frame["launch"], begin]).transform("min").fillna(begin)
+    return (frame["t_ns"].astype("int64") - begin.where(begin == 0, active).astype("int64")).astype("int64")
 
 
 def series(timeline: pd.DataFrame, launch: int, metric: str) -> pd.Series:

@@ -38,7 +38,7 @@ MEMORY = {
     "dram": ("gpu__dram_throughput", "dram__throughput", "dram__cycles_active"),
     "l2": ("lts__throughput", "lts__t_sectors"),
 }
-_SERIES = {"tensor": "tensor", "dram": "dram", "l2": "l2"}
+_SAMPLED = ("fma", "alu", "xu", "fp64", "dram", "l2")
 INCIDENTAL_PCT = 5.0
 """Below this, and without the code, a busy tensor pipe is no proof of MMAs: HFMA2.MMA moves constants through it
 (elementwise kernels of public GH200 reports show 1 %, of A100 reports 3.5 %)."""
@@ -102,4 +102,4 @@ def busy_of(report: Report, launch: int) -> Busy | None:
         return None
     unit = max(known, key=lambda name: known[name])
     lacking = tuple(stems[0] + _ELAPSED for unit, stems in {**PIPES, **MEMORY}.items() if unit not in known)
-    return Busy(unit, min(known[unit], 100.0), _SERIES.get(unit, ""), lacking)
+    return Busy(unit, min(known[unit], 100.0), unit if unit in _SAMPLED else "", lacking)

@@ -1,9 +1,9 @@
 """What ncu prints, taken apart while it runs: its own messages, the progress of a kernel, and the program's output.
 
 ncu marks its lines ``==PROF==``, ``==WARNING==`` and ``==ERROR==`` and mixes them with the program's. A progress line
-grows while a kernel is replayed: ``==PROF== Profiling "name" - 3: 0%....50%....100% - 10 passes``. The index is not always
-there (ncu 2025.3.1 writes ``Profiling "name": 0%...``); launches are then counted, so a line that
-ends one is read once, when it is whole.
+grows while a kernel is replayed: ``==PROF== Profiling "name" - 3: 0%....50%....100% - 10 passes``. The index may lack
+(ncu 2025.3.1 writes ``Profiling "name": 0%...``); launches are then counted, and a line that ends one is read once,
+when it is whole.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def test_a_plain_load_waits_for_data_at_its_shared_store():
     ],
 )
 def test_throttles_belong_to_whoever_cannot_enter_the_queue(line, part):
-    frame = kernel("LDS R30, [R31]", line, "LDGSTS.E.128 [R40], [R44.64]", "HMMA.16816.F32 R8, R12, R16, R8")
+    frame = kernel("LDS R30, [R31]", "LDG.E.128 R4, [R50.64]", line, "LDGSTS.E.128 [R40], [R44.64]", "HMMA.16816.F32 R8, R12, R16, R8")
     assert classes(frame) == {part: 3}
 
 
