@@ -90,7 +90,7 @@ def _record(
         device={**device, **facts.members.get("device", {})},
         clocks=facts.members.get("clocks", {}),
         report=_stored(raw, request.compress, log, missing),
-        notes=[*selection.notes, *facts.notes, *dict.fromkeys(log.warnings)],
+        notes=[*selection.notes, *facts.notes, *dict.fromkeys(_notable(log.warnings, request.control))],
     ).save(folder)
 
 
@@ -141,6 +141,11 @@ def _stored(raw: Path, compress: bool, log: NcuLog, missing: list[str]) -> dict[
         "launches": [{"kernel": launch.kernel, "passes": launch.passes} for launch in log.profiled],
         "missing": missing,
     }
+
+
+def _notable(warnings: list[str], control: ncu.Control) -> list[str]:
+    """ncu's warnings without the one that says what was asked for: that the clocks are left alone."""
+    return [text for text in warnings if not (control.clock == "none" and "unmodified GPU clocks" in text)]
 
 
 def _gpu() -> Device | DriverError:

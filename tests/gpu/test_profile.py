@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from ncubble.profiling import failures
+from ncubble.profiling.chips import CHIPS, Version
 from ncubble.profiling.doctor import check_counters, check_gpu, check_ncu
-from ncubble.profiling.metrics import DEFAULT_SETS
-from ncubble.profiling.ncu import Filters
+from ncubble.profiling.metrics import DEFAULT_SETS, Target, resolve
+from ncubble.profiling.ncu import Filters, find_ncu
 from ncubble.profiling.session import Request, profile
 from ncubble.profiling.tiny import KERNEL
 
@@ -107,3 +108,14 @@ def test_the_command_prints_the_run(tmp_path):
     ]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["outcome"] == "ok"
+
+
+@pytest.mark.parametrize("chip", ["ga100", "ad102", "gh100", "gb100", "gb202"])
+def test_every_name_of_the_default_sets_is_a_counter_of_the_chip(chip):
+    capability = next(Version(*cc) for cc, name in CHIPS.items() if name == chip)
+    argv = [find_ncu().path, "--query-metrics", "--chip", chip]
+    listed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    known = {line.split()[0] for line in listed.splitlines() if "__" in line.split(" ")[0]}
+    asked = resolve(DEFAULT_SETS, target=Target(capability)).metrics
+    counters = {name.split(".")[0] for name in asked if ":" not in name and not name.startswith("smsp__pcsamp")}
+    assert counters <= known

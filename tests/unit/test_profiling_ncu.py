@@ -227,7 +227,7 @@ def test_output_without_a_table_is_not_understood():
 
 
 def test_launches_without_an_index_are_counted():
-    text = '==PROF== Profiling "a": 0%....50%....100% - 20 passes\nout\n==PROF== Profiling "b": 0%....50%....100% - 9 passes\n'
-    log = fed(text)
+    line = '==PROF== Profiling "{}": 0%....50%....100% - {} passes\n'
+    log = fed(line.format("a", 20), "out\n", line.format("b", 9))
     assert [(launch.kernel, launch.index, launch.passes) for launch in log.profiled] == [("a", 0, 20), ("b", 1, 9)]
     assert fed('==PROF== Profiling "a": 0%....50%..').launches[0].percent == 70

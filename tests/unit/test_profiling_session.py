@@ -53,6 +53,7 @@ def test_a_run_is_whole_and_says_how_it_came_to_be(tmp_path):
     assert manifest.report["bytes"] == run.report.stat().st_size < manifest.report["raw_bytes"]
     assert manifest.started <= manifest.ended
     assert manifest.started.endswith("Z")
+    assert manifest.notes == []
     assert ".partial" not in " ".join(manifest.ncu_argv)
     assert json.loads(zstandard.ZstdDecompressor().decompress(run.report.read_bytes()))["launches"] == 2
 
