@@ -72,6 +72,17 @@ class ProfilerBusyError(MeasurementError):
         )
 
 
+class LockFileError(MeasurementError):
+    """ncu's lock file belongs to someone else."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(
+            f"ncu cannot take its lock: {detail}",
+            "another user's ncu left /tmp/nsight-compute-lock behind: let them remove it, or set TMPDIR to a folder of "
+            "your own, provided nobody else profiles this GPU meanwhile",
+        )
+
+
 class NcuRejectedError(UsageError):
     """ncu refuses the request: an option, section or metric that it does not know. Exit code 2."""
 

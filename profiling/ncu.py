@@ -173,6 +173,8 @@ def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
     said = "\n".join(log.errors + log.warnings)
     if "ERR_NVGPUCTRPERM" in said:
         return failures.CounterPermissionError()
+    if found := _first(log.errors + log.warnings, "nsight-compute-lock"):
+        return failures.LockFileError(found)
     if found := _first(log.errors, "concurrently collecting", "being used by another", "ResourceUnavailable"):
         return failures.ProfilerBusyError(found)
     if found := _first(log.errors, "cuda driver", "LibraryNotLoaded", "driver library", "not supported on device"):

@@ -77,9 +77,7 @@ def main() -> int:
     options, program = parse(sys.argv[1:])
     if "--import" in options:
         return read_back(options["--import"])
-    say(
-        "==WARNING== Note: Running with unmodified GPU clocks. If not controlled otherwise, results may be inconsistent."
-    )
+    say("==WARNING== Note: Running with unmodified GPU clocks. Results may be inconsistent.")
     say("==PROF== Connected to process 7 (/usr/bin/python3)")
     child = subprocess.run(program, check=False)
     if child.returncode:

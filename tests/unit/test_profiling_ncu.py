@@ -175,6 +175,7 @@ PROFILED = '==PROF== Profiling "k" - 0: 0%....50%....100% - 9 passes\n'
             "NVreg_RestrictProfilingToAdminUsers=0",
         ),
         ("==ERROR== Cuda driver is not compatible with Nsight Compute.\n", 1, failures.NoGpuError, "Cuda driver"),
+        ("==ERROR== Failed to open /tmp/nsight-compute-lock\n", 1, failures.LockFileError, "TMPDIR"),
         ("==ERROR== Profiling failed: someone is concurrently collecting\n", 1, failures.ProfilerBusyError, "dcgmi"),
         ("==ERROR== Failed to find metric regex:^x$\n", 1, failures.NcuRejectedError, "regex:^x$"),
         (
