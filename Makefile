@@ -29,7 +29,7 @@ demo: $(ENVIRONMENT) ## Show the recorded runs: account in the terminal, dashboa
 .PHONY: test
 test: lint types chromium ## Everything that CI runs; tests that need a GPU are skipped with the reason
 	@echo "== tests"
-	@NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadgroup $(PYTEST_ARGS)
+	@NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(DEV) ## ruff: rules and formatting

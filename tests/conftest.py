@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from ncubble.profiling.ncu import find_ncu
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("ncubble", "kernels", "profiling", "analysis", "dashboard", "cli", "recordings")
+SHARING = ("tests/gpu", "tests/browser", "tests/wheel")
 
 # In a process of its own: a CUDA context that was opened here would be inherited by every child of the tests.
 _COUNT_GPUS = """
@@ -42,13 +44,8 @@ def _gpu_lacks() -> str:
     return ""
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip GPU tests with the reason, and keep tests that share one thing (a GPU, a browser) in one worker."""
-    for item in items:
-        for name in ("gpu", "browser", "wheel"):
-            if item.get_closest_marker(name):
-                item.add_marker(pytest.mark.xdist_group(name))
+    """Skip GPU tests with the reason; where NCUBBLE_REQUIRE_GPU is set, refuse to pass without having run them."""
     gpu_items = [item for item in items if item.get_closest_marker("gpu")]
     reason = _gpu_lacks() if gpu_items else ""
     if not reason:
@@ -57,6 +54,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError(f"the GPU tests were asked for, but: {reason}")
     for item in gpu_items:
         item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Tests in parallel, but those that share one thing (a GPU, a browser, an installed wheel) in one worker.
+
+    Not ``--dist loadgroup``: pytest-xdist 3.8 marks groups in the node id, which pytest 9.2 does not let it change.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class FolderScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folder = "/".join(nodeid.split("/")[:2])
+            return folder if folder in SHARING else nodeid
+
+    return FolderScheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
 @pytest.fixture(scope="session", autouse=True)
