@@ -1,9 +1,118 @@
-"""Commands of the ``show`` group."""
+"""``ncubble dashboard`` and ``ncubble demo``: the interactive view of runs, one's own or the recorded ones."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
 import typer
+
+if TYPE_CHECKING:
+    from ncubble.dashboard.app import Server
+    from ncubble.dashboard.data import ReportStore
+
+HOST, PORT = "127.0.0.1", 8050
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free one.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add this group's commands to ``app``."""
+    app.command("dashboard")(dashboard)
+    app.command("demo")(demo)
+
+
+def dashboard(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Run directories, report files, or folders of them [default: ./runs, else the recorded runs]."
+        ),
+    ] = None,
+    port: Port = PORT,
+    host: Annotated[str, typer.Option(help="Address to listen on. Whoever reaches it can read the reports.")] = HOST,
+    trust: Annotated[
+        list[str] | None, typer.Option("--trust", help="Another host name under which browsers may ask for it.")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = False,
+) -> None:
+    """Serve the dashboard: every launch in one table, and a page with account and timeline for each."""
+    from ncubble.dashboard.data import default_paths
+    from ncubble.errors import UsageError
+
+    chosen = default_paths(paths or [], Path.cwd())
+    if absent := [path for path in chosen if not path.exists()]:
+        raise UsageError(f"{absent[0]}: no such file or directory", "name run directories or report files")
+    server, _ = _bind(chosen, host, port, trust or [])
+    if host != HOST:
+        typer.echo("ncubble: no password protects this address; keep it inside a network you trust", err=True)
+    if browser:
+        typer.launch(server.url)
+    _serve(server)
+
+
+def demo(
+    port: Port = PORT,
+    once: Annotated[bool, typer.Option("--once", help="Answer one request of its own instead of serving on.")] = False,
+) -> None:
+    """Show runs that were recorded on real GPUs: their bubble accounts here, then the dashboard."""
+    from ncubble.cli.report import print_report
+    from ncubble.errors import MeasurementError
+    from ncubble.profiling.run import find_runs
+    from ncubble.recordings import ROOT
+
+    if not any(find_runs([ROOT])):
+        raise MeasurementError(
+            f"{ROOT}: no recorded run is installed", "reinstall ncubble, or show your own runs: ncubble dashboard PATH"
+        )
+    server, store = _bind([ROOT], HOST, port, [])
+    try:
+        print_report([ROOT])
+        if once:
+            _answer_once(server, store)
+            return
+    except BaseException:
+        server.close()
+        raise
+    _serve(server)
+
+
+def _bind(paths: list[Path], host: str, port: int, trust: list[str]) -> tuple[Server, ReportStore]:
+    """Listen first, so that a port that is taken is said at once, then load in the background."""
+    from ncubble.dashboard.app import create_app, serve
+    from ncubble.dashboard.data import ReportStore
+
+    store = ReportStore(paths)
+    return serve(create_app(paths, host=host, trusted=trust, store=store), host, port), store
+
+
+def _serve(server: Server) -> None:
+    typer.echo(f"dashboard on {server.url} (Ctrl+C ends it)", err=True)
+    try:
+        server.run()
+    except KeyboardInterrupt:
+        typer.echo("", err=True)
+    finally:
+        server.close()
+
+
+def _answer_once(server: Server, store: ReportStore) -> None:
+    """Fetch the page over HTTP once everything is loaded, and say what it would show."""
+    import threading
+    import urllib.request
+
+    from ncubble.errors import MeasurementError
+
+    store.wait()
+    threading.Thread(target=server.run, daemon=True).start()
+    try:
+        with urllib.request.urlopen(server.url, timeout=30) as answer:  # noqa: S310
+            status = int(answer.status)
+    finally:
+        server.close()
+    progress = store.progress()
+    if status != 200 or progress.failures or not progress.launches:
+        raise MeasurementError(
+            f"{server.url}: status {status}, {progress.launches} launches, {progress.failures} failures",
+            "run ncubble demo without --once and look at the page",
+        )
+    typer.echo(f"dashboard on {server.url}: {progress.launches} launches", err=True)

@@ -1,0 +1,94 @@
+// What runs in the browser: theme, figures that follow it, the table's search, and links from rows and points.
+(function () {
+  "use strict";
+  const KEY = "ncubble-theme";
+  const media = window.matchMedia("(prefers-color-scheme: dark)");
+  const resolve = (choice) => (choice === "light" || choice === "dark" ? choice : media.matches ? "dark" : "light");
+  const apply = (theme) => {
+    document.documentElement.dataset.theme = theme;
+    return theme;
+  };
+
+  // Before the first paint: the choice of the last visit, so that a dark page never flashes white.
+  let stored = null;
+  try {
+    stored = window.localStorage.getItem(KEY);
+  } catch (error) {
+    stored = null;
+  }
+  apply(resolve(stored));
+  media.addEventListener("change", () => {
+    window.dash_clientside.set_props("system-theme", { data: media.matches ? "dark" : "light" });
+  });
+
+  const skip = () => window.dash_clientside.no_update;
+  const shown = (figure, theme, templates) => ({
+    data: figure.data,
+    layout: Object.assign({}, figure.layout, { template: templates[theme] }),
+  });
+  const open = (id) => (id ? "/kernel/" + id : skip());
+
+  window.dash_clientside = Object.assign({}, window.dash_clientside, {
+    ncubble: {
+      theme: function (choice) {
+        try {
+          window.localStorage.setItem(KEY, choice);
+        } catch (error) {
+          // Storage is off: the choice lasts as long as the page.
+        }
+        return apply(resolve(choice));
+      },
+      title: function (title) {
+        if (title) document.title = title;
+        return title || skip();
+      },
+      draw: function (figure, theme, templates) {
+        return figure && theme && templates ? shown(figure, theme, templates) : skip();
+      },
+      search: function (text, options) {
+        return Object.assign({}, options, { quickFilterText: text || "" });
+      },
+      matches: function (visible, rows) {
+        if (!visible || !rows) return "";
+        return visible.length === rows.length ? rows.length + " shown" : visible.length + " of " + rows.length + " shown";
+      },
+      reset: function () {
+        return [{}, ""];
+      },
+      filterScatter: function (visible, figure) {
+        if (!figure) return skip();
+        if (!visible) return figure;
+        const ids = new Set(visible.map((row) => row.id));
+        const data = figure.data.map((trace) => {
+          const keep = trace.customdata.map((id) => ids.has(id));
+          const pick = (list) => list.filter((_, index) => keep[index]);
+          return Object.assign({}, trace, {
+            x: pick(trace.x),
+            y: pick(trace.y),
+            text: pick(trace.text),
+            customdata: pick(trace.customdata),
+            marker: Object.assign({}, trace.marker, { size: pick(trace.marker.size) }),
+          });
+        });
+        return { data: data.filter((trace) => trace.x.length), layout: figure.layout };
+      },
+      openRow: function (cell) {
+        const selected = window.getSelection && String(window.getSelection());
+        return cell && !selected ? open(cell.rowId) : skip();
+      },
+      openPoint: function (click) {
+        return click && click.points && click.points.length ? open(click.points[0].customdata) : skip();
+      },
+    },
+  });
+
+  document.addEventListener("keydown", (event) => {
+    const search = document.getElementById("search");
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
+    if (event.key === "/" && search && !typing) {
+      event.preventDefault();
+      search.focus();
+      search.select();
+    }
+  });
+})();

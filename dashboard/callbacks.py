@@ -1,0 +1,110 @@
+"""Callbacks: few on the server (pages, progress), the rest in the browser (``assets/ncubble.js``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, no_update
+from dash.development.base_component import Component
+
+from ncubble.dashboard.components import bare
+from ncubble.dashboard.data import Progress, ReportStore
+from ncubble.dashboard.figures import utilization_scatter
+from ncubble.dashboard.pages import overview
+
+Page = Callable[[str], tuple[Component, str]]
+
+
+def register(app: Dash, store: ReportStore, page: Page) -> None:
+    """Add every callback to ``app``."""
+    _pages(app, store, page)
+    _progress(app, store)
+    _browser(app)
+
+
+def _pages(app: Dash, store: ReportStore, page: Page) -> None:
+    @app.callback(Output("page", "children"), Output("page-title", "data"), Input("url", "pathname"))
+    def show(pathname: str | None) -> tuple[Component, str]:
+        return page(pathname or "/")
+
+    @app.callback(
+        Output("page", "children", allow_duplicate=True),
+        Output("page-title", "data", allow_duplicate=True),
+        Input("retry", "n_intervals"),
+        State("url", "pathname"),
+        prevent_initial_call=True,
+    )
+    def look_again(_: int | None, pathname: str | None) -> tuple[Component, str]:
+        return page(pathname or "/")
+
+
+def _progress(app: Dash, store: ReportStore) -> None:
+    @app.callback(Output("loading-state", "children"), Output("progress", "disabled"), Input("progress", "n_intervals"))
+    def advance(_: int | None) -> tuple[str, bool]:
+        progress = store.progress()
+        return loading_words(progress), progress.finished
+
+    @app.callback(
+        Output("launches", "rowData"),
+        Output("overview-summary", "children"),
+        Output("overview-problems", "children"),
+        Output("scatter-rows", "data"),
+        Output("scatter-hint", "children"),
+        Output("overview-version", "data"),
+        Output("overview-poll", "disabled"),
+        Input("overview-poll", "n_intervals"),
+        State("overview-version", "data"),
+        prevent_initial_call=True,
+    )
+    def refresh(_: int | None, seen: int | None) -> tuple[Any, ...]:
+        progress = store.progress()
+        if progress.version == seen:
+            return (no_update,) * 7
+        rows, problems = store.rows(), overview.problems(store.failures(), store.duplicates())
+        drawn, hint = bare(utilization_scatter(rows)), overview.scatter_hint(rows)
+        return rows, overview.summary(progress), problems, drawn, hint, progress.version, progress.finished
+
+
+def loading_words(progress: Progress) -> str:
+    """What the header says while reports are being read; empty once that has ended."""
+    if progress.finished:
+        return ""
+    return f"reading {progress.done} of {progress.total}" if progress.total else "looking for reports"
+
+
+def _browser(app: Dash) -> None:
+    def run(name: str, *parts: Any, **options: Any) -> None:
+        app.clientside_callback(ClientsideFunction("ncubble", name), *parts, **options)  # type: ignore[no-untyped-call]
+
+    run("theme", Output("theme", "data"), Input("theme-choice", "value"), Input("system-theme", "data"))
+    run("title", Output("titled", "data"), Input("page-title", "data"))
+    run(
+        "draw",
+        Output({"type": "figure", "name": MATCH}, "figure"),
+        Input({"type": "drawn", "name": MATCH}, "data"),
+        Input("theme", "data"),
+        State("templates", "data"),
+    )
+    run("search", Output("launches", "dashGridOptions"), Input("search", "value"), State("launches", "dashGridOptions"))
+    run("matches", Output("match-count", "children"), Input("launches", "virtualRowData"), State("launches", "rowData"))
+    run(
+        "reset",
+        Output("launches", "filterModel"),
+        Output("search", "value"),
+        Input("reset-filters", "n_clicks"),
+        prevent_initial_call=True,
+    )
+    run(
+        "filterScatter",
+        Output({"type": "drawn", "name": "scatter"}, "data"),
+        Input("launches", "virtualRowData"),
+        Input("scatter-rows", "data"),
+    )
+    run("openRow", Output("url", "pathname"), Input("launches", "cellClicked"), prevent_initial_call=True)
+    run(
+        "openPoint",
+        Output("url", "pathname", allow_duplicate=True),
+        Input({"type": "figure", "name": "scatter"}, "clickData"),
+        prevent_initial_call=True,
+    )

@@ -1,0 +1,186 @@
+"""Figures as pure functions of frames and verdicts. No figure names a theme: the page adds it (see ``themes``).
+
+Every text that comes out of a report goes through ``safe``: plotly renders some tags, and a kernel's name is no markup.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from ncubble.dashboard.palette import (
+    ACCENT,
+    CAUSE_WORDS,
+    PART_STYLES,
+    WORK_PARTS,
+    part_color,
+    part_label,
+    text_color,
+)
+from ncubble.dashboard.words import duration, number, percent, short_name
+
+NOT_STALLS = frozenset({"launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"})
+NO_STALL = "selected"
+
+
+def safe(value: object) -> str:
+    """Text from a report, for plotly: shown as it stands, never taken for markup."""
+    return html.escape(str(value), quote=True)
+
+
+def account_bar(account: Mapping[str, Any], unit: str = "") -> go.Figure:
+    """The account of one launch as a stacked bar from 0 to 100 % of elapsed SM cycles, in display order.
+
+    Segments of 4 % and more carry their share; wide ones their name, too. Parts that are zero or unknown are left out.
+    ``unit`` is the name of the unit that is counted as busy, in words.
+    """
+    figure = go.Figure()
+    for name in [*PART_STYLES, *(extra for extra in account if extra not in PART_STYLES)]:
+        share = number(account.get(name))
+        if not share:
+            continue
+        style, label = PART_STYLES.get(name, PART_STYLES["other"]), safe(part_label(name, unit))
+        figure.add_bar(
+            x=[share],
+            y=[""],
+            orientation="h",
+            name=label,
+            text=_segment_text(label, share),
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
+            constraintext="none",
+            textfont={"color": text_color(style.color), "size": 13},
+            marker={
+                "color": style.color,
+                "line": {"width": 0},
+                "pattern": {**_HATCH, "shape": style.hatch, "bgcolor": style.color},
+            },
+            hovertemplate=f"<b>{label}</b> %{{x:.2f}} %<br>{safe(style.meaning)}<extra></extra>",
+        )
+    figure.update_layout(
+        barmode="stack", bargap=0, showlegend=False, height=104, margin={"l": 16, "r": 22, "t": 4, "b": 34}
+    )
+    figure.update_xaxes(range=[0, 100], ticksuffix=" %", dtick=20, showgrid=False)
+    figure.update_yaxes(visible=False)
+    return figure
+
+
+_HATCH = {"fgcolor": "rgba(255,255,255,0.3)", "size": 7, "solidity": 0.25}
+
+
+def _segment_text(label: str, share: float) -> str:
+    if share >= 1.1 * len(label) + 2:
+        return f"{label}<br><b>{share:.1f}</b>"
+    return f"<b>{share:.0f}</b>" if share >= 4 else ""
+
+
+def stall_columns(source: pd.DataFrame) -> list[str]:
+    """The columns of a ``source`` frame that count samples by stall reason."""
+    return [str(name) for name in source.columns if name not in NOT_STALLS]
+
+
+def stall_shares(source: pd.DataFrame) -> list[tuple[str, float]]:
+    """(reason, percent of all warp samples), largest first; empty where no samples were collected."""
+    totals = {reason: float(source[reason].sum()) for reason in stall_columns(source)}
+    whole = sum(totals.values())
+    if whole <= 0:
+        return []
+    shares = [(reason, 100.0 * count / whole) for reason, count in totals.items() if count > 0]
+    return sorted(shares, key=lambda item: -item[1])
+
+
+def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> go.Figure:
+    """Warp samples by stall reason, largest on top; ``selected`` (a warp that issued) is green, it is no stall."""
+    shown = list(shares[:limit])
+    rest = sum(share for _, share in shares[limit:])
+    if rest >= 0.05:
+        shown.append((f"{len(shares) - limit} more", rest))
+    names = [safe(reason.replace("_", " ")) for reason, _ in shown]
+    values = [share for _, share in shown]
+    good = PART_STYLES["tensor_busy"].color
+    figure = go.Figure(
+        go.Bar(
+            x=values,
+            y=names,
+            orientation="h",
+            marker={"color": [good if reason == NO_STALL else ACCENT for reason, _ in shown]},
+            text=[f"{value:.1f} %" for value in values],
+            textposition="outside",
+            cliponaxis=False,
+            hovertemplate="%{y}: %{x:.2f} % of warp samples<extra></extra>",
+        )
+    )
+    figure.update_layout(height=56 + 24 * len(shown), margin={"l": 8, "r": 56, "t": 4, "b": 40}, bargap=0.25)
+    figure.update_xaxes(title="% of warp samples", rangemode="tozero", title_standoff=8)
+    figure.update_yaxes(autorange="reversed", automargin=True, showgrid=False, ticksuffix=" ")
+    return figure
+
+
+def utilization_scatter(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
+    """Tensor % against DRAM % of launches, one trace per cause; area of a point grows with its recoverable idle time.
+
+    Launches that lack either number are counted below the figure by the page, not drawn.
+    """
+    figure = go.Figure()
+    drawn = [row for row in rows if row.get("tensor") is not None and row.get("dram") is not None]
+    largest = max((row.get("recoverable_ns") or 0.0 for row in drawn), default=0.0)
+    for cause in dict.fromkeys(str(row["cause_key"]) for row in drawn):
+        group = [row for row in drawn if row["cause_key"] == cause]
+        figure.add_scatter(
+            x=[row["dram"] for row in group],
+            y=[row["tensor"] for row in group],
+            mode="markers",
+            name=safe(part_label(cause)),
+            customdata=[row["id"] for row in group],
+            text=[_point_text(row) for row in group],
+            marker={
+                "color": part_color(cause),
+                "symbol": _symbol(cause),
+                "size": [_point_size(row.get("recoverable_ns"), largest) for row in group],
+                "opacity": 0.85,
+                "line": {"width": 1, "color": "rgba(128,136,144,0.9)"},
+            },
+            hovertemplate="%{text}<extra></extra>",
+        )
+    figure.update_layout(
+        margin={"l": 8, "r": 12, "t": 8, "b": 8},
+        hovermode="closest",
+        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "itemsizing": "constant"},
+    )
+    figure.update_xaxes(title="DRAM throughput, % of peak", range=[-2, 102], automargin=True)
+    figure.update_yaxes(title="tensor pipe active, % of peak", range=[-3, 103], automargin=True)
+    return figure
+
+
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "pentagon", "star", "hexagon")
+
+
+_CAUSES = [*PART_STYLES, *CAUSE_WORDS]
+
+
+def _symbol(cause: str) -> str:
+    """The marker of a cause: the same wherever it is drawn."""
+    return _SYMBOLS[_CAUSES.index(cause) % len(_SYMBOLS)] if cause in _CAUSES else _SYMBOLS[-1]
+
+
+def _point_size(recoverable_ns: float | None, largest: float) -> float:
+    return 9.0 + 15.0 * ((recoverable_ns or 0.0) / largest) ** 0.5 if largest else 10.0
+
+
+def _point_text(row: Mapping[str, Any]) -> str:
+    lines = [f"<b>{safe(short_name(str(row['name']), 60))}</b>"]
+    if row.get("label"):
+        lines.append(safe(row["label"]))
+    lines.append(f"tensor {percent(row['tensor'])} · DRAM {percent(row['dram'])} · {duration(row['duration_ns'])}")
+    lines.append(f"cause: {safe(row['cause'])}")
+    return "<br>".join(lines)
+
+
+def is_work(part: str) -> bool:
+    """Whether a part of the account is work and not a bubble."""
+    return part in WORK_PARTS

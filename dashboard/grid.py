@@ -1,0 +1,109 @@
+"""The table of launches: its columns and options. Cells are drawn by ``assets/grid.js``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_ag_grid as dag
+from dash import html
+from dash.development.base_component import Component
+
+from ncubble.dashboard.components import aria
+from ncubble.dashboard.palette import CAUSE_COLORS, PART_STYLES
+
+_THEME = {
+    "backgroundColor": "var(--surface)",
+    "foregroundColor": "var(--text)",
+    "accentColor": "var(--accent)",
+    "borderColor": "var(--border)",
+    "headerBackgroundColor": "var(--surface-2)",
+    "chromeBackgroundColor": "var(--surface-2)",
+    "oddRowBackgroundColor": "var(--surface)",
+    "fontFamily": "inherit",
+    "browserColorScheme": "inherit",
+}
+_SIZES = "fontSize: 13, headerFontSize: 12, spacing: 6, cellHorizontalPadding: 10, wrapperBorder: false"
+GRID_THEME = f"themeQuartz.withParams({{{', '.join(f'{k}: {v!r}' for k, v in _THEME.items())}, {_SIZES}}})"
+"""AG Grid's theme with the page's own colour tokens, so that it follows light and dark by itself."""
+
+
+def _text(field: str, name: str, tip: str, **extra: Any) -> dict[str, Any]:
+    shown = {"valueFormatter": {"function": "ncText(params.value)"}, "cellClass": {"function": "ncClass(params)"}}
+    return {"field": field, "headerName": name, "headerTooltip": tip, **{"tooltipField": field, **shown, **extra}}
+
+
+def _number(field: str, name: str, tip: str, formatter: str, **extra: Any) -> dict[str, Any]:
+    shown = {
+        "valueFormatter": {"function": f"{formatter}(params.value)"},
+        "cellClass": {"function": "ncNumber(params)"},
+    }
+    order = {
+        "comparator": {"function": "ncNullsLast"},
+        "filter": "agNumberColumnFilter",
+        "sortingOrder": ["desc", "asc"],
+    }
+    return {"field": field, "headerName": name, "headerTooltip": tip, "headerClass": "right", **shown, **order, **extra}
+
+
+def columns() -> list[dict[str, Any]]:
+    """Column definitions. Numbers sort largest first, ``not collected`` always last."""
+    first = {"sort": "desc", "sortIndex": 0}
+    bar = {"sortable": False, "filter": False, "cellDataType": False}
+    return [
+        _text("name", "Kernel", "Kernel name", cellRenderer="NcKernel", minWidth=170, flex=5, tooltipField="demangled"),
+        _text("label", "Parameters", "Parameters of the run, or grid × block of the launch", minWidth=112, flex=3),
+        _text("gpu", "GPU", "GPU that ran it", width=84, tooltipField="device"),
+        _number("duration_ns", "Duration", "gpu__time_duration.sum", "ncDuration", width=100),
+        _number("recoverable_ns", "Recoverable", "Idle time of the counted unit", "ncDuration", width=126, **first),
+        _number("tensor", "Tensor %", "Tensor pipe active, % of peak over elapsed time", "ncPercent", width=98),
+        _number("dram", "DRAM %", "DRAM throughput, % of peak", "ncPercent", width=98),
+        _text(
+            "account",
+            "Account",
+            "Elapsed time: green is work, the rest bubbles",
+            cellRenderer="NcAccount",
+            width=140,
+            **bar,
+        ),
+        _text("cause", "Cause", "The cause to remove first", cellRenderer="NcCause", minWidth=138, flex=3),
+        _number(
+            "bubble_pct",
+            "Biggest bubble",
+            "Largest part that is not work, % of elapsed time",
+            "ncPercent",
+            cellRenderer="NcBubble",
+            width=164,
+        ),
+        _text("report", "Report", "Run or report file", minWidth=120, flex=3, tooltipField="path"),
+    ]
+
+
+def grid(rows: list[dict[str, Any]]) -> Any:
+    """The table. A click on a row opens its kernel page; the name is a link, too, for new tabs."""
+    parts = {name: [style.label, style.color] for name, style in PART_STYLES.items()}
+    return dag.AgGrid(
+        id="launches",
+        rowData=rows,
+        columnDefs=columns(),
+        defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderMenuButton": True},
+        getRowId="params.data.id",
+        dashGridOptions={
+            "theme": {"function": GRID_THEME},
+            "rowHeight": 34,
+            "headerHeight": 36,
+            "tooltipShowDelay": 400,
+            "animateRows": False,
+            "enableCellTextSelection": True,
+            "context": {"parts": parts, "causes": CAUSE_COLORS},
+        },
+        style={"height": "100%", "width": "100%"},
+    )
+
+
+def legend() -> Component:
+    """What the colours of the account column stand for."""
+    items = [
+        html.Span([html.Span(className="swatch", style={"background": style.color}), style.label], title=style.meaning)
+        for style in PART_STYLES.values()
+    ]
+    return html.Div(items, className="legend", role="note", **aria(label="Colours of the account"))

@@ -1,0 +1,41 @@
+"""What stands at an address that shows nothing: unknown pages, unknown launches, launches that are still being read."""
+
+from __future__ import annotations
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.dashboard.components import aria, note
+from ncubble.dashboard.data import Progress
+
+
+def not_found(pathname: str) -> Component:
+    """The 404 page."""
+    return html.Div(
+        [
+            html.Div(
+                [html.H1("Not found"), html.P("No page or launch has this address.", className="lead")],
+                className="page-head",
+            ),
+            note(
+                "empty",
+                "An address names a report by its content: a report that was recorded anew has a new one. Asked for: ",
+                pathname,
+            ),
+            html.P(dcc.Link("All launches", href="/", className="button")),
+        ]
+    )
+
+
+def still_loading(progress: Progress) -> Component:
+    """Shown while the launch at this address may still be among the reports being read; looks again by itself."""
+    return html.Div(
+        [
+            html.Div(
+                [html.H1("Reading reports"), html.P(f"{progress.done} of {progress.total} read", className="lead")],
+                className="page-head",
+            ),
+            html.Div(className="loading-bar", role="progressbar", **aria(label="Reading reports")),
+            dcc.Interval(id="retry", interval=700),
+        ]
+    )

@@ -1,0 +1,97 @@
+"""One row of the overview's table per launch. Pure: a report, a launch number and a verdict in, a flat dict out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ncubble.dashboard.palette import GOOD_CAUSES, PART_STYLES, part_label
+from ncubble.dashboard.words import biggest_bubble, bubble_pct, disease_words, number
+
+
+def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, Any]:
+    """Flat, JSON-ready row: text or None, finite floats or None. Durations in ns, shares in percent of elapsed time.
+
+    ``recoverable_ns`` is the idle time of the counted unit, by which the table is ordered: zero for a launch that is
+    saturated or memory-bound, None where the account or the duration is not collected.
+    """
+    account = {name: number(value) for name, value in (verdict.get("account") or {}).items()}
+    largest = biggest_bubble(account)
+    cause = str(verdict.get("cause") or "unknown")
+    kernel = str(verdict.get("kernel") or "")
+    demangled = _demangled(report, launch) or kernel
+    return {
+        "id": f"{report.key[:16]}/{launch}",
+        "kernel": kernel,
+        "name": telling_name(kernel, demangled),
+        "demangled": demangled,
+        "label": kernel_label(report, launch, verdict),
+        "launch": launch,
+        "device": verdict.get("device") or None,
+        "gpu": short_gpu(verdict.get("device")),
+        "cc": verdict.get("compute_capability") or None,
+        "duration_ns": _rounded(verdict.get("duration_ns"), 1),
+        "tensor": _rounded(verdict.get("tensor_active_pct")),
+        "dram": _rounded(verdict.get("dram_pct")),
+        "account": [[name, _rounded(account.get(name))] for name in PART_STYLES if account.get(name)],
+        "cause": part_label(cause),
+        "cause_key": cause,
+        "disease": disease_words(verdict.get("disease")) or None,
+        "bubble": part_label(largest[0]) if largest else None,
+        "bubble_key": largest[0] if largest else None,
+        "bubble_pct": _rounded(largest[1]) if largest else None,
+        "recoverable_ns": recoverable_ns(verdict),
+        "gain": _rounded(_gain(verdict)),
+        "report": report.run.label,
+        "path": str(report.run.path),
+    }
+
+
+def recoverable_ns(verdict: dict[str, Any]) -> float | None:
+    """Idle time of the counted unit in ns: duration times bubble share; 0.0 where there is nothing to gain."""
+    if verdict.get("cause") in GOOD_CAUSES:
+        return 0.0
+    took, idle = number(verdict.get("duration_ns")), bubble_pct(verdict.get("account"))
+    return None if took is None or idle is None else round(took * idle / 100.0, 1)
+
+
+def kernel_label(report: Any, launch: int, verdict: dict[str, Any]) -> str:
+    """The run's parameters if the manifest speaks of this kernel, else grid × block of the launch."""
+    facts = report.run.manifest.kernel
+    function = str(facts.get("function") or "")
+    if function and function in str(verdict.get("kernel") or ""):
+        given = {**(facts.get("parameters") or {}), **(facts.get("shape") or {})}
+        return " ".join(f"{key}={value}" for key, value in given.items())
+    frame = report.launches
+    one = frame[frame["launch"] == launch]
+    if one.empty:
+        return ""
+    return f"grid {one['grid'].iloc[0]} × block {one['block'].iloc[0]}"
+
+
+def telling_name(kernel: str, demangled: str) -> str:
+    """The kernel's base name; where that is a word that every library uses, the qualified name with its arguments."""
+    if kernel.lower().rstrip("0123456789_") not in ("kernel", "main", "device_kernel", ""):
+        return kernel
+    return demangled.removeprefix("void ").rsplit("(", 1)[0] or kernel
+
+
+def _demangled(report: Any, launch: int) -> str:
+    frame = report.launches
+    one = frame[frame["launch"] == launch]
+    return "" if one.empty else str(one["demangled"].iloc[0] or "")
+
+
+def short_gpu(device: Any) -> str | None:
+    """``H200`` of ``NVIDIA H200``; a long name loses the memory size and the form factor, ``device`` keeps them."""
+    words = [word for word in str(device or "").split() if word not in ("NVIDIA", "GeForce", "Graphics", "Device")]
+    return " ".join(words).split("-")[0] or None
+
+
+def _gain(verdict: dict[str, Any]) -> float | None:
+    causes = verdict.get("causes") or []
+    return number(causes[0].get("predicted_gain_pct")) if causes else None
+
+
+def _rounded(value: Any, digits: int = 2) -> float | None:
+    result = number(value)
+    return None if result is None else round(result, digits)

@@ -1,0 +1,236 @@
+"""The PM-sampling timeline of one launch: tracks on one time axis, with the phases of the account shaded and named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from ncubble.dashboard.figures import safe
+from ncubble.dashboard.palette import TRACK_COLORS, part_color
+from ncubble.dashboard.words import percent
+
+TRACK_PX = 92
+LABEL_WIDTH = 0.11
+"""Least distance of two labels, as a share of the time axis, so that they do not collide at 1000 px."""
+
+
+@dataclass(frozen=True)
+class Track:
+    """One row of the figure: the series it shows, by short name, in order of preference; the first that exists wins."""
+
+    label: str
+    names: tuple[str, ...]
+    color: str
+
+
+TRACKS = (
+    Track("tensor pipe", ("tensor", "tensor_inst"), "tensor"),
+    Track("SMs active", ("sm_active",), "sm"),
+    Track("DRAM", ("dram", "dram_read"), "dram"),
+    Track("L2", ("l2", "l2_sectors"), "l2"),
+    Track(
+        "instructions",
+        (
+            "sm__inst_executed_realtime.avg.pct_of_peak_sustained_elapsed",
+            "sm__inst_executed_realtime.avg.pct_of_peak_sustained_active",
+            "smsp__inst_executed.avg.pct_of_peak_sustained_elapsed",
+        ),
+        "issue",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A shaded stretch of the axis: ``part`` of the account it belongs to, borders in ns."""
+
+    part: str
+    start_ns: float
+    end_ns: float
+
+
+def series_of(timeline: pd.DataFrame, names: Iterable[str]) -> tuple[str, pd.Series, str] | None:
+    """(name, values indexed by t_ns, unit) of the first of ``names`` that was sampled in this launch, or None."""
+    for name in names:
+        rows = timeline[timeline["metric"] == name]
+        if not rows.empty:
+            values = pd.Series(rows["value"].to_numpy(dtype=float), index=rows["t_ns"].to_numpy(dtype=float))
+            values = values.sort_index()
+            return name, values[~values.index.duplicated()], str(rows["unit"].iloc[0] or "")
+    return None
+
+
+def sampling_interval_ns(timeline: pd.DataFrame) -> float | None:
+    """Median distance of samples of the finest series in ns, or None where nothing was sampled twice."""
+    steps = [
+        float(np.median(np.diff(np.sort(rows["t_ns"].unique()))))
+        for _, rows in timeline.groupby("metric")
+        if len(rows) > 1
+    ]
+    return min(steps, default=None)
+
+
+def stretches(phases: Any | None) -> list[Stretch]:
+    """What is shaded: ramp, tail and gaps between waves of ``analysis.phases.Phases``; nothing where it is None."""
+    if phases is None:
+        return []
+    found = [Stretch("ramp", phases.start_ns, phases.ramp_end_ns)] if phases.ramp_end_ns > phases.start_ns else []
+    found += [Stretch("wave_gap", start, end) for start, end in phases.dips]
+    found += [Stretch("tail", phases.tail_start_ns, phases.end_ns)] if phases.end_ns > phases.tail_start_ns else []
+    return found
+
+
+@dataclass(frozen=True)
+class Window:
+    """The tracks of one launch that share its time base, the stretch that is shown, and what could not be shown.
+
+    ``start_ns`` is the first sample in which the launch is active; ``apart`` names tracks from passes whose clock does
+    not overlap it: drawn on this axis they would be wrong.
+    """
+
+    tracks: list[tuple[Track, str, pd.Series, str]]
+    start_ns: float
+    end_ns: float
+    active: int
+    apart: list[str]
+
+
+def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
+    """What of one launch's ``timeline`` rows is drawn; None where none of the tracks was sampled.
+
+    The series of ``unit`` sets the time base, else that of active SMs, else the first track.
+    """
+    found = [(track, *series) for track in TRACKS if (series := series_of(timeline, track.names)) is not None]
+    alive = [values[values > 0] for name, values in ((name, values) for _, name, values, _ in found)]
+    order = sorted(range(len(found)), key=lambda i: (found[i][1] != unit, found[i][1] != "sm_active", i))
+    base = next((alive[i] for i in order if len(alive[i])), None)
+    if base is None:
+        return None
+    start, end = float(base.index.min()), float(base.index.max())
+    inside = [one for one in found if ((one[2].index >= start) & (one[2].index <= end)).sum() > 0]
+    apart = [one[0].label for one in found if one[0] not in {kept[0] for kept in inside}]
+    return Window(inside, start, end, len(base), apart)
+
+
+MIN_ACTIVE = 4
+"""Fewer active samples than this draw no shape: they would only show that the launch happened."""
+
+
+def timeline_figure(shown: Window, phases: Any | None, unit: str = "tensor") -> go.Figure:
+    """Tracks of one launch on a shared axis in µs from its first active sample, its bubbles shaded.
+
+    ``phases`` were found on the series of ``unit``; its steady level is the dotted line in that track.
+    """
+    rows, span = len(shown.tracks), max(shown.end_ns - shown.start_ns, 1.0)
+    pad = 0.02 * span
+    figure = make_subplots(rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.14 / rows)
+    for row, (track, name, values, measured) in enumerate(shown.tracks, start=1):
+        near = values[(values.index >= shown.start_ns - 2 * pad) & (values.index <= shown.end_ns + 2 * pad)]
+        scaled, words = _as_percent(name, near, measured)
+        _draw_track(figure, row, track, (near.index.to_numpy() - shown.start_ns) / 1e3, scaled, words)
+    marks = _shade(stretches(phases), phases, shown.start_ns, span)
+    if phases is not None:
+        marks["shapes"] += [_level(phases, row) for row, (_, name, *_) in enumerate(shown.tracks, 1) if name == unit]
+    figure.update_layout(
+        **marks,
+        height=TRACK_PX * rows + 74,
+        showlegend=False,
+        hovermode="x unified",
+        margin={"l": 8, "r": 16, "t": 26, "b": 40},
+    )
+    limits = [-pad / 1e3, (span + pad) / 1e3]
+    figure.update_xaxes(showspikes=True, spikemode="across", spikethickness=1, range=limits)
+    figure.update_xaxes(title="time since the first active sample, µs", title_standoff=8, row=rows, col=1)
+    return figure
+
+
+def _as_percent(name: str, values: pd.Series, unit: str) -> tuple[pd.Series, str]:
+    if name == "sm_active" and unit != "%" and values.max() > 0:
+        return 100.0 * values / values.max(), "% of max"
+    return values, "%" if unit == "%" else safe(unit)
+
+
+def _draw_track(figure: go.Figure, row: int, track: Track, micros: Any, values: pd.Series, unit: str) -> None:
+    color = TRACK_COLORS[track.color]
+    figure.add_scatter(
+        x=micros.round(3).tolist(),
+        y=values.round(3).tolist(),
+        name=track.label,
+        mode="lines",
+        line={"color": color, "width": 1.4, "shape": "hvh"},
+        fill="tozeroy",
+        fillcolor=_faded(color, 0.18),
+        hovertemplate=f"{track.label} %{{y:.1f}} {unit}<extra></extra>",
+        row=row,
+        col=1,
+    )
+    title = {"text": f"{track.label}<br>{unit}", "font": {"size": 12}, "standoff": 6}
+    if unit.startswith("%"):
+        top = max(100.0, float(np.nanmax(values.to_numpy()))) * 1.04
+        figure.update_yaxes(range=[0, top], tickvals=[0, 50, 100], title=title, automargin=True, row=row, col=1)
+    else:
+        figure.update_yaxes(rangemode="tozero", nticks=3, title=title, automargin=True, row=row, col=1)
+
+
+def _shade(found: list[Stretch], phases: Any | None, zero_ns: float, span: float) -> dict[str, list[dict[str, Any]]]:
+    """``shapes`` that shade every stretch over all tracks, and ``annotations`` that name them where there is room.
+
+    Built as plain lists: adding shapes to a figure one by one takes seconds for a hundred of them.
+    """
+    widest = sorted(found, key=lambda one: (one.part == "wave_gap", one.start_ns - one.end_ns))
+    named: list[float] = []
+    shapes, labels = [], []
+    for absolute in widest:
+        one = Stretch(absolute.part, absolute.start_ns - zero_ns, absolute.end_ns - zero_ns)
+        color, middle = part_color(one.part), (one.start_ns + one.end_ns) / 2
+        place = {"xref": "x", "x0": one.start_ns / 1e3, "x1": one.end_ns / 1e3, "yref": "paper", "y0": 0, "y1": 1}
+        shapes.append(
+            {"type": "rect", "fillcolor": color, "opacity": 0.2, "line": {"width": 0}, "layer": "below", **place}
+        )
+        if all(abs(middle - other) > LABEL_WIDTH * span for other in named):
+            named.append(middle)
+            labels.append(_label(one, phases, span))
+    return {"shapes": shapes, "annotations": labels}
+
+
+def _level(phases: Any, row: int) -> dict[str, Any]:
+    """The dotted line at the steady level, over the whole track in ``row``."""
+    axis = "y" if row == 1 else f"y{row}"
+    place = {"xref": "paper", "x0": 0, "x1": 1, "yref": axis, "y0": phases.steady, "y1": phases.steady}
+    return {"type": "line", "line": {"dash": "dot", "width": 1.2, "color": "#858d96"}, **place}
+
+
+def _label(one: Stretch, phases: Any, span: float) -> dict[str, Any]:
+    middle = (one.start_ns + one.end_ns) / 2
+    anchor = "left" if middle < 0.06 * span else "right" if middle > 0.94 * span else "center"
+    at = {"left": one.start_ns, "right": one.end_ns, "center": middle}[anchor]
+    text = "gap" if one.part == "wave_gap" else f"{one.part} {getattr(phases, one.part):.1f} %"
+    place = {"x": at / 1e3, "xref": "x", "y": 1, "yref": "paper", "xanchor": anchor, "yanchor": "bottom"}
+    return {"text": f"<b>{text}</b>", "showarrow": False, "font": {"size": 11, "color": part_color(one.part)}, **place}
+
+
+def _faded(color: str, alpha: float) -> str:
+    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},{alpha})"
+
+
+def phase_words(phases: Any | None, unit: str) -> str:
+    """One line below the figure: what the shaded stretches cost, or why nothing is shaded."""
+    if phases is None:
+        return "No bubbles are marked: the account's unit was not sampled, or too briefly to tell phases apart."
+    count = len(phases.dips)
+    gaps = (
+        f"{count} gap{'' if count == 1 else 's'} between waves {percent(phases.wave_gap)}"
+        if count
+        else "no gaps between waves"
+    )
+    return (
+        f"Shaded: {unit} well below its steady level of {phases.steady:.0f} % (dotted). "
+        f"Of the kernel's time, ramp costs {percent(phases.ramp)}, tail {percent(phases.tail)}, {gaps}."
+    )

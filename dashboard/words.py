@@ -1,0 +1,144 @@
+"""Numbers and verdicts as text. Every value that a report does not hold reads ``not collected``, never 0 or blank."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ncubble.dashboard.palette import WORK_PARTS, part_label
+
+NOT_COLLECTED = "not collected"
+_SI_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_RULE_LINK = re.compile(r"@url:([^:@]*):[^@]*@|@(?:section|metric|source):[^:@]*:([^@]*)@")
+
+
+def number(value: Any) -> float | None:
+    """``value`` as a finite float, or None for everything that is not one (None, NaN, infinity, text, bool)."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        return None
+    return result if math.isfinite(result) else None
+
+
+def percent(value: Any, digits: int = 1) -> str:
+    """``42.6 %``, or ``not collected``."""
+    result = number(value)
+    return NOT_COLLECTED if result is None else f"{result:.{digits}f} %"
+
+
+def duration(nanoseconds: Any) -> str:
+    """A duration given in ns with three to four significant digits and its SI unit, or ``not collected``."""
+    value = number(nanoseconds)
+    if value is None:
+        return NOT_COLLECTED
+    scale, unit = next(((s, u) for s, u in _SI_TIME if abs(value) >= s), _SI_TIME[-1])
+    scaled = value / scale
+    digits = 0 if scale == 1.0 else max(0, 3 - len(str(int(abs(scaled)))))
+    return f"{scaled:.{digits}f} {unit}"
+
+
+def frequency(hertz: Any) -> str:
+    """A clock given in Hz as GHz, or ``not collected``."""
+    value = number(hertz)
+    return NOT_COLLECTED if value is None else f"{value / 1e9:.3f} GHz"
+
+
+def text(value: Any) -> str:
+    """``value`` as text; ``not collected`` for None, NaN and the empty string."""
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return NOT_COLLECTED
+    return str(value)
+
+
+def short_name(kernel: str, limit: int = 72) -> str:
+    """A kernel name cut in the middle so that both its base name and its last template arguments stay readable."""
+    if len(kernel) <= limit:
+        return kernel
+    head = limit * 2 // 3
+    return f"{kernel[:head]}…{kernel[-(limit - head - 1) :]}"
+
+
+def plain(message: str) -> str:
+    """A message of Nsight's rules without its links (``@section:Name:shown text@``, ``@url:shown text:address@``)."""
+    return _RULE_LINK.sub(lambda match: match.group(1) or match.group(2) or "", message).strip()
+
+
+def biggest_bubble(account: Mapping[str, Any] | None) -> tuple[str, float] | None:
+    """Name and percent of the largest part that is not work, or None where nothing is accounted for."""
+    bubbles = [(name, number(value)) for name, value in (account or {}).items() if name not in WORK_PARTS]
+    known = [(name, value) for name, value in bubbles if value is not None and value > 0]
+    return max(known, key=lambda item: item[1], default=None)
+
+
+def bubble_pct(account: Mapping[str, Any] | None) -> float | None:
+    """Percent of elapsed time in which the counted unit is idle (100 minus the work), or None without an account."""
+    values = {name: number(value) for name, value in (account or {}).items()}
+    if not values or any(value is None for value in values.values()):
+        return None
+    return sum(value for name, value in values.items() if value is not None and name not in WORK_PARTS)
+
+
+_UNITS = {
+    "tensor": "tensor pipe",
+    "dram": "DRAM",
+    "l2": "L2",
+    "lsu": "LSU",
+    "fma": "FMA pipe",
+    "alu": "ALU",
+    "fp64": "FP64 pipe",
+    "fp16": "FP16 pipe",
+    "xu": "XU",
+}
+
+
+def unit_words(unit: Any) -> str:
+    """The unit that the account is about, in words; an unknown one as it is, ``busiest unit`` without one."""
+    return _UNITS.get(str(unit), str(unit)) if unit else "busiest unit"
+
+
+def disease_words(disease: Any) -> str:
+    """A disease of the verdict in words: ``too few CTAs`` of ``too_few_ctas``; empty for None."""
+    return " ".join({"ctas": "CTAs", "l2": "L2", "k": "K"}.get(word, word) for word in str(disease or "").split("_"))
+
+
+def _busy_words(verdict: Mapping[str, Any]) -> str:
+    """What the counted unit does, and for how long."""
+    account = verdict.get("account") or {}
+    took = duration(verdict.get("duration_ns"))
+    span = f"of {took}" if took != NOT_COLLECTED else "of the kernel's time"
+    if number(account.get("tensor_busy")):
+        return f"The tensor pipe is busy {percent(account['tensor_busy'])} {span}"
+    if number(account.get("unit_busy")):
+        share = percent(account["unit_busy"])
+        article = "" if verdict.get("unit") in ("dram", "l2", "lsu") else "the "
+        return f"No tensor work; {article}{unit_words(verdict.get('unit'))} is busy {share} {span}"
+    return f"The counters that tell how busy its units are were not collected (kernel time {took})"
+
+
+def sentence(verdict: Mapping[str, Any]) -> str:
+    """The verdict of a launch in one sentence: how busy, what is lost most, and on what it rests."""
+    cause, disease = str(verdict.get("cause") or "unknown"), verdict.get("disease")
+    busy, largest = _busy_words(verdict), biggest_bubble(verdict.get("account"))
+    tail = f" ({disease_words(disease)})" if disease else ""
+    if cause == "none":
+        return f"{busy}: saturated, nothing to gain here."
+    if cause == "memory_bound":
+        return f"{busy}: memory-bound (DRAM at {percent(verdict.get('dram_pct'))} of its peak), which is not a bubble."
+    if cause == "no_tensor_work":
+        return f"{busy}{tail}."
+    if cause == "slow_path":
+        return f"{busy}: saturated on the slow MMA path, which reaches two thirds of what wgmma does."
+    if cause == "tiny_launch":
+        return f"{busy}: so short a launch that its latency dominates."
+    if cause == "unknown":
+        rest = f"; the largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}" if largest else ""
+        return f"{busy}{rest}, but the report lacks the counters that would name its cause."
+    causes = verdict.get("causes") or []
+    lost = next((number(found.get("pct")) for found in causes if found.get("cause") == cause), None)
+    share = f", which costs {percent(lost)} of it" if lost else ""
+    return f"{busy}; the cause to remove first is {part_label(cause)}{tail}{share}."

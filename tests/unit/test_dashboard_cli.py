@@ -1,0 +1,49 @@
+"""``ncubble dashboard`` and ``ncubble demo`` up to the point where they would serve on."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from ncubble.cli import show
+from ncubble.errors import MeasurementError, UsageError
+
+
+def test_a_path_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        show.dashboard([tmp_path / "gone"], 0, show.HOST, None, False)
+
+
+def test_a_port_that_is_taken_is_said_with_the_remedy(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind((show.HOST, 0))
+        taken.listen()
+        with pytest.raises(UsageError, match="cannot listen on") as error:
+            show.dashboard([tmp_path], taken.getsockname()[1], show.HOST, None, False)
+    assert "--port" in error.value.remedy
+
+
+def test_the_demo_without_recordings_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncubble.recordings.ROOT", tmp_path)
+    with pytest.raises(MeasurementError, match="no recorded run"):
+        show.demo(0, True)
+
+
+def test_the_demo_fails_when_a_recording_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ncubble.recordings.ROOT", tmp_path)
+    (tmp_path / "broken.ncu-rep").write_bytes(b"NVR\0garbage")
+    with pytest.raises(MeasurementError, match="1 failures"):
+        show.demo(0, True)
+
+
+def test_the_server_is_bound_before_it_runs_and_gives_its_port_back(tmp_path: Path) -> None:
+    server, store = show._bind([tmp_path], show.HOST, 0, [])
+    assert server.url == f"http://127.0.0.1:{server.port}/"
+    with socket.socket() as probe:
+        assert probe.connect_ex((show.HOST, server.port)) == 0
+    server.close()
+    assert store.wait(60)
+    with socket.socket() as probe:
+        assert probe.connect_ex((show.HOST, server.port)) != 0

@@ -1,0 +1,156 @@
+"""The store of reports and the rows of the overview."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dashboard_frames as frames
+import pytest
+
+from ncubble.dashboard.data import ReportStore, default_paths
+from ncubble.dashboard.rows import launch_row, recoverable_ns, short_gpu, telling_name
+from ncubble.errors import ReportError
+from ncubble.recordings import ROOT
+
+
+def test_every_launch_has_a_row_and_every_damaged_file_a_reason(tmp_path: Path) -> None:
+    store = frames.store(tmp_path)
+    assert len(store.rows()) == 8
+    assert [
+        (Path(f.where).name, "ends inside block 3" in f.error, "record it again" in f.error) for f in store.failures()
+    ] == [("damaged.ncu-rep", True, True)]
+    progress = store.progress()
+    assert (progress.done, progress.total, progress.finished) == (4, 4, True)
+
+
+def test_rows_come_most_recoverable_idle_time_first(tmp_path: Path) -> None:
+    idle = [row["recoverable_ns"] for row in frames.store(tmp_path).rows()]
+    known = [value for value in idle if value is not None]
+    assert known == sorted(known, reverse=True)
+    assert idle[len(known) :] == [None] * (len(idle) - len(known))
+
+
+def test_a_launch_whose_analysis_fails_is_listed_and_the_others_are_shown(tmp_path: Path) -> None:
+    report = frames.gemm()
+
+    def judge(report: Any, launch: int) -> dict[str, Any]:
+        if launch == 0:
+            raise ZeroDivisionError("division by zero")
+        verdict: dict[str, Any] = report.verdicts[launch]
+        return verdict
+
+    store = ReportStore([tmp_path / "a.ncu-rep"], lambda paths: ([report], []), judge, frames.account)
+    assert store.start().wait(30)
+    assert [row["launch"] for row in store.rows()] == [1]
+    assert store.failures()[0].where.endswith("launch 0")
+    assert "division by zero" in store.failures()[0].error
+
+
+def test_an_opener_that_dies_ends_loading_with_a_message(tmp_path: Path) -> None:
+    def opener(paths: Any) -> Any:
+        raise ReportError("the worker died", "try again")
+
+    store = ReportStore([tmp_path / "a.ncu-rep"], opener)
+    assert store.start().wait(30)
+    assert "the worker died" in store.failures()[0].error
+    assert store.progress().finished
+
+
+def test_equal_content_is_shown_once_and_said(tmp_path: Path) -> None:
+    store = frames.store(tmp_path, [frames.gemm(), frames.gemm()])
+    assert len(store.rows()) == 2
+    assert len(store.duplicates()) == 1
+
+
+def test_rows_can_be_read_while_loading(tmp_path: Path) -> None:
+    gate = threading.Event()
+
+    def opener(paths: Any) -> Any:
+        gate.wait(30)
+        return [frames.gemm()], []
+
+    store = ReportStore(
+        [tmp_path / "a.ncu-rep"], opener, lambda report, launch: report.verdicts[launch], frames.account
+    )
+    store.start()
+    assert store.rows() == []
+    assert not store.progress().finished
+    gate.set()
+    assert store.wait(30)
+    assert len(store.rows()) == 2
+
+
+def test_a_launch_is_found_by_the_address_of_its_row(tmp_path: Path) -> None:
+    store = frames.store(tmp_path)
+    key, launch = store.rows()[0]["id"].split("/")
+    entry = store.find(key, int(launch))
+    assert entry is not None and entry.row == store.rows()[0]
+    assert store.find("0" * 16, 0) is None
+    assert store.find(key, 99) is None
+
+
+def test_a_row_holds_null_for_what_was_not_collected() -> None:
+    report = frames.bare()
+    row = launch_row(report, 1, report.verdicts[1])
+    for name in ("tensor", "dram", "duration_ns", "recoverable_ns", "bubble", "bubble_pct", "device", "gpu", "gain"):
+        assert row[name] is None, name
+    assert row["account"] == []
+
+
+def test_a_row_shows_the_parameters_of_the_run_only_on_its_own_kernel() -> None:
+    report = frames.gemm()
+    assert launch_row(report, 0, report.verdicts[0])["label"] == "stages=3 m=4096"
+    other = frames.verdict("memset_kernel", 1000.0, "tiny_launch")
+    assert launch_row(report, 0, other)["label"] == "grid 32,32,1 × block 256,1,1"
+
+
+def test_nothing_is_recoverable_from_a_saturated_or_memory_bound_launch() -> None:
+    assert recoverable_ns(frames.verdict("k", 1000.0, "none")) == 0.0
+    assert recoverable_ns(frames.verdict("k", 1000.0, "memory_bound")) == 0.0
+    assert recoverable_ns(frames.verdict("k", 1000.0, "copy_cost")) == pytest.approx(569.0)
+    assert recoverable_ns(frames.verdict("k", None, "copy_cost")) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "short"),
+    [
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA A100-SXM4-40GB", "A100"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        (None, None),
+        ("", None),
+    ],
+)
+def test_gpus_have_short_names(device: str | None, short: str | None) -> None:
+    assert short_gpu(device) == short
+
+
+def test_a_name_that_says_nothing_gives_way_to_the_signature() -> None:
+    signature = "void cutlass::Kernel2<cutlass::gemm::Gemm<float, (int)4>>(T1::Params)"
+    assert telling_name("Kernel2", signature) == "cutlass::Kernel2<cutlass::gemm::Gemm<float, (int)4>>"
+    assert telling_name("softmax", "void softmax(float*)") == "softmax"
+    assert telling_name("Kernel", "") == "Kernel"
+
+
+def test_paths_default_to_runs_and_then_to_the_recordings(tmp_path: Path) -> None:
+    assert default_paths([], tmp_path) == [ROOT]
+    (tmp_path / "runs").mkdir()
+    assert default_paths([], tmp_path) == [tmp_path / "runs"]
+    assert default_paths([Path("x")], tmp_path) == [Path("x")]
+
+
+def test_a_path_that_does_not_exist_is_a_failure_with_its_name(tmp_path: Path) -> None:
+    missing = tmp_path / "gone.ncu-rep"
+    store = ReportStore([missing])
+    assert store.start().wait(60)
+    assert str(missing) in store.failures()[0].where + store.failures()[0].error
+
+
+def test_a_failure_of_the_opener_names_its_path(tmp_path: Path) -> None:
+    bad = SimpleNamespace(path=tmp_path / "x.ncu-rep", error=ReportError("cut short", ""))
+    store = ReportStore([tmp_path / "x.ncu-rep"], lambda paths: ([], [bad]))
+    assert store.start().wait(30)
+    assert store.failures()[0].where == str(bad.path)

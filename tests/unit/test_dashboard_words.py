@@ -1,0 +1,83 @@
+"""Numbers and verdicts as text."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from dashboard_frames import PARTS, verdict
+
+from ncubble.dashboard import words
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "shown"),
+    [
+        (0.0, "0 ns"),
+        (17.3, "17 ns"),
+        (1500.0, "1.50 µs"),
+        (64_300.0, "64.3 µs"),
+        (400_123.0, "400 µs"),
+        (2.5e6, "2.50 ms"),
+        (64.3e9, "64.3 s"),
+    ],
+)
+def test_a_duration_has_three_digits_and_its_unit(nanoseconds: float, shown: str) -> None:
+    assert words.duration(nanoseconds) == shown
+
+
+@pytest.mark.parametrize("absent", [None, math.nan, math.inf, "", "n/a", True])
+def test_what_is_not_a_number_is_not_collected(absent: object) -> None:
+    assert words.percent(absent) == "not collected"
+    assert words.duration(absent) == "not collected"
+    assert words.frequency(absent) == "not collected"
+
+
+def test_zero_is_a_value() -> None:
+    assert words.percent(0.0) == "0.0 %"
+
+
+def test_the_biggest_bubble_is_never_work() -> None:
+    assert words.biggest_bubble({"tensor_busy": 70.0, "data_wait": 20.0, "issue": 10.0}) == ("data_wait", 20.0)
+    assert words.biggest_bubble({"tensor_busy": 100.0, "issue": 0.0}) is None
+    assert words.biggest_bubble(None) is None
+
+
+def test_the_bubble_share_is_everything_but_work() -> None:
+    assert words.bubble_pct(PARTS) == pytest.approx(100.0 - 43.1)
+    assert words.bubble_pct({}) is None
+    assert words.bubble_pct({"tensor_busy": 50.0, "issue": math.nan}) is None
+
+
+def test_the_sentence_names_pipe_cause_and_cost() -> None:
+    said = words.sentence(verdict("k", 400_123.0, "copy_cost"))
+    assert said == (
+        "The tensor pipe is busy 43.1 % of 400 µs; the cause to remove first is copy cost (narrow copies), "
+        "which costs 21.0 % of it."
+    )
+
+
+def test_the_sentence_of_an_unknown_verdict_claims_nothing() -> None:
+    said = words.sentence(verdict("k", None, "unknown", account=None, causes=[]))
+    assert "not collected" in said
+    assert "0.0 %" not in said
+
+
+@pytest.mark.parametrize("cause", ["none", "memory_bound", "slow_path", "no_tensor_work", "tiny_launch"])
+def test_a_cause_outside_the_account_has_its_own_sentence(cause: str) -> None:
+    said = words.sentence(verdict("k", 1e5, cause))
+    assert "cause to remove first" not in said
+    assert said.endswith(".")
+
+
+def test_a_long_kernel_name_keeps_both_ends() -> None:
+    short = words.short_name("a" * 60 + "b" * 60, 40)
+    assert len(short) == 40
+    assert short.startswith("a") and short.endswith("b")
+
+
+def test_links_in_messages_of_rules_become_their_text() -> None:
+    said = words.plain(
+        "See @section:WarpStateStats:Warp State Statistics@ and @url:the guide:https://docs.nvidia.com/x@."
+    )
+    assert said == "See Warp State Statistics and the guide."
