@@ -12,7 +12,7 @@ from ncubble.kernels.build import Build
 from ncubble.kernels.case import Case
 from ncubble.kernels.toolchain import find_tool, run_tool
 
-_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*)")
+_INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(?!!U?PT\s)!?U?P[0-9T]+\s+)?([A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*)")
 
 
 def disassemble(cubin: bytes) -> str:
@@ -27,7 +27,9 @@ def disassemble(cubin: bytes) -> str:
 
 
 def opcodes(sass: str) -> Counter[str]:
-    """How often each opcode, modifiers included, stands in ``sass``."""
+    """How often each opcode, modifiers included, stands in ``sass``. What is predicated on false (``@!PT``) is left out:
+    the assembler puts such never-executed LDS before LDGSTS.
+    """
     return Counter(_INSTRUCTION.findall(sass))
 
 

@@ -30,9 +30,8 @@ async_pipeline(const float* __restrict__ a, const float* __restrict__ b, float* 
     // Exactly one group is committed per call, empty past the last tile, so that counting groups counts tiles.
     auto issue = [&](int t) {
         if (t < tiles)
-            for_each_piece<THREADS>(a + t * kTileK, b + static_cast<size_t>(t) * kTileK * n, k, n,
-                                    &ring[t % STAGES * kFloatsStage], thread,
-                                    [](float* shared, const float* global) { cp_async<16>(shared, global); });
+            copy_tiles<THREADS>(&ring[t % STAGES * kFloatsStage], a + t * kTileK, b + static_cast<size_t>(t) * kTileK * n,
+                                k, n, thread, [](float* shared, const float* global) { cp_async<16>(shared, global); });
         cp_async_commit();
     };
 

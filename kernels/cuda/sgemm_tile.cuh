@@ -70,21 +70,26 @@ struct ThreadTile {
     }
 };
 
-// Calls copy(shared, global) for every 16-byte piece of the A tile and the B tile that this thread is to bring.
-// a and b point at the tiles' first elements in global memory.
+// Calls copy(shared, global) for every 16-byte piece of a kRows x kColumns tile that this thread is to bring, from row-major
+// global memory (row stride ld) to shared memory (row stride kStride), strides in floats. All threads take a run of whole
+// rows, then the next: a thread keeps its column, and its addresses differ by constants.
+template <int kThreads, int kRows, int kColumns, int kStride, typename Copy>
+__device__ __forceinline__ void copy_tile(float* shared, const float* global, int ld, int thread, Copy copy) {
+    constexpr int kPieces = kColumns / 4, kRowsAtOnce = kThreads / kPieces;
+    static_assert(kThreads % kPieces == 0 && kRows % kRowsAtOnce == 0, "every thread copies equally many pieces");
+    const int row = thread / kPieces, column = thread % kPieces * 4;
+    shared += row * kStride + column;
+    global += row * ld + column;
+#pragma unroll
+    for (int start = 0; start < kRows; start += kRowsAtOnce) copy(&shared[start * kStride], &global[start * ld]);
+}
+
+// Copies the A tile at a (row stride lda) and the B tile at b (row stride ldb) into one stage.
 template <int kThreads, typename Copy>
-__device__ __forceinline__ void for_each_piece(const float* a, const float* b, int lda, int ldb, float* stage, int thread,
-                                               Copy copy) {
-#pragma unroll
-    for (int piece = thread; piece < kTileM * kTileK / 4; piece += kThreads) {
-        const int row = piece / (kTileK / 4), column = piece % (kTileK / 4) * 4;
-        copy(&stage[row * kStrideA + column], &a[row * lda + column]);
-    }
-#pragma unroll
-    for (int piece = thread; piece < kTileK * kTileN / 4; piece += kThreads) {
-        const int row = piece / (kTileN / 4), column = piece % (kTileN / 4) * 4;
-        copy(&stage[kFloatsA + row * kTileN + column], &b[row * ldb + column]);
-    }
+__device__ __forceinline__ void copy_tiles(float* stage, const float* a, const float* b, int lda, int ldb, int thread,
+                                           Copy copy) {
+    copy_tile<kThreads, kTileM, kTileK, kStrideA>(stage, a, lda, thread, copy);
+    copy_tile<kThreads, kTileK, kTileN, kTileN>(stage + kFloatsA, b, ldb, thread, copy);
 }
 
 }  // namespace ncubble

@@ -43,14 +43,16 @@ __device__ __forceinline__ void copy_piece(half* shared, const half* global) {
 }
 
 // Brings a kRows x kColumns tile from row-major global memory (row stride ld) to shared memory (row stride kStride).
+// All threads take a run of whole rows, then the next: a thread keeps its column, and its addresses differ by constants.
 template <int kRows, int kColumns, int kStride>
 __device__ __forceinline__ void copy_tile(half* shared, const half* __restrict__ global, int ld) {
-    constexpr int kHalves = VEC / sizeof(half), kPieces = kColumns / kHalves;
+    constexpr int kHalves = VEC / sizeof(half), kPieces = kColumns / kHalves, kRowsAtOnce = kThreads / kPieces;
+    static_assert(kThreads % kPieces == 0 && kRows % kRowsAtOnce == 0, "every thread copies equally many pieces");
+    const int row = threadIdx.x / kPieces, column = threadIdx.x % kPieces * kHalves;
+    shared += row * kStride + column;
+    global += row * ld + column;
 #pragma unroll
-    for (int piece = threadIdx.x; piece < kRows * kPieces; piece += kThreads) {
-        const int row = piece / kPieces, column = piece % kPieces * kHalves;
-        copy_piece(&shared[row * kStride + column], &global[row * ld + column]);
-    }
+    for (int start = 0; start < kRows; start += kRowsAtOnce) copy_piece(&shared[start * kStride], &global[start * ld]);
 }
 
 struct WarpTile {

@@ -22,10 +22,10 @@ tiled_matmul(const float* __restrict__ a, const float* __restrict__ b, float* __
 
     ThreadTile<256> tile(thread);
     for (int start = 0; start < k; start += kTileK) {
-        for_each_piece<256>(a + start, b + static_cast<size_t>(start) * n, k, n, stage, thread,
-                            [](float* shared, const float* global) {
-                                *reinterpret_cast<float4*>(shared) = *reinterpret_cast<const float4*>(global);
-                            });
+        copy_tiles<256>(stage, a + start, b + static_cast<size_t>(start) * n, k, n, thread,
+                        [](float* shared, const float* global) {
+                            *reinterpret_cast<float4*>(shared) = *reinterpret_cast<const float4*>(global);
+                        });
         __syncthreads();  // the whole tile is in shared memory
         tile.multiply(stage, stage + kFloatsA);
         __syncthreads();  // nobody reads this tile any more: the next iteration may overwrite it

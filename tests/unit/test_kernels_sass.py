@@ -69,8 +69,9 @@ def test_opcodes_are_read_with_predicates_and_modifiers():
         /*0020*/              @!P0 BRA `(.L_x_1) ;
         /*0030*/             @UP0  UMOV UR4, 0x1 ;
         /*0040*/                   LDG.E.128 R4, [R2.64] ;
+        /*0050*/              @!PT LDS RZ, [RZ] ;
     """
-    assert opcodes(sass) == Counter({"LDGSTS.E.BYPASS.128": 1, "BRA": 1, "UMOV": 1, "LDG.E.128": 1})
+    assert opcodes(sass) == Counter({"LDGSTS.E.BYPASS.128": 1, "BRA": 1, "UMOV": 1, "LDG.E.128": 1}), "LDS never runs"
 
 
 def test_a_prefix_ends_at_a_dot():
