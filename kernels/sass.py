@@ -27,8 +27,9 @@ def disassemble(cubin: bytes) -> str:
 
 
 def opcodes(sass: str) -> Counter[str]:
-    """How often each opcode, modifiers included, stands in ``sass``. What is predicated on false (``@!PT``) is left out:
-    the assembler puts such never-executed LDS before LDGSTS.
+    """How often each opcode, modifiers included, stands in ``sass``.
+
+    Instructions that are never executed (``@!PT``) are left out: the assembler puts such LDS before LDGSTS.
     """
     return Counter(_INSTRUCTION.findall(sass))
 
