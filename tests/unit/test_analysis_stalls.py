@@ -89,15 +89,24 @@ def test_a_plain_load_waits_for_data_at_its_shared_store():
     ],
 )
 def test_throttles_belong_to_whoever_cannot_enter_the_queue(line, part):
-    frame = kernel("LDS R30, [R31]", "LDG.E.128 R4, [R50.64]", line, "LDGSTS.E.128 [R40], [R44.64]", "HMMA.16816.F32 R8, R12, R16, R8")
+    frame = kernel(
+        "LDS R30, [R31]",
+        "LDG.E.128 R4, [R50.64]",
+        line,
+        "LDGSTS.E.128 [R40], [R44.64]",
+        "HMMA.16816.F32 R8, R12, R16, R8",
+    )
     assert classes(frame) == {part: 3}
 
 
 def test_stores_and_arithmetic_behind_the_last_mma_are_epilogue():
     frame = kernel(
-        "HMMA.16816.F32 R8, R12, R16, R8", ("FADD R8, R8, R9", "wait", 2), ("STG.E.128 [R2.64], R8", "lg_throttle", 4), "EXIT",
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        ("FADD R8, R8, R9", "wait", 2),
+        ("STG.E.128 [R2.64], R8", "lg_throttle", 4),
+        "EXIT",
         executed=[100, 10, 10, 10],
-    )  # fmt: skip
+    )
     assert classes(frame) == {"epilogue": 6}
 
 
@@ -123,9 +132,14 @@ def test_no_sample_is_lost_or_made():
 
 
 def test_roles_and_widths():
-    assert [role(op) for op in ("LDGSTS.E.BYPASS.128", "LDG.E.128", "LDSM.16.M88.4", "UTMALDG.2D", "SYNCS.PHASECHK.TRANS64.TRYWAIT")] == [
-        "copy", "load_global", "load_shared", "copy", "copy_wait",
-    ]  # fmt: skip
+    expected = {
+        "LDGSTS.E.BYPASS.128": "copy",
+        "LDG.E.128": "load_global",
+        "LDSM.16.M88.4": "load_shared",
+        "UTMALDG.2D": "copy",
+        "SYNCS.PHASECHK.TRANS64.TRYWAIT": "copy_wait",
+    }
+    assert {opcode: role(opcode) for opcode in expected} == expected
     assert [width_bytes(op) for op in ("LDGSTS.E", "LDGSTS.E.BYPASS.128", "LDG.E.64", "LDG.E.U8")] == [4, 16, 8, 1]
 
 
