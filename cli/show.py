@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ncubble.dashboard.app import Server
     from ncubble.dashboard.data import ReportStore
+    from ncubble.dashboard.server import Server
 
 HOST, PORT = "127.0.0.1", 8050
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free one.")]
@@ -77,22 +77,18 @@ def demo(
 
 
 def _bind(paths: list[Path], host: str, port: int, trust: list[str]) -> tuple[Server, ReportStore]:
-    """Listen first, so that a port that is taken is said at once, then load in the background."""
-    from ncubble.dashboard.app import create_app, serve
+    """Listen before anything is printed: a port that is taken is said at once. Reports load in the background."""
+    from ncubble.dashboard.app import create_app
     from ncubble.dashboard.data import ReportStore
+    from ncubble.dashboard.server import Server
 
     store = ReportStore(paths)
-    return serve(create_app(paths, host=host, trusted=trust, store=store), host, port), store
+    return Server(create_app(paths, host=host, trusted=trust, store=store), host, port), store
 
 
 def _serve(server: Server) -> None:
     typer.echo(f"dashboard on {server.url} (Ctrl+C ends it)", err=True)
-    try:
-        server.run()
-    except KeyboardInterrupt:
-        typer.echo("", err=True)
-    finally:
-        server.close()
+    server.run()
 
 
 def _answer_once(server: Server, store: ReportStore) -> None:

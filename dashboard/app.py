@@ -14,9 +14,7 @@ from ncubble.dashboard.components import aria
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.pages import kernel, missing, overview
 from ncubble.dashboard.themes import TEMPLATES
-from ncubble.errors import UsageError
 
-PORT = 8050
 HOST = "127.0.0.1"
 _KERNEL = re.compile(r"^/kernel/([0-9a-f]{8,64})/(\d{1,9})$")
 _INDEX = """<!DOCTYPE html>
@@ -118,36 +116,3 @@ def _shell() -> Component:
         ],
         className="app",
     )
-
-
-def serve(app: Dash, host: str, port: int, *, threads: int = 8) -> Server:
-    """Bind ``host``:``port`` (0: any free port) and return the server; ``run`` answers until it is closed.
-
-    Raises UsageError where the address is taken or not ours.
-    """
-    from waitress.server import create_server
-
-    try:
-        return Server(create_server(app.server, host=host, port=port, threads=threads, ident="ncubble"), host)
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {host}:{port} ({error.strerror or error})", "choose another --port"
-        ) from error
-
-
-class Server:
-    """A bound server: ``url`` says where, ``run`` blocks and answers, ``close`` ends it."""
-
-    def __init__(self, bound: object, host: str) -> None:
-        self._bound = bound
-        shown = host if ":" not in host else f"[{host}]"
-        self.port = int(getattr(bound, "effective_port", 0))
-        self.url = f"http://{shown}:{self.port}/"
-
-    def run(self) -> None:
-        """Answer requests until ``close`` is called or the process is interrupted."""
-        self._bound.run()  # type: ignore[attr-defined]
-
-    def close(self) -> None:
-        """Stop answering and give the port back."""
-        self._bound.close()  # type: ignore[attr-defined]

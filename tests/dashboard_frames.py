@@ -313,6 +313,11 @@ def store(tmp_path: Path, reports: list[FakeReport] | None = None) -> ReportStor
         ]
         return [by_path[p] for p in asked if p in by_path], failed
 
-    opened = ReportStore(paths, opener, lambda report, launch: report.verdicts[launch], account)
+    opened = ReportStore(paths, opener, judge, account)
     opened.start().wait(30)
     return opened
+
+
+def judge(report: FakeReport, launch: int) -> dict[str, Any]:
+    """Stands in for ``analysis.verdict.launch_verdict``."""
+    return report.verdicts[launch]

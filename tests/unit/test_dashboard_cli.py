@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import threading
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,19 @@ def test_the_server_is_bound_before_it_runs_and_gives_its_port_back(tmp_path: Pa
     assert store.wait(60)
     with socket.socket() as probe:
         assert probe.connect_ex((show.HOST, server.port)) != 0
+
+
+def test_a_running_server_answers_and_ends_on_request(tmp_path: Path) -> None:
+    server, _ = show._bind([tmp_path], show.HOST, 0, [])
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    with urllib.request.urlopen(server.url, timeout=30) as answer:  # noqa: S310
+        assert answer.status == 200
+    server.close()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_a_host_that_is_not_ours_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot listen on"):
+        show.dashboard([tmp_path], 0, "no-such-host.invalid", None, False)

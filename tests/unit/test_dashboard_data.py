@@ -72,9 +72,7 @@ def test_rows_can_be_read_while_loading(tmp_path: Path) -> None:
         gate.wait(30)
         return [frames.gemm()], []
 
-    store = ReportStore(
-        [tmp_path / "a.ncu-rep"], opener, lambda report, launch: report.verdicts[launch], frames.account
-    )
+    store = ReportStore([tmp_path / "a.ncu-rep"], opener, frames.judge, frames.account)
     store.start()
     assert store.rows() == []
     assert not store.progress().finished

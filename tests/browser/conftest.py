@@ -1,0 +1,97 @@
+"""A Chromium, a dashboard that is served in this process, and pages that fail on errors and foreign requests."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import dashboard_frames as frames
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from ncubble.dashboard.app import create_app
+from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.server import Server
+
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+SCREENSHOTS = Path(__file__).parent / "screenshots"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.skip("chromium is not installed (apt-get install chromium)")
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield started
+        started.close()
+
+
+@contextmanager
+def serving(store: ReportStore) -> Iterator[str]:
+    """The address of a dashboard of ``store`` that answers as long as the context lasts, without the last slash."""
+    server = Server(create_app([], store=store), "127.0.0.1", 0)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        yield server.url.rstrip("/")
+    finally:
+        server.close()
+        thread.join(20)
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The dashboard of the made-up reports."""
+    with serving(frames.store(tmp_path_factory.mktemp("reports"))) as url:
+        yield url
+
+
+@pytest.fixture
+def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Callable[..., Page]]:
+    """Opens pages (options of a browser context); afterwards none may have logged an error or asked another host."""
+    contexts: list[Any] = []
+    wrong: list[str] = []
+
+    def open_one(url: str, **options: Any) -> Page:
+        options.setdefault("viewport", {"width": 1280, "height": 800})
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        own = urlparse(url).netloc
+        page.on("pageerror", lambda error: wrong.append(f"page error: {error}"))
+        page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}") if _bad(message) else None)
+        page.on("request", lambda asked: wrong.append(f"foreign: {asked.url}") if _foreign(asked.url, own) else None)
+        page.goto(url)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    expected = getattr(request.node, "expected_errors", ())
+    assert [line for line in wrong if not any(part in line for part in expected)] == []
+
+
+def _bad(message: Any) -> bool:
+    return message.type in ("error", "warning")
+
+
+def _foreign(url: str, own: str) -> bool:
+    parsed = urlparse(url)
+    return parsed.scheme in ("http", "https", "ws", "wss") and parsed.netloc != own
+
+
+def eventually(page: Page, script: str, wanted: Any, seconds: float = 20.0) -> None:
+    """Wait until ``script`` evaluates to ``wanted``, from outside: the policy keeps the page from evaluating text."""
+    deadline = time.monotonic() + seconds
+    while (found := page.evaluate(script)) != wanted:
+        assert time.monotonic() < deadline, f"{found!r} is not {wanted!r} after {seconds} s: {script}"
+        page.wait_for_timeout(50)
