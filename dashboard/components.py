@@ -44,7 +44,7 @@ def figure(name: str, drawn: go.Figure, label: str, class_name: str = "") -> Com
             dcc.Graph(id={"type": "figure", "name": name}, config=GRAPH_CONFIG, responsive=True),
         ],
         className=f"figure {class_name}".strip(),
-        role="img",
+        role="figure",
         style={"height": f"{drawn.layout.height}px"} if drawn.layout.height else {},
         **aria(label=label),
     )

@@ -32,6 +32,7 @@ class Failure:
 
     where: str
     error: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -180,11 +181,15 @@ class ReportStore:
             self._launches[address(report.key, number)] = entry
 
     def _fail(self, where: str, error: Exception | str) -> None:
-        if isinstance(error, Exception) and not isinstance(error, NcubbleError):
+        if isinstance(error, NcubbleError):
+            failure = Failure(where, error.message, error.remedy)
+        elif isinstance(error, Exception):
             log.error("%s: unexpected error", where, exc_info=error)
-            error = f"unexpected {type(error).__name__}: {error}"
+            failure = Failure(where, f"unexpected {type(error).__name__}: {error}", "report this as a bug of ncubble")
+        else:
+            failure = Failure(where, error)
         with self._lock:
-            self._failures.append(Failure(where, str(error)))
+            self._failures.append(failure)
 
 
 def address(key: str, launch: int) -> str:

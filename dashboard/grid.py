@@ -52,7 +52,7 @@ def columns() -> list[dict[str, Any]]:
     return [
         _text("name", "Kernel", "Kernel name", cellRenderer="NcKernel", minWidth=170, flex=5, tooltipField="demangled"),
         _text("label", "Parameters", "Parameters of the run, or grid × block of the launch", minWidth=112, flex=3),
-        _text("gpu", "GPU", "GPU that ran it", width=84, tooltipField="device"),
+        _text("gpu", "GPU", "GPU that ran it", width=102, tooltipField="device"),
         _number("duration_ns", "Duration", "gpu__time_duration.sum", "ncDuration", width=100),
         _number("recoverable_ns", "Recoverable", "Idle time of the counted unit", "ncDuration", width=126, **first),
         _number("tensor", "Tensor %", "Tensor pipe active, % of peak over elapsed time", "ncPercent", width=98),
@@ -62,7 +62,7 @@ def columns() -> list[dict[str, Any]]:
             "Account",
             "Elapsed time: green is work, the rest bubbles",
             cellRenderer="NcAccount",
-            width=140,
+            width=128,
             **bar,
         ),
         _text("cause", "Cause", "The cause to remove first", cellRenderer="NcCause", minWidth=138, flex=3),
@@ -87,6 +87,9 @@ def grid(rows: list[dict[str, Any]]) -> Any:
         columnDefs=columns(),
         defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderMenuButton": True},
         getRowId="params.data.id",
+        persistence="launches",
+        persistence_type="session",
+        persisted_props=["filterModel"],
         dashGridOptions={
             "theme": {"function": GRID_THEME},
             "rowHeight": 34,

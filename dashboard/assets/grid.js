@@ -33,11 +33,7 @@
 
   cells.NcKernel = function (props) {
     const go = (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) {
-        event.stopPropagation();
-        return;
-      }
-      event.preventDefault();
+      if (!event.ctrlKey && !event.metaKey && !event.shiftKey) event.preventDefault();
     };
     return make("a", { href: "/kernel/" + props.data.id, onClick: go, className: "row-link" }, props.value);
   };

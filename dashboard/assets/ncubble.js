@@ -26,6 +26,15 @@
     data: figure.data,
     layout: Object.assign({}, figure.layout, { template: templates[theme] }),
   });
+  // A click with a modifier belongs to the browser (new tab, new window, selection), not to the table.
+  let modified = false;
+  document.addEventListener(
+    "click",
+    (event) => {
+      modified = event.ctrlKey || event.metaKey || event.shiftKey;
+    },
+    true
+  );
   const open = (id) => (id ? "/kernel/" + id : skip());
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
@@ -74,7 +83,7 @@
       },
       openRow: function (cell) {
         const selected = window.getSelection && String(window.getSelection());
-        return cell && !selected ? open(cell.rowId) : skip();
+        return cell && !selected && !modified ? open(cell.rowId) : skip();
       },
       openPoint: function (click) {
         return click && click.points && click.points.length ? open(click.points[0].customdata) : skip();

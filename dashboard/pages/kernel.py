@@ -97,7 +97,7 @@ def _verdict(entry: Launch) -> Component:
 def _copies(copies: dict[str, Any], key: str, name: str) -> str:
     """How many asynchronous copy instructions of one kind were executed by warps."""
     value = words.number(copies.get(key))
-    return words.NOT_COLLECTED if value is None else f"{_count(value)} {name}"
+    return f"{name} {words.NOT_COLLECTED if value is None else _count(value)}"
 
 
 def _count(value: float) -> str:
@@ -218,7 +218,7 @@ def _causes(entry: Launch) -> Component:
             else "No cause could be named."
         )
         return card("Causes and fixes", [note("empty", said)])
-    return card("Causes and fixes", [causes_list(causes)], "ranked by what they cost")
+    return card("Causes and fixes", [causes_list(causes)], "ranked by what they cost, in % of kernel time")
 
 
 def _rules(entry: Launch) -> Component:

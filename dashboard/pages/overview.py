@@ -54,8 +54,17 @@ def problems(failures: list[Failure], duplicates: list[Failure]) -> list[Compone
 
 
 def _problem_list(title: str, items: list[Failure], kind: str, is_open: bool) -> Component:
-    entries = [html.Li([html.Code(item.where), html.Span(" ".join(item.error.split()))]) for item in items]
+    entries = [html.Li([html.Code(item.where), html.Span(_why(item)), _remedy(item)]) for item in items]
     return html.Details([html.Summary(title), html.Ul(entries)], className=f"note note-{kind}", open=is_open)
+
+
+def _why(item: Failure) -> str:
+    """The reason on one line, without the path that stands before it already."""
+    return " ".join(item.error.removeprefix(f"{item.where}: ").split())
+
+
+def _remedy(item: Failure) -> Component:
+    return html.Span(f"Remedy: {item.remedy}" if item.remedy else "", className="remedy")
 
 
 def _table_card(rows: list[dict[str, Any]]) -> Component:

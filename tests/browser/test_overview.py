@@ -108,11 +108,13 @@ def test_a_point_of_the_scatter_opens_its_launch(served: str, open_page: Open) -
     eventually(page, POINTS, 1)
     point = page.locator(".scatterlayer .point")
     point.scroll_into_view_if_needed()
-    box = point.bounding_box()
-    assert box is not None
-    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_timeout(200)
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    for _ in range(40):
+        point.hover(force=True)
+        if page.locator(".hoverlayer .hovertext").count():
+            break
+        page.wait_for_timeout(100)
+    page.mouse.down()
+    page.mouse.up()
     expect(page).to_have_url(f"{served}/kernel/fedcba9876543210/0")
 
 
@@ -158,3 +160,29 @@ def test_no_page_is_wider_than_the_window(served: str, open_page: Open) -> None:
     page.goto(f"{served}/kernel/00000000deadbeef/0")
     expect(page.locator(".js-plotly-plot")).to_have_count(3)
     assert page.evaluate(wider) <= 0
+
+
+def test_filters_survive_a_look_at_a_launch(served: str, open_page: Open) -> None:
+    page = open_page(served)
+    cell = page.locator(".ag-header-cell[col-id='cause']")
+    cell.hover()
+    cell.locator(".ag-header-cell-filter-button").click()
+    page.locator(".ag-filter input[type='text']").first.fill("copy")
+    expect(page.locator("#match-count")).to_have_text("1 of 8 shown")
+    page.keyboard.press("Escape")
+    page.locator(f"{ROWS}[row-index='0'] [col-id='duration_ns']").click()
+    expect(page.locator("h1")).to_contain_text("wmma_gemm<3, 16>")
+    page.go_back()
+    expect(page.locator("#match-count")).to_have_text("1 of 8 shown")
+    page.get_by_role("button", name="Reset filters").click()
+    expect(page.locator("#match-count")).to_have_text("8 shown")
+
+
+def test_a_row_opens_in_a_new_tab_without_leaving_the_table(served: str, open_page: Open) -> None:
+    page = open_page(served)
+    link = page.locator(f"{ROWS}[row-index='0'] a.row-link")
+    with page.context.expect_page() as opened:
+        link.click(modifiers=["Control"])
+    expect(opened.value).to_have_url(f"{served}/kernel/0123456789abcdef/0")
+    page.wait_for_timeout(300)
+    expect(page).to_have_url(f"{served}/")
