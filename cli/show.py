@@ -24,9 +24,7 @@ def register(app: typer.Typer) -> None:
 def dashboard(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(
-            help="Run directories, report files, or folders of them [default: ./runs, else the recorded runs]."
-        ),
+        typer.Argument(help="Run directories, report files, or folders of them (else ./runs, else the recorded runs)."),
     ] = None,
     port: Port = PORT,
     host: Annotated[str, typer.Option(help="Address to listen on. Whoever reaches it can read the reports.")] = HOST,

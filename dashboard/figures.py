@@ -150,6 +150,7 @@ def utilization_scatter(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
     figure.update_layout(
         margin={"l": 8, "r": 12, "t": 8, "b": 8},
         hovermode="closest",
+        showlegend=True,
         legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "itemsizing": "constant"},
     )
     figure.update_xaxes(title="DRAM throughput, % of peak", range=[-2, 102], automargin=True)

@@ -12,6 +12,8 @@ from ncubble.dashboard.data import Failure, Progress, ReportStore
 from ncubble.dashboard.figures import utilization_scatter
 from ncubble.dashboard.grid import grid, legend
 
+FULL_TABLE = 1000
+
 
 def layout(store: ReportStore) -> Component:
     """The overview of everything that is loaded so far; rows that come later are added by the progress callback."""
@@ -25,7 +27,8 @@ def layout(store: ReportStore) -> Component:
     ]
     if progress.finished and not rows:
         return html.Div([*parts, nothing_to_show()])
-    return html.Div([*parts, html.Div([_table_card(rows), _scatter_card(rows)], className="overview-grid")])
+    room = len(rows) if progress.finished else FULL_TABLE
+    return html.Div([*parts, html.Div([_table_card(rows, room), _scatter_card(rows)], className="overview-grid")])
 
 
 def summary(progress: Progress) -> str:
@@ -47,7 +50,7 @@ def problems(failures: list[Failure], duplicates: list[Failure]) -> list[Compone
     blocks: list[Component] = []
     if failures:
         title = f"{_count(len(failures), 'file or launch', 'files or launches')} could not be shown"
-        blocks.append(_problem_list(title, failures, "error", len(failures) == 1))
+        blocks.append(_problem_list(title, failures, "error", len(failures) <= 3))
     if duplicates:
         blocks.append(_problem_list(f"{_count(len(duplicates), 'duplicate')} left out", duplicates, "empty", False))
     return blocks
@@ -67,7 +70,8 @@ def _remedy(item: Failure) -> Component:
     return html.Span(f"Remedy: {item.remedy}" if item.remedy else "", className="remedy")
 
 
-def _table_card(rows: list[dict[str, Any]]) -> Component:
+def _table_card(rows: list[dict[str, Any]], room: int) -> Component:
+    """The table with its tools; ``room`` is the number of rows that it is made high enough for, within the window."""
     search = dcc.Input(
         id="search",
         type="search",
@@ -84,7 +88,8 @@ def _table_card(rows: list[dict[str, Any]]) -> Component:
         html.Button("Reset filters", id="reset-filters", className="button", n_clicks=0),
     ]
     parts = [html.Div(tools, className="toolbar"), html.Div(grid(rows), className="grid-place"), legend()]
-    return html.Section(parts, className="card table-card", **aria(label="Table of launches"))
+    place = {"--rows": str(max(room, 6))}
+    return html.Section(parts, className="card table-card", style=place, **aria(label="Table of launches"))
 
 
 def _scatter_card(rows: list[dict[str, Any]]) -> Component:
