@@ -48,13 +48,17 @@ class Metric:
 
 @dataclass(frozen=True)
 class MetricSet:
-    """One file: metrics and ncu sections that answer one question. ``since`` holds the first ncu with a section."""
+    """One file: metrics and ncu sections that answer one question.
+
+    ``since`` holds the first ncu with a section, ``slim`` the only metrics that are wanted of one, by parts of names.
+    """
 
     name: str
     title: str
     include: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     since: Mapping[str, Version] = field(default_factory=dict)
+    slim: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ncu_set: str = ""
     import_source: bool = False
     metrics: tuple[Metric, ...] = ()
@@ -96,7 +100,7 @@ def load_aliases() -> dict[str, Alias]:
 
 def parse_set(name: str, table: Mapping[str, Any]) -> MetricSet:
     """A set from its TOML table; raises UsageError for unknown keys, wrong words, repeated or empty names."""
-    known = {"title", "include", "sections", "since", "ncu_set", "import_source", "metrics"}
+    known = {"title", "include", "sections", "since", "slim", "ncu_set", "import_source", "metrics"}
     if unknown := sorted(set(table) - known):
         raise _malformed(name, f"unknown keys {unknown}")
     if not table.get("title"):
@@ -107,14 +111,16 @@ def parse_set(name: str, table: Mapping[str, Any]) -> MetricSet:
         raise _malformed(name, f"repeated metrics {repeated}")
     sections = tuple(table.get("sections", ()))
     since = {section: parse_version(text) for section, text in table.get("since", {}).items()}
-    if stray := sorted(set(since) - set(sections)):
-        raise _malformed(name, f"'since' of sections that are not in it: {stray}")
+    slim = {section: tuple(stems) for section, stems in table.get("slim", {}).items()}
+    if stray := sorted({*since, *slim} - set(sections)):
+        raise _malformed(name, f"'since' or 'slim' of sections that are not in it: {stray}")
     member = MetricSet(
         name=name,
         title=table["title"],
         include=tuple(table.get("include", ())),
         sections=sections,
         since=since,
+        slim=slim,
         ncu_set=table.get("ncu_set", ""),
         import_source=table.get("import_source", False),
         metrics=metrics,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ncubble.errors import UsageError
@@ -38,6 +38,7 @@ class Selection:
     sections: tuple[str, ...] = ()
     ncu_sets: tuple[str, ...] = ()
     required: frozenset[str] = frozenset()
+    slim: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     import_source: bool = False
     notes: tuple[str, ...] = ()
 
@@ -48,6 +49,7 @@ class _Draft:
     sections: dict[str, None] = field(default_factory=dict)
     ncu_sets: dict[str, None] = field(default_factory=dict)
     required: set[str] = field(default_factory=set)
+    slim: dict[str, tuple[str, ...]] = field(default_factory=dict)
     notes: dict[str, None] = field(default_factory=dict)
     import_source: bool = False
 
@@ -73,6 +75,7 @@ def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | N
         sections=tuple(draft.sections),
         ncu_sets=tuple(draft.ncu_sets),
         required=frozenset(draft.required),
+        slim=draft.slim,
         import_source=draft.import_source,
         notes=tuple(draft.notes),
     )
@@ -104,6 +107,7 @@ def _add_set(draft: _Draft, member: MetricSet, target: Target) -> None:
             draft.notes[f"section {section} left out: ncu {target.ncu} is older than {since}"] = None
         else:
             draft.sections[section] = None
+    draft.slim.update(member.slim)
     if member.ncu_set:
         draft.ncu_sets[member.ncu_set] = None
     draft.import_source |= member.import_source

@@ -89,6 +89,7 @@ def ncu_argv(
     selection: Selection,
     filters: Filters | None = None,
     control: Control | None = None,
+    section_folders: Sequence[Path] = (),
 ) -> list[str]:
     """The whole command line that profiles ``program`` into ``report`` (path without the suffix .ncu-rep). Pure.
 
@@ -108,6 +109,8 @@ def ncu_argv(
         *("--cache-control", control.cache),
         *("--import-source", "yes" if selection.import_source else "no"),
     ]
+    for folder in section_folders:
+        argv += ["--section-folder", str(folder)]
     for name in selection.ncu_sets:
         argv += ["--set", name]
     for name in selection.sections:

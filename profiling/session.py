@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import UsageError
-from ncubble.profiling import failures, ncu, process, provenance, staging
+from ncubble.profiling import failures, ncu, process, provenance, slim, staging
 from ncubble.profiling.device import Device, DriverError, describe
 from ncubble.profiling.log import Launch, NcuLog, Stream
 from ncubble.profiling.metrics import DEFAULT_SETS, Selection, Target, resolve
@@ -69,12 +69,15 @@ def _record(
 ) -> None:
     """Fill ``folder`` with the report and its manifest."""
     started, stem, facts_file = provenance.utc_now(), folder.absolute() / "report", folder.absolute() / "facts.json"
-    argv = ncu.ncu_argv(tool.path, stem, request.program, selection, request.filters, request.control)
+    slimmed = slim.prepare(folder.absolute() / "sections", selection, slim.stock_sections(tool.path, tool.release))
+    selection = slimmed.selection
+    argv = ncu.ncu_argv(tool.path, stem, request.program, selection, request.filters, request.control, slimmed.folders)
     log = _run(argv, request, observer, facts_file, gpu)
     ended, raw = provenance.utc_now(), stem.with_suffix(".ncu-rep")
     missing = _missing(tool, raw, log, selection)
     facts = provenance.read_facts(facts_file)
     facts_file.unlink(missing_ok=True)
+    shutil.rmtree(folder / "sections", ignore_errors=True)
     device = gpu.as_facts() if isinstance(gpu, Device) else {}
     Manifest(
         outcome="incomplete" if selection.required.intersection(missing) else "ok",

@@ -18,7 +18,9 @@ def test_every_shipped_set_loads_and_explains_itself():
     for member in sets.values():
         for metric in member.metrics:
             assert metric.about.endswith("."), metric.name
-            assert "." in metric.name or ":" in metric.name or metric.name.startswith("smsp__pcsamp"), metric.name
+            assert "." in metric.name or ":" in metric.name or metric.name.startswith(("smsp__pcsamp", "inst_")), (
+                metric.name
+            )
 
 
 def test_pipeline_is_the_union_of_its_parts_and_launch_data():
@@ -61,8 +63,8 @@ def test_an_unknown_chip_gets_the_names_as_written():
 
 
 def test_sections_that_an_old_ncu_lacks_are_left_out_with_a_note():
-    selection = resolve(["timeline"], target=Target(Version(9, 0), Version(2024, 1)))
-    assert selection.sections == ("PmSampling",)
+    selection = resolve(["warp_states"], target=Target(Version(9, 0), Version(2024, 1)))
+    assert selection.sections == ("SchedulerStats", "WarpStateStats")
     assert any("PmSampling_WarpStates left out" in note for note in selection.notes)
 
 

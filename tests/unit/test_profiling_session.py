@@ -32,6 +32,10 @@ def _gpu_machine(monkeypatch, tmp_path):
     tool.parent.mkdir()
     tool.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
     tool.chmod(0o755)
+    stock = tmp_path / "bin" / "sections"
+    stock.mkdir()
+    (stock / "PmSampling.section").write_text('Identifier: "PmSampling"\nMetrics { Name: "sm__cycles_active.avg" }\n')
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "nobody")
     monkeypatch.setenv("NCUBBLE_NCU", str(tool))
     monkeypatch.setattr(session, "_gpu", lambda: H200)
     monkeypatch.chdir(tmp_path)
@@ -55,6 +59,7 @@ def test_a_run_is_whole_and_says_how_it_came_to_be(tmp_path):
     assert manifest.started.endswith("Z")
     assert manifest.notes == []
     assert ".partial" not in " ".join(manifest.ncu_argv)
+    assert "Ncubble_PmSampling" in manifest.ncu_argv
     assert json.loads(zstandard.ZstdDecompressor().decompress(run.report.read_bytes()))["launches"] == 2
 
 
