@@ -18,12 +18,11 @@ from ncubble.errors import NcubbleError
 
 log = logging.getLogger(__name__)
 Child = Component | str
-GRAPH_CONFIG: Any = {
+GRAPH_CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,
     "plotlyServerURL": "",
     "responsive": True,
-    "displayModeBar": "hover",
     "modeBarButtonsToRemove": ["lasso2d", "select2d", "autoScale2d", "toggleSpikelines"],
 }
 
@@ -33,15 +32,16 @@ def aria(**attributes: str) -> dict[str, Any]:
     return {f"aria-{name}": value for name, value in attributes.items()}
 
 
-def figure(name: str, drawn: go.Figure, label: str, class_name: str = "") -> Component:
+def figure(name: str, drawn: go.Figure, label: str, class_name: str = "", tools: bool = False) -> Component:
     """A figure that follows the theme: the page keeps it without one, and the browser adds the template in use.
 
-    ``label`` says in words what is drawn, for those who do not see it.
+    ``label`` says in words what is drawn, for those who do not see it; ``tools`` shows plotly's buttons on hover.
     """
+    config: Any = {**GRAPH_CONFIG, "displayModeBar": "hover" if tools else False}
     return html.Div(
         [
             dcc.Store(id={"type": "drawn", "name": name}, data=bare(drawn)),
-            dcc.Graph(id={"type": "figure", "name": name}, config=GRAPH_CONFIG, responsive=True),
+            dcc.Graph(id={"type": "figure", "name": name}, config=config, responsive=True),
         ],
         className=f"figure {class_name}".strip(),
         role="figure",
@@ -84,7 +84,7 @@ def note(kind: str, text: str, command: str = "") -> Component:
 
 def not_collected(what: str, flag: str) -> Component:
     """The state of a section whose data the report does not hold, with the option that collects them."""
-    return note("empty", f"Not collected: this report holds no {what}. Profile again with ", flag)
+    return note("empty", f"Not collected: this report holds no {what}. To collect them, add", flag)
 
 
 def stat(label: str, value: str, detail: str = "") -> Component:

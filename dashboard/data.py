@@ -167,18 +167,17 @@ class ReportStore:
         except Exception as error:
             self._fail(str(report.run.path), error)
             return
-        for number in launches:
-            self._judge(report, number, judge)
+        judged = [entry for number in launches if (entry := self._judge(report, number, judge)) is not None]
+        with self._lock:
+            self._launches |= {address(report.key, entry.launch): entry for entry in judged}
 
-    def _judge(self, report: Any, number: int, judge: Judge) -> None:
+    def _judge(self, report: Any, number: int, judge: Judge) -> Launch | None:
         try:
             verdict = judge(report, number)
-            entry = Launch(report, number, verdict, launch_row(report, number, verdict))
+            return Launch(report, number, verdict, launch_row(report, number, verdict))
         except Exception as error:
             self._fail(f"{report.run.path}, launch {number}", error)
-            return
-        with self._lock:
-            self._launches[address(report.key, number)] = entry
+            return None
 
     def _fail(self, where: str, error: Exception | str) -> None:
         if isinstance(error, NcubbleError):

@@ -16,7 +16,6 @@ from ncubble.dashboard.palette import (
     ACCENT,
     CAUSE_WORDS,
     PART_STYLES,
-    WORK_PARTS,
     part_color,
     part_label,
     text_color,
@@ -180,8 +179,3 @@ def _point_text(row: Mapping[str, Any]) -> str:
     lines.append(f"tensor {percent(row['tensor'])} · DRAM {percent(row['dram'])} · {duration(row['duration_ns'])}")
     lines.append(f"cause: {safe(row['cause'])}")
     return "<br>".join(lines)
-
-
-def is_work(part: str) -> bool:
-    """Whether a part of the account is work and not a bubble."""
-    return part in WORK_PARTS

@@ -64,6 +64,7 @@ TRACK_COLORS: dict[str, str] = {
     "tensor": "#15805f",
     "dram": "#cf4307",
     "l2": "#c98200",
+    "l1": "#b54aa2",
     "sm": "#4a90d9",
     "issue": "#8a5ecb",
     "other": "#858d96",

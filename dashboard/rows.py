@@ -28,7 +28,6 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "launch": launch,
         "device": verdict.get("device") or None,
         "gpu": short_gpu(verdict.get("device")),
-        "cc": verdict.get("compute_capability") or None,
         "duration_ns": _rounded(verdict.get("duration_ns"), 1),
         "tensor": _rounded(verdict.get("tensor_active_pct")),
         "dram": _rounded(verdict.get("dram_pct")),
@@ -40,7 +39,6 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "bubble_key": largest[0] if largest else None,
         "bubble_pct": _rounded(largest[1]) if largest else None,
         "recoverable_ns": recoverable_ns(verdict),
-        "gain": _rounded(_gain(verdict)),
         "report": report.run.label,
         "path": str(report.run.path),
     }
@@ -85,11 +83,6 @@ def short_gpu(device: Any) -> str | None:
     """``H200`` of ``NVIDIA H200``; a long name loses the memory size and the form factor, ``device`` keeps them."""
     words = [word for word in str(device or "").split() if word not in ("NVIDIA", "GeForce", "Graphics", "Device")]
     return " ".join(words).split("-")[0] or None
-
-
-def _gain(verdict: dict[str, Any]) -> float | None:
-    causes = verdict.get("causes") or []
-    return number(causes[0].get("predicted_gain_pct")) if causes else None
 
 
 def _rounded(value: Any, digits: int = 2) -> float | None:

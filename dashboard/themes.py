@@ -33,6 +33,7 @@ def template(theme: str) -> dict[str, Any]:
             "legend": {"font": {"color": tone["text"]}},
             "xaxis": axis,
             "yaxis": axis,
+            "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": tone["muted"], "activecolor": tone["text"]},
             "colorway": ["#3f74c0", "#1a936f", "#d9480f", "#c98200", "#8e63ce"],
         }
     }

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
-from plotly.subplots import make_subplots
 
 from ncubble.dashboard.figures import safe
 from ncubble.dashboard.palette import TRACK_COLORS, part_color
-from ncubble.dashboard.words import percent
+from ncubble.dashboard.words import percent, unit_words
 
 TRACK_PX = 92
 LABEL_WIDTH = 0.11
@@ -34,16 +33,11 @@ TRACKS = (
     Track("SMs active", ("sm_active",), "sm"),
     Track("DRAM", ("dram", "dram_read"), "dram"),
     Track("L2", ("l2", "l2_sectors"), "l2"),
-    Track(
-        "instructions",
-        (
-            "sm__inst_executed_realtime.avg.pct_of_peak_sustained_elapsed",
-            "sm__inst_executed_realtime.avg.pct_of_peak_sustained_active",
-            "smsp__inst_executed.avg.pct_of_peak_sustained_elapsed",
-        ),
-        "issue",
-    ),
+    Track("L1", ("l1",), "l1"),
+    Track("issue slots", ("issue", "smsp__inst_executed.avg.pct_of_peak_sustained_elapsed"), "issue"),
 )
+IDLE_PCT = 1.5
+"""A tensor track that never exceeds this is left out, unless the account is about it: other pipes leak into it."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +95,19 @@ class Window:
     apart: list[str]
 
 
+def tracks_of(unit: str) -> list[Track]:
+    """The tracks in the order of the figure, that of the account's unit first; a pipe that is none of them is added."""
+    own = next((track for track in TRACKS if unit in track.names), Track(unit_words(unit), (unit,), "tensor"))
+    return [own, *(track for track in TRACKS if track != own)]
+
+
 def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
     """What of one launch's ``timeline`` rows is drawn; None where none of the tracks was sampled.
 
     The series of ``unit`` sets the time base, else that of active SMs, else the first track.
     """
-    found = [(track, *series) for track in TRACKS if (series := series_of(timeline, track.names)) is not None]
+    found = [(track, *series) for track in tracks_of(unit) if (series := series_of(timeline, track.names)) is not None]
+    found = [one for one in found if one[1] == unit or one[0].color != "tensor" or one[2].max() >= IDLE_PCT]
     alive = [values[values > 0] for name, values in ((name, values) for _, name, values, _ in found)]
     order = sorted(range(len(found)), key=lambda i: (found[i][1] != unit, found[i][1] != "sm_active", i))
     base = next((alive[i] for i in order if len(alive[i])), None)
@@ -128,26 +129,47 @@ def timeline_figure(shown: Window, phases: Any | None, unit: str = "tensor") -> 
     ``phases`` were found on the series of ``unit``; its steady level is the dotted line in that track.
     """
     rows, span = len(shown.tracks), max(shown.end_ns - shown.start_ns, 1.0)
-    pad = 0.02 * span
-    figure = make_subplots(rows=rows, cols=1, shared_xaxes=True, vertical_spacing=0.14 / rows)
-    for row, (track, name, values, measured) in enumerate(shown.tracks, start=1):
+    pad, figure = 0.02 * span, go.Figure()
+    for row, (track, name, values, measured) in enumerate(shown.tracks):
         near = values[(values.index >= shown.start_ns - 2 * pad) & (values.index <= shown.end_ns + 2 * pad)]
         scaled, words = _as_percent(name, near, measured)
         _draw_track(figure, row, track, (near.index.to_numpy() - shown.start_ns) / 1e3, scaled, words)
+        figure.layout[_axis("yaxis", row)].domain = _domain(row, rows)
     marks = _shade(stretches(phases), phases, shown.start_ns, span)
     if phases is not None:
-        marks["shapes"] += [_level(phases, row) for row, (_, name, *_) in enumerate(shown.tracks, 1) if name == unit]
+        marks["shapes"] += [_level(phases, row) for row, (_, name, *_) in enumerate(shown.tracks) if name == unit]
     figure.update_layout(
         **marks,
-        height=TRACK_PX * rows + 74,
+        height=TRACK_PX * rows + 96,
         showlegend=False,
         hovermode="x unified",
-        margin={"l": 8, "r": 16, "t": 26, "b": 40},
+        hoversubplots="axis",
+        margin={"l": 8, "r": 16, "t": 48, "b": 40},
     )
-    limits = [-pad / 1e3, (span + pad) / 1e3]
-    figure.update_xaxes(showspikes=True, spikemode="across", spikethickness=1, range=limits)
-    figure.update_xaxes(title="time since the first active sample, µs", title_standoff=8, row=rows, col=1)
+    figure.update_xaxes(
+        anchor=_axis("y", rows - 1),
+        range=[-pad / 1e3, (span + pad) / 1e3],
+        showspikes=True,
+        spikemode="across",
+        spikethickness=1,
+        spikesnap="hovered data",
+        title={"text": "time since the first active sample, µs", "standoff": 8},
+        unifiedhovertitle={"text": "%{x:.1f} µs"},
+    )
     return figure
+
+
+def _axis(name: str, row: int) -> str:
+    """Plotly's name of the axis of the track in ``row`` (from 0): ``y``, ``y2``, …"""
+    return name if row == 0 else f"{name}{row + 1}"
+
+
+def _domain(row: int, rows: int) -> list[float]:
+    """The share of the figure's height that the track in ``row`` (from 0, at the top) takes."""
+    gap = 0.14 / rows
+    size = (1.0 - gap * (rows - 1)) / rows
+    top = 1.0 - row * (size + gap)
+    return [max(0.0, top - size), top]
 
 
 def _as_percent(name: str, values: pd.Series, unit: str) -> tuple[pd.Series, str]:
@@ -167,15 +189,17 @@ def _draw_track(figure: go.Figure, row: int, track: Track, micros: Any, values: 
         fill="tozeroy",
         fillcolor=_faded(color, 0.18),
         hovertemplate=f"{track.label} %{{y:.1f}} {unit}<extra></extra>",
-        row=row,
-        col=1,
+        xaxis="x",
+        yaxis=_axis("y", row),
     )
     title = {"text": f"{track.label}<br>{unit}", "font": {"size": 12}, "standoff": 6}
+    axis: dict[str, Any] = {"title": title, "automargin": True}
     if unit.startswith("%"):
         top = max(100.0, float(np.nanmax(values.to_numpy()))) * 1.04
-        figure.update_yaxes(range=[0, top], tickvals=[0, 50, 100], title=title, automargin=True, row=row, col=1)
+        axis |= {"range": [0, top], "tickvals": [0, 50, 100]}
     else:
-        figure.update_yaxes(rangemode="tozero", nticks=3, title=title, automargin=True, row=row, col=1)
+        axis |= {"rangemode": "tozero", "nticks": 3}
+    figure.update_layout({_axis("yaxis", row): axis})
 
 
 def _shade(found: list[Stretch], phases: Any | None, zero_ns: float, span: float) -> dict[str, list[dict[str, Any]]]:
@@ -201,8 +225,7 @@ def _shade(found: list[Stretch], phases: Any | None, zero_ns: float, span: float
 
 def _level(phases: Any, row: int) -> dict[str, Any]:
     """The dotted line at the steady level, over the whole track in ``row``."""
-    axis = "y" if row == 1 else f"y{row}"
-    place = {"xref": "paper", "x0": 0, "x1": 1, "yref": axis, "y0": phases.steady, "y1": phases.steady}
+    place = {"xref": "paper", "x0": 0, "x1": 1, "yref": _axis("y", row), "y0": phases.steady, "y1": phases.steady}
     return {"type": "line", "line": {"dash": "dot", "width": 1.2, "color": "#858d96"}, **place}
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -22,14 +22,14 @@ from ncubble.dashboard.timeline import MIN_ACTIVE, phase_words, sampling_interva
 
 def layout(store: ReportStore, entry: Launch) -> Component:
     """The whole page of one launch. A section that fails says so in its own place."""
-    account = _Lazy(lambda: store.account_of(entry))
+    account = cache(lambda: store.account_of(entry))
     return html.Div(
         [
             _head(store, entry),
             guarded("Verdict", lambda: _verdict(entry)),
             guarded("Provenance", lambda: _provenance(entry)),
-            guarded("Bubble account", lambda: _account(entry, account.value)),
-            guarded("Timeline", lambda: _timeline(entry, account.value)),
+            guarded("Bubble account", lambda: _account(entry, account())),
+            guarded("Timeline", lambda: _timeline(entry, account())),
             html.Div(
                 [guarded("Causes", lambda: _causes(entry)), guarded("Nsight's rules", lambda: _rules(entry))],
                 className="columns",
@@ -149,17 +149,6 @@ def _of(entry: Launch, frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["launch"] == entry.launch]
 
 
-class _Lazy:
-    """The account, worked out when the first section asks for it; a failure is raised to every section that asks."""
-
-    def __init__(self, work_out: Callable[[], Any]) -> None:
-        self._work_out = work_out
-
-    @cached_property
-    def value(self) -> Any:
-        return self._work_out()
-
-
 def _account(entry: Launch, found: Any | None) -> Component:
     account = entry.verdict.get("account") or {}
     if words.bubble_pct(account) is None:
@@ -205,7 +194,9 @@ def _timeline(entry: Launch, account: Any | None) -> Component:
         said += f" Not drawn, for they were recorded in another pass with its own clock: {', '.join(shown.apart)}."
     hint = f"PM sampling, one sample per {interval}; drag to zoom, double-click to reset"
     return card(
-        "Timeline", [figure("timeline", drawn, f"Timeline of the launch. {said}"), html.P(said, className="hint")], hint
+        "Timeline",
+        [figure("timeline", drawn, f"Timeline of the launch. {said}", tools=True), html.P(said, className="hint")],
+        hint,
     )
 
 

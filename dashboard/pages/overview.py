@@ -97,7 +97,7 @@ def _scatter_card(rows: list[dict[str, Any]]) -> Component:
     label = "Scatter of tensor pipe against DRAM utilization of the listed launches"
     parts = [
         dcc.Store(id="scatter-rows", data=bare(plotted)),
-        figure("scatter", plotted, label, "fill"),
+        figure("scatter", plotted, label, "fill", tools=True),
         html.P(scatter_hint(rows), id="scatter-hint", className="hint"),
     ]
     return card("Tensor against DRAM", parts, "follows the table; click a point to open it", "scatter-card")

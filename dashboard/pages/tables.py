@@ -99,7 +99,7 @@ def rules_list(rules: pd.DataFrame) -> Component:
 def _rule(rule: Mapping[Any, Any]) -> list[Component]:
     gain, scope = words.number(rule["speedup_pct"]), str(rule["speedup_kind"] or "")
     head: list[Component] = [html.Strong(words.plain(str(rule["title"] or rule["rule"])))]
-    if gain:
+    if gain is not None and gain >= 0.05:
         head.append(html.Span(f"Nsight estimates {gain:.1f} %{f' ({scope})' if scope else ''}", className="tag"))
     return [html.Div(head, className="cause-head"), html.P(words.plain(str(rule["message"] or "")))]
 

@@ -93,7 +93,7 @@ def test_a_launch_is_found_by_the_address_of_its_row(tmp_path: Path) -> None:
 def test_a_row_holds_null_for_what_was_not_collected() -> None:
     report = frames.bare()
     row = launch_row(report, 1, report.verdicts[1])
-    for name in ("tensor", "dram", "duration_ns", "recoverable_ns", "bubble", "bubble_pct", "device", "gpu", "gain"):
+    for name in ("tensor", "dram", "duration_ns", "recoverable_ns", "bubble", "bubble_pct", "device", "gpu"):
         assert row[name] is None, name
     assert row["account"] == []
 
