@@ -2,8 +2,8 @@
 
 ncu samples a series alone in a pass when it is named on the command line; only a section file puts many into one
 pass, in groups tuned per chip. The stock PM-sampling section collects 32 series on an H200, of which few are read here.
-So the installed section is taken as it is, less the series that nobody reads. Where it is not found, or not as expected,
-it is used whole, with a note.
+So the installed section is taken as it is, less the series that nobody reads. Where it is not found, or not as it is
+expected, it is used whole, with a note.
 """
 
 from __future__ import annotations
