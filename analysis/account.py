@@ -70,10 +70,11 @@ def account(report: Report, launch: int) -> BubbleAccount | None:
 
 
 def _find_phases(report: Report, launch: int, busy: Busy) -> Phases | None:
+    """Phases by the unit's own series, or by issued instructions where that was not sampled."""
     frame = report.timeline
-    if frame.empty or not busy.series:
-        return None
-    return phases(timeline.series(frame, launch, busy.series), timeline.series(frame, launch, "sm_active"))
+    active = timeline.series(frame, launch, "sm_active")
+    found = (phases(timeline.series(frame, launch, name), active) for name in (busy.series, "issue") if name)
+    return next((one for one in found if one), None)
 
 
 def build(launch: int, busy: Busy, with_cta: float, found: Phases | None, source: pd.DataFrame) -> BubbleAccount:
@@ -86,7 +87,7 @@ def build(launch: int, busy: Busy, with_cta: float, found: Phases | None, source
     outer = _outer(with_cta, found, room, merged)
     parts |= outer
     room = max(0.0, 100.0 - math.fsum(parts.values()))
-    weights = classify(source) if len(source) and source["samples"].sum() >= MIN_SAMPLES else None
+    weights = classify(source, busy.unit) if len(source) and source["samples"].sum() >= MIN_SAMPLES else None
     if weights is None:
         parts["idle"] = room
         merged["idle"] = (*(() if found else ("wave_gap",)), *STEADY)
@@ -121,8 +122,8 @@ def steady_weights(samples: pd.Series, busy_of_active: float) -> dict[str, float
     """Weight of each steady part from samples per class; ``busy_of_active`` is the pipe's share of CTA time in
     percent."""
     total = float(samples.sum())
-    weights = {part: float(samples[part]) for part in CLASSES if part != "mma"}
-    weights["issue"] += max(0.0, float(samples["mma"]) - total * min(busy_of_active, 100.0) / 100.0)
+    weights = {part: float(samples[part]) for part in CLASSES if part != "unit"}
+    weights["issue"] += max(0.0, float(samples["unit"]) - total * min(busy_of_active, 100.0) / 100.0)
     return weights
 
 

@@ -22,6 +22,8 @@ CLOCK = (
     "smsp__cycles_elapsed.max.rate",
 )
 NANOSECONDS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
+ABI_TAG = r"\[abi:[^\]]*\]"
+"""What Numba appends to a function's name: a hash of its environment."""
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
 
 
@@ -49,6 +51,7 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
     }
     table = wide(metrics, [*axes, *capability, *plain.values(), *DURATION, *CYCLES, *CLOCK], ids)
     frame = actions[["launch", "kernel", "demangled"]].copy()
+    frame["kernel"] = frame["kernel"].str.replace(ABI_TAG, "", regex=True)
     for what in ("grid", "block"):
         frame[what] = [_dims(table.loc[i, [f"launch__{what}_dim_{axis}" for axis in "xyz"]]) for i in ids]
     for column, metric in plain.items():

@@ -2,8 +2,8 @@
 
 A sample's instruction is the one the warp could not issue, so the cause stands before it: the wait for ``cp.async``
 shows as ``long_scoreboard`` after DEPBAR, the wait for ``wgmma`` as ``barrier`` after WARPGROUP.DEPBAR, BAR.SYNC
-several instructions after itself (PC samples on an H200). Classes are the parts of the account, and ``mma``: issuing or
-waiting for the MMA itself.
+several instructions after itself (PC samples on an H200). Classes are the parts of the account, and ``unit``: issuing
+to, or waiting for, the bounding unit itself (the MMA of a matrix kernel).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import pandas as pd
 from ncubble.analysis.opcodes import role
 from ncubble.analysis.slices import serving, staged_through_registers
 
-CLASSES = ("mma", "data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
+CLASSES = ("unit", "data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
+UNIT_OPCODES = {"fma": ("FFMA", "FMUL", "FADD"), "fp64": ("DFMA", "DMUL", "DADD"), "xu": ("MUFU",)}
 LOOKBACK = 12
 """Instructions to look back for the barrier, shared load or copy wait that a stall belongs to."""
 _FRONT_END = ("no_instructions", "imc_miss", "misc", "sleeping")
@@ -26,9 +27,12 @@ def reasons_of(source: pd.DataFrame) -> list[str]:
     return [column for column in source.columns if column not in _NOT_REASONS]
 
 
-def classify(source: pd.DataFrame) -> pd.DataFrame:
-    """Samples of one launch per instruction (rows as in ``source``) and class (columns ``CLASSES``)."""
-    roles = [role(opcode) for opcode in source["opcode"]]
+def classify(source: pd.DataFrame, unit: str = "tensor") -> pd.DataFrame:
+    """Samples of one launch per instruction (rows as in ``source``) and class (columns ``CLASSES``).
+
+    ``unit`` is the bounding unit. Instructions of a bounding FMA, FP64 or XU pipe take the place of the MMA.
+    """
+    roles = ["mma" if opcode.startswith(UNIT_OPCODES.get(unit, ())) else role(opcode) for opcode in source["opcode"]]
     context = _Context(source, roles)
     table = np.zeros((len(source), len(CLASSES)))
     for reason in reasons_of(source):
@@ -109,7 +113,7 @@ def _class_of(reason: str, row: int, context: _Context) -> str:
     if reason in ("lg_throttle", "mio_throttle", "tex_throttle"):
         return _throttled(row, context)
     if role_here == "mma" or (role_here == "mma_wait" and reason not in _FRONT_END):
-        return "mma"
+        return "unit"
     if reason in _FRONT_END:
         return "other"
     if role_here == "copy_wait":
@@ -121,19 +125,19 @@ def _class_of(reason: str, row: int, context: _Context) -> str:
 
 def _mbarrier_wait(row: int, context: _Context) -> str:
     """A wait for an asynchronous copy; a producer that waits for a free slot is ahead of the MMA and no bubble."""
-    return "mma" if context.feeds_producer(row) else "data_wait"
+    return "unit" if context.feeds_producer(row) else "data_wait"
 
 
 def _waiting(reason: str, row: int, context: _Context) -> str:
     if reason in ("gmma", "warpgroup_arrive"):
-        return "mma"
+        return "unit"
     if reason in ("membar", "drain"):
         return "sync_wait" if reason == "membar" else "epilogue"
     if reason == "barrier":
-        return "mma" if context.before(row, ("barrier", "mma_wait")) == "mma_wait" else "sync_wait"
+        return "unit" if context.before(row, ("barrier", "mma_wait")) == "mma_wait" else "sync_wait"
     if reason == "short_scoreboard":
         if context.before(row, ("copy_wait",)) and context.feeds_producer(row):
-            return "mma"
+            return "unit"
         return "smem_wait" if context.shared_loads else "issue"
     if context.before(row, ("local",)) == "local" and not context.before(row, ("load_global", "copy_wait")):
         return "issue"

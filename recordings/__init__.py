@@ -1,6 +1,11 @@
-"""Real runs recorded on real GPUs, shipped with the package so that the product works without a GPU."""
+"""Real runs recorded on real GPUs, shipped with the package so that the product works without a GPU.
+
+Made by ``benchmarks/record.py`` on an NVIDIA H200.
+"""
 
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent
-"""Directory that holds one run directory per recording."""
+ROOT = Path(__file__).resolve().parent / "h200"
+"""One launch of every kernel and variant with the default sets: ``KERNEL/VARIANT`` run directories."""
+REPEATS = Path(__file__).resolve().parent / "h200-repeats"
+"""Five launches of each with the sets tensor and dram: what the baselines in ``baselines/`` were recorded from."""

@@ -63,7 +63,7 @@ def test_barrier_behind_warpgroup_depbar_is_the_mma_and_behind_bar_sync_it_is_sy
         ("LDS.128 R4, [R8]", "barrier", 5),
         "HMMA.16816.F32 R8, R4, R16, R8",
     )
-    assert classes(wgmma) == {"mma": 5}
+    assert classes(wgmma) == {"unit": 5}
     assert classes(plain) == {"sync_wait": 5}
 
 
@@ -84,7 +84,7 @@ def test_a_plain_load_waits_for_data_at_its_shared_store():
         (("LDS.128 R4, [R8]", "mio_throttle", 3), "smem_wait"),
         (("LDGSTS.E.128 [R2], [R4.64]", "lg_throttle", 3), "copy_cost"),
         (("STS.128 [R2], R4", "mio_throttle", 3), "copy_cost"),
-        (("HMMA.16816.F32 R8, R12, R16, R8", "math_pipe_throttle", 3), "mma"),
+        (("HMMA.16816.F32 R8, R12, R16, R8", "math_pipe_throttle", 3), "unit"),
         (("FADD R1, R2, R3", "wait", 3), "issue"),
     ],
 )

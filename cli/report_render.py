@@ -1,0 +1,174 @@
+"""The bubble account for a person: one table of all launches, or one of the parts of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ncubble.analysis.diagnose import FIXES
+from ncubble.dashboard.palette import PART_STYLES
+
+IN_FULL = 3
+"""Up to this many launches are shown in full without being asked."""
+SMALL_PCT = 0.5
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def print_result(result: dict[str, Any], details: bool = False) -> None:
+    """Print a result of ``report_json``: launches to stdout, files that could not be read to stderr."""
+    out, launches = Console(highlight=False), result["launches"]
+    if details or len(launches) <= IN_FULL:
+        for launch in launches:
+            print_launch(out, launch)
+    else:
+        print_summary(out, launches)
+    err = Console(stderr=True, highlight=False)
+    for failure in result["errors"]:
+        err.print(Text(f"ncubble: {failure['error']}", style="red"))
+
+
+def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
+    """One row per launch, with its account as a stacked bar."""
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False)
+    table.add_column("kernel", overflow="fold", ratio=3)
+    for name in ("time", "busy %", "DRAM %"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("account", no_wrap=True)
+    table.add_column("verdict", overflow="fold", ratio=2)
+    for launch in launches:
+        account = launch["account"]
+        table.add_row(
+            _title(launch),
+            _duration(launch["duration_ns"]),
+            _busy(launch),
+            _number(launch["dram_pct"]),
+            stacked_bar(account, 24) if account else Text("not collected", style="dim"),
+            _verdict(launch),
+        )
+    out.print(table)
+    out.print(
+        _legend({part for launch in launches for part, pct in (launch["account"] or {}).items() if pct >= SMALL_PCT})
+    )
+    out.print(
+        Text(
+            f"{len(launches)} launches; accounts in % of elapsed SM cycles, each sums to 100; --details for lines",
+            style="dim",
+        )
+    )
+
+
+def print_launch(out: Console, launch: dict[str, Any]) -> None:
+    """One launch in full: verdict, a bar for each part with its hottest line, and what to know beside it."""
+    facts = [
+        launch["device"] or "device not known",
+        f"launch {launch['launch']}",
+        _duration(launch["duration_ns"]),
+        f"tensor {_number(launch['tensor_active_pct'])} %",
+        f"DRAM {_number(launch['dram_pct'])} %",
+    ]
+    out.print(_title(launch).append("  " + " · ".join(facts), style="dim not bold"))
+    verdict = _verdict(launch)
+    fix = launch["causes"][0]["fix"] if launch["causes"] and launch["causes"][0]["cause"] == launch["cause"] else None
+    out.print(Text("→ ").append_text(verdict).append(f": {fix or FIXES[launch['cause']]}", style="not bold"))
+    if launch["account"]:
+        out.print(_parts(launch, out.width))
+    for warning in launch["warnings"]:
+        out.print(Text(f"note: {warning}", style="dim"))
+    out.print()
+
+
+def _parts(launch: dict[str, Any], width: int) -> Table:
+    length = 30 if width >= 110 else 16
+    table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
+    table.add_column(no_wrap=True, width=11)
+    table.add_column(justify="right", no_wrap=True, width=5)
+    table.add_column(width=length, no_wrap=True)
+    table.add_column(width=max(20, width - 11 - 5 - length - 4), overflow="ellipsis", no_wrap=True)
+    places = {cause["cause"]: cause["where"] for cause in launch["causes"]}
+    for part, pct in launch["account"].items():
+        if pct < SMALL_PCT:
+            continue
+        name = f"{launch['unit']} busy" if part == "unit_busy" else part.replace("_", " ")
+        where = _place(places[part][0]) if places.get(part) else ""
+        finer = launch["merged"].get(part)
+        note = Text(f"holds {', '.join(finer)}", style="dim") if finer else Text(where, style="cyan")
+        table.add_row(name, f"{pct:.1f}", bar(pct, length, colour(part)), note)
+    return table
+
+
+def bar(pct: float, width: int, style: str) -> Text:
+    """``pct`` of 100 as a bar of at most ``width`` cells, to the eighth of a cell."""
+    eighths = round(pct / 100 * width * 8)
+    return Text("█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else ""), style=style)
+
+
+def stacked_bar(account: Mapping[str, float], width: int) -> Text:
+    """All parts in ``width`` cells, by largest remainder; work is solid, bubbles are shaded."""
+    exact = {part: pct / 100 * width for part, pct in account.items()}
+    cells = {part: int(size) for part, size in exact.items()}
+    for part in sorted(exact, key=lambda name: cells[name] - exact[name])[: width - sum(cells.values())]:
+        cells[part] += 1
+    text = Text()
+    for part, size in cells.items():
+        text.append(("█" if part.endswith("_busy") else "▒") * size, style=colour(part))
+    return text
+
+
+def colour(part: str) -> str:
+    """The colour of a part, as the dashboard has it."""
+    return PART_STYLES[part].color if part in PART_STYLES else "#808890"
+
+
+def _legend(parts: set[str]) -> Text:
+    text = Text()
+    for part, style in PART_STYLES.items():
+        if part in parts:
+            text.append("█ " if part.endswith("_busy") else "▒ ", style=style.color).append(
+                f"{style.label}   ", style="dim"
+            )
+    return text
+
+
+def _title(launch: dict[str, Any]) -> Text:
+    title = Text(launch["label"], style="bold")
+    return (
+        title
+        if launch["label"].split()[0] == launch["kernel"]
+        else title.append(f" {launch['kernel']}", style="not bold")
+    )
+
+
+def _verdict(launch: dict[str, Any]) -> Text:
+    text = Text(launch["cause"].replace("_", " "), style="bold")
+    if launch["disease"]:
+        text.append(f" ({launch['disease'].replace('_', ' ')})", style="not bold")
+    if launch["cause"] == "no_tensor_work" and launch["causes"]:
+        text.append(f", {launch['causes'][0]['cause'].replace('_', ' ')}", style="not bold")
+    return text
+
+
+def _place(where: dict[str, Any]) -> str:
+    file = f"{Path(where['file']).name}:{where['line']}  " if where["file"] else ""
+    return f"{file}{where['sass']}  ({where['pct']:.1f} %)"
+
+
+def _busy(launch: dict[str, Any]) -> str:
+    if not launch["account"]:
+        return "–"
+    unit = "" if launch["unit"] == "tensor" else f"{launch['unit']} "
+    return f"{unit}{launch['account']['tensor_busy'] + launch['account']['unit_busy']:.1f}"
+
+
+def _duration(ns: float | None) -> str:
+    if ns is None:
+        return "–"
+    return f"{ns / 1e6:.3f} ms" if ns >= 1e6 else f"{ns / 1e3:.1f} µs"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
