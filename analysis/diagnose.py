@@ -123,7 +123,7 @@ class Facts:
     @classmethod
     def of(cls, report: Report, launch: int) -> Facts:
         """Collect the facts of one launch."""
-        row = report.launches.set_index("launch").loc[launch]
+        row = report.identity(launch)
         kernel = report.run.manifest.kernel
         matches = str(kernel.get("function") or "") == str(row["kernel"])
         conflicts = report.first(launch, ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",))
@@ -133,13 +133,13 @@ class Facts:
             source=source,
             dram_pct=utilization(report, launch, MEMORY["dram"]),
             duration_ns=float(row["duration_ns"]),
-            hopper=row["compute_capability"] == "9.0",
+            hopper=bool(row["compute_capability"] == "9.0"),
             stages=kernel.get("stages") if matches else None,
             ctas=report.value(launch, "launch__grid_size"),
             sms=report.first(launch, ("launch__sm_count", "device__attribute_multiprocessor_count")),
             waves=report.value(launch, "launch__waves_per_multiprocessor"),
             bank_conflict_share=conflicts / wavefronts if wavefronts > 0 else math.nan,
-            warnings=_warnings(row["compute_capability"] == "9.0", source),
+            warnings=_warnings(bool(row["compute_capability"] == "9.0"), source),
         )
 
 
@@ -214,20 +214,15 @@ def _where(
         return []
     lined = bool((source["line"] > 0).any())
     keys = ["file", "line"] if lined else ["pc"]
-    table = source.assign(weight=samples)
-    top = table.groupby(keys)["weight"].sum().sort_values(ascending=False).head(most)
-    found = []
-    for key, weight in top.items():
-        mask = pd.Series(True, index=table.index)
-        for name, value in zip(keys, key if isinstance(key, tuple) else (key,), strict=True):
-            mask &= table[name] == value
-        hottest = table.loc[table[mask]["weight"].idxmax()]
-        found.append(
-            {
-                "file": hottest["file"] or None,
-                "line": int(hottest["line"]) or None,
-                "sass": hottest["sass"],
-                "pct": pct * float(weight) / float(samples.sum()),
-            }
-        )
-    return found
+    table = source.assign(weight=samples).sort_values("weight")
+    places = table.groupby(keys, sort=False).agg(weight=("weight", "sum"), sass=("sass", "last"))
+    top = places.join(table.groupby(keys)[["file", "line"]].last()) if not lined else places.reset_index()
+    return [
+        {
+            "file": row["file"] or None,
+            "line": int(row["line"]) or None,
+            "sass": row["sass"],
+            "pct": pct * float(row["weight"]) / float(samples.sum()),
+        }
+        for row in top.sort_values("weight", ascending=False).head(most).to_dict("records")
+    ]

@@ -76,8 +76,8 @@ def phases(busy: pd.Series, active: pd.Series) -> Phases | None:
 def _running(busy: pd.Series, active: pd.Series) -> np.ndarray:
     """Samples inside the kernel. The series goes on after its end, and DRAM may still write back then."""
     if len(active) == len(busy) and active.max() > 0:
-        return active.to_numpy() > 0.01 * active.max()
-    return busy.to_numpy() > 0
+        return np.asarray(active > 0.01 * active.max())
+    return np.asarray(busy > 0)
 
 
 def _share_active(busy: pd.Series, active: pd.Series) -> np.ndarray:
@@ -85,7 +85,7 @@ def _share_active(busy: pd.Series, active: pd.Series) -> np.ndarray:
     if len(active) != len(busy) or not active.max() > 0:
         return np.ones(len(busy))
     values = active.to_numpy(dtype=float)
-    return np.clip(values / np.quantile(values, 0.95), 0.0, 1.0)
+    return np.asarray(np.clip(values / np.quantile(values, 0.95), 0.0, 1.0))
 
 
 def _stretches(mask: np.ndarray, times: np.ndarray) -> tuple[tuple[int, int], ...]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -85,11 +86,21 @@ class Report:
             found[int(launch)][metric] = float(value)
         return found
 
+    @cached_property
+    def _rows(self) -> dict[int, dict[str, Any]]:
+        rows = self.launches.to_dict("records")
+        return {int(row["launch"]): {str(key): value for key, value in row.items()} for row in rows}
+
+    def identity(self, launch: int) -> dict[str, Any]:
+        """The row of ``launches`` of one launch, as a dict. Raises UsageError for a launch that is not there."""
+        if launch not in self._rows:
+            raise UsageError(f"{self.path}: no launch {launch}", f"launches are 0 to {len(self._rows) - 1}")
+        return self._rows[launch]
+
     def value(self, launch: int, metric: str) -> float:
         """One scalar metric of one launch; NaN where not collected. Raises UsageError for a launch that is not
         there."""
-        if launch not in self._values:
-            raise UsageError(f"{self.path}: no launch {launch}", f"launches are 0 to {len(self._values) - 1}")
+        self.identity(launch)
         return self._values[launch].get(metric, math.nan)
 
     def first(self, launch: int, metrics: Iterable[str]) -> float:

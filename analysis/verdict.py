@@ -31,7 +31,7 @@ def launch_verdict(report: Report, launch: int) -> dict[str, Any]:
 
 def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis: Diagnosis) -> dict[str, Any]:
     """Put identity, headline figures, account and diagnosis of one launch together."""
-    row = report.launches.set_index("launch").loc[launch]
+    row = report.identity(launch)
     return {
         "report": str(report.path),
         "launch": int(launch),

@@ -36,7 +36,7 @@ def test_every_truncation_inside_a_block_is_refused(tmp_path, size):
     assert size not in borders, "a cut between blocks looks like a shorter report and is left to the content checks"
     path = tmp_path / "cut.ncu-rep"
     path.write_bytes(WHOLE[:size])
-    with pytest.raises(ReportError, match="truncated|empty|not an Nsight"):
+    with pytest.raises(ReportError, match=r"truncated|empty|not an Nsight"):
         check_frame(path)
 
 
@@ -58,7 +58,7 @@ def test_other_compression_and_cut_zstd_are_refused(tmp_path):
     with pytest.raises(ReportError, match="not compressed with zstd"):
         check_frame(gz)
     gz.write_bytes(zstandard.compress(WHOLE)[:-20])
-    with pytest.raises(ReportError, match="truncated|damaged compression"):
+    with pytest.raises(ReportError, match=r"truncated|damaged compression"):
         check_frame(gz)
 
 
