@@ -12,7 +12,6 @@ from pathlib import Path
 
 from ncubble.errors import MeasurementError
 
-WHEELS = {"nvcc": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm", "cuobjdump": "nvidia-cuda-cuobjdump"}
 TIMEOUT_S = 600.0
 
 
@@ -21,7 +20,7 @@ def find_tool(name: str) -> Path:
     for folder in _folders():
         if found := shutil.which(name, path=str(folder)):
             return Path(found)
-    remedy = f"install the CUDA toolkit, set CUDA_HOME, or: pip install {WHEELS.get(name, 'cuda-toolkit')}"
+    remedy = "install the CUDA toolkit, set CUDA_HOME, or: pip install 'ncubble[nvcc]'"
     raise MeasurementError(f"{name} was found neither on PATH, nor under CUDA_HOME, nor in the CUDA wheels", remedy)
 
 

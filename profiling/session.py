@@ -159,5 +159,6 @@ def _gpu() -> Device | DriverError:
 
 
 def _portable(argv: Sequence[str]) -> list[str]:
-    """Without the path of this interpreter, which says nothing on another machine."""
-    return ["python" if text == sys.executable else text for text in argv]
+    """Without what says nothing on another machine: the path of this interpreter, and whose home it is."""
+    home = f"{Path.home()}{os.sep}"
+    return ["python" if text == sys.executable else text.replace(home, f"~{os.sep}") for text in argv]

@@ -3,11 +3,11 @@
 // Shapes:       A (m, k), B (k, n) row-major half; C (m, n) row-major float.
 // Tile:         128 x 128 x 32 per CTA, 256 threads; a warp owns 64 x 32 of C as 4 x 2 fragments of 16 x 16 x 16.
 //               STAGES buffers of 18.5 KB (1..6); rows padded by 16 bytes against bank conflicts.
-// Idea:         against rung 2 the products move to the tensor cores, which finish a tile ~10 times faster: now the copies, the
+// Idea:         against rung 2 the products move to the tensor cores, whose peak is ten times the FMA pipe's: now the copies, the
 //               barriers and the fragment loads are what the time goes to. COPY and VEC plant the classic diseases.
 // Roofline:     tensor pipe; WMMA compiles to mma.sync, which on Hopper reaches at most 2/3 of the wgmma FLOPs.
-// Bubble:       COPY=plain: data_wait (no_async). STAGES=1: data_wait (single_buffer). STAGES>=2: copy_cost and smem_wait; depth
-//               no longer helps. VEC=4: four times the copy instructions (narrow_copies).
+// Bubble:       COPY=plain: data_wait (no_async). STAGES=1: data_wait (single_buffer). STAGES>=2: smem_wait, and the cost of
+//               copying; depth no longer helps. VEC=4: four times the copy instructions (narrow_copies).
 // Launch:       grid (n / 128, m / 128), block 256, dynamic shared memory STAGES x 18944 bytes.
 // Precondition: m and n multiples of 128, k a multiple of 32 (checked before launch), 32-byte aligned pointers.
 // Parameters:   -DSTAGES=1..6 -DCOPY=COPY_PLAIN|COPY_ASYNC -DVEC=4|16 (bytes per copy instruction)
