@@ -7,6 +7,8 @@ Roles: ``mma``, ``mma_wait`` (waits for asynchronous MMAs), ``copy`` (asynchrono
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _PREFIXES: tuple[tuple[str, str], ...] = (
     ("WARPGROUP", "mma_wait"),
     ("UTCBAR", "mma_wait"),
@@ -56,6 +58,7 @@ _MMA = (
 _WGMMA = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
 
 
+@lru_cache(maxsize=1 << 12)
 def role(opcode: str) -> str:
     """The role of an opcode such as ``LDGSTS.E.BYPASS.128``."""
     stem = opcode.partition(".")[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 _REGISTER = re.compile(r"\b(U?R)(\d+)(\.64)?\b")
 _PREDICATE = re.compile(r"\b(U?P)(\d)\b")
@@ -32,6 +33,7 @@ _NO_RESULT = (
 Names = frozenset[str]
 
 
+@lru_cache(maxsize=1 << 16)
 def operands(sass: str) -> tuple[Names, Names]:
     """Registers and predicates that an instruction writes and reads, pairs and quads spelled out."""
     guard, text = _split_guard(sass.rstrip(" ;"))
