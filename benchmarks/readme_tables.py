@@ -1,0 +1,143 @@
+"""The figures in README.md and docs/gate.md, computed from the shipped recordings and baselines.
+
+    python benchmarks/readme_tables.py            # print every block
+    python benchmarks/readme_tables.py --write    # put them between the markers of the files
+
+A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``. All figures are those that the product
+itself prints: ``ncubble report``, its JSON, ``ncubble baseline show --json``, and the manifests of the runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.baseline_file import load_store
+from ncubble.analysis.verdict import report_json
+from ncubble.profiling.run import Run, find_runs
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+RUNS, REPEATS, BASELINES = Path("recordings/h200"), Path("recordings/h200-repeats"), Path("baselines/nvidia-h200")
+EXCERPT = RUNS / "tensor_core_gemm" / "stages1"
+WIDTH = 100
+SHOWN = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "wave_gap")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; all columns but the first and last are aligned right."""
+    rule = ["---", *("---:" for _ in header[1:-1]), "---"]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
+
+
+def report_excerpt() -> str:
+    """What ``ncubble report`` prints of one run, at a width of 100."""
+    environment = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"} | {"COLUMNS": str(WIDTH)}
+    # -P: the folder ncubble/ of the checkout would hide the installed package.
+    argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", "report", str(EXCERPT)]
+    done = subprocess.run(argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
+    lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
+    return "\n".join(["```text", f"$ ncubble report {EXCERPT}", *lines, "```"])
+
+
+def launches(kernel: str) -> list[dict[str, Any]]:
+    """The verdicts of all recorded runs of one kernel, in the order of their folders."""
+    result = report_json([REPOSITORY / RUNS / kernel])
+    if result["errors"] or not result["launches"]:
+        raise SystemExit(f"{RUNS / kernel}: {result['errors'] or 'no launches'}")
+    return list(result["launches"])
+
+
+def depth_table(kernel: str, name_of: Callable[[dict[str, Any]], str]) -> str:
+    """One row per recorded launch: duration, busy share, the steady parts and wave gaps, and the verdict."""
+    rows = []
+    for launch in launches(kernel):
+        account = launch["account"]
+        shares = [f"{account[part]:.1f}" for part in ("tensor_busy", *SHOWN)]
+        verdict = f"`{launch['cause']}`" + (f" (`{launch['disease']}`)" if launch["disease"] else "")
+        rows.append([name_of(launch), f"{launch['duration_ns'] / 1e3:.0f}", *shares, verdict])
+    return table(["", "µs", *(f"`{part}`" for part in ("tensor_busy", *SHOWN)), "cause"], rows)
+
+
+def _options(launch: dict[str, Any], names: Sequence[str]) -> str:
+    """Those of the launch's parameters that are named, as ``-p`` takes them."""
+    return " ".join(word for word in str(launch["label"]).split()[1:] if word.partition("=")[0] in names)
+
+
+def passes() -> str:
+    """How many replay passes the recorded runs took, by metric sets, and how large their reports are."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for path in find_runs([REPOSITORY / RUNS, REPOSITORY / REPEATS]):
+        manifest = Run.load(path).manifest
+        found.setdefault(", ".join(f"`{name}`" for name in manifest.metric_set), []).append(manifest.report)
+    rows = []
+    for sets, reports in found.items():
+        counts = sorted({launch["passes"] for report in reports for launch in report["launches"]})
+        sizes = [report["bytes"] / len(report["launches"]) / 1000 for report in reports]
+        per_launch = f"{statistics.median(sizes):.0f} ({min(sizes):.0f} to {max(sizes):.0f})"
+        rows.append([sets, str(len(reports)), "/".join(map(str, counts)), per_launch])
+    return table(["sets", "runs", "replay passes per launch", "stored kB per launch: median (range)"], rows)
+
+
+def baseline_noise() -> str:
+    """Mean and coefficient of variation of the gated metrics of the shipped baselines."""
+    stored, errors = load_store(REPOSITORY / BASELINES)
+    if errors:
+        raise errors[0]
+    rows = []
+    for item in stored:
+        metrics = item.to_json()["metrics"]
+        tensor, cycles = metrics["tensor_active_pct"], metrics["cycles"]
+        gated = [f"{tensor['mean']:.2f}", _variation(tensor)] if tensor["gated"] else ["not gated", "–"]
+        rows.append([item.key.label, *gated, _variation(cycles), str(item.repeats)])
+    return table(["baseline", "tensor %", "its variation, %", "variation of cycles, %", "repeats"], rows)
+
+
+def _variation(metric: Mapping[str, Any]) -> str:
+    return f"{100 * metric['sd'] / metric['mean']:.2f}"
+
+
+BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {
+        "report": report_excerpt,
+        "triton": lambda: depth_table("triton_gemm", lambda one: _options(one, ("stages",))),
+        "wmma": lambda: depth_table("tensor_core_gemm", lambda one: _options(one, ("stages", "copy", "vec"))),
+        "passes": passes,
+    },
+    "docs/gate.md": {"noise": baseline_noise},
+}
+
+
+def fill(text: str, blocks: Mapping[str, str]) -> str:
+    """``text`` with every block between its markers. Raises ValueError where a pair of markers is not there once."""
+    for name, block in blocks.items():
+        begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
+        head, found, rest = text.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if not found or not closed or begin in tail or end in tail:
+            raise ValueError(f"block {name!r}: its markers are missing or repeated")
+        text = f"{head}{begin}{block}\n{end}{tail}"
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="update the files instead of printing")
+    write = parser.parse_args().write
+    for file, makers in BLOCKS.items():
+        blocks = {name: make() for name, make in makers.items()}
+        if write:
+            path = REPOSITORY / file
+            path.write_text(fill(path.read_text(encoding="utf-8"), blocks), encoding="utf-8")
+            continue
+        for name, block in blocks.items():
+            print(f"{file}: {name}\n\n{block}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Every figure in README and docs is what the shipped recordings give today."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def tables(repository: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("readme_tables", repository / "benchmarks" / "readme_tables.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("file", ["README.md", "docs/gate.md"])
+def test_the_figures_are_those_of_the_recordings(tables: ModuleType, repository: Path, file: str) -> None:
+    text = (repository / file).read_text(encoding="utf-8")
+    blocks = {name: make() for name, make in tables.BLOCKS[file].items()}
+    assert tables.fill(text, blocks) == text, "run: python benchmarks/readme_tables.py --write"
+
+
+def test_a_figure_that_was_changed_by_hand_is_put_right(tables: ModuleType) -> None:
+    text = "a\n<!-- generated: x -->\n| 99.9 |\n<!-- end: x -->\nb\n"
+    assert tables.fill(text, {"x": "| 34.7 |"}) == "a\n<!-- generated: x -->\n| 34.7 |\n<!-- end: x -->\nb\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no markers",
+        "<!-- generated: x -->\nnever ends\n",
+        "<!-- generated: x -->\n<!-- end: x -->\n<!-- generated: x -->\n<!-- end: x -->\n",
+    ],
+)
+def test_a_block_without_its_one_place_is_an_error(tables: ModuleType, text: str) -> None:
+    with pytest.raises(ValueError, match="'x'"):
+        tables.fill(text, {"x": "1"})
+
+
+def test_narrow_copies_cost_more_than_copy_cost_shows_as_the_limits_say(tables: ModuleType) -> None:
+    wide, narrow = (_launch(tables, f"stages=3 copy=async vec={width}") for width in (16, 4))
+    grown = {part: _ns(narrow, part) - _ns(wide, part) for part in narrow["account"]}
+    lost = narrow["duration_ns"] - wide["duration_ns"]
+    assert lost > 1.2 * grown["copy_cost"] > 0
+    assert grown["issue"] > (lost - grown["copy_cost"]) / 2
+
+
+def _launch(tables: ModuleType, parameters: str) -> dict[str, Any]:
+    (found,) = (one for one in tables.launches("tensor_core_gemm") if one["label"].endswith(parameters))
+    return dict(found)
+
+
+def _ns(launch: dict[str, Any], part: str) -> float:
+    return float(launch["duration_ns"] * launch["account"][part] / 100)
