@@ -2,8 +2,9 @@
 
 Per sample let ``a`` be the share of SM cycles with a CTA and ``v`` the share with the unit busy. In the steady state
 the unit is busy for ``r`` of the active time. A sample loses ``1 - a`` to missing CTAs and ``max(0, a*r - v)`` against
-the steady state. Losses before the unit first reaches half its steady level are ramp, those after it last does are
-tail, and those in dips between are gaps between waves. The steady idle time itself, ``a*(1 - r)``, is not theirs.
+the steady state. Losses before the unit first reaches half its steady level are ramp. The tail begins where SMs run
+out of CTAs for good (``a`` stays below 85 %: a partial last wave), or where the unit last is at half its steady level.
+Losses in dips between are gaps between waves. The steady idle time itself, ``a*(1 - r)``, is not theirs.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import pandas as pd
 
 MIN_SAMPLES = 20
 """Fewer samples than this resolve no phase: at the shortest interval of 1.5 µs that is a kernel of 30 µs."""
+FULL = 0.85
+"""Share of SM cycles with a CTA from which on the GPU is full: within waves it drops to 0.9 (Triton GEMM, H200)."""
 DIP = 0.7
 """A sample below this share of the steady level is a dip: noise of neighbouring samples stays within it (SM timelines
 of GEMMs)."""
@@ -51,12 +54,14 @@ def phases(busy: pd.Series, active: pd.Series) -> Phases | None:
     times = busy.index.to_numpy()[first : last + 1]
     v, a = level[first : last + 1], _share_active(busy, active)[first : last + 1]
     ratio = np.divide(v, a, out=np.zeros_like(v), where=a > 0.5)
-    r = float(np.quantile(ratio[ratio > 0], 0.6)) if (ratio > 0).any() else 0.0
+    r = min(1.0, float(np.quantile(ratio[ratio > 0], 0.6))) if (ratio > 0).any() else 0.0
     lost = np.clip(1.0 - a, 0.0, 1.0) + np.clip(a * r - v, 0.0, 1.0)
     up = np.nonzero(v >= 0.5 * r)[0]
     if not len(up):
         return None
     begin, end = int(up[0]), int(up[-1])
+    if (full := np.nonzero(a[begin:] >= FULL)[0]).size:
+        end = min(end, begin + int(full[-1]))
     inside = np.arange(len(v))
     dip = (v < DIP * r) & (inside > begin) & (inside < end)
     share = 100.0 * lost / len(v)

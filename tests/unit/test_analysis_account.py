@@ -81,3 +81,10 @@ def test_samples_after_the_kernel_are_no_tail():
 @pytest.mark.parametrize("values", [[], [50.0] * 10, [0.0] * 60])
 def test_too_short_or_idle_timelines_tell_nothing(values):
     assert phases(timeline(values), timeline([])) is None
+
+
+def test_a_partial_last_wave_is_tail_though_the_unit_still_works():
+    active = timeline([100.0] * 60 + [70.0] * 20)
+    found = phases(timeline([80.0] * 60 + [56.0] * 20), active)
+    assert found is not None
+    assert found.tail == pytest.approx(100 * 20 * 0.3 / 80, rel=0.08) and found.wave_gap == 0.0
