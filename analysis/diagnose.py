@@ -126,8 +126,6 @@ class Facts:
         row = report.identity(launch)
         kernel = report.run.manifest.kernel
         matches = str(kernel.get("function") or "") == str(row["kernel"])
-        conflicts = report.first(launch, ("l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum",))
-        wavefronts = report.first(launch, ("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",))
         source = report.source_of(launch)
         return cls(
             source=source,
@@ -138,9 +136,19 @@ class Facts:
             ctas=report.value(launch, "launch__grid_size"),
             sms=report.first(launch, ("launch__sm_count", "device__attribute_multiprocessor_count")),
             waves=report.value(launch, "launch__waves_per_multiprocessor"),
-            bank_conflict_share=conflicts / wavefronts if wavefronts > 0 else math.nan,
+            bank_conflict_share=_bank_conflicts(report, launch),
             warnings=_warnings(bool(row["compute_capability"] == "9.0"), source),
         )
+
+
+def _bank_conflicts(report: Report, launch: int) -> float:
+    """Share of shared-memory wavefronts that are due to bank conflicts, of loads or of all; NaN if unknown."""
+    for scope in ("_op_ld", ""):
+        conflicts = report.value(launch, f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared{scope}.sum")
+        wavefronts = report.value(launch, f"l1tex__data_pipe_lsu_wavefronts_mem_shared{scope}.sum")
+        if conflicts >= 0 and wavefronts > 0:
+            return conflicts / wavefronts
+    return math.nan
 
 
 def _warnings(hopper: bool, source: pd.DataFrame) -> list[str]:

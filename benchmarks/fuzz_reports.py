@@ -4,8 +4,8 @@
 
 Mutations: truncation, 1 to 1000 flipped bytes, a zeroed stretch, a splice of two reports, a wrong magic; on the plain
 and on the compressed form. Each mutant goes through what ``ncubble report`` does. ``harmless`` mutants show the same
-values as their original, ``silent`` ones show others without any error or warning. Ends with 1 if anything crashed, or a
-truncation passed.
+values as their original, ``silent`` ones show others without any error or warning. Ends with 1 if anything crashed, or
+if a truncation passed.
 """
 
 from __future__ import annotations
