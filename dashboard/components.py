@@ -84,7 +84,7 @@ def note(kind: str, text: str, command: str = "") -> Component:
 
 def not_collected(what: str, flag: str) -> Component:
     """The state of a section whose data the report does not hold, with the option that collects them."""
-    return note("empty", f"Not collected: this report holds no {what}. To collect them, add", flag)
+    return note("empty", f"Not collected: this report holds no {what}. Profile with", flag)
 
 
 def stat(label: str, value: str, detail: str = "") -> Component:

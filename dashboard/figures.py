@@ -142,8 +142,9 @@ def utilization_scatter(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
                 "symbol": _symbol(cause),
                 "size": [_point_size(row.get("recoverable_ns"), largest) for row in group],
                 "opacity": 0.85,
-                "line": {"width": 1, "color": "rgba(128,136,144,0.9)"},
+                "line": {"width": 1, "color": "rgba(255,255,255,0.7)"},
             },
+            cliponaxis=False,
             hovertemplate="%{text}<extra></extra>",
         )
     figure.update_layout(
@@ -176,6 +177,8 @@ def _point_text(row: Mapping[str, Any]) -> str:
     lines = [f"<b>{safe(short_name(str(row['name']), 60))}</b>"]
     if row.get("label"):
         lines.append(safe(row["label"]))
+    if row.get("unit") and row["unit"] != "tensor":
+        lines.append(f"{safe(row['unit'])} busy {percent(row['busy'])}")
     lines.append(f"tensor {percent(row['tensor'])} · DRAM {percent(row['dram'])} · {duration(row['duration_ns'])}")
     lines.append(f"cause: {safe(row['cause'])}")
     return "<br>".join(lines)

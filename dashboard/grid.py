@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dash_ag_grid as dag
 from dash import html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.components import aria
+from ncubble.dashboard.components import aria, swatch
 from ncubble.dashboard.palette import CAUSE_COLORS, PART_STYLES
 
 _THEME = {
@@ -45,36 +46,31 @@ def _number(field: str, name: str, tip: str, formatter: str, **extra: Any) -> di
     return {"field": field, "headerName": name, "headerTooltip": tip, "headerClass": "right", **shown, **order, **extra}
 
 
+_GAIN = "Idle time of the counted unit: the most that removing every bubble can give back; 0 where nothing is to gain"
+_BUSY = "Busy share of elapsed time of the counted unit: the tensor pipe, or without tensor work the busiest unit"
+_ACCOUNT = "Elapsed time: green is work, the rest bubbles"
+_CAUSE = "The cause to remove first, and what it costs in % of kernel time"
+_BUBBLE = "Largest part that is not work, % of elapsed time"
+
+
 def columns() -> list[dict[str, Any]]:
     """Column definitions. Numbers sort largest first, ``not collected`` always last."""
     first = {"sort": "desc", "sortIndex": 0}
     bar = {"sortable": False, "filter": False, "cellDataType": False}
     return [
-        _text("name", "Kernel", "Kernel name", cellRenderer="NcKernel", minWidth=170, flex=5, tooltipField="demangled"),
-        _text("label", "Parameters", "Parameters of the run, or grid × block of the launch", minWidth=112, flex=3),
-        _text("gpu", "GPU", "GPU that ran it", width=102, tooltipField="device"),
-        _number("duration_ns", "Duration", "gpu__time_duration.sum", "ncDuration", width=100),
-        _number("recoverable_ns", "Recoverable", "Idle time of the counted unit", "ncDuration", width=126, **first),
-        _number("tensor", "Tensor %", "Tensor pipe active, % of peak over elapsed time", "ncPercent", width=98),
-        _number("dram", "DRAM %", "DRAM throughput, % of peak", "ncPercent", width=98),
-        _text(
-            "account",
-            "Account",
-            "Elapsed time: green is work, the rest bubbles",
-            cellRenderer="NcAccount",
-            width=128,
-            **bar,
-        ),
-        _text("cause", "Cause", "The cause to remove first", cellRenderer="NcCause", minWidth=138, flex=3),
-        _number(
-            "bubble_pct",
-            "Biggest bubble",
-            "Largest part that is not work, % of elapsed time",
-            "ncPercent",
-            cellRenderer="NcBubble",
-            width=164,
-        ),
-        _text("report", "Report", "Run or report file", minWidth=120, flex=3, tooltipField="path"),
+        _text("name", "Kernel", "Kernel name", cellRenderer="NcKernel", minWidth=172, flex=2, tooltipField="demangled"),
+        _text("label", "Parameters", "Parameters of the run, or grid × block of the launch", minWidth=228, flex=3),
+        _number("duration_ns", "Duration", "gpu__time_duration.sum", "ncDuration", width=88),
+        _number("recoverable_ns", "Recoverable ≤", _GAIN, "ncDuration", width=136, **first),
+        _number("busy", "Busy %", _BUSY, "ncPercent", cellRenderer="NcBusy", width=100),
+        _number("dram", "DRAM %", "DRAM throughput, % of peak", "ncPercent", width=92),
+        _text("account", "Account", _ACCOUNT, cellRenderer="NcAccount", width=104, **bar),
+        _text("cause", "Cause", _CAUSE, cellRenderer="NcCause", minWidth=222, flex=3),
+        _number("tensor", "Tensor %", "Tensor pipe active, % of peak over elapsed time", "ncPercent", width=94),
+        _number("bubble_pct", "Biggest bubble", _BUBBLE, "ncPercent", cellRenderer="NcBubble", width=144),
+        _text("gpu", "GPU", "GPU that ran it", width=92, tooltipField="device"),
+        _text("shape", "Shape", "Problem shape of the run, or grid × block of the launch", minWidth=190, flex=2),
+        _text("report", "Report", "Run or report file", minWidth=240, flex=2, tooltipField="path"),
     ]
 
 
@@ -103,10 +99,12 @@ def grid(rows: list[dict[str, Any]]) -> Any:
     )
 
 
-def legend() -> Component:
-    """What the colours of the account column stand for."""
+def legend(rows: Sequence[Mapping[str, Any]] | None = None) -> Component:
+    """What the colours of the account column stand for: those in ``rows``, or all while more may come (None)."""
+    shown = set(PART_STYLES) if rows is None else {name for row in rows for name, _ in row["account"]}
     items = [
-        html.Span([html.Span(className="swatch", style={"background": style.color}), style.label], title=style.meaning)
-        for style in PART_STYLES.values()
+        html.Span([swatch(style.color), style.label], title=style.meaning)
+        for name, style in PART_STYLES.items()
+        if name in shown
     ]
     return html.Div(items, className="legend", role="note", **aria(label="Colours of the account"))

@@ -27,7 +27,7 @@ PART_STYLES: dict[str, Part] = {
     "ramp": Part("ramp", "#4a90d9", "/", "SMs wait for their first tile: launch and prologue."),
     "tail": Part("tail", "#3f74c0", "\\", "SMs without a CTA while others still run: a partial last wave."),
     "no_cta": Part(
-        "no CTA", "#3f74c0", "x", "Ramp and tail together: SMs without a CTA. The report cannot tell them apart."
+        "no CTA", "#557a9a", "x", "Ramp and tail together: SMs without a CTA. The report cannot tell them apart."
     ),
     "wave_gap": Part("wave gap", "#7a8fe0", "-", "Dips between CTA waves: epilogue and prologue do not overlap."),
     "data_wait": Part(
@@ -36,7 +36,7 @@ PART_STYLES: dict[str, Part] = {
     "copy_cost": Part(
         "copy cost", "#c98200", "/", "The work of moving data: addresses, copy instructions, shared-memory writes."
     ),
-    "smem_wait": Part("shared-memory wait", "#ad5f19", "x", "Waiting for shared-memory reads or bank conflicts."),
+    "smem_wait": Part("smem wait", "#ad5f19", "x", "Waiting for shared-memory reads or bank conflicts."),
     "sync_wait": Part("sync wait", "#b54aa2", "", "Warps wait for other warps at a barrier, not for an MMA."),
     "issue": Part("issue", "#8a5ecb", "|", "Issue slots, address arithmetic, conversions, dependent latency."),
     "epilogue": Part("epilogue", "#a8809a", "+", "Stores and drain at the end of a tile."),

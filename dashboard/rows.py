@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from ncubble.dashboard.palette import GOOD_CAUSES, PART_STYLES, part_label
-from ncubble.dashboard.words import biggest_bubble, bubble_pct, disease_words, number
+from ncubble.dashboard.palette import GOOD_CAUSES, PART_STYLES, WORK_PARTS, part_label
+from ncubble.dashboard.words import biggest_bubble, bubble_pct, disease_words, number, unit_short
 
 
 def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, Any]:
@@ -17,6 +18,7 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
     account = {name: number(value) for name, value in (verdict.get("account") or {}).items()}
     largest = biggest_bubble(account)
     cause = str(verdict.get("cause") or "unknown")
+    label, shape = kernel_label(report, launch, verdict)
     kernel = str(verdict.get("kernel") or "")
     demangled = _demangled(report, launch) or kernel
     return {
@@ -24,17 +26,21 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "kernel": kernel,
         "name": telling_name(kernel, demangled),
         "demangled": demangled,
-        "label": kernel_label(report, launch, verdict),
+        "label": label,
+        "shape": shape,
         "launch": launch,
         "device": verdict.get("device") or None,
         "gpu": short_gpu(verdict.get("device")),
         "duration_ns": _rounded(verdict.get("duration_ns"), 1),
+        "unit": unit_short(verdict.get("unit")) or None,
+        "busy": _rounded(_busy_pct(account)),
         "tensor": _rounded(verdict.get("tensor_active_pct")),
         "dram": _rounded(verdict.get("dram_pct")),
         "account": [[name, _rounded(account.get(name))] for name in PART_STYLES if account.get(name)],
         "cause": part_label(cause),
         "cause_key": cause,
-        "disease": disease_words(verdict.get("disease")) or None,
+        "disease": disease_words(verdict.get("disease")) or _next_cause(verdict) or None,
+        "cause_pct": _cause_pct(verdict, cause),
         "bubble": part_label(largest[0]) if largest else None,
         "bubble_key": largest[0] if largest else None,
         "bubble_pct": _rounded(largest[1]) if largest else None,
@@ -42,6 +48,27 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "report": report.run.label,
         "path": str(report.run.path),
     }
+
+
+def _busy_pct(account: dict[str, float | None]) -> float | None:
+    """Percent of elapsed time in which the counted unit works; None without an account."""
+    known = [value for name in WORK_PARTS if (value := account.get(name)) is not None]
+    return sum(known) if known else None
+
+
+def _cause_pct(verdict: dict[str, Any], cause: str) -> float | None:
+    """What the cause in the table costs, in percent of kernel time; None for causes that are no part of the account."""
+    wanted = (
+        verdict["causes"][:1] if cause == "no_tensor_work" and verdict.get("causes") else verdict.get("causes") or []
+    )
+    found = (one.get("pct") for one in wanted if cause in ("no_tensor_work", one.get("cause")))
+    return _rounded(next(found, None))
+
+
+def _next_cause(verdict: dict[str, Any]) -> str:
+    """The first bubble of a kernel without tensor work, whose cause alone would say nothing of it."""
+    causes = verdict.get("causes") or []
+    return part_label(str(causes[0].get("cause"))) if verdict.get("cause") == "no_tensor_work" and causes else ""
 
 
 def recoverable_ns(verdict: dict[str, Any]) -> float | None:
@@ -52,25 +79,37 @@ def recoverable_ns(verdict: dict[str, Any]) -> float | None:
     return None if took is None or idle is None else round(took * idle / 100.0, 1)
 
 
-def kernel_label(report: Any, launch: int, verdict: dict[str, Any]) -> str:
-    """The run's parameters if the manifest speaks of this kernel, else grid × block of the launch."""
+def kernel_label(report: Any, launch: int, verdict: dict[str, Any]) -> tuple[str, str]:
+    """Parameters and shape of the run if its manifest speaks of this kernel, else grid and block of the launch, twice.
+
+    A kernel without parameters shows its shape in their place.
+    """
     facts = report.run.manifest.kernel
     function = str(facts.get("function") or "")
-    if function and function in str(verdict.get("kernel") or ""):
-        given = {**(facts.get("parameters") or {}), **(facts.get("shape") or {})}
-        return " ".join(f"{key}={value}" for key, value in given.items())
     frame = report.launches
     one = frame[frame["launch"] == launch]
-    if one.empty:
-        return ""
-    return f"grid {one['grid'].iloc[0]} × block {one['block'].iloc[0]}"
+    geometry = "" if one.empty else f"grid {one['grid'].iloc[0]} × block {one['block'].iloc[0]}"
+    if not function or function not in str(verdict.get("kernel") or ""):
+        return geometry, geometry
+    parameters, shape = (_pairs(facts.get(name)) for name in ("parameters", "shape"))
+    return parameters or shape or geometry, shape or geometry
+
+
+def _pairs(values: Any) -> str:
+    return " ".join(f"{key}={value}" for key, value in (values or {}).items())
+
+
+_CASTS = re.compile(r"\((?:int|bool|unsigned int|long|unsigned long)\)(?=-?\d)")
 
 
 def telling_name(kernel: str, demangled: str) -> str:
-    """The kernel's base name; where that is a word that every library uses, the qualified name with its arguments."""
+    """The kernel's base name; where that is a word that every library uses, the qualified name with its arguments.
+
+    The demangler's casts before values are left out.
+    """
     if kernel.lower().rstrip("0123456789_") not in ("kernel", "main", "device_kernel", ""):
         return kernel
-    return demangled.removeprefix("void ").rsplit("(", 1)[0] or kernel
+    return _CASTS.sub("", demangled).removeprefix("void ").rsplit("(", 1)[0] or kernel
 
 
 def _demangled(report: Any, launch: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ncubble.dashboard.figures import safe
-from ncubble.dashboard.palette import TRACK_COLORS, part_color
+from ncubble.dashboard.palette import TRACK_COLORS, part_color, part_label
 from ncubble.dashboard.words import percent, unit_words
 
 TRACK_PX = 92
@@ -81,6 +81,45 @@ def stretches(phases: Any | None) -> list[Stretch]:
 
 
 @dataclass(frozen=True)
+class Marks:
+    """What is marked in the figure: shaded stretches, the share of each part in the account, and the steady level.
+
+    ``series`` is what the phases were found on, ``label`` its name in words. ``unseen_tail`` is the share of the tail
+    that comes from counted cycles without a CTA and not from samples. Shares and level in percent.
+    """
+
+    stretches: list[Stretch]
+    shares: Mapping[str, float]
+    steady: float
+    series: str
+    label: str
+    unseen_tail: float
+
+    @classmethod
+    def of(cls, phases: Any, parts: Mapping[str, float], shown: Window, unit: str) -> Marks:
+        """The marks of ``analysis.phases.Phases``, which follow issued instructions where the unit was not sampled."""
+        labels = {name: track.label for track, name, *_ in shown.tracks}
+        series = unit if unit in labels else "issue"
+        unseen = parts.get("tail", 0.0) - phases.tail
+        return cls(stretches(phases), parts, phases.steady, series, labels.get(series, "issue slots"), unseen)
+
+    def words(self) -> str:
+        """One line below the figure: what the shaded stretches are, and what they cost."""
+        count = sum(1 for one in self.stretches if one.part == "wave_gap")
+        ramp, gap, tail = (percent(self.shares.get(name, 0.0)) for name in ("ramp", "wave_gap", "tail"))
+        gaps = f"{count} wave gap{'' if count == 1 else 's'} {gap}" if count else "no wave gaps"
+        said = (
+            f"Shaded: {self.label} well below the steady level of {self.steady:.0f} % (dotted). "
+            f"In the account: ramp {ramp}, {gaps}, tail {tail} of kernel time."
+        )
+        if self.unseen_tail < 0.1:
+            return said
+        return (
+            f"{said} {self.unseen_tail:.1f} points of the tail are counted SM cycles without a CTA, not in its stretch."
+        )
+
+
+@dataclass(frozen=True)
 class Window:
     """The tracks of one launch that share its time base, the stretch that is shown, and what could not be shown.
 
@@ -108,47 +147,58 @@ def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
     """
     found = [(track, *series) for track in tracks_of(unit) if (series := series_of(timeline, track.names)) is not None]
     found = [one for one in found if one[1] == unit or one[0].color != "tensor" or one[2].max() >= IDLE_PCT]
-    alive = [values[values > 0] for name, values in ((name, values) for _, name, values, _ in found)]
     order = sorted(range(len(found)), key=lambda i: (found[i][1] != unit, found[i][1] != "sm_active", i))
-    base = next((alive[i] for i in order if len(alive[i])), None)
+    base = next((alive for i in order if len(alive := _alive(found[i][2]))), None)
     if base is None:
         return None
+    launched = next((_alive(values) for _, name, values, _ in found if name == "sm_active"), base)
+    overlap = base[(base.index >= launched.index.min()) & (base.index <= launched.index.max())]
+    base = overlap if len(overlap) else base
     start, end = float(base.index.min()), float(base.index.max())
     inside = [one for one in found if ((one[2].index >= start) & (one[2].index <= end)).sum() > 0]
     apart = [one[0].label for one in found if one[0] not in {kept[0] for kept in inside}]
     return Window(inside, start, end, len(base), apart)
 
 
+def _alive(values: pd.Series) -> pd.Series:
+    """The samples in which the launch runs: sampling goes on after its end, and a little leaks into most series."""
+    return values[values > 0.01 * values.max()]
+
+
 MIN_ACTIVE = 4
 """Fewer active samples than this draw no shape: they would only show that the launch happened."""
+NO_MARKS = "No bubbles are marked: the account's unit was not sampled, or too briefly to tell phases apart."
 
 
-def timeline_figure(shown: Window, phases: Any | None, unit: str = "tensor") -> go.Figure:
-    """Tracks of one launch on a shared axis in µs from its first active sample, its bubbles shaded.
+def timeline_figure(shown: Window, marks: Marks | None) -> go.Figure:
+    """Tracks of one launch on a shared axis in µs from its first to its last active sample, with its bubbles shaded.
 
-    ``phases`` were found on the series of ``unit``; its steady level is the dotted line in that track.
+    The steady level that ``marks`` speak of is the dotted line in the track of that series.
     """
     rows, span = len(shown.tracks), max(shown.end_ns - shown.start_ns, 1.0)
-    pad, figure = 0.02 * span, go.Figure()
+    figure = go.Figure()
     for row, (track, name, values, measured) in enumerate(shown.tracks):
-        near = values[(values.index >= shown.start_ns - 2 * pad) & (values.index <= shown.end_ns + 2 * pad)]
+        step = float(np.median(np.diff(values.index))) if len(values) > 1 else 0.0
+        near = values[(values.index >= shown.start_ns - step) & (values.index <= shown.end_ns + step)]
         scaled, words = _as_percent(name, near, measured)
         _draw_track(figure, row, track, (near.index.to_numpy() - shown.start_ns) / 1e3, scaled, words)
         figure.layout[_axis("yaxis", row)].domain = _domain(row, rows)
-    marks = _shade(stretches(phases), phases, shown.start_ns, span)
-    if phases is not None:
-        marks["shapes"] += [_level(phases, row) for row, (_, name, *_) in enumerate(shown.tracks) if name == unit]
+    drawn = _shade(marks, shown.start_ns, span) if marks else {}
+    if marks:
+        drawn["shapes"] += [
+            _level(marks, row) for row, (_, name, *_) in enumerate(shown.tracks) if name == marks.series
+        ]
     figure.update_layout(
-        **marks,
-        height=TRACK_PX * rows + 96,
+        **drawn,
+        height=TRACK_PX * rows + 74,
         showlegend=False,
         hovermode="x unified",
         hoversubplots="axis",
-        margin={"l": 8, "r": 16, "t": 48, "b": 40},
+        margin={"l": 8, "r": 16, "t": 28, "b": 40},
     )
     figure.update_xaxes(
         anchor=_axis("y", rows - 1),
-        range=[-pad / 1e3, (span + pad) / 1e3],
+        range=[-0.01 * span / 1e3, 1.01 * span / 1e3],
         showspikes=True,
         spikemode="across",
         spikethickness=1,
@@ -202,12 +252,12 @@ def _draw_track(figure: go.Figure, row: int, track: Track, micros: Any, values: 
     figure.update_layout({_axis("yaxis", row): axis})
 
 
-def _shade(found: list[Stretch], phases: Any | None, zero_ns: float, span: float) -> dict[str, list[dict[str, Any]]]:
+def _shade(marks: Marks, zero_ns: float, span: float) -> dict[str, list[dict[str, Any]]]:
     """``shapes`` that shade every stretch over all tracks, and ``annotations`` that name them where there is room.
 
     Built as plain lists: adding shapes to a figure one by one takes seconds for a hundred of them.
     """
-    widest = sorted(found, key=lambda one: (one.part == "wave_gap", one.start_ns - one.end_ns))
+    widest = sorted(marks.stretches, key=lambda one: (one.part == "wave_gap", one.start_ns - one.end_ns))
     named: list[float] = []
     shapes, labels = [], []
     for absolute in widest:
@@ -215,25 +265,25 @@ def _shade(found: list[Stretch], phases: Any | None, zero_ns: float, span: float
         color, middle = part_color(one.part), (one.start_ns + one.end_ns) / 2
         place = {"xref": "x", "x0": one.start_ns / 1e3, "x1": one.end_ns / 1e3, "yref": "paper", "y0": 0, "y1": 1}
         shapes.append(
-            {"type": "rect", "fillcolor": color, "opacity": 0.2, "line": {"width": 0}, "layer": "below", **place}
+            {"type": "rect", "fillcolor": color, "opacity": 0.28, "line": {"width": 0}, "layer": "below", **place}
         )
         if all(abs(middle - other) > LABEL_WIDTH * span for other in named):
             named.append(middle)
-            labels.append(_label(one, phases, span))
+            labels.append(_label(one, marks, span))
     return {"shapes": shapes, "annotations": labels}
 
 
-def _level(phases: Any, row: int) -> dict[str, Any]:
+def _level(marks: Marks, row: int) -> dict[str, Any]:
     """The dotted line at the steady level, over the whole track in ``row``."""
-    place = {"xref": "paper", "x0": 0, "x1": 1, "yref": _axis("y", row), "y0": phases.steady, "y1": phases.steady}
+    place = {"xref": "paper", "x0": 0, "x1": 1, "yref": _axis("y", row), "y0": marks.steady, "y1": marks.steady}
     return {"type": "line", "line": {"dash": "dot", "width": 1.2, "color": "#858d96"}, **place}
 
 
-def _label(one: Stretch, phases: Any, span: float) -> dict[str, Any]:
+def _label(one: Stretch, marks: Marks, span: float) -> dict[str, Any]:
     middle = (one.start_ns + one.end_ns) / 2
     anchor = "left" if middle < 0.06 * span else "right" if middle > 0.94 * span else "center"
     at = {"left": one.start_ns, "right": one.end_ns, "center": middle}[anchor]
-    text = "gap" if one.part == "wave_gap" else f"{one.part} {getattr(phases, one.part):.1f} %"
+    text = part_label(one.part) if one.part == "wave_gap" else f"{one.part} {marks.shares.get(one.part, 0.0):.1f} %"
     place = {"x": at / 1e3, "xref": "x", "y": 1, "yref": "paper", "xanchor": anchor, "yanchor": "bottom"}
     return {"text": f"<b>{text}</b>", "showarrow": False, "font": {"size": 11, "color": part_color(one.part)}, **place}
 
@@ -241,19 +291,3 @@ def _label(one: Stretch, phases: Any, span: float) -> dict[str, Any]:
 def _faded(color: str, alpha: float) -> str:
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{alpha})"
-
-
-def phase_words(phases: Any | None, unit: str) -> str:
-    """One line below the figure: what the shaded stretches cost, or why nothing is shaded."""
-    if phases is None:
-        return "No bubbles are marked: the account's unit was not sampled, or too briefly to tell phases apart."
-    count = len(phases.dips)
-    gaps = (
-        f"{count} gap{'' if count == 1 else 's'} between waves {percent(phases.wave_gap)}"
-        if count
-        else "no gaps between waves"
-    )
-    return (
-        f"Shaded: {unit} well below its steady level of {phases.steady:.0f} % (dotted). "
-        f"Of the kernel's time, ramp costs {percent(phases.ramp)}, tail {percent(phases.tail)}, {gaps}."
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 from ncubble.dashboard.palette import WORK_PARTS, part_label
@@ -106,6 +107,19 @@ def disease_words(disease: Any) -> str:
     return " ".join({"ctas": "CTAs", "l2": "L2", "k": "K"}.get(word, word) for word in str(disease or "").split("_"))
 
 
+def unit_short(unit: Any) -> str:
+    """The unit in one word, for a table: ``FMA`` of ``FMA pipe``; empty without one."""
+    return unit_words(unit).removesuffix(" pipe") if unit else ""
+
+
+def location(file: Any, line: Any) -> str:
+    """``file.cu:123`` with the folder left out; empty where the report knows no line."""
+    known = number(line)
+    if not file or known is None or known <= 0:
+        return ""
+    return f"{PurePath(str(file)).name}:{known:.0f}"
+
+
 def _busy_words(verdict: Mapping[str, Any]) -> str:
     """What the counted unit does, and for how long."""
     account = verdict.get("account") or {}
@@ -115,30 +129,61 @@ def _busy_words(verdict: Mapping[str, Any]) -> str:
         return f"The tensor pipe is busy {percent(account['tensor_busy'])} {span}"
     if number(account.get("unit_busy")):
         share = percent(account["unit_busy"])
-        article = "" if verdict.get("unit") in ("dram", "l2", "lsu") else "the "
+        article = "" if verdict.get("unit") in ("dram", "l2") else "the "
         return f"No tensor work; {article}{unit_words(verdict.get('unit'))} is busy {share} {span}"
-    return f"The counters that tell how busy its units are were not collected (kernel time {took})"
+    return f"How busy its units were was not collected (kernel time: {took})"
+
+
+def _hottest(cause: Mapping[str, Any]) -> str:
+    """Where a cause has most of its samples: a line, and a second one that is not far behind; else an instruction."""
+    places = list(cause.get("where") or [])[:2]
+    if not places:
+        return ""
+    named = [at for place in places if (at := location(place.get("file"), place.get("line")))]
+    if not named:
+        return f", hottest instruction {places[0]['sass']}" if places[0].get("sass") else ""
+    shares = [number(place.get("pct")) or 0.0 for place in places]
+    close = len(named) == 2 and shares[1] >= 0.5 * shares[0]
+    return f", hottest at {named[0]} and {named[1]}" if close else f", hottest at {named[0]}"
+
+
+def _cost(cause: Mapping[str, Any]) -> str:
+    """``data wait (single buffer), 32.2 % of kernel time, hottest at gemm.cu:126``."""
+    name, disease, share = part_label(str(cause.get("cause"))), cause.get("disease"), number(cause.get("pct"))
+    tail = f" ({disease_words(disease)})" if disease else ""
+    return f"{name}{tail}{f', {percent(share)} of kernel time' if share is not None else ''}{_hottest(cause)}"
 
 
 def sentence(verdict: Mapping[str, Any]) -> str:
-    """The verdict of a launch in one sentence: how busy, what is lost most, and on what it rests."""
-    cause, disease = str(verdict.get("cause") or "unknown"), verdict.get("disease")
-    busy, largest = _busy_words(verdict), biggest_bubble(verdict.get("account"))
-    tail = f" ({disease_words(disease)})" if disease else ""
+    """The verdict of a launch in words: how busy, what is lost most and where, and on what it rests."""
+    cause, busy = str(verdict.get("cause") or "unknown"), _busy_words(verdict)
+    causes = list(verdict.get("causes") or [])
     if cause == "none":
         return f"{busy}: saturated, nothing to gain here."
     if cause == "memory_bound":
-        return f"{busy}: memory-bound (DRAM at {percent(verdict.get('dram_pct'))} of its peak), which is not a bubble."
+        roof = "" if verdict.get("unit") == "dram" else f" (DRAM at {percent(verdict.get('dram_pct'))} of its peak)"
+        return f"{busy}: memory-bound{roof}, which is not a bubble."
     if cause == "no_tensor_work":
-        return f"{busy}{tail}."
+        return f"{busy}. Its largest bubble is {_cost(causes[0])}." if causes else f"{busy}."
     if cause == "slow_path":
         return f"{busy}: saturated on the slow MMA path, which reaches two thirds of what wgmma does."
     if cause == "tiny_launch":
         return f"{busy}: so short a launch that its latency dominates."
     if cause == "unknown":
-        rest = f"; the largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}" if largest else ""
-        return f"{busy}{rest}, but the report lacks the counters that would name its cause."
-    causes = verdict.get("causes") or []
-    lost = next((number(found.get("pct")) for found in causes if found.get("cause") == cause), None)
-    share = f", which costs {percent(lost)} of it" if lost else ""
-    return f"{busy}; the cause to remove first is {part_label(cause)}{tail}{share}."
+        return f"{busy}. {_unknown(verdict)}"
+    found = next((one for one in causes if one.get("cause") == cause), {"cause": cause, **_disease(verdict)})
+    return f"{busy}; the cause to remove first is {_cost(found)}."
+
+
+def _disease(verdict: Mapping[str, Any]) -> dict[str, Any]:
+    return {"disease": verdict.get("disease")}
+
+
+def _unknown(verdict: Mapping[str, Any]) -> str:
+    largest = biggest_bubble(verdict.get("account"))
+    if largest is None:
+        return "The report lacks the counters that would name a cause."
+    return (
+        f"The largest share of idle time is {part_label(largest[0])}, {percent(largest[1])}; "
+        "the report lacks the counters that would name its cause."
+    )

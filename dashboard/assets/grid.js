@@ -38,13 +38,19 @@
     return make("a", { href: "/kernel/" + props.data.id, onClick: go, className: "row-link" }, props.value);
   };
 
+  cells.NcBusy = function (props) {
+    if (missing(props.value)) return make("span", null, MISSING);
+    return make("span", { className: "cause-cell" }, make("span", { className: "unit" }, props.data.unit), make("span", { className: "num" }, props.value.toFixed(1)));
+  };
+
   cells.NcCause = function (props) {
     const parts = (props.context && props.context.parts) || {};
     const causes = (props.context && props.context.causes) || {};
     const part = parts[props.data.cause_key];
     const color = part ? part[1] : causes[props.data.cause_key];
     const words = props.data.disease ? props.value + " · " + props.data.disease : props.value;
-    return make("span", { className: "cause-cell", title: words }, dot(color), make("span", null, words));
+    const cost = missing(props.data.cause_pct) ? null : make("span", { className: "num" }, props.data.cause_pct.toFixed(1));
+    return make("span", { className: "cause-cell", title: words }, dot(color), make("span", { className: "cause-name" }, words), cost);
   };
 
   cells.NcBubble = function (props) {

@@ -15,9 +15,9 @@ from ncubble.dashboard import words
 from ncubble.dashboard.components import aria, card, facts, figure, guarded, not_collected, note, stat
 from ncubble.dashboard.data import Launch, ReportStore, address
 from ncubble.dashboard.figures import account_bar, stall_bar, stall_shares
-from ncubble.dashboard.pages.tables import account_table, causes_list, rules_list, source_table
+from ncubble.dashboard.pages.tables import account_legend, account_meanings, causes_list, rules_list, source_table
 from ncubble.dashboard.palette import GOOD_CAUSES, part_color, part_label
-from ncubble.dashboard.timeline import MIN_ACTIVE, phase_words, sampling_interval_ns, timeline_figure, window
+from ncubble.dashboard.timeline import MIN_ACTIVE, NO_MARKS, Marks, sampling_interval_ns, timeline_figure, window
 
 
 def layout(store: ReportStore, entry: Launch) -> Component:
@@ -31,13 +31,18 @@ def layout(store: ReportStore, entry: Launch) -> Component:
             guarded("Bubble account", lambda: _account(entry, account())),
             guarded("Timeline", lambda: _timeline(entry, account())),
             html.Div(
-                [guarded("Causes", lambda: _causes(entry)), guarded("Nsight's rules", lambda: _rules(entry))],
+                [
+                    html.Div([guarded("Causes", lambda: _causes(entry))]),
+                    html.Div(
+                        [
+                            guarded("Stall reasons", lambda: _stalls(entry)),
+                            guarded("Nsight's rules", lambda: _rules(entry)),
+                        ]
+                    ),
+                ],
                 className="columns",
             ),
-            html.Div(
-                [guarded("Stall reasons", lambda: _stalls(entry)), guarded("Source", lambda: _source(entry))],
-                className="columns narrow-wide",
-            ),
+            guarded("Source", lambda: _source(entry)),
         ],
         className="kernel-page",
     )
@@ -59,8 +64,9 @@ def _head(store: ReportStore, entry: Launch) -> Component:
         html.Nav(steps, className="crumbs", **aria(label="Launches")),
         html.H1(words.short_name(name, 120), title=name),
     ]
-    if entry.row["label"]:
-        head.append(html.P(entry.row["label"], className="lead"))
+    lead = " · ".join(dict.fromkeys(text for text in (entry.row["label"], entry.row["shape"]) if text))
+    if lead:
+        head.append(html.P(lead, className="lead"))
     if entry.row["demangled"] not in (name, entry.row["kernel"]):
         full = html.Code(entry.row["demangled"])
         head.append(html.Details([html.Summary("full signature"), full], className="signature"))
@@ -75,15 +81,15 @@ def _verdict(entry: Launch) -> Component:
     largest = words.biggest_bubble(verdict.get("account"))
     stats = [
         stat("Duration", words.duration(row["duration_ns"])),
-        stat("Tensor active", words.percent(row["tensor"])),
+        _busy(entry),
         stat("DRAM", words.percent(row["dram"])),
         stat(
             "Biggest bubble",
             words.percent(largest[1]) if largest else words.NOT_COLLECTED,
             part_label(largest[0]) if largest else "",
         ),
-        stat("Recoverable idle time", words.duration(row["recoverable_ns"])),
-        stat("Async copies", _copies(copies, "ldgsts", "LDGSTS"), _copies(copies, "tma", "TMA")),
+        _recoverable(row["recoverable_ns"]),
+        stat("Async copies (LDGSTS)", _count(copies.get("ldgsts")), f"TMA: {_count(copies.get('tma'))}"),
     ]
     said: list[Component] = [html.P(words.sentence(verdict), className="sentence")]
     if (advice := FIXES.get(cause)) and cause not in {found.get("cause") for found in verdict.get("causes") or []}:
@@ -94,16 +100,31 @@ def _verdict(entry: Launch) -> Component:
     return html.Section(said, className="card verdict", style={"borderLeftColor": color}, **aria(label="Verdict"))
 
 
-def _copies(copies: dict[str, Any], key: str, name: str) -> str:
-    """How many asynchronous copy instructions of one kind were executed by warps."""
-    value = words.number(copies.get(key))
-    return f"{name} {words.NOT_COLLECTED if value is None else _count(value)}"
+def _busy(entry: Launch) -> Component:
+    """The unit that the account counts: the tensor pipe, or by name the busiest one of a kernel without tensor work."""
+    row, unit = entry.row, entry.verdict.get("unit")
+    if unit is None or unit == "tensor":
+        return stat("Tensor pipe busy", words.percent(row["tensor"]))
+    return stat(
+        f"{words.unit_words(unit)} busy", words.percent(row["busy"]), f"tensor pipe {words.percent(row['tensor'])}"
+    )
 
 
-def _count(value: float) -> str:
-    for scale, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+def _recoverable(value: float | None) -> Component:
+    """The idle time of the counted unit, which bounds what removing bubbles can give back."""
+    if value == 0.0:
+        return stat("Recoverable", "none", "nothing that a change of the pipeline gives back")
+    return stat("Recoverable, at most", words.duration(value), "" if value is None else "idle time of that unit")
+
+
+def _count(warp_instructions: Any) -> str:
+    """A number of executed warp instructions with its SI prefix."""
+    value = words.number(warp_instructions)
+    if value is None:
+        return words.NOT_COLLECTED
+    for scale, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= scale:
-            return f"{value / scale:.2f} {unit}"
+            return f"{value / scale:.2f} {prefix}"
     return f"{value:.0f}"
 
 
@@ -159,8 +180,8 @@ def _account(entry: Launch, found: Any | None) -> Component:
     shares = ", ".join(f"{part_label(name)} {words.percent(value)}" for name, value in account.items() if value)
     drawn = figure("account", account_bar(account, unit), f"Bubble account in percent of elapsed SM cycles: {shares}")
     notes = [html.P(line, className="hint") for line in account_notes(found)]
-    table = account_table(account, entry.row["duration_ns"], unit)
-    return card("Bubble account", [drawn, table, *notes], "percent of elapsed SM cycles; the parts sum to 100")
+    parts = [account_legend(account, entry.row["duration_ns"], unit), *notes, account_meanings(account, unit)]
+    return card("Bubble account", [drawn, *parts], "percent of elapsed SM cycles; the parts sum to 100")
 
 
 def account_notes(account: Any | None) -> list[str]:
@@ -188,16 +209,13 @@ def _timeline(entry: Launch, account: Any | None) -> Component:
     if shown.active < MIN_ACTIVE:
         few = f"Too short to draw: {shown.active} active samples, one per {interval}. A longer launch shows its phases."
         return card("Timeline", [note("empty", few)])
-    drawn = timeline_figure(shown, phases, unit)
-    said = phase_words(phases, words.unit_words(unit))
+    marks = Marks.of(phases, account.parts, shown, unit) if phases is not None else None
+    said = marks.words() if marks else NO_MARKS
     if shown.apart:
         said += f" Not drawn, for they were recorded in another pass with its own clock: {', '.join(shown.apart)}."
+    drawn = figure("timeline", timeline_figure(shown, marks), f"Timeline of the launch. {said}", tools=True)
     hint = f"PM sampling, one sample per {interval}; drag to zoom, double-click to reset"
-    return card(
-        "Timeline",
-        [figure("timeline", drawn, f"Timeline of the launch. {said}", tools=True), html.P(said, className="hint")],
-        hint,
-    )
+    return card("Timeline", [drawn, html.P(said, className="hint")], hint)
 
 
 def _causes(entry: Launch) -> Component:
@@ -209,7 +227,9 @@ def _causes(entry: Launch) -> Component:
             else "No cause could be named."
         )
         return card("Causes and fixes", [note("empty", said)])
-    return card("Causes and fixes", [causes_list(causes)], "ranked by what they cost, in % of kernel time")
+    return card(
+        "Causes and fixes", [causes_list(causes)], "in % of kernel time: the most that removing one can give back"
+    )
 
 
 def _rules(entry: Launch) -> Component:

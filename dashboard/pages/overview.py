@@ -27,8 +27,8 @@ def layout(store: ReportStore) -> Component:
     ]
     if progress.finished and not rows:
         return html.Div([*parts, nothing_to_show()])
-    room = len(rows) if progress.finished else FULL_TABLE
-    return html.Div([*parts, html.Div([_table_card(rows, room), _scatter_card(rows)], className="overview-grid")])
+    cards = [_table_card(rows, progress.finished), _scatter_card(rows)]
+    return html.Div([*parts, html.Div(cards, className="overview-grid")])
 
 
 def summary(progress: Progress) -> str:
@@ -70,8 +70,8 @@ def _remedy(item: Failure) -> Component:
     return html.Span(f"Remedy: {item.remedy}" if item.remedy else "", className="remedy")
 
 
-def _table_card(rows: list[dict[str, Any]], room: int) -> Component:
-    """The table with its tools; ``room`` is the number of rows that it is made high enough for, within the window."""
+def _table_card(rows: list[dict[str, Any]], complete: bool) -> Component:
+    """The table with its tools, within the window as high as its rows need; unless ``complete``, more may come."""
     search = dcc.Input(
         id="search",
         type="search",
@@ -87,8 +87,12 @@ def _table_card(rows: list[dict[str, Any]], room: int) -> Component:
         html.Span(id="match-count", className="hint", **aria(live="polite")),
         html.Button("Reset filters", id="reset-filters", className="button", n_clicks=0),
     ]
-    parts = [html.Div(tools, className="toolbar"), html.Div(grid(rows), className="grid-place"), legend()]
-    place = {"--rows": str(max(room, 6))}
+    parts = [
+        html.Div(tools, className="toolbar"),
+        html.Div(grid(rows), className="grid-place"),
+        legend(rows if complete else None),
+    ]
+    place = {"--rows": str(max(len(rows), 6) if complete else FULL_TABLE)}
     return html.Section(parts, className="card table-card", style=place, **aria(label="Table of launches"))
 
 

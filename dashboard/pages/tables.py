@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
 import pandas as pd
@@ -13,24 +12,35 @@ from dash.development.base_component import Component
 from ncubble.dashboard import words
 from ncubble.dashboard.components import meter, swatch, table
 from ncubble.dashboard.figures import stall_columns
-from ncubble.dashboard.palette import PART_STYLES, part_color, part_label
+from ncubble.dashboard.palette import PART_STYLES, Part, part_color, part_label
 
 TOP_LINES = 14
 KINDS = {"optimization": 0, "warning": 1, "error": 1, "": 2, "ok": 3}
 
 
-def account_table(account: Mapping[str, Any], duration_ns: float | None, unit: str) -> Component:
-    """The account in numbers: part, percent, time, and what the part means. Parts that are zero are left out."""
-    rows: list[list[Any]] = []
-    for name in [*PART_STYLES, *(extra for extra in account if extra not in PART_STYLES)]:
-        share = words.number(account.get(name))
-        if not share:
-            continue
-        style = PART_STYLES.get(name, PART_STYLES["other"])
-        label = html.Span([swatch(style.color, style.hatch), part_label(name, unit)], className="part-name")
-        took = words.duration(duration_ns * share / 100.0) if duration_ns is not None else words.NOT_COLLECTED
-        rows.append([label, f"{share:.1f} %", took, style.meaning])
-    return table(["Part", "Share", "Time", "Meaning"], rows, "Bubble account in numbers", numeric=(1, 2))
+def account_legend(account: Mapping[str, Any], duration_ns: float | None, unit: str) -> Component:
+    """The account in numbers: colour, name, percent and time of each part; its meaning on hover."""
+    entries = []
+    for name, share, style in _parts(account):
+        took = words.duration(duration_ns * share / 100.0) if duration_ns is not None else ""
+        label = html.Dt([swatch(style.color, style.hatch), part_label(name, unit)], className="part-name")
+        cells = [label, html.Dd(f"{share:.1f} %", className="num"), html.Dd(took, className="num hint")]
+        entries.append(html.Div(cells, title=style.meaning))
+    return html.Dl(entries, className="parts")
+
+
+def account_meanings(account: Mapping[str, Any], unit: str) -> Component:
+    """What each part of this account means, folded away."""
+    rows = [[part_label(name, unit), style.meaning] for name, _, style in _parts(account)]
+    meanings = table(["Part", "Meaning"], rows, "Meaning of the parts of the bubble account")
+    return html.Details([html.Summary("What the parts mean"), meanings], className="meanings")
+
+
+def _parts(account: Mapping[str, Any]) -> list[tuple[str, float, Part]]:
+    """(name, percent, style) in display order; parts of less than 0.05 % are left out."""
+    names = [*PART_STYLES, *(extra for extra in account if extra not in PART_STYLES)]
+    known = [(name, words.number(account.get(name)) or 0.0) for name in names]
+    return [(name, share, PART_STYLES.get(name, PART_STYLES["other"])) for name, share in known if share >= 0.05]
 
 
 def causes_list(causes: Sequence[Mapping[str, Any]]) -> Component:
@@ -45,38 +55,33 @@ def _cause(cause: Mapping[str, Any]) -> Component:
     if disease:
         head.append(html.Span(words.disease_words(disease), className="tag"))
     gain = words.number(cause.get("predicted_gain_pct"))
-    head.append(
-        html.Span(
-            f"predicted gain {words.percent(gain)}" if gain is not None else "gain not identified", className="hint"
-        )
-    )
+    if gain is not None:
+        head.append(html.Span(f"predicted gain {words.percent(gain)}", className="hint"))
     body: list[Component] = [html.Div(head, className="cause-head")]
     if cause.get("fix"):
         fix = str(cause["fix"])
         body.append(html.P(f"{fix[:1].upper()}{fix[1:]}." if fix[-1:] not in ".!?" else fix))
-    where = [_place(place) for place in cause.get("where") or []]
+    where = [_place(place) for place in cause.get("where") or [] if _counts(place)]
     if where:
         body.append(html.Ul(where, className="places"))
     return html.Li(body)
 
 
+def _counts(place: Mapping[str, Any]) -> bool:
+    """Whether a place holds enough of its cause to be shown as more than 0.0 %."""
+    share = words.number(place.get("pct"))
+    return share is None or share >= 0.05
+
+
 def _place(place: Mapping[str, Any]) -> Component:
     share = words.number(place.get("pct"))
-    at = location(place.get("file"), place.get("line"))
+    at = words.location(place.get("file"), place.get("line"))
     parts: list[Any] = [html.Span(at, title=str(place.get("file") or ""))] if at else []
     if place.get("sass"):
         parts.append(html.Code(str(place["sass"])))
     if share is not None:
         parts.append(html.Span(f"{share:.1f} %", className="num"))
     return html.Li(parts)
-
-
-def location(file: Any, line: Any) -> str:
-    """``file.cu:123`` with the folder left out; empty where the report knows no line."""
-    number = words.number(line)
-    if not file or number is None or number <= 0:
-        return ""
-    return f"{PurePath(str(file)).name}:{number:.0f}"
 
 
 def rules_list(rules: pd.DataFrame) -> Component:
@@ -114,7 +119,9 @@ def source_table(source: pd.DataFrame) -> Component:
         share = 100.0 * float(row["samples"]) / whole
         bar = html.Span([meter(share, most), f"{share:.1f} %"], className="metered")
         offset = f"+0x{int(row['pc']):x}"
-        place = html.Span(location(row["file"], row["line"]) or offset, title=str(row["file"] or "no line information"))
+        place = html.Span(
+            words.location(row["file"], row["line"]) or offset, title=str(row["file"] or "no line information")
+        )
         rows.append([bar, _main_reason(row, reasons), place, html.Code(words.text(row["sass"]), title=offset)])
     head = ["Samples", "Main stall", "Source", "SASS"]
     return table(head, rows, "Instructions with the most warp samples", numeric=(0,))

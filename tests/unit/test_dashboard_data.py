@@ -100,9 +100,26 @@ def test_a_row_holds_null_for_what_was_not_collected() -> None:
 
 def test_a_row_shows_the_parameters_of_the_run_only_on_its_own_kernel() -> None:
     report = frames.gemm()
-    assert launch_row(report, 0, report.verdicts[0])["label"] == "stages=3 m=4096"
+    assert launch_row(report, 0, report.verdicts[0])["label"] == "stages=3"
     other = frames.verdict("memset_kernel", 1000.0, "tiny_launch")
     assert launch_row(report, 0, other)["label"] == "grid 32,32,1 × block 256,1,1"
+
+
+def test_a_kernel_without_parameters_shows_its_shape() -> None:
+    report = frames.gemm()
+    report.run.manifest.kernel["parameters"] = {}
+    row = launch_row(report, 0, report.verdicts[0])
+    assert (row["label"], row["shape"]) == ("m=4096", "m=4096")
+
+
+def test_a_row_names_the_busy_unit_and_what_its_cause_costs() -> None:
+    report = frames.bare()
+    row = launch_row(report, 0, report.verdicts[0])
+    assert (row["unit"], row["busy"], row["cause_pct"]) == ("DRAM", 91.0, None)
+    found = [{"cause": "issue", "pct": 23.9}, {"cause": "data_wait", "pct": 5.0}]
+    row = launch_row(report, 0, frames.verdict("k", 1e5, "no_tensor_work", unit="fma", causes=found))
+    assert (row["unit"], row["disease"], row["cause_pct"]) == ("FMA", "issue", 23.9)
+    assert launch_row(report, 0, frames.verdict("k", 1e5, "copy_cost"))["cause_pct"] == 21.0
 
 
 def test_nothing_is_recoverable_from_a_saturated_or_memory_bound_launch() -> None:
@@ -128,7 +145,7 @@ def test_gpus_have_short_names(device: str | None, short: str | None) -> None:
 
 def test_a_name_that_says_nothing_gives_way_to_the_signature() -> None:
     signature = "void cutlass::Kernel2<cutlass::gemm::Gemm<float, (int)4>>(T1::Params)"
-    assert telling_name("Kernel2", signature) == "cutlass::Kernel2<cutlass::gemm::Gemm<float, (int)4>>"
+    assert telling_name("Kernel2", signature) == "cutlass::Kernel2<cutlass::gemm::Gemm<float, 4>>"
     assert telling_name("softmax", "void softmax(float*)") == "softmax"
     assert telling_name("Kernel", "") == "Kernel"
 

@@ -13,7 +13,11 @@ import pytest
 from ncubble.dashboard.components import bare
 from ncubble.dashboard.figures import account_bar, stall_bar, stall_shares, utilization_scatter
 from ncubble.dashboard.themes import TEMPLATES
-from ncubble.dashboard.timeline import phase_words, sampling_interval_ns, stretches, timeline_figure, window
+from ncubble.dashboard.timeline import NO_MARKS, Marks, Window, sampling_interval_ns, stretches, timeline_figure, window
+
+
+def marked(phases: object, shown: Window) -> Marks:
+    return Marks.of(phases, frames.PARTS, shown, "tensor")
 
 
 def test_the_account_bar_shows_every_part_that_is_not_zero_and_sums_to_100() -> None:
@@ -67,7 +71,7 @@ def test_the_timeline_starts_at_the_first_active_sample_and_shades_the_phases() 
     for name in ("start_ns", "ramp_end_ns", "tail_start_ns", "end_ns"):
         setattr(later, name, getattr(later, name) + 10**9)
     later.dips = tuple((start + 10**9, end + 10**9) for start, end in later.dips)
-    drawn = timeline_figure(shown, later)
+    drawn = timeline_figure(shown, marked(later, shown))
     shaded = [shape for shape in drawn.layout.shapes if shape.type == "rect" and shape.xref == "x"]
     first = min(shaded, key=lambda shape: shape.x0)
     assert (first.x0, first.x1) == pytest.approx((-1.5, 10.5))
@@ -77,7 +81,7 @@ def test_the_timeline_starts_at_the_first_active_sample_and_shades_the_phases() 
     assert {annotation.text for annotation in drawn.layout.annotations} >= {
         "<b>ramp 2.4 %</b>",
         "<b>tail 5.5 %</b>",
-        "<b>gap</b>",
+        "<b>wave gap</b>",
     }
     assert [trace.name for trace in drawn.data] == ["tensor pipe", "SMs active", "DRAM", "L2"]
 
@@ -87,7 +91,7 @@ def test_labels_of_many_gaps_do_not_pile_up() -> None:
     phases.dips = tuple((20_000 + 5_000 * i, 22_000 + 5_000 * i) for i in range(60))
     shown = window(frames.timeline(0))
     assert shown is not None
-    drawn = timeline_figure(shown, phases)
+    drawn = timeline_figure(shown, marked(phases, shown))
     middles = sorted(annotation.x for annotation in drawn.layout.annotations)
     assert len(middles) <= 11
     assert min(np.diff(middles)) > 0.08 * 400
@@ -127,12 +131,49 @@ def test_without_phases_nothing_is_shaded_and_the_reason_is_said() -> None:
     assert shown is not None
     assert stretches(None) == []
     assert len(timeline_figure(shown, None).layout.shapes) == 0
-    assert "No bubbles are marked" in phase_words(None, "tensor pipe")
+    assert "No bubbles are marked" in NO_MARKS
 
 
-def test_what_the_phases_cost_is_said_in_words() -> None:
-    said = phase_words(frames.phases(), "tensor pipe")
-    assert "ramp costs 2.4 %" in said and "3 gaps between waves 3.0 %" in said and "52 % (dotted)" in said
+def test_what_is_shaded_is_said_with_the_shares_of_the_account() -> None:
+    shown = window(frames.timeline(0))
+    assert shown is not None
+    said = marked(frames.phases(), shown).words()
+    assert "tensor pipe well below the steady level of 52 % (dotted)" in said
+    assert said.endswith("In the account: ramp 2.4 %, 3 wave gaps 3.0 %, tail 5.5 % of kernel time.")
+
+
+def test_tail_that_only_the_counters_saw_is_told_apart() -> None:
+    shown = window(frames.timeline(0))
+    assert shown is not None
+    marks = Marks.of(frames.phases(), {**frames.PARTS, "tail": 8.0}, shown, "tensor")
+    assert "tail 8.0 %" in marks.words() and "2.5 points of the tail are counted SM cycles" in marks.words()
+    assert "<b>tail 8.0 %</b>" in {label.text for label in timeline_figure(shown, marks).layout.annotations}
+
+
+def test_phases_of_a_unit_that_was_not_sampled_are_those_of_issued_instructions() -> None:
+    issue = frames.timeline(0).replace({"metric": {"tensor": "issue"}})
+    shown = window(issue, "alu")
+    assert shown is not None
+    marks = Marks.of(frames.phases(), frames.PARTS, shown, "alu")
+    assert marks.words().startswith("Shaded: issue slots well below")
+    drawn = timeline_figure(shown, marks)
+    level = next(shape for shape in drawn.layout.shapes if shape.type == "line")
+    assert drawn.data[[trace.name for trace in drawn.data].index("issue slots")].yaxis == level.yref
+
+
+@pytest.mark.parametrize("unit", ["tensor", "dram"])
+def test_samples_after_the_end_of_the_kernel_do_not_stretch_the_axis(unit: str) -> None:
+    timeline = frames.timeline(0)
+    later = timeline.assign(t_ns=timeline["t_ns"] + 402_000, value=0.3)
+    written_back = later["metric"] == "dram"
+    later.loc[written_back, "value"] = 15.0
+    later.loc[later["metric"] == "sm_active", "value"] = 0.0
+    shown = window(pd.concat([timeline, later], ignore_index=True), unit)
+    assert shown is not None
+    assert shown.end_ns == pytest.approx(399_000, abs=1500)
+    drawn = timeline_figure(shown, None)
+    assert drawn.layout.xaxis.range[1] < 410
+    assert max(max(trace.x) for trace in drawn.data) <= 402
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -173,7 +214,7 @@ def test_hostile_names_are_text_in_every_figure(tmp_path: Path) -> None:
     figures = [
         utilization_scatter(rows),
         stall_bar(stall_shares(report.source)),
-        timeline_figure(shown, frames.phases()),
+        timeline_figure(shown, marked(frames.phases(), shown)),
         account_bar({frames.HOSTILE: 100.0}, frames.HOSTILE),
     ]
     texts = [text for figure in figures for text in _texts(figure)]

@@ -53,7 +53,35 @@ def test_the_sentence_names_pipe_cause_and_cost() -> None:
     said = words.sentence(verdict("k", 400_123.0, "copy_cost"))
     assert said == (
         "The tensor pipe is busy 43.1 % of 400 µs; the cause to remove first is copy cost (narrow copies), "
-        "which costs 21.0 % of it."
+        "21.0 % of kernel time, hottest at gemm.cu:77."
+    )
+
+
+def test_a_second_line_that_is_not_far_behind_is_named_too() -> None:
+    places = [{"file": "/a/mma.hpp", "line": 634, "pct": 5.5}, {"file": "/b/gemm.cu", "line": 84, "pct": 5.0}]
+    cause = {"cause": "smem_wait", "disease": None, "pct": 19.3, "where": places}
+    assert words.sentence(verdict("k", 1e5, "smem_wait", causes=[cause])).endswith(
+        "smem wait, 19.3 % of kernel time, hottest at mma.hpp:634 and gemm.cu:84."
+    )
+    places[1]["pct"] = 2.0
+    assert words.sentence(verdict("k", 1e5, "smem_wait", causes=[cause])).endswith("hottest at mma.hpp:634.")
+
+
+def test_without_line_information_the_hottest_instruction_is_named() -> None:
+    cause = {
+        "cause": "data_wait",
+        "pct": 21.1,
+        "where": [{"file": None, "line": None, "sass": "BAR.SYNC 0x0", "pct": 6}],
+    }
+    assert words.sentence(verdict("k", 1e5, "data_wait", causes=[cause])).endswith("hottest instruction BAR.SYNC 0x0.")
+
+
+def test_a_kernel_without_tensor_work_names_its_busy_unit_and_its_largest_bubble() -> None:
+    parts = {"unit_busy": 62.9, "issue": 37.1}
+    cause = {"cause": "issue", "disease": None, "pct": 37.1, "where": []}
+    said = words.sentence(verdict("k", 3.38e6, "no_tensor_work", unit="fma", account=parts, causes=[cause]))
+    assert said == (
+        "No tensor work; the FMA pipe is busy 62.9 % of 3.38 ms. Its largest bubble is issue, 37.1 % of kernel time."
     )
 
 
