@@ -1,17 +1,19 @@
 """The only module that imports ``ncu_report``; runs in a worker process that may die (see ``workers``).
 
 ``python -m ncubble.analysis.native`` reads one JSON object {"path", "out"} per line from stdin, writes the raw tables
-of that report as Parquet files into the directory ``out``, and answers with one JSON object per line: {"ok": true} or
-{"error": text}. Tables: ``actions``, ``metrics``, ``texts``, ``timeline``, ``source``, ``rules``, ``files``; columns as
-built below.
+of that report as Parquet files into the directory ``out``, and answers with one JSON object per line: {"ok": true},
+{"error": text} where the report is at fault, or {"disk": text} where ``out`` could not be written. Tables:
+``actions``, ``metrics``, ``texts``, ``timeline``, ``source``, ``rules``, ``files``; columns as built below.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +204,42 @@ def write(tables: dict[str, Columns], out: Path) -> None:
         pq.write_table(pa.table(columns, schema=schema), out / f"{name}.parquet", compression="zstd")
 
 
+@contextmanager
+def readable(path: Path, out: Path) -> Iterator[str]:
+    """``path`` as the native reader can open it: by a name in UTF-8, and uncompressed.
+
+    The reader itself unpacks ``.ncu-repz`` into /tmp and, where that is full, returns launches without names.
+    """
+    plain = out / "input.ncu-rep"
+    try:
+        if path.suffix == ".ncu-repz":
+            import zstandard
+
+            with path.open("rb") as source, plain.open("wb") as sink:
+                zstandard.ZstdDecompressor().copy_stream(source, sink)
+        else:
+            plain.symlink_to(path.absolute())
+        yield str(plain)
+    finally:
+        plain.unlink(missing_ok=True)
+
+
+def _serve(path: Path, out: Path) -> dict[str, Any]:
+    """The answer to one request; ``out`` is made if need be."""
+    try:
+        out.mkdir(exist_ok=True)
+        with readable(path, out) as plain:
+            tables = extract(plain)
+        write(tables, out)
+    except OSError as error:
+        return {"disk": error.strerror or str(error)}
+    except (TypeError, UnicodeError) as error:  # what the reader's binding makes of names that are not UTF-8
+        return {"error": f"holds text that is not UTF-8: the file is damaged ({error})"}
+    except Exception as error:
+        return {"error": f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"}
+    return {"ok": True}
+
+
 def _limit_memory() -> None:
     """Let a report that asks for absurd amounts of memory kill this process, and leave no core file."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -213,17 +251,12 @@ def _limit_memory() -> None:
 def main() -> None:
     """Serve requests from stdin until it closes."""
     _limit_memory()
-    replies = sys.stdout
-    sys.stdout = sys.stderr
-    for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            write(extract(request["path"]), Path(request["out"]))
-            reply: dict[str, Any] = {"ok": True}
-        except Exception as error:
-            reply = {"error": f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"}
-        replies.write(json.dumps(reply) + "\n")
-        replies.flush()
+    with os.fdopen(os.dup(1), "w") as replies:
+        os.dup2(2, 1)  # whatever native code prints is no answer
+        for line in sys.stdin:
+            request = json.loads(line)
+            replies.write(json.dumps(_serve(Path(request["path"]), Path(request["out"]))) + "\n")
+            replies.flush()
 
 
 if __name__ == "__main__":

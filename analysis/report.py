@@ -14,7 +14,7 @@ import pandas as pd
 from ncubble.analysis import frames, store, timeline, workers
 from ncubble.analysis.container import Frame, check_frame
 from ncubble.errors import NcubbleError, ReportError, UsageError
-from ncubble.profiling.run import Run, find_runs
+from ncubble.profiling.run import MANIFEST, Run, find_runs
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Report:
         return reports[0]
 
     def _table(self, name: str) -> pd.DataFrame:
-        return pd.read_parquet(store.folder_of(self.frame.sha256) / f"{name}.parquet")
+        return store.load(self.frame.sha256, name)
 
     @cached_property
     def launches(self) -> pd.DataFrame:
@@ -124,24 +124,35 @@ def open_reports(
 
     ``progress(done, total)`` is called as reports are read. Reports that are in the cache are not parsed again.
     """
-    found: list[Run | None] = []
+    found: dict[int, Run] = {}
     failed: dict[int, ReportFailure] = {}
     frames_of: dict[int, Frame] = {}
     for index, path in enumerate(find_runs(paths)):
-        found.append(None)
         try:
             run = Run.load(path)
-            frames_of[index] = check_frame(run.report)
+            frames_of[index] = _checked(run)
             found[index] = run
         except NcubbleError as error:
             failed[index] = ReportFailure(path, error)
     _extract(found, frames_of, failed, progress)
-    opened = [Report(run, frames_of[i]) for i, run in enumerate(found) if run is not None and i not in failed]
+    opened = [Report(run, frames_of[i]) for i, run in found.items() if i not in failed]
     return opened, [failed[i] for i in sorted(failed)]
 
 
+def _checked(run: Run) -> Frame:
+    """The frame of a run's report. A cut between two blocks passes the frame check and loses launches, and flipped bits
+    change values; both show against the hash in the manifest."""
+    frame, recorded = check_frame(run.report), run.manifest.report
+    if recorded.get("file") == run.report.name and recorded.get("sha256") not in (None, "", frame.sha256):
+        raise ReportError(
+            f"{run.report}: not the report that {MANIFEST} beside it was written for (SHA-256 differs)",
+            "copy the run again, or move the report elsewhere to see it without the manifest",
+        )
+    return frame
+
+
 def _extract(
-    runs: list[Run | None],
+    runs: dict[int, Run],
     frames_of: dict[int, Frame],
     failed: dict[int, ReportFailure],
     progress: Callable[[int, int], None] | None,
@@ -152,24 +163,21 @@ def _extract(
         users.setdefault(frame.sha256, []).append(index)
     missing = [sha for sha in users if not store.holds(sha)]
     finished = len(users) - len(missing)
-    folders = [store.begin(sha) for sha in missing]
-    jobs = []
-    for sha, folder in zip(missing, folders, strict=True):
-        run = runs[users[sha][0]]
-        assert run is not None  # noqa: S101
-        jobs.append((run.report, folder))
 
-    def done(job: int, error: ReportError | None) -> None:
+    def done(job: int, error: NcubbleError | None) -> None:
         nonlocal finished
-        if error is None:
-            store.commit(folders[job], missing[job])
-        else:
-            store.discard(folders[job])
-            for index in users[missing[job]]:
-                run = runs[index]
-                failed[index] = ReportFailure(run.path if run else Path(), error)
+        try:
+            if error is None:
+                store.commit(jobs[job][1], missing[job])
+        except NcubbleError as unwritable:
+            error = unwritable
+        if error is not None:
+            failed.update({index: ReportFailure(runs[index].path, error) for index in users[missing[job]]})
         finished += 1
         if progress:
             progress(finished, len(users))
 
-    workers.extract_all(jobs, done)
+    if missing:
+        with store.staging() as folder:
+            jobs = [(runs[users[sha][0]].report, folder / sha) for sha in missing]
+            workers.extract_all(jobs, done)

@@ -9,9 +9,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ncubble.errors import MeasurementError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA = 1
 TABLES = ("actions", "metrics", "texts", "timeline", "source", "rules", "files")
@@ -35,31 +41,62 @@ def holds(sha256: str) -> bool:
     return all((folder / f"{name}.parquet").is_file() for name in TABLES)
 
 
-def begin(sha256: str) -> Path:
-    """An empty directory on the cache's file system to write tables into; pass it to ``commit`` or ``discard``."""
-    parent = folder_of(sha256).parent
+@contextmanager
+def staging() -> Iterator[Path]:
+    """An empty directory on the cache's file system, gone at the end with whatever was not committed out of it."""
+    parent = folder_of("any").parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=f".{sha256[:8]}-", dir=parent))
+        folder = Path(tempfile.mkdtemp(prefix=".reading-", dir=parent))
     except OSError as error:
+        raise _unwritable(parent, error) from error
+    try:
+        yield folder
+    finally:
+        discard(folder)
+
+
+def _unwritable(folder: Path, error: OSError) -> MeasurementError:
+    return MeasurementError(
+        f"{folder}: the cache cannot be written ({error.strerror})", "set NCUBBLE_CACHE to a writable directory"
+    )
+
+
+def load(sha256: str, name: str) -> pd.DataFrame:
+    """One table of a stored report. Tables that cannot be read are dropped whole, so that the next run reads the report
+    again; raises MeasurementError then."""
+    import pandas as pd
+
+    folder = folder_of(sha256)
+    try:
+        return pd.read_parquet(folder / f"{name}.parquet")
+    except (OSError, ValueError) as error:  # Arrow's own errors are children of these
+        discard(folder)
         raise MeasurementError(
-            f"{parent}: the cache cannot be written ({error.strerror})", "set NCUBBLE_CACHE to a writable directory"
+            f"{folder}: the cached table {name!r} cannot be read ({error})",
+            "it was removed from the cache: repeat the command",
         ) from error
 
 
 def commit(folder: Path, sha256: str) -> None:
-    """Make ``folder`` the stored tables of this report. Loses gracefully against a writer that was faster."""
+    """Make ``folder``, which is in ``staging`` or is it, the stored tables of this report.
+
+    Loses gracefully against a writer that was faster. Raises MeasurementError where the cache cannot be written.
+    """
     target = folder_of(sha256)
-    if not holds(sha256):
-        shutil.rmtree(target, ignore_errors=True)
     try:
         folder.rename(target)
     except OSError:
-        discard(folder)
-        if not holds(sha256):
-            raise
+        if holds(sha256):
+            return
+        shutil.rmtree(target, ignore_errors=True)  # what is left of an incomplete one
+        try:
+            folder.rename(target)
+        except OSError as error:
+            if not holds(sha256):
+                raise _unwritable(target.parent, error) from error
 
 
 def discard(folder: Path) -> None:
-    """Remove a directory that ``begin`` made."""
+    """Remove a directory of the cache."""
     shutil.rmtree(folder, ignore_errors=True)

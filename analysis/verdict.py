@@ -13,6 +13,7 @@ from ncubble.analysis.account import BubbleAccount, account
 from ncubble.analysis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.report import Report, ReportFailure, open_reports
 from ncubble.analysis.units import MEMORY, TENSOR, utilization
+from ncubble.errors import NcubbleError, ReportError
 
 SCHEMA = 1
 _LDGSTS = (
@@ -83,9 +84,20 @@ def report_json(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure]) -> dict[str, Any]:
-    """Verdicts of opened reports, and errors of those that failed."""
-    return {
-        "schema": SCHEMA,
-        "launches": [launch_verdict(report, int(launch)) for report in reports for launch in report.launches["launch"]],
-        "errors": [{"report": str(failure.path), "error": str(failure.error)} for failure in failures],
-    }
+    """Verdicts of opened reports, and errors of those that failed. A report or launch that cannot be judged becomes an
+    error, and hides no other."""
+    launches: list[dict[str, Any]] = []
+    errors = [{"report": str(failure.path), "error": str(failure.error)} for failure in failures]
+    for report in reports:
+        try:
+            for launch in report.launches["launch"]:
+                launches.append(launch_verdict(report, int(launch)))
+        except NcubbleError as error:
+            errors.append({"report": str(report.path), "error": str(error)})
+        except (ValueError, ArithmeticError, LookupError) as error:
+            said = ReportError(
+                f"{report.path}: contradicts itself ({type(error).__name__}: {error})",
+                "the file is probably damaged: copy it again, or profile again",
+            )
+            errors.append({"report": str(report.path), "error": str(said)})
+    return {"schema": SCHEMA, "launches": launches, "errors": errors}

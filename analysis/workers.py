@@ -17,28 +17,30 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from ncubble.errors import ReportError
+from ncubble.errors import MeasurementError, NcubbleError, ReportError
 
 TIME_LIMIT_S = 300.0
 
 
 def extract_all(
     jobs: Sequence[tuple[Path, Path]],
-    done: Callable[[int, ReportError | None], None],
+    done: Callable[[int, NcubbleError | None], None],
     time_limit_s: float = TIME_LIMIT_S,
 ) -> None:
     """Extract each ``(report, out directory)`` of ``jobs``, in parallel; ``done(index, error)`` is called once for
     each.
 
     ``done`` runs in worker threads. Never raises for a report; errors name the report and what happened to its worker.
+    An interrupt, or an exception in ``done``, ends it after the reports that are being read.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(jobs)):
         todo.put(index)
+    stopped = threading.Event()
 
     def serve() -> None:
         with _Worker(time_limit_s) as worker:
-            while True:
+            while not stopped.is_set():
                 try:
                     index = todo.get_nowait()
                 except queue.Empty:
@@ -48,8 +50,12 @@ def extract_all(
     count = min(len(jobs), os.cpu_count() or 1)
     if count:
         with ThreadPoolExecutor(count) as pool:
-            for future in [pool.submit(serve) for _ in range(count)]:
-                future.result()
+            futures = [pool.submit(serve) for _ in range(count)]
+            try:
+                for future in futures:
+                    future.result()
+            finally:
+                stopped.set()
 
 
 class _Worker:
@@ -65,7 +71,7 @@ class _Worker:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def extract(self, report: Path, out: Path) -> ReportError | None:
+    def extract(self, report: Path, out: Path) -> NcubbleError | None:
         process = self.process or self._start()
         assert process.stdin is not None and process.stdout is not None  # noqa: S101
         timer = threading.Timer(self.time_limit_s, process.kill)
@@ -83,12 +89,18 @@ class _Worker:
             return ReportError(
                 f"{report}: {self._bury(expired)}", "the file is probably damaged: copy it again, or profile again"
             )
-        error = json.loads(line).get("error")
+        reply = json.loads(line)
+        if "disk" in reply:
+            return MeasurementError(
+                f"{report}: its tables could not be written to {out.parent} ({reply['disk']})",
+                "free some space there, or set NCUBBLE_CACHE to another directory",
+            )
+        error = reply.get("error")
         return ReportError(f"{report}: {error}", "copy the file again, or profile again") if error else None
 
     def _start(self) -> subprocess.Popen[str]:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "ncubble.analysis.native"],
+            [sys.executable, "-P", "-m", "ncubble.analysis.native"],  # -P: nothing is imported from where the user is
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -6,12 +6,16 @@ The modules registered here import nothing heavy at their top, so that ``--help`
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
 from ncubble import __version__
 from ncubble.errors import NcubbleError
+
+PIPE_CLOSED = 141
+"""As the shell has it: 128 + SIGPIPE."""
 
 app = typer.Typer(
     name="ncubble",
@@ -48,8 +52,15 @@ def _register() -> None:
 def main(argv: list[str] | None = None) -> None:
     """Entry point. The only place that prints an error and exits."""
     _register()
+    for stream in (sys.stdout, sys.stderr):  # file names need not be text, and terminals need not speak UTF-8
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         app(argv)
     except NcubbleError as error:
         typer.echo(f"ncubble: {error}", err=True)
         sys.exit(error.exit_code)
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # the reader has seen enough; 1 would say "regression"
+            sys.exit(PIPE_CLOSED)
+        raise

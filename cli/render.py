@@ -13,6 +13,11 @@ def emit_json(value: Any) -> None:
     sys.stdout.write(json.dumps(finite(value), indent=1, ensure_ascii=False) + "\n")
 
 
+def printable(text: str) -> str:
+    """``text`` on one line and without control characters: names in a report must not steer the terminal."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+
+
 def finite(value: Any) -> Any:
     """``value`` with every non-finite float replaced by None, at any depth."""
     if isinstance(value, float):

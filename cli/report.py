@@ -32,6 +32,7 @@ def report(
     from ncubble.cli.report_render import print_result
 
     result = to_json(*_open(paths))
+    _say_if_empty(result, paths)
     if as_json:
         emit_json(result)
     else:
@@ -46,8 +47,17 @@ def print_report(paths: list[Path], details: bool = False) -> dict[str, Any]:
     from ncubble.cli.report_render import print_result
 
     result = to_json(*_open(paths))
+    _say_if_empty(result, paths)
     print_result(result, details)
     return result
+
+
+def _say_if_empty(result: dict[str, Any], paths: list[Path]) -> None:
+    """Folders without a report are no error of any file, so nothing else would name them."""
+    if not result["launches"] and not result["errors"]:
+        named = ", ".join(str(path) for path in paths)
+        error = f"no report below {named}\n  remedy: reports end in .ncu-rep or .ncu-repz"
+        result["errors"].append({"report": named, "error": error})
 
 
 def _open(paths: list[Path]) -> tuple[list[Report], list[ReportFailure]]:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.diagnose import FIXES
+from ncubble.cli.render import printable
 from ncubble.dashboard.palette import PART_STYLES
 
 IN_FULL = 3
@@ -29,7 +30,9 @@ def print_result(result: dict[str, Any], details: bool = False) -> None:
         print_summary(out, launches)
     err = Console(stderr=True, highlight=False)
     for failure in result["errors"]:
-        err.print(Text(f"ncubble: {failure['error']}", style="red"))
+        lines = failure["error"].split("\n  remedy: ")
+        text = "\n  remedy: ".join(printable(line) for line in lines)
+        err.print(Text(f"ncubble: {text}", style="red"), soft_wrap=True)
 
 
 def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
@@ -65,7 +68,7 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
 def print_launch(out: Console, launch: dict[str, Any]) -> None:
     """One launch in full: verdict, a bar for each part with its hottest line, and what to know beside it."""
     facts = [
-        launch["device"] or "device not known",
+        printable(launch["device"] or "device not known"),
         f"launch {launch['launch']}",
         _duration(launch["duration_ns"]),
         f"tensor {_number(launch['tensor_active_pct'])} %",
@@ -78,7 +81,7 @@ def print_launch(out: Console, launch: dict[str, Any]) -> None:
     if launch["account"]:
         out.print(_parts(launch, out.width))
     for warning in launch["warnings"]:
-        out.print(Text(f"note: {warning}", style="dim"))
+        out.print(Text(f"note: {printable(warning)}", style="dim"))
     out.print()
 
 
@@ -135,12 +138,9 @@ def _legend(parts: set[str]) -> Text:
 
 
 def _title(launch: dict[str, Any]) -> Text:
-    title = Text(launch["label"], style="bold")
-    return (
-        title
-        if launch["label"].split()[0] == launch["kernel"]
-        else title.append(f" {launch['kernel']}", style="not bold")
-    )
+    label, kernel = printable(launch["label"]), printable(launch["kernel"])
+    title = Text(label, style="bold")
+    return title if label.partition(" ")[0] == kernel else title.append(f" {kernel}", style="not bold")
 
 
 def _verdict(launch: dict[str, Any]) -> Text:
@@ -154,7 +154,7 @@ def _verdict(launch: dict[str, Any]) -> Text:
 
 def _place(where: dict[str, Any]) -> str:
     file = f"{Path(where['file']).name}:{where['line']}  " if where["file"] else ""
-    return f"{file}{where['sass']}  ({where['pct']:.1f} %)"
+    return printable(f"{file}{where['sass']}  ({where['pct']:.1f} %)")
 
 
 def _busy(launch: dict[str, Any]) -> str:

@@ -64,6 +64,8 @@ class Manifest:
         for item in fields(cls):
             if item.name in raw and type(raw[item.name]) is not type(getattr(defaults, item.name)):
                 raise ReportError(f"{origin}: field {item.name!r} has the wrong type", "open the report file itself")
+        if wrong := _wrong_kernel(raw.get("kernel", {})):
+            raise ReportError(f"{origin}: kernel {wrong} has the wrong type", "open the report file itself")
         return cls(**{item.name: raw[item.name] for item in fields(cls) if item.name in raw})
 
     def to_json(self) -> str:
@@ -115,6 +117,12 @@ class Run:
             )
         beside = path.parent / MANIFEST
         return cls(path, path, _read_manifest(beside) if path.stem == "report" else Manifest())
+
+
+def _wrong_kernel(kernel: dict[str, Any]) -> str:
+    """The first member of a manifest's ``kernel`` that is not what its readers rely on; "" if all are."""
+    kinds = {"name": str, "function": str, "parameters": dict, "stages": int}
+    return next((key for key, kind in kinds.items() if not isinstance(kernel.get(key), kind | None)), "")
 
 
 def _read_manifest(path: Path) -> Manifest:

@@ -1,0 +1,84 @@
+"""What `ncubble report` prints for people, pipes and odd names."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from rich.console import Console
+
+from ncubble.analysis.verdict import report_json
+from ncubble.cli.render import printable
+from ncubble.cli.report_render import print_launch, print_summary
+from ncubble.profiling.run import Run
+from ncubble.recordings import ROOT
+
+MAIN = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def one():
+    return report_json([ROOT / "tensor_core_gemm" / "stages1-plain"])["launches"][0]
+
+
+def command(*arguments, **options):
+    return subprocess.run([*MAIN, *arguments], capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def drawn(launch, width):
+    out = Console(file=io.StringIO(), width=width, highlight=False)
+    print_summary(out, [launch])
+    print_launch(out, launch)
+    return out.file.getvalue()
+
+
+def test_a_folder_without_reports_is_named(tmp_path):
+    done = command("report", str(tmp_path))
+    assert done.returncode == 3
+    assert f"no report below {tmp_path}" in done.stderr
+    errors = json.loads(command("report", str(tmp_path), "--json").stdout)["errors"]
+    assert [error["report"] for error in errors] == [str(tmp_path)]
+
+
+def test_a_closed_pipe_is_not_a_regression():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(
+            [*MAIN, "report", str(ROOT / "softmax_online"), "--json"],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 141
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("label", ["", " ", "\x1b[31mred", "[red]x[/]", "two\nlines", "odd\udcff"])
+def test_no_label_breaks_the_table_or_reaches_the_terminal_raw(one, label):
+    text = drawn({**one, "label": label, "kernel": "k\x1b]0;title\x07", "device": "\x9b1m"}, 120)
+    assert not {"\x1b", "\x07", "\x9b", "\udcff"} & set(text)
+    assert "[red]x[/]" in text or label != "[red]x[/]"
+
+
+def test_control_characters_are_spelled_out_and_other_text_is_not():
+    assert printable("µs ≤ a b\x1b[2J\n") == "µs ≤ a b\\x1b[2J\\n"
+
+
+@pytest.mark.parametrize("member", [{"name": ["x"]}, {"name": "x", "parameters": [1]}, {"stages": "three"}])
+def test_a_manifest_with_wrong_kernel_facts_is_refused_by_name_of_the_member(tmp_path, member):
+    shutil.copy(ROOT / "softmax_online" / "default" / "report.ncu-repz", tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps({"schema": 1, "kernel": member}))
+    done = command("report", str(tmp_path), "--json")
+    assert done.returncode == 3
+    assert f"kernel {list(member)[-1]} has the wrong type" in json.loads(done.stdout)["errors"][0]["error"]
+
+
+def test_a_manifest_without_kernel_facts_is_fine(tmp_path):
+    shutil.copy(ROOT / "softmax_online" / "default" / "report.ncu-repz", tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps({"schema": 1, "kernel": {"name": None, "stages": None}}))
+    assert Run.load(tmp_path).label == tmp_path.name
