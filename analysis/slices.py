@@ -25,10 +25,12 @@ _NO_RESULT = (
     "UBLKCP",
     "MEMBAR",
     "NOP",
-    "SYNCS",
     "CALL",
     "RET",
 )
+
+_PREDICATE_FIRST = ("SHFL", "ATOM")
+"""Their first operand is a predicate result, their second the register result."""
 
 Names = frozenset[str]
 
@@ -40,16 +42,19 @@ def operands(sass: str) -> tuple[Names, Names]:
     mnemonic, _, rest = text.partition(" ")
     fields = [field.strip() for field in rest.split(",")] if rest else []
     reads = set(_names(guard, 1))
-    if mnemonic.startswith(_NO_RESULT):
+    if mnemonic.startswith(_NO_RESULT) and not mnemonic.startswith("REDUX"):
         return frozenset(), frozenset(reads.union(*(_names(field, _span(mnemonic)) for field in fields)))
     results = 1
-    while results < min(len(fields), 2) and re.fullmatch(r"U?P[\dT]", fields[results]):
+    while results < min(len(fields), 2) and (
+        re.fullmatch(r"U?P[\dT]", fields[results]) or mnemonic.startswith(_PREDICATE_FIRST)
+    ):
         results += 1
     writes: set[str] = set()
-    for field in fields[:results]:
-        writes |= _names(field, _result_span(mnemonic))
-    for field in fields[results:]:
-        reads |= _names(field, _operand_span(mnemonic))
+    for number, field in enumerate(fields):
+        if number < results and not field.startswith("["):
+            writes |= _names(field, _result_span(mnemonic))
+        else:
+            reads |= _names(field, _operand_span(mnemonic))
     return frozenset(writes), frozenset(reads)
 
 
@@ -61,6 +66,8 @@ def _split_guard(sass: str) -> tuple[str, str]:
 
 
 def _span(mnemonic: str) -> int:
+    if mnemonic.startswith(("LDSM", "STSM")):  # so many 8x8 matrices, one register each
+        return int(mnemonic[-1]) if mnemonic.endswith((".2", ".4")) else 1
     return 4 if ".128" in mnemonic else 2 if ".64" in mnemonic else 1
 
 

@@ -154,3 +154,53 @@ def test_a_result_with_one_other_use_does_not_serve():
     sass = ["IADD3 R4, R4, 0x40, RZ", "LDGSTS.E [R2], [R4.64]", "FADD R9, R4, R9"]
     assert serving(sass, [False, True, False], [True, False, True], range(3)) == [False, False, False]
     assert serving(sass[:2], [False, True], [True, False], range(2)) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("producer", "waiting", "expected"),
+    [
+        ("LDSM.16.M88.4 R12, [R20]", "HMMA.16816.F32 R8, R14, R16, R8", "smem_wait"),
+        ("STS.128 [R20], R12", "IMAD R13, R1, R2, R3", "smem_wait"),
+        ("MUFU.EX2 R12, R30", "FMUL R13, R12, R2", "issue"),
+        ("SHFL.BFLY PT, R12, R30, 0x1, 0x1f", "FADD R13, R12, R2", "issue"),
+        ("S2R R12, SR_LANEID", "SHF.R.U32.HI R13, RZ, 0x3, R12", "issue"),
+        ("LDC R12, c[0x0][0x22c]", "IMAD R13, R12, R2, R3", "issue"),
+    ],
+)
+def test_a_short_scoreboard_belongs_to_what_produces_the_operand(producer, waiting, expected):
+    frame = kernel(
+        "LDS.128 R40, [R21]",
+        producer,
+        "LDS R44, [R22]",
+        (waiting, "short_scoreboard", 6),
+        "HMMA.16816.F32 R32, R40, R44, R32",
+    )
+    assert classes(frame) == {expected: 6}
+
+
+def test_a_short_scoreboard_is_followed_once_around_the_loop():
+    frame = kernel(
+        "LDS R40, [R21]",
+        ("FMUL R13, R12, R2", "short_scoreboard", 6),
+        "HMMA.16816.F32 R32, R40, R44, R32",
+        "MUFU.EX2 R12, R30",
+        "BRA 0x10",
+        "LDS R12, [R3]",
+        executed=[1, 100, 100, 100, 100, 1],
+    )
+    assert classes(frame) == {"issue": 6}
+
+
+def test_a_short_scoreboard_behind_an_mbarrier_waits_for_data():
+    frame = kernel(
+        "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R3+URZ], R4",
+        ("@!P0 BRA 0x0", "short_scoreboard", 6),
+        "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24",
+    )
+    assert classes(frame) == {"data_wait": 6}
+
+
+def test_a_wait_for_the_bounding_xu_pipe_is_no_bubble():
+    frame = kernel("LDS R3, [R4]", "MUFU.EX2 R12, R30", ("FMUL R13, R12, R2", "short_scoreboard", 6))
+    total = classify(frame, "xu").sum()
+    assert total["unit"] == 6
