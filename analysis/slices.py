@@ -7,7 +7,9 @@ it a cost of copying is where its results go, so this follows registers through 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 _REGISTER = re.compile(r"\b(U?R)(\d+)(\.64)?\b")
@@ -96,7 +98,8 @@ def serving(sass: Sequence[str], targets: Sequence[bool], candidates: Sequence[b
     copy serves.
     """
     parsed = [operands(text) for text in sass]
-    uses = [_uses(parsed, i, loop) if candidates[i] else () for i in range(len(sass))]
+    index = _Index(sass, parsed)
+    uses = [index.uses(i, loop) if candidates[i] else () for i in range(len(sass))]
     serves = [bool(candidates[i] and uses[i]) for i in range(len(sass))]
     while True:
         kept = _reaching(targets, _closed(targets, serves, uses), uses)
@@ -125,20 +128,40 @@ def _reaching(targets: Sequence[bool], serves: Sequence[bool], uses: Sequence[tu
     return found
 
 
-def _uses(parsed: Sequence[tuple[Names, Names]], start: int, loop: range) -> tuple[int, ...]:
-    """Instructions that read a result of ``start`` before it is written again, once around the loop if it is inside."""
-    order = list(range(start + 1, len(parsed)))
-    if start in loop:
-        order = [*range(start + 1, loop.stop), *range(loop.start, start + 1), *range(loop.stop, len(parsed))]
-    live, found = set(parsed[start][0]), []
-    for j in order:
-        writes, reads = parsed[j]
-        if live & reads:
-            found.append(j)
-        live -= writes
-        if not live:
-            break
-    return tuple(found)
+class _Index:
+    """Where each register and predicate is read and where it is certainly overwritten, in order of the code.
+
+    A guarded write may not happen, so what was there before lives on.
+    """
+
+    def __init__(self, sass: Sequence[str], parsed: Sequence[tuple[Names, Names]]) -> None:
+        self.parsed = parsed
+        self.reads: defaultdict[str, list[int]] = defaultdict(list)
+        self.kills: defaultdict[str, list[int]] = defaultdict(list)
+        for i, (writes, reads) in enumerate(parsed):
+            for name in reads:
+                self.reads[name].append(i)
+            for name in () if sass[i].startswith("@") else writes:
+                self.kills[name].append(i)
+
+    def uses(self, start: int, loop: range) -> tuple[int, ...]:
+        """Instructions that read a result of ``start`` before it is overwritten, once around the loop if it is
+        inside."""
+        stretches = [range(start + 1, len(self.parsed))]
+        if start in loop:
+            behind = range(loop.stop, len(self.parsed))
+            stretches = [range(start + 1, loop.stop), range(loop.start, start + 1), behind]
+        return tuple(sorted({i for name in self.parsed[start][0] for i in self._live(name, stretches)}))
+
+    def _live(self, name: str, stretches: Sequence[range]) -> Iterator[int]:
+        reads, kills = self.reads[name], self.kills[name]
+        for stretch in stretches:
+            at = bisect_left(kills, stretch.start)
+            killed = at < len(kills) and kills[at] < stretch.stop
+            stop = kills[at] + 1 if killed else stretch.stop  # an instruction reads before it writes
+            yield from reads[bisect_left(reads, stretch.start) : bisect_left(reads, stop)]
+            if killed:
+                return
 
 
 def staged_through_registers(sass: Sequence[str], roles: Sequence[str]) -> list[bool]:

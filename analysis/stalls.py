@@ -12,45 +12,13 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.opcodes import role
-from ncubble.analysis.slices import operands, serving, staged_through_registers
+from ncubble.analysis.producers import SHARED, ShortProducers
+from ncubble.analysis.slices import serving, staged_through_registers
 
 CLASSES = ("unit", "data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
 UNIT_OPCODES = {"fma": ("FFMA", "FMUL", "FADD"), "fp64": ("DFMA", "DMUL", "DADD"), "xu": ("MUFU",)}
 LOOKBACK = 12
 """Instructions to look back for the barrier, shared load or copy wait that a stall belongs to."""
-SHORT_LATENCY = (
-    "LDS",
-    "STS",
-    "ATOMS",
-    "MUFU",
-    "SHFL",
-    "LDC",
-    "S2R",
-    "S2UR",
-    "R2UR",
-    "I2F",
-    "F2I",
-    "F2F",
-    "FRND",
-    "FLO",
-)
-SHORT_LATENCY += (
-    "POPC",
-    "BREV",
-    "VOTE",
-    "MATCH",
-    "REDUX",
-    "SYNCS",
-    "MOVM",
-    "CS2R",
-    "I2I",
-    "BMSK",
-    "QSPC",
-    "R2B",
-    "B2R",
-)
-"""What ``short_scoreboard`` waits for beside branches: shared memory, and what else passes the MIO queue but not L1TEX
-(Nsight Compute, kernel profiling guide: warp stall reasons). Prefixes."""
 _FRONT_END = ("no_instructions", "imc_miss", "misc", "sleeping")
 _NOT_REASONS = ("launch", "pc", "sass", "opcode", "file", "line", "samples", "executed")
 
@@ -83,11 +51,11 @@ class _Context:
         self.opcodes = list(source["opcode"])
         mma = [i for i, name in enumerate(roles) if name == "mma"]
         executed = source["executed"].to_numpy(dtype=float)
-        self.sass = list(source["sass"])
         self.loop = _main_loop(roles, executed)
         self.last_mma = mma[-1] if mma else None
         self.shared_loads = "load_shared" in roles
-        self.is_copy = self._copies(self.sass)
+        self.is_copy = self._copies(list(source["sass"]))
+        self.short = ShortProducers(list(source["sass"]), self.opcodes, self.loop)
         self.after_loop = self._epilogue()
 
     def _copies(self, sass: list[str]) -> list[bool]:
@@ -115,20 +83,6 @@ class _Context:
             if self.roles[i] in wanted:
                 return self.roles[i]
         return ""
-
-    def short_producer(self, row: int) -> int | None:
-        """The nearest instruction of short variable latency, once around the loop, whose result this one reads or
-        overwrites, or whose operand it overwrites; None if there is none."""
-        writes, reads = operands(self.sass[row])
-        behind = range(row - 1, self.loop.start - 1 if row in self.loop else -1, -1)
-        around = range(self.loop.stop - 1, row - 1, -1) if row in self.loop else range(0)
-        ahead = range(self.loop.start - 1, -1, -1) if row in self.loop else range(0)
-        for i in (*behind, *around, *ahead):
-            if self.opcodes[i].startswith(SHORT_LATENCY):
-                wrote, read = operands(self.sass[i])
-                if wrote & (reads | writes) or read & writes:
-                    return i
-        return None
 
     def feeds_producer(self, row: int) -> bool:
         """Whether a wait on an mbarrier stands before a TMA load, not before an MMA: a producer that waits for a free
@@ -194,14 +148,14 @@ def _short_wait(row: int, context: _Context) -> str:
     """By what produces the operand: shared memory, an mbarrier, the bounding XU pipe itself, or other short latency."""
     if context.before(row, ("copy_wait",)) and context.feeds_producer(row):
         return "unit"
-    producer = context.short_producer(row)
+    producer = context.short.of(row)
     if producer is None:
         return "smem_wait" if context.shared_loads else "issue"
     if context.roles[producer] == "copy_wait":
         return _mbarrier_wait(producer, context)
     if context.roles[producer] == "mma":
         return "unit"
-    return "smem_wait" if context.opcodes[producer].startswith(("LDS", "STS", "ATOMS")) else "issue"
+    return "smem_wait" if context.opcodes[producer].startswith(SHARED) else "issue"
 
 
 def _throttled(row: int, context: _Context) -> str:

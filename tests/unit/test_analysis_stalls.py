@@ -1,5 +1,7 @@
 """Classification of warp samples by reason and opcode context, on small hand-written kernels."""
 
+import time
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -204,3 +206,20 @@ def test_a_wait_for_the_bounding_xu_pipe_is_no_bubble():
     frame = kernel("LDS R3, [R4]", "MUFU.EX2 R12, R30", ("FMUL R13, R12, R2", "short_scoreboard", 6))
     total = classify(frame, "xu").sum()
     assert total["unit"] == 6
+
+
+@pytest.mark.parametrize(("overwrite", "serves"), [("@P0 MOV R2, RZ", False), ("MOV R2, RZ", True)])
+def test_a_guarded_overwrite_leaves_the_earlier_result_in_use(overwrite, serves):
+    sass = ["IADD3 R2, R2, 0x1, RZ", "LDGSTS.E [R2], [R4]", overwrite, "FADD R3, R2, R4"]
+    copies, candidates = [False, True, False, False], [True, False, False, False]
+    assert serving(sass, copies, candidates, range(0))[0] is serves
+
+
+def test_twenty_thousand_instructions_are_classified_in_seconds():
+    body = [f"IADD3 R{i % 250}, R{i * 7 % 250}, 0x1, RZ" for i in range(9)]
+    lines = [*body, "LDGSTS.E.BYPASS.128 [R8], [R4.64]", "MUFU.EX2 R251, R252", "HMMA.16816.F32 R8, R12, R16, R8"]
+    frame = kernel(*((line, "short_scoreboard", 3) for line in lines))
+    frame = pd.concat([frame] * (20_000 // len(lines)), ignore_index=True)
+    started = time.process_time()
+    assert classify(frame).to_numpy().sum() == pytest.approx(3 * len(frame))
+    assert time.process_time() - started < 5
