@@ -143,7 +143,8 @@ def tracks_of(unit: str) -> list[Track]:
 def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
     """What of one launch's ``timeline`` rows is drawn; None where none of the tracks was sampled.
 
-    The series of ``unit`` sets the time base, else that of active SMs, else the first track.
+    The series of ``unit`` chooses the pass whose clock is shown, else that of active SMs, else the first track. Active
+    SMs bound the launch where they were sampled in that pass: caches and DRAM still write back after its end.
     """
     found = [(track, *series) for track in tracks_of(unit) if (series := series_of(timeline, track.names)) is not None]
     found = [one for one in found if one[1] == unit or one[0].color != "tensor" or one[2].max() >= IDLE_PCT]
@@ -152,8 +153,8 @@ def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
     if base is None:
         return None
     launched = next((_alive(values) for _, name, values, _ in found if name == "sm_active"), base)
-    overlap = base[(base.index >= launched.index.min()) & (base.index <= launched.index.max())]
-    base = overlap if len(overlap) else base
+    if launched.index.min() <= base.index.max() and base.index.min() <= launched.index.max():
+        base = launched
     start, end = float(base.index.min()), float(base.index.max())
     inside = [one for one in found if ((one[2].index >= start) & (one[2].index <= end)).sum() > 0]
     apart = [one[0].label for one in found if one[0] not in {kept[0] for kept in inside}]
@@ -162,7 +163,8 @@ def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
 
 def _alive(values: pd.Series) -> pd.Series:
     """The samples in which the launch runs: sampling goes on after its end, and a little leaks into most series."""
-    return values[values > 0.01 * values.max()]
+    running: pd.Series = values[values > 0.01 * values.max()]
+    return running
 
 
 MIN_ACTIVE = 4

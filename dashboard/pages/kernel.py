@@ -88,7 +88,7 @@ def _verdict(entry: Launch) -> Component:
             words.percent(largest[1]) if largest else words.NOT_COLLECTED,
             part_label(largest[0]) if largest else "",
         ),
-        _recoverable(row["recoverable_ns"]),
+        _recoverable(row["recoverable_ns"], words.unit_words(verdict.get("unit"))),
         stat("Async copies (LDGSTS)", _count(copies.get("ldgsts")), f"TMA: {_count(copies.get('tma'))}"),
     ]
     said: list[Component] = [html.P(words.sentence(verdict), className="sentence")]
@@ -110,11 +110,11 @@ def _busy(entry: Launch) -> Component:
     )
 
 
-def _recoverable(value: float | None) -> Component:
+def _recoverable(value: float | None, unit: str) -> Component:
     """The idle time of the counted unit, which bounds what removing bubbles can give back."""
     if value == 0.0:
         return stat("Recoverable", "none", "nothing that a change of the pipeline gives back")
-    return stat("Recoverable, at most", words.duration(value), "" if value is None else "idle time of that unit")
+    return stat("Recoverable, at most", words.duration(value), "" if value is None else f"idle time of the {unit}")
 
 
 def _count(warp_instructions: Any) -> str:
@@ -201,7 +201,7 @@ def _listed(parts: Sequence[str]) -> str:
 
 def _timeline(entry: Launch, account: Any | None) -> Component:
     frame = _of(entry, entry.report.timeline)
-    phases, unit = (account.phases, account.unit) if account is not None else (None, "tensor")
+    unit = account.unit if account is not None else "tensor"
     shown = window(frame, unit)
     interval = words.duration(sampling_interval_ns(frame))
     if shown is None:
@@ -209,7 +209,7 @@ def _timeline(entry: Launch, account: Any | None) -> Component:
     if shown.active < MIN_ACTIVE:
         few = f"Too short to draw: {shown.active} active samples, one per {interval}. A longer launch shows its phases."
         return card("Timeline", [note("empty", few)])
-    marks = Marks.of(phases, account.parts, shown, unit) if phases is not None else None
+    marks = Marks.of(account.phases, account.parts, shown, unit) if account and account.phases else None
     said = marks.words() if marks else NO_MARKS
     if shown.apart:
         said += f" Not drawn, for they were recorded in another pass with its own clock: {', '.join(shown.apart)}."

@@ -74,7 +74,7 @@ def test_the_timeline_starts_at_the_first_active_sample_and_shades_the_phases() 
     drawn = timeline_figure(shown, marked(later, shown))
     shaded = [shape for shape in drawn.layout.shapes if shape.type == "rect" and shape.xref == "x"]
     first = min(shaded, key=lambda shape: shape.x0)
-    assert (first.x0, first.x1) == pytest.approx((-1.5, 10.5))
+    assert (first.x0, first.x1) == pytest.approx((0.0, 12.0))
     assert len(shaded) == 5
     level = [shape for shape in drawn.layout.shapes if shape.type == "line"]
     assert [(shape.yref, shape.y0) for shape in level] == [("y", 52.0)]
