@@ -52,6 +52,10 @@ unit: $(DEV) ## Unit tests only (PYTEST_ARGS="-k name" to choose)
 browser: $(DEV) chromium ## The dashboard in a real Chromium
 	@$(BIN)/python -m pytest -q -m browser $(PYTEST_ARGS)
 
+.PHONY: images
+images: $(DEV) chromium ## Take the pictures of README anew (docs/images), from the recorded runs
+	@$(BIN)/python tests/browser/make_images.py
+
 .PHONY: gpu-test
 gpu-test: $(DEV) ## Tests that need a GPU and ncu; fails where there is none
 	@NCUBBLE_REQUIRE_GPU=1 $(BIN)/python -m pytest -q -m gpu $(PYTEST_ARGS)
