@@ -16,7 +16,7 @@ from ncubble.analysis.account import BubbleAccount
 from ncubble.analysis.opcodes import is_wgmma, role, width_bytes
 from ncubble.analysis.report import Report
 from ncubble.analysis.slices import staged_through_registers
-from ncubble.analysis.units import MEMORY, utilization
+from ncubble.analysis.units import MEMORY, lacking_of, utilization
 
 REMOVABLE = (
     "data_wait",
@@ -92,8 +92,7 @@ class Diagnosis:
 def diagnose(report: Report, launch: int, account: BubbleAccount | None) -> Diagnosis:
     """Ranked causes of one launch. Without an account the verdict is ``unknown`` and says what lacks."""
     if account is None:
-        lacking = "no utilization of any unit was collected (tensor pipe, other pipes, DRAM, L2)"
-        return Diagnosis("unknown", None, [], [lacking])
+        return Diagnosis("unknown", None, [], [lacking_of(report, launch)])
     facts = Facts.of(report, launch)
     causes = [
         _cause(part, pct, account, facts)

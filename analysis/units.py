@@ -19,11 +19,15 @@ TENSOR = (
     "sm__pipe_tensor_cycles_active",
     "sm__pipe_tensor_op_hmma_cycles_active",
     "sm__pipe_tensor_op_hmma_cycles_active_v2",
+    "sm__pipe_tensor_op_imma_cycles_active",
+    "sm__pipe_tensor_op_dmma_cycles_active",
     "sm__pipe_tensor_subpipe_hmma_cycles_active",
 )
 TENSOR_ISSUE = (
     "sm__inst_executed_pipe_tensor",
     "sm__inst_executed_pipe_tensor_op_hmma",
+    "sm__inst_executed_pipe_tensor_op_imma",
+    "sm__inst_executed_pipe_tensor_op_dmma",
     "sm__inst_executed_pipe_tensor_op",
 )
 PIPES = {
@@ -39,6 +43,8 @@ MEMORY = {
     "l2": ("lts__throughput", "lts__t_sectors"),
 }
 _SAMPLED = ("fma", "alu", "xu", "fp64", "dram", "l2")
+UNREADABLE = ("", "???")
+"""Opcodes of code that the reader cannot disassemble."""
 INCIDENTAL_PCT = 5.0
 """Below this, and without the code, a busy tensor pipe is no proof of MMAs: HFMA2.MMA moves constants through it
 (elementwise kernels of public GH200 reports show 1 %, of A100 reports 3.5 %)."""
@@ -62,13 +68,20 @@ class Busy:
 
 def utilization(report: Report, launch: int, stems: tuple[str, ...]) -> float:
     """Busy share of elapsed cycles, in percent, by the first of ``stems`` that is collected; NaN where none is."""
-    share = cta_share(report, launch)
-    for stem in stems:
-        elapsed = report.value(launch, stem + _ELAPSED)
-        value = elapsed if not math.isnan(elapsed) else report.value(launch, stem + _ACTIVE) * share
-        if not math.isnan(value):
-            return float(value)
-    return math.nan
+    return next((value for stem in stems if not math.isnan(value := _elapsed(report, launch, stem))), math.nan)
+
+
+def tensor_utilization(report: Report, launch: int) -> float:
+    """Tensor pipe's busy share of elapsed cycles, in percent; NaN where not collected. Where only the counters of
+    single operations are there, the busiest of them: kernels use one kind of MMA."""
+    whole = utilization(report, launch, TENSOR[:1])
+    single = [value for stem in TENSOR[1:] if not math.isnan(value := _elapsed(report, launch, stem))]
+    return max(single, default=math.nan) if math.isnan(whole) else whole
+
+
+def _elapsed(report: Report, launch: int, stem: str) -> float:
+    elapsed = report.value(launch, stem + _ELAPSED)
+    return elapsed if not math.isnan(elapsed) else report.value(launch, stem + _ACTIVE) * cta_share(report, launch)
 
 
 def cta_share(report: Report, launch: int) -> float:
@@ -81,18 +94,38 @@ def cta_share(report: Report, launch: int) -> float:
 
 
 def uses_tensor(report: Report, launch: int) -> bool | None:
-    """Whether the kernel issues MMAs, by its code or by counters; None where the report cannot say."""
-    opcodes = report.source_of(launch)["opcode"]
-    if len(opcodes):
-        return any(role(opcode) == "mma" for opcode in opcodes)
-    values = [utilization(report, launch, TENSOR), utilization(report, launch, TENSOR_ISSUE)]
+    """Whether the kernel issues MMAs, by its code or by counters; None where the report cannot say.
+
+    Code with execution counts decides. Warp samples alone prove an MMA, but not that there is none.
+    """
+    source = report.source_of(launch)
+    ran = source[(source["executed"].fillna(0.0) > 0) | (source["samples"] > 0)]
+    if any(role(opcode) == "mma" for opcode in ran["opcode"]):
+        return True
+    if len(ran) and ran["executed"].notna().any() and not ran["opcode"].isin(UNREADABLE).any():
+        return False
+    values = [tensor_utilization(report, launch), *(_elapsed(report, launch, stem) for stem in TENSOR_ISSUE)]
     known = [value for value in values if not math.isnan(value)]
     return max(known) >= INCIDENTAL_PCT if known else None
 
 
+def lacking_of(report: Report, launch: int) -> str:
+    """Why there is no ``busy_of`` of this launch, in words."""
+    if uses_tensor(report, launch):
+        return f"the kernel issues MMAs, but the tensor pipe's utilization was not collected ({TENSOR[0] + _ELAPSED})"
+    others = {unit: utilization(report, launch, stems) for unit, stems in {**PIPES, **MEMORY}.items()}
+    known = [unit for unit, value in others.items() if not math.isnan(value)]
+    if known:
+        return (
+            f"whether the kernel uses the tensor pipe is not known: its utilization ({TENSOR[0] + _ELAPSED}) was not "
+            f"collected, that of {', '.join(known)} was"
+        )
+    return "no utilization of elapsed cycles was collected for any unit (tensor pipe, other pipes, DRAM, L2)"
+
+
 def busy_of(report: Report, launch: int) -> Busy | None:
     """The unit that the account of this launch is about; None where no unit's utilization was collected."""
-    tensor = utilization(report, launch, TENSOR)
+    tensor = tensor_utilization(report, launch)
     used = uses_tensor(report, launch)
     if used and not math.isnan(tensor):
         return Busy("tensor", min(tensor, 100.0), "tensor")

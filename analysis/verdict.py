@@ -12,7 +12,7 @@ from typing import Any
 from ncubble.analysis.account import BubbleAccount, account
 from ncubble.analysis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.report import Report, ReportFailure, open_reports
-from ncubble.analysis.units import MEMORY, TENSOR, utilization
+from ncubble.analysis.units import MEMORY, tensor_utilization, utilization
 from ncubble.errors import NcubbleError, ReportError
 
 SCHEMA = 1
@@ -41,7 +41,7 @@ def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis
         "device": _text(row["device"]),
         "compute_capability": _text(row["compute_capability"]),
         "duration_ns": _number(row["duration_ns"]),
-        "tensor_active_pct": _number(utilization(report, launch, TENSOR)),
+        "tensor_active_pct": _number(tensor_utilization(report, launch)),
         "dram_pct": _number(utilization(report, launch, MEMORY["dram"])),
         "async_copy": {
             "ldgsts": _count(report, launch, _LDGSTS, "LDGSTS"),
