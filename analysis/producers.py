@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ncubble.analysis.slices import operands
 
 SHARED = ("LDS", "STS", "ATOMS")
-SHORT_LATENCY = (
+SHORT_LATENCY: tuple[str, ...] = (
     *SHARED,
     "MUFU",
     "SHFL",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from ncubble.dashboard.palette import PART_STYLES
 IN_FULL = 3
 """Up to this many launches are shown in full without being asked."""
 SMALL_PCT = 0.5
+BAR_CELLS = {104: 24, 72: 12}
+"""Cells of the account's bar in the table, by the least width of the terminal; below, names matter more."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -38,25 +41,25 @@ def print_result(result: dict[str, Any], details: bool = False) -> None:
 def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
     """One row per launch, with its account as a stacked bar."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False)
+    several = Counter(launch["report"] for launch in launches)
+    length = next((cells for least, cells in BAR_CELLS.items() if out.width >= least), 0)
     table.add_column("kernel", overflow="fold", ratio=3)
-    for name in ("time", "busy %", "DRAM %"):
+    for name in ("time", "busy %", "DRAM %") if length else ("time", "busy %"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("account", no_wrap=True)
+    if length:
+        table.add_column("account", no_wrap=True)
     table.add_column("verdict", overflow="fold", ratio=2)
     for launch in launches:
-        account = launch["account"]
-        table.add_row(
-            _title(launch),
-            _duration(launch["duration_ns"]),
-            _busy(launch),
-            _number(launch["dram_pct"]),
-            stacked_bar(account, 24) if account else Text("not collected", style="dim"),
-            _verdict(launch),
-        )
+        title = _title(launch).append(f" #{launch['launch']}" if several[launch["report"]] > 1 else "", style="dim")
+        cells: list[Text | str] = [title, _duration(launch["duration_ns"]), _busy(launch)]
+        if length:
+            bar = stacked_bar(launch["account"], length) if launch["account"] else Text("–", style="dim")
+            cells += [_number(launch["dram_pct"]), bar]
+        table.add_row(*cells, _verdict(launch))
     out.print(table)
-    out.print(
-        _legend({part for launch in launches for part, pct in (launch["account"] or {}).items() if pct >= SMALL_PCT})
-    )
+    if length:
+        shown = (launch["account"] or {} for launch in launches)
+        out.print(_legend({part for account in shown for part, pct in account.items() if pct >= SMALL_PCT}))
     out.print(
         Text(
             f"{len(launches)} launches; accounts in % of elapsed SM cycles, each sums to 100; --details for lines",

@@ -82,3 +82,27 @@ def test_a_manifest_without_kernel_facts_is_fine(tmp_path):
     shutil.copy(ROOT / "softmax_online" / "default" / "report.ncu-repz", tmp_path)
     (tmp_path / "run.json").write_text(json.dumps({"schema": 1, "kernel": {"name": None, "stages": None}}))
     assert Run.load(tmp_path).label == tmp_path.name
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_table_keeps_names_and_verdicts_readable_at_any_width(one, width):
+    out = Console(file=io.StringIO(), width=width, highlight=False)
+    print_summary(out, [one])
+    lines = out.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert "tensor_core_gemm" in lines[1]
+    assert "data wait" in lines[1]
+    assert ("█" in lines[1]) == (width >= 72)
+
+
+def test_a_launch_without_account_is_drawn_without_a_bar(one):
+    bare = {**one, "account": None, "unit": None, "merged": {}, "causes": [], "cause": "unknown", "disease": None}
+    bare |= {"duration_ns": None, "dram_pct": None, "tensor_active_pct": None, "compute_capability": None}
+    assert "unknown" in drawn(bare, 120)
+
+
+def test_launches_of_one_report_are_told_apart(one):
+    out = Console(file=io.StringIO(), width=120, highlight=False)
+    print_summary(out, [{**one, "launch": number} for number in range(45)])
+    assert all(f"#{number}" in out.file.getvalue() for number in range(45))
+    assert "#" not in drawn(one, 120)
