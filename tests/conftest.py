@@ -76,7 +76,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def _cache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Path]:
     """A cache of the tests' own. Cubins outlive the run: their key is the hash of all that went into them."""
     cache = tmp_path_factory.mktemp("ncubble-cache")
-    if pytestconfig.cache is not None:
+    if getattr(pytestconfig, "cache", None) is not None:
         (cache / "cubins").symlink_to(pytestconfig.cache.mkdir("cubins"), target_is_directory=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NCUBBLE_CACHE", str(cache))
