@@ -41,7 +41,14 @@ def verdict(found, what):
 
 
 def test_without_an_account_the_verdict_is_unknown_and_says_why():
-    found = diagnose(None, 0, None)
+    class Empty:
+        def value(self, launch, metric):
+            return math.nan
+
+        def source_of(self, launch):
+            return pd.DataFrame(columns=["opcode", "executed", "samples"], dtype=float)
+
+    found = diagnose(Empty(), 0, None)
     assert (found.cause, found.causes) == ("unknown", []) and "collected" in found.warnings[0]
 
 
