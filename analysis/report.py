@@ -32,6 +32,7 @@ class Report:
         self.run, self.frame = run, frame
         self.path = run.path
         self.key = frame.sha256[:16]
+        self._sources: dict[int, pd.DataFrame] = {}
 
     @classmethod
     def open(cls, path: Path) -> Report:
@@ -109,8 +110,10 @@ class Report:
         return next((value for value in values if not math.isnan(value)), math.nan)
 
     def source_of(self, launch: int) -> pd.DataFrame:
-        """The source frame of one launch, rows numbered from 0."""
-        return self.source[self.source["launch"] == launch].reset_index(drop=True)
+        """The source frame of one launch, rows numbered from 0. One object for all callers: do not write to it."""
+        if launch not in self._sources:
+            self._sources[launch] = self.source[self.source["launch"] == launch].reset_index(drop=True)
+        return self._sources[launch]
 
     def wide(self, names: Sequence[str]) -> pd.DataFrame:
         """One column per metric, indexed by launch; NaN where not collected."""

@@ -145,7 +145,7 @@ def _catalog_program(
 
     sizes = [shape] if shape else []
     checked = Launch(name, parse_parameters(parameters), parse_shape(sizes), catalog, launches=repeat).case()
-    argv = [sys.executable, "-m", "ncubble.kernels", name, "--once", "--no-verify", "--launches", str(repeat)]
+    argv = [sys.executable, "-P", "-m", "ncubble.kernels", name, "--once", "--no-verify", "--launches", str(repeat)]
     for item in parameters:
         argv += ["-p", item]
     if shape:

@@ -23,7 +23,7 @@ from ncubble.profiling.tiny import KERNEL
 Status = Literal["ok", "missing", "wrong"]
 Need = Literal["view", "profile", "kernels"]
 
-PROBE = [sys.executable, "-m", "ncubble.profiling.tiny"]  # what is profiled to try the counters
+PROBE = [sys.executable, "-P", "-m", "ncubble.profiling.tiny"]  # profiled to try the counters; -P: not from the cwd
 _PROBE_TIMEOUT_S = 120.0
 _NUMPY_WITHOUT_ROW_STACK = Version(2, 5)  # numba-cuda 0.30 imports np.row_stack
 _VIEW = ("ncu-report", "numpy", "pandas", "plotly", "dash", "pyarrow", "rich", "typer", "zstandard")

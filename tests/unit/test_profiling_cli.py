@@ -110,7 +110,7 @@ def test_a_kernel_of_the_catalog_becomes_one_argv(capsys, monkeypatch):
     (request,) = seen
     assert request.program == [
         sys.executable,
-        *("-m", "ncubble.kernels", "tensor_core_gemm"),
+        *("-P", "-m", "ncubble.kernels", "tensor_core_gemm"),
         *("--once", "--no-verify", "--launches", "2"),
         *("-p", "stages=3"),
         *("--shape", "m=256,n=256"),

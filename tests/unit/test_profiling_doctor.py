@@ -1,5 +1,6 @@
 """The doctor says what a machine lacks, with a remedy for each, and never fails to answer."""
 
+import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -23,6 +24,12 @@ def tool(monkeypatch, tmp_path):
     monkeypatch.setenv("NCUBBLE_NCU", str(path))
     monkeypatch.setattr(doctor, "PROBE", [sys.executable, "-c", "pass"])
     return path
+
+
+def test_the_probe_imports_nothing_from_the_users_directory(tmp_path):
+    (tmp_path / "ctypes.py").write_text("raise SystemExit('imported from the current directory')")
+    done = subprocess.run(doctor.PROBE, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert "imported from" not in done.stderr
 
 
 def gpu_is(monkeypatch, answer):
