@@ -142,7 +142,7 @@ def utilization_scatter(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
                 "symbol": _symbol(cause),
                 "size": [_point_size(row.get("recoverable_ns"), largest) for row in group],
                 "opacity": 0.85,
-                "line": {"width": 1, "color": "rgba(255,255,255,0.7)"},
+                "line": {"width": 1, "color": "rgba(255,255,255,0.5)"},
             },
             cliponaxis=False,
             hovertemplate="%{text}<extra></extra>",

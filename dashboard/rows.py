@@ -124,6 +124,7 @@ def short_gpu(device: Any) -> str | None:
     return " ".join(words).split("-")[0] or None
 
 
-def _rounded(value: Any, digits: int = 2) -> float | None:
+def _rounded(value: Any, digits: int = 4) -> float | None:
+    """Short in JSON, yet so fine that what is shown of it is rounded as the verdict itself would be."""
     result = number(value)
     return None if result is None else round(result, digits)

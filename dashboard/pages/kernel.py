@@ -220,13 +220,11 @@ def _timeline(entry: Launch, account: Any | None) -> Component:
 
 def _causes(entry: Launch) -> Component:
     causes = entry.verdict.get("causes") or []
+    if not causes and entry.verdict.get("cause") in GOOD_CAUSES:
+        return card("Causes and fixes", [note("empty", "Nothing to remove: no cause was found.")])
     if not causes:
-        said = (
-            "Nothing to remove: no cause was found."
-            if entry.verdict.get("cause") in GOOD_CAUSES
-            else "No cause could be named."
-        )
-        return card("Causes and fixes", [note("empty", said)])
+        wanted = "--set pipeline" if entry.verdict.get("account") is None else "--set source"
+        return card("Causes and fixes", [not_collected("data that would split its idle time", wanted)])
     return card(
         "Causes and fixes", [causes_list(causes)], "in % of kernel time: the most that removing one can give back"
     )

@@ -122,6 +122,12 @@ def test_a_row_names_the_busy_unit_and_what_its_cause_costs() -> None:
     assert launch_row(report, 0, frames.verdict("k", 1e5, "copy_cost"))["cause_pct"] == 21.0
 
 
+def test_a_row_rounds_like_the_verdict() -> None:
+    report = frames.gemm()
+    row = launch_row(report, 0, frames.verdict("k", 1e5, "copy_cost", tensor_active_pct=71.7463))
+    assert f"{row['tensor']:.1f}" == "71.7"
+
+
 def test_nothing_is_recoverable_from_a_saturated_or_memory_bound_launch() -> None:
     assert recoverable_ns(frames.verdict("k", 1000.0, "none")) == 0.0
     assert recoverable_ns(frames.verdict("k", 1000.0, "memory_bound")) == 0.0
