@@ -59,12 +59,12 @@ def columns() -> list[dict[str, Any]]:
     bar = {"sortable": False, "filter": False, "cellDataType": False}
     return [
         _text("name", "Kernel", "Kernel name", cellRenderer="NcKernel", minWidth=168, flex=2, tooltipField="demangled"),
-        _text("label", "Parameters", "Parameters of the run, or grid × block of the launch", minWidth=224, flex=3),
-        _number("duration_ns", "Duration", "gpu__time_duration.sum", "ncDuration", width=88),
+        _text("label", "Parameters", "Parameters of the run, or grid × block of the launch", minWidth=236, flex=3),
+        _number("duration_ns", "Duration", "gpu__time_duration.sum", "ncDuration", width=86),
         _number("recoverable_ns", "Recoverable ≤", _GAIN, "ncDuration", width=140, **first),
-        _number("busy", "Busy %", _BUSY, "ncPercent", cellRenderer="NcBusy", width=100),
+        _number("busy", "Busy %", _BUSY, "ncPercent", cellRenderer="NcBusy", width=96),
         _number("dram", "DRAM %", "DRAM throughput, % of peak", "ncPercent", width=92),
-        _text("account", "Account", _ACCOUNT, cellRenderer="NcAccount", width=100, **bar),
+        _text("account", "Account", _ACCOUNT, cellRenderer="NcAccount", width=94, **bar),
         _text("cause", "Cause", _CAUSE, cellRenderer="NcCause", minWidth=230, flex=3),
         _number("tensor", "Tensor %", "Tensor pipe active, % of peak over elapsed time", "ncPercent", width=94),
         _text("gpu", "GPU", "GPU that ran it", width=92, tooltipField="device"),

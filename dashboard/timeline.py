@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from ncubble.analysis.units import INCIDENTAL_PCT
 from ncubble.dashboard.figures import safe
 from ncubble.dashboard.palette import TRACK_COLORS, part_color, part_label
 from ncubble.dashboard.words import percent, unit_words
@@ -36,8 +37,6 @@ TRACKS = (
     Track("L1", ("l1",), "l1"),
     Track("issue slots", ("issue", "smsp__inst_executed.avg.pct_of_peak_sustained_elapsed"), "issue"),
 )
-IDLE_PCT = 1.5
-"""A tensor track that never exceeds this is left out, unless the account is about it: other pipes leak into it."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +144,10 @@ def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
 
     The series of ``unit`` chooses the pass whose clock is shown, else that of active SMs, else the first track. Active
     SMs bound the launch where they were sampled in that pass: caches and DRAM still write back after its end.
+    A tensor pipe that other pipes' instructions leak into has no track, unless ``unit`` is the tensor pipe.
     """
     found = [(track, *series) for track in tracks_of(unit) if (series := series_of(timeline, track.names)) is not None]
-    found = [one for one in found if one[1] == unit or one[0].color != "tensor" or one[2].max() >= IDLE_PCT]
+    found = [one for one in found if one[1] == unit or one[0].color != "tensor" or one[2].max() >= INCIDENTAL_PCT]
     order = sorted(range(len(found)), key=lambda i: (found[i][1] != unit, found[i][1] != "sm_active", i))
     base = next((alive for i in order if len(alive := _alive(found[i][2]))), None)
     if base is None:

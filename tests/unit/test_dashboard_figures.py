@@ -122,6 +122,16 @@ def test_without_samples_there_is_no_window_and_no_interval() -> None:
     assert window(silent) is None
 
 
+def test_a_tensor_track_that_is_mere_leakage_is_left_out_where_another_unit_counts() -> None:
+    timeline = frames.timeline(0)
+    leaked = timeline.assign(value=timeline["value"].where(timeline["metric"] != "tensor", 2.0))
+    shown = window(leaked, "dram")
+    assert shown is not None
+    assert [track.label for track, *_ in shown.tracks] == ["DRAM", "SMs active", "L2"]
+    kept = window(timeline, "dram")
+    assert kept is not None and "tensor pipe" in [track.label for track, *_ in kept.tracks]
+
+
 def test_the_sampling_interval_is_that_of_the_finest_series() -> None:
     assert sampling_interval_ns(frames.timeline(0)) == 1500.0
 
