@@ -11,6 +11,7 @@ from typing import Any
 
 from ncubble.analysis.account import BubbleAccount, account
 from ncubble.analysis.diagnose import Diagnosis, diagnose
+from ncubble.analysis.plausible import doubts
 from ncubble.analysis.report import Report, ReportFailure, open_reports
 from ncubble.analysis.units import MEMORY, tensor_utilization, utilization
 from ncubble.errors import NcubbleError, ReportError
@@ -53,7 +54,7 @@ def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis
         "cause": diagnosis.cause,
         "disease": diagnosis.disease,
         "causes": [asdict(cause) for cause in diagnosis.causes],
-        "warnings": diagnosis.warnings,
+        "warnings": [*doubts(report, launch), *diagnosis.warnings],
     }
 
 

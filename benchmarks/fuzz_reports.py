@@ -113,7 +113,10 @@ def mutants(sources: list[Source], count: int, rng: random.Random, folder: Path)
 
 def outcome_of(report: Any, source: Source) -> str:
     try:
-        return "harmless" if json.dumps(shown(report)) == json.dumps(source.shown) else "silent"
+        if json.dumps(shown(report)) == json.dumps(source.shown):
+            return "harmless"
+        verdicts = [launch_verdict(report, int(launch)) for launch in report.launches["launch"]]
+        return "labelled" if any("suspicious:" in text for one in verdicts for text in one["warnings"]) else "silent"
     except Exception:
         traceback.print_exc()
         return "crashed"

@@ -1,0 +1,75 @@
+"""Contradictions inside a report are told, and intact reports contain none."""
+
+import shutil
+
+import pandas as pd
+import pytest
+
+from ncubble.analysis import store
+from ncubble.analysis.plausible import doubts
+from ncubble.analysis.report import Report, open_reports
+from ncubble.analysis.verdict import launch_verdict
+from ncubble.recordings import REPEATS, ROOT
+
+RUN = ROOT / "tensor_core_gemm" / "stages2"
+
+
+@pytest.fixture
+def tampered(tmp_path, monkeypatch):
+    """Open a copy of a run after one of its cached tables was changed by ``change(table)``."""
+
+    def open_one(table, change):
+        monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "cache"))
+        copy = tmp_path / "run"
+        shutil.copytree(RUN, copy, dirs_exist_ok=True)
+        file = store.folder_of(Report.open(copy).frame.sha256) / f"{table}.parquet"
+        frame = pd.read_parquet(file)
+        change(frame)
+        frame.to_parquet(file)
+        return Report.open(copy)
+
+    return open_one
+
+
+def metric(name, factor):
+    def change(frame):
+        frame.loc[frame["metric"] == name, "value"] *= factor
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "told"),
+    [
+        ("gpu__time_duration.sum", 2.0, "duration times SM clock"),
+        ("gpu__time_duration.sum", -1.0, "duration_ns is"),
+        ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", 64.0, "tensor is busy for"),
+        ("launch__grid_dim_x", 3.0, "CTAs, but the grid"),
+    ],
+)
+def test_a_value_that_cannot_be_is_told(tampered, name, factor, told):
+    report = tampered("metrics", metric(name, factor))
+    assert any(told in text for text in doubts(report, 0))
+
+
+def test_a_lost_sample_is_told_and_stands_before_all_other_notes(tampered):
+    def lose(frame):
+        rows = frame.index[frame["metric"].str.endswith("long_scoreboard") & (frame["value"] > 5)]
+        frame.loc[rows[0], "value"] -= 1
+
+    report = tampered("source", lose)
+    first = launch_verdict(report, 0)["warnings"][0]
+    assert first.startswith("suspicious: ") and "by stall reason" in first
+
+
+def test_intact_reports_contradict_nothing():
+    reports, failures = open_reports([ROOT, REPEATS])
+    assert not failures
+    assert [
+        doubts(one, int(launch)) for one in reports for launch in one.launches["launch"] if doubts(one, int(launch))
+    ] == []
+
+
+def test_public_reports_contradict_nothing(foreign_reports):
+    reports, _ = open_reports(foreign_reports)
+    assert [one.path.name for one in reports for launch in one.launches["launch"] if doubts(one, int(launch))] == []
