@@ -44,21 +44,26 @@ def user_specs(folder: Path) -> list[KernelSpec]:
     """The ``SPEC`` or ``SPECS`` of every Python file in ``folder`` that mentions KernelSpec, bound to the folder."""
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder", "--catalog takes the folder that holds specs and their sources")
-    found = [spec for path in sorted(folder.glob("*.py")) if _mentions_spec(path) for spec in _specs_in(path)]
+    # Hidden files are what editors and other systems leave behind: locks, resource forks.
+    files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(".") and path.is_file()]
+    found = [spec for path in files if _mentions_spec(path) for spec in _specs_in(path)]
     if not found:
         raise UsageError(f"{folder}: no spec found", "put SPEC = KernelSpec(…) into a .py file in this folder")
     return found
 
 
 def _mentions_spec(path: Path) -> bool:
-    return b"KernelSpec" in path.read_bytes()
+    try:
+        return b"KernelSpec" in path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error}", "mend its permissions, or move it elsewhere") from error
 
 
 def _specs_in(path: Path) -> list[KernelSpec]:
     module = load_module(path)
     declared = getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)]
-    specs = [spec for spec in declared if isinstance(spec, KernelSpec)]
-    if len(specs) != len(declared):
+    specs = [spec for spec in declared if isinstance(spec, KernelSpec)] if isinstance(declared, list | tuple) else []
+    if not specs or len(specs) != len(declared):
         raise UsageError(f"{path}: SPEC is no KernelSpec", "assign a KernelSpec to SPEC, or a list of them to SPECS")
     bound = [replace(spec, folder=path.parent.resolve()) for spec in specs]
     for spec in bound:
@@ -79,6 +84,6 @@ def load_module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except NcubbleError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # sys.exit(0) in a spec must not end a verification with success
         raise UsageError(f"{path}: failed to load: {type(error).__name__}: {error}", "fix the file") from error
     return module

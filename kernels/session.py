@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ncubble.errors import UsageError
 from ncubble.kernels.bench import MIN_ITERATIONS, Rates, Timing, rates, time_launches
@@ -17,6 +17,9 @@ from ncubble.kernels.launch import prepare
 from ncubble.kernels.registry import find_spec
 from ncubble.kernels.spec import Value
 from ncubble.kernels.verify import Verification, verify
+
+MAX_DIGITS = 19  # of a size: beyond any 64-bit integer
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class Request:
             raise UsageError(
                 f"--iterations {self.iterations} is negative", "use 100 or more, or --once to time nothing"
             )
+        if self.seed is not None and self.seed < 0:
+            raise UsageError(f"--seed {self.seed} is negative", "use 0 or more")
 
     def case(self) -> Case:
         """The checked case; raises UsageError."""
@@ -113,7 +118,7 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, Value]:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise UsageError(f"-p {text!r} is not name=value", "write it like -p stages=3")
-        found[name.strip()] = value.strip()
+        _add(found, name.strip(), value.strip(), "-p")
     return found
 
 
@@ -126,5 +131,12 @@ def parse_shape(texts: Sequence[str]) -> dict[str, int]:
         name, _, value = (piece.strip() for piece in part.partition("="))
         if not name or not value.isascii() or not value.isdigit():
             raise UsageError(f"--shape {part!r} is not name=integer", "write it like --shape m=4096,n=4096,k=4096")
-        found[name] = int(value)
+        if len(value) > MAX_DIGITS:
+            raise UsageError(f"--shape {name}={value[:MAX_DIGITS]}… has {len(value)} digits", "use a smaller size")
+        _add(found, name, int(value), "--shape")
     return found
+
+
+def _add(found: dict[str, T], name: str, value: T, option: str) -> None:
+    if found.setdefault(name, value) != value:
+        raise UsageError(f"{option}: {name} is both {found[name]} and {value}", "give it once")

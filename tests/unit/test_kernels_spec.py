@@ -111,6 +111,8 @@ def test_without_a_folder_only_shipped_specs_are_known():
         ("# KernelSpec\nSPEC = 1\n", "SPEC is no KernelSpec"),
         ("# KernelSpec\nraise ValueError('broken')\n", "failed to load: ValueError: broken"),
         ("# KernelSpec\nimport no_such_module_xyz\n", "no_such_module_xyz"),
+        ("# KernelSpec\nSPECS = 5\n", "SPEC is no KernelSpec"),
+        ("# KernelSpec\nimport sys\nsys.exit(0)\n", "failed to load: SystemExit: 0"),
         ("x = 1\n", "no spec found"),
     ],
 )
@@ -118,6 +120,15 @@ def test_a_bad_folder_is_refused_with_the_reason(tmp_path, text, complaint):
     (tmp_path / "mine.py").write_text(text)
     with pytest.raises(UsageError, match=complaint):
         catalog(tmp_path)
+
+
+def test_what_editors_leave_beside_a_spec_is_passed_over(tmp_path):
+    for name in ("saxpy.py", "saxpy.cu"):
+        (tmp_path / name).write_text((OWN / name).read_text())
+    (tmp_path / ".#saxpy.py").symlink_to("user@host.1234")
+    (tmp_path / "._saxpy.py").write_bytes(b"\0\5\x16\7KernelSpec")
+    (tmp_path / "folder.py").mkdir()
+    assert "saxpy" in catalog(tmp_path)
 
 
 def test_a_missing_source_is_named(tmp_path):
@@ -155,7 +166,20 @@ def test_shapes_that_are_no_integers_are_refused(text):
         parse_shape([text])
 
 
-@pytest.mark.parametrize("bad", [{"launches": 0}, {"iterations": -1}])
+def test_a_size_of_thousands_of_digits_is_refused():
+    with pytest.raises(UsageError, match="5000 digits"):
+        parse_shape(["m=" + "9" * 5000])
+
+
+def test_two_values_for_one_name_are_refused():
+    with pytest.raises(UsageError, match="stages is both 2 and 3"):
+        parse_parameters(["stages=2", "stages=3"])
+    with pytest.raises(UsageError, match="m is both 128 and 256"):
+        parse_shape(["m=128,n=64", "m=256"])
+    assert parse_shape(["m=128", "m=128"]) == {"m": 128}
+
+
+@pytest.mark.parametrize("bad", [{"launches": 0}, {"iterations": -1}, {"seed": -1}])
 def test_counts_that_make_no_sense_are_refused(bad):
     with pytest.raises(UsageError):
         Request("tiled_matmul", **bad)
