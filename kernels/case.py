@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,6 +114,7 @@ def _refuse_unknown(spec: KernelSpec, kind: str, given: Mapping[str, object], kn
 
 
 def _check_launch(case: Case) -> None:
+    _evaluate(case)
     for axis, count, limit in zip("xyz", case.grid, MAX_GRID, strict=True):
         if not 1 <= count <= limit:
             raise UsageError(
@@ -126,6 +127,25 @@ def _check_launch(case: Case) -> None:
         )
 
 
+def _evaluate(case: Case) -> None:
+    """Calls every rule of the spec once, so that a mistake in one shows here, by its name, and not after a launch."""
+    rules: dict[str, Callable[[], object]] = {
+        "grid": lambda: case.grid,
+        "block": lambda: case.block,
+        "smem": lambda: case.smem,
+        "flops": lambda: case.flops,
+        "bytes": lambda: case.bytes,
+        "scalars": case.scalars,
+        "tolerance": lambda: case.spec.tolerance(case.shape),
+    }
+    for name, rule in rules.items():
+        try:
+            rule()
+        except Exception as error:  # the spec is the user's code
+            message = f"{case.label}: the spec's {name} failed: {type(error).__name__}: {error}"
+            raise UsageError(message, "fix the spec") from error
+
+
 def _three(extent: Extent) -> tuple[int, int, int]:
-    x, y, z = (*extent, 1, 1, 1)[:3]
+    x, y, z = (*extent, 1, 1, 1)[: max(3, len(extent))]
     return int(x), int(y), int(z)

@@ -135,7 +135,7 @@ SOFTMAX_ONLINE = KernelSpec(
     folder=CUDA,
     source="softmax_online.cu",
     idea="running maximum and sum: one pass over memory",
-    dims=(Dim("rows", 16384), Dim("cols", 4096)),
+    dims=(Dim("rows", 16384), Dim("cols", 4096, maximum=2**31 - 1024)),  # a column + 1024 threads is still an int
     arrays=(Array("x", ("rows", "cols")), Array("y", ("rows", "cols"), output=True)),
     scalars=("rows", "cols"),
     parameters=(

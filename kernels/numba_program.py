@@ -36,13 +36,19 @@ def make_dispatcher(case: Case) -> Any:
     make = getattr(module, "make", None)
     if not callable(make):
         raise UsageError(f"{case.spec.path}: no function make(**parameters)", "let it return the @cuda.jit kernel")
-    return make(**case.parameters)
+    try:
+        return make(**case.parameters)
+    except Exception as error:  # the source is the user's code
+        message = f"{case.spec.path}: make() failed: {type(error).__name__}: {error}"
+        raise UsageError(message, "let make take the spec's parameters by name") from error
 
 
 def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[BuildFacts, Callable[[], None]]:
     """Compiles, without launching, for the arguments that ``run`` passes; raises MeasurementError if Numba refuses."""
-    from numba import cuda
-
+    try:
+        from numba import cuda
+    except Exception as error:  # not only ImportError: with a numpy that is too new, AttributeError
+        raise MeasurementError(f"Numba-CUDA cannot be imported: {error}", "pip install 'ncubble[gpu]'") from error
     views = [
         cuda.as_cuda_array(DeviceView(pointer, array, case.extent(array)))  # type: ignore[no-untyped-call]
         for pointer, array in zip(pointers, case.spec.arrays, strict=True)

@@ -117,6 +117,17 @@ def _no_shared_memory(shape: Shape, parameters: Parameters) -> int:
     return 0
 
 
+def _is_name(item: object) -> bool:
+    return isinstance(item, str)
+
+
+def _is_number_type(dtype: str) -> bool:
+    try:
+        return np.dtype(dtype).kind in "fiu"
+    except TypeError:
+        return False
+
+
 @dataclass(frozen=True)
 class KernelSpec:
     """A kernel of the catalog. Arguments are passed in this order: pointers of ``arrays``, then ``scalars``.
@@ -150,6 +161,22 @@ class KernelSpec:
     demonstrates: str = ""
     min_arch: int = 80
     folder: Path = field(default=Path(), compare=False)
+
+    def __post_init__(self) -> None:
+        known = {dim.name for dim in self.dims}
+        used = {name for array in self.arrays for name in array.dims} | set(filter(_is_name, self.scalars))
+        if used - known:
+            raise self._wrong(f"dims does not declare {', '.join(sorted(map(str, used - known)))}")
+        for item in (*self.arrays, *(item for item in self.scalars if isinstance(item, Scalar))):
+            if not _is_number_type(item.dtype):
+                raise self._wrong(f"{item.name!r} has the type {item.dtype!r}, which NumPy does not know as a number")
+        if len({array.dims[:1] for array in self.outputs}) != 1 or not self.outputs[0].dims:
+            raise self._wrong(
+                "its outputs must be at least one and share their first dimension, by which they are checked"
+            )
+
+    def _wrong(self, what: str) -> UsageError:
+        return UsageError(f"spec of {self.name!r}: {what}", "fix the spec")
 
     @property
     def path(self) -> Path:

@@ -69,7 +69,7 @@ class Verification:
 def verify(case: Case, inputs: Arrays, outputs: Arrays, seed: int, overrun: tuple[str, ...] = ()) -> Verification:
     """Compares ``outputs`` (arrays of the whole result by name) with the reference on a choice of rows."""
     rows = choose_rows(case, seed)
-    expected = case.spec.reference(inputs, rows)
+    expected = _expected(case, inputs, rows)
     tolerance = case.spec.tolerance(case.shape)
     worst, bad, checked, nonfinite, total = 0.0, 0, 0, 0, 0
     for array in case.spec.outputs:
@@ -88,6 +88,15 @@ def verify(case: Case, inputs: Arrays, outputs: Arrays, seed: int, overrun: tupl
         nonfinite += _nonfinite(result)
         total += result.size
     return Verification(worst, bad, checked, nonfinite, total, overrun)
+
+
+def _expected(case: Case, inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+    try:
+        found = case.spec.reference(inputs, rows)
+        return {array.name: np.asarray(found[array.name], dtype=np.float64) for array in case.spec.outputs}
+    except Exception as error:  # the reference is the user's code
+        message = f"{case.spec.name}: its reference failed: {type(error).__name__}: {error}"
+        raise VerificationError(message, "fix the spec's reference: it returns an array for every output") from error
 
 
 def _nonfinite(result: NDArray[Any]) -> int:

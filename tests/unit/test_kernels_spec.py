@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,22 @@ from ncubble.kernels.case import make_case
 from ncubble.kernels.catalog import SPECS
 from ncubble.kernels.registry import catalog, find_spec
 from ncubble.kernels.session import Request, parse_parameters, parse_shape
-from ncubble.kernels.spec import Dim, Parameter
+from ncubble.kernels.spec import Array, Dim, KernelSpec, Parameter, Scalar
 
 OWN = Path(__file__).parents[1] / "data" / "catalog"
+
+
+def own_spec() -> KernelSpec:
+    return KernelSpec(
+        name="own",
+        source="own.cu",
+        idea="y = n",
+        dims=(Dim("n", 1024), Dim("m", 64)),
+        arrays=(Array("y", ("n",), output=True),),
+        grid=lambda shape, parameters: (4,),
+        block=lambda shape, parameters: (256,),
+        reference=lambda inputs, rows: {"y": rows},
+    )
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
@@ -71,6 +85,38 @@ def test_words_become_macros_that_can_be_compared():
 def test_scalars_keep_their_types():
     case = make_case(find_spec("saxpy", OWN), shape={"n": 1000})
     assert [(value, value.dtype) for value in case.scalars()] == [(2.0, np.float32), (1000, np.int32)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"arrays": (Array("x", ("n",)),)}, "outputs must be at least one"),
+        ({"arrays": (Array("total", (), output=True),)}, "outputs must be at least one"),
+        ({"arrays": (Array("y", ("n",), output=True), Array("z", ("m",), output=True))}, "share their first dimension"),
+        ({"arrays": (Array("y", ("n", "q"), output=True),)}, "dims does not declare q"),
+        ({"scalars": ("q",)}, "dims does not declare q"),
+        ({"arrays": (Array("y", ("n",), "bfloat16", output=True),)}, "'y' has the type 'bfloat16'"),
+        ({"scalars": (Scalar("a", "str", 1.0),)}, "'a' has the type 'str'"),
+    ],
+)
+def test_a_spec_that_contradicts_itself_is_refused_where_it_is_written(changes, complaint):
+    with pytest.raises(UsageError, match=complaint):
+        replace(own_spec(), **changes)
+
+
+@pytest.mark.parametrize(
+    ("rule", "complaint"),
+    [
+        ({"grid": lambda shape, parameters: (shape["q"],)}, "the spec's grid failed: KeyError: 'q'"),
+        ({"grid": lambda shape, parameters: (1, 1, 1, 7)}, "the spec's grid failed: ValueError"),
+        ({"block": lambda shape, parameters: 256}, "the spec's block failed: TypeError"),
+        ({"flops": lambda shape: 1 / 0}, "the spec's flops failed: ZeroDivisionError"),
+        ({"tolerance": lambda shape: shape["k"]}, "the spec's tolerance failed: KeyError"),
+    ],
+)
+def test_a_rule_of_a_spec_that_fails_is_named_before_there_is_a_launch(rule, complaint):
+    with pytest.raises(UsageError, match=complaint):
+        make_case(replace(own_spec(), **rule))
 
 
 def test_a_default_outside_the_choices_is_a_mistake_of_the_spec():

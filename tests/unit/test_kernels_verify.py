@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,14 @@ def test_a_write_past_the_end_fails(gemm):
     checked = verify(case, inputs, {"c": c}, 7, overrun=("c",))
     assert not checked.passed
     assert "past the end of 'c'" in checked.describe()
+
+
+@pytest.mark.parametrize("reference", [lambda inputs, rows: {}, lambda inputs, rows: {"c": inputs["q"]}])
+def test_a_reference_that_fails_is_named(gemm, reference):
+    case, inputs, c = gemm
+    case = replace(case, spec=replace(case.spec, reference=reference))
+    with pytest.raises(VerificationError, match="its reference failed: KeyError"):
+        verify(case, inputs, {"c": c}, 7)
 
 
 def test_nothing_compared_is_no_pass():
