@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from ncubble.errors import UsageError
+from ncubble.kernels.case import make_case
+from ncubble.kernels.numba_program import make_dispatcher
+from ncubble.kernels.registry import find_spec
+from ncubble.kernels.spec import Parameter
 
 OWN = Path(__file__).parents[1] / "data" / "catalog"
 PROGRAM = """
@@ -50,3 +57,12 @@ def test_a_numba_kernel_computes_its_reference(name, parameters, shape):
         argv, env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_make_that_does_not_take_the_parameters_is_named(tmp_path):
+    (tmp_path / "mine.py").write_text("def make():\n    return None\n")
+    spec = replace(
+        find_spec("numba_scale", OWN), folder=tmp_path, source="mine.py", parameters=(Parameter("width", 1, (1, 2)),)
+    )
+    with pytest.raises(UsageError, match=r"mine.py: make\(\) failed: TypeError"):
+        make_dispatcher(make_case(spec))
