@@ -16,7 +16,8 @@ from ncubble.kernels.toolchain import compiler_version, find_tool, run_tool
 
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
 HEADERS = Path(__file__).resolve().parent / "cuda"
-_INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
+ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")  # nvcc adds what they hold to every command line
+_INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,15 @@ def build(case: Case, arch: str) -> Build:
     _check_arch(case, arch)
     nvcc = find_tool("nvcc")
     flags = (*FLAGS, f"-arch={arch}", *(f"-D{define}" for define in case.defines))
+    told = (*flags, *(f"{name}={value}" for name in ENVIRONMENT if (value := os.environ.get(name))))
     version = compiler_version(nvcc)
-    key = _key(case, flags, version)
+    key = _key(case, told, version)
     if (found := _load(key)) is not None:
         cubin, resources = found
-        return Build(cubin, resources, version, flags, hashlib.sha256(cubin).hexdigest(), cached=True)
+        return Build(cubin, resources, version, told, hashlib.sha256(cubin).hexdigest(), cached=True)
     cubin, resources = _compile(case, nvcc, flags)
     _store(key, cubin, resources)
-    return Build(cubin, resources, version, flags, hashlib.sha256(cubin).hexdigest(), cached=False)
+    return Build(cubin, resources, version, told, hashlib.sha256(cubin).hexdigest(), cached=False)
 
 
 def _check_arch(case: Case, arch: str) -> None:
@@ -107,13 +109,14 @@ def _key(case: Case, flags: tuple[str, ...], version: str) -> str:
     digest = hashlib.sha256()
     for part in (version, case.spec.entry, *flags):
         digest.update(part.encode() + b"\0")
+    # Whole paths: line information holds them, and a profiler reads the source from there.
     for path in source_files(case.spec.path):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+        digest.update(os.fsencode(path.resolve()) + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
 def source_files(source: Path) -> list[Path]:
-    """``source`` and every file it includes with quotes, at any depth, in the order found."""
+    """``source`` and every file beside it or in ``HEADERS`` that it includes, at any depth, in the order found."""
     found: list[Path] = []
     pending = [source]
     while pending:
@@ -121,7 +124,7 @@ def source_files(source: Path) -> list[Path]:
         if path in found:
             continue
         found.append(path)
-        for name in _INCLUDE.findall(path.read_text(encoding="utf-8")):
+        for name in _INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")):
             candidates = (path.parent / name, HEADERS / name)
             pending += [candidate.resolve() for candidate in candidates if candidate.is_file()][:1]
     return found

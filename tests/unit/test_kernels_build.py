@@ -94,6 +94,29 @@ def test_source_header_parameter_and_architecture_each_change_the_key(own, compi
     assert not build(saxpy(own), "sm_80").cached
 
 
+def test_a_header_in_angle_brackets_and_nvccs_own_variables_change_the_key(own, compiler, monkeypatch):
+    source = own / "saxpy.cu"
+    source.write_text("#include <sgemm_tile.cuh>  // gr\xfc\xdfe\n" + source.read_text(), encoding="latin-1")
+    assert "sgemm_tile.cuh" in [path.name for path in source_files(source)]
+    assert "-lineinfo" in build(saxpy(own), "sm_80").flags
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "-maxrregcount=32")
+    other = build(saxpy(own), "sm_80")
+    assert not other.cached
+    assert "NVCC_APPEND_FLAGS=-maxrregcount=32" in other.flags
+
+
+def test_a_copy_of_a_source_is_built_for_its_own_place(own, compiler):
+    here = build(saxpy(own), "sm_80")
+    copy = own / "copy"
+    copy.mkdir()
+    for name in ("saxpy.cu", "saxpy.py"):
+        shutil.copy(OWN / name, copy / name)
+    there = build(saxpy(copy), "sm_80")
+    assert not there.cached  # its line information would point to a file that may have changed since
+    assert str(own).encode() in here.cubin
+    assert str(copy).encode() in there.cubin
+
+
 def test_a_damaged_cache_entry_is_built_again(own, compiler):
     right = build(saxpy(own), "sm_80").cubin
     (cubin,) = building.cache_folder().glob("*.cubin")
