@@ -41,6 +41,7 @@ def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("kernel", "idea", "parameters (default)", "shape"):
@@ -48,7 +49,8 @@ def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
     for spec in specs:
         parameters = "\n".join(f"{item.name}={item.allowed} ({item.default})" for item in spec.parameters)
         shape = "\n".join(f"{dim.name}={dim.default}" for dim in spec.dims)
-        table.add_row(f"[cyan]{spec.name}[/]", spec.idea, parameters, shape, end_section=True)
+        cells = [Text(text) for text in (spec.idea, parameters, shape)]  # x[i] is no markup
+        table.add_row(Text(spec.name, style="cyan"), *cells, end_section=True)
     Console().print(table)
 
 

@@ -39,6 +39,14 @@ def test_own_kernels_are_listed_too(capsys):
     assert "saxpy" in {item["name"] for item in json.loads(said.out)["kernels"]}
 
 
+def test_brackets_in_an_own_kernels_words_are_shown(capsys, tmp_path):
+    (tmp_path / "saxpy.cu").write_text("")
+    (tmp_path / "saxpy.py").write_text((OWN / "saxpy.py").read_text().replace("out = 2 x + y", "y[i] = x[/i]"))
+    code, said = run(capsys, "kernels", "--catalog", str(tmp_path))
+    assert code == 0, said.err
+    assert "y[i] = x[/i]" in " ".join(said.out.split())
+
+
 @pytest.mark.parametrize("command", ["verify", "bench"])
 def test_a_wrong_parameter_ends_with_2_and_names_the_range(capsys, command):
     code, said = run(capsys, command, "tensor_core_gemm", "-p", "vec=8")
