@@ -26,8 +26,22 @@ Need = Literal["view", "profile", "kernels"]
 PROBE = [sys.executable, "-P", "-m", "ncubble.profiling.tiny"]  # profiled to try the counters; -P: not from the cwd
 _PROBE_TIMEOUT_S = 120.0
 _NUMPY_WITHOUT_ROW_STACK = Version(2, 5)  # numba-cuda 0.30 imports np.row_stack
-_VIEW = ("ncu-report", "numpy", "pandas", "plotly", "dash", "pyarrow", "rich", "typer", "zstandard")
-_GPU = ("cuda-core", "numba-cuda", "nvidia-ml-py")
+_VIEW = (
+    "dash",
+    "dash-ag-grid",
+    "ncu-report",
+    "numpy",
+    "pandas",
+    "plotly",
+    "pyarrow",
+    "rich",
+    "scipy",
+    "typer",
+    "waitress",
+    "zstandard",
+)
+_GPU = ("cffi", "cuda-core", "numba-cuda", "nvidia-ml-py")
+_DEVICE = "driver and GPU"
 
 
 @dataclass(frozen=True)
@@ -68,8 +82,9 @@ def as_json(checks: list[Check]) -> dict[str, Any]:
 
 
 def able(checks: list[Check], need: str) -> bool:
-    """Whether nothing that ``need`` rests on is missing or wrong."""
-    return all(check.status == "ok" for check in checks if check.need == need)
+    """Whether nothing that ``need`` rests on is missing or wrong. Kernels rest on the GPU as profiling does."""
+    rests_on = [check for check in checks if check.need == need or (need == "kernels" and check.name == _DEVICE)]
+    return all(check.status == "ok" for check in rests_on)
 
 
 def require_profiling(checks: list[Check]) -> None:
@@ -112,11 +127,11 @@ def check_gpu() -> Check:
     try:
         gpu = describe()
     except DriverError as error:
-        return Check("driver and GPU", "profile", "missing", str(error), failures.NoGpuError("").remedy)
+        return Check(_DEVICE, "profile", "missing", str(error), failures.NoGpuError("").remedy)
     detail = f"{gpu.name}, compute capability {gpu.capability}, driver {gpu.driver or '?'}, CUDA up to {gpu.cuda}"
     if chip_of(gpu.capability) is None:
         detail += " (unknown chip: metric names are used as written)"
-    return Check("driver and GPU", "profile", "ok", detail)
+    return Check(_DEVICE, "profile", "ok", detail)
 
 
 def check_ncu() -> Check:
@@ -160,9 +175,9 @@ def _skipped_counters(*needed: Check) -> Check:
 
 
 def check_compiler(program: str, remedy: str, environ: Mapping[str, str] = os.environ) -> Check:
-    """A compiler on PATH (nvcc: also under CUDA_HOME and in PyPI's CUDA wheels), and what it says its version is."""
+    """A compiler on PATH (nvcc: also under CUDA_HOME, CUDA_PATH and in PyPI's CUDA wheels), and its version."""
     wheels = [str(place) for place in Path(sysconfig.get_path("purelib")).glob("nvidia/cu*/bin")]
-    places = [str(Path(environ["CUDA_HOME"]) / "bin")] if environ.get("CUDA_HOME") else []
+    places = [str(Path(root) / "bin") for name in ("CUDA_HOME", "CUDA_PATH") if (root := environ.get(name))]
     further = os.pathsep.join([*places, *wheels]) if program == "nvcc" else ""
     path = shutil.which(program) or (shutil.which(program, path=further) if further else None)
     if not path:

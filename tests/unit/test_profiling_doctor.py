@@ -1,7 +1,9 @@
 """The doctor says what a machine lacks, with a remedy for each, and never fails to answer."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -58,6 +60,7 @@ def test_a_machine_without_gpu_can_view_and_says_what_profiling_needs(monkeypatc
     answer = doctor.as_json(checks)
     assert answer["can"]["view"]
     assert not answer["can"]["profile"]
+    assert not answer["can"]["kernels"]
     with pytest.raises(MeasurementError, match="cannot profile: driver and GPU, performance counters"):
         doctor.require_profiling(checks)
 
@@ -106,12 +109,30 @@ def test_a_missing_package_is_missing():
     assert doctor.check_package("no-such-package-of-ours", "view").status == "missing"
 
 
-def test_nvcc_is_found_under_cuda_home(monkeypatch, tmp_path):
+def test_a_gpu_without_ncu_can_run_the_kernels(monkeypatch):
+    gpu_is(monkeypatch, H200)
+    monkeypatch.setenv("NCUBBLE_NCU", "/nowhere/ncu")
+    monkeypatch.setattr(doctor, "check_compiler", lambda name, remedy: doctor.Check(name, "kernels", "ok", "there"))
+    answer = doctor.as_json(doctor.examine())
+    assert answer["can"] == {"view": True, "profile": False, "kernels": True}
+
+
+def test_every_package_that_is_declared_is_looked_for(repository):
+    project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
+    for declared, checked in (
+        (project["dependencies"], doctor._VIEW),
+        (project["optional-dependencies"]["gpu"], doctor._GPU),
+    ):
+        assert [re.split(r"[<>=]", item)[0] for item in declared] == list(checked)
+
+
+@pytest.mark.parametrize("variable", ["CUDA_HOME", "CUDA_PATH"])
+def test_nvcc_is_found_under_the_toolkits_folder(monkeypatch, tmp_path, variable):
     nvcc = tmp_path / "bin" / "nvcc"
     nvcc.parent.mkdir()
     nvcc.write_text("#!/bin/sh\necho 'Cuda compilation tools, release 13.0, V13.0.88'\n")
     nvcc.chmod(0o755)
     monkeypatch.setenv("PATH", "")
-    check = doctor.check_compiler("nvcc", "install it", {"CUDA_HOME": str(tmp_path)})
+    check = doctor.check_compiler("nvcc", "install it", {variable: str(tmp_path)})
     assert check.status == "ok"
     assert "13.0" in check.detail
