@@ -90,7 +90,12 @@ def plain_bytes(path: Path) -> bytes:
 def shown(report: Any) -> list[dict[str, Any]]:
     """What a person would see of a report, launch by launch."""
     verdicts = [launch_verdict(report, int(launch)) for launch in report.launches["launch"]]
-    return [{key: verdict[key] for key in SHOWN} for verdict in verdicts]
+    return [{key: _as_printed(verdict[key]) for key in SHOWN} for verdict in verdicts]
+
+
+def _as_printed(value: Any) -> Any:
+    """Shares of an account with the one decimal that tables and pages show."""
+    return {part: round(pct, 1) for part, pct in value.items()} if isinstance(value, dict) else value
 
 
 def load_sources(folder: Path) -> list[Source]:
