@@ -39,9 +39,12 @@ PIPES = {
     "lsu": ("sm__inst_executed_pipe_lsu", "l1tex__data_pipe_lsu_wavefronts"),
 }
 MEMORY = {
-    "dram": ("gpu__dram_throughput", "dram__throughput", "dram__cycles_active"),
+    "dram": ("gpu__dram_throughput", "dram__throughput", "dram__cycles_active", "dram__bytes"),
     "l2": ("lts__throughput", "lts__t_sectors"),
 }
+BYTES = ".sum.pct_of_peak_sustained_elapsed"
+BOTH_WAYS = {"dram__bytes": ("dram__bytes_read", "dram__bytes_write")}
+"""Traffic of one bus by direction: shares of the same peak, which add up (all that ncu 2023 collects on cc 8.9)."""
 _SAMPLED = ("fma", "alu", "xu", "fp64", "dram", "l2")
 UNREADABLE = ("", "???")
 """Opcodes of code that the reader cannot disassemble."""
@@ -80,6 +83,8 @@ def tensor_utilization(report: Report, launch: int) -> float:
 
 
 def _elapsed(report: Report, launch: int, stem: str) -> float:
+    if stem in BOTH_WAYS:
+        return sum(report.value(launch, part + BYTES) for part in BOTH_WAYS[stem])
     elapsed = report.value(launch, stem + _ELAPSED)
     return elapsed if not math.isnan(elapsed) else report.value(launch, stem + _ACTIVE) * cta_share(report, launch)
 

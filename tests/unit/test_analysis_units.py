@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.diagnose import diagnose
-from ncubble.analysis.units import busy_of, tensor_utilization, uses_tensor
+from ncubble.analysis.units import MEMORY, busy_of, tensor_utilization, uses_tensor, utilization
 
 NAN = math.nan
 ELAPSED, ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"
@@ -59,6 +59,15 @@ def test_without_the_whole_pipe_its_busiest_operation_counts(kind):
     assert tensor_utilization(launch, 0) == pytest.approx(36.0)
     assert busy_of(launch, 0).pct == pytest.approx(36.0)
     assert tensor_utilization(Launch({**launch.metrics, TENSOR + ELAPSED: 50.0}), 0) == 50.0
+
+
+def test_dram_is_the_sum_of_both_directions_where_nothing_else_tells_it():
+    read, write = (f"dram__bytes_{way}.sum.pct_of_peak_sustained_elapsed" for way in ("read", "write"))
+    both = {read: 30.0, write: 12.5}
+    assert utilization(Launch(both), 0, MEMORY["dram"]) == 42.5
+    assert busy_of(Launch(both, ("FFMA", 9.0, 0.0)), 0).unit == "dram"
+    assert math.isnan(utilization(Launch({read: 30.0}), 0, MEMORY["dram"]))
+    assert utilization(Launch({**both, "dram__throughput" + ELAPSED: 50.0}), 0, MEMORY["dram"]) == 50.0
 
 
 def said(launch):
