@@ -16,6 +16,8 @@ from ncubble.analysis.noise import mean_sd
 from ncubble.analysis.repeats import KernelKey
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 
+LARGEST = 1e18
+"""Of a number in a baseline: nothing that is measured is larger, and its square is still a number."""
 _MISSING = object()
 _REMEDY = "restore the file from version control, or record it again with `ncubble baseline record --force`"
 
@@ -44,13 +46,22 @@ class _Reader:
             raise self.error(f"is {_short(value)}, not {'an object' if kind is dict else kind.__name__}", name)
         return value
 
+    def free(self, name: str) -> dict[str, Any]:
+        """Member ``name``: an object of any content that is JSON, which NaN is not; empty where it is missing."""
+        value: dict[str, Any] = self.get(name, dict, {})
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            raise self.error("holds NaN or infinity", name) from error
+        return value
+
     def child(self, name: str) -> _Reader:
         return _Reader(self.origin, self.get(name, dict), ".".join(part for part in (self.field, name) if part))
 
     def number(self, name: str, value: Any = _MISSING) -> float:
         value = self.raw.get(name, _MISSING) if value is _MISSING else value
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise self.error(f"is {_short(value)}, not a finite number", name)
+        if type(value) not in (int, float) or not abs(value) <= LARGEST:
+            raise self.error(f"is {_short(value)}, not a finite number up to {LARGEST:g}", name)
         return float(value)
 
 
@@ -90,7 +101,7 @@ def _baseline(reader: _Reader) -> Baseline:
     metrics = reader.child("metrics")
     clocks = _Reader(reader.origin, reader.get("sm_clock_hz", dict, {}), "sm_clock_hz")
     return Baseline(
-        key=KernelKey(key.get("kernel", str), key.get("parameters", dict, {}), key.get("shape", dict, {}), **texts),
+        key=KernelKey(key.get("kernel", str), key.free("parameters"), key.free("shape"), **texts),
         device=device.get("name", str),
         compute_capability=device.get("compute_capability", str),
         driver=device.get("driver", str, ""),
@@ -99,9 +110,9 @@ def _baseline(reader: _Reader) -> Baseline:
         repeats=repeats,
         metrics={name: _metric(metrics.child(name), repeats) for name in metrics.raw},
         sm_clock_hz={name: clocks.number(name) for name in clocks.raw},
-        build=reader.get("build", dict, {}),
-        geometry=reader.get("geometry", dict, {}),
-        git=reader.get("git", dict, {}),
+        build=reader.free("build"),
+        geometry=reader.free("geometry"),
+        git=reader.free("git"),
         reports=tuple(_objects(reader, "reports")),
         history=tuple(_objects(reader, "history")),
         path=reader.origin,
@@ -133,7 +144,10 @@ def _metric(reader: _Reader, repeats: int) -> BaselineMetric:
 
 
 def load_store(path: Path) -> tuple[list[Baseline], list[NcubbleError]]:
-    """All baselines below the directory ``path``, or the one in the file ``path``; a broken one hides no other."""
+    """All baselines below the directory ``path``, or the one in the file ``path``; a broken one hides no other.
+
+    Of two files for one kernel and GPU model neither is taken: which of them holds is for a person to say.
+    """
     if not path.exists():
         raise UsageError(
             f"{path}: no such baseline file or directory", "record one with `ncubble baseline record RUN…`"
@@ -145,7 +159,18 @@ def load_store(path: Path) -> tuple[list[Baseline], list[NcubbleError]]:
             baselines.append(load(file))
         except NcubbleError as error:
             errors.append(error)
-    return baselines, errors
+    return _unique(baselines, errors), errors
+
+
+def _unique(baselines: list[Baseline], errors: list[NcubbleError]) -> list[Baseline]:
+    files: dict[tuple[str, str], list[Baseline]] = {}
+    for item in baselines:
+        files.setdefault((item.device, item.key.canonical), []).append(item)
+    for rivals in files.values():
+        if len(rivals) > 1:
+            names = " and ".join(str(item.path) for item in rivals)
+            errors.append(ReportError(f"{names}: baselines of the same kernel and GPU", "keep one of them"))
+    return [rivals[0] for rivals in files.values() if len(rivals) == 1]
 
 
 def save(pairs: Iterable[tuple[Path, Baseline]], *, force: bool = False) -> None:

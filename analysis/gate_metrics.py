@@ -19,9 +19,11 @@ class GateMetric:
 
     ``counters`` are tried in order; values of two different counters are never compared. ``column`` names a column
     of the launches frame to read instead of a counter. ``better`` is ``higher``, ``lower`` or ``neutral``.
-    ``limit_pct`` is the relative loss that must not pass. ``cv_pct`` is the largest coefficient of variation seen
-    over 12 repeats of each of 11 kernels on an H200 (cycles: that of the duration, which contains the clock's noise
-    as well). Values outside ``lowest .. highest`` cannot be real: they count as not measured.
+    ``limit_pct`` is the relative loss that must not pass. ``cv_pct`` is the noise that is expected before any repeat
+    is seen: the largest coefficient of variation over 12 repeats of each of 11 kernels on an H200 (cycles: that of
+    the duration, which contains the clock's noise as well). It is no bound: some of the shipped baselines
+    scatter more, one of them threefold (table in ``docs/gate.md``). Values outside ``lowest .. highest`` cannot be
+    real: they count as not measured.
     """
 
     name: str
@@ -32,12 +34,12 @@ class GateMetric:
     limit_pct: float
     cv_pct: float
     lowest: float
-    highest: float = float("inf")
+    highest: float = 1e18
     column: str = ""
 
     def plausible(self, value: float) -> bool:
         """Whether ``value`` can be a measurement. NaN and infinities cannot."""
-        return self.lowest <= value <= self.highest and value < float("inf")
+        return self.lowest <= value <= self.highest
 
 
 METRICS = (

@@ -61,9 +61,9 @@ class GateResult:
         found = {kernel.verdict for kernel in self.kernels}
         if "regressed" in found:
             return "regressed"
-        if self.errors or not found or "not_comparable" in found:
+        if self.errors or found - {"pass", "improved"} or not found:
             return "not_comparable" if found - {"nothing_measured"} else "nothing_measured"
-        return next(verdict for verdict in RANKS if verdict in found)
+        return "improved" if "improved" in found else "pass"
 
     @property
     def exit_code(self) -> int:

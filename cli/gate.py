@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.errors import GateError, MeasurementError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,7 +93,7 @@ def _places(output: Path, found: list[Baseline]) -> list[Path]:
 def show(
     path: Annotated[Path, typer.Argument(help="Folder of baselines, or one file.")] = STORE, json: Json = False
 ) -> None:
-    """Show recorded baselines. Exit code 3 if there is none or one is unusable."""
+    """Show recorded baselines. Exit code 2: no such place, 3: it holds none, or an unusable one."""
     from ncubble.analysis.baseline_file import load_store
     from ncubble.cli.gate_render import print_baselines
     from ncubble.cli.render import emit_json
@@ -141,6 +141,8 @@ def check(
         (junit, gate_output.JUNIT_MARK, gate_output.junit),
         (markdown, gate_output.MARKDOWN_MARK, gate_output.markdown),
     ]
+    if junit is not None and markdown is not None and junit.resolve() == markdown.resolve():
+        raise UsageError(f"--junit and --markdown are one file, {junit}", "name two")
     for file, mark, _ in outputs:
         _refuse_foreign(file, mark)
     baselines, broken = baseline_file.load_store(baseline)
@@ -155,7 +157,7 @@ def check(
         print_result(result, _console())
     for file, _, text in outputs:
         if file is not None:
-            _write(file, text(result))
+            _write(file, text(result), result.exit_code)
     raise typer.Exit(result.exit_code)
 
 
@@ -180,19 +182,22 @@ def _refuse_foreign(file: Path | None, mark: str) -> None:
     """An earlier output of this command may be replaced; anything else that exists may not."""
     if file is None or not file.exists():
         return
-    head = file.read_bytes()[:400] if file.is_file() else b""
+    try:
+        head = file.read_bytes()[:400] if file.is_file() else b""
+    except OSError as error:
+        raise UsageError(f"{file}: exists and cannot be read ({error})", "choose another name") from error
     if not file.is_file() or (head and mark.encode() not in head):
         raise UsageError(f"{file}: exists and was not written by `ncubble check`", "choose another name")
 
 
-def _write(file: Path, text: str) -> None:
+def _write(file: Path, text: str, code: int) -> None:
+    """Write an output. Where that fails, a regression (``code`` 1) still ends the command with 1."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise MeasurementError(
-            f"{file}: could not be written ({error})", "check the path and its permissions"
-        ) from error
+        kind = GateError if code == GateError.exit_code else MeasurementError
+        raise kind(f"{file}: could not be written ({error})", "check the path and its permissions") from error
 
 
 def _console() -> Console:

@@ -218,9 +218,13 @@ def _set(field: str, value: Any) -> Any:
         ("metrics.cycles.values", [5e5, float("nan")]),
         ("metrics.cycles.values", []),
         ("metrics.cycles.values", [0.0, 0.0]),
+        ("metrics.cycles.values", [5e5, 1e200]),
+        ("metrics.cycles.values", [5e5, 10**400]),
         ("metrics.cycles.mean", 1.0),
         ("metrics.cycles.sd", float("inf")),
         ("sm_clock_hz.mean", "fast"),
+        ("build.registers", [float("nan")]),
+        ("key.shape.m", float("inf")),
         ("reports", [3]),
         ("history", {}),
     ],
@@ -233,7 +237,8 @@ def test_a_wrong_field_is_named_with_its_file(tmp_path: Path, field: str, value:
     with pytest.raises(ReportError) as caught:
         baseline_file.load(path)
     assert str(path) in caught.value.message
-    assert field.split(".")[-1].split("[")[0] in caught.value.message
+    named = [part for part in field.split(".") if part in caught.value.message.split("not a usable baseline")[1]]
+    assert named and (named[-1] == field.split(".")[-1] or "holds NaN" in caught.value.message)
 
 
 def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
@@ -250,6 +255,16 @@ def test_a_half_written_file_is_refused(tmp_path: Path, size: int) -> None:
     path.write_text(path.read_text()[:size])
     with pytest.raises(ReportError, match="not valid JSON"):
         baseline_file.load(path)
+
+
+def test_two_files_for_one_kernel_are_both_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path)
+    (tmp_path / "base-old.json").write_text(path.read_text())
+    (other,) = recorded(report(kernel=gemm(2)))
+    baseline_file.save([(tmp_path / "other.json", other)])
+    baselines, errors = baseline_file.load_store(tmp_path)
+    assert [item.key for item in baselines] == [other.key]
+    assert "base-old.json and " in str(errors[0]) and "base.json" in str(errors[0])
 
 
 def test_a_broken_baseline_hides_no_other(tmp_path: Path) -> None:

@@ -151,6 +151,22 @@ def test_outputs_are_written_and_only_their_own_kind_is_replaced(ncubble: Comman
     assert (code, "m.md" in err, Path("m.md").read_text()) == (2, True, "# notes of mine\n")
 
 
+def test_an_output_that_cannot_be_written_hides_no_regression(ncubble: Commands) -> None:
+    ncubble("baseline", "record", "good")
+    Path("file").write_text("")
+    for name, expected in (("good", 3), ("bad", 1)):
+        code, _, err = ncubble("check", name, "--junit", "file/j.xml")
+        assert (code, "could not be written" in err) == (expected, True)
+
+
+def test_a_copy_of_a_baseline_is_no_pass(ncubble: Commands) -> None:
+    ncubble("baseline", "record", "good")
+    (path,) = Path("baselines").rglob("*.json")
+    Path("baselines/backup.json").write_text(path.read_text())
+    code, out, _ = ncubble("check", "good")
+    assert (code, "backup.json" in out) == (3, True)
+
+
 def test_recording_refuses_damaged_reports_and_existing_baselines(ncubble: Commands) -> None:
     code, _, err = ncubble("baseline", "record", "good", "broken")
     assert (code, "broken: damaged" in err, Path("baselines").exists()) == (3, True, False)
@@ -175,6 +191,7 @@ def test_a_broken_baseline_file_is_no_pass(ncubble: Commands) -> None:
         ("check", "good", "--baseline", "none.json"),
         ("check", "good", "--kernel", "("),
         ("check", "good", "--metric-threshold", "speed=1"),
+        ("check", "good", "--baseline", ".", "--junit", "out", "--markdown", "./out"),
         ("baseline", "record", "good", "--min-repeats", "1"),
         ("baseline", "show"),
     ],
