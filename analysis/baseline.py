@@ -57,7 +57,6 @@ class Baseline:
     geometry: Mapping[str, Any] = field(default_factory=dict)
     git: Mapping[str, Any] = field(default_factory=dict)
     reports: tuple[Mapping[str, str], ...] = ()
-    history: tuple[Mapping[str, Any], ...] = ()
     path: Path | None = None
 
     @property
@@ -92,7 +91,6 @@ class Baseline:
             "repeats": self.repeats,
             "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
             "reports": [dict(report) for report in self.reports],
-            "history": [dict(entry) for entry in self.history],
         }
 
 

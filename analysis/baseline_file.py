@@ -114,7 +114,6 @@ def _baseline(reader: _Reader) -> Baseline:
         geometry=reader.free("geometry"),
         git=reader.free("git"),
         reports=tuple(_objects(reader, "reports")),
-        history=tuple(_objects(reader, "history")),
         path=reader.origin,
     )
 

@@ -9,7 +9,7 @@ loss that must not slip through; deciding at half of it is what makes a loss of 
 found.
 
 With five repeats a side, a t test on their own variance has 8 degrees of freedom and finds a 1 % loss at a
-coefficient of variation of 0.26 % in only 88 of 100 cases. But the noise of the machine is known beforehand: so the
+coefficient of variation of 0.26 % in only 87 of 100 cases. But the noise of the machine is known beforehand: so the
 variance is moderated,
 
     sd^2 = (PRIOR_DF * cv^2 + sum of squared deviations) / (PRIOR_DF + n + m - 2),   df = PRIOR_DF + n + m - 2

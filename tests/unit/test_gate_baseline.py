@@ -226,7 +226,6 @@ def _set(field: str, value: Any) -> Any:
         ("build.registers", [float("nan")]),
         ("key.shape.m", float("inf")),
         ("reports", [3]),
-        ("history", {}),
     ],
 )
 def test_a_wrong_field_is_named_with_its_file(tmp_path: Path, field: str, value: Any) -> None:
