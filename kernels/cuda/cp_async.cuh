@@ -13,7 +13,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
 }
 
 // Starts one copy of kBytes (4, 8 or 16); both addresses must be multiples of kBytes.
-// 16 bytes: .cg, cached in L2 only (LDGSTS.BYPASS). 4 and 8 bytes exist only as .ca, through L1 (LDGSTS.ACCESS).
+// 16 bytes: .cg, cached in L2 only (LDGSTS.BYPASS). 4 and 8 bytes exist only as .ca, through L1 (no BYPASS).
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async
 template <int kBytes>
 __device__ __forceinline__ void cp_async(void* shared, const void* global) {
