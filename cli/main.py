@@ -6,6 +6,7 @@ The modules registered here import nothing heavy at their top, so that ``--help`
 from __future__ import annotations
 
 import sys
+import traceback
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -16,6 +17,9 @@ from ncubble.errors import NcubbleError
 
 PIPE_CLOSED = 141
 """As the shell has it: 128 + SIGPIPE."""
+
+UNEXPECTED = 3
+"""A mistake of ncubble itself: whatever was asked for, it could not be measured."""
 
 app = typer.Typer(
     name="ncubble",
@@ -64,3 +68,7 @@ def main(argv: list[str] | None = None) -> None:
         if isinstance(ended.__context__, BrokenPipeError):  # the reader has seen enough; 1 would say "regression"
             sys.exit(PIPE_CLOSED)
         raise
+    except Exception:  # Python's own 1 would say "regression"
+        traceback.print_exc()
+        typer.echo("ncubble: unexpected error, please report it", err=True)
+        sys.exit(UNEXPECTED)

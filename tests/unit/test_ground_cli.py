@@ -87,3 +87,12 @@ def test_wrong_usage_exits_with_2_and_says_what_is_wrong(arguments: list[str], t
     assert answer.returncode == 2
     assert arguments[0] in answer.stderr
     assert "Traceback" not in answer.stderr
+
+
+def test_a_crash_is_not_taken_for_a_regression(tmp_path: Path) -> None:
+    crash = "import ncubble.analysis.baseline_file as file; file.load_store = lambda path: 1 / 0"
+    code = f"{crash}; from ncubble.cli.main import main; main(['baseline', 'show'])"
+    answer = python(tmp_path, "-c", code)
+    assert answer.returncode == 3
+    assert "ZeroDivisionError" in answer.stderr and "unexpected error" in answer.stderr
+    assert answer.stdout == ""
