@@ -167,9 +167,10 @@ class KernelSpec:
         used = {name for array in self.arrays for name in array.dims} | set(filter(_is_name, self.scalars))
         if used - known:
             raise self._wrong(f"dims does not declare {', '.join(sorted(map(str, used - known)))}")
-        for item in (*self.arrays, *(item for item in self.scalars if isinstance(item, Scalar))):
-            if not _is_number_type(item.dtype):
-                raise self._wrong(f"{item.name!r} has the type {item.dtype!r}, which NumPy does not know as a number")
+        typed = [(item.name, item.dtype) for item in (*self.arrays, *self.scalars) if isinstance(item, Array | Scalar)]
+        for name, dtype in typed:
+            if not _is_number_type(dtype):
+                raise self._wrong(f"{name!r} has the type {dtype!r}, which NumPy does not know as a number")
         if len({array.dims[:1] for array in self.outputs}) != 1 or not self.outputs[0].dims:
             raise self._wrong(
                 "its outputs must be at least one and share their first dimension, by which they are checked"
