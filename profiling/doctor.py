@@ -40,7 +40,7 @@ _VIEW = (
     "waitress",
     "zstandard",
 )
-_GPU = ("cffi", "cuda-core", "numba-cuda", "nvidia-ml-py")
+_GPU = ("cuda-core", "numba-cuda", "nvidia-ml-py")
 _DEVICE = "driver and GPU"
 
 

@@ -15,7 +15,7 @@ import pytest
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 
 # Extras are not installed: a laptop that only looks at recorded runs needs none of these.
-EXTRAS = {"numba", "cuda", "cffi", "pynvml", "dask", "distributed"}
+EXTRAS = {"numba", "cuda", "pynvml", "dask", "distributed"}
 
 _IMPORT_ALL = """
 import importlib, json, pkgutil
