@@ -49,9 +49,9 @@ FIXES = {
     "spills": "lower register use: smaller tiles per thread, or a higher register cap",
     "partial_wave": "make the grid a whole number of waves, or make the kernel persistent",
     "too_few_ctas": "launch at least one CTA per SM: smaller tiles, or split K",
-    "data_wait": "have more bytes in flight: deeper pipeline or more resident CTAs",
+    "data_wait": "have more bytes in flight (more stages or resident CTAs), where a deeper run shows that it helps",
     "copy_cost": "spend less on copying: wider copies, larger tiles, TMA",
-    "smem_wait": "read shared memory less or faster: ldmatrix, larger warp tiles, swizzle",
+    "smem_wait": "read shared memory less: larger warp or thread tiles, so that an operand serves more products",
     "sync_wait": "synchronize fewer warps or less often: mbarriers, warp specialization",
     "issue": "issue fewer instructions per useful one (larger warp tiles, hoisted address arithmetic), or more warps",
     "epilogue": "overlap the epilogue with the next tile (persistent kernel), or store wider",
@@ -95,8 +95,8 @@ def diagnose(report: Report, launch: int, account: BubbleAccount | None) -> Diag
         return Diagnosis("unknown", None, [], [lacking_of(report, launch)])
     facts = Facts.of(report, launch)
     causes = [
-        _cause(part, pct, account, facts)
-        for part, pct in account.bubbles.items()
+        _cause(part, pct, account, facts, first=not rank)
+        for rank, (part, pct) in enumerate(account.bubbles.items())
         if part in REMOVABLE and pct >= NEGLIGIBLE_PCT
     ]
     verdict = _verdict(account, facts, causes)
@@ -173,11 +173,22 @@ def _verdict(account: BubbleAccount, facts: Facts, causes: list[Cause]) -> str:
     return causes[0].cause if causes else "unknown"
 
 
-def _cause(part: str, pct: float, account: BubbleAccount, facts: Facts) -> Cause:
+def _cause(part: str, pct: float, account: BubbleAccount, facts: Facts, first: bool = True) -> Cause:
     name = CAUSE_OF.get(part, part)
     disease = _disease(name, facts)
-    fix = FIXES[disease] if disease else FIXES[name]
-    return Cause(name, disease, pct, _where(part, pct, account, facts.source), fix)
+    if disease == "shallow_pipeline" and not first:
+        disease = None  # something else bounds the kernel: that depth would help is not shown
+    return Cause(name, disease, pct, _where(part, pct, account, facts.source), _fix(name, disease, facts))
+
+
+def _fix(cause: str, disease: str | None, facts: Facts) -> str:
+    """What to do, without what the kernel already does: fragments that come by ldmatrix, banks without conflicts."""
+    if cause == "smem_wait" and disease is None:
+        wider = (
+            "" if any(opcode.startswith("LDSM") for opcode in facts.source["opcode"]) else ", or wider loads (ldmatrix)"
+        )
+        return FIXES["smem_wait"] + wider
+    return FIXES[disease] if disease else FIXES[cause]
 
 
 def _disease(part: str, facts: Facts) -> str | None:

@@ -42,6 +42,8 @@ def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis
         "device": _text(row["device"]),
         "compute_capability": _text(row["compute_capability"]),
         "duration_ns": _number(row["duration_ns"]),
+        "cycles": _number(row["cycles"]),
+        "sm_clock_hz": _number(row["sm_clock_hz"]),
         "tensor_active_pct": _number(tensor_utilization(report, launch)),
         "dram_pct": _number(utilization(report, launch, MEMORY["dram"])),
         "async_copy": {

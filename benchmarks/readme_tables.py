@@ -60,8 +60,9 @@ def depth_table(kernel: str, name_of: Callable[[dict[str, Any]], str]) -> str:
         account = launch["account"]
         shares = [f"{account[part]:.1f}" for part in ("tensor_busy", *SHOWN)]
         verdict = f"`{launch['cause']}`" + (f" (`{launch['disease']}`)" if launch["disease"] else "")
-        rows.append([name_of(launch), f"{launch['duration_ns'] / 1e3:.0f}", *shares, verdict])
-    return table(["", "µs", *(f"`{part}`" for part in ("tensor_busy", *SHOWN)), "cause"], rows)
+        time = [f"{launch['duration_ns'] / 1e3:.0f}", f"{launch['sm_clock_hz'] / 1e9:.2f}"]
+        rows.append([name_of(launch), *time, *shares, verdict])
+    return table(["", "µs", "GHz", *(f"`{part}`" for part in ("tensor_busy", *SHOWN)), "cause"], rows)
 
 
 def _options(launch: dict[str, Any], names: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ncubble.analysis.report import Report, ReportFailure
 
 STORE = Path("baselines")
+LEAST_WIDTH = 120
 PIPED_WIDTH = 150
 
 Paths = Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders that hold them.")]
@@ -201,6 +202,8 @@ def _write(file: Path, text: str, code: int) -> None:
 
 
 def _console() -> Console:
+    """A console at least LEAST_WIDTH wide: a row that the terminal wraps once reads better than one letter a line."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+    return console if console.width >= LEAST_WIDTH else Console(highlight=False, width=LEAST_WIDTH)

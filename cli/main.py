@@ -55,6 +55,10 @@ def _register() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point. The only place that prints an error and exits."""
+    given = sys.argv[1:] if argv is None else argv
+    if "" in given[: given.index("--") if "--" in given else len(given)]:  # as a path it would be the current directory
+        typer.echo("ncubble: an argument is empty\n  remedy: is a variable of the calling script unset?", err=True)
+        sys.exit(2)
     _register()
     for stream in (sys.stdout, sys.stderr):  # file names need not be text, and terminals need not speak UTF-8
         if isinstance(stream, TextIOWrapper):

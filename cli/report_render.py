@@ -20,6 +20,10 @@ IN_FULL = 3
 SMALL_PCT = 0.5
 BAR_CELLS = {104: 24, 72: 12}
 """Cells of the account's bar in the table, by the least width of the terminal; below, names matter more."""
+LETTERS = dict(zip(("ramp", "tail", "no_cta", "wave_gap", "data_wait", "copy_cost"), "rtngdc", strict=True)) | dict(
+    zip(("smem_wait", "sync_wait", "issue", "epilogue", "other", "idle"), "msieo.", strict=True)
+)
+"""Bubbles of the stacked bar where there is no colour to tell them apart."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -42,6 +46,7 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
     """One row per launch, with its account as a stacked bar."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False)
     several = Counter(launch["report"] for launch in launches)
+    plain = out.no_color or not out.is_terminal
     length = next((cells for least, cells in BAR_CELLS.items() if out.width >= least), 0)
     table.add_column("kernel", overflow="fold", ratio=3)
     for name in ("time", "busy %", "DRAM %") if length else ("time", "busy %"):
@@ -53,13 +58,13 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
         title = _title(launch).append(f" #{launch['launch']}" if several[launch["report"]] > 1 else "", style="dim")
         cells: list[Text | str] = [title, _duration(launch["duration_ns"]), _busy(launch)]
         if length:
-            bar = stacked_bar(launch["account"], length) if launch["account"] else Text("–", style="dim")
+            bar = stacked_bar(launch["account"], length, plain) if launch["account"] else Text("–", style="dim")
             cells += [_number(launch["dram_pct"]), bar]
         table.add_row(*cells, _verdict(launch))
     out.print(table)
     if length:
         shown = (launch["account"] or {} for launch in launches)
-        out.print(_legend({part for account in shown for part, pct in account.items() if pct >= SMALL_PCT}))
+        out.print(_legend({part for account in shown for part, pct in account.items() if pct >= SMALL_PCT}, plain))
     out.print(
         Text(
             f"{len(launches)} launches; accounts in % of elapsed SM cycles, each sums to 100; --details for lines",
@@ -73,7 +78,7 @@ def print_launch(out: Console, launch: dict[str, Any]) -> None:
     facts = [
         printable(launch["device"] or "device not known"),
         f"launch {launch['launch']}",
-        _duration(launch["duration_ns"]),
+        _duration(launch["duration_ns"]) + _clock(launch["sm_clock_hz"]),
         f"tensor {_number(launch['tensor_active_pct'])} %",
         f"DRAM {_number(launch['dram_pct'])} %",
     ]
@@ -104,6 +109,9 @@ def _parts(launch: dict[str, Any], width: int) -> Table:
         finer = launch["merged"].get(part)
         note = Text(f"holds {', '.join(finer)}", style="dim") if finer else Text(where, style="cyan")
         table.add_row(name, f"{pct:.1f}", bar(pct, length, colour(part)), note)
+    rest = sum(pct for pct in launch["account"].values() if pct < SMALL_PCT)
+    if rest >= 0.05:
+        table.add_row("the rest", f"{rest:.1f}", "", "")
     return table
 
 
@@ -113,16 +121,21 @@ def bar(pct: float, width: int, style: str) -> Text:
     return Text("█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else ""), style=style)
 
 
-def stacked_bar(account: Mapping[str, float], width: int) -> Text:
-    """All parts in ``width`` cells, by largest remainder; work is solid, bubbles are shaded."""
+def stacked_bar(account: Mapping[str, float], width: int, plain: bool = False) -> Text:
+    """All parts in ``width`` cells, by largest remainder. Work is solid, bubbles shaded, or letters if ``plain``."""
     exact = {part: pct / 100 * width for part, pct in account.items()}
     cells = {part: int(size) for part, size in exact.items()}
     for part in sorted(exact, key=lambda name: cells[name] - exact[name])[: width - sum(cells.values())]:
         cells[part] += 1
     text = Text()
     for part, size in cells.items():
-        text.append(("█" if part.endswith("_busy") else "▒") * size, style=colour(part))
+        text.append(_glyph(part, plain) * size, style=colour(part))
     return text
+
+
+def _glyph(part: str, plain: bool) -> str:
+    """A cell of the stacked bar. Without colour each bubble has a letter of its own."""
+    return "█" if part.endswith("_busy") else LETTERS.get(part, "?") if plain else "▒"
 
 
 def colour(part: str) -> str:
@@ -130,13 +143,11 @@ def colour(part: str) -> str:
     return PART_STYLES[part].color if part in PART_STYLES else "#808890"
 
 
-def _legend(parts: set[str]) -> Text:
+def _legend(parts: set[str], plain: bool) -> Text:
     text = Text()
     for part, style in PART_STYLES.items():
         if part in parts:
-            text.append("█ " if part.endswith("_busy") else "▒ ", style=style.color).append(
-                f"{style.label}   ", style="dim"
-            )
+            text.append(f"{_glyph(part, plain)} ", style=style.color).append(f"{style.label}   ", style="dim")
     return text
 
 
@@ -171,6 +182,10 @@ def _duration(ns: float | None) -> str:
     if ns is None:
         return "–"
     return f"{ns / 1e6:.3f} ms" if ns >= 1e6 else f"{ns / 1e3:.1f} µs"
+
+
+def _clock(hz: float | None) -> str:
+    return f" at {hz / 1e9:.2f} GHz" if hz else ""
 
 
 def _number(value: float | None) -> str:

@@ -29,7 +29,9 @@ PART_STYLES: dict[str, Part] = {
     "no_cta": Part(
         "no CTA", "#557a9a", "x", "Ramp and tail together: SMs without a CTA. The report cannot tell them apart."
     ),
-    "wave_gap": Part("wave gap", "#7a8fe0", "-", "Dips between CTA waves: epilogue and prologue do not overlap."),
+    "wave_gap": Part(
+        "wave gap", "#7a8fe0", "-", "Dips of the unit, mostly between CTA waves: epilogue and prologue do not overlap."
+    ),
     "data_wait": Part(
         "data wait", "#cf4307", "", "Latency exposed: warps wait for global memory to reach shared memory."
     ),

@@ -47,7 +47,7 @@ class Gpu:
         try:
             from cuda.core import Device
         except ImportError as error:
-            remedy = "pip install 'ncubble[gpu]'"
+            remedy = "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
             raise MeasurementError(f"cuda-core cannot be imported: {error}", remedy) from error
         try:
             device = Device(ordinal)

@@ -48,7 +48,9 @@ def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
     try:
         from numba import cuda
     except Exception as error:  # not only ImportError: with a numpy that is too new, AttributeError
-        raise MeasurementError(f"Numba-CUDA cannot be imported: {error}", "pip install 'ncubble[gpu]'") from error
+        raise MeasurementError(
+            f"Numba-CUDA cannot be imported: {error}", "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
+        ) from error
     views = [
         cuda.as_cuda_array(DeviceView(pointer, array, case.extent(array)))  # type: ignore[no-untyped-call]
         for pointer, array in zip(pointers, case.spec.arrays, strict=True)

@@ -20,7 +20,7 @@ def find_tool(name: str) -> Path:
     for folder in _folders():
         if found := shutil.which(name, path=str(folder)):
             return Path(found)
-    remedy = "install the CUDA toolkit, set CUDA_HOME, or: pip install 'ncubble[nvcc]'"
+    remedy = "install the CUDA toolkit, set CUDA_HOME, or install the extra nvcc; in a checkout: pip install '.[nvcc]'"
     raise MeasurementError(f"{name} was found neither on PATH, nor under CUDA_HOME, nor in the CUDA wheels", remedy)
 
 

@@ -40,6 +40,7 @@ _VIEW = (
     "waitress",
     "zstandard",
 )
+GPU_EXTRA = "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
 _GPU = ("cuda-core", "numba-cuda", "nvidia-ml-py")
 _DEVICE = "driver and GPU"
 
@@ -65,7 +66,7 @@ def examine() -> list[Check]:
         gpu,
         tool,
         counters,
-        *(check_package(name, "kernels", "pip install 'ncubble[gpu]'") for name in _GPU),
+        *(check_package(name, "kernels", GPU_EXTRA) for name in _GPU),
         check_numba(),
         check_compiler("nvcc", "install the CUDA toolkit (conda: cuda-nvcc), or set CUDA_HOME"),
         check_compiler("g++", "install g++ (Debian: apt install g++)"),
@@ -115,7 +116,7 @@ def check_numba(version: Callable[[str], str] = importlib.metadata.version) -> C
     try:
         numpy, numba = version("numpy"), version("numba-cuda")
     except importlib.metadata.PackageNotFoundError as error:
-        return Check(name, "kernels", "missing", f"{error.name} not installed", "pip install 'ncubble[gpu]'")
+        return Check(name, "kernels", "missing", f"{error.name} not installed", GPU_EXTRA)
     detail = f"numba-cuda {numba}, numpy {numpy}"
     if parse_version(numpy) >= _NUMPY_WITHOUT_ROW_STACK:
         return Check(name, "kernels", "wrong", f"{detail}: its import fails", "pip install 'numpy<2.5'")

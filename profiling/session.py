@@ -55,6 +55,7 @@ def profile(request: Request, observer: Observer | None = None) -> Run:
     lists all that did under ``missing``. Raises UsageError, and the MeasurementErrors of ``profiling.failures``.
     """
     staging.check_target(request.out, request.force)
+    resolve(request.sets, request.metrics)  # a wrong name is wrong on every machine: say so before anything else
     tool = ncu.find_ncu()
     gpu = _gpu()
     capability = gpu.capability if isinstance(gpu, Device) else None

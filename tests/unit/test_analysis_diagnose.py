@@ -35,8 +35,13 @@ def account(unit="tensor", **parts):
     return BubbleAccount(0, unit, {"tensor_busy": 0.0, "unit_busy": 0.0, **parts, busy: rest})
 
 
+def diagnosed(found, what):
+    parts = [(part, pct) for part, pct in found.bubbles.items() if part in REMOVABLE]
+    return [_cause(part, pct, found, what, first=not rank) for rank, (part, pct) in enumerate(parts)]
+
+
 def verdict(found, what):
-    causes = [_cause(part, pct, found, what) for part, pct in found.bubbles.items() if part in REMOVABLE]
+    causes = diagnosed(found, what)
     return _verdict(found, what, causes), causes
 
 
@@ -93,7 +98,19 @@ def test_the_disease_behind_a_part(part, sass, given, disease):
     found = account(**{part: 40.0})
     _, causes = verdict(found, facts(*sass, **given))
     assert causes[0].disease == disease
-    assert causes[0].fix == FIXES[disease or causes[0].cause]
+    assert causes[0].fix.startswith(FIXES[disease or causes[0].cause])
+
+
+def test_depth_is_advised_only_where_waiting_for_data_comes_first():
+    copies = ("LDGSTS.E.128 [R2], [R4.64]", HMMA)
+    found = diagnosed(account(data_wait=7.0, smem_wait=20.0), facts(*copies, stages=6))
+    assert [(cause.cause, cause.disease) for cause in found] == [("smem_wait", None), ("data_wait", None)]
+
+
+@pytest.mark.parametrize(("load", "advised"), [("LDSM.16.M88.4 R4, [R8]", False), ("LDS.128 R4, [R8]", True)])
+def test_ldmatrix_is_not_advised_to_a_kernel_that_uses_it(load, advised):
+    (cause,) = diagnosed(account(smem_wait=20.0), facts(load, HMMA))
+    assert ("ldmatrix" in cause.fix) is advised
 
 
 def test_causes_are_ranked_and_their_places_share_out_the_part():
