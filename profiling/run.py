@@ -7,17 +7,24 @@ and they meet nowhere else. A bare report file is a ``Run`` with an empty manife
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from ncubble.errors import ReportError, UsageError
+from ncubble.profiling.scratch import cut_off
 
+log = logging.getLogger(__name__)
 MANIFEST = "run.json"
 SUFFIXES = (".ncu-rep", ".ncu-repz")
 SCHEMA = 1
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""From each older schema to the next: a schema is only raised together with an entry here."""
+UNFINISHED = ".ncubble-"
+"""How the names of folders begin in which runs are written, beside their place."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +63,9 @@ class Manifest:
             raise ReportError(
                 f"{origin}: not valid JSON ({error})", "restore the file or open the report itself"
             ) from error
-        if not isinstance(raw, dict) or not isinstance(raw.get("schema"), int):
+        if not isinstance(raw, dict) or type(raw.get("schema")) is not int:
             raise ReportError(f"{origin}: not a run manifest (no integer 'schema')", "open the report file itself")
-        if raw["schema"] > SCHEMA:
-            raise ReportError(f"{origin}: schema {raw['schema']} is newer than {SCHEMA}", "upgrade ncubble")
+        raw = _migrated(raw, origin)
         defaults = cls()
         for item in fields(cls):
             if item.name in raw and type(raw[item.name]) is not type(getattr(defaults, item.name)):
@@ -100,9 +106,19 @@ class Run:
     @classmethod
     def load(cls, path: Path) -> Run:
         """The run at ``path`` (run directory or report file); raises ReportError or UsageError with the remedy."""
+        try:
+            return cls._load(path)
+        except OSError as error:  # no permission on the way to it, a name that is too long, …
+            raise ReportError(
+                f"{path}: cannot be read ({error.strerror or error})", "check the path and its permissions"
+            ) from error
+
+    @classmethod
+    def _load(cls, path: Path) -> Run:
         if path.is_dir():
             reports = [path / f"report{suffix}" for suffix in SUFFIXES if (path / f"report{suffix}").is_file()]
             if not reports:
+                os.listdir(path)  # says why where that cannot be known  # noqa: PTH208
                 raise UsageError(
                     f"{path}: no report.ncu-rep in this directory", "name a run directory or a report file"
                 )
@@ -117,6 +133,17 @@ class Run:
             )
         beside = path.parent / MANIFEST
         return cls(path, path, _read_manifest(beside) if path.stem == "report" else Manifest())
+
+
+def _migrated(raw: dict[str, Any], origin: Path) -> dict[str, Any]:
+    """A manifest of an older schema as one of today's; raises ReportError for newer and unknown ones."""
+    if raw["schema"] > SCHEMA:
+        raise ReportError(f"{origin}: schema {raw['schema']} is newer than {SCHEMA}", "upgrade ncubble")
+    while raw["schema"] < SCHEMA:
+        if raw["schema"] not in MIGRATIONS:
+            raise ReportError(f"{origin}: there never was a schema {raw['schema']}", "open the report file itself")
+        raw = {**MIGRATIONS[raw["schema"]](raw), "schema": raw["schema"] + 1}
+    return raw
 
 
 def _wrong_kernel(kernel: dict[str, Any]) -> str:
@@ -138,23 +165,47 @@ def _read_manifest(path: Path) -> Manifest:
 def find_runs(paths: Iterable[Path]) -> Iterator[Path]:
     """Every run directory and bare report below ``paths``, in a stable order, each once.
 
-    A named file is passed on as it is, so that a wrong one is reported and not skipped. Links to directories are not
-    followed: a tree of reports never leads out of itself.
+    A named file is passed on as it is, so that a wrong one is reported and not skipped, and so is a folder that cannot
+    be listed. Links to directories are not followed: a tree of reports never leads out of itself. A profiling that was
+    cut off is named in the log.
     """
     seen: set[Path] = set()
     for path in paths:
-        for found in _walk(path) if path.is_dir() else [path]:
+        for found in _walk(path) if _is_folder(path) else [path]:
             if found not in seen:
                 seen.add(found)
                 yield found
 
 
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False  # Run.load says why
+
+
 def _walk(root: Path) -> Iterator[Path]:
-    for folder, subfolders, files in os.walk(root, followlinks=False):
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+    unlisted: list[Path] = []
+    for folder, subfolders, files in os.walk(
+        root, followlinks=False, onerror=lambda error: unlisted.append(Path(error.filename))
+    ):
         here = Path(folder)
+        for name in subfolders:
+            if name.startswith(UNFINISHED):
+                _name_unfinished(here / name)
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
         reports = sorted(name for name in files if Path(name).suffix in SUFFIXES)
         if any(Path(name).stem == "report" for name in reports):
             yield here
             reports = [name for name in reports if Path(name).stem != "report"]
         yield from (here / name for name in reports)
+    yield from unlisted
+
+
+def _name_unfinished(folder: Path) -> None:
+    for name in cut_off(folder):
+        log.warning(
+            "profiling into %s was cut off: no run came of it (the next `ncubble profile` there removes %s)",
+            folder.parent / name,
+            folder,
+        )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,39 +14,60 @@ import zstandard
 
 from ncubble.errors import UsageError
 from ncubble.profiling.failures import DiskError
-from ncubble.profiling.run import MANIFEST, SUFFIXES
+from ncubble.profiling.run import MANIFEST, SUFFIXES, UNFINISHED
+from ncubble.profiling.scratch import abandoned, scratch
 
+log = logging.getLogger(__name__)
 _LEVEL = 19  # reports shrink some 20-fold; 0.1 s per MB
 _LEVEL_LARGE = 10
 _LARGE_B = 32 << 20
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
+_NEW, _OLD = "run", "replaced"
 
 
 @contextmanager
 def staged(out: Path, force: bool = False) -> Iterator[Path]:
     """A directory beside ``out`` that becomes ``out`` when the block ends well, and vanishes when it does not.
 
-    Its name starts with a dot: an abandoned one (SIGKILL, power loss) is never taken for a run. An existing ``out`` is
-    refused, or replaced where ``force`` and it is a run and nothing else. Raises UsageError and DiskError.
+    After SIGKILL or a power loss it stays in a folder whose name starts with a dot: it is never taken for a run, and
+    the next call beside it says so and removes it. An existing ``out`` is refused, or replaced where ``force`` and it
+    is a run and nothing else. Raises UsageError and DiskError.
     """
     check_target(out, force)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
-        try:
+        _make_folder(out.parent)
+        tidy(out.parent)
+        with scratch(out.parent, UNFINISHED, {_NEW: out.name}) as work:
+            folder = work / _NEW
+            folder.mkdir()
             yield folder
             _sync_folder(folder)
             _publish(folder, out, force)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
     except OSError as error:
         why = "no space left on the device" if error.errno == errno.ENOSPC else error.strerror or str(error)
         raise DiskError(str(out), why) from error
 
 
+def tidy(parent: Path) -> None:
+    """Remove what killed calls left in ``parent``, and say what they were making. A run that was being replaced when
+    that happened is put back."""
+    for left in abandoned(parent, UNFINISHED):
+        for name in left.unfinished:
+            log.warning("an earlier profiling into %s was cut off: what it had written is removed", parent / name)
+        for old in (left.work / _OLD).glob("*"):
+            if not os.path.lexists(parent / old.name):
+                old.rename(parent / old.name)
+                log.warning("%s was being replaced then: it is back", parent / old.name)
+
+
 def check_target(out: Path, force: bool) -> None:
     """Raise UsageError where ``out`` may not be written: it exists without ``force``, or it is no run directory."""
-    if not (out.exists() or out.is_symlink()):
+    try:
+        out.lstat()
+    except FileNotFoundError:
         return
+    except OSError as error:  # a name that is too long, a file on the way to it, …
+        raise UsageError(f"{out}: {error.strerror}", "choose another --out") from error
     if not force:
         raise UsageError(f"{out} exists", "choose another --out, or replace it with --force")
     ours = {MANIFEST, *(f"report{suffix}" for suffix in SUFFIXES)}
@@ -55,22 +76,37 @@ def check_target(out: Path, force: bool) -> None:
 
 
 def _publish(folder: Path, out: Path, force: bool) -> None:
-    """Rename ``folder`` to ``out``. An old run is moved aside first, and back if that fails."""
-    folder.chmod(0o755)  # mkdtemp made it private
+    """Rename ``folder`` to ``out``. An old run changes places with it, at once where the file system can do that."""
     check_target(out, force)
     if not out.exists():
         folder.rename(out)
-    else:
-        aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".old", dir=out.parent))
+    elif not _exchange(folder, out):
+        aside = folder.parent / _OLD
+        aside.mkdir()
         out.rename(aside / out.name)
         try:
             folder.rename(out)
         except OSError:
             (aside / out.name).rename(out)
             raise
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
     _sync_folder(out.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Whether two directories could be exchanged in one step: no kill then falls between two renames."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "renameat2"):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    return bool(libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
+
+
+def _make_folder(path: Path) -> None:
+    """Make ``path`` and what it lies in, so that they outlast a power loss."""
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in new:
+        _sync_folder(folder.parent)
 
 
 def compress(report: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -121,3 +122,24 @@ def foreign_reports() -> list[Path]:
     if not found:
         pytest.skip(f"NCUBBLE_FOREIGN_REPORTS={folder} holds no *.ncu-rep")
     return found
+
+
+class TinyDisk(type(Path())):  # type: ignore[misc]
+    """A file system of one megabyte; ``free`` bytes are left on it."""
+
+    @property
+    def free(self) -> int:
+        return shutil.disk_usage(self).free
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[TinyDisk]:
+    """A disk that a test may fill. Only root may mount one: elsewhere the test is skipped."""
+    folder = TinyDisk(tmp_path / "disk")
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)]
+    done = subprocess.run(mount, capture_output=True, text=True, check=False) if shutil.which("mount") else None
+    if done is None or done.returncode:
+        pytest.skip(f"no small disk to fill: {done.stderr.strip() if done else 'mount is missing'}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)

@@ -58,7 +58,7 @@ def test_a_run_is_whole_and_says_how_it_came_to_be(tmp_path):
     assert manifest.started <= manifest.ended
     assert manifest.started.endswith("Z")
     assert manifest.notes == []
-    assert ".partial" not in " ".join(manifest.ncu_argv)
+    assert ".ncubble-" not in " ".join(manifest.ncu_argv)
     assert "Ncubble_PmSampling" in manifest.ncu_argv
     assert json.loads(zstandard.ZstdDecompressor().decompress(run.report.read_bytes()))["launches"] == 2
 
@@ -181,7 +181,7 @@ def test_an_interrupted_command_leaves_no_trace(monkeypatch, tmp_path, number, c
     main = f"from ncubble.cli.main import main; main({argv!r})"
     command = subprocess.Popen([sys.executable, "-c", main], stderr=subprocess.PIPE, start_new_session=True)
     for _ in range(100):
-        if list(tmp_path.glob(".run.*.partial")) and alive(str(tmp_path / "bin" / "ncu")):
+        if list(tmp_path.glob(".ncubble-*")) and alive(str(tmp_path / "bin" / "ncu")):
             break
         time.sleep(0.1)
     time.sleep(0.3)
