@@ -29,9 +29,13 @@ STALLED = "smsp__pcsamp_warps_issue_stalled_"
 
 def wide(metrics: pd.DataFrame, names: Sequence[str], launches: Sequence[int]) -> pd.DataFrame:
     """One column per metric of ``names``, indexed by launch; NaN where a launch does not hold the metric."""
-    chosen = metrics[metrics["metric"].isin(list(names))]
-    table = chosen.pivot_table(index="launch", columns="metric", values="value", aggfunc="first")
-    return table.reindex(index=list(launches), columns=list(names)).astype(float)
+    known = metrics["metric"].astype("category").cat
+    columns = pd.Index(names).get_indexer(known.categories)[known.codes]
+    chosen = metrics[columns >= 0]
+    rows = pd.Index(launches).get_indexer(pd.Index(chosen["launch"]))
+    table = np.full((len(launches), len(names)), np.nan)
+    table[rows, columns[columns >= 0]] = chosen["value"]
+    return pd.DataFrame(table, index=list(launches), columns=list(names))
 
 
 def first_of(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
@@ -53,12 +57,12 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
     frame = actions[["launch", "kernel", "demangled"]].copy()
     frame["kernel"] = frame["kernel"].str.replace(ABI_TAG, "", regex=True)
     for what in ("grid", "block"):
-        frame[what] = [_dims(table.loc[i, [f"launch__{what}_dim_{axis}" for axis in "xyz"]]) for i in ids]
+        frame[what] = _joined(table[[f"launch__{what}_dim_{axis}" for axis in "xyz"]], ",")
     for column, metric in plain.items():
         frame[column] = table[metric].round().astype("Int64").to_numpy()
     names = texts[texts["metric"] == "device__attribute_display_name"].set_index("launch")["value"]
     frame["device"] = names.reindex(ids).to_numpy()
-    frame["compute_capability"] = [_capability(table.loc[i, capability]) for i in ids]
+    frame["compute_capability"] = _joined(table[capability], ".")
     frame["ncu_version"] = ncu_version
     frame["nvtx"] = actions["nvtx"].to_numpy()
     frame["duration_ns"] = _duration(metrics, table, ids)
@@ -68,12 +72,10 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
     return frame
 
 
-def _dims(row: pd.Series) -> str:
-    return ",".join(str(int(value)) for value in row) if row.notna().all() else ""
-
-
-def _capability(row: pd.Series) -> str:
-    return f"{int(row.iloc[0])}.{int(row.iloc[1])}" if row.notna().all() else ""
+def _joined(table: pd.DataFrame, mark: str) -> list[str]:
+    """The whole numbers of each row with ``mark`` between them; empty where one is NaN."""
+    rows = table.to_numpy()
+    return ["" if np.isnan(row).any() else mark.join(str(int(value)) for value in row) for row in rows]
 
 
 def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:
@@ -84,16 +86,17 @@ def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) ->
     return (first_of(table, DURATION) * factor).to_numpy()
 
 
-def source(raw: pd.DataFrame) -> pd.DataFrame:
+def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """The ``source`` frame: one row per sampled or executed instruction, in the order of its address.
 
     ``samples`` and the stall columns count warp samples; ``executed`` counts warp instructions (NaN: not collected).
     """
-    if raw.empty:
+    if code.empty:
         return pd.DataFrame(columns=["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"])
     keys = ["launch", "pc"]
-    table = raw.pivot_table(index=keys, columns="metric", values="value", aggfunc="sum").reset_index()
-    where = raw.drop_duplicates(keys)[[*keys, "sass", "file", "line"]]
+    counts = samples.astype({"metric": object})
+    table = counts.pivot_table(index=keys, columns="metric", values="value", aggfunc="sum").reset_index()
+    where = code.astype({"sass": "str", "file": "str"})
     table = table.merge(where, on=keys).sort_values(keys, ignore_index=True)
     stalls = {name: name.removeprefix(STALLED) for name in table.columns if name.startswith(STALLED)}
     table = table.rename(columns={**stalls, "inst_executed": "executed", "smsp__pcsamp_sample_count": "samples"})

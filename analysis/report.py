@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from ncubble.analysis import frames, store, timeline, workers
-from ncubble.analysis.container import Frame, check_frame
-from ncubble.errors import NcubbleError, ReportError, UsageError
+from ncubble.analysis import frames, store, timeline
+from ncubble.analysis.ingest import Source, ingest
+from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.profiling.run import MANIFEST, Run, find_runs
 
 
@@ -28,16 +30,21 @@ class ReportFailure:
 class Report:
     """Frames of one report. Columns and units of each frame: ``docs/architecture.md``."""
 
-    def __init__(self, run: Run, frame: Frame) -> None:
-        self.run, self.frame = run, frame
+    def __init__(self, run: Run, source: Source) -> None:
+        self.run, self.frame = run, source.frame
+        self._file = source
         self.path = run.path
-        self.key = frame.sha256[:16]
+        self.key = source.frame.sha256[:16]
         self._sources: dict[int, pd.DataFrame] = {}
+        self._scalars: dict[int, dict[str, float]] = {}
 
     @classmethod
     def open(cls, path: Path) -> Report:
-        """The report of a run directory or report file. Raises ReportError (damaged) or UsageError (no such path)."""
-        reports, failures = open_reports([path])
+        """The report of a run directory or report file. Raises ReportError (damaged) or UsageError (no such path).
+
+        Reads the scalar metrics; timeline, source, rules and files are read when they are first asked for.
+        """
+        reports, failures = open_reports([path], details=False)
         if failures:
             raise failures[0].error
         if len(reports) != 1:
@@ -45,6 +52,13 @@ class Report:
         return reports[0]
 
     def _table(self, name: str) -> pd.DataFrame:
+        """One raw table. Where the cache lacks its part, or holds it damaged, the report is read (again)."""
+        if store.holds(self.frame.sha256, store.part_of(name)):
+            with suppress(MeasurementError):
+                return store.load(self.frame.sha256, name)
+        failed = ingest([self._file], (store.part_of(name),))
+        if failed:
+            raise failed[0]
         return store.load(self.frame.sha256, name)
 
     @cached_property
@@ -66,7 +80,7 @@ class Report:
     @cached_property
     def source(self) -> pd.DataFrame:
         """One row per instruction: launch, pc, sass, opcode, file, line, samples, executed, stall reasons."""
-        return frames.source(self._table("source"))
+        return frames.source(self._table("code"), self._table("samples"))
 
     @cached_property
     def rules(self) -> pd.DataFrame:
@@ -79,13 +93,14 @@ class Report:
         table = self._table("files")
         return dict(zip(table["file"], table["text"], strict=True))
 
-    @cached_property
-    def _values(self) -> dict[int, dict[str, float]]:
-        table = self.metrics
-        found: dict[int, dict[str, float]] = {int(launch): {} for launch in self.launches["launch"]}
-        for launch, metric, value in zip(table["launch"], table["metric"], table["value"], strict=True):
-            found[int(launch)][metric] = float(value)
-        return found
+    def _values(self, launch: int) -> dict[str, float]:
+        """All scalars of one launch. The table is sorted by launch."""
+        if launch not in self._scalars:
+            table = self.metrics
+            first, last = np.searchsorted(table["launch"].to_numpy(), [launch, launch + 1])
+            rows = table.iloc[first:last]
+            self._scalars[launch] = dict(zip(rows["metric"], rows["value"].tolist(), strict=True))
+        return self._scalars[launch]
 
     @cached_property
     def _rows(self) -> dict[int, dict[str, Any]]:
@@ -102,7 +117,7 @@ class Report:
         """One scalar metric of one launch; NaN where not collected. Raises UsageError for a launch that is not
         there."""
         self.identity(launch)
-        return self._values[launch].get(metric, math.nan)
+        return self._values(launch).get(metric, math.nan)
 
     def first(self, launch: int, metrics: Iterable[str]) -> float:
         """The first of ``metrics`` that is collected for this launch; NaN where none is."""
@@ -121,66 +136,35 @@ class Report:
 
 
 def open_reports(
-    paths: Iterable[Path], progress: Callable[[int, int], None] | None = None
+    paths: Iterable[Path], progress: Callable[[int, int], None] | None = None, *, details: bool = True
 ) -> tuple[list[Report], list[ReportFailure]]:
     """Open every report at or below ``paths``, in order; one that fails never hides another.
 
-    ``progress(done, total)`` is called as reports are read. Reports that are in the cache are not parsed again.
+    ``progress(done, total)`` is called as reports are read. Reports that are in the cache are not parsed again. Without
+    ``details``, only scalar metrics are read now, and the rest of a report when it is asked for.
     """
-    found: dict[int, Run] = {}
+    found: dict[int, tuple[Run, Source]] = {}
     failed: dict[int, ReportFailure] = {}
-    frames_of: dict[int, Frame] = {}
     for index, path in enumerate(find_runs(paths)):
         try:
             run = Run.load(path)
-            frames_of[index] = _checked(run)
-            found[index] = run
+            found[index] = run, _checked(run)
         except NcubbleError as error:
             failed[index] = ReportFailure(path, error)
-    _extract(found, frames_of, failed, progress)
-    opened = [Report(run, frames_of[i]) for i, run in found.items() if i not in failed]
+    numbers = list(found)
+    errors = ingest([source for _, source in found.values()], tuple(store.PARTS) if details else ("scalars",), progress)
+    failed |= {numbers[i]: ReportFailure(found[numbers[i]][0].path, error) for i, error in errors.items()}
+    opened = [Report(*found[index]) for index in numbers if index not in failed]
     return opened, [failed[i] for i in sorted(failed)]
 
 
-def _checked(run: Run) -> Frame:
+def _checked(run: Run) -> Source:
     """The frame of a run's report. A cut between two blocks passes the frame check and loses launches, and flipped bits
     change values; both show against the hash in the manifest."""
-    frame, recorded = check_frame(run.report), run.manifest.report
-    if recorded.get("file") == run.report.name and recorded.get("sha256") not in (None, "", frame.sha256):
+    source, recorded = Source.of(run.report), run.manifest.report
+    if recorded.get("file") == run.report.name and recorded.get("sha256") not in (None, "", source.frame.sha256):
         raise ReportError(
             f"{run.report}: not the report that {MANIFEST} beside it was written for (SHA-256 differs)",
             "copy the run again, or move the report elsewhere to see it without the manifest",
         )
-    return frame
-
-
-def _extract(
-    runs: dict[int, Run],
-    frames_of: dict[int, Frame],
-    failed: dict[int, ReportFailure],
-    progress: Callable[[int, int], None] | None,
-) -> None:
-    """Read what the cache lacks, each content once, and file the failures by index."""
-    users: dict[str, list[int]] = {}
-    for index, frame in frames_of.items():
-        users.setdefault(frame.sha256, []).append(index)
-    missing = [sha for sha in users if not store.holds(sha)]
-    finished = len(users) - len(missing)
-
-    def done(job: int, error: NcubbleError | None) -> None:
-        nonlocal finished
-        try:
-            if error is None:
-                store.commit(jobs[job][1], missing[job])
-        except NcubbleError as unwritable:
-            error = unwritable
-        if error is not None:
-            failed.update({index: ReportFailure(runs[index].path, error) for index in users[missing[job]]})
-        finished += 1
-        if progress:
-            progress(finished, len(users))
-
-    if missing:
-        with store.staging() as folder:
-            jobs = [(runs[users[sha][0]].report, folder / sha) for sha in missing]
-            workers.extract_all(jobs, done)
+    return source

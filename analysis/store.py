@@ -1,59 +1,67 @@
-"""The cache of extracted reports: one directory of Parquet files per content hash and schema version.
+"""The cache of extracted reports: per schema version, content hash and part, one directory of Parquet files.
 
-A directory appears whole or not at all (written beside, then renamed), so readers never see half of one and two writers
-of the same report cannot harm each other. Deleting the cache costs time only.
+A part appears whole or not at all (written beside, then renamed), so readers never see half of one and two writers of
+the same report cannot harm each other. Deleting the cache costs time only.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ncubble.analysis.home import UNFINISHED, home, root
 from ncubble.errors import MeasurementError
+from ncubble.profiling.scratch import scratch
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA = 1
-TABLES = ("actions", "metrics", "texts", "timeline", "source", "rules", "files")
+SCHEMA = 2
+PARTS = {
+    "scalars": ("actions", "metrics", "texts"),
+    "details": ("timeline", "code", "samples", "rules", "files"),
+}
+"""What is extracted together: one number per metric and launch is cheap, everything per instruction is not."""
 
 
-def root() -> Path:
-    """``$NCUBBLE_CACHE``, or ``ncubble`` in the user's cache directory."""
-    if found := os.environ.get("NCUBBLE_CACHE"):
-        return Path(found)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ncubble"
+def folder_of(sha256: str, part: str) -> Path:
+    """Where a part of the report with this content hash is, or would be."""
+    return home(SCHEMA) / sha256[:32] / part
 
 
-def folder_of(sha256: str) -> Path:
-    """Where the tables of the report with this content hash are, or would be."""
-    return root() / "reports" / f"v{SCHEMA}" / sha256[:32]
+def file_of(sha256: str, table: str) -> Path:
+    """Where one table of the report with this content hash is, or would be."""
+    return folder_of(sha256, part_of(table)) / f"{table}.parquet"
 
 
-def holds(sha256: str) -> bool:
-    """Whether all tables of this report are in the cache."""
-    folder = folder_of(sha256)
-    return all((folder / f"{name}.parquet").is_file() for name in TABLES)
+def part_of(table: str) -> str:
+    """The part that a table belongs to."""
+    return next(part for part, tables in PARTS.items() if table in tables)
+
+
+def holds(sha256: str, part: str) -> bool:
+    """Whether all tables of this part are in the cache."""
+    return all(file_of(sha256, table).is_file() for table in PARTS[part])
 
 
 @contextmanager
-def staging() -> Iterator[Path]:
-    """An empty directory on the cache's file system, gone at the end with whatever was not committed out of it."""
-    parent = folder_of("any").parent
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=".reading-", dir=parent))
-    except OSError as error:
-        raise _unwritable(parent, error) from error
-    try:
+def staging(reading: Mapping[str, Path] | None = None) -> Iterator[Path]:
+    """An empty directory on the cache's file system, gone at the end with whatever was not committed out of it.
+
+    ``reading`` says, by the name of its folder in there, which report will be read: this is named if it is cut off.
+    """
+    parent = home(SCHEMA).parent
+    making = {name: str(path) for name, path in (reading or {}).items()}
+    with ExitStack() as stack:
+        try:
+            home(SCHEMA).mkdir(parents=True, exist_ok=True)
+            folder = stack.enter_context(scratch(parent, UNFINISHED, making))
+        except OSError as error:
+            raise _unwritable(parent, error) from error
         yield folder
-    finally:
-        discard(folder)
 
 
 def _unwritable(folder: Path, error: OSError) -> MeasurementError:
@@ -63,37 +71,39 @@ def _unwritable(folder: Path, error: OSError) -> MeasurementError:
 
 
 def load(sha256: str, name: str) -> pd.DataFrame:
-    """One table of a stored report. Tables that cannot be read are dropped whole, so that the next run reads the report
-    again; raises MeasurementError then."""
+    """One table of a stored report. A part with a table that cannot be read is dropped whole, so that it is read from
+    the report again; raises MeasurementError then."""
     import pandas as pd
 
-    folder = folder_of(sha256)
+    file = file_of(sha256, name)
     try:
-        return pd.read_parquet(folder / f"{name}.parquet")
+        return pd.read_parquet(file)
     except (OSError, ValueError) as error:  # Arrow's own errors are children of these
-        discard(folder)
+        discard(file.parent)
         raise MeasurementError(
-            f"{folder}: the cached table {name!r} cannot be read ({error})",
+            f"{file.parent}: the cached table {name!r} cannot be read ({error})",
             "it was removed from the cache: repeat the command",
         ) from error
 
 
-def commit(folder: Path, sha256: str) -> None:
-    """Make ``folder``, which is in ``staging`` or is it, the stored tables of this report.
+def commit(folder: Path, sha256: str, part: str) -> None:
+    """Make ``folder``, which is in ``staging`` or is it, the stored tables of this part of a report.
 
     Loses gracefully against a writer that was faster. Raises MeasurementError where the cache cannot be written.
     """
-    target = folder_of(sha256)
+    target = folder_of(sha256, part)
     try:
+        target.parent.mkdir(exist_ok=True)
         folder.rename(target)
     except OSError:
-        if holds(sha256):
+        if holds(sha256, part):
             return
         shutil.rmtree(target, ignore_errors=True)  # what is left of an incomplete one
         try:
+            target.parent.mkdir(exist_ok=True)
             folder.rename(target)
         except OSError as error:
-            if not holds(sha256):
+            if not holds(sha256, part):
                 raise _unwritable(target.parent, error) from error
 
 

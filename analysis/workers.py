@@ -15,20 +15,31 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
 
 TIME_LIMIT_S = 300.0
 
 
+@dataclass(frozen=True)
+class Job:
+    """What one request to a worker says: report, parts (``store.PARTS``), launches it announces, where to write."""
+
+    report: Path
+    parts: tuple[str, ...]
+    launches: int
+    out: Path
+
+
 def extract_all(
-    jobs: Sequence[tuple[Path, Path]],
+    jobs: Sequence[Job],
     done: Callable[[int, NcubbleError | None], None],
     time_limit_s: float = TIME_LIMIT_S,
 ) -> None:
-    """Extract each ``(report, out directory)`` of ``jobs``, in parallel; ``done(index, error)`` is called once for
-    each.
+    """Do all ``jobs`` in parallel; ``done(index, error)`` is called once for each.
 
     ``done`` runs in worker threads. Never raises for a report; errors name the report and what happened to its worker.
     An interrupt, or an exception in ``done``, ends it after the reports that are being read.
@@ -45,7 +56,7 @@ def extract_all(
                     index = todo.get_nowait()
                 except queue.Empty:
                     return
-                done(index, worker.extract(*jobs[index]))
+                done(index, worker.extract(jobs[index]))
 
     count = min(len(jobs), os.cpu_count() or 1)
     if count:
@@ -56,6 +67,10 @@ def extract_all(
                     future.result()
             finally:
                 stopped.set()
+
+
+def _request(job: Job) -> dict[str, Any]:
+    return {"path": str(job.report), "parts": job.parts, "launches": job.launches, "out": str(job.out)}
 
 
 class _Worker:
@@ -71,13 +86,13 @@ class _Worker:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def extract(self, report: Path, out: Path) -> NcubbleError | None:
+    def extract(self, job: Job) -> NcubbleError | None:
         process = self.process or self._start()
         assert process.stdin is not None and process.stdout is not None  # noqa: S101
         timer = threading.Timer(self.time_limit_s, process.kill)
         timer.start()
         try:
-            process.stdin.write(json.dumps({"path": str(report), "out": str(out)}) + "\n")
+            process.stdin.write(json.dumps(_request(job)) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
         except BrokenPipeError:
@@ -87,16 +102,16 @@ class _Worker:
             timer.cancel()
         if not line:
             return ReportError(
-                f"{report}: {self._bury(expired)}", "the file is probably damaged: copy it again, or profile again"
+                f"{job.report}: {self._bury(expired)}", "the file is probably damaged: copy it again, or profile again"
             )
         reply = json.loads(line)
         if "disk" in reply:
             return MeasurementError(
-                f"{report}: its tables could not be written to {out.parent} ({reply['disk']})",
+                f"{job.report}: its tables could not be written to {job.out.parent} ({reply['disk']})",
                 "free some space there, or set NCUBBLE_CACHE to another directory",
             )
         error = reply.get("error")
-        return ReportError(f"{report}: {error}", "copy the file again, or profile again") if error else None
+        return ReportError(f"{job.report}: {error}", "copy the file again, or profile again") if error else None
 
     def _start(self) -> subprocess.Popen[str]:
         self.process = subprocess.Popen(

@@ -22,7 +22,8 @@ def tampered(tmp_path, monkeypatch):
         monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "cache"))
         copy = tmp_path / "run"
         shutil.copytree(RUN, copy, dirs_exist_ok=True)
-        file = store.folder_of(Report.open(copy).frame.sha256) / f"{table}.parquet"
+        (whole,), _ = open_reports([copy])
+        file = store.file_of(whole.frame.sha256, table)
         frame = pd.read_parquet(file)
         change(frame)
         frame.to_parquet(file)
@@ -57,7 +58,7 @@ def test_a_lost_sample_is_told_and_stands_before_all_other_notes(tampered):
         rows = frame.index[frame["metric"].str.endswith("long_scoreboard") & (frame["value"] > 5)]
         frame.loc[rows[0], "value"] -= 1
 
-    report = tampered("source", lose)
+    report = tampered("samples", lose)
     first = launch_verdict(report, 0)["warnings"][0]
     assert first.startswith("suspicious: ") and "by stall reason" in first
 

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import zstandard
 
-from ncubble.analysis import native, store
+from ncubble.analysis import native, seen, store, workers
 from ncubble.analysis.report import Report, open_reports
+from ncubble.analysis.verdict import as_json
 from ncubble.errors import MeasurementError, ReportError
 from ncubble.recordings import ROOT
 
@@ -27,7 +29,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def report(tmp_path):
-    return shutil.copy(RUN / "report.ncu-repz", tmp_path / "one.ncu-repz")
+    return Path(shutil.copy(RUN / "report.ncu-repz", tmp_path / "one.ncu-repz"))
 
 
 def command(*arguments, cwd, **options):
@@ -66,51 +68,90 @@ def test_a_full_disk_is_not_taken_for_a_damaged_report(tmp_path, report, monkeyp
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(zstandard, "ZstdDecompressor", Full)
-    assert native._serve(tmp_path / "one.ncu-repz", tmp_path) == {"disk": "No space left on device"}
+    request = {"path": str(report), "parts": ["scalars"], "launches": 1, "out": str(tmp_path / "out")}
+    assert native._serve(request) == {"disk": "No space left on device"}
 
 
-def test_nothing_but_tables_stays_in_the_cache(report, cache):
-    Report.open(report)
+@pytest.mark.parametrize("details", [False, True])
+def test_the_cache_holds_what_was_asked_for_and_nothing_else(report, cache, details):
+    open_reports([report], details=details)
     names = {path.name for path in cache.rglob("*") if path.is_file()}
-    assert names == {f"{name}.parquet" for name in store.TABLES}
+    asked = [*store.PARTS["scalars"], *(store.PARTS["details"] if details else ())]
+    assert names == {f"{name}.parquet" for name in asked}
 
 
-def test_a_damaged_cache_is_named_dropped_and_read_again(report, cache):
-    Report.open(report)
-    next(cache.rglob("metrics.parquet")).write_bytes(b"")
-    with pytest.raises(MeasurementError, match=r"(?s)metrics.*repeat the command"):
-        _ = Report.open(report).metrics
-    assert len(Report.open(report).metrics)
+def test_details_are_read_when_they_are_asked_for(report):
+    opened = Report.open(report)
+    assert not store.holds(opened.frame.sha256, "details")
+    assert len(opened.source) and len(opened.timeline)
+    assert store.holds(opened.frame.sha256, "details")
 
 
-def test_a_damaged_cache_of_one_report_hides_no_other(report, tmp_path, cache):
+@pytest.mark.parametrize("table", ["metrics", "samples"])
+def test_a_damaged_cached_table_is_read_from_the_report_again(report, table):
+    opened = Report.open(report)
+    whole = opened._table(table)
+    store.file_of(opened.frame.sha256, table).write_bytes(b"")
+    assert Report.open(report)._table(table).equals(whole)
+
+
+def test_a_damaged_cache_without_its_report_is_an_error_of_that_report_alone(report, tmp_path):
     other = shutil.copy(ROOT / "tiled_matmul" / "default" / "report.ncu-repz", tmp_path / "two.ncu-repz")
     reports, _ = open_reports([report, other])
-    (store.folder_of(reports[0].frame.sha256) / "metrics.parquet").write_bytes(b"")
-    done = command("report", report, other, "--json", cwd=tmp_path)
-    result = json.loads(done.stdout)
-    assert done.returncode == 3
+    store.file_of(reports[0].frame.sha256, "metrics").write_bytes(b"")
+    report.unlink()
+    result = as_json(reports, [])
     assert [launch["label"] for launch in result["launches"]] == ["two"]
     assert [error["report"] for error in result["errors"]] == [str(report)]
+
+
+def test_a_report_that_changes_while_it_is_read_is_not_stored(report, monkeypatch):
+    def touching(jobs, done):
+        for index, job in enumerate(jobs):
+            job.report.write_bytes(job.report.read_bytes() + b"more")
+            done(index, None)
+
+    monkeypatch.setattr(workers, "extract_all", touching)
+    with pytest.raises(ReportError, match="changed while it was being read"):
+        Report.open(report)
+
+
+def test_a_file_that_was_seen_is_not_hashed_again_until_it_changes(report, monkeypatch):
+    monkeypatch.setattr(seen, "SETTLED_S", 0.0)
+    time.sleep(0.02)
+    first = Report.open(report)
+    monkeypatch.setattr(seen, "check_frame", lambda _: pytest.fail("walked again"))
+    assert Report.open(report).key == first.key
+    monkeypatch.undo()
+    os.utime(report, ns=(1, 1))
+    walked = []
+    monkeypatch.setattr(seen, "check_frame", lambda path: walked.append(path) or first.frame)
+    Report.open(report)
+    assert walked == [report]
+
+
+def test_a_file_that_has_just_changed_is_hashed_each_time(report, cache):
+    Report.open(report)
+    assert not list(cache.glob("seen/*"))
 
 
 def test_a_cache_that_cannot_take_the_tables_is_an_error_of_the_cache(tmp_path, monkeypatch):
     with store.staging() as begun:
         monkeypatch.setattr(type(begun), "rename", lambda *_: (_ for _ in ()).throw(OSError(30, "Read-only system")))
         with pytest.raises(MeasurementError, match="Read-only system"):
-            store.commit(begun, "ab" * 32)
+            store.commit(begun, "ab" * 32, "scalars")
     assert not begun.exists()
 
 
 def test_an_incomplete_entry_is_replaced_and_a_whole_one_is_kept():
-    sha, old = "cd" * 32, store.folder_of("cd" * 32)
+    sha, old = "cd" * 32, store.folder_of("cd" * 32, "scalars")
     old.mkdir(parents=True)
     (old / "metrics.parquet").touch()
     for text in ("first", "second"):
         with store.staging() as begun:
-            for name in store.TABLES:
+            for name in store.PARTS["scalars"]:
                 (begun / f"{name}.parquet").write_text(text)
-            store.commit(begun, sha)
+            store.commit(begun, sha, "scalars")
         assert not begun.exists()
     assert (old / "metrics.parquet").read_text() == "first"
 
