@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from ncubble import __version__
+from ncubble.cli.notes import show_notes
 from ncubble.errors import NcubbleError
 
 PIPE_CLOSED = 141
@@ -60,6 +61,7 @@ def main(argv: list[str] | None = None) -> None:
         typer.echo("ncubble: an argument is empty\n  remedy: is a variable of the calling script unset?", err=True)
         sys.exit(2)
     _register()
+    show_notes()
     for stream in (sys.stdout, sys.stderr):  # file names need not be text, and terminals need not speak UTF-8
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
