@@ -36,7 +36,6 @@ class BubbleAccount:
     parts: Mapping[str, float]
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     phases: Phases | None = None
     weights: pd.DataFrame | None = None
 
@@ -83,25 +82,19 @@ def build(launch: int, busy: Busy, with_cta: float, found: Phases | None, source
     parts["tensor_busy" if busy.unit == "tensor" else "unit_busy"] = busy.pct
     room = 100.0 - busy.pct
     merged: dict[str, tuple[str, ...]] = {}
-    notes: list[str] = []
     outer = _outer(with_cta, found, room, merged)
     parts |= outer
     room = max(0.0, 100.0 - math.fsum(parts.values()))
     weights = classify(source, busy.unit) if len(source) and source["samples"].sum() >= MIN_SAMPLES else None
     if weights is None:
         parts["idle"] = room
-        merged["idle"] = (*(() if found else ("wave_gap",)), *STEADY)
-        notes.append("idle time is not split: too few or no warp samples (collect the set 'source')")
+        merged["idle"] = (*_unseen(with_cta, found), *STEADY)
     else:
         parts |= _share(
             room, steady_weights(weights.sum(), busy.pct / max(with_cta, 0.01) if with_cta > 0 else busy.pct)
         )
-    if found is None:
-        notes.append(
-            "ramp, tail and wave gaps are not separated: no or too short a PM-sampling timeline (set 'timeline')"
-        )
     ordered = {part: parts[part] for part in PARTS if part in parts}
-    return BubbleAccount(launch, busy.unit, _exact(ordered), merged, busy.missing, tuple(notes), found, weights)
+    return BubbleAccount(launch, busy.unit, _exact(ordered), merged, busy.missing, found, weights)
 
 
 def _outer(with_cta: float, found: Phases | None, room: float, merged: dict[str, tuple[str, ...]]) -> dict[str, float]:
@@ -116,6 +109,13 @@ def _outer(with_cta: float, found: Phases | None, room: float, merged: dict[str,
     tail += max(0.0, without - ramp - tail)
     scale = min(1.0, room / (ramp + tail + gap)) if ramp + tail + gap > 0 else 1.0
     return {"ramp": ramp * scale, "tail": tail * scale, "wave_gap": gap * scale}
+
+
+def _unseen(with_cta: float, found: Phases | None) -> tuple[str, ...]:
+    """Parts outside the steady state that nothing tells from it."""
+    if found:
+        return ()
+    return ("ramp", "tail", "wave_gap") if math.isnan(with_cta) else ("wave_gap",)
 
 
 def steady_weights(samples: pd.Series, busy_of_active: float) -> dict[str, float]:

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from ncubble.analysis import lacking
 from ncubble.analysis.account import BubbleAccount
 from ncubble.analysis.opcodes import is_wgmma, role, width_bytes
 from ncubble.analysis.report import Report
 from ncubble.analysis.slices import staged_through_registers
-from ncubble.analysis.units import MEMORY, lacking_of, utilization
+from ncubble.analysis.units import MEMORY, ratio, utilization
+from ncubble.profiling.generations import load_generations
 
 REMOVABLE = (
     "data_wait",
@@ -92,7 +94,7 @@ class Diagnosis:
 def diagnose(report: Report, launch: int, account: BubbleAccount | None) -> Diagnosis:
     """Ranked causes of one launch. Without an account the verdict is ``unknown`` and says what lacks."""
     if account is None:
-        return Diagnosis("unknown", None, [], [lacking_of(report, launch)])
+        return Diagnosis("unknown", None, [], [lacking.no_account(report, launch).text])
     facts = Facts.of(report, launch)
     causes = [
         _cause(part, pct, account, facts, first=not rank)
@@ -101,7 +103,8 @@ def diagnose(report: Report, launch: int, account: BubbleAccount | None) -> Diag
     ]
     verdict = _verdict(account, facts, causes)
     disease = next((cause.disease for cause in causes if cause.cause == verdict), None)
-    return Diagnosis(verdict, disease, causes, [*facts.warnings, *account.notes])
+    gaps = [lack.text for lack in lacking.of_account(report, launch, account)]
+    return Diagnosis(verdict, disease, causes, [*facts.warnings, *gaps])
 
 
 @dataclass(frozen=True)
@@ -133,21 +136,11 @@ class Facts:
             hopper=bool(row["compute_capability"] == "9.0"),
             stages=kernel.get("stages") if matches else None,
             ctas=report.value(launch, "launch__grid_size"),
-            sms=report.first(launch, ("launch__sm_count", "device__attribute_multiprocessor_count")),
+            sms=report.first(launch, load_generations().quantities["sms"]),
             waves=report.value(launch, "launch__waves_per_multiprocessor"),
-            bank_conflict_share=_bank_conflicts(report, launch),
+            bank_conflict_share=ratio(report, launch, "bank_conflicts"),
             warnings=_warnings(bool(row["compute_capability"] == "9.0"), source),
         )
-
-
-def _bank_conflicts(report: Report, launch: int) -> float:
-    """Share of shared-memory wavefronts that are due to bank conflicts, of loads or of all; NaN if unknown."""
-    for scope in ("_op_ld", ""):
-        conflicts = report.value(launch, f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared{scope}.sum")
-        wavefronts = report.value(launch, f"l1tex__data_pipe_lsu_wavefronts_mem_shared{scope}.sum")
-        if conflicts >= 0 and wavefronts > 0:
-            return conflicts / wavefronts
-    return math.nan
 
 
 def _warnings(hopper: bool, source: pd.DataFrame) -> list[str]:

@@ -1,7 +1,7 @@
 """Names of PM-sampling series across GPU generations and ncu versions, and the time axis they share.
 
 The same series is ``pmsampling:X`` in most versions and ``UNIT.TriageGROUP.X`` in others; the part after the prefix
-agrees.
+agrees. Which spellings there are is data (``profiling/generations``).
 """
 
 from __future__ import annotations
@@ -10,30 +10,11 @@ import re
 
 import pandas as pd
 
-_PREFIX = re.compile(r"^(?:pmsampling:|warpsampling:|[A-Z0-9_]+\.Triage[A-Za-z0-9]*\.)")
+from ncubble.profiling.generations import load_generations
+
+_PREFIX = re.compile("^(?:" + "|".join(load_generations().prefixes) + ")")
 _STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
-_SHORT = {
-    "sm__pipe_tensor_cycles_active_realtime": "tensor",
-    "sm__pipe_tensor_cycles_active": "tensor",
-    "sm__inst_executed_pipe_tensor": "tensor_inst",
-    "dramc__throughput": "dram",
-    "dramc__read_throughput": "dram_read",
-    "dramc__write_throughput": "dram_write",
-    "dram__throughput": "dram",
-    "dram__read_throughput": "dram_read",
-    "dram__write_throughput": "dram_write",
-    "lts__throughput": "l2",
-    "lts__t_sectors": "l2_sectors",
-    "l1tex__throughput": "l1",
-    "sm__cycles_active": "sm_active",
-    "sm__inst_executed_pipe_fma_realtime": "fma",
-    "sm__inst_executed_pipe_alu_realtime": "alu",
-    "sm__inst_executed_pipe_xu_realtime": "xu",
-    "sm__pipe_fp64_cycles_active_realtime": "fp64",
-    "sm__inst_executed_realtime": "issue",
-    "gr__ctas_launched_realtime": "ctas_launched",
-    "sm__ctas_launched": "ctas_launched",
-}
+_SHORT = load_generations().series
 
 
 def short_name(metric: str) -> str:

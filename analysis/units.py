@@ -2,60 +2,35 @@
 
 The tensor pipe wherever a kernel issues MMAs. Kernels without tensor work are measured by their busiest unit instead,
 DRAM and L2 included, so that their account says what they are bound by. Percentages are of elapsed cycles; a metric
-that exists only per active cycle is scaled by the share of cycles with a CTA.
+that exists only per active cycle is scaled by the share of cycles with a CTA. Names of counters by chip and version
+are data (``profiling/generations``).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ncubble.analysis.opcodes import role
 from ncubble.analysis.report import Report
+from ncubble.profiling.chips import Version, chip_of, parse_version
+from ncubble.profiling.generations import Unit, load_generations
 
-_ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
-_ACTIVE = ".avg.pct_of_peak_sustained_active"
-TENSOR = (
-    "sm__pipe_tensor_cycles_active",
-    "sm__pipe_tensor_op_hmma_cycles_active",
-    "sm__pipe_tensor_op_hmma_cycles_active_v2",
-    "sm__pipe_tensor_op_imma_cycles_active",
-    "sm__pipe_tensor_op_dmma_cycles_active",
-    "sm__pipe_tensor_subpipe_hmma_cycles_active",
-)
-TENSOR_ISSUE = (
-    "sm__inst_executed_pipe_tensor",
-    "sm__inst_executed_pipe_tensor_op_hmma",
-    "sm__inst_executed_pipe_tensor_op_imma",
-    "sm__inst_executed_pipe_tensor_op_dmma",
-    "sm__inst_executed_pipe_tensor_op",
-)
-PIPES = {
-    "fma": ("sm__pipe_fma_cycles_active", "sm__inst_executed_pipe_fma", "sm__inst_executed_pipe_fmaheavy"),
-    "alu": ("sm__pipe_alu_cycles_active", "sm__inst_executed_pipe_alu"),
-    "fp64": ("sm__pipe_fp64_cycles_active", "sm__inst_executed_pipe_fp64"),
-    "xu": ("sm__inst_executed_pipe_xu",),
-    "fp16": ("sm__inst_executed_pipe_fp16",),
-    "lsu": ("sm__inst_executed_pipe_lsu", "l1tex__data_pipe_lsu_wavefronts"),
-}
-MEMORY = {
-    "dram": ("gpu__dram_throughput", "dram__throughput", "dram__cycles_active", "dram__bytes"),
-    "l2": ("lts__throughput", "lts__t_sectors"),
-}
-BYTES = ".sum.pct_of_peak_sustained_elapsed"
-BOTH_WAYS = {"dram__bytes": ("dram__bytes_read", "dram__bytes_write")}
-"""Traffic of one bus by direction: shares of the same peak, which add up (all that ncu 2023 collects on cc 8.9)."""
-_SAMPLED = ("fma", "alu", "xu", "fp64", "dram", "l2")
+ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+ACTIVE = ".avg.pct_of_peak_sustained_active"
+DIRECTION = ".sum.pct_of_peak_sustained_elapsed"
+_TENSOR = load_generations().of_kind("tensor")
+_OTHERS = load_generations().of_kind("pipe") | load_generations().of_kind("memory")
+_DIRECTIONS = {counter: parts for unit in _OTHERS.values() for counter, parts in unit.directions.items()}
+TENSOR = tuple(stem for unit in _TENSOR.values() for stem in (*unit.counters, *unit.single))
+PIPES = {name: unit.counters for name, unit in load_generations().of_kind("pipe").items()}
+MEMORY = {name: unit.counters for name, unit in load_generations().of_kind("memory").items()}
 UNREADABLE = ("", "???")
 """Opcodes of code that the reader cannot disassemble."""
 INCIDENTAL_PCT = 5.0
 """Below this, and without the code, a busy tensor pipe is no proof of MMAs: HFMA2.MMA moves constants through it
 (elementwise kernels of public GH200 reports show 1 %, of A100 reports 3.5 %)."""
-CTA_CYCLES = (
-    ("sm__cycles_active.avg", "sm__cycles_elapsed.avg"),
-    ("smsp__cycles_active.avg", "smsp__cycles_elapsed.avg"),
-    ("sm__cycles_active.avg", "sm__cycles_elapsed.max"),
-)
 
 
 @dataclass(frozen=True)
@@ -69,39 +44,63 @@ class Busy:
     missing: tuple[str, ...] = ()
 
 
-def utilization(report: Report, launch: int, stems: tuple[str, ...]) -> float:
+def capability_of(report: Report, launch: int) -> Version | None:
+    """Compute capability of the launch's GPU; None where the report does not hold it."""
+    text = report.identity(launch)["compute_capability"]
+    return parse_version(text) if isinstance(text, str) and text else None
+
+
+def utilization(report: Report, launch: int, stems: Iterable[str]) -> float:
     """Busy share of elapsed cycles, in percent, by the first of ``stems`` that is collected; NaN where none is."""
     return next((value for stem in stems if not math.isnan(value := _elapsed(report, launch, stem))), math.nan)
 
 
 def tensor_utilization(report: Report, launch: int) -> float:
     """Tensor pipe's busy share of elapsed cycles, in percent; NaN where not collected. Where only the counters of
-    single operations are there, the busiest of them: kernels use one kind of MMA."""
-    whole = utilization(report, launch, TENSOR[:1])
-    single = [value for stem in TENSOR[1:] if not math.isnan(value := _elapsed(report, launch, stem))]
+    single operations are there, the busiest of them: kernels use one kind of MMA. Likewise where a chip counts two
+    tensor pipes apart."""
+    return max(_tensor_shares(report, launch).values(), default=math.nan)
+
+
+def _tensor_shares(report: Report, launch: int) -> dict[str, float]:
+    """Busy share of each tensor pipe that was collected, by the name of the unit."""
+    shares = {name: _tensor_share(report, launch, unit) for name, unit in _TENSOR.items()}
+    return {name: value for name, value in shares.items() if not math.isnan(value)}
+
+
+def _tensor_share(report: Report, launch: int, unit: Unit) -> float:
+    whole = utilization(report, launch, unit.counters)
+    single = [value for stem in unit.single if not math.isnan(value := _elapsed(report, launch, stem))]
     return max(single, default=math.nan) if math.isnan(whole) else whole
 
 
 def _elapsed(report: Report, launch: int, stem: str) -> float:
-    if stem in BOTH_WAYS:
-        return sum(report.value(launch, part + BYTES) for part in BOTH_WAYS[stem])
-    elapsed = report.value(launch, stem + _ELAPSED)
-    return elapsed if not math.isnan(elapsed) else report.value(launch, stem + _ACTIVE) * cta_share(report, launch)
+    if stem in _DIRECTIONS:
+        return sum(report.value(launch, part + DIRECTION) for part in _DIRECTIONS[stem])
+    elapsed = report.value(launch, stem + ELAPSED)
+    return elapsed if not math.isnan(elapsed) else report.value(launch, stem + ACTIVE) * cta_share(report, launch)
+
+
+def ratio(report: Report, launch: int, name: str) -> float:
+    """A share by the first of its pairs of counters that is collected, 0 or more; NaN where none is."""
+    for part, whole in load_generations().ratios[name]:
+        value, of = report.value(launch, part), report.value(launch, whole)
+        if value >= 0 and of > 0:
+            return value / of
+    return math.nan
 
 
 def cta_share(report: Report, launch: int) -> float:
     """Share of elapsed SM cycles in which an SM had a CTA, 0 to 1; NaN where not collected."""
-    for active, elapsed in CTA_CYCLES:
-        share = report.value(launch, active) / (report.value(launch, elapsed) or math.nan)
-        if not math.isnan(share):
-            return float(min(1.0, share))
-    return math.nan
+    share = ratio(report, launch, "cta_share")
+    return share if math.isnan(share) else min(1.0, share)
 
 
 def uses_tensor(report: Report, launch: int) -> bool | None:
     """Whether the kernel issues MMAs, by its code or by counters; None where the report cannot say.
 
-    Code with execution counts decides. Warp samples alone prove an MMA, but not that there is none.
+    Code with execution counts decides. Warp samples alone prove an MMA, but not that there is none; nor do counters,
+    unless they are there for every tensor pipe of the chip.
     """
     source = report.source_of(launch)
     ran = source[(source["executed"].fillna(0.0) > 0) | (source["samples"] > 0)]
@@ -109,35 +108,43 @@ def uses_tensor(report: Report, launch: int) -> bool | None:
         return True
     if len(ran) and ran["executed"].notna().any() and not ran["opcode"].isin(UNREADABLE).any():
         return False
-    values = [tensor_utilization(report, launch), *(_elapsed(report, launch, stem) for stem in TENSOR_ISSUE)]
-    known = [value for value in values if not math.isnan(value)]
-    return max(known) >= INCIDENTAL_PCT if known else None
+    shares = {name: _use(report, launch, unit) for name, unit in _TENSOR.items()}
+    if any(share >= INCIDENTAL_PCT for share in shares.values()):
+        return True
+    chip = chip_of(capability_of(report, launch))
+    unknown = any(math.isnan(shares[name]) for name, unit in _TENSOR.items() if unit.on(chip))
+    return None if unknown else False
 
 
-def lacking_of(report: Report, launch: int) -> str:
-    """Why there is no ``busy_of`` of this launch, in words."""
-    if uses_tensor(report, launch):
-        return f"the kernel issues MMAs, but the tensor pipe's utilization was not collected ({TENSOR[0] + _ELAPSED})"
-    others = {unit: utilization(report, launch, stems) for unit, stems in {**PIPES, **MEMORY}.items()}
-    known = [unit for unit, value in others.items() if not math.isnan(value)]
-    if known:
-        return (
-            f"whether the kernel uses the tensor pipe is not known: its utilization ({TENSOR[0] + _ELAPSED}) was not "
-            f"collected, that of {', '.join(known)} was"
-        )
-    return "no utilization of elapsed cycles was collected for any unit (tensor pipe, other pipes, DRAM, L2)"
+def _use(report: Report, launch: int, unit: Unit) -> float:
+    """The largest share of a tensor pipe, of time or of instruction slots; NaN where neither was collected."""
+    values = [_tensor_share(report, launch, unit), *(_elapsed(report, launch, stem) for stem in unit.issue)]
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+def other_shares(report: Report, launch: int) -> dict[str, float]:
+    """Busy share of elapsed cycles of every unit but the tensor pipe that was collected, in percent, by name."""
+    shares = {name: utilization(report, launch, unit.counters) for name, unit in _OTHERS.items()}
+    return {name: value for name, value in shares.items() if not math.isnan(value)}
+
+
+def lacking_units(report: Report, launch: int) -> list[Unit]:
+    """Units of this chip whose share was not collected."""
+    chip = chip_of(capability_of(report, launch))
+    known = _tensor_shares(report, launch) | other_shares(report, launch)
+    return [unit for unit in load_generations().units if unit.name not in known and unit.on(chip)]
 
 
 def busy_of(report: Report, launch: int) -> Busy | None:
     """The unit that the account of this launch is about; None where no unit's utilization was collected."""
-    tensor = tensor_utilization(report, launch)
+    tensor = _tensor_shares(report, launch)
     used = uses_tensor(report, launch)
-    if used and not math.isnan(tensor):
-        return Busy("tensor", min(tensor, 100.0), "tensor")
-    others = {unit: utilization(report, launch, stems) for unit, stems in {**PIPES, **MEMORY}.items()}
-    known = {unit: value for unit, value in others.items() if not math.isnan(value)}
+    if used and tensor:
+        busiest = max(tensor, key=lambda name: tensor[name])
+        return Busy("tensor", min(tensor[busiest], 100.0), _TENSOR[busiest].series)
+    known = other_shares(report, launch)
     if used is not False or not known:
         return None
     unit = max(known, key=lambda name: known[name])
-    lacking = tuple(stems[0] + _ELAPSED for unit, stems in {**PIPES, **MEMORY}.items() if unit not in known)
-    return Busy(unit, min(known[unit], 100.0), unit if unit in _SAMPLED else "", lacking)
+    lacking = tuple(one.counters[0] + ELAPSED for one in lacking_units(report, launch) if one.kind != "tensor")
+    return Busy(unit, min(known[unit], 100.0), _OTHERS[unit].series, lacking)

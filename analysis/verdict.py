@@ -15,14 +15,9 @@ from ncubble.analysis.plausible import doubts
 from ncubble.analysis.report import Report, ReportFailure, open_reports
 from ncubble.analysis.units import MEMORY, tensor_utilization, utilization
 from ncubble.errors import NcubbleError, ReportError
+from ncubble.profiling.generations import load_generations
 
 SCHEMA = 1
-_LDGSTS = (
-    "smsp__inst_executed_op_ldgsts.sum",
-    "sm__sass_inst_executed_op_ldgsts.sum",
-    "smsp__sass_inst_executed_op_ldgsts.sum",
-)
-_TMA = ("smsp__inst_executed_op_tma_ld.sum", "sm__inst_executed_op_tma_ld.sum", "smsp__inst_executed_op_utmaldg.sum")
 
 
 def launch_verdict(report: Report, launch: int) -> dict[str, Any]:
@@ -47,8 +42,8 @@ def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis
         "tensor_active_pct": _number(tensor_utilization(report, launch)),
         "dram_pct": _number(utilization(report, launch, MEMORY["dram"])),
         "async_copy": {
-            "ldgsts": _count(report, launch, _LDGSTS, "LDGSTS"),
-            "tma": _count(report, launch, _TMA, "UTMALDG"),
+            "ldgsts": _count(report, launch, "ldgsts", "LDGSTS"),
+            "tma": _count(report, launch, "tma", "UTMALDG"),
         },
         "unit": found.unit if found else None,
         "account": {part: float(pct) for part, pct in found.parts.items()} if found else None,
@@ -60,10 +55,10 @@ def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis
     }
 
 
-def _count(report: Report, launch: int, metrics: tuple[str, ...], opcode: str) -> float | None:
+def _count(report: Report, launch: int, quantity: str, opcode: str) -> float | None:
     """Executed asynchronous copies, in warp instructions: by counter, else summed over the code; None if neither is
     there."""
-    value = report.first(launch, metrics)
+    value = report.first(launch, load_generations().quantities[quantity])
     if not math.isnan(value):
         return value
     source = report.source_of(launch)

@@ -1,4 +1,7 @@
-"""Reads the metric sets and aliases of ``profiling/sets/*.toml``; a malformed file is refused whole."""
+"""Reads the metric sets and aliases of ``profiling/sets/*.toml``; a malformed file is refused whole.
+
+The third kind of file there, names by generation, is read by ``generations``.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ from ncubble.errors import UsageError
 from ncubble.profiling.chips import CHIP_NAMES, Version, parse_version
 
 DIRECTIONS = ("higher", "lower", "neutral")
+_FOLDER = "ncubble.profiling.sets"
 _ALIASES = "aliases"
+GENERATIONS = "generations"
 _T = TypeVar("_T")
 
 
@@ -81,52 +86,51 @@ class Alias:
 @cache
 def load_sets() -> dict[str, MetricSet]:
     """All sets by name. Raises UsageError naming the file for anything that is not a set."""
-    tables = _tables()
-    tables.pop(_ALIASES, None)
-    sets = {name: parse_set(name, table) for name, table in tables.items()}
+    names = sorted(item.name.removesuffix(".toml") for item in files(_FOLDER).iterdir() if item.name.endswith(".toml"))
+    sets = {name: parse_set(name, table(name)) for name in names if name not in (_ALIASES, GENERATIONS)}
     for member in sets.values():
         for included in member.include:
             if included not in sets or sets[included].include:
-                raise _malformed(member.name, f"include {included!r} is no set, or itself a union")
+                raise malformed(member.name, f"include {included!r} is no set, or itself a union")
     return sets
 
 
 @cache
 def load_aliases() -> dict[str, Alias]:
     """All aliases by the name that people write."""
-    entries = [_build(Alias, _ALIASES, entry) for entry in _tables().get(_ALIASES, {}).get(_ALIASES, [])]
+    entries = [build(Alias, _ALIASES, entry) for entry in table(_ALIASES)[_ALIASES]]
     return {alias.name: alias for alias in entries}
 
 
-def parse_set(name: str, table: Mapping[str, Any]) -> MetricSet:
+def parse_set(name: str, content: Mapping[str, Any]) -> MetricSet:
     """A set from its TOML table; raises UsageError for unknown keys, wrong words, repeated or empty names."""
     known = {"title", "include", "sections", "since", "slim", "ncu_set", "import_source", "metrics"}
-    if unknown := sorted(set(table) - known):
-        raise _malformed(name, f"unknown keys {unknown}")
-    if not table.get("title"):
-        raise _malformed(name, "no title")
-    metrics = tuple(_parse_metric(name, entry) for entry in table.get("metrics", []))
+    if unknown := sorted(set(content) - known):
+        raise malformed(name, f"unknown keys {unknown}")
+    if not content.get("title"):
+        raise malformed(name, "no title")
+    metrics = tuple(_parse_metric(name, entry) for entry in content.get("metrics", []))
     names = [metric.name for metric in metrics]
     if repeated := sorted({item for item in names if names.count(item) > 1}):
-        raise _malformed(name, f"repeated metrics {repeated}")
-    sections = tuple(table.get("sections", ()))
-    since = {section: parse_version(text) for section, text in table.get("since", {}).items()}
-    slim = {section: tuple(stems) for section, stems in table.get("slim", {}).items()}
+        raise malformed(name, f"repeated metrics {repeated}")
+    sections = tuple(content.get("sections", ()))
+    since = {section: parse_version(text) for section, text in content.get("since", {}).items()}
+    slim = {section: tuple(stems) for section, stems in content.get("slim", {}).items()}
     if stray := sorted({*since, *slim} - set(sections)):
-        raise _malformed(name, f"'since' or 'slim' of sections that are not in it: {stray}")
+        raise malformed(name, f"'since' or 'slim' of sections that are not in it: {stray}")
     member = MetricSet(
         name=name,
-        title=table["title"],
-        include=tuple(table.get("include", ())),
+        title=content["title"],
+        include=tuple(content.get("include", ())),
         sections=sections,
         since=since,
         slim=slim,
-        ncu_set=table.get("ncu_set", ""),
-        import_source=table.get("import_source", False),
+        ncu_set=content.get("ncu_set", ""),
+        import_source=content.get("import_source", False),
         metrics=metrics,
     )
     if not (member.include or member.sections or member.ncu_set or member.metrics):
-        raise _malformed(name, "it collects nothing")
+        raise malformed(name, "it collects nothing")
     return member
 
 
@@ -135,31 +139,32 @@ def _parse_metric(origin: str, entry: Mapping[str, Any]) -> Metric:
     if "min_cc" in values:
         values["min_cc"] = parse_version(values["min_cc"])
     values["only"] = tuple(values.get("only", ()))
-    metric = _build(Metric, origin, values)
+    metric = build(Metric, origin, values)
     if metric.direction not in DIRECTIONS:
-        raise _malformed(origin, f"{metric.name}: direction {metric.direction!r} is not one of {', '.join(DIRECTIONS)}")
+        raise malformed(origin, f"{metric.name}: direction {metric.direction!r} is not one of {', '.join(DIRECTIONS)}")
     if not (metric.name and metric.role and metric.about):
-        raise _malformed(origin, f"metric {metric.name!r} lacks name, role or about")
+        raise malformed(origin, f"metric {metric.name!r} lacks name, role or about")
     if strange := sorted({*metric.chips, *metric.only} - CHIP_NAMES):
-        raise _malformed(origin, f"{metric.name}: unknown chips {strange}")
+        raise malformed(origin, f"{metric.name}: unknown chips {strange}")
     return metric
 
 
-def _build(kind: type[_T], origin: str, values: Mapping[str, Any]) -> _T:
+def build(kind: type[_T], origin: str, values: Mapping[str, Any]) -> _T:
+    """``kind(**values)``; raises UsageError naming the file ``origin`` for unknown or missing members."""
     try:
         return kind(**values)
     except TypeError as error:
-        raise _malformed(origin, str(error)) from error
+        raise malformed(origin, str(error)) from error
 
 
-def _tables() -> dict[str, dict[str, Any]]:
-    folder = files("ncubble.profiling.sets")
-    found = sorted((item for item in folder.iterdir() if item.name.endswith(".toml")), key=lambda item: item.name)
+def table(name: str) -> dict[str, Any]:
+    """The TOML table of one file of this folder. Raises UsageError for a file that is not there or no TOML."""
     try:
-        return {item.name.removesuffix(".toml"): tomllib.loads(item.read_text(encoding="utf-8")) for item in found}
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"profiling/sets: not valid TOML ({error})", "reinstall ncubble") from error
+        return tomllib.loads((files(_FOLDER) / f"{name}.toml").read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise malformed(name, f"not readable as TOML ({error})") from error
 
 
-def _malformed(name: str, why: str) -> UsageError:
+def malformed(name: str, why: str) -> UsageError:
+    """What to raise for a file whose content is wrong."""
     return UsageError(f"profiling/sets/{name}.toml: {why}", "correct the file, or reinstall ncubble")

@@ -7,6 +7,7 @@ import pytest
 
 from ncubble.analysis.account import BubbleAccount
 from ncubble.analysis.diagnose import FIXES, REMOVABLE, Facts, _cause, _verdict, diagnose
+from tests.one_launch import OneLaunch
 
 HMMA = "HMMA.16816.F32 R8, R12, R16, R8"
 
@@ -46,14 +47,7 @@ def verdict(found, what):
 
 
 def test_without_an_account_the_verdict_is_unknown_and_says_why():
-    class Empty:
-        def value(self, launch, metric):
-            return math.nan
-
-        def source_of(self, launch):
-            return pd.DataFrame(columns=["opcode", "executed", "samples"], dtype=float)
-
-    found = diagnose(Empty(), 0, None)
+    found = diagnose(OneLaunch({}), 0, None)
     assert (found.cause, found.causes) == ("unknown", []) and "collected" in found.warnings[0]
 
 

@@ -1,0 +1,34 @@
+"""A report of one launch, from its numbers: for what is decided from counters and code alone."""
+
+import math
+
+import pandas as pd
+
+CODE = ("opcode", "executed", "samples")
+
+
+class OneLaunch:
+    """Scalar ``metrics`` by name, ``code`` as (opcode, executed, samples), and ``series`` of the timeline by length."""
+
+    def __init__(self, metrics, code=(), capability="9.0", ncu="2025.3.1", series=None):
+        self.scalars = dict(metrics)
+        self.code = pd.DataFrame(list(code), columns=CODE).astype({"executed": float, "samples": float})
+        self.row = {"compute_capability": capability, "ncu_version": ncu}
+        rows = [(0, name) for name, count in (series or {}).items() for _ in range(count)]
+        self.timeline = pd.DataFrame(rows, columns=["launch", "metric"])
+
+    @property
+    def metrics(self):
+        return pd.DataFrame({"launch": 0, "metric": list(self.scalars)})
+
+    def identity(self, launch):
+        return self.row
+
+    def value(self, launch, metric):
+        return self.scalars.get(metric, math.nan)
+
+    def first(self, launch, metrics):
+        return next((self.value(launch, name) for name in metrics if name in self.scalars), math.nan)
+
+    def source_of(self, launch):
+        return self.code
