@@ -35,11 +35,12 @@ _SOURCES, _RESULTS, _PAYLOAD_SIZE, _RANGES = 1, 2, 5, 7
 
 @dataclass(frozen=True)
 class Frame:
-    """What the frame says: content hash of the file as stored, its size in bytes, how many launches it announces, and
-    the version of ncu ("" if none)."""
+    """What the frame says: content hash of the file as stored, its size in bytes, stored and uncompressed, how many
+    launches it announces, and the version of ncu ("" if none)."""
 
     sha256: str
     size: int
+    plain_size: int
     launches: int
     ncu_version: str
 
@@ -52,9 +53,10 @@ def check_frame(path: Path) -> Frame:
     try:
         with path.open("rb") as file:
             tap = _Tap(file)
-            launches, version = _walk(path, _plain(path, tap))
+            reader = _plain(path, tap)
+            launches = _walk(path, reader)
             tap.drain()
-            return Frame(tap.hash.hexdigest(), tap.size, launches, version)
+            return Frame(tap.hash.hexdigest(), tap.size, reader.passed, launches, reader.version)
     except OSError as error:
         raise ReportError(
             f"{path}: cannot be read ({error.strerror or error})", "check the file and its permissions"
@@ -142,9 +144,9 @@ class _Reader:
             )
 
 
-def _walk(path: Path, reader: _Reader) -> tuple[int, str]:
+def _walk(path: Path, reader: _Reader) -> int:
     try:
-        return _walk_blocks(path, reader), reader.version
+        return _walk_blocks(path, reader)
     except ReportError:
         raise
     except Exception as error:

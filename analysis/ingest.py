@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 from ncubble.analysis import seen, store, workers
 from ncubble.analysis.container import Frame
 from ncubble.errors import NcubbleError
+
+REQUEST_B = 64 << 20
+"""Bytes of a report, uncompressed, that one request reads. The native reader frees nothing of what it parsed, some
+eleven times as much, until its process ends."""
+WORTH_A_REQUEST = 16
+"""Launches: fewer are not worth another opening of the file."""
 
 
 @dataclass(frozen=True)
@@ -37,32 +46,67 @@ def ingest(
         users.setdefault(source.frame.sha256, []).append(index)
     lacking = {sha: tuple(part for part in parts if not store.holds(sha, part)) for sha in users}
     missing = [sha for sha in users if lacking[sha]]
-    finished = len(users) - len(missing)
     failed: dict[int, NcubbleError] = {}
+    if not missing:
+        return failed
+    with store.staging() as folder:
+        tasks = [_Task(sources[users[sha][0]], lacking[sha], folder / sha, len(missing)) for sha in missing]
+        owners = [task for task in tasks for _ in task.jobs]
+        finished, lock = len(users) - len(missing), Lock()
 
-    def done(number: int, error: NcubbleError | None) -> None:
-        nonlocal finished
-        sha = missing[number]
-        if error := error or _stored(jobs[number], sources[users[sha][0]]):
-            failed.update(dict.fromkeys(users[sha], error))
-        finished += 1
-        if progress:
-            progress(finished, len(users))
+        def done(number: int, error: NcubbleError | None) -> None:
+            nonlocal finished
+            task = owners[number]
+            with lock:
+                last = task.take(error)
+            if not last:
+                return
+            if error := task.error or task.store():
+                failed.update(dict.fromkeys(users[task.source.frame.sha256], error))
+            with lock:
+                finished += 1
+                if progress:
+                    progress(finished, len(users))
 
-    if missing:
-        with store.staging() as folder:
-            chosen = [(sha, sources[users[sha][0]]) for sha in missing]
-            jobs = [workers.Job(one.path, lacking[sha], one.frame.launches, folder / sha) for sha, one in chosen]
-            workers.extract_all(jobs, done)
+        workers.extract_all([job for task in tasks for job in task.jobs], done)
     return failed
 
 
-def _stored(job: workers.Job, source: Source) -> NcubbleError | None:
-    """Commit what a worker wrote; the error where that cannot be, or where it read another file than was hashed."""
-    try:
-        seen.unchanged(source.path, source.signature)
-        for part in job.parts:
-            store.commit(job.out / part, source.frame.sha256, part)
-    except NcubbleError as error:
-        return error
-    return None
+class _Task:
+    """One content to be read: the jobs that it takes, how many are still out, and what went wrong."""
+
+    def __init__(self, source: Source, parts: tuple[str, ...], folder: Path, beside: int) -> None:
+        self.source, self.parts, self.folder = source, parts, folder
+        self.error: NcubbleError | None = None
+        count = source.frame.launches
+        self.jobs = [
+            workers.Job(source.path, parts, count, first, last, folder / f"{first:08d}")
+            for first, last in split(source.frame, -(-(os.cpu_count() or 1) // beside))
+        ]
+        self.out = len(self.jobs)
+
+    def take(self, error: NcubbleError | None) -> bool:
+        """Note that one job has ended; whether it was the last."""
+        self.error = self.error or error
+        self.out -= 1
+        return not self.out
+
+    def store(self) -> NcubbleError | None:
+        """Commit what the workers wrote; the error where that cannot be, or where they read another file."""
+        try:
+            seen.unchanged(self.source.path, self.source.signature)
+            for part in self.parts:
+                folder = store.merge([job.out / part for job in self.jobs], self.folder / part)
+                store.commit(folder, self.source.frame.sha256, part)
+        except NcubbleError as error:
+            return error
+        finally:
+            shutil.rmtree(self.folder, ignore_errors=True)  # a folder of many reports needs the room of one
+        return None
+
+
+def split(frame: Frame, hands: int) -> list[tuple[int, int]]:
+    """First and last launch (exclusive) of each request for a report that ``hands`` workers are free for."""
+    bounded = REQUEST_B * frame.launches // max(frame.plain_size, 1)
+    size = max(1, min(bounded, max(-(-frame.launches // hands), WORTH_A_REQUEST)))
+    return [(first, min(first + size, frame.launches)) for first in range(0, max(frame.launches, 1), size)]

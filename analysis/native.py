@@ -1,9 +1,10 @@
 """The worker process that reads reports: it may crash, hang or run out of memory (see ``workers``).
 
-``python -m ncubble.analysis.native`` reads one JSON object per line from stdin: {"path", "parts": [name], "launches":
-how many the container announces, "out": directory}. It writes the raw tables of each part (``store.PARTS``) as Parquet
-files into ``out/PART`` and answers with one JSON object per line: {"ok": true}, {"error": text} where the report is at
-fault, or {"disk": text} where ``out`` could not be written.
+``python -m ncubble.analysis.native`` reads one JSON object per line from stdin: {"path", "parts": [name], "announced":
+how many launches the container announces, "first", "last": those wanted, "out": directory}. It writes the raw tables of
+each part (``store.PARTS``) as Parquet files into ``out/PART`` and answers with one JSON object per line: {"ok": true},
+{"error": text} where the report is at fault, or {"disk": text} where ``out`` could not be written. With "spent": true
+the process has grown so much that the next report had better be read by a fresh one.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ncubble.analysis.raw import Tables, extract
 from ncubble.analysis.store import PARTS
 
 MEMORY_LIMIT_B = 8 << 30
+SPENT_B = 1 << 30
 
 
 def write(tables: Tables, part: str, out: Path) -> None:
@@ -58,9 +60,9 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
     """The answer to one request; ``out`` is made if need be."""
     out = Path(request["out"])
     try:
-        out.mkdir(exist_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
         with readable(Path(request["path"]), out) as plain:
-            tables = extract(plain, request["parts"], request["launches"])
+            tables = extract(plain, request["parts"], request["announced"], request["first"], request["last"])
         for part in request["parts"]:
             write(tables, part, out)
     except OSError as error:
@@ -88,7 +90,9 @@ def main() -> None:
     with os.fdopen(os.dup(1), "w") as replies:
         os.dup2(2, 1)  # whatever native code prints is no answer
         for line in sys.stdin:
-            replies.write(json.dumps(_serve(json.loads(line))) + "\n")
+            reply = _serve(json.loads(line))
+            spent = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 > SPENT_B
+            replies.write(json.dumps({**reply, "spent": spent}) + "\n")
             replies.flush()
 
 

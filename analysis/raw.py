@@ -47,26 +47,26 @@ _DETAILS = {
 """Columns of each table and their kinds (``columns.new_column``)."""
 
 
-def extract(path: str, parts: Sequence[str], promised: int | None = None) -> Tables:
-    """Raw tables of the report at ``path``: those of ``scalars`` always, those of ``details`` where ``parts`` has it.
+def extract(path: str, parts: Sequence[str], announced: int, first: int, last: int) -> Tables:
+    """Raw tables of launches ``first`` to ``last`` (exclusive) of the report at ``path``.
 
-    ``promised`` is how many launches the container announces. Raises ValueError for a report that contradicts itself.
+    Those of ``scalars`` always, those of ``details`` where ``parts`` has it. ``announced`` is how many launches the
+    container announces. Raises ValueError for a report that contradicts itself. Each launch is taken once: what the
+    binding parses it keeps until the process ends, even if everything is deleted and even if it parses it again.
     """
     import ncu_report
 
     tables = _empty(details="details" in parts)
     reader = _Reader(ncu_report, tables)
     context = ncu_report.load_report(path)
-    launch = 0
-    for index in range(context.num_ranges()):
-        part = context.range_by_idx(index)
-        for number in range(part.num_actions()):
-            reader.read(part.action_by_idx(number), launch)
-            launch += 1
-    if promised is not None and launch != promised:
-        raise ValueError(f"gives {launch} of the {promised} launches that it announces: the file is damaged")
-    if not launch:
+    ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
+    places = [(part, number) for part in ranges for number in range(part.num_actions())]
+    if len(places) != announced:
+        raise ValueError(f"gives {len(places)} of the {announced} launches that it announces: the file is damaged")
+    if not places:
         raise ValueError("holds no launches: the profiler recorded nothing, or the file is damaged")
+    for launch, (part, number) in enumerate(places[first:last], first):
+        reader.read(part.action_by_idx(number), launch)
     return tables
 
 
@@ -82,10 +82,9 @@ class _Reader:
         self.binding, self.tables = binding, tables
         self.listings: dict[str, dict[int, tuple[str, str, int]]] = {}
         self.files: set[str] = set()
-        calls = ("as_double", "as_uint64", "kind", "has_value", "unit")
-        self._as_double, self._as_uint64, self._kind, self._has_value, self._unit = (
-            _c_call(binding, name) for name in calls
-        )
+        self.units: dict[str, str] = {}  # of a metric, by its name: the same in all launches
+        calls = ("as_double", "as_uint64", "kind", "has_value")
+        self._as_double, self._as_uint64, self._kind, self._has_value = (_c_call(binding, name) for name in calls)
 
     def read(self, action: Any, launch: int) -> None:
         name, names = action.name(), action.metric_names()
@@ -128,7 +127,9 @@ class _Reader:
                 continue
             known.append(name)
             values.append(value)
-            units.append(self._unit(metric))
+            if name not in self.units:
+                self.units[name] = metric.unit()
+            units.append(self.units[name])
             count += 1
         table["launch"].repeat(launch, count)
 

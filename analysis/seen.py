@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from ncubble.analysis import store
 from ncubble.analysis.container import Frame, check_frame
+from ncubble.analysis.home import root
 from ncubble.errors import ReportError
 
 SETTLED_S = 3.0
@@ -35,7 +35,7 @@ def signature_of(path: Path) -> Signature:
 def frame_of(path: Path) -> tuple[Frame, Signature]:
     """The frame of the report at ``path`` and what its file looked like; raises ReportError as ``check_frame`` does."""
     signature = signature_of(path)
-    memo = store.root() / "seen" / f"{hashlib.sha256(repr(signature[:2]).encode()).hexdigest()[:32]}.json"
+    memo = root() / "seen" / f"{hashlib.sha256(repr(signature[:2]).encode()).hexdigest()[:32]}.json"
     if known := _recall(memo, signature):
         return known, signature
     frame = check_frame(path)

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
 
@@ -26,12 +25,19 @@ TIME_LIMIT_S = 300.0
 
 @dataclass(frozen=True)
 class Job:
-    """What one request to a worker says: report, parts (``store.PARTS``), launches it announces, where to write."""
+    """What one request to a worker asks for; members as in ``native``."""
 
     report: Path
     parts: tuple[str, ...]
-    launches: int
+    announced: int
+    first: int
+    last: int
     out: Path
+
+    def to_json(self) -> str:
+        """The request as one line."""
+        rest = {"parts": self.parts, "announced": self.announced, "first": self.first, "last": self.last}
+        return json.dumps({"path": str(self.report), "out": str(self.out), **rest})
 
 
 def extract_all(
@@ -69,10 +75,6 @@ def extract_all(
                 stopped.set()
 
 
-def _request(job: Job) -> dict[str, Any]:
-    return {"path": str(job.report), "parts": job.parts, "launches": job.launches, "out": str(job.out)}
-
-
 class _Worker:
     """One reader process, started when first needed and again after each death."""
 
@@ -92,7 +94,7 @@ class _Worker:
         timer = threading.Timer(self.time_limit_s, process.kill)
         timer.start()
         try:
-            process.stdin.write(json.dumps(_request(job)) + "\n")
+            process.stdin.write(job.to_json() + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
         except BrokenPipeError:
@@ -105,6 +107,8 @@ class _Worker:
                 f"{job.report}: {self._bury(expired)}", "the file is probably damaged: copy it again, or profile again"
             )
         reply = json.loads(line)
+        if reply["spent"]:
+            self._stop()
         if "disk" in reply:
             return MeasurementError(
                 f"{job.report}: its tables could not be written to {job.out.parent} ({reply['disk']})",

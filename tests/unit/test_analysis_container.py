@@ -57,7 +57,7 @@ def opened(tmp_path, data, name="a.ncu-rep"):
 
 def test_a_whole_frame_gives_launches_size_and_ncu_version(tmp_path):
     found = opened(tmp_path, WHOLE)
-    assert (found.launches, found.size, found.ncu_version) == (3, len(WHOLE), "2025.3.1")
+    assert (found.launches, found.size, found.plain_size, found.ncu_version) == (3, len(WHOLE), len(WHOLE), "2025.3.1")
 
 
 def test_the_version_is_found_inside_an_entry_too(tmp_path):
@@ -109,7 +109,9 @@ def test_a_real_report_announces_its_launches():
 
 
 def test_a_zstd_report_is_walked_in_its_plain_form(tmp_path):
-    assert opened(tmp_path, zstandard.compress(WHOLE), "a.ncu-repz").launches == 3
+    packed = zstandard.compress(WHOLE)
+    found = opened(tmp_path, packed, "a.ncu-repz")
+    assert (found.launches, found.size, found.plain_size) == (3, len(packed), len(WHOLE))
 
 
 BORDERS = {len(frame(*map(bytes, blocks))) for blocks in ([SESSION], [SESSION, block(sources=[b"x" * 300])])}

@@ -68,7 +68,14 @@ def test_a_full_disk_is_not_taken_for_a_damaged_report(tmp_path, report, monkeyp
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(zstandard, "ZstdDecompressor", Full)
-    request = {"path": str(report), "parts": ["scalars"], "launches": 1, "out": str(tmp_path / "out")}
+    request = {
+        "path": str(report),
+        "parts": ["scalars"],
+        "announced": 1,
+        "first": 0,
+        "last": 1,
+        "out": str(tmp_path / "out"),
+    }
     assert native._serve(request) == {"disk": "No space left on device"}
 
 
