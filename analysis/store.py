@@ -7,12 +7,12 @@ the same report cannot harm each other. Deleting the cache costs time only.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ncubble.analysis.home import UNFINISHED, home, root
+from ncubble.analysis.home import UNFINISHED, home
 from ncubble.errors import MeasurementError
 from ncubble.profiling.scratch import scratch
 
@@ -25,6 +25,8 @@ PARTS = {
     "details": ("timeline", "code", "samples", "rules", "files"),
 }
 """What is extracted together: one number per metric and launch is cheap, everything per instruction is not."""
+
+_ATTEMPTS = 3  # the cache may be deleted at any time, also between two steps of ours
 
 
 def folder_of(sha256: str, part: str) -> Path:
@@ -86,27 +88,49 @@ def load(sha256: str, name: str) -> pd.DataFrame:
         ) from error
 
 
+def merge(folders: Sequence[Path], target: Path) -> Path:
+    """One directory with the rows of the tables in ``folders``, in their order: the only one itself, else ``target``.
+
+    Raises MeasurementError where it cannot be written.
+    """
+    if len(folders) == 1:
+        return folders[0]
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        target.mkdir()
+        for table in PARTS[target.name]:
+            rows = pa.concat_tables([pq.read_table(folder / f"{table}.parquet") for folder in folders])
+            pq.write_table(rows.unify_dictionaries(), target / f"{table}.parquet", compression="zstd")
+    except OSError as error:
+        raise _unwritable(target.parent, error) from error
+    return target
+
+
 def commit(folder: Path, sha256: str, part: str) -> None:
     """Make ``folder``, which is in ``staging`` or is it, the stored tables of this part of a report.
 
     Loses gracefully against a writer that was faster. Raises MeasurementError where the cache cannot be written.
     """
-    target = folder_of(sha256, part)
-    try:
-        target.parent.mkdir(exist_ok=True)
-        folder.rename(target)
-    except OSError:
-        if holds(sha256, part):
-            return
-        shutil.rmtree(target, ignore_errors=True)  # what is left of an incomplete one
+    target, failure = folder_of(sha256, part), OSError()
+    for _ in range(_ATTEMPTS):
         try:
-            target.parent.mkdir(exist_ok=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
             folder.rename(target)
+            return
         except OSError as error:
-            if not holds(sha256, part):
-                raise _unwritable(target.parent, error) from error
+            if holds(sha256, part):
+                return
+            failure = error
+            discard(target)  # what is left of an incomplete one
+    raise _unwritable(target.parent, failure) from failure
 
 
 def discard(folder: Path) -> None:
-    """Remove a directory of the cache."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Remove a directory of the cache, for its readers in one step."""
+    try:
+        with scratch(home(SCHEMA).parent, UNFINISHED, {}) as work:
+            folder.rename(work / folder.name)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)
