@@ -63,7 +63,8 @@ def ncubble(request: Request) -> Any:
 
     from ncubble.analysis.raw import extract
 
-    tables = extract(request["path"], ("scalars",))
+    launches = request["launches"]
+    tables = extract(request["path"], ("scalars",), announced=launches, first=0, last=launches)
     frames = {
         name: pa.table({key: column.to_arrow() for key, column in columns.items()}).to_pandas()
         for name, columns in tables.items()
@@ -129,16 +130,19 @@ LOADERS: dict[str, tuple[Callable[[Request], Any], tuple[str, ...], bool]] = {
 
 
 def load(name: str, request: Request) -> Answer:
-    """Seconds of one loader, how many values it gave and their sum, so that all can be held against each other."""
+    """Seconds of one loader, how many values it gave and their sum, so that all can be held against each other.
+
+    ``cpu_seconds`` are those of this process alone: without its workers, but also without the load of the machine.
+    """
     function, modules, uses_binding = LOADERS[name]
     for module in modules:
         importlib.import_module(module)
     if uses_binding:
         bare({"path": request["warm_up"]})
-    begun = time.perf_counter()
+    begun, cpu = time.perf_counter(), time.process_time()
     table = function(request)
-    seconds = time.perf_counter() - begun
-    answer = {"seconds": seconds, **_summary(table["value"])}
+    answer: Answer = {"seconds": time.perf_counter() - begun, "cpu_seconds": time.process_time() - cpu}
+    answer |= _summary(table["value"])
     if request.get("names"):
         answer["names"] = _common(table)
     return answer
@@ -190,8 +194,14 @@ def memory(request: Request) -> Answer:
     from ncubble.analysis.report import Report
 
     rows = len(getattr(Report.open(Path(request["path"])), request["frame"]))
-    own, worker = (resource.getrusage(who).ru_maxrss / 1024 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return {"rows": rows, "own_mb": own, "worker_mb": worker}
+    worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return {"rows": rows, "own_mb": _peak_mb(), "worker_mb": worker}
+
+
+def _peak_mb() -> float:
+    """Of this program. ``ru_maxrss`` would count the process that started it, whose memory a child has until exec."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
 
 
 def main() -> int:

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,19 @@ PEERS = {
     "nsight": ("nsight", "nsight-python==1.1.0"),
 }
 KINDS = {"slim": REPEATS, "default": ROOT}
+LAUNCHES = 150
 SETTLED_S = 3.5
 """A file that was just written is not remembered by its time stamps (``ncubble.analysis.seen``)."""
+ASKED = (
+    ("slim", "metrics", (10, 100, 1000)),
+    ("default", "launches", (10, 100, 1000)),
+    ("default", "metrics", (10, 100, 1000)),
+    ("default", "timeline", (10, 50, 150)),
+    ("default", "source", (10, 50, 150)),
+)
+"""Kind of launches, frame, launches in the report: whose memory is measured."""
+NOISE_MB = 0.05
+"""Per launch: what allocators round to."""
 ENTRY = "import sys; from ncubble.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -123,15 +135,15 @@ def loaders(bench: Bench) -> None:
     others = peers(bench.result)
     cold = [f"{name}_cold" for name in ("ncubble", "streamlit") if name == "ncubble" or name in others]
     for kind in KINDS:
-        path = str(bench.report(kind, 150))
+        path = str(bench.report(kind, LAUNCHES))
         first = bench.cold("bare", path=path, names=True)
         seconds: dict[str, list[float]] = {name: [] for name in ("bare", "taken", "ncubble", *others, *cold)}
         for _ in range(bench.repeats):
             for name, found in seconds.items():
-                answer = bench.cold(name, path=path, metrics=first["names"])
+                answer = bench.cold(name, path=path, launches=LAUNCHES, metrics=first["names"])
                 found.append(answer["seconds"])
                 _agree(name, answer, first)
-        _compare(bench.result, f"150 {kind} launches", seconds, others)
+        _compare(bench.result, f"{LAUNCHES} {kind} launches", seconds, others)
 
 
 def _agree(name: str, answer: dict[str, Any], floor: dict[str, Any]) -> None:
@@ -197,25 +209,26 @@ def many(bench: Bench) -> None:
 
 
 def memory(bench: Bench) -> None:
-    """Peak memory by launches asked for: of the worker that reads, and of the process that opens what is cached."""
-    counts = (10, 100, 1000)
-    for kind, frame in (("slim", "metrics"), ("default", "launches"), ("default", "metrics"), ("default", "timeline")):
-        most = [count for count in counts if frame != "timeline" or count < 1000]
-        worker, own = [], []
-        for count in most:
+    """Peak memory by launches asked for: of the largest worker, and of a process that opens what is cached."""
+    for kind, frame, counts in ASKED:
+        peaks: dict[str, list[float]] = {"largest worker": [], "opened from the cache": []}
+        for count in counts:
+            path = str(bench.report(kind, count))
             with tempfile.TemporaryDirectory(dir=bench.folder) as cache:
-                path = str(bench.report(kind, count))
-                worker.append(bench.ask("memory", Path(cache), path=path, frame=frame)["worker_mb"])
-                own.append(bench.ask("memory", Path(cache), path=path, frame=frame)["own_mb"])
-        for who, found in (("reading", worker), ("cached", own)):
-            what = f"{frame} of {kind} launches, {who}"
-            for count, peak in zip(most, found, strict=True):
-                bench.result.add(f"{what}: peak at {count}", "MB", [peak])
-            slopes = [(b - a) / (n - m) for a, b, m, n in zip(found, found[1:], most, most[1:], strict=False)]
-            bench.result.add(f"{what}: per launch", "MB", slopes)
-            if len(slopes) == 2:
-                # A hundredth of a MB is what the allocator rounds to.
-                bench.result.ask(f"{what}: growth per launch beyond 100, of that before", slopes[1] / slopes[0], 1.5)
+                first, second = (bench.ask("memory", Path(cache), path=path, frame=frame) for _ in range(2))
+            peaks["largest worker"].append(first["worker_mb"])
+            peaks["opened from the cache"].append(second["own_mb"])
+        for who, found in peaks.items():
+            _growth(bench.result, f"{frame} of {kind} launches, {who}", counts, found)
+
+
+def _growth(result: Result, what: str, counts: Sequence[int], peaks: Sequence[float]) -> None:
+    for count, peak in zip(counts, peaks, strict=True):
+        result.add(f"{what}: peak at {count}", "MB", [peak])
+    steps = list(zip(counts, peaks, strict=True))
+    slopes = [(b - a) / (n - m) for (m, a), (n, b) in pairwise(steps)]
+    result.add(f"{what}: per launch, {counts[-2]} to {counts[-1]}", "MB", slopes[-1:])
+    result.ask(f"{what}: MB per launch, growing no more than before", slopes[-1], max(1.5 * slopes[0], NOISE_MB))
 
 
 def command(bench: Bench) -> None:
