@@ -12,6 +12,7 @@ from threading import Lock
 from ncubble.analysis import seen, store, workers
 from ncubble.analysis.container import Frame
 from ncubble.errors import NcubbleError
+from ncubble.profiling.scratch import intact
 
 REQUEST_B = 64 << 20
 """Bytes of a report, uncompressed, that one request reads. The native reader frees nothing of what it parsed, some
@@ -35,11 +36,15 @@ class Source:
 
 
 def ingest(
-    sources: Sequence[Source], parts: tuple[str, ...], progress: Callable[[int, int], None] | None = None
+    sources: Sequence[Source],
+    parts: tuple[str, ...],
+    progress: Callable[[int, int], None] | None = None,
+    attempts: int = 3,
 ) -> dict[int, NcubbleError]:
     """Read the ``parts`` (``store.PARTS``) that the cache lacks of any of ``sources``; the errors by their index.
 
-    ``progress(done, total)`` counts contents, of which several files may have the same.
+    ``progress(done, total)`` counts contents, of which several files may have the same. Where someone deletes the cache
+    meanwhile, what is missing then is read once more, up to ``attempts`` times in all.
     """
     users: dict[str, list[int]] = {}
     for index, source in enumerate(sources):
@@ -49,7 +54,7 @@ def ingest(
     failed: dict[int, NcubbleError] = {}
     if not missing:
         return failed
-    with store.staging() as folder:
+    with store.staging({sha: sources[users[sha][0]].path for sha in missing}) as folder:
         tasks = [_Task(sources[users[sha][0]], lacking[sha], folder / sha, len(missing)) for sha in missing]
         owners = [task for task in tasks for _ in task.jobs]
         finished, lock = len(users) - len(missing), Lock()
@@ -69,7 +74,8 @@ def ingest(
                     progress(finished, len(users))
 
         workers.extract_all([job for task in tasks for job in task.jobs], done)
-    return failed
+        deleted = not intact(folder)
+    return ingest(sources, parts, progress, attempts - 1) if deleted and attempts > 1 else failed
 
 
 class _Task:

@@ -48,6 +48,11 @@ def scratch(parent: Path, prefix: str, making: Mapping[str, str]) -> Iterator[Pa
         os.close(lock)
 
 
+def intact(work: Path) -> bool:
+    """Whether a folder that ``scratch`` gave is still the same: nobody deleted it, or what it lies in."""
+    return (work.parent / _OWNER).exists()
+
+
 def abandoned(parent: Path, prefix: str) -> Iterator[Leftover]:
     """What dead processes left in ``parent``. Each is removed when the loop goes on, so save from it what is worth it.
 

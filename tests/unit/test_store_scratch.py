@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ncubble.profiling import scratch as module
-from ncubble.profiling.scratch import abandoned, cut_off, scratch
+from ncubble.profiling.scratch import abandoned, cut_off, intact, scratch
 
 OWN = """
 import sys, time
@@ -132,6 +133,14 @@ def test_a_claim_that_is_swept_before_it_is_locked_is_made_again(tmp_path, monke
     with scratch(tmp_path, ".t-", {}) as work:
         assert work.is_dir()
         assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_work_whose_folder_was_deleted_is_not_intact_whoever_makes_it_anew(tmp_path):
+    with scratch(tmp_path, ".t-", {}) as work:
+        assert intact(work)
+        shutil.rmtree(work.parent)
+        work.mkdir(parents=True)
+        assert not intact(work)
 
 
 def test_many_owners_and_sweepers_at_once_lose_nothing(tmp_path):
