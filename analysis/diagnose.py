@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import pandas as pd
 
 from ncubble.analysis import lacking
 from ncubble.analysis.account import BubbleAccount
 from ncubble.analysis.opcodes import is_wgmma, role, width_bytes
+from ncubble.analysis.places import hottest
 from ncubble.analysis.report import Report
 from ncubble.analysis.slices import staged_through_registers
 from ncubble.analysis.units import MEMORY, ratio, utilization
@@ -42,6 +44,7 @@ MEMORY_BOUND_PCT = 60.0
 TINY_NS = 5_000.0
 """Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
 NEGLIGIBLE_PCT = 1.0
+PLACES = 3
 FIXES = {
     "no_async": "copy global to shared memory asynchronously (cp.async or TMA), with at least two stages",
     "single_buffer": "add a second stage, so that the next tile is on its way while this one is used",
@@ -122,6 +125,21 @@ class Facts:
     bank_conflict_share: float
     warnings: list[str]
 
+    @cached_property
+    def opcodes(self) -> list[str]:
+        """Mnemonics of the kernel's instructions, in their order."""
+        return list(self.source["opcode"])
+
+    @cached_property
+    def roles(self) -> list[str]:
+        """What each instruction does (``opcodes.role``)."""
+        return [role(opcode) for opcode in self.opcodes]
+
+    @cached_property
+    def staged(self) -> bool:
+        """Whether tiles go from global to shared memory through registers."""
+        return any(staged_through_registers(list(self.source["sass"]), self.roles))
+
     @classmethod
     def of(cls, report: Report, launch: int) -> Facts:
         """Collect the facts of one launch."""
@@ -177,20 +195,15 @@ def _cause(part: str, pct: float, account: BubbleAccount, facts: Facts, first: b
 def _fix(cause: str, disease: str | None, facts: Facts) -> str:
     """What to do, without what the kernel already does: fragments that come by ldmatrix, banks without conflicts."""
     if cause == "smem_wait" and disease is None:
-        wider = (
-            "" if any(opcode.startswith("LDSM") for opcode in facts.source["opcode"]) else ", or wider loads (ldmatrix)"
-        )
+        wider = "" if any(opcode.startswith("LDSM") for opcode in facts.opcodes) else ", or wider loads (ldmatrix)"
         return FIXES["smem_wait"] + wider
     return FIXES[disease] if disease else FIXES[cause]
 
 
 def _disease(part: str, facts: Facts) -> str | None:
-    opcodes = list(facts.source["opcode"])
-    roles = [role(opcode) for opcode in opcodes]
-    copies = [opcode for opcode in opcodes if opcode.startswith("LDGSTS")]
-    bulk = any(opcode.startswith(("UTMALDG", "UBLKCP")) for opcode in opcodes)
-    staged = any(staged_through_registers(list(facts.source["sass"]), roles))
-    if part in ("data_wait", "copy_cost") and staged and not copies and not bulk:
+    copies = [opcode for opcode in facts.opcodes if opcode.startswith("LDGSTS")]
+    bulk = any(opcode.startswith(("UTMALDG", "UBLKCP")) for opcode in facts.opcodes)
+    if part in ("data_wait", "copy_cost") and not copies and not bulk and facts.staged:
         return "no_async"
     if part == "data_wait" and (copies or bulk) and facts.stages is not None:
         return "single_buffer" if facts.stages == 1 else "shallow_pipeline"
@@ -198,7 +211,7 @@ def _disease(part: str, facts: Facts) -> str | None:
         return "narrow_copies"
     if part == "smem_wait" and facts.bank_conflict_share > 0.25:
         return "bank_conflicts"
-    if part == "issue" and roles.count("local") >= 4:
+    if part == "issue" and facts.roles.count("local") >= 4:
         return "spills"
     if part == "tail":
         return _tail(facts)
@@ -214,26 +227,9 @@ def _tail(facts: Facts) -> str | None:
     return "partial_wave" if 0.0 < last < 0.9 else None
 
 
-def _where(
-    part: str, pct: float, account: BubbleAccount, source: pd.DataFrame, most: int = 3
-) -> list[dict[str, object]]:
+def _where(part: str, pct: float, account: BubbleAccount, source: pd.DataFrame) -> list[dict[str, object]]:
     """The source lines with most samples of this part; by instruction where the report has no line information."""
     if account.weights is None or part not in account.weights:
         return []
-    samples = account.weights[part]
-    if not samples.sum() > 0:
-        return []
-    lined = bool((source["line"] > 0).any())
-    keys = ["file", "line"] if lined else ["pc"]
-    table = source.assign(weight=samples).sort_values("weight")
-    places = table.groupby(keys, sort=False).agg(weight=("weight", "sum"), sass=("sass", "last"))
-    top = places.join(table.groupby(keys)[["file", "line"]].last()) if not lined else places.reset_index()
-    return [
-        {
-            "file": row["file"] or None,
-            "line": int(row["line"]) or None,
-            "sass": row["sass"],
-            "pct": pct * float(row["weight"]) / float(samples.sum()),
-        }
-        for row in top.sort_values("weight", ascending=False).head(most).to_dict("records")
-    ]
+    places = hottest(source, account.weights[part], PLACES)
+    return [{**{key: place[key] for key in ("file", "line", "sass")}, "pct": pct * place["share"]} for place in places]

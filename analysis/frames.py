@@ -72,10 +72,11 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
     return frame
 
 
-def _joined(table: pd.DataFrame, mark: str) -> list[str]:
+def _joined(table: pd.DataFrame, mark: str) -> np.ndarray:
     """The whole numbers of each row with ``mark`` between them; empty where one is NaN."""
-    rows = table.to_numpy()
-    return ["" if np.isnan(row).any() else mark.join(str(int(value)) for value in row) for row in rows]
+    rows, where = np.unique(table.to_numpy(), axis=0, return_inverse=True)
+    texts = ["" if np.isnan(row).any() else mark.join(str(int(value)) for value in row) for row in rows]
+    return np.asarray(np.array(texts, dtype=object)[where])
 
 
 def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:
@@ -93,11 +94,10 @@ def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     """
     if code.empty:
         return pd.DataFrame(columns=["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"])
-    keys = ["launch", "pc"]
-    counts = samples.astype({"metric": object})
-    table = counts.pivot_table(index=keys, columns="metric", values="value", aggfunc="sum").reset_index()
-    where = code.astype({"sass": "str", "file": "str"})
-    table = table.merge(where, on=keys).sort_values(keys, ignore_index=True)
+    table = code.astype({"sass": "str", "file": "str"}).sort_values(["launch", "pc"], ignore_index=True)
+    table["opcode"] = _opcodes(table["sass"])
+    counts = _by_instruction(table, samples)
+    table = pd.concat([table, counts], axis=1)
     stalls = {name: name.removeprefix(STALLED) for name in table.columns if name.startswith(STALLED)}
     table = table.rename(columns={**stalls, "inst_executed": "executed", "smsp__pcsamp_sample_count": "samples"})
     reasons = sorted(stalls.values())
@@ -107,8 +107,27 @@ def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     table["samples"] = table["samples"].fillna(0.0)
     if "executed" not in table:
         table["executed"] = np.nan
-    table["opcode"] = [opcode(text) for text in table["sass"]]
     return table[["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed", *reasons]]
+
+
+def _by_instruction(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """The counts of ``samples`` beside the instructions of ``code`` (sorted), a column a metric; NaN where there is
+    none."""
+    reach = int(code["pc"].max()) + 1
+    rows = np.searchsorted(_key(code, reach), _key(samples, reach))
+    names = samples["metric"].astype("category").cat
+    table = np.full((len(code), len(names.categories)), np.nan)
+    table[rows, names.codes] = samples["value"]
+    return pd.DataFrame(table, columns=names.categories.astype(object))
+
+
+def _key(frame: pd.DataFrame, reach: int) -> np.ndarray:
+    return np.asarray(frame["launch"].to_numpy(np.int64) * reach + frame["pc"].to_numpy())
+
+
+def _opcodes(sass: pd.Series) -> pd.Series:
+    known = sass.astype("category").cat
+    return pd.Series(np.array([opcode(text) for text in known.categories], dtype=object)[known.codes], dtype="str")
 
 
 def opcode(sass: str) -> str:

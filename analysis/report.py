@@ -94,11 +94,9 @@ class Report:
         return dict(zip(table["file"], table["text"], strict=True))
 
     def _values(self, launch: int) -> dict[str, float]:
-        """All scalars of one launch. The table is sorted by launch."""
+        """All scalars of one launch."""
         if launch not in self._scalars:
-            table = self.metrics
-            first, last = np.searchsorted(table["launch"].to_numpy(), [launch, launch + 1])
-            rows = table.iloc[first:last]
+            rows = _rows_of(self.metrics, launch)
             self._scalars[launch] = dict(zip(rows["metric"], rows["value"].tolist(), strict=True))
         return self._scalars[launch]
 
@@ -127,12 +125,18 @@ class Report:
     def source_of(self, launch: int) -> pd.DataFrame:
         """The source frame of one launch, rows numbered from 0. One object for all callers: do not write to it."""
         if launch not in self._sources:
-            self._sources[launch] = self.source[self.source["launch"] == launch].reset_index(drop=True)
+            self._sources[launch] = _rows_of(self.source, launch).reset_index(drop=True)
         return self._sources[launch]
 
     def wide(self, names: Sequence[str]) -> pd.DataFrame:
         """One column per metric, indexed by launch; NaN where not collected."""
         return frames.wide(self.metrics, names, list(self.launches["launch"]))
+
+
+def _rows_of(table: pd.DataFrame, launch: int) -> pd.DataFrame:
+    """The rows of one launch in a table that is sorted by launch."""
+    first, last = np.searchsorted(table["launch"].to_numpy(), [launch, launch + 1])
+    return table.iloc[first:last]
 
 
 def open_reports(
