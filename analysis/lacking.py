@@ -131,18 +131,13 @@ def no_timeline(report: Report, launch: int) -> Lack:
     """Why ramp, tail and wave gaps are not told apart: too few samples, none that this GPU and ncu can take, or none
     that were asked for."""
     said = "ramp, tail and wave gaps are not separated: "
-    rows = report.timeline[report.timeline["launch"] == launch]
-    if len(rows):
-        longest = int(rows["metric"].value_counts().max())
-        if longest < phases.MIN_SAMPLES:
-            return Lack(
-                "a longer timeline",
-                f"{said}{longest} PM samples, and fewer than {phases.MIN_SAMPLES} tell no phase (profile a longer "
-                "launch, or sample at a shorter --pm-sampling-interval)",
-            )
+    if (count := _samples_within(report, launch)) >= phases.MIN_SAMPLES:
+        return Lack("a timeline of its unit", f"{said}neither the unit nor issued instructions were seen at work")
+    if count:
         return Lack(
-            "a timeline of its unit",
-            f"{said}too few PM samples, or too little activity in them, of the unit and of issued instructions",
+            "a longer timeline",
+            f"{said}{count} PM samples within the kernel, and fewer than {phases.MIN_SAMPLES} tell no phase (profile a "
+            "longer launch, or sample at a shorter --pm-sampling-interval)",
         )
     gap = load_generations().gaps["timeline"]
     if reason := gap.of_chip(capability_of(report, launch)):
@@ -150,6 +145,15 @@ def no_timeline(report: Report, launch: int) -> Lack:
     if reason := gap.of_ncu(_ncu_of(report, launch)):
         return Lack("a timeline (this ncu has none)", f"{said}{reason} (collect the set 'timeline' with a later one)")
     return Lack("a timeline", f"{said}the report was made without a PM-sampling timeline (collect the set 'timeline')")
+
+
+def _samples_within(report: Report, launch: int) -> int:
+    """PM samples in which SMs had CTAs; all samples where that was not sampled. The series go on after the kernel."""
+    rows = report.timeline[report.timeline["launch"] == launch]
+    active = rows.loc[rows["metric"] == "sm_active", "value"]
+    if len(active) and active.max() > 0:
+        return int((active > 0.01 * active.max()).sum())
+    return int(rows["metric"].value_counts().max()) if len(rows) else 0
 
 
 def _ncu_of(report: Report, launch: int) -> Version | None:

@@ -8,14 +8,14 @@ CODE = ("opcode", "executed", "samples")
 
 
 class OneLaunch:
-    """Scalar ``metrics`` by name, ``code`` as (opcode, executed, samples), and ``series`` of the timeline by length."""
+    """Scalar ``metrics`` by name, ``code`` as (opcode, executed, samples), and ``series`` of the timeline by name."""
 
     def __init__(self, metrics, code=(), capability="9.0", ncu="2025.3.1", series=None):
         self.scalars = dict(metrics)
         self.code = pd.DataFrame(list(code), columns=CODE).astype({"executed": float, "samples": float})
         self.row = {"compute_capability": capability, "ncu_version": ncu}
-        rows = [(0, name) for name, count in (series or {}).items() for _ in range(count)]
-        self.timeline = pd.DataFrame(rows, columns=["launch", "metric"])
+        rows = [(0, name, float(value)) for name, values in (series or {}).items() for value in values]
+        self.timeline = pd.DataFrame(rows, columns=["launch", "metric", "value"])
 
     @property
     def metrics(self):

@@ -86,10 +86,12 @@ def test_a_chip_without_pm_sampling_is_told_from_an_old_ncu_and_from_a_report_ma
     assert "made without a PM-sampling timeline" in gaps({}, capability="", ncu="unknown")
 
 
-def test_a_short_timeline_is_counted():
-    text = gaps({}, series={"fma": 14, "sm_active": 14})
-    assert "14 PM samples, and fewer than 20 tell no phase" in text
-    assert "too little activity" in gaps({}, series={"fma": 40, "sm_active": 40})
+def test_only_samples_within_the_kernel_count():
+    text = gaps({}, series={"fma": [50] * 14 + [0] * 40, "sm_active": [99] * 14 + [0] * 40})
+    assert "14 PM samples within the kernel, and fewer than 20 tell no phase" in text
+    assert "12 PM samples" in gaps({}, series={"fma": [50] * 12})
+    unseen = gaps({}, series={"dram": [9] * 40, "sm_active": [99] * 40})
+    assert "neither the unit nor issued instructions were seen" in unseen
 
 
 def test_warp_samples_are_missed_as_too_few_as_a_total_only_or_altogether():
