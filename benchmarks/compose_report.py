@@ -10,7 +10,7 @@ follow blocks, each a u32 length, a ``BlockHeader`` and a payload of ``PayloadSi
 modules and ``NumResults`` launches, each behind its u32 length. Two things span the file, and a composed one has to
 mind them. *Strings*: the reader joins the string tables of all blocks, and launches name strings by their place
 in the whole. So one table is written, and reports whose strings differ cannot be mixed. *Modules*: launches name the
-module that holds their code by an id that is unique in one file only. So modules are numbered anew.
+module that holds their code by process and an id. Two files may have both in common, so modules are numbered anew.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def strings_of(blocks: Sequence[Block]) -> bytes:
 
 
 class Modules:
-    """Ids that are unique in the composed file, for modules whose ids are unique in one file only."""
+    """Ids that are unique in the composed file, for modules whose ids are not."""
 
     def __init__(self) -> None:
         self.ids: dict[tuple[int, int], int] = {}

@@ -76,6 +76,34 @@ def test_a_composed_report_has_the_launches_of_its_sources_in_turn(mixed: Report
         pd.testing.assert_frame_equal(found, expected, check_dtype=False, check_categorical=False)
 
 
+def of_process_77(compose: Any, data: bytes) -> bytes:
+    """A report as if its program had run as process 77: field 1 of the ``Process`` of a block (6) and of a launch."""
+    header, blocks = compose.read_blocks(data)
+
+    def renamed(message: bytes) -> bytes:
+        return compose.serialize(compose.replaced(compose.parse(message), {1: 77}))
+
+    changed = []
+    for one in blocks:
+        fields = [(number, kind, renamed(value) if number == 6 else value) for number, kind, value in one.header]
+        messages = [renamed(message) for message in one.messages] if one.holds(compose.NUM_RESULTS) else one.messages
+        changed.append(compose.write_block(compose.Block(fields, messages)))
+    return b"".join([b"NVR\0", len(header).to_bytes(4, "little"), header, *changed])
+
+
+def test_launches_keep_their_code_where_two_reports_number_process_and_module_alike(bench: Any, tmp_path: Path) -> None:
+    alike = []
+    for run in MIXED:
+        alike.append(tmp_path / f"{run.name}.ncu-rep")
+        alike[-1].write_bytes(of_process_77(bench.compose, bench.compose.plain_bytes(run / "report.ncu-repz")))
+    (tmp_path / "all.ncu-rep").write_bytes(bench.compose.compose(alike, 3))
+    source = Report.open(tmp_path / "all.ncu-rep").source
+    for launch, run in enumerate(MIXED):
+        expected = Report.open(run).source
+        assert len(set(expected["sass"])) > 50
+        assert list(of_launch(source, launch)["sass"]) == list(expected["sass"])
+
+
 def test_reports_of_other_metrics_are_not_mixed(bench: Any) -> None:
     with pytest.raises(ValueError, match=r"stages1/report\.ncu-repz: its strings differ"):
         bench.compose.compose([*files(MIXED), SLIM / "report.ncu-repz"], 4)
