@@ -7,52 +7,81 @@ agrees. Which spellings there are is data (``profiling/generations``).
 from __future__ import annotations
 
 import re
+from functools import cache
 
+import numpy as np
 import pandas as pd
 
 from ncubble.profiling.generations import load_generations
 
-_PREFIX = re.compile("^(?:" + "|".join(load_generations().prefixes) + ")")
 _STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
-_SHORT = load_generations().series
+
+
+@cache
+def _prefix() -> re.Pattern[str]:
+    return re.compile("^(?:" + "|".join(load_generations().prefixes) + ")")
 
 
 def short_name(metric: str) -> str:
     """``tensor``, ``dram``, ``l2``, ``sm_active``, ``stall_REASON``, or the metric's own name without version
     prefix."""
-    bare = _PREFIX.sub("", metric)
+    bare = _prefix().sub("", metric)
     if stall := _STALL.match(bare):
         return f"stall_{stall.group(1)}"
     stem, _, rollup = bare.partition(".")
-    if stem in _SHORT and (rollup in ("avg", "sum") or rollup.endswith("pct_of_peak_sustained_elapsed")):
-        return _SHORT[stem]
+    known = load_generations().series
+    if stem in known and (rollup in ("avg", "sum") or rollup.endswith("pct_of_peak_sustained_elapsed")):
+        return known[stem]
     return bare
 
 
 def tidy(raw: pd.DataFrame) -> pd.DataFrame:
     """The ``timeline`` frame: ``t_ns`` from the first aligned sample of the launch, ``metric`` by its short name.
 
-    Where two spellings of one series are in a report, the one sampled more finely stays.
+    Where two spellings of one series are in a report, the one sampled more finely stays. A series of ``raw`` is a run
+    of rows with the same launch and metric.
     """
     if raw.empty:
         return raw.assign(t_ns=raw["t_ns"].astype("int64"))
-    frame = raw.assign(short=raw["metric"].map({name: short_name(name) for name in raw["metric"].unique()}))
-    counts = frame.groupby(["launch", "short", "metric"])["value"].transform("size")
-    best = counts.groupby([frame["launch"], frame["short"]]).transform("max") == counts
-    first = frame.groupby(["launch", "short"])["metric"].transform("first") == frame["metric"]
-    tied = frame[best].groupby(["launch", "short"])["metric"].transform("nunique") > 1
-    frame = frame[best & (first | ~tied.reindex(frame.index, fill_value=False))].copy()
-    frame["t_ns"] = _from_start(frame)
-    frame["metric"] = frame["short"]
-    return frame.drop(columns="short").sort_values(["launch", "metric", "t_ns"], ignore_index=True)
+    runs = _runs(raw)
+    finest = runs.sort_values("count", ascending=False, kind="stable").drop_duplicates(["launch", "short"])
+    kept = finest.sort_values(["launch", "short"], ignore_index=True)
+    size = kept["count"].to_numpy()
+    within = np.arange(size.sum()) - np.repeat(size.cumsum() - size, size)
+    frame = raw.iloc[np.repeat(kept["first"].to_numpy(), size) + within].reset_index(drop=True)
+    frame["metric"] = pd.Categorical(kept["short"]).repeat(size)
+    frame["t_ns"] = frame["t_ns"].astype("int64") - np.repeat(_starts(kept).to_numpy(), size)
+    series_of = np.repeat(np.arange(len(kept)), size)
+    if ((np.diff(frame["t_ns"]) < 0) & (np.diff(series_of) == 0)).any():
+        frame = frame.iloc[np.lexsort((frame["t_ns"], series_of))].reset_index(drop=True)
+    return frame
 
 
-def _from_start(frame: pd.DataFrame) -> pd.Series:
-    """Time from the start of the kernel in ns: of the first sample where the reader aligned, else the first active."""
-    begin = frame.groupby(["launch", "metric"])["t_ns"].transform("min")
-    moving = frame["t_ns"].where(frame["value"] > 0)
-    active = moving.groupby([frame["launch"], begin]).transform("min").fillna(begin)
-    return (frame["t_ns"].astype("int64") - begin.where(begin == 0, active).astype("int64")).astype("int64")
+def _runs(raw: pd.DataFrame) -> pd.DataFrame:
+    """One row per series: launch, short name, first row, count, time of the first sample and of the first above 0."""
+    metric = raw["metric"].astype("category")
+    launch, code = raw["launch"].to_numpy(), metric.cat.codes.to_numpy()
+    first = np.flatnonzero(np.r_[True, (np.diff(launch) != 0) | (np.diff(code) != 0)])
+    times = raw["t_ns"].to_numpy().astype("int64")
+    moving = np.where(raw["value"].to_numpy() > 0, times, np.iinfo(np.int64).max)
+    names = np.array([short_name(name) for name in metric.cat.categories], dtype=object)
+    return pd.DataFrame(
+        {
+            "launch": launch[first],
+            "short": names[code[first]],
+            "first": first,
+            "count": np.diff(np.r_[first, len(raw)]),
+            "begin": np.minimum.reduceat(times, first),
+            "active": np.minimum.reduceat(moving, first),
+        }
+    )
+
+
+def _starts(runs: pd.DataFrame) -> pd.Series:
+    """When the kernel starts on each series' own axis (ns): 0 where the reader aligned it, else when the first of the
+    series that begin together is above 0."""
+    active = runs.groupby(["launch", "begin"])["active"].transform("min")
+    return active.where(active < np.iinfo(np.int64).max, runs["begin"]).where(runs["begin"] != 0, 0)
 
 
 def series(timeline: pd.DataFrame, launch: int, metric: str) -> pd.Series:
