@@ -48,7 +48,7 @@ def tidy(raw: pd.DataFrame) -> pd.DataFrame:
     kept = finest.sort_values(["launch", "short"], ignore_index=True)
     size = kept["count"].to_numpy()
     within = np.arange(size.sum()) - np.repeat(size.cumsum() - size, size)
-    frame = raw.iloc[np.repeat(kept["first"].to_numpy(), size) + within].reset_index(drop=True)
+    frame: pd.DataFrame = raw.iloc[np.repeat(kept["first"].to_numpy(), size) + within].reset_index(drop=True)
     frame["metric"] = pd.Categorical(kept["short"]).repeat(size)
     frame["t_ns"] = frame["t_ns"].astype("int64") - np.repeat(_starts(kept).to_numpy(), size)
     series_of = np.repeat(np.arange(len(kept)), size)
