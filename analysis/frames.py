@@ -7,20 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-DURATION = ("gpu__time_duration.sum", "gpu__time_duration.avg", "gpu__time_duration.max")
-CYCLES = (
-    "sm__cycles_elapsed.max",
-    "gpc__cycles_elapsed.max",
-    "sm__cycles_elapsed.avg",
-    "gpc__cycles_elapsed.avg",
-    "smsp__cycles_elapsed.max",
-)
-CLOCK = (
-    "sm__cycles_elapsed.avg.per_second",
-    "gpc__cycles_elapsed.avg.per_second",
-    "smsp__cycles_elapsed.avg.per_second",
-    "smsp__cycles_elapsed.max.rate",
-)
+from ncubble.profiling.generations import load_generations
+
+DURATION, CYCLES, CLOCK = (load_generations().quantities[name] for name in ("duration", "cycles", "sm_clock"))
 NANOSECONDS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
 ABI_TAG = r"\[abi:[^\]]*\]"
 """What Numba appends to a function's name: a hash of its environment."""
