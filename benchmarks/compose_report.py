@@ -5,7 +5,7 @@
 PATHs are run directories, report files or folders of them; without any, the recorded runs. All must come from the same
 metric sets and version of ncu. OUT ending in ``.ncu-repz`` is compressed.
 
-The layout, as observed on reports of ncu 2022.4 to 2025.3 (``ncubble.analysis.container`` describes the frame): behind the header
+The layout, as seen in reports of ncu 2022.4 to 2025.3 (the frame: ``ncubble.analysis.container``): behind the header
 follow blocks, each a u32 length, a ``BlockHeader`` and a payload of ``PayloadSize`` bytes that holds ``NumSources``
 modules and ``NumResults`` launches, each behind its u32 length. Two things span the file, and a composed one has to
 mind them. *Strings*: the reader joins the string tables of all blocks, and launches name strings by their place

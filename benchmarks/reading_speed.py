@@ -247,7 +247,8 @@ def command(bench: Bench) -> None:
             for name, arguments in calls.items():
                 begun = time.perf_counter()
                 environment = os.environ | {"NCUBBLE_CACHE": cache}
-                subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, check=True)
+                ended = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
+                assert not ended.returncode, f"{name} ended with {ended.returncode}: {ended.stderr}"
                 if turn:  # the first fills the cache
                     seconds[name].append(time.perf_counter() - begun)
     spreads = {name: bench.result.add(name, "s", found) for name, found in seconds.items()}
