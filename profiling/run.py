@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 MANIFEST = "run.json"
 SUFFIXES = (".ncu-rep", ".ncu-repz")
 SCHEMA = 1
+LARGEST_MANIFEST_B = 64 << 20
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """From each older schema to the next: a schema is only raised together with an entry here."""
 UNFINISHED = ".ncubble-"
@@ -59,7 +60,7 @@ class Manifest:
         """Parse ``run.json``; raises ReportError naming ``origin`` for anything that is not a manifest we can read."""
         try:
             raw = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ReportError(
                 f"{origin}: not valid JSON ({error})", "restore the file or open the report itself"
             ) from error
@@ -153,12 +154,15 @@ def _wrong_kernel(kernel: dict[str, Any]) -> str:
 
 
 def _read_manifest(path: Path) -> Manifest:
-    if not path.is_file():
+    if not os.path.lexists(path):
         return Manifest()
+    remedy = "restore the file or open the report itself"
+    if not path.is_file() or path.stat().st_size > LARGEST_MANIFEST_B:
+        raise ReportError(f"{path}: not a file of at most {LARGEST_MANIFEST_B >> 20} MiB", remedy)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path}: unreadable ({error})", "restore the file or open the report itself") from error
+        raise ReportError(f"{path}: unreadable ({error})", remedy) from error
     return Manifest.from_json(text, path)
 
 
