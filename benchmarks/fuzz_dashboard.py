@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import shown_values
 from fuzz_reports import TIME_LIMIT_S, Source, load_sources
@@ -82,15 +83,17 @@ def _look(dashboard: Served, damaged: Sequence[Path], intact: dict[Path, Source]
         done.pages += 1
         page = dashboard.page(f"/kernel/{row['id']}")
         if Path(row["path"]) in intact:
-            _compare(intact[Path(row["path"])], row, page, done)
+            compare(intact[Path(row["path"])], row, page, done)
     missing = {str(path) for path in intact} - listed - set(named)
     done.problems += [f"{path} is intact but not shown" for path in sorted(missing)]
 
 
-def _compare(source: Source, row: dict[str, Any], page: Any, done: Tour) -> None:
-    expected = source.shown[row["launch"]].sections
-    for title, text in shown_values.sections(page, row).items():
-        if text != expected[title]:
+def compare(source: Source, row: dict[str, Any], page: Any, done: Tour) -> None:
+    """Add a problem for each card, and for the table's row, that differs from what the intact report shows alone."""
+    expected = {title: text for title, text in source.shown[row["launch"]].sections.items() if title != "json"}
+    found = shown_values.sections(page, row)
+    for title in dict.fromkeys([*expected, *found]):
+        if found.get(title) != expected.get(title):
             done.problems.append(f"{row['path']}, launch {row['launch']}: {title} differs")
 
 
@@ -103,8 +106,7 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures of every batch there")
     given = parser.parse_args()
     begun, tours = time.monotonic(), []
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["NCUBBLE_CACHE"] = f"{folder}/cache"
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, NCUBBLE_CACHE=f"{folder}/cache"):
         sources = load_sources(given.sources or [ROOT], Path(folder))
     for start in range(0, given.count, given.batch):
         numbers = range(start, min(start + given.batch, given.count))

@@ -29,6 +29,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import bare_reader
 import fuzz_tables
@@ -132,8 +133,8 @@ class Answers:
         launches: dict[str, list[dict[str, Any]]] = {}
         for launch in answer.get("launches", []):
             launches.setdefault(launch["report"], []).append(launch)
-        os.environ["NCUBBLE_CACHE"] = str(cache)
-        shown, failures = shown_values.show(opened)
+        with patch.dict(os.environ, limited.environment(cache)):
+            shown, failures = shown_values.show(opened)
         return cls(problem, launches, errors, shown, failures)
 
     def about(self, path: Path, source: Source) -> tuple[str, str, list[str], list[str]]:
@@ -187,8 +188,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="keep silent and crashed mutants in this folder")
     given = parser.parse_args()
     begun, outcomes = time.monotonic(), []
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["NCUBBLE_CACHE"] = f"{folder}/cache"
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, NCUBBLE_CACHE=f"{folder}/cache"):
         sources = load_sources(given.sources or [ROOT], Path(folder))
     for one, outcome in fuzz(sources, given.count, given.seed):
         outcomes.append(outcome)

@@ -116,7 +116,8 @@ def markdown(facts: dict[str, Any], found: dict[str, Any]) -> str:
         + ", ".join(f"{n} {name}" for name, n in sorted(whole["wrong_ours"].items(), key=lambda item: -item[1]))
         + ".",
         f"- Flips that change a shown value: {flips['matters']}; detected or labelled: {flips['caught']}"
-        f" ({_share(flips)}); neither: {flips['silent']} ({flips['visible']} to the eye).",
+        f" ({_share(flips)}); neither: {flips['silent']} ({flips['visible']} to the eye), which is"
+        f" {100 * flips['silent'] / max(flips['mutants'], 1):.1f} % of all flips.",
         "",
         "| why detected | mutants |",
         "| --- | ---: |",
