@@ -70,7 +70,7 @@ def account(report: Report, launch: int) -> BubbleAccount | None:
 
 def _find_phases(report: Report, launch: int, busy: Busy) -> Phases | None:
     """Phases by the unit's own series, or by issued instructions where that was not sampled."""
-    frame = report.timeline
+    frame = report.timeline_of(launch)
     active = timeline.series(frame, launch, "sm_active")
     found = (phases(timeline.series(frame, launch, name), active) for name in (busy.series, "issue") if name)
     return next((one for one in found if one), None)

@@ -1,16 +1,21 @@
 """Whether the values of a launch can be true together: what a flipped bit inside a report's blocks gives away.
 
 The frame of a file cannot tell (see ``container``), nor does the native reader. These relations hold in every launch
-of 97 public reports (ncu 2020.3 to 2025.3, compute capability 7.0 to 12.0) and of the shipped recordings; a launch that
-breaks one is shown with the values that contradict each other, never silently.
+of 118 public reports (ncu 2020.3 to 2025.2, compute capability 7.0 to 12.0) and of the shipped recordings; a launch
+that breaks one is shown with the values that contradict each other, never silently.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import islice
 
+import numpy as np
+
+from ncubble.analysis.frames import STALLED
 from ncubble.analysis.report import Report
+from ncubble.analysis.rollups import disagreements
 from ncubble.analysis.stalls import reasons_of
 from ncubble.analysis.units import MEMORY, PIPES, TENSOR, utilization
 
@@ -18,17 +23,32 @@ CLOCK_TOLERANCE = 0.1
 """Cycles against duration times clock: from different passes; they agree to 2.3 % at worst in the reports above."""
 PCT_RANGE = (-0.5, 103.0)
 """Utilization in percent: passes disagree by some 3 points on a saturated unit."""
+PACE_TOLERANCE = 0.5
+"""Steps between PM samples differ by less than 5 % from each other in the reports above."""
+INSTRUCTION_B = 16
+"""From compute capability 7.0 on. Older GPUs are not in reports that this reader opens."""
+MOST_ALIKE = 3
+_OF_PEAK = ".pct_of_peak_sustained_elapsed"
 
 
 def doubts(report: Report, launch: int) -> list[str]:
     """Contradictions in one launch, each beginning with ``suspicious:`` and naming the values."""
     found = [
+        *_end(report),
         *_clock(report, launch),
-        *_utilization(report, launch),
+        *_shares(report, launch),
+        *islice(disagreements(report.scalars(launch)), MOST_ALIKE),
         *_samples(report, launch),
         *_counts(report, launch),
+        *_timeline(report, launch),
     ]
     return [f"suspicious: {text}; the file may be damaged" for text in found]
+
+
+def _end(report: Report) -> Iterator[str]:
+    """A cut between two blocks leaves a shorter report; it shows where the cut is right behind the first launch."""
+    if not (report.frame.ends and report.frame.ncu_version):
+        yield "the report lacks what ncu writes behind the first launch, so that others may be missing, too"
 
 
 def _clock(report: Report, launch: int) -> Iterator[str]:
@@ -41,24 +61,42 @@ def _clock(report: Report, launch: int) -> Iterator[str]:
             yield f"{name} is {row[name]}"
 
 
-def _utilization(report: Report, launch: int) -> Iterator[str]:
-    for unit, stems in {"tensor": TENSOR, **PIPES, **MEMORY}.items():
-        value = utilization(report, launch, stems)
-        if not (math.isnan(value) or PCT_RANGE[0] <= value <= PCT_RANGE[1]):
-            yield f"{unit} is busy for {value:.4g} % of the time"
+def _shares(report: Report, launch: int) -> Iterator[str]:
+    """Throughputs in percent of what is possible in the elapsed time: those of the units that count by their names."""
+    known = {"tensor": TENSOR, **PIPES, **MEMORY}
+    shares = {unit: utilization(report, launch, stems) for unit, stems in known.items()}
+    shares |= {name: value for name, value in report.scalars(launch).items() if name.endswith(_OF_PEAK)}
+    wrong = [f"{name} is busy for {value:.4g} % of the time" for name, value in shares.items() if _impossible(value)]
+    yield from wrong[:MOST_ALIKE]
+
+
+def _impossible(pct: float) -> bool:
+    return not (math.isnan(pct) or PCT_RANGE[0] <= pct <= PCT_RANGE[1])
 
 
 def _samples(report: Report, launch: int) -> Iterator[str]:
-    """Samples per instruction and reason must add up to the launch's total."""
+    """Counts per instruction must add up to the launch's own; every instruction has its text, 16 bytes after another.
+
+    Samples are also kept by reason, which must agree with those that are not.
+    """
     source = report.source_of(launch)
     if source.empty:
         return
-    by_reason = float(source[reasons_of(source)].to_numpy().sum())
-    totals = {"by stall reason": by_reason, "in all": report.value(launch, "smsp__pcsamp_sample_count")}
-    counted = float(source["samples"].sum())
-    for what, total in totals.items():
-        if not math.isnan(total) and total != counted:
-            yield f"{counted:.0f} warp samples over the instructions, but {total:.0f} {what}"
+    totals = {reason: (source[reason], report.value(launch, STALLED + reason)) for reason in reasons_of(source)}
+    totals["executed"] = source["executed"], report.value(launch, "inst_executed")
+    totals["samples"] = source["samples"], report.value(launch, "smsp__pcsamp_sample_count")
+    by_reason = source[reasons_of(source)].to_numpy().sum(axis=1)
+    totals["samples by stall reason"] = source["samples"], float(by_reason.sum())
+    wrong = [
+        f"{what}: {counts.sum():.0f} over the instructions, but {total:.0f} in all"
+        for what, (counts, total) in totals.items()
+        if not math.isnan(total) and counts.sum() != total
+    ]
+    yield from wrong[:MOST_ALIKE]
+    if (source["sass"] == "").any():
+        yield f"{(source['sass'] == '').sum()} of {len(source)} sampled instructions are not in the code"
+    if (source["pc"] % INSTRUCTION_B).any():
+        yield "sampled addresses lie inside instructions"
 
 
 def _counts(report: Report, launch: int) -> Iterator[str]:
@@ -71,3 +109,16 @@ def _counts(report: Report, launch: int) -> Iterator[str]:
     executed = report.source_of(launch)["executed"].dropna()
     if len(executed) and ((executed < 0) | (executed != executed.round())).any():
         yield "executions of an instruction are not a whole number"
+
+
+def _timeline(report: Report, launch: int) -> Iterator[str]:
+    """Series are sampled at one pace, and shares stay between 0 and 100 %."""
+    frame = report.timeline_of(launch)
+    shares = frame.loc[frame["unit"] == "%", "value"]
+    if len(shares) and (_impossible(shares.min()) or _impossible(shares.max())):
+        yield f"a sampled series goes from {shares.min():.4g} to {shares.max():.4g} %"
+    for name, series in frame.groupby("metric", observed=True):
+        steps = np.diff(series["t_ns"])
+        if len(steps) and np.ptp(steps) > PACE_TOLERANCE * abs(np.median(steps)):
+            yield f"the samples of {name} are {steps.min()} to {steps.max()} ns apart"
+            return

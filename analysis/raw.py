@@ -48,7 +48,7 @@ _DETAILS = {
 
 
 def extract(path: str, parts: Sequence[str], announced: int, first: int, last: int) -> Tables:
-    """Raw tables of launches ``first`` to ``last`` (exclusive) of the report at ``path``.
+    """Raw tables of launches ``first`` to ``last`` (exclusive; at ``announced``: to the end) of the report at ``path``.
 
     Those of ``scalars`` always, those of ``details`` where ``parts`` has it. ``announced`` is how many launches the
     container announces. Raises ValueError for a report that contradicts itself. Each launch is taken once: what the
@@ -61,11 +61,11 @@ def extract(path: str, parts: Sequence[str], announced: int, first: int, last: i
     context = ncu_report.load_report(path)
     ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
     places = [(part, number) for part in ranges for number in range(part.num_actions())]
-    if len(places) != announced:
+    if len(places) < announced:
         raise ValueError(f"gives {len(places)} of the {announced} launches that it announces: the file is damaged")
     if not places:
         raise ValueError("holds no launches: the profiler recorded nothing, or the file is damaged")
-    for launch, (part, number) in enumerate(places[first:last], first):
+    for launch, (part, number) in enumerate(places[first : last if last < announced else None], first):
         reader.read(part.action_by_idx(number), launch)
     return tables
 

@@ -93,8 +93,8 @@ class Report:
         table = self._table("files")
         return dict(zip(table["file"], table["text"], strict=True))
 
-    def _values(self, launch: int) -> dict[str, float]:
-        """All scalars of one launch."""
+    def scalars(self, launch: int) -> dict[str, float]:
+        """All scalar numbers of one launch by metric. One object for all callers: do not write to it."""
         if launch not in self._scalars:
             rows = _rows_of(self.metrics, launch)
             self._scalars[launch] = dict(zip(rows["metric"], rows["value"].tolist(), strict=True))
@@ -115,7 +115,7 @@ class Report:
         """One scalar metric of one launch; NaN where not collected. Raises UsageError for a launch that is not
         there."""
         self.identity(launch)
-        return self._values(launch).get(metric, math.nan)
+        return self.scalars(launch).get(metric, math.nan)
 
     def first(self, launch: int, metrics: Iterable[str]) -> float:
         """The first of ``metrics`` that is collected for this launch; NaN where none is."""
@@ -127,6 +127,10 @@ class Report:
         if launch not in self._sources:
             self._sources[launch] = _rows_of(self.source, launch).reset_index(drop=True)
         return self._sources[launch]
+
+    def timeline_of(self, launch: int) -> pd.DataFrame:
+        """The timeline of one launch."""
+        return _rows_of(self.timeline, launch)
 
     def wide(self, names: Sequence[str]) -> pd.DataFrame:
         """One column per metric, indexed by launch; NaN where not collected."""

@@ -45,7 +45,7 @@ def frame(*blocks):
     return b"NVR\0" + prefixed(b"\x08\x07") + b"".join(blocks)
 
 
-SESSION = block(f3=b"..2025.3.1.0 (build 36398880) (public-release)..")
+SESSION = block(f3=message(f8=b"..2025.3.1.0 (build 36398880) (public-release).."))
 WHOLE = frame(SESSION, block(sources=[b"x" * 300]), block(results=[b"y" * 7, b"z" * 9]), block(ranges=[b"r"]))
 
 
@@ -60,6 +60,11 @@ def test_a_whole_frame_gives_launches_size_and_ncu_version(tmp_path):
     assert (found.launches, found.size, found.plain_size, found.ncu_version) == (3, len(WHOLE), len(WHOLE), "2025.3.1")
 
 
+def test_a_report_without_what_comes_last_is_told_from_a_whole_one(tmp_path):
+    said = [block(f3=message(f6=b"device")), block(f3=message(f5=b"")), block(f3=message(f4=b"times"))]
+    assert [opened(tmp_path, frame(SESSION, *said[:count])).ends for count in range(4)] == [False, False, False, True]
+
+
 def test_the_version_is_found_inside_an_entry_too(tmp_path):
     assert opened(tmp_path, frame(block(sources=[b"..2021.3.0.0 (build 3) .."]))).ncu_version == "2021.3.0"
 
@@ -71,13 +76,14 @@ def test_the_version_is_found_inside_an_entry_too(tmp_path):
         (block(results=[b"y" * 7], f5=14), "announces 3 bytes more"),
         (block(results=[b"y" * 7], f2=2), "longer than it announces"),
         (block(results=[b"y" * 7], f1=1 << 40), "longer than it announces"),
-        (block(results=[b""]), "an entry is empty"),
+        (block(results=[b""]), "an entry of 0 bytes"),
         (prefixed(b""), "header of block 1 would have 0 bytes"),
         (b"\xff\xff\xff\xff", "header of block 1 would have 4294967295 bytes"),
         (prefixed(b"\x0f\x01"), "no protobuf message"),
         (prefixed(b"\x22\x7f"), "no protobuf message"),
         (prefixed(b"\xff" * 12), "no protobuf message"),
         (prefixed(b"\x08\xff"), "no protobuf message"),
+        (block(f3=b"\x22\x7f"), "no protobuf message"),
     ],
 )
 def test_a_block_that_contradicts_itself_is_refused(tmp_path, damaged, message):
@@ -103,9 +109,9 @@ def test_what_unpacks_to_more_than_a_report_can_be_is_refused(tmp_path, monkeypa
 
 
 @pytest.mark.skipif(not any(ROOT.rglob("*.ncu-repz")), reason="no recordings")
-def test_a_real_report_announces_its_launches():
-    assert {check_frame(path).launches for path in ROOT.rglob("*.ncu-repz")} == {1}
-    assert {check_frame(path).launches for path in REPEATS.rglob("*.ncu-repz")} == {5}
+def test_a_real_report_announces_its_launches_and_ends():
+    assert {(found.launches, found.ends) for found in map(check_frame, ROOT.rglob("*.ncu-repz"))} == {(1, True)}
+    assert {(found.launches, found.ends) for found in map(check_frame, REPEATS.rglob("*.ncu-repz"))} == {(5, True)}
 
 
 def test_a_zstd_report_is_walked_in_its_plain_form(tmp_path):

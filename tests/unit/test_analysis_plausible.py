@@ -60,7 +60,38 @@ def test_a_lost_sample_is_told_and_stands_before_all_other_notes(tampered):
 
     report = tampered("samples", lose)
     first = launch_verdict(report, 0)["warnings"][0]
-    assert first.startswith("suspicious: ") and "by stall reason" in first
+    assert first.startswith("suspicious: ") and "over the instructions, but" in first
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "change", "told"),
+    [
+        ("samples", "value", lambda value: value + 1, "over the instructions, but"),
+        ("code", "sass", lambda _: "", "not in the code"),
+        ("timeline", "value", lambda value: value - 1000, "a sampled series goes from"),
+        ("timeline", "t_ns", lambda t: t + 10**9, "ns apart"),
+    ],
+)
+def test_a_changed_cell_that_contradicts_the_others_is_told(tampered, table, column, change, told):
+    def one(frame):
+        cells = frame[column].to_list()
+        cells[-7] = change(cells[-7])
+        frame[column] = cells
+
+    report = tampered(table, one)
+    assert any(told in text for text in doubts(report, 0)), doubts(report, 0)
+
+
+def test_a_sampled_address_inside_an_instruction_is_told():
+    report = Report.open(RUN)
+    source = report.source_of(0)
+    report._sources[0] = source.assign(pc=source["pc"] + (source.index == 9) * 4)
+    assert any("inside instructions" in text for text in doubts(report, 0))
+
+
+def test_any_throughput_beyond_its_peak_is_told(tampered):
+    report = tampered("metrics", metric("l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed", 1e6))
+    assert any("l1tex__lsuin_requests" in text for text in doubts(report, 0))
 
 
 def test_intact_reports_contradict_nothing():
