@@ -117,7 +117,9 @@ def markdown(facts: dict[str, Any], found: dict[str, Any]) -> str:
         + ".",
         f"- Flips that change a shown value: {flips['matters']}; detected or labelled: {flips['caught']}"
         f" ({_share(flips)}); neither: {flips['silent']} ({flips['visible']} to the eye), which is"
-        f" {100 * flips['silent'] / max(flips['mutants'], 1):.1f} % of all flips.",
+        f" {100 * flips['silent'] / max(flips['mutants'], 1):.1f} % of all flips. Of the caught,"
+        f" {flips['caught'] - flips['ours'].get('labelled', 0)} lose a launch or its name and are refused;"
+        f" {flips['ours'].get('labelled', 0)} open and carry a label.",
         "",
         "| why detected | mutants |",
         "| --- | ---: |",
