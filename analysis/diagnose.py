@@ -128,7 +128,7 @@ class Facts:
     @cached_property
     def opcodes(self) -> list[str]:
         """Mnemonics of the kernel's instructions, in their order."""
-        return list(self.source["opcode"])
+        return self.source["opcode"].tolist()
 
     @cached_property
     def roles(self) -> list[str]:
@@ -138,7 +138,7 @@ class Facts:
     @cached_property
     def staged(self) -> bool:
         """Whether tiles go from global to shared memory through registers."""
-        return any(staged_through_registers(list(self.source["sass"]), self.roles))
+        return any(staged_through_registers(self.source["sass"].tolist(), self.roles))
 
     @classmethod
     def of(cls, report: Report, launch: int) -> Facts:
@@ -162,7 +162,7 @@ class Facts:
 
 
 def _warnings(hopper: bool, source: pd.DataFrame) -> list[str]:
-    mma = [opcode for opcode in source["opcode"] if role(opcode) == "mma"]
+    mma = [opcode for opcode in source["opcode"].tolist() if role(opcode) == "mma"]
     if hopper and mma and not any(is_wgmma(opcode) for opcode in mma):
         return [
             "slow MMA path: mma.sync/WMMA does 2730.67 of wgmma's 4096 FLOP per cycle and SM (fp16), "

@@ -82,15 +82,17 @@ def _samples(report: Report, launch: int) -> Iterator[str]:
     source = report.source_of(launch)
     if source.empty:
         return
-    totals = {reason: (source[reason], report.value(launch, STALLED + reason)) for reason in reasons_of(source)}
-    totals["executed"] = source["executed"], report.value(launch, "inst_executed")
-    totals["samples"] = source["samples"], report.value(launch, "smsp__pcsamp_sample_count")
-    by_reason = source[reasons_of(source)].to_numpy().sum(axis=1)
-    totals["samples by stall reason"] = source["samples"], float(by_reason.sum())
+    reasons = reasons_of(source)
+    counted = dict(zip(reasons, source[reasons].to_numpy().sum(axis=0).tolist(), strict=True))
+    samples, executed = np.nansum(source[["samples", "executed"]].to_numpy(), axis=0).tolist()
+    totals = {reason: (counted[reason], report.value(launch, STALLED + reason)) for reason in reasons}
+    totals["executed"] = executed, report.value(launch, "inst_executed")
+    totals["samples"] = samples, report.value(launch, "smsp__pcsamp_sample_count")
+    totals["samples by stall reason"] = samples, sum(counted.values())
     wrong = [
-        f"{what}: {counts.sum():.0f} over the instructions, but {total:.0f} in all"
-        for what, (counts, total) in totals.items()
-        if not math.isnan(total) and counts.sum() != total
+        f"{what}: {count:.0f} over the instructions, but {total:.0f} in all"
+        for what, (count, total) in totals.items()
+        if not math.isnan(total) and count != total
     ]
     yield from wrong[:MOST_ALIKE]
     if (source["sass"] == "").any():
@@ -114,11 +116,14 @@ def _counts(report: Report, launch: int) -> Iterator[str]:
 def _timeline(report: Report, launch: int) -> Iterator[str]:
     """Series are sampled at one pace, and shares stay between 0 and 100 %."""
     frame = report.timeline_of(launch)
-    shares = frame.loc[frame["unit"] == "%", "value"]
+    if frame.empty:
+        return
+    values, times = frame["value"].to_numpy(), frame["t_ns"].to_numpy()
+    shares = values[(frame["unit"] == "%").to_numpy()]
     if len(shares) and (_impossible(shares.min()) or _impossible(shares.max())):
         yield f"a sampled series goes from {shares.min():.4g} to {shares.max():.4g} %"
-    for name, series in frame.groupby("metric", observed=True):
-        steps = np.diff(series["t_ns"])
+    names = frame["metric"].cat.codes.to_numpy()
+    for steps in (np.diff(times[names == name]) for name in np.unique(names)):
         if len(steps) and np.ptp(steps) > PACE_TOLERANCE * abs(np.median(steps)):
-            yield f"the samples of {name} are {steps.min()} to {steps.max()} ns apart"
+            yield f"samples of a series are {steps.min()} to {steps.max()} ns apart"
             return

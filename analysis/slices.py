@@ -12,8 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-_REGISTER = re.compile(r"\b(U?R)(\d+)(\.64)?\b")
-_PREDICATE = re.compile(r"\b(U?P)(\d)\b")
+_NAME = re.compile(r"\b(U?R|U?P(?=\d\b))(\d+)(\.64)?\b")
 _NO_RESULT = (
     "ST",
     "RED",
@@ -83,10 +82,11 @@ def _operand_span(mnemonic: str) -> int:
 
 
 def _names(field: str, span: int) -> set[str]:
-    found = {f"{kind}{number}" for kind, number in _PREDICATE.findall(field)}
-    for kind, number, pair in _REGISTER.findall(field):
-        width = 2 if pair else span if not field.startswith(("[", "desc")) else 1
-        found |= {f"{kind}{int(number) + i}" for i in range(width)}
+    found: set[str] = set()
+    several = 1 if field.startswith(("[", "desc")) else span
+    for kind, number, pair in _NAME.findall(field):
+        width = 1 if kind.endswith("P") else 2 if pair else several
+        found.update(f"{kind}{int(number) + i}" for i in range(width))
     return found
 
 

@@ -33,7 +33,9 @@ def classify(source: pd.DataFrame, unit: str = "tensor") -> pd.DataFrame:
 
     ``unit`` is the bounding unit. Instructions of a bounding FMA, FP64 or XU pipe take the place of the MMA.
     """
-    roles = ["mma" if opcode.startswith(UNIT_OPCODES.get(unit, ())) else role(opcode) for opcode in source["opcode"]]
+    roles = [
+        "mma" if opcode.startswith(UNIT_OPCODES.get(unit, ())) else role(opcode) for opcode in source["opcode"].tolist()
+    ]
     context = _Context(source, roles)
     table = np.zeros((len(source), len(CLASSES)))
     for reason in reasons_of(source):
@@ -48,14 +50,14 @@ class _Context:
 
     def __init__(self, source: pd.DataFrame, roles: list[str]) -> None:
         self.roles = roles
-        self.opcodes = list(source["opcode"])
+        self.opcodes = source["opcode"].tolist()
         mma = [i for i, name in enumerate(roles) if name == "mma"]
         executed = source["executed"].to_numpy(dtype=float)
         self.loop = _main_loop(roles, executed)
         self.last_mma = mma[-1] if mma else None
         self.shared_loads = "load_shared" in roles
-        self.is_copy = self._copies(list(source["sass"]))
-        self.short = ShortProducers(list(source["sass"]), self.opcodes, self.loop)
+        self.is_copy = self._copies(source["sass"].tolist())
+        self.short = ShortProducers(source["sass"].tolist(), self.opcodes, self.loop)
         self.after_loop = self._epilogue()
 
     def _copies(self, sass: list[str]) -> list[bool]:

@@ -32,6 +32,7 @@ from ncubble.analysis import home
 from ncubble.analysis.report import open_reports
 from ncubble.analysis.verdict import as_json
 from ncubble.profiling.run import UNFINISHED, Run, find_runs
+from ncubble.profiling.scratch import cut_off
 from ncubble.profiling.session import Request, profile
 from ncubble.recordings import ROOT
 
@@ -70,6 +71,14 @@ def shown(folder: Path) -> list[dict[str, Any]]:
     assert result["errors"] == [], result["errors"]
     launches: list[dict[str, Any]] = json.loads(json.dumps(result["launches"]))
     return launches
+
+
+def settle(left: list[Path]) -> None:
+    """Wait, for a second at most, until the locks are free: a child of the dead process that was forked and has not
+    started its program yet holds them for a moment more."""
+    deadline = time.monotonic() + 1.0
+    while not all(cut_off(folder) for folder in left) and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -135,7 +144,8 @@ class Trials:
     def _reopen_reports(self) -> Iterator[str]:
         """Where the kill fell, then all that is wrong after the cache was opened again."""
         names = {Run.load(path).manifest.report["sha256"]: str(path) for path in find_runs([self.read])}
-        left = list(self.reports.glob(f"{home.UNFINISHED}*"))
+        left = [path for path in self.reports.glob(f"{home.UNFINISHED}*") if any(path.glob("work/*"))]
+        settle(left)
         cut = [names[path.name] for folder in left for path in folder.glob("work/*")]
         yield "while reading" if cut else "before or after reading"
         with noted() as said:
@@ -148,6 +158,7 @@ class Trials:
 
     def _reopen_runs(self) -> Iterator[str]:
         left = [path for path in self.written.glob(f"{UNFINISHED}*") if (path / "work" / "run").exists()]
+        settle(left)
         new = self.written / "new"
         yield f"while profiling, run {'present' if new.exists() else 'absent'}" if left else "before or after profiling"
         with noted() as reading:

@@ -64,7 +64,7 @@ def killed_while_reading(cache, *paths):
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    while not list(cache.glob(f"reports/{home.UNFINISHED}*/work/*")):
+    while not any(list(folder.glob("work/*")) for folder in unfinished(cache)):
         assert process.poll() is None
         time.sleep(0.002)
     os.killpg(process.pid, signal.SIGKILL)
