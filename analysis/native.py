@@ -69,6 +69,8 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
         return {"disk": error.strerror or str(error)}
     except (TypeError, UnicodeError) as error:  # what the reader's binding makes of names that are not UTF-8
         return {"error": f"holds text that is not UTF-8: the file is damaged ({error})"}
+    except OverflowError:
+        return {"error": "holds numbers beyond any range: the file is damaged"}
     except MemoryError:
         return {"error": f"needs more than {MEMORY_LIMIT_B >> 30} GiB of memory to be read: probably damaged"}
     except Exception as error:

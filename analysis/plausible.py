@@ -25,6 +25,8 @@ PCT_RANGE = (-0.5, 103.0)
 """Utilization in percent: passes disagree by some 3 points on a saturated unit."""
 PACE_TOLERANCE = 0.5
 """Steps between PM samples differ by less than 5 % from each other in the reports above."""
+TINY = 1e-20
+"""The smallest value of any series in the reports above, 0 aside, is 1.8e-4."""
 INSTRUCTION_B = 16
 """From compute capability 7.0 on. Older GPUs are not in reports that this reader opens."""
 MOST_ALIKE = 3
@@ -95,15 +97,18 @@ def _samples(report: Report, launch: int) -> Iterator[str]:
         if not math.isnan(total) and count != total
     ]
     yield from wrong[:MOST_ALIKE]
-    if (source["sass"] == "").any():
-        yield f"{(source['sass'] == '').sum()} of {len(source)} sampled instructions are not in the code"
+    lost = int(source["sass"].isin(["", "N/A"]).sum())
+    if 0 < lost < len(source):
+        yield f"{lost} of {len(source)} sampled instructions are not in the code"
     if (source["pc"] % INSTRUCTION_B).any():
         yield "sampled addresses lie inside instructions"
 
 
 def _counts(report: Report, launch: int) -> Iterator[str]:
     """Launch geometry and executions are whole numbers of a size that a GPU can have."""
-    grid = [report.value(launch, f"launch__grid_dim_{axis}") for axis in "xyz"]
+    grid, block = ([report.value(launch, f"launch__{what}_dim_{axis}") for axis in "xyz"] for what in ("grid", "block"))
+    if any(0 < sum(math.isnan(size) for size in sizes) < 3 for sizes in (grid, block)):
+        yield "grid or block lack a dimension"
     if not any(math.isnan(size) for size in grid):
         ctas, product = report.value(launch, "launch__grid_size"), math.prod(grid)
         if not math.isnan(ctas) and ctas != product:
@@ -120,8 +125,10 @@ def _timeline(report: Report, launch: int) -> Iterator[str]:
         return
     values, times = frame["value"].to_numpy(), frame["t_ns"].to_numpy()
     shares = values[(frame["unit"] == "%").to_numpy()]
-    if len(shares) and (_impossible(shares.min()) or _impossible(shares.max())):
+    if len(shares) and (shares.min() < 0 or _impossible(shares.max())):
         yield f"a sampled series goes from {shares.min():.4g} to {shares.max():.4g} %"
+    if ((values != 0) & (abs(values) < TINY)).any():
+        yield f"a sampled series holds {values[(values != 0) & (abs(values) < TINY)][0]:.3g}"
     names = frame["metric"].cat.codes.to_numpy()
     for steps in (np.diff(times[names == name]) for name in np.unique(names)):
         if len(steps) and np.ptp(steps) > PACE_TOLERANCE * abs(np.median(steps)):

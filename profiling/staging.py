@@ -110,12 +110,12 @@ def _make_folder(path: Path) -> None:
 
 
 def compress(report: Path) -> Path:
-    """Replace ``report.ncu-rep`` by ``report.ncu-repz`` (zstd) and return its path; raises OSError."""
+    """Replace ``report.ncu-rep`` by ``report.ncu-repz`` (zstd, with a checksum) and return its path; raises OSError."""
     target = report.with_suffix(SUFFIXES[1])
     size = report.stat().st_size
     level = _LEVEL if size < _LARGE_B else _LEVEL_LARGE
     with report.open("rb") as source, target.open("wb") as sink:
-        zstandard.ZstdCompressor(level=level).copy_stream(source, sink, size=size)
+        zstandard.ZstdCompressor(level=level, write_checksum=True).copy_stream(source, sink, size=size)
         sink.flush()
         os.fsync(sink.fileno())
     report.unlink()

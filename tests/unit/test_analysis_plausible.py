@@ -69,6 +69,8 @@ def test_a_lost_sample_is_told_and_stands_before_all_other_notes(tampered):
         ("samples", "value", lambda value: value + 1, "over the instructions, but"),
         ("code", "sass", lambda _: "", "not in the code"),
         ("timeline", "value", lambda value: value - 1000, "a sampled series goes from"),
+        ("code", "sass", lambda _: "N/A", "not in the code"),
+        ("timeline", "value", lambda _: 1e-186, "holds 1e-186"),
         ("timeline", "t_ns", lambda t: t + 10**9, "ns apart"),
     ],
 )
@@ -80,6 +82,13 @@ def test_a_changed_cell_that_contradicts_the_others_is_told(tampered, table, col
 
     report = tampered(table, one)
     assert any(told in text for text in doubts(report, 0)), doubts(report, 0)
+
+
+def test_a_grid_without_one_of_its_dimensions_is_told(tampered):
+    def rename(frame):
+        frame["metric"] = frame["metric"].astype(str).replace("launch__block_dim_z", "launch__block_dim_q")
+
+    assert any("lack a dimension" in text for text in doubts(tampered("metrics", rename), 0))
 
 
 def test_a_sampled_address_inside_an_instruction_is_told():
