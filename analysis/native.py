@@ -1,8 +1,9 @@
 """The worker process that reads reports: it may crash, hang or run out of memory (see ``workers``).
 
 ``python -m ncubble.analysis.native`` reads one JSON object per line from stdin: {"path", "parts": [name], "announced":
-how many launches the container announces, "first", "last": those wanted, "out": directory}. It writes the raw tables of
-each part (``store.PARTS``) as Parquet files into ``out/PART`` and answers with one JSON object per line: {"ok": true},
+how many launches the container announces, "first", "last": those wanted, "out": directory, "time_limit_s": after which
+the process ends itself, should nobody be left to end it}. It writes the raw tables of each part (``store.PARTS``) as
+Parquet files into ``out/PART`` and answers with one JSON object per line: {"ok": true},
 {"error": text} where the report is at fault, or {"disk": text} where ``out`` could not be written. With "spent": true
 the process has grown so much that the next report had better be read by a fresh one.
 """
@@ -12,11 +13,12 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ncubble.analysis.raw import Tables, extract
 from ncubble.analysis.store import PARTS
@@ -33,7 +35,7 @@ def write(tables: Tables, part: str, out: Path) -> None:
     (out / part).mkdir()
     for name in PARTS[part]:
         table = pa.table({key: column.to_arrow() for key, column in tables[name].items()})
-        pq.write_table(table, out / part / f"{name}.parquet", compression="zstd")
+        pq.write_table(table, out / part / f"{name}.parquet", compression="zstd", write_page_checksum=True)
 
 
 @contextmanager
@@ -47,13 +49,22 @@ def readable(path: Path, out: Path) -> Iterator[str]:
         if path.suffix == ".ncu-repz":
             import zstandard
 
-            with path.open("rb") as source, plain.open("wb") as sink:
+            with _opened(path) as source, plain.open("wb") as sink:
                 zstandard.ZstdDecompressor().copy_stream(source, sink)
         else:
             plain.symlink_to(path.absolute())
+            _opened(plain).close()
         yield str(plain)
     finally:
         plain.unlink(missing_ok=True)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The report, open; ValueError where it has vanished since it was checked: that is no fault of ``out``."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise ValueError(f"can no longer be read ({error.strerror})") from error
 
 
 def _serve(request: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +103,10 @@ def main() -> None:
     with os.fdopen(os.dup(1), "w") as replies:
         os.dup2(2, 1)  # whatever native code prints is no answer
         for line in sys.stdin:
-            reply = _serve(json.loads(line))
+            request = json.loads(line)
+            signal.setitimer(signal.ITIMER_REAL, request["time_limit_s"])  # no handler: it ends native code, too
+            reply = _serve(request)
+            signal.setitimer(signal.ITIMER_REAL, 0)
             spent = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 > SPENT_B
             replies.write(json.dumps({**reply, "spent": spent}) + "\n")
             replies.flush()

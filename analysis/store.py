@@ -79,7 +79,7 @@ def load(sha256: str, name: str) -> pd.DataFrame:
 
     file = file_of(sha256, name)
     try:
-        return pd.read_parquet(file)
+        return pd.read_parquet(file, page_checksum_verification=True)
     except (OSError, ValueError) as error:  # Arrow's own errors are children of these
         discard(file.parent)
         raise MeasurementError(
@@ -102,7 +102,8 @@ def merge(folders: Sequence[Path], target: Path) -> Path:
         target.mkdir()
         for table in PARTS[target.name]:
             rows = pa.concat_tables([pq.read_table(folder / f"{table}.parquet") for folder in folders])
-            pq.write_table(rows.unify_dictionaries(), target / f"{table}.parquet", compression="zstd")
+            file = target / f"{table}.parquet"
+            pq.write_table(rows.unify_dictionaries(), file, compression="zstd", write_page_checksum=True)
     except OSError as error:
         raise _unwritable(target.parent, error) from error
     return target

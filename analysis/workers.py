@@ -21,6 +21,8 @@ from pathlib import Path
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
 
 TIME_LIMIT_S = 300.0
+GRACE_S = 5.0
+"""After the limit a worker ends itself: whoever was to end it is gone."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,12 @@ class Job:
     last: int
     out: Path
 
-    def to_json(self) -> str:
+    def to_json(self, time_limit_s: float) -> str:
         """The request as one line."""
-        rest = {"parts": self.parts, "announced": self.announced, "first": self.first, "last": self.last}
-        return json.dumps({"path": str(self.report), "out": str(self.out), **rest})
+        named = {"path": str(self.report), "out": str(self.out), "time_limit_s": time_limit_s}
+        return json.dumps(
+            named | {"parts": self.parts, "announced": self.announced, "first": self.first, "last": self.last}
+        )
 
 
 def extract_all(
@@ -94,7 +98,7 @@ class _Worker:
         timer = threading.Timer(self.time_limit_s, process.kill)
         timer.start()
         try:
-            process.stdin.write(job.to_json() + "\n")
+            process.stdin.write(job.to_json(self.time_limit_s + GRACE_S) + "\n")
             process.stdin.flush()
             line = process.stdout.readline()
         except BrokenPipeError:

@@ -124,10 +124,10 @@ BORDERS = {len(frame(*map(bytes, blocks))) for blocks in ([SESSION], [SESSION, b
 BORDERS |= {len(WHOLE) - len(block(ranges=[b"r"]))}
 
 
-@pytest.mark.parametrize("size", sorted(set(range(1, len(WHOLE))) - BORDERS))
-def test_every_truncation_inside_a_block_is_refused(tmp_path, size):
-    with pytest.raises(ReportError, match=r"truncated|not an Nsight"):
-        opened(tmp_path, WHOLE[:size])
+def test_every_truncation_inside_a_block_is_refused(tmp_path):
+    for size in sorted(set(range(1, len(WHOLE))) - BORDERS):
+        with pytest.raises(ReportError, match=r"truncated|not an Nsight"):
+            opened(tmp_path, WHOLE[:size])
 
 
 @pytest.mark.parametrize(

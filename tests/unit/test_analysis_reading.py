@@ -94,12 +94,25 @@ def test_details_are_read_when_they_are_asked_for(report):
     assert store.holds(opened.frame.sha256, "details")
 
 
+def emptied(_):
+    return b""
+
+
+def with_a_flipped_bit(data):
+    middle = len(data) // 3
+    return data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :]
+
+
+@pytest.mark.parametrize("damage", [emptied, with_a_flipped_bit])
 @pytest.mark.parametrize("table", ["metrics", "samples"])
-def test_a_damaged_cached_table_is_read_from_the_report_again(report, table):
+def test_a_damaged_cached_table_is_read_from_the_report_again(report, table, damage):
     opened = Report.open(report)
     whole = opened._table(table)
-    store.file_of(opened.frame.sha256, table).write_bytes(b"")
+    file = store.file_of(opened.frame.sha256, table)
+    intact = file.read_bytes()
+    file.write_bytes(damage(intact))
     assert Report.open(report)._table(table).equals(whole)
+    assert file.read_bytes() == intact
 
 
 def test_a_damaged_cache_without_its_report_is_an_error_of_that_report_alone(report, tmp_path):
@@ -121,6 +134,25 @@ def test_a_report_that_changes_while_it_is_read_is_not_stored(report, monkeypatc
     monkeypatch.setattr(workers, "extract_all", touching)
     with pytest.raises(ReportError, match="changed while it was being read"):
         Report.open(report)
+
+
+def test_a_report_that_vanishes_before_a_worker_opens_it_is_said_to(report, tmp_path):
+    request = {"path": str(report), "parts": ["scalars"], "announced": 1, "first": 0, "last": 1}
+    report.unlink()
+    told = native._serve(request | {"out": str(tmp_path / "out")})
+    assert told == {"error": "can no longer be read (No such file or directory)"}
+
+
+def test_a_worker_that_nobody_ends_ends_itself(tmp_path):
+    fifo = tmp_path / "never.ncu-rep"
+    os.mkfifo(fifo)
+    job = workers.Job(fifo, ("scalars",), 1, 0, 1, tmp_path / "out")
+    worker = subprocess.Popen(
+        [sys.executable, "-P", "-m", "ncubble.analysis.native"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    worker.stdin.write(job.to_json(0.3).encode() + b"\n")
+    worker.stdin.flush()
+    assert worker.wait(20) == -signal.SIGALRM
 
 
 def test_a_file_that_was_seen_is_not_hashed_again_until_it_changes(report, monkeypatch):
