@@ -15,6 +15,7 @@ import pandas as pd
 
 from ncubble.analysis import lacking
 from ncubble.analysis.account import BubbleAccount
+from ncubble.analysis.fixes import FIXES
 from ncubble.analysis.opcodes import is_wgmma, role, width_bytes
 from ncubble.analysis.places import hottest
 from ncubble.analysis.report import Report
@@ -45,31 +46,6 @@ TINY_NS = 5_000.0
 """Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
 NEGLIGIBLE_PCT = 1.0
 PLACES = 3
-FIXES = {
-    "no_async": "copy global to shared memory asynchronously (cp.async or TMA), with at least two stages",
-    "single_buffer": "add a second stage, so that the next tile is on its way while this one is used",
-    "shallow_pipeline": "add stages, as far as shared memory and occupancy allow",
-    "narrow_copies": "copy 16 bytes per thread and instruction (cp.async.cg 16), or use TMA",
-    "bank_conflicts": "swizzle or pad the shared-memory tile, or load fragments with ldmatrix",
-    "spills": "lower register use: smaller tiles per thread, or a higher register cap",
-    "partial_wave": "make the grid a whole number of waves, or make the kernel persistent",
-    "too_few_ctas": "launch at least one CTA per SM: smaller tiles, or split K",
-    "data_wait": "have more bytes in flight (more stages or resident CTAs), where a deeper run shows that it helps",
-    "copy_cost": "spend less on copying: wider copies, larger tiles, TMA",
-    "smem_wait": "read shared memory less: larger warp or thread tiles, so that an operand serves more products",
-    "sync_wait": "synchronize fewer warps or less often: mbarriers, warp specialization",
-    "issue": "issue fewer instructions per useful one (larger warp tiles, hoisted address arithmetic), or more warps",
-    "epilogue": "overlap the epilogue with the next tile (persistent kernel), or store wider",
-    "ramp": "shorten the prologue, or overlap it with the previous kernel (programmatic dependent launch)",
-    "tail": "balance the last wave: grid a whole number of waves, stream-K, or a persistent kernel",
-    "wave_gap": "overlap epilogue and prologue of consecutive tiles: persistent kernel with an asynchronous epilogue",
-    "memory_bound": "nothing in the pipeline: move fewer bytes (fusion, reuse, smaller types)",
-    "slow_path": "use wgmma instead of mma.sync/WMMA: on this GPU they reach two thirds of the peak",
-    "none": "nothing: the pipe is saturated",
-    "no_tensor_work": "no tensor instruction in this kernel; if it is a matrix product, move it to tensor cores",
-    "tiny_launch": "merge launches or use a graph: launch latency dominates",
-    "unknown": "collect the missing counters: profile with the default sets",
-}
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import pandas as pd
-
-from ncubble.analysis import frames, store, timeline
+from ncubble.analysis import store
 from ncubble.analysis.ingest import Source, ingest
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.profiling.run import MANIFEST, Run, find_runs
+
+if TYPE_CHECKING:  # what needs pandas imports it when it is asked for: a remembered verdict does without
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class Report:
     @cached_property
     def launches(self) -> pd.DataFrame:
         """One row per launch: identity, geometry, device, duration_ns, cycles, sm_clock_hz."""
+        from ncubble.analysis import frames
+
         version = self.frame.ncu_version or self.run.manifest.ncu_version
         return frames.launches(self._table("actions"), self.metrics, self._table("texts"), version)
 
@@ -75,11 +77,15 @@ class Report:
     @cached_property
     def timeline(self) -> pd.DataFrame:
         """PM-sampling series on one time axis: launch, t_ns, metric, value, unit. Empty where not collected."""
+        from ncubble.analysis import timeline
+
         return timeline.tidy(self._table("timeline"))
 
     @cached_property
     def source(self) -> pd.DataFrame:
         """One row per instruction: launch, pc, sass, opcode, file, line, samples, executed, stall reasons."""
+        from ncubble.analysis import frames
+
         return frames.source(self._table("code"), self._table("samples"))
 
     @cached_property
@@ -134,12 +140,14 @@ class Report:
 
     def wide(self, names: Sequence[str]) -> pd.DataFrame:
         """One column per metric, indexed by launch; NaN where not collected."""
+        from ncubble.analysis import frames
+
         return frames.wide(self.metrics, names, list(self.launches["launch"]))
 
 
 def _rows_of(table: pd.DataFrame, launch: int) -> pd.DataFrame:
     """The rows of one launch in a table that is sorted by launch."""
-    first, last = np.searchsorted(table["launch"].to_numpy(), [launch, launch + 1])
+    first, last = table["launch"].searchsorted([launch, launch + 1])
     return table.iloc[first:last]
 
 

@@ -4,20 +4,15 @@ docs/architecture.md)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.account import BubbleAccount, account
 from ncubble.analysis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.plausible import doubts
-from ncubble.analysis.report import Report, ReportFailure, open_reports
+from ncubble.analysis.report import Report
 from ncubble.analysis.units import MEMORY, tensor_utilization, utilization
-from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.generations import load_generations
-
-SCHEMA = 1
 
 
 def launch_verdict(report: Report, launch: int) -> dict[str, Any]:
@@ -73,29 +68,3 @@ def _number(value: float) -> float | None:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
-
-
-def report_json(paths: Iterable[Path]) -> dict[str, Any]:
-    """The whole object of ``ncubble report --json``."""
-    reports, failures = open_reports(paths)
-    return as_json(reports, failures)
-
-
-def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure]) -> dict[str, Any]:
-    """Verdicts of opened reports, and errors of those that failed. A report or launch that cannot be judged becomes an
-    error, and hides no other."""
-    launches: list[dict[str, Any]] = []
-    errors = [{"report": str(failure.path), "error": str(failure.error)} for failure in failures]
-    for report in reports:
-        try:
-            for launch in report.launches["launch"]:
-                launches.append(launch_verdict(report, int(launch)))
-        except NcubbleError as error:
-            errors.append({"report": str(report.path), "error": str(error)})
-        except (ValueError, ArithmeticError, LookupError) as error:
-            said = ReportError(
-                f"{report.path}: contradicts itself ({type(error).__name__}: {error})",
-                "the file is probably damaged: copy it again, or profile again",
-            )
-            errors.append({"report": str(report.path), "error": str(said)})
-    return {"schema": SCHEMA, "launches": launches, "errors": errors}

@@ -30,7 +30,7 @@ from typing import Any
 
 from ncubble.analysis import home
 from ncubble.analysis.report import open_reports
-from ncubble.analysis.verdict import as_json
+from ncubble.analysis.results import as_json
 from ncubble.profiling.run import UNFINISHED, Run, find_runs
 from ncubble.profiling.scratch import cut_off
 from ncubble.profiling.session import Request, profile

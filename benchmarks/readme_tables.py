@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.baseline_file import load_store
-from ncubble.analysis.verdict import report_json
+from ncubble.analysis.results import report_json
 from ncubble.profiling.run import Run, find_runs
 
 REPOSITORY = Path(__file__).resolve().parents[1]

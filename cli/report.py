@@ -27,7 +27,7 @@ def report(
 
     Exit code 3 where a file could not be read or nothing was found; the others are reported all the same.
     """
-    from ncubble.analysis.verdict import as_json as to_json
+    from ncubble.analysis.results import as_json as to_json
     from ncubble.cli.render import emit_json
     from ncubble.cli.report_render import print_result
 
@@ -43,7 +43,7 @@ def report(
 
 def print_report(paths: list[Path], details: bool = False) -> dict[str, Any]:
     """Print the accounts of all reports at ``paths`` for a person; returns what was printed, as data."""
-    from ncubble.analysis.verdict import as_json as to_json
+    from ncubble.analysis.results import as_json as to_json
     from ncubble.cli.report_render import print_result
 
     result = to_json(*_open(paths))

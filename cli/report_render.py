@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncubble.analysis.diagnose import FIXES
+from ncubble.analysis.fixes import FIXES
 from ncubble.cli.render import printable
 from ncubble.dashboard.palette import PART_STYLES
 

@@ -214,9 +214,11 @@ def _open_reports(paths: Sequence[Path]) -> tuple[Sequence[Any], Sequence[Any]]:
 
 
 def _launch_verdict(report: Any, launch: int) -> dict[str, Any]:
+    from ncubble.analysis.results import judge
     from ncubble.analysis.verdict import launch_verdict
 
-    return launch_verdict(report, launch)
+    known = next((one for one in judge(report)[0] if one["launch"] == launch), None)
+    return known if known is not None else launch_verdict(report, launch)  # which says again why there is none
 
 
 def _account(report: Any, launch: int) -> Any:

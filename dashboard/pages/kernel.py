@@ -10,7 +10,7 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.diagnose import FIXES
+from ncubble.analysis.fixes import FIXES
 from ncubble.dashboard import words
 from ncubble.dashboard.components import aria, card, facts, figure, guarded, not_collected, note, stat
 from ncubble.dashboard.data import Launch, ReportStore, address

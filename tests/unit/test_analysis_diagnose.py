@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.account import BubbleAccount
-from ncubble.analysis.diagnose import FIXES, REMOVABLE, Facts, _cause, _verdict, diagnose
+from ncubble.analysis.diagnose import REMOVABLE, Facts, _cause, _verdict, diagnose
+from ncubble.analysis.fixes import FIXES
 from tests.one_launch import OneLaunch
 
 HMMA = "HMMA.16816.F32 R8, R12, R16, R8"

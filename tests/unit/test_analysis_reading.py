@@ -14,7 +14,7 @@ import zstandard
 
 from ncubble.analysis import native, seen, store, workers
 from ncubble.analysis.report import Report, open_reports
-from ncubble.analysis.verdict import as_json
+from ncubble.analysis.results import as_json
 from ncubble.errors import MeasurementError, ReportError
 from ncubble.recordings import ROOT
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from ncubble.analysis.verdict import report_json
+from ncubble.analysis.results import report_json
 from ncubble.cli.render import printable
 from ncubble.cli.report_render import print_launch, print_summary
 from ncubble.profiling.run import Run

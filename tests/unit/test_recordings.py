@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.verdict import report_json
+from ncubble.analysis.results import report_json
 from ncubble.profiling.run import Run, find_runs
 from ncubble.recordings import ROOT
 

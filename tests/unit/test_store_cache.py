@@ -15,7 +15,7 @@ import pytest
 
 from ncubble.analysis import home, store
 from ncubble.analysis.report import open_reports
-from ncubble.analysis.verdict import as_json
+from ncubble.analysis.verdict import launch_verdict
 from ncubble.dashboard.data import ReportStore
 from ncubble.recordings import ROOT
 
@@ -48,9 +48,10 @@ def command(*arguments, **options):
 def shown(*paths):
     """What a new process would show of these reports."""
     home._usable.cache_clear()
-    result = as_json(*open_reports(paths))
-    assert result["errors"] == []
-    return json.loads(json.dumps(result["launches"]))
+    reports, failures = open_reports(paths)
+    assert failures == []
+    verdicts = [launch_verdict(report, int(launch)) for report in reports for launch in report.launches["launch"]]
+    return json.loads(json.dumps(verdicts))
 
 
 def unfinished(cache):

@@ -1,0 +1,88 @@
+"""Verdicts of whole reports as plain data (schema: docs/architecture.md), remembered beside their tables.
+
+A verdict follows from the report, its manifest and the rules, so it is found again under the hashes of all three.
+pandas is imported only where there is something to judge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis import memo, store
+from ncubble.analysis.report import Report, ReportFailure, open_reports
+from ncubble.errors import NcubbleError, ReportError
+
+SCHEMA = 1
+_RULES = (("ncubble.analysis", ".py"), ("ncubble.profiling", ".py"), ("ncubble.profiling.sets", ".toml"))
+"""Where what a verdict depends on is written: packages, and the ends of their files' names."""
+
+
+def report_json(paths: Iterable[Path]) -> dict[str, Any]:
+    """The whole object of ``ncubble report --json``."""
+    reports, failures = open_reports(paths)
+    return as_json(reports, failures)
+
+
+def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure]) -> dict[str, Any]:
+    """Verdicts of opened reports, and errors of those that failed. A report or launch that cannot be judged becomes an
+    error, and hides no other."""
+    launches: list[dict[str, Any]] = []
+    errors = [{"report": str(failure.path), "error": str(failure.error)} for failure in failures]
+    for report in reports:
+        found, failed = judge(report)
+        launches += found
+        errors += [{"report": str(report.path), "error": str(error)} for error in failed]
+    return {"schema": SCHEMA, "launches": launches, "errors": errors}
+
+
+@lru_cache(maxsize=1)
+def judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
+    """The verdict of every launch that can be judged, and why others cannot be. Do not write to what is returned."""
+    place = store.folder_of(report.frame.sha256, "scalars").parent / f"verdicts-{_key(report)}.json"
+    if known := memo.recall(place):
+        same = {"report": str(report.path), "label": report.run.label}
+        return [verdict | same for verdict in known], []
+    found, failed = _judge(report)
+    if not failed:
+        memo.remember(place, found)
+    return found, failed
+
+
+def _judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
+    from ncubble.analysis.verdict import launch_verdict
+
+    found: list[dict[str, Any]] = []
+    try:
+        launches = [int(launch) for launch in report.launches["launch"]]
+    except NcubbleError as error:
+        return found, [error]
+    failed: dict[str, NcubbleError] = {}
+    for launch in launches:
+        try:
+            found.append(launch_verdict(report, launch))
+        except NcubbleError as error:
+            failed[str(error)] = error  # one that all launches meet is said once
+        except (ValueError, ArithmeticError, LookupError) as error:
+            said = f"{report.path}: launch {launch} contradicts itself ({type(error).__name__}: {error})"
+            failed[said] = ReportError(said, "the file is probably damaged: copy it again, or profile again")
+    return found, list(failed.values())
+
+
+def _key(report: Report) -> str:
+    return hashlib.sha256((_rules() + report.run.manifest.to_json()).encode()).hexdigest()[:32]
+
+
+@cache
+def _rules() -> str:
+    """A hash over everything that turns tables into verdicts."""
+    found = hashlib.sha256()
+    for package, end in _RULES:
+        for file in sorted(files(package).iterdir(), key=lambda file: file.name):
+            if file.name.endswith(end):
+                found.update(f"{package}/{file.name}\0".encode() + file.read_bytes())
+    return found.hexdigest()
