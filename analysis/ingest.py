@@ -6,8 +6,9 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 
 from ncubble.analysis import seen, store, workers
 from ncubble.analysis.container import Frame
@@ -54,6 +55,7 @@ def ingest(
     failed: dict[int, NcubbleError] = {}
     if not missing:
         return failed
+    Thread(target=import_module, args=("pandas",), daemon=True).start()  # needed next; workers take their time anyway
     with store.staging({sha: sources[users[sha][0]].path for sha in missing}) as folder:
         tasks = [_Task(sources[users[sha][0]], lacking[sha], folder / sha, len(missing)) for sha in missing]
         owners = [task for task in tasks for _ in task.jobs]
