@@ -23,10 +23,11 @@ def launch_verdict(report: Report, launch: int) -> dict[str, Any]:
 
 def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis: Diagnosis) -> dict[str, Any]:
     """Put identity, headline figures, account and diagnosis of one launch together."""
-    row = report.identity(launch)
+    row, doubted = report.identity(launch), doubts(report, launch)
     return {
         "report": str(report.path),
         "launch": int(launch),
+        "integrity": "suspicious" if doubted else "ok",
         "label": report.run.label,
         "kernel": str(row["kernel"]),
         "device": _text(row["device"]),
@@ -46,7 +47,7 @@ def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis
         "cause": diagnosis.cause,
         "disease": diagnosis.disease,
         "causes": [asdict(cause) for cause in diagnosis.causes],
-        "warnings": [*doubts(report, launch), *diagnosis.warnings],
+        "warnings": [*doubted, *diagnosis.warnings],
     }
 
 

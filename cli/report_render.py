@@ -65,6 +65,9 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
     if length:
         shown = (launch["account"] or {} for launch in launches)
         out.print(_legend({part for account in shown for part, pct in account.items() if pct >= SMALL_PCT}, plain))
+    for launch in launches:
+        for doubt in (text for text in launch["warnings"] if text.startswith("suspicious:")):
+            out.print(_title(launch).append(f" #{launch['launch']}: {printable(doubt)}", style="red not bold"))
     out.print(
         Text(
             f"{len(launches)} launches; accounts in % of elapsed SM cycles, each sums to 100; --details for lines",
@@ -89,7 +92,8 @@ def print_launch(out: Console, launch: dict[str, Any]) -> None:
     if launch["account"]:
         out.print(_parts(launch, out.width))
     for warning in launch["warnings"]:
-        out.print(Text(f"note: {printable(warning)}", style="dim"))
+        doubt = warning.startswith("suspicious:")
+        out.print(Text(printable(warning) if doubt else f"note: {printable(warning)}", style="red" if doubt else "dim"))
     out.print()
 
 

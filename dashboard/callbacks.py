@@ -61,7 +61,7 @@ def _progress(app: Dash, store: ReportStore) -> None:
         progress = store.progress()
         if progress.version == seen:
             return (no_update,) * 7
-        rows, problems = store.rows(), overview.problems(store.failures(), store.duplicates())
+        rows, problems = store.rows(), overview.problems(store)
         drawn, hint = bare(utilization_scatter(rows)), overview.scatter_hint(rows)
         return rows, overview.summary(progress), problems, drawn, hint, progress.version, progress.finished
 

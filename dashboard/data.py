@@ -108,6 +108,13 @@ class ReportStore:
         with self._lock:
             return list(self._failures)
 
+    def doubtful(self) -> list[Failure]:
+        """Launches whose values contradict each other, and how."""
+        with self._lock:
+            entries = list(self._launches.values())
+        found = [entry for entry in entries if entry.verdict.get("integrity") == "suspicious"]
+        return [Failure(f"{entry.report.run.path}, launch {entry.launch}", doubt_of(entry.verdict)) for entry in found]
+
     def duplicates(self) -> list[Failure]:
         """Files whose content equals one that is already shown: ``where`` they lie, and which one it is."""
         with self._lock:
@@ -189,6 +196,11 @@ class ReportStore:
             failure = Failure(where, error)
         with self._lock:
             self._failures.append(failure)
+
+
+def doubt_of(verdict: dict[str, Any]) -> str:
+    """What contradicts itself in a launch; empty where nothing does."""
+    return " ".join(text for text in verdict.get("warnings") or [] if text.startswith("suspicious:"))
 
 
 def address(key: str, launch: int) -> str:

@@ -23,7 +23,7 @@ def layout(store: ReportStore) -> Component:
         html.Div(head, className="page-head"),
         dcc.Store(id="overview-version", data=progress.version),
         dcc.Interval(id="overview-poll", interval=600, disabled=progress.finished),
-        html.Div(problems(store.failures(), store.duplicates()), id="overview-problems"),
+        html.Div(problems(store), id="overview-problems"),
     ]
     if progress.finished and not rows:
         return html.Div([*parts, nothing_to_show()])
@@ -45,12 +45,16 @@ def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def problems(failures: list[Failure], duplicates: list[Failure]) -> list[Component]:
-    """What could not be shown and why; nothing where all is well."""
+def problems(store: ReportStore) -> list[Component]:
+    """What could not be shown or should not be believed, and why; nothing where all is well."""
+    failures, doubtful, duplicates = store.failures(), store.doubtful(), store.duplicates()
     blocks: list[Component] = []
     if failures:
         title = f"{_count(len(failures), 'file or launch', 'files or launches')} could not be shown"
         blocks.append(_problem_list(title, failures, "error", len(failures) <= 3))
+    if doubtful:
+        title = f"{_count(len(doubtful), 'launch holds', 'launches hold')} values that contradict each other"
+        blocks.append(_problem_list(title, doubtful, "error", len(doubtful) <= 3))
     if duplicates:
         blocks.append(_problem_list(f"{_count(len(duplicates), 'duplicate')} left out", duplicates, "empty", False))
     return blocks

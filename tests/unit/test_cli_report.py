@@ -106,3 +106,9 @@ def test_launches_of_one_report_are_told_apart(one):
     print_summary(out, [{**one, "launch": number} for number in range(45)])
     assert all(f"#{number}" in out.file.getvalue() for number in range(45))
     assert "#" not in drawn(one, 120)
+
+
+def test_a_contradiction_is_printed_in_the_summary_and_in_full(one):
+    doubt = "suspicious: 3 CTAs, but the grid has 4; the file may be damaged"
+    assert drawn(one | {"integrity": "suspicious", "warnings": [doubt, "a note"]}, 120).count(doubt) == 2
+    assert one["integrity"] == "ok"

@@ -102,6 +102,19 @@ def test_an_address_that_names_something_is_found(app: Dash, path: str) -> None:
     assert app.server.test_client().get(path).status_code == 200
 
 
+def test_a_launch_that_contradicts_itself_is_named_and_its_page_says_how(tmp_path: Path) -> None:
+    report = frames.gemm()
+    report.verdicts[1] |= {"integrity": "suspicious", "warnings": ["suspicious: 3 CTAs, but 4", "an ordinary note"]}
+    store = frames.store(tmp_path, [report])
+    overview = shown(store, "/")
+    assert "1 launch holds values that contradict each other" in overview
+    assert "launch 1" in overview and "suspicious: 3 CTAs, but 4" in overview
+    assert "an ordinary note" not in overview
+    page = shown(store, f"/kernel/{report.key[:16]}/1")
+    assert page.index("suspicious: 3 CTAs, but 4") < page.index("an ordinary note")
+    assert "values that contradict" not in shown(frames.store(tmp_path), "/")
+
+
 def test_a_launch_may_still_come_while_reports_are_read(tmp_path: Path) -> None:
     gate = threading.Event()
     store = ReportStore([tmp_path / "a.ncu-rep"], lambda paths: (gate.wait(30) and [], []))
