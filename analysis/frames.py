@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,7 +30,8 @@ def wide(metrics: pd.DataFrame, names: Sequence[str], launches: Sequence[int]) -
 
 def first_of(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     """For each launch, the first of ``names`` that is collected; NaN where none is."""
-    return table[list(names)].bfill(axis=1).iloc[:, 0]
+    values = table[list(names)].to_numpy()
+    return pd.Series(values[np.arange(len(values)), np.argmax(~np.isnan(values), axis=1)], index=table.index)
 
 
 def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, ncu_version: str) -> pd.DataFrame:
@@ -42,23 +44,28 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
         "smem_static_B": "launch__shared_mem_per_block_static",
         "smem_dynamic_B": "launch__shared_mem_per_block_dynamic",
     }
-    table = wide(metrics, [*axes, *capability, *plain.values(), *DURATION, *CYCLES, *CLOCK], ids)
-    frame = actions[["launch", "kernel", "demangled"]].copy()
-    frame["kernel"] = frame["kernel"].str.replace(ABI_TAG, "", regex=True)
-    for what in ("grid", "block"):
-        frame[what] = _joined(table[[f"launch__{what}_dim_{axis}" for axis in "xyz"]], ",")
-    for column, metric in plain.items():
-        frame[column] = table[metric].round().astype("Int64").to_numpy()
+    wanted = [*axes, *capability, *plain.values(), *DURATION, *CYCLES, *CLOCK]
+    metrics = metrics[metrics["metric"].isin(wanted)]
+    table = wide(metrics, wanted, ids)
     names = texts[texts["metric"] == "device__attribute_display_name"].set_index("launch")["value"]
-    frame["device"] = names.reindex(ids).to_numpy()
-    frame["compute_capability"] = _joined(table[capability], ".")
-    frame["ncu_version"] = ncu_version
-    frame["nvtx"] = actions["nvtx"].to_numpy()
-    frame["duration_ns"] = _duration(metrics, table, ids)
-    frame["cycles"] = first_of(table, CYCLES).to_numpy()
+    duration, cycles = _duration(metrics, table, ids), first_of(table, CYCLES).to_numpy()
     clock = first_of(table, CLOCK).to_numpy()
-    frame["sm_clock_hz"] = np.where(np.isnan(clock), frame["cycles"] / frame["duration_ns"] * 1e9, clock)
-    return frame
+    bare = {name: re.sub(ABI_TAG, "", name) for name in actions["kernel"].unique()}
+    columns = {
+        "launch": actions["launch"],
+        "kernel": actions["kernel"].map(bare),
+        "demangled": actions["demangled"],
+        **{what: _joined(table[[f"launch__{what}_dim_{axis}" for axis in "xyz"]], ",") for what in ("grid", "block")},
+        **{column: table[metric].round().astype("Int64").to_numpy() for column, metric in plain.items()},
+        "device": names.reindex(ids).to_numpy(),
+        "compute_capability": _joined(table[capability], "."),
+        "ncu_version": ncu_version,
+        "nvtx": actions["nvtx"],
+        "duration_ns": duration,
+        "cycles": cycles,
+        "sm_clock_hz": np.where(np.isnan(clock), cycles / duration * 1e9, clock),
+    }
+    return pd.DataFrame(columns)
 
 
 def _joined(table: pd.DataFrame, mark: str) -> np.ndarray:
@@ -71,8 +78,10 @@ def _joined(table: pd.DataFrame, mark: str) -> np.ndarray:
 def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:
     """Duration in ns. The reader gives base units; a report that names another unit is converted, an unknown one is
     NaN."""
-    units = metrics[metrics["metric"].isin(DURATION)].groupby("launch")["unit"].first().reindex(list(ids))
-    factor = units.map(lambda unit: NANOSECONDS.get(unit, np.nan), na_action="ignore").astype(float)
+    told = metrics[metrics["metric"].isin(DURATION)].drop_duplicates("launch").set_index("launch")["unit"]
+    units = told.astype("category").cat
+    factors = np.array([NANOSECONDS.get(unit, np.nan) for unit in units.categories])
+    factor = pd.Series(factors[units.codes] if len(told) else np.nan, index=told.index).reindex(list(ids))
     return (first_of(table, DURATION) * factor).to_numpy()
 
 

@@ -18,8 +18,8 @@ from ncubble.profiling.scratch import intact
 REQUEST_B = 64 << 20
 """Bytes of a report, uncompressed, that one request reads. The native reader frees nothing of what it parsed, some
 eleven times as much, until its process ends."""
-WORTH_A_REQUEST = 16
-"""Launches: fewer are not worth another opening of the file."""
+WORTH_A_REQUEST_B = 8 << 20
+"""Less is read in the time that a worker takes to start."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ class _Task:
 
 def split(frame: Frame, hands: int) -> list[tuple[int, int]]:
     """First and last launch (exclusive) of each request for a report that ``hands`` workers are free for."""
-    bounded = REQUEST_B * frame.launches // max(frame.plain_size, 1)
-    size = max(1, min(bounded, max(-(-frame.launches // hands), WORTH_A_REQUEST)))
+    launches, total = max(frame.launches, 1), max(frame.plain_size, 1)
+    most, least = REQUEST_B * launches // total, -(-WORTH_A_REQUEST_B * launches // total)
+    size = max(1, min(most, max(-(-launches // hands), least)))
     return [(first, min(first + size, frame.launches)) for first in range(0, max(frame.launches, 1), size)]

@@ -9,14 +9,16 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import zstandard
 
-from ncubble.analysis import native, seen, store, workers
+from ncubble.analysis import ingest, native, seen, store, workers
+from ncubble.analysis.container import Frame
 from ncubble.analysis.report import Report, open_reports
 from ncubble.analysis.results import as_json
 from ncubble.errors import MeasurementError, ReportError
-from ncubble.recordings import ROOT
+from ncubble.recordings import REPEATS, ROOT
 
 RUN = ROOT / "softmax_online" / "default"
 
@@ -222,3 +224,48 @@ def test_an_interrupt_ends_the_reading_and_leaves_nothing(tmp_path, cache):
     assert b"Traceback" not in said
     assert time.monotonic() - started < 10
     assert list(cache.rglob(".*-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("launches", "plain_size", "hands", "sizes"),
+    [
+        (1, 500_000, 2, [1]),
+        (0, 0, 2, [0]),
+        (10, 4 << 20, 2, [10]),
+        (10, 32 << 20, 2, [5, 5]),
+        (10, 32 << 20, 1, [10]),
+        (1000, 640 << 20, 1, [100] * 10),
+        (7, 128 << 20, 1, [3, 3, 1]),
+        (2, 8 << 30, 1, [1, 1]),
+    ],
+)
+def test_a_report_is_split_where_it_is_large_or_hands_are_free(launches, plain_size, hands, sizes):
+    parts = ingest.split(Frame("", plain_size, plain_size, launches, True, ""), hands)
+    assert [last - first for first, last in parts] == sizes
+    assert [first for first, _ in parts] == [sum(sizes[:i]) for i in range(len(sizes))]
+
+
+def test_a_report_read_in_several_requests_is_the_same_as_one_read_at_once(tmp_path, monkeypatch):
+    path = REPEATS / "tiled_matmul" / "default"
+    tables = [table for part in store.PARTS.values() for table in part]
+    (whole,), _ = open_reports([path])
+    expected = {table: whole._table(table) for table in tables}
+    monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "other"))
+    monkeypatch.setattr(ingest, "REQUEST_B", 1)
+    (parted,), _ = open_reports([path])
+    for table in tables:
+        found = parted._table(table)
+        pd.testing.assert_frame_equal(found.astype(object), expected[table].astype(object))
+    assert len(parted.launches) == 5
+
+
+def test_one_failing_request_fails_the_report_and_leaves_nothing(tmp_path, monkeypatch, cache):
+    def second_fails(jobs, done):
+        for index, job in enumerate(jobs):
+            done(index, ReportError(f"{job.report}: odd", "look") if index == 1 else None)
+
+    monkeypatch.setattr(ingest, "REQUEST_B", 1)
+    monkeypatch.setattr(workers, "extract_all", second_fails)
+    with pytest.raises(ReportError, match="odd"):
+        Report.open(REPEATS / "tiled_matmul" / "default")
+    assert not list(cache.rglob("*.parquet"))
