@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -56,7 +57,7 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
         "kernel": actions["kernel"].map(bare),
         "demangled": actions["demangled"],
         **{what: _joined(table[[f"launch__{what}_dim_{axis}" for axis in "xyz"]], ",") for what in ("grid", "block")},
-        **{column: table[metric].round().astype("Int64").to_numpy() for column, metric in plain.items()},
+        **{column: _whole(table[metric]) for column, metric in plain.items()},
         "device": names.reindex(ids).to_numpy(),
         "compute_capability": _joined(table[capability], "."),
         "ncu_version": ncu_version,
@@ -70,9 +71,19 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
 
 def _joined(table: pd.DataFrame, mark: str) -> np.ndarray:
     """The whole numbers of each row with ``mark`` between them; empty where one is NaN."""
-    rows, where = np.unique(table.to_numpy(), axis=0, return_inverse=True)
+    rows, where = np.unique(_possible(table).to_numpy(), axis=0, return_inverse=True)
     texts = ["" if np.isnan(row).any() else mark.join(str(int(value)) for value in row) for row in rows]
     return np.asarray(np.array(texts, dtype=object)[where])
+
+
+def _whole(column: pd.Series) -> pd.Series:
+    whole: pd.Series = _possible(column).round().astype("Int64")
+    return whole
+
+
+def _possible(values: Any) -> Any:
+    """NaN for what no count can be: infinite, or beyond what a double counts exactly."""
+    return values.where(values.abs() < 2**53)
 
 
 def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:

@@ -32,7 +32,10 @@ def root() -> Path:
     """``$NCUBBLE_CACHE``, or ``ncubble`` in the user's cache directory."""
     if found := os.environ.get("NCUBBLE_CACHE"):
         return Path(found)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ncubble"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ncubble"
+    except RuntimeError:  # a user without a home: a place that cannot be written, so that a temporary one is taken
+        return Path(os.devnull) / "ncubble"
 
 
 def home(schema: int) -> Path:
@@ -82,3 +85,7 @@ def _clean(reports: Path, schema: int) -> None:
             if version and int(version[1]) < schema and time.time() - folder.lstat().st_mtime > _UNUSED_S:
                 with scratch(reports, UNFINISHED, {}) as work:
                     folder.rename(work / folder.name)
+    for memo in reports.parent.glob("seen/*"):
+        with suppress(OSError):
+            if time.time() - memo.lstat().st_mtime > _UNUSED_S:
+                memo.unlink()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -89,7 +88,7 @@ class _Task:
         count = source.frame.launches
         self.jobs = [
             workers.Job(source.path, parts, count, first, last, folder / f"{first:08d}")
-            for first, last in split(source.frame, -(-(os.cpu_count() or 1) // beside))
+            for first, last in split(source.frame, -(-workers.hands() // beside))
         ]
         self.out = len(self.jobs)
 

@@ -3,9 +3,10 @@
 ``python -m ncubble.analysis.native`` reads one JSON object per line from stdin: {"path", "parts": [name], "announced":
 how many launches the container announces, "first", "last": those wanted, "out": directory, "time_limit_s": after which
 the process ends itself, should nobody be left to end it}. It writes the raw tables of each part (``store.PARTS``) as
-Parquet files into ``out/PART`` and answers with one JSON object per line: {"ok": true},
-{"error": text} where the report is at fault, or {"disk": text} where ``out`` could not be written. With "spent": true
-the process has grown so much that the next report had better be read by a fresh one.
+Parquet files into ``out/PART`` and answers with one JSON object per line: {"ok": true}, {"error": text} where the
+report is at fault, {"disk": text} where ``out`` could not be written, or {"broken": text} where the native reader
+itself is not there. With "spent": true the process has grown so much that the next report had better be read by a fresh
+one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def write(tables: Tables, part: str, out: Path) -> None:
     (out / part).mkdir()
     for name in PARTS[part]:
         table = pa.table({key: column.to_arrow() for key, column in tables[name].items()})
-        pq.write_table(table, out / part / f"{name}.parquet", compression="zstd", write_page_checksum=True)
+        pq.write_table(table, out / part / f"{name}.parquet", compression="zstd")
 
 
 @contextmanager
@@ -97,18 +98,36 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def _import() -> str:
+    """Import what reads and writes; why that fails, or "" if it does not: no fault of any report."""
+    try:
+        import ncu_report  # noqa: F401
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        return str(error)
+    return ""
+
+
+def _resident_b() -> int:
+    """Memory that this process holds. Not its peak, which begins as that of the process that started it."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
 def main() -> None:
     """Serve requests from stdin until it closes."""
+    broken = _import()
     _limit_memory()
     with os.fdopen(os.dup(1), "w") as replies:
         os.dup2(2, 1)  # whatever native code prints is no answer
         for line in sys.stdin:
             request = json.loads(line)
             signal.setitimer(signal.ITIMER_REAL, request["time_limit_s"])  # no handler: it ends native code, too
-            reply = _serve(request)
+            reply = {"broken": broken} if broken else _serve(request)
             signal.setitimer(signal.ITIMER_REAL, 0)
-            spent = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10 > SPENT_B
-            replies.write(json.dumps({**reply, "spent": spent}) + "\n")
+            replies.write(json.dumps({**reply, "spent": _resident_b() > SPENT_B}) + "\n")
             replies.flush()
 
 

@@ -88,9 +88,8 @@ class _Reader:
 
     def read(self, action: Any, launch: int) -> None:
         name, names = action.name(), action.metric_names()
-        if name is None or not names:
-            lacks = "no name" if name is None else "no metrics"
-            raise ValueError(f"launch {launch} has {lacks}: the file is damaged")
+        if name is None:  # what the native reader makes of a launch that it cannot parse
+            raise ValueError(f"launch {launch} has no name: the file is damaged")
         demangled = action.name(action.NameBase_DEMANGLED) or name
         mangled = action.name(action.NameBase_MANGLED) or name
         workload = int(action.workload_type())
@@ -151,7 +150,7 @@ class _Reader:
                 table["unit"].repeat(aligned.unit(), count)
 
     def _read_code(self, action: Any, launch: int, function: str, names: set[str]) -> None:
-        """Samples and executions per instruction, and the instructions themselves, by their offset in the function."""
+        """Samples and executions per instruction, and the instructions themselves, by their offset from the first."""
         wanted = [name for name in sorted(names) if name.startswith(STALLED) and not name.endswith("_not_issued")]
         wanted += [name for name in ("smsp__pcsamp_sample_count", "inst_executed") if name in names]
         found: list[tuple[str, list[int], list[float]]] = []

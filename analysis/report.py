@@ -96,7 +96,7 @@ class Report:
     @cached_property
     def files(self) -> dict[str, str]:
         """Text of the source files that the report carries, by name."""
-        table = self._table("files")
+        table = self._table("files").drop_duplicates("file")  # each request of a large report brought its own
         return dict(zip(table["file"], table["text"], strict=True))
 
     def scalars(self, launch: int) -> dict[str, float]:

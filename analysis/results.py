@@ -18,6 +18,8 @@ from ncubble.analysis.report import Report, ReportFailure, open_reports
 from ncubble.errors import NcubbleError, ReportError
 
 SCHEMA = 1
+_CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
+"""What values that cannot be make of an analysis. Anything else is a bug."""
 _RULES = (("ncubble.analysis", ".py"), ("ncubble.profiling", ".py"), ("ncubble.profiling.sets", ".toml"))
 """Where what a verdict depends on is written: packages, and the ends of their files' names."""
 
@@ -43,13 +45,15 @@ def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure]) -> dic
 @lru_cache(maxsize=1)
 def judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
     """The verdict of every launch that can be judged, and why others cannot be. Do not write to what is returned."""
-    place = store.folder_of(report.frame.sha256, "scalars").parent / f"verdicts-{_key(report)}.json"
-    if known := memo.recall(place):
+    facts = hashlib.sha256(report.run.manifest.to_json().encode()).hexdigest()[:32]
+    place = store.folder_of(report.frame.sha256, "scalars").parent / f"verdicts-{facts}.json"
+    known = memo.recall(place)
+    if known and known["rules"] == _rules():
         same = {"report": str(report.path), "label": report.run.label}
-        return [verdict | same for verdict in known], []
+        return [verdict | same for verdict in known["verdicts"]], []
     found, failed = _judge(report)
     if not failed:
-        memo.remember(place, found)
+        memo.remember(place, {"rules": _rules(), "verdicts": found})
     return found, failed
 
 
@@ -57,24 +61,27 @@ def _judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
     from ncubble.analysis.verdict import launch_verdict
 
     found: list[dict[str, Any]] = []
+    failed: dict[str, NcubbleError] = {}
     try:
         launches = [int(launch) for launch in report.launches["launch"]]
-    except NcubbleError as error:
-        return found, [error]
-    failed: dict[str, NcubbleError] = {}
+    except _CONTRADICTIONS as error:
+        return found, [_said(report, "", error)]
     for launch in launches:
         try:
             found.append(launch_verdict(report, launch))
-        except NcubbleError as error:
-            failed[str(error)] = error  # one that all launches meet is said once
-        except (ValueError, ArithmeticError, LookupError) as error:
-            said = f"{report.path}: launch {launch} contradicts itself ({type(error).__name__}: {error})"
-            failed[said] = ReportError(said, "the file is probably damaged: copy it again, or profile again")
+        except _CONTRADICTIONS as error:
+            said = _said(report, f"launch {launch} ", error)
+            failed[str(said)] = said  # one that all launches meet is said once
     return found, list(failed.values())
 
 
-def _key(report: Report) -> str:
-    return hashlib.sha256((_rules() + report.run.manifest.to_json()).encode()).hexdigest()[:32]
+def _said(report: Report, which: str, error: Exception) -> NcubbleError:
+    if isinstance(error, NcubbleError):
+        return error
+    return ReportError(
+        f"{report.path}: {which}contradicts itself ({type(error).__name__}: {error})",
+        "the file is probably damaged: copy it again, or profile again",
+    )
 
 
 @cache

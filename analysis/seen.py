@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from ncubble.analysis import memo
@@ -32,7 +34,8 @@ def signature_of(path: Path) -> Signature:
 def frame_of(path: Path) -> tuple[Frame, Signature]:
     """The frame of the report at ``path`` and what its file looked like; raises ReportError as ``check_frame`` does."""
     signature = signature_of(path)
-    place = root() / "seen" / f"{hashlib.sha256(repr(signature[:2]).encode()).hexdigest()[:32]}.json"
+    key = f"{_walk()} {signature[:2]} {path.suffix}"
+    place = root() / "seen" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     known = memo.recall(place)
     if known and known["signature"] == list(signature):
         return Frame(**known["frame"]), signature
@@ -41,6 +44,12 @@ def frame_of(path: Path) -> tuple[Frame, Signature]:
     if time.time_ns() - max(signature[3:]) > SETTLED_S * 1e9:
         memo.remember(place, {"signature": signature, "frame": asdict(frame)})
     return frame, signature
+
+
+@cache
+def _walk() -> str:
+    """A hash of how files are walked: what was seen in another way is looked at again."""
+    return hashlib.sha256((files("ncubble.analysis") / "container.py").read_bytes()).hexdigest()
 
 
 def unchanged(path: Path, signature: Signature) -> None:

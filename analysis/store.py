@@ -6,6 +6,9 @@ the same report cannot harm each other. Deleting the cache costs time only.
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,6 +29,8 @@ PARTS = {
 }
 """What is extracted together: one number per metric and launch is cheap, everything per instruction is not."""
 
+DIGESTS = "digests.json"
+"""Beside the tables of a part: the SHA-256 of each file. Parquet's own checksums leave the footer out."""
 _ATTEMPTS = 3  # the cache may be deleted at any time, also between two steps of ours
 
 
@@ -46,7 +51,8 @@ def part_of(table: str) -> str:
 
 def holds(sha256: str, part: str) -> bool:
     """Whether all tables of this part are in the cache."""
-    return all(file_of(sha256, table).is_file() for table in PARTS[part])
+    folder = folder_of(sha256, part)
+    return all((folder / name).is_file() for name in (DIGESTS, *(f"{table}.parquet" for table in PARTS[part])))
 
 
 @contextmanager
@@ -79,13 +85,22 @@ def load(sha256: str, name: str) -> pd.DataFrame:
 
     file = file_of(sha256, name)
     try:
-        return pd.read_parquet(file, page_checksum_verification=True)
-    except (OSError, ValueError) as error:  # Arrow's own errors are children of these
+        data = file.read_bytes()
+        if hashlib.sha256(data).hexdigest() != json.loads((file.parent / DIGESTS).read_bytes())[file.name]:
+            raise ValueError("not what was written")
+        return pd.read_parquet(io.BytesIO(data))
+    except (OSError, ValueError, LookupError) as error:
         discard(file.parent)
         raise MeasurementError(
             f"{file.parent}: the cached table {name!r} cannot be read ({error})",
             "it was removed from the cache: repeat the command",
         ) from error
+
+
+def seal(folder: Path) -> None:
+    """Write down what the tables in ``folder`` are; raises OSError."""
+    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.glob("*.parquet")}
+    (folder / DIGESTS).write_text(json.dumps(found), encoding="utf-8")
 
 
 def merge(folders: Sequence[Path], target: Path) -> Path:
@@ -102,10 +117,11 @@ def merge(folders: Sequence[Path], target: Path) -> Path:
         target.mkdir()
         for table in PARTS[target.name]:
             rows = pa.concat_tables([pq.read_table(folder / f"{table}.parquet") for folder in folders])
-            file = target / f"{table}.parquet"
-            pq.write_table(rows.unify_dictionaries(), file, compression="zstd", write_page_checksum=True)
+            pq.write_table(rows.unify_dictionaries(), target / f"{table}.parquet", compression="zstd")
     except OSError as error:
         raise _unwritable(target.parent, error) from error
+    except pa.ArrowException as error:
+        raise MeasurementError(f"{target}: what workers wrote does not fit together ({error})", "try again") from error
     return target
 
 
@@ -115,6 +131,10 @@ def commit(folder: Path, sha256: str, part: str) -> None:
     Loses gracefully against a writer that was faster. Raises MeasurementError where the cache cannot be written.
     """
     target, failure = folder_of(sha256, part), OSError()
+    try:
+        seal(folder)
+    except OSError as error:
+        raise _unwritable(target.parent, error) from error
     for _ in range(_ATTEMPTS):
         try:
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -44,6 +44,11 @@ class Job:
         )
 
 
+def hands() -> int:
+    """How many workers this process may keep busy."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def extract_all(
     jobs: Sequence[Job],
     done: Callable[[int, NcubbleError | None], None],
@@ -68,7 +73,7 @@ def extract_all(
                     return
                 done(index, worker.extract(jobs[index]))
 
-    count = min(len(jobs), os.cpu_count() or 1)
+    count = min(len(jobs), hands())
     if count:
         with ThreadPoolExecutor(count) as pool:
             futures = [pool.submit(serve) for _ in range(count)]
@@ -111,8 +116,14 @@ class _Worker:
                 f"{job.report}: {self._bury(expired)}", "the file is probably damaged: copy it again, or profile again"
             )
         reply = json.loads(line)
-        if reply["spent"]:
+        if expired:  # the answer came just before the end
+            self._bury(expired)
+        elif reply["spent"]:
             self._stop()
+        if "broken" in reply:
+            return MeasurementError(
+                f"the native reader cannot be imported: {reply['broken']}", "pip install ncu-report"
+            )
         if "disk" in reply:
             return MeasurementError(
                 f"{job.report}: its tables could not be written to {job.out.parent} ({reply['disk']})",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -105,6 +106,9 @@ def main() -> int:
     parser.add_argument("--sources", type=Path, action="append", help="reports to damage (else the shipped recordings)")
     parser.add_argument("--json", type=Path, help="write the figures of every batch there")
     given = parser.parse_args()
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's background job would hand down that it is ignored
     begun, tours = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, NCUBBLE_CACHE=f"{folder}/cache"):
         sources = load_sources(given.sources or [ROOT], Path(folder))

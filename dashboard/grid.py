@@ -62,7 +62,7 @@ def columns() -> list[dict[str, Any]]:
         _text("label", "Parameters", "Parameters of the run, or grid × block of the launch", minWidth=236, flex=3),
         _number("duration_ns", "Duration", "gpu__time_duration.sum", "ncDuration", width=86),
         _number("recoverable_ns", "Recoverable ≤", _GAIN, "ncDuration", width=140, **first),
-        _number("busy", "Busy %", _BUSY, "ncPercent", cellRenderer="NcBusy", width=96),
+        _number("busy", "Busy %", _BUSY, "ncPercent", cellRenderer="NcBusy", width=112),
         _number("dram", "DRAM %", "DRAM throughput, % of peak", "ncPercent", width=92),
         _text("account", "Account", _ACCOUNT, cellRenderer="NcAccount", width=94, **bar),
         _text("cause", "Cause", _CAUSE, cellRenderer="NcCause", minWidth=230, flex=3),

@@ -1,5 +1,6 @@
 """Contradictions inside a report are told, and intact reports contain none."""
 
+import math
 import shutil
 
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 from ncubble.analysis import store
 from ncubble.analysis.plausible import doubts
 from ncubble.analysis.report import Report, open_reports
+from ncubble.analysis.results import judge
 from ncubble.analysis.verdict import launch_verdict
 from ncubble.recordings import REPEATS, ROOT
 
@@ -27,6 +29,7 @@ def tampered(tmp_path, monkeypatch):
         frame = pd.read_parquet(file)
         change(frame)
         frame.to_parquet(file)
+        store.seal(file.parent)
         return Report.open(copy)
 
     return open_one
@@ -101,6 +104,24 @@ def test_a_sampled_address_inside_an_instruction_is_told():
 def test_any_throughput_beyond_its_peak_is_told(tampered):
     report = tampered("metrics", metric("l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed", 1e6))
     assert any("l1tex__lsuin_requests" in text for text in doubts(report, 0))
+
+
+@pytest.mark.parametrize("value", [float("inf"), float(2**64 - 1)])
+@pytest.mark.parametrize("name", ["launch__registers_per_thread", "launch__grid_dim_x"])
+def test_a_launch_value_beyond_any_count_is_told_and_hides_nothing(tampered, name, value):
+    report = tampered("metrics", metric(name, value))
+    (found,), failed = judge(report)
+    assert failed == []
+    assert any(f"suspicious: {name} is" in text for text in found["warnings"])
+
+
+def test_cycles_that_were_not_collected_contradict_nothing(tampered):
+    def drop(frame):
+        frame["metric"] = frame["metric"].astype(str).replace(r".*cycles_elapsed\.(max|avg)$", "other", regex=True)
+
+    report = tampered("metrics", drop)
+    assert math.isnan(report.identity(0)["cycles"])
+    assert not any("cycles" in text for text in doubts(report, 0))
 
 
 def test_intact_reports_contradict_nothing():

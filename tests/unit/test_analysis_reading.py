@@ -86,7 +86,7 @@ def test_the_cache_holds_what_was_asked_for_and_nothing_else(report, cache, deta
     open_reports([report], details=details)
     names = {path.name for path in cache.rglob("*") if path.is_file()}
     asked = [*store.PARTS["scalars"], *(store.PARTS["details"] if details else ())]
-    assert names == {f"{name}.parquet" for name in asked}
+    assert names == {store.DIGESTS, *(f"{name}.parquet" for name in asked)}
 
 
 def test_details_are_read_when_they_are_asked_for(report):
@@ -105,7 +105,11 @@ def with_a_flipped_bit(data):
     return data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :]
 
 
-@pytest.mark.parametrize("damage", [emptied, with_a_flipped_bit])
+def with_another_column(data):
+    return data.replace(b"value", b"vALUE")
+
+
+@pytest.mark.parametrize("damage", [emptied, with_a_flipped_bit, with_another_column])
 @pytest.mark.parametrize("table", ["metrics", "samples"])
 def test_a_damaged_cached_table_is_read_from_the_report_again(report, table, damage):
     opened = Report.open(report)
@@ -169,6 +173,48 @@ def test_a_file_that_was_seen_is_not_hashed_again_until_it_changes(report, monke
     monkeypatch.setattr(seen, "check_frame", lambda path: walked.append(path) or first.frame)
     Report.open(report)
     assert walked == [report]
+
+
+def test_a_file_is_walked_again_when_walking_has_changed(report, monkeypatch):
+    monkeypatch.setattr(seen, "SETTLED_S", 0.0)
+    time.sleep(0.02)
+    Report.open(report)
+    monkeypatch.setattr(seen, "_walk", lambda: "otherwise")
+    walked = []
+    check = seen.check_frame
+    monkeypatch.setattr(seen, "check_frame", lambda path: walked.append(path) or check(path))
+    Report.open(report)
+    assert walked == [report]
+
+
+def test_a_link_of_the_other_ending_is_judged_by_its_own_name(report, tmp_path, monkeypatch):
+    monkeypatch.setattr(seen, "SETTLED_S", 0.0)
+    time.sleep(0.02)
+    Report.open(report)
+    (tmp_path / "link.ncu-rep").symlink_to(report)
+    with pytest.raises(ReportError, match="not an Nsight Compute report"):
+        Report.open(tmp_path / "link.ncu-rep")
+
+
+def test_a_reader_that_cannot_be_imported_is_no_fault_of_the_report(report, monkeypatch, tmp_path):
+    (tmp_path / "ncu_report.py").write_text("raise ImportError('GLIBC_2.99 not found')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(MeasurementError, match=r"cannot be imported: GLIBC_2\.99"):
+        Report.open(report)
+
+
+def test_a_worker_that_a_large_process_starts_is_not_spent_at_once(tmp_path):
+    program = (
+        "import sys; large = bytearray(1100 << 20); large[::4096] = b'x' * len(large[::4096])\n"
+        "from pathlib import Path; from ncubble.analysis import workers\n"
+        "starts, start = [], workers._Worker._start\n"
+        "workers._Worker._start = lambda self: starts.append(1) or start(self)\n"
+        "workers.hands = lambda: 1\n"
+        "from ncubble.analysis.report import open_reports; from ncubble.recordings import ROOT\n"
+        "print(len(open_reports([ROOT / 'softmax_online', ROOT / 'tiled_matmul'])[0]), len(starts))"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "1"]
 
 
 def test_a_file_that_has_just_changed_is_hashed_each_time(report, cache):
