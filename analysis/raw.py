@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ncubble.analysis.columns import Column, add_row, new_column
+from ncubble.profiling.generations import series_prefix
 
 Tables = dict[str, dict[str, Column]]
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
@@ -133,7 +134,7 @@ class _Reader:
         table["launch"].repeat(launch, count)
 
     def _read_timeline(self, action: Any, launch: int, names: Iterable[str]) -> None:
-        series = [action.metric_by_name(name) for name in names if is_series(name)]
+        series = [action.metric_by_name(name) for name in names if series_prefix().match(name)]
         series = [metric for metric in series if metric is not None and metric.has_correlation_ids()]
         timelines = action.timelines() if series else None
         if timelines is None:
@@ -223,11 +224,6 @@ class _Reader:
 def _c_call(binding: Any, name: str) -> Any:
     """The C function beneath a method of ``IMetric``, where this release of the binding shows it, else the method."""
     return getattr(getattr(binding, "_ncu_report", None), f"IMetric_{name}", getattr(binding.IMetric, name))
-
-
-def is_series(name: str) -> bool:
-    """Whether a metric name is that of a PM-sampling time series, in any version's spelling."""
-    return name.startswith(("pmsampling:", "warpsampling:")) or ".Triage" in name
 
 
 def _nvtx(action: Any) -> str:

@@ -7,25 +7,20 @@ agrees. Which spellings there are is data (``profiling/generations``).
 from __future__ import annotations
 
 import re
-from functools import cache
 
 import numpy as np
 import pandas as pd
 
-from ncubble.profiling.generations import load_generations
+from ncubble.profiling.generations import load_generations, series_prefix
 
 _STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
-
-
-@cache
-def _prefix() -> re.Pattern[str]:
-    return re.compile("^(?:" + "|".join(load_generations().prefixes) + ")")
 
 
 def short_name(metric: str) -> str:
     """``tensor``, ``dram``, ``l2``, ``sm_active``, ``stall_REASON``, or the metric's own name without version
     prefix."""
-    bare = _prefix().sub("", metric)
+    found = series_prefix().match(metric)
+    bare = metric[found.end() :] if found else metric
     if stall := _STALL.match(bare):
         return f"stall_{stall.group(1)}"
     stem, _, rollup = bare.partition(".")

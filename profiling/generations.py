@@ -87,6 +87,12 @@ def load_generations() -> Generations:
     return parse_generations(table(GENERATIONS))
 
 
+@cache
+def series_prefix() -> re.Pattern[str]:
+    """What the names of PM-sampling series begin with, in any version's spelling."""
+    return re.compile("(?:" + "|".join(load_generations().prefixes) + ")")
+
+
 def parse_generations(content: Mapping[str, Any]) -> Generations:
     """The file's content from its TOML table; raises UsageError naming what is wrong."""
     wanted = {"units", "quantities", "ratios", "timeline", "gaps"}
