@@ -39,6 +39,7 @@ PEERS = {
 }
 KINDS = {"slim": REPEATS, "default": ROOT}
 LAUNCHES = 150
+FILES = 40
 SETTLED_S = 3.5
 """A file that was just written is not remembered by its time stamps (``ncubble.analysis.seen``)."""
 ASKED = (
@@ -189,23 +190,23 @@ def reopen(bench: Bench) -> None:
 
 
 def many(bench: Bench) -> None:
-    """Sixteen reports with all their frames, on one core and on two."""
+    """Many reports with all their frames, on one core and on two."""
     folder = bench.folder / "many"
     folder.mkdir(exist_ok=True)
-    for turn in range(16):
+    for turn in range(FILES):
         target = folder / f"{turn:02}.ncu-rep"
         target.write_bytes(bench.report("default", 6, turn).read_bytes())
     one, two = [], []
     for _ in range(bench.repeats):
         one.append(bench.cold("many", path=str(folder), cores=1)["seconds"])
         two.append(bench.cold("many", path=str(folder), cores=2)["seconds"])
-    bench.result.add("16 reports of 6 default launches: one core", "s", one)
-    bench.result.add("16 reports of 6 default launches: two cores", "s", two)
-    gain = bench.result.add("16 reports: one core / two", "×", [a / b for a, b in zip(one, two, strict=True)])
+    bench.result.add(f"{FILES} reports of 6 default launches: one core", "s", one)
+    bench.result.add(f"{FILES} reports of 6 default launches: two cores", "s", two)
+    gain = bench.result.add(f"{FILES} reports: one core / two", "×", [a / b for a, b in zip(one, two, strict=True)])
     if len(os.sched_getaffinity(0)) < 2:
         bench.result.notes.append("this process has one core: no gain from a second to be seen")
         return
-    bench.result.ask("16 reports: one core / two cores", gain.median, 1.7, at_least=True)
+    bench.result.ask(f"{FILES} reports: one core / two cores", gain.median, 1.7, at_least=True)
 
 
 def memory(bench: Bench) -> None:
