@@ -14,6 +14,7 @@ from rich.text import Text
 from ncubble.analysis.fixes import FIXES
 from ncubble.cli.render import printable
 from ncubble.dashboard.palette import PART_STYLES
+from ncubble.dashboard.words import doubts
 
 IN_FULL = 3
 """Up to this many launches are shown in full without being asked."""
@@ -66,7 +67,7 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
         shown = (launch["account"] or {} for launch in launches)
         out.print(_legend({part for account in shown for part, pct in account.items() if pct >= SMALL_PCT}, plain))
     for launch in launches:
-        for doubt in (text for text in launch["warnings"] if text.startswith("suspicious:")):
+        for doubt in doubts(launch):
             out.print(_title(launch).append(f" #{launch['launch']}: {printable(doubt)}", style="red not bold"))
     out.print(
         Text(
@@ -92,7 +93,7 @@ def print_launch(out: Console, launch: dict[str, Any]) -> None:
     if launch["account"]:
         out.print(_parts(launch, out.width))
     for warning in launch["warnings"]:
-        doubt = warning.startswith("suspicious:")
+        doubt = warning in doubts(launch)
         out.print(Text(printable(warning) if doubt else f"note: {printable(warning)}", style="red" if doubt else "dim"))
     out.print()
 

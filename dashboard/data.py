@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.dashboard.rows import launch_row
+from ncubble.dashboard.words import doubts
 from ncubble.errors import NcubbleError
 from ncubble.profiling.run import find_runs
 
@@ -112,8 +113,8 @@ class ReportStore:
         """Launches whose values contradict each other, and how."""
         with self._lock:
             entries = list(self._launches.values())
-        found = [entry for entry in entries if entry.verdict.get("integrity") == "suspicious"]
-        return [Failure(f"{entry.report.run.path}, launch {entry.launch}", doubt_of(entry.verdict)) for entry in found]
+        found = [(entry, " ".join(doubts(entry.verdict))) for entry in entries]
+        return [Failure(f"{entry.report.run.path}, launch {entry.launch}", said) for entry, said in found if said]
 
     def duplicates(self) -> list[Failure]:
         """Files whose content equals one that is already shown: ``where`` they lie, and which one it is."""
@@ -196,11 +197,6 @@ class ReportStore:
             failure = Failure(where, error)
         with self._lock:
             self._failures.append(failure)
-
-
-def doubt_of(verdict: dict[str, Any]) -> str:
-    """What contradicts itself in a launch; empty where nothing does."""
-    return " ".join(text for text in verdict.get("warnings") or [] if text.startswith("suspicious:"))
 
 
 def address(key: str, launch: int) -> str:

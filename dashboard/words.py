@@ -26,6 +26,11 @@ def number(value: Any) -> float | None:
     return result if math.isfinite(result) else None
 
 
+def doubts(verdict: Mapping[str, Any]) -> list[str]:
+    """What contradicts itself in a launch, in sentences; empty where nothing does."""
+    return [str(text) for text in verdict.get("warnings") or [] if str(text).startswith("suspicious:")]
+
+
 def percent(value: Any, digits: int = 1) -> str:
     """``42.6 %``, or ``not collected``."""
     result = number(value)

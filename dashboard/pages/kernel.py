@@ -95,8 +95,8 @@ def _verdict(entry: Launch) -> Component:
     if (advice := FIXES.get(cause)) and cause not in {found.get("cause") for found in verdict.get("causes") or []}:
         said.append(html.P(f"{advice[:1].upper()}{advice[1:]}.", className="advice"))
     said.append(html.Dl(stats, className="stats"))
-    doubts = [str(text) for text in verdict.get("warnings") or [] if text.startswith("suspicious:")]
-    others = [str(text) for text in verdict.get("warnings") or [] if not text.startswith("suspicious:")]
+    doubts = words.doubts(verdict)
+    others = [str(text) for text in verdict.get("warnings") or [] if text not in doubts]
     if doubts:
         said.insert(0, html.Ul([html.Li(text) for text in doubts], className="note note-error doubts", role="alert"))
     if others:
