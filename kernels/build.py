@@ -71,8 +71,13 @@ def _check_arch(case: Case, arch: str) -> None:
     match = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if match is None:
         raise UsageError(f"{arch!r} is not an architecture", "write it as nvcc does: sm_80, sm_90a, …")
-    if int(match[1]) < case.spec.min_arch:
-        raise UsageError(f"{case.spec.name} needs sm_{case.spec.min_arch} or later, this is {arch}", "use a newer GPU")
+    number, settings = int(match[1]), "".join(f" {name}={value}" for name, value in case.parameters.items())
+    if case.only_arch is not None and number != case.only_arch:
+        message = f"{case.spec.name}{settings} exists for sm_{case.only_arch}a only, this is {arch}"
+        raise UsageError(message, f"use a GPU of compute capability {case.only_arch / 10}")
+    if number < case.min_arch:
+        message = f"{case.spec.name}{settings} needs sm_{case.min_arch} or later, this is {arch}"
+        raise UsageError(message, "use a newer GPU")
 
 
 def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, Resources]:

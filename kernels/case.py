@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from ncubble.errors import UsageError
-from ncubble.kernels.spec import Array, Extent, KernelSpec, Scalar, Value
+from ncubble.kernels.dtypes import dtype_of
+from ncubble.kernels.spec import LAUNCH, SMS, Array, Extent, KernelSpec, Scalar, TensorMap, Value
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024
+MAX_BOX = 256  # elements of a tensor map's box along a dimension (CUDA Driver API, cuTensorMapEncodeTiled)
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,32 @@ class Case:
         """CTAs along x, y, z."""
         return _three(self.spec.grid(self.shape, self.parameters))
 
+    def grid_on(self, sms: int) -> tuple[int, int, int]:
+        """CTAs along x, y, z on a device of ``sms`` SMs; other than ``grid`` for persistent kernels only."""
+        if self.spec.persistent is None:
+            return self.grid
+        return _three(self.spec.persistent(sms, self.shape, self.parameters))
+
+    @property
+    def cluster(self) -> tuple[int, int, int]:
+        """CTAs of a cluster along x, y, z."""
+        return _three(self.spec.cluster(self.shape, self.parameters))
+
+    @property
+    def launches(self) -> int:
+        """Launches of the kernel per run."""
+        return self.spec.launches(self.shape, self.parameters)
+
+    @property
+    def min_arch(self) -> int:
+        """The oldest architecture that the chosen parameters can be built for: 80, 90, …"""
+        return self.spec.arch_of(self.parameters) if self.spec.arch_of else self.spec.min_arch
+
+    @property
+    def only_arch(self) -> int | None:
+        """The one architecture that the chosen parameters can be built for; None: any from ``min_arch`` on."""
+        return self.spec.only_arch(self.parameters) if self.spec.only_arch else None
+
     @property
     def block(self) -> tuple[int, int, int]:
         """Threads of a CTA along x, y, z."""
@@ -47,12 +75,14 @@ class Case:
 
     @property
     def flops(self) -> float:
-        """Floating-point operations per launch."""
+        """Floating-point operations per run."""
+        if self.spec.work is not None:
+            return float(self.spec.work(self.shape, self.parameters))
         return float(self.spec.flops(self.shape))
 
     @property
     def bytes(self) -> float:
-        """Compulsory memory traffic per launch in bytes: every array once, unless the spec says otherwise."""
+        """Compulsory memory traffic per run in bytes: every array once, unless the spec says otherwise."""
         if self.spec.bytes is not None:
             return float(self.spec.bytes(self.shape))
         return float(sum(self.nbytes(array) for array in self.spec.arrays))
@@ -68,6 +98,7 @@ class Case:
                 continue
             found += [f"{name}_{str(word).upper()}={index}" for index, word in enumerate(parameter.choices)]
             found.append(f"{name}={name}_{value.upper()}")
+        found += [f"{name}={value}" for name, value in self.spec.defines(self.shape, self.parameters).items()]
         return tuple(found)
 
     def extent(self, array: Array) -> tuple[int, ...]:
@@ -76,12 +107,23 @@ class Case:
 
     def nbytes(self, array: Array) -> int:
         """Size of ``array`` in bytes."""
-        return math.prod(self.extent(array)) * np.dtype(array.dtype).itemsize
+        return math.prod(self.extent(array)) * dtype_of(array.dtype).itemsize
 
-    def scalars(self) -> tuple[Any, ...]:
-        """The scalar arguments as NumPy scalars, whose type is the argument's type."""
+    def array(self, name: str) -> Array:
+        """The array argument called ``name``."""
+        return next(array for array in self.spec.arrays if array.name == name)
+
+    def mapped_extent(self, item: TensorMap) -> tuple[int, ...]:
+        """Extents, outermost first, as which a tensor map sees its array."""
+        return tuple(item.view(self.shape)) if item.view else self.extent(self.array(item.array))
+
+    def scalars(self, launch: int = 0, sms: int = 0) -> tuple[Any, ...]:
+        """The scalar arguments of the launch with index ``launch``, as NumPy scalars of the argument's type."""
+        late = {LAUNCH: launch, SMS: sms}
         return tuple(
-            np.dtype(item.dtype).type(item.value) if isinstance(item, Scalar) else np.int32(self.shape[item])
+            np.dtype(item.dtype).type(item.value)
+            if isinstance(item, Scalar)
+            else np.int32(late[item] if item in late else self.shape[item])
             for item in self.spec.scalars
         )
 
@@ -115,6 +157,8 @@ def _refuse_unknown(spec: KernelSpec, kind: str, given: Mapping[str, object], kn
 
 def _check_launch(case: Case) -> None:
     _evaluate(case)
+    if (unmet := case.spec.requires(case.shape, case.parameters)) is not None:
+        raise UsageError(f"{case.label}: {unmet}", "choose other parameters or another --shape")
     for axis, count, limit in zip("xyz", case.grid, MAX_GRID, strict=True):
         if not 1 <= count <= limit:
             raise UsageError(
@@ -125,18 +169,47 @@ def _check_launch(case: Case) -> None:
         raise UsageError(
             f"{case.label}: {threads} threads per CTA, allowed are 1..{MAX_THREADS}", "fix the spec's block"
         )
+    for item in case.spec.tensor_maps:
+        _check_map(case, item)
+
+
+def _check_map(case: Case, item: TensorMap) -> None:
+    """What cuTensorMapEncodeTiled would refuse without saying why."""
+    extent, box = case.mapped_extent(item), item.box(case.shape, case.parameters)
+    itemsize = dtype_of(case.array(item.array).dtype).itemsize
+    if len(box) != len(extent) or not all(1 <= edge <= MAX_BOX for edge in box):
+        message = f"{case.label}: tensor map of {item.array!r}: box {box} over {extent}"
+        raise UsageError(message, f"a box has as many edges as the array, each of 1..{MAX_BOX}")
+    if math.prod(extent) != math.prod(case.extent(case.array(item.array))):
+        raise UsageError(f"{case.label}: tensor map of {item.array!r} sees {extent}", "fix the spec's view")
+    if len(extent) > 1 and extent[-1] * itemsize % 16:
+        message = f"{case.label}: a row of {item.array!r} has {extent[-1] * itemsize} bytes, TMA needs a multiple of 16"
+        raise UsageError(message, f"make the row length a multiple of {16 // itemsize} elements")
+    if item.swizzle and box[-1] * itemsize > item.swizzle:
+        message = (
+            f"{case.label}: a box row of {item.array!r} has {box[-1] * itemsize} bytes, the swizzle {item.swizzle}"
+        )
+        raise UsageError(message, "fix the spec's box")
 
 
 def _evaluate(case: Case) -> None:
     """Calls every rule of the spec once, so that a mistake in one shows here, by its name, and not after a launch."""
+    shape, parameters, spec = case.shape, case.parameters, case.spec
     rules: dict[str, Callable[[], object]] = {
         "grid": lambda: case.grid,
         "block": lambda: case.block,
+        "cluster": lambda: case.cluster,
+        "persistent": lambda: case.grid_on(1),
+        "launches": lambda: case.launches,
         "smem": lambda: case.smem,
         "flops": lambda: case.flops,
         "bytes": lambda: case.bytes,
         "scalars": case.scalars,
-        "tolerance": lambda: case.spec.tolerance(case.shape),
+        "defines": lambda: case.defines,
+        "tolerance": lambda: spec.tolerance(shape),
+        "requires": lambda: spec.requires(shape, parameters),
+        "arch_of": lambda: (case.min_arch, case.only_arch),
+        "tensor_maps": lambda: [(case.mapped_extent(item), item.box(shape, parameters)) for item in spec.tensor_maps],
     }
     for name, rule in rules.items():
         try:

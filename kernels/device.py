@@ -6,17 +6,21 @@ Allocations are plain (``cuMemAlloc``), never from a pool, so that a profile sho
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.errors import MeasurementError
 from ncubble.kernels.build import arch_for
 from ncubble.kernels.case import Case
+from ncubble.kernels.dtypes import dtype_of
 
 STATIC_SMEM_LIMIT = 48 * 1024  # bytes; a kernel that wants more must opt in
+PORTABLE_CLUSTER = 8  # CTAs; a kernel that wants more must opt in
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,19 @@ class DeviceFacts:
     smem_per_cta: int
     l2_bytes: int
     pci_bus_id: str
+
+
+class DeviceArray:
+    """Device memory as others see it through the CUDA array interface (version 3): row-major, ``extent`` elements."""
+
+    def __init__(self, pointer: int, extent: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": extent,
+            "typestr": dtype.str,
+            "data": (pointer, False),
+            "version": 3,
+            "strides": None,
+        }
 
 
 class Gpu:
@@ -106,21 +123,53 @@ class Gpu:
         kernel = ObjectCode.from_cubin(cubin).get_kernel(case.spec.entry)
         if case.smem > STATIC_SMEM_LIMIT:
             self._allow_shared_memory(kernel, case.smem)
+        if math.prod(case.cluster) > PORTABLE_CLUSTER:
+            self._set(kernel, "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
         return kernel
 
     def _allow_shared_memory(self, kernel: Any, nbytes: int) -> None:
         """Opts in to dynamic shared memory above 48 KiB: cuda-core shows the attribute, but only the driver sets it."""
+        self._set(kernel, "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", nbytes)
+
+    def _set(self, kernel: Any, attribute: str, value: int) -> None:
         from cuda.bindings import driver
 
-        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        _driver("cuKernelSetAttribute", attribute, nbytes, kernel.handle, self._device.device_id)
+        member = getattr(driver.CUfunction_attribute, attribute)
+        _driver("cuKernelSetAttribute", member, value, kernel.handle, self._device.device_id)
 
-    def launch(self, kernel: Any, case: Case, pointers: tuple[int, ...]) -> None:
-        """Launches ``kernel`` once, without waiting. Arguments: ``pointers``, then the scalars of ``case``."""
+    def tensor_map(self, pointer: int, extent: tuple[int, ...], dtype: str, box: tuple[int, ...], swizzle: int) -> Any:
+        """A TMA descriptor of the row-major array at ``pointer``, as ``launch`` takes it (``CUtensorMap`` by value).
+
+        ``box`` and ``extent`` in elements, outermost dimension first; ``swizzle`` in bytes. Raises MeasurementError.
+        """
+        from cuda.core import StridedMemoryView
+        from cuda.core._tensor_map import TensorMapL2Promotion, TensorMapSwizzle
+
+        words = np.dtype(f"u{dtype_of(dtype).itemsize}")  # the array interface has no bfloat16
+        view = StridedMemoryView.from_cuda_array_interface(DeviceArray(pointer, extent, words), -1)
+        mode = TensorMapSwizzle.NONE if not swizzle else TensorMapSwizzle[f"SWIZZLE_{swizzle}B"]
+        try:
+            return view.as_tensor_map(
+                box, data_type=dtype_of(dtype), swizzle=mode, l2_promotion=TensorMapL2Promotion.L2_256B
+            )
+        except Exception as error:  # the driver's refusal and cuda-core's own share no type
+            message = f"the driver refused a tensor map of box {box} over {dtype} {extent}: {error}"
+            raise MeasurementError(message, "TMA needs 16-byte aligned rows and a box that fits the swizzle") from error
+
+    def launch(self, kernel: Any, case: Case, maps: tuple[Any, ...], pointers: tuple[int, ...]) -> None:
+        """Queues one run of ``case``: its launches, without waiting. Arguments: ``maps``, ``pointers``, the scalars."""
         from cuda.core import LaunchConfig, launch
 
-        config = LaunchConfig(grid=case.grid, block=case.block, shmem_size=case.smem)
-        launch(self.stream, config, kernel, *pointers, *case.scalars())
+        sms = self.facts.sm_count
+        grid, cluster = case.grid_on(sms), case.cluster
+        clustered = {}
+        if math.prod(cluster) > 1:
+            # With a cluster, cuda-core's grid counts clusters.
+            grid = tuple(ctas // size for ctas, size in zip(grid, cluster, strict=True))  # type: ignore[assignment]
+            clustered = {"cluster": cluster}
+        config = LaunchConfig(grid=grid, block=case.block, shmem_size=case.smem, **clustered)
+        for index in range(case.launches):
+            launch(self.stream, config, kernel, *maps, *pointers, *case.scalars(index, sms))
 
     def event(self) -> Any:
         """An event with timing, recorded now. ``later - earlier`` is in milliseconds once both have happened."""

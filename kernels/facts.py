@@ -24,8 +24,8 @@ def kernel_facts(case: Case) -> dict[str, Any]:
         "parameters": dict(case.parameters),
         "shape": dict(case.shape),
         "stages": stages if isinstance(stages, int) else None,
-        "flops": case.flops or None,
-        "bytes": case.bytes,
+        "flops": case.flops / case.launches or None,
+        "bytes": case.bytes / case.launches,
         "dtype": case.spec.dtype,
     }
 

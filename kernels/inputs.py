@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ncubble.errors import UsageError
 from ncubble.kernels.case import Case
+from ncubble.kernels.dtypes import dtype_of, is_float
 
 TILE_ROWS = 128  # the sample holds every row position within such a tile
 FLOP_BUDGET = 5e9  # float64 work on the CPU per verification: a fraction of a second
@@ -24,12 +27,14 @@ def fresh_seed() -> int:
 def draw_inputs(case: Case, seed: int) -> dict[str, NDArray[Any]]:
     """One array per input of ``case``: N(0, 1) for floats, uniform over the type for integers."""
     generator = np.random.default_rng(seed)
+    if case.spec.draw is not None:
+        return _drawn_by_spec(case, case.spec.draw(generator, case.shape))
     drawn: dict[str, NDArray[Any]] = {}
     for array in case.spec.arrays:
         if array.output:
             continue
-        dtype, extent = np.dtype(array.dtype), case.extent(array)
-        if dtype.kind == "f":
+        dtype, extent = dtype_of(array.dtype), case.extent(array)
+        if is_float(dtype):
             drawn[array.name] = generator.standard_normal(extent, dtype=np.float32).astype(dtype, copy=False)
         else:
             limits = np.iinfo(dtype)
@@ -37,13 +42,25 @@ def draw_inputs(case: Case, seed: int) -> dict[str, NDArray[Any]]:
     return drawn
 
 
+def _drawn_by_spec(case: Case, drawn: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    for array in case.spec.arrays:
+        if array.output:
+            continue
+        found, wanted = drawn.get(array.name), (case.extent(array), dtype_of(array.dtype))
+        if found is None or (found.shape, found.dtype) != wanted:
+            got = "nothing" if found is None else f"{found.dtype} {found.shape}"
+            message = f"{case.spec.name}: draw gave {got} for {array.name!r}, wanted is {wanted[1]} {wanted[0]}"
+            raise UsageError(message, "fix the spec's draw")
+    return dict(drawn)
+
+
 def choose_rows(case: Case, seed: int) -> NDArray[np.intp]:
-    """Rows (indices along the outputs' first axis) to compare: all of a small problem, else a sample.
+    """Rows (flat indices over the outputs' first ``row_dims`` axes) to compare: all of a small problem, else a sample.
 
     The sample holds every position within a tile of 128 rows, and a row of every such tile, paired at random: an error
     tied to a thread, a warp or a row of CTAs cannot hide.
     """
-    rows = min(case.extent(array)[0] for array in case.spec.outputs)
+    rows = math.prod(case.extent(case.spec.outputs[0])[: case.spec.row_dims])
     wanted = _affordable(case, rows)
     if wanted >= rows:
         return np.arange(rows)

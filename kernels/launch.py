@@ -14,6 +14,8 @@ from ncubble.errors import UsageError
 from ncubble.kernels.build import build
 from ncubble.kernels.case import Case
 from ncubble.kernels.device import Gpu
+from ncubble.kernels.dtypes import dtype_of
+from ncubble.kernels.spec import TensorMap
 from ncubble.kernels.verify import GUARD, POISON
 
 
@@ -32,7 +34,7 @@ class BuildFacts:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A case on a GPU. ``run`` launches once, without waiting; ``pointers`` follow the order of the spec's arrays."""
+    """A case on a GPU. ``run`` queues one run, without waiting; ``pointers`` follow the order of the spec's arrays."""
 
     case: Case
     gpu: Gpu
@@ -63,7 +65,7 @@ class Prepared:
             self.gpu.download(pointer, raw)
             if (raw[-GUARD:] != POISON).any():
                 overrun.append(array.name)
-            found[array.name] = raw[:-GUARD].view(array.dtype).reshape(self.case.extent(array))
+            found[array.name] = raw[:-GUARD].view(dtype_of(array.dtype)).reshape(self.case.extent(array))
         return found, tuple(overrun)
 
 
@@ -75,6 +77,10 @@ def prepare(case: Case, gpu: Gpu) -> Prepared:
         MeasurementError: the source does not compile, or device memory is short.
     """
     _check_smem(case, gpu, 0)
+    if case.spec.language == "host":
+        from ncubble.kernels.host_program import prepare_host
+
+        return prepare_host(case, gpu)
     pointers = tuple(gpu.allocate(case.nbytes(array) + (GUARD if array.output else 0)) for array in case.spec.arrays)
     if case.spec.language == "numba":
         from ncubble.kernels.numba_program import prepare_numba
@@ -89,6 +95,7 @@ def _prepare_cuda(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
     built = build(case, gpu.arch)
     _check_smem(case, gpu, built.resources.smem_static_B)
     kernel = gpu.load(built.cubin, case)
+    maps = tuple(_tensor_map(case, gpu, item, pointers) for item in case.spec.tensor_maps)
     facts = BuildFacts(
         compiler=built.compiler,
         flags=built.flags,
@@ -98,7 +105,15 @@ def _prepare_cuda(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
         spill_B=built.resources.spill_B,
         cubin_sha256=built.sha256,
     )
-    return facts, functools.partial(gpu.launch, kernel, case, pointers)
+    return facts, functools.partial(gpu.launch, kernel, case, maps, pointers)
+
+
+def _tensor_map(case: Case, gpu: Gpu, item: TensorMap, pointers: tuple[int, ...]) -> Any:
+    index = [array.name for array in case.spec.arrays].index(item.array)
+    box = item.box(case.shape, case.parameters)
+    return gpu.tensor_map(
+        pointers[index], case.mapped_extent(item), case.spec.arrays[index].dtype, tuple(box), item.swizzle
+    )
 
 
 def _check_smem(case: Case, gpu: Gpu, static: int) -> None:

@@ -9,25 +9,12 @@ import numpy as np
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.case import Case
+from ncubble.kernels.device import DeviceArray
 from ncubble.kernels.registry import load_module
-from ncubble.kernels.spec import Array
 
 if TYPE_CHECKING:
     from ncubble.kernels.device import Gpu
     from ncubble.kernels.launch import BuildFacts
-
-
-class DeviceView:
-    """Device memory as others see it through the CUDA array interface (version 3)."""
-
-    def __init__(self, pointer: int, array: Array, extent: tuple[int, ...]) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": extent,
-            "typestr": np.dtype(array.dtype).str,
-            "data": (pointer, False),
-            "version": 3,
-            "strides": None,
-        }
 
 
 def make_dispatcher(case: Case) -> Any:
@@ -52,7 +39,7 @@ def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
             f"Numba-CUDA cannot be imported: {error}", "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
         ) from error
     views = [
-        cuda.as_cuda_array(DeviceView(pointer, array, case.extent(array)))  # type: ignore[no-untyped-call]
+        cuda.as_cuda_array(DeviceArray(pointer, case.extent(array), np.dtype(array.dtype)))  # type: ignore[no-untyped-call]
         for pointer, array in zip(pointers, case.spec.arrays, strict=True)
     ]
     arguments = (*views, *case.scalars())

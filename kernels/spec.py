@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.errors import UsageError
+from ncubble.kernels.dtypes import is_number
+from ncubble.kernels.gate_rules import Gates
 
 Value = int | str
 Shape = Mapping[str, int]
@@ -22,6 +24,7 @@ Parameters = Mapping[str, Value]
 Arrays = Mapping[str, NDArray[Any]]
 Extent = tuple[int, ...]
 Reference = Callable[[Arrays, NDArray[np.intp]], dict[str, NDArray[np.float64]]]
+LAUNCH, SMS = "@launch", "@sms"  # scalars that are known only at the launch: its index, and the device's SMs
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,20 @@ class Scalar:
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """A TMA descriptor of ``array``, encoded on the host and passed by value (``const __grid_constant__``).
+
+    ``box`` gives the elements of one copy, outermost dimension first; ``swizzle`` is 0, 32, 64 or 128 bytes; ``view``
+    lets the map see the array with other row-major extents. What lies outside is read as zero and never written.
+    """
+
+    array: str
+    box: Callable[[Shape, Parameters], Extent]
+    swizzle: int = 128
+    view: Callable[[Shape], Extent] | None = None
+
+
+@dataclass(frozen=True)
 class Tolerance:
     """An element is good if ``|out - reference| <= absolute + relative * |reference|``; NaN is never good."""
 
@@ -117,25 +134,47 @@ def _no_shared_memory(shape: Shape, parameters: Parameters) -> int:
     return 0
 
 
-def _is_name(item: object) -> bool:
-    return isinstance(item, str)
+def _one_cta(shape: Shape, parameters: Parameters) -> Extent:
+    return (1, 1, 1)
 
 
-def _is_number_type(dtype: str) -> bool:
-    try:
-        return np.dtype(dtype).kind in "fiu"
-    except TypeError:
-        return False
+def _one_launch(shape: Shape, parameters: Parameters) -> int:
+    return 1
+
+
+def _nothing_required(shape: Shape, parameters: Parameters) -> str | None:
+    return None
+
+
+def _no_defines(shape: Shape, parameters: Parameters) -> dict[str, int]:
+    return {}
+
+
+def _is_dimension(item: object) -> bool:
+    return isinstance(item, str) and item not in (LAUNCH, SMS)
 
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """A kernel of the catalog. Arguments are passed in this order: pointers of ``arrays``, then ``scalars``.
+    """A kernel of the catalog. Its arguments, in order: ``tensor_maps``, pointers of ``arrays``, ``scalars``.
 
     - ``source``: a file beside the spec: CUDA C++ (``.cu``, entry point ``extern "C" function``), or a Python module
       with a function ``make(**parameters)`` that returns a Numba-CUDA dispatcher. ``function`` defaults to ``name``.
-    - ``reference(inputs, rows)``: float64 results of every output for chosen rows (indices along the first axis).
-    - ``flops``: per launch; 0 if nobody counts them. ``bytes``: compulsory traffic per launch, by default each array.
+    - ``reference(inputs, rows)``: float64 results of every output for chosen rows: flat indices over the first
+      ``row_dims`` dimensions.
+    - ``flops``: per run; 0 if nobody counts them. ``work`` replaces it where it depends on parameters, too.
+      ``bytes``: compulsory traffic per run, by default each array once.
+    - ``launches``: launches of the kernel per run. A scalar ``LAUNCH`` is the index of the launch, ``SMS`` the number
+      of SMs of the device.
+    - ``cluster``: CTAs of a cluster; ``grid`` counts CTAs all the same. ``persistent(sms, shape, parameters)``: the
+      grid on a device of that many SMs, for kernels that loop over tiles.
+    - ``min_arch``, or ``arch_of(parameters)``: the oldest architecture. ``only_arch(parameters)``: the one architecture
+      it exists for (``wgmma``: 90), or None.
+    - ``requires``: what shape and parameters break together, in words, or None. ``defines``: macros from the shape.
+    - ``draw(generator, shape)``: the inputs, where N(0, 1) and uniform integers are not what the kernel takes.
+    - ``gates``: the limits that ``ncubble verify --gates`` holds it against, where it has two paths.
+    - ``peer``: the library's operation that ``ncubble bench --against`` times beside it: ``matmul``, ``sdpa``,
+      ``copy``, ``softmax``, or nothing. ``program``: the Python module in the folder that drives it from the host.
     - ``smem``: dynamic shared memory per CTA in bytes. ``unit``: the roof, one of ``fp32``, ``tensor_fp16``, ``dram``.
     - ``sass(arch, parameters)``: opcode prefix -> whether it must (True) or must not (False) occur.
     """
@@ -160,21 +199,44 @@ class KernelSpec:
     sass: Callable[[str, Parameters], Mapping[str, bool]] = _nothing_expected
     demonstrates: str = ""
     min_arch: int = 80
+    tensor_maps: tuple[TensorMap, ...] = ()
+    cluster: Callable[[Shape, Parameters], Extent] = _one_cta
+    persistent: Callable[[int, Shape, Parameters], Extent] | None = None
+    launches: Callable[[Shape, Parameters], int] = _one_launch
+    row_dims: int = 1
+    work: Callable[[Shape, Parameters], float] | None = None
+    draw: Callable[[np.random.Generator, Shape], Mapping[str, NDArray[Any]]] | None = None
+    requires: Callable[[Shape, Parameters], str | None] = _nothing_required
+    defines: Callable[[Shape, Parameters], Mapping[str, int]] = _no_defines
+    arch_of: Callable[[Parameters], int] | None = None
+    only_arch: Callable[[Parameters], int | None] | None = None
+    gates: Gates | None = None
+    peer: str = ""
+    program: str = ""
     folder: Path = field(default=Path(), compare=False)
 
     def __post_init__(self) -> None:
+        self._check_names()
+        self._check_types()
+        rows = {array.dims[: self.row_dims] for array in self.outputs}
+        if len(rows) != 1 or len(next(iter(rows))) != self.row_dims:
+            count = "first dimension" if self.row_dims == 1 else f"first {self.row_dims} dimensions"
+            raise self._wrong(f"its outputs must be at least one and share their {count}, by which they are checked")
+
+    def _check_names(self) -> None:
         known = {dim.name for dim in self.dims}
-        used = {name for array in self.arrays for name in array.dims} | set(filter(_is_name, self.scalars))
+        used = {name for array in self.arrays for name in array.dims} | set(filter(_is_dimension, self.scalars))
         if used - known:
             raise self._wrong(f"dims does not declare {', '.join(sorted(map(str, used - known)))}")
+        mapped = {item.array for item in self.tensor_maps} - {array.name for array in self.arrays}
+        if mapped:
+            raise self._wrong(f"tensor_maps names {', '.join(sorted(mapped))}, which is no array")
+
+    def _check_types(self) -> None:
         typed = [(item.name, item.dtype) for item in (*self.arrays, *self.scalars) if isinstance(item, Array | Scalar)]
         for name, dtype in typed:
-            if not _is_number_type(dtype):
+            if not is_number(dtype):
                 raise self._wrong(f"{name!r} has the type {dtype!r}, which NumPy does not know as a number")
-        if len({array.dims[:1] for array in self.outputs}) != 1 or not self.outputs[0].dims:
-            raise self._wrong(
-                "its outputs must be at least one and share their first dimension, by which they are checked"
-            )
 
     def _wrong(self, what: str) -> UsageError:
         return UsageError(f"spec of {self.name!r}: {what}", "fix the spec")
@@ -191,7 +253,9 @@ class KernelSpec:
 
     @property
     def language(self) -> str:
-        """``cuda`` or ``numba``, told by the suffix of the source."""
+        """``cuda``, ``numba`` (the source is Python) or ``host`` (a program drives the source's kernel)."""
+        if self.program:
+            return "host"
         return "numba" if self.source.endswith(".py") else "cuda"
 
     @property

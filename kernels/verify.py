@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ncubble.errors import VerificationError
 from ncubble.kernels.case import Case
+from ncubble.kernels.dtypes import is_float
 from ncubble.kernels.inputs import choose_rows
 from ncubble.kernels.spec import Arrays
 
@@ -74,7 +75,7 @@ def verify(case: Case, inputs: Arrays, outputs: Arrays, seed: int, overrun: tupl
     worst, bad, checked, nonfinite, total = 0.0, 0, 0, 0, 0
     for array in case.spec.outputs:
         result, reference = outputs[array.name], expected[array.name]
-        chosen = result[rows].astype(np.float64)
+        chosen = result.reshape(-1, *result.shape[case.spec.row_dims :])[rows].astype(np.float64)
         if chosen.shape != reference.shape:
             message = (
                 f"{case.spec.name}: the reference of {array.name!r} has shape {reference.shape}, not {chosen.shape}"
@@ -100,4 +101,4 @@ def _expected(case: Case, inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, N
 
 
 def _nonfinite(result: NDArray[Any]) -> int:
-    return int(result.size - np.count_nonzero(np.isfinite(result))) if result.dtype.kind == "f" else 0
+    return int(result.size - np.count_nonzero(np.isfinite(result))) if is_float(result.dtype) else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from ncubble.kernels.case import Case
 from ncubble.kernels.device import DeviceFacts
+from ncubble.kernels.dtypes import dtype_of
 
 H200 = DeviceFacts("Fake H200", (9, 0), "580.00", 132, 232448, 1024, "0000:00:00.0")
 
@@ -64,17 +66,26 @@ class FakeGpu:
         assert cubin[:4] == b"\x7fELF"
         return case.spec.entry
 
-    def launch(self, kernel: Any, case: Case, pointers: tuple[int, ...]) -> None:
+    def tensor_map(
+        self, pointer: int, extent: tuple[int, ...], dtype: str, box: tuple[int, ...], swizzle: int
+    ) -> tuple[Any, ...]:
+        return pointer, extent, dtype, box, swizzle
+
+    def launch(self, kernel: Any, case: Case, maps: tuple[Any, ...], pointers: tuple[int, ...]) -> None:
+        assert len(maps) == len(case.spec.tensor_maps)
         assert kernel == case.spec.entry
         self.log.append("launch")
         self._now_ms += 1.0
         views = {
-            array.name: self.memory[pointer][: case.nbytes(array)].view(array.dtype).reshape(case.extent(array))
+            array.name: self.memory[pointer][: case.nbytes(array)]
+            .view(dtype_of(array.dtype))
+            .reshape(case.extent(array))
             for array, pointer in zip(case.spec.arrays, pointers, strict=True)
         }
-        rows = np.arange(case.extent(case.spec.outputs[0])[0])
+        lead = case.spec.row_dims
+        rows = np.arange(math.prod(case.extent(case.spec.outputs[0])[:lead]))
         for name, result in case.spec.reference(views, rows).items():
-            views[name][:] = result
+            views[name].reshape(-1, *views[name].shape[lead:])[:] = result
         if self.spoil is not None:
             self.spoil(views, self)
 

@@ -95,7 +95,7 @@ def test_scalars_keep_their_types():
         ({"arrays": (Array("y", ("n",), output=True), Array("z", ("m",), output=True))}, "share their first dimension"),
         ({"arrays": (Array("y", ("n", "q"), output=True),)}, "dims does not declare q"),
         ({"scalars": ("q",)}, "dims does not declare q"),
-        ({"arrays": (Array("y", ("n",), "bfloat16", output=True),)}, "'y' has the type 'bfloat16'"),
+        ({"arrays": (Array("y", ("n",), "bfloat17", output=True),)}, "'y' has the type 'bfloat17'"),
         ({"scalars": (Scalar("a", "str", 1.0),)}, "'a' has the type 'str'"),
     ],
 )

@@ -1,0 +1,35 @@
+"""Number types by name: NumPy's own, and those that ml_dtypes adds for GPUs (``bfloat16``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+EXTRA: dict[str, np.dtype[Any]] = {"bfloat16": np.dtype(ml_dtypes.bfloat16)}
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    """The type called ``name``; raises TypeError if there is none."""
+    return EXTRA[name] if name in EXTRA else np.dtype(name)
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether ``dtype`` is a floating-point type. NumPy counts bfloat16 among the unknown kinds."""
+    return dtype.kind == "f" or dtype in EXTRA.values()
+
+
+def is_number(name: str) -> bool:
+    """Whether ``name`` is a real number type."""
+    try:
+        dtype = dtype_of(name)
+    except TypeError:
+        return False
+    return is_float(dtype) or dtype.kind in "iu"
+
+
+def raw_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """The bytes of a C-contiguous ``array``."""
+    return array.reshape(-1).view(np.uint8)

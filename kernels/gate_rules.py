@@ -1,0 +1,39 @@
+"""``Gates``: what a kernel must reach beyond being right, declared in its spec and evaluated by ``kernels.gates``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Gates:
+    """Limits of a kernel that has two paths, a baseline and a candidate.
+
+    - ``baseline``, ``candidate``: the parameters that make the two paths.
+    - ``shapes``: sizes by name; every path is verified on each of them with each of ``seeds``. An element is bad if it is
+      outside the spec's own tolerance; at most ``max_bad_pct`` percent may be, and no error may exceed ``max_abs_error``.
+    - ``max_registers`` and ``max_spill_B`` per thread, ``max_smem_B`` per CTA, ``min_occupancy_pct`` of the warps that an
+      SM can hold, as far as registers, shared memory and threads of a CTA decide it: of every path.
+    - ``timed``: the name of the shape on which both paths are timed, ``iterations`` launches each. ``target_gain_pct``
+      is the share of the baseline's median time that the candidate is to save; it is reported, and fails nothing.
+    """
+
+    baseline: Mapping[str, int | str]
+    candidate: Mapping[str, int | str]
+    shapes: Mapping[str, Mapping[str, int]]
+    timed: str
+    seeds: tuple[int, ...] = (0, 1, 2)
+    iterations: int = 500
+    max_abs_error: float = 0.06
+    max_bad_pct: float = 1.0
+    max_registers: int = 128
+    max_spill_B: int = 0  # noqa: N815 - the name that the reports use
+    max_smem_B: int = 64 * 1024  # noqa: N815
+    min_occupancy_pct: float = 50.0
+    target_gain_pct: float = 10.0
+
+    @property
+    def paths(self) -> dict[str, Mapping[str, int | str]]:
+        """Parameters of both paths by name, baseline first."""
+        return {"baseline": self.baseline, "candidate": self.candidate}
