@@ -1,0 +1,124 @@
+// mbarrier (SASS: SYNCS): barriers in shared memory that count arrivals and the bytes of asynchronous copies; Hopper's forms.
+//
+// A barrier is a uint64_t in shared memory. A phase ends when all expected arrivals are in and all announced bytes have landed;
+// the next phase starts at once. Waiting names a phase by its parity: 0 for the first, 1 for the second, 0 for the third, …
+// PTX ISA: https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier
+#pragma once
+
+#include <cstdint>
+
+#include "cp_async.cuh"
+
+namespace ncubble {
+
+// Sets the arrivals that end a phase. One thread does this once, then mbarrier_init_fence(), then the CTA or cluster meets.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier-init
+__device__ __forceinline__ void mbarrier_init(uint64_t* barrier, uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+
+// Makes earlier mbarrier_init visible to the cluster and to the copy engine.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-membar
+__device__ __forceinline__ void mbarrier_init_fence() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier-arrive
+__device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+// Arrives, and announces that `bytes` will land in this phase. Bytes that land before the announcement are counted, too.
+__device__ __forceinline__ void mbarrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
+// Announces bytes without arriving.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier-expect-tx
+__device__ __forceinline__ void mbarrier_expect(uint64_t* barrier, uint32_t bytes) {
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
+// Arrives at the barrier at the same place in the shared memory of CTA `rank` of the cluster (which may be the own CTA).
+// Enough to hand back a slot that was read by finished wgmma or bulk copies. Plain accesses need the _release form.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-mapa
+__device__ __forceinline__ void mbarrier_arrive_remote(uint64_t* barrier, uint32_t rank) {
+    asm volatile(
+        "{\n\t.reg .b32 remote;\n\t"
+        "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
+        "mbarrier.arrive.shared::cluster.b64 _, [remote];\n\t}" ::"r"(shared_address(barrier)),
+        "r"(rank)
+        : "memory");
+}
+
+// The same, and plain reads and writes before it are done for whoever then waits with mbarrier_wait_cluster. It costs a fence
+// over the whole device (SASS: MEMBAR.ALL.GPU): not for an inner loop.
+__device__ __forceinline__ void mbarrier_arrive_remote_release(uint64_t* barrier, uint32_t rank) {
+    asm volatile(
+        "{\n\t.reg .b32 remote;\n\t"
+        "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n\t}" ::"r"(shared_address(barrier)),
+        "r"(rank)
+        : "memory");
+}
+
+// Whether the phase with this parity has ended; the hardware may suspend the thread for a while before it says no.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
+__device__ __forceinline__ bool mbarrier_try_wait(uint64_t* barrier, uint32_t parity) {
+    uint32_t done;
+    asm volatile(
+        "{\n\t.reg .pred p;\n\t"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+        "selp.u32 %0, 1, 0, p;\n\t}"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+    return done != 0;
+}
+
+// Waits for the end of the phase with this parity. On a fresh barrier parity 1 is over: a producer may start with it.
+__device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
+    while (!mbarrier_try_wait(barrier, parity)) {
+    }
+}
+
+// The same, and what CTAs of the cluster did before they arrived here is seen by plain reads after it.
+__device__ __forceinline__ void mbarrier_wait_cluster(uint64_t* barrier, uint32_t parity) {
+    uint32_t done;
+    do {
+        asm volatile(
+            "{\n\t.reg .pred p;\n\t"
+            "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
+            "selp.u32 %0, 1, 0, p;\n\t}"
+            : "=r"(done)
+            : "r"(shared_address(barrier)), "r"(parity)
+            : "memory");
+    } while (!done);
+}
+
+// A walk over a ring of kSlots slots, each with a barrier "full" and a barrier "empty" (or only "full").
+// A consumer waits for full[slot] with `parity`; a producer waits for empty[slot] with `parity ^ 1`, which lets its first
+// round through. Both call next() after each slot.
+template <int kSlots>
+struct Ring {
+    uint32_t slot = 0;
+    uint32_t parity = 0;
+
+    __device__ __forceinline__ void next() {
+        if (++slot == kSlots) {
+            slot = 0;
+            parity ^= 1;
+        }
+    }
+
+    // As `count` calls of next().
+    __device__ __forceinline__ void skip(uint32_t count) {
+        const uint32_t target = slot + count;
+        parity ^= target / kSlots & 1;
+        slot = target % kSlots;
+    }
+};
+
+}  // namespace ncubble

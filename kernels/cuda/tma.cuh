@@ -1,0 +1,129 @@
+// TMA (SASS: UTMALDG, UTMASTG, UBLKCP): bulk copies by the copy engine, issued by one thread. Compute capability 9.0 and later.
+//
+// Loads end at an mbarrier (announce their bytes with mbarrier_arrive_expect); stores are counted in groups, as cp.async is.
+// A tensor map names the array, the box and the swizzle; coordinates are in elements, innermost dimension first, and parts of
+// the box outside the array read as zero and are not written, but always count in full towards the barrier.
+// Shared addresses: 128-byte aligned; 1024 with the 128-byte swizzle.
+// PTX ISA, "Bulk copy": https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-bulk-copy
+#pragma once
+
+#include <cstdint>
+
+#include "cp_async.cuh"
+
+namespace ncubble {
+
+// CUtensorMap as the kernel sees it. Take it as `const __grid_constant__ TensorMap`: the engine reads it by address.
+struct alignas(64) TensorMap {
+    unsigned char opaque[128];
+};
+
+// Brings the map itself into the cache ahead of its first use.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-prefetch-prefetchu
+__device__ __forceinline__ void tma_prefetch(const TensorMap& map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// Loads the box at (x, y[, z[, w]]), x innermost, into `shared`; its bytes are counted by `barrier`.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk-tensor
+__device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, uint64_t* barrier, int x, int y) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+            shared_address(shared)),
+        "l"(&map), "r"(x), "r"(y), "r"(shared_address(barrier))
+        : "memory");
+}
+__device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, uint64_t* barrier, int x, int y, int z) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+            shared_address(shared)),
+        "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier))
+        : "memory");
+}
+__device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, uint64_t* barrier, int x, int y, int z, int w) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], "
+        "[%6];" ::"r"(shared_address(shared)),
+        "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(barrier))
+        : "memory");
+}
+
+// The same, to every CTA of the cluster whose bit is set in `ranks`: at the same place in its shared memory, counted by the
+// barrier at the same place in its shared memory.
+__device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap& map, uint64_t* barrier, uint16_t ranks,
+                                                   int x, int y) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),
+        "l"(&map), "r"(x), "r"(y), "r"(shared_address(barrier)), "h"(ranks)
+        : "memory");
+}
+__device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap& map, uint64_t* barrier, uint16_t ranks,
+                                                   int x, int y, int z) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(shared)),
+        "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)), "h"(ranks)
+        : "memory");
+}
+
+// Makes the calling thread's plain writes to shared memory visible to the copy engine (and to wgmma). Writers execute it, then
+// a barrier, then one thread issues the store.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-membar
+__device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Stores the box at (x, y[, z[, w]]) from `shared`. Close a group of stores with tma_store_commit().
+__device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, int x, int y) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x),
+                 "r"(y), "r"(shared_address(shared))
+                 : "memory");
+}
+__device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, int x, int y, int z) {
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&map),
+                 "r"(x), "r"(y), "r"(z), "r"(shared_address(shared))
+                 : "memory");
+}
+__device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, int x, int y, int z, int w) {
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(&map),
+                 "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(shared))
+                 : "memory");
+}
+
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk-commit-group
+__device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Waits until at most kPending of the calling thread's newest groups are unfinished. _read: until their shared memory has been
+// read and may be overwritten, which is earlier. Shared memory must stay alive that long: read before the CTA ends.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk-wait-group
+template <int kPending>
+__device__ __forceinline__ void tma_store_wait() {
+    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
+}
+template <int kPending>
+__device__ __forceinline__ void tma_store_wait_read() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+
+// One-dimensional copies without a map: both addresses and `bytes` must be multiples of 16.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk
+__device__ __forceinline__ void bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(shared)),
+                 "l"(global), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
+}
+__device__ __forceinline__ void bulk_load_multicast(void* shared, const void* global, uint32_t bytes, uint64_t* barrier,
+                                                    uint16_t ranks) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(
+            shared_address(shared)),
+        "l"(global), "r"(bytes), "r"(shared_address(barrier)), "h"(ranks)
+        : "memory");
+}
+__device__ __forceinline__ void bulk_store(void* global, const void* shared, uint32_t bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared_address(shared)),
+                 "r"(bytes)
+                 : "memory");
+}
+
+}  // namespace ncubble
