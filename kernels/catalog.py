@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ncubble.kernels.spec import KernelSpec
-from ncubble.kernels.specs import fp32, softmax, wmma
+from ncubble.kernels.specs import fp32, mma_gemm, softmax, wmma
 
 SPECS: tuple[KernelSpec, ...] = (
     *fp32.SPECS,
     *wmma.SPECS,
+    *mma_gemm.SPECS,
     *softmax.SPECS,
 )

@@ -1,0 +1,76 @@
+"""Rung 4: tensor cores through ldmatrix and mma.sync, swizzled shared memory."""
+
+from __future__ import annotations
+
+from ncubble.kernels import reference
+from ncubble.kernels.spec import KernelSpec, Parameter, Parameters, Shape, Tolerance
+from ncubble.kernels.specs.shared import (
+    CUDA,
+    TILE,
+    gemm_arrays,
+    gemm_dims,
+    gemm_flops,
+    integer,
+    tensor_tolerance,
+)
+
+HALF = 2  # bytes
+LARGEST_SMEM = 227 * 1024  # bytes per CTA on compute capability 9.0 and 10.0; no device has more
+
+
+def _smem(shape: Shape, parameters: Parameters) -> int:
+    """The ring of stages, and the same memory again for the finished tile of C."""
+    tile_n, tile_k = integer(parameters, "tile_n"), integer(parameters, "tile_k")
+    stage = (TILE + tile_n) * tile_k * HALF
+    return max(integer(parameters, "stages") * stage, TILE * tile_n * HALF)
+
+
+def _requires(shape: Shape, parameters: Parameters) -> str | None:
+    for dim, tile in (("n", "tile_n"), ("k", "tile_k")):
+        if shape[dim] % integer(parameters, tile):
+            return f"{dim}={shape[dim]} is not a multiple of {tile}={parameters[tile]}"
+    if (needed := _smem(shape, parameters)) > LARGEST_SMEM:
+        return f"the stages need {needed} bytes of shared memory per CTA, no GPU has more than {LARGEST_SMEM}"
+    return None
+
+
+def _tolerance(shape: Shape) -> Tolerance:
+    # On top of the accumulation, C is rounded to half: half a unit in the last of 11 bits.
+    return Tolerance(absolute=tensor_tolerance(shape).absolute, relative=2.0**-11)
+
+
+GEMM_MMA_SWIZZLED = KernelSpec(
+    name="gemm_mma_swizzled",
+    folder=CUDA,
+    source="gemm_mma_swizzled.cu",
+    idea="ldmatrix and mma.sync on swizzled shared memory: no bank conflicts, fragments read ahead",
+    dims=gemm_dims(TILE, 32),
+    arrays=gemm_arrays("float16", "float16"),
+    scalars=("m", "n", "k"),
+    parameters=(
+        Parameter("stages", 4, (2, 3, 4, 5, 6), "buffers in the ring"),
+        Parameter("tile_n", 256, (128, 256), "columns of C per CTA; with 128 two CTAs of 4 warps share an SM"),
+        Parameter("tile_k", 64, (32, 64), "depth of a tile: k per barrier"),
+        Parameter("layout", "xor", ("plain", "xor"), "plain: no swizzle, so that every ldmatrix conflicts eightfold"),
+    ),
+    grid=lambda shape, parameters: (shape["m"] // TILE * (shape["n"] // integer(parameters, "tile_n")),),
+    block=lambda shape, parameters: (integer(parameters, "tile_n"),),
+    smem=_smem,
+    requires=_requires,
+    reference=reference.matmul,
+    unit="tensor_fp16",
+    dtype="float16",
+    flops=gemm_flops,
+    tolerance=_tolerance,
+    sass=lambda arch, parameters: {
+        "HMMA.16816.F32": True,
+        "LDSM.16.M88.4": True,
+        "LDSM.16.MT88.4": True,
+        "LDGSTS.E.BYPASS": True,
+        "LDG": False,
+    },
+    peer="matmul",
+    demonstrates="the mma.sync roof: neither smem_wait nor data_wait is left; layout=plain brings smem_wait back",
+)
+
+SPECS: tuple[KernelSpec, ...] = (GEMM_MMA_SWIZZLED,)
