@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,10 +74,14 @@ def bench(
     seed: Seed = None,
     catalog: Catalog = None,
     iterations: Annotated[int, typer.Option("--iterations", help="Timed launches.", min=100)] = 100,
+    against: Annotated[
+        bool, typer.Option("--against", help="Time the library's call of the same operation in turns with it.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Verify a kernel, then time it by CUDA events and relate it to its roof."""
-    _run(_request(name, parameters, shape, seed, catalog, iterations), as_json)
+    """Verify a kernel, then time it by CUDA events and relate it to its roof, and to a library if asked."""
+    request = _request(name, parameters, shape, seed, catalog, iterations)
+    _run(replace(request, against=against), as_json)
 
 
 def _request(

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ncubble.kernels.case import Case
 from ncubble.kernels.device import Gpu
 
 WARMUP = 10
 MIN_ITERATIONS = 100
+ROUNDS = 10
+HEAD_START = 8  # clears of L2 before each share of a round
 # Dense FLOP per clock and SM by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions", and the
 # architecture white papers). What is not listed has no roof here, rather than a guessed one.
 FLOP_PER_CLOCK_SM: dict[str, dict[tuple[int, int], int]] = {
@@ -34,6 +40,14 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Rounds:
+    """Times of one of several that were timed in turns: all together, and the median of every round."""
+
+    timing: Timing
+    p50_us: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Rates:
     """Throughput at the median time, and its ``fraction`` of the ``peak`` that ``roof`` names; None if unknown."""
 
@@ -45,34 +59,89 @@ class Rates:
 
 
 def time_launches(gpu: Gpu, run: Callable[[], None], iterations: int = MIN_ITERATIONS, warmup: int = WARMUP) -> Timing:
-    """Times ``run``, which must queue one launch and not wait.
+    """Times ``run``, which must queue its work and not wait.
 
     Between launches a buffer four times as large as L2 is set. That clears the cache, so every launch starts alike, and
     it keeps the GPU busy while the CPU queues the next launch: otherwise a short kernel would be timed with the gap
     before it.
     """
-    size = 4 * gpu.facts.l2_bytes
-    scratch = gpu.allocate(size)
+    clear = _clearing(gpu)
     for _ in range(warmup):
         run()
+    spans = _queue(gpu, run, clear, iterations)
+    clocks = gpu.clocks()  # while the queue drains, not after it: an idle GPU lowers its clocks
+    gpu.sync()
+    return _timing(_microseconds(spans), clocks)
+
+
+def time_in_rounds(
+    gpu: Gpu, runs: Sequence[Callable[[], None]], iterations: int = MIN_ITERATIONS, rounds: int = ROUNDS
+) -> tuple[Rounds, ...]:
+    """Times several ``runs`` in turns, so that temperature, power and clocks are the same for all of them.
+
+    A round is a share of the ``iterations`` of the first, then of the second, and so on. Each share is timed as by
+    ``time_launches``, behind a head start that lets the CPU queue calls which take it longer than an L2 clear.
+    """
+    clear = _clearing(gpu)
+    for run in runs:
+        for _ in range(WARMUP):
+            run()
+    share = -(-iterations // rounds)
+    times: list[list[NDArray[np.float64]]] = [[] for _ in runs]
+    clocks: list[list[dict[str, int]]] = [[] for _ in runs]
+    for _ in range(rounds):
+        for side, run in enumerate(runs):
+            for _ in range(HEAD_START):
+                clear()
+            spans = _queue(gpu, run, clear, share)
+            clocks[side].append(gpu.clocks())
+            gpu.sync()
+            times[side].append(_microseconds(spans))
+    return tuple(
+        Rounds(
+            timing=_timing(np.concatenate(each), _median_clocks(seen)),
+            p50_us=tuple(float(np.median(part)) for part in each),
+        )
+        for each, seen in zip(times, clocks, strict=True)
+    )
+
+
+def _clearing(gpu: Gpu) -> Callable[[], None]:
+    """What clears L2."""
+    size = 4 * gpu.facts.l2_bytes
+    return functools.partial(gpu.fill, gpu.allocate(size), 0, size)
+
+
+def _queue(gpu: Gpu, run: Callable[[], None], clear: Callable[[], None], iterations: int) -> list[tuple[Any, Any]]:
+    """Queues ``iterations`` runs between two events each, the cache cleared before; waits for nothing."""
     spans = []
     for _ in range(iterations):
-        gpu.fill(scratch, 0, size)
+        clear()
         start = gpu.event()
         run()
         spans.append((start, gpu.event()))
-    clocks = gpu.clocks()  # while the queue drains, not after it: an idle GPU lowers its clocks
-    gpu.sync()
-    times = np.array([1e3 * (end - start) for start, end in spans])
+    return spans
+
+
+def _microseconds(spans: list[tuple[Any, Any]]) -> NDArray[np.float64]:
+    return np.array([1e3 * (end - start) for start, end in spans])
+
+
+def _timing(times: NDArray[np.float64], clocks: dict[str, int]) -> Timing:
     return Timing(
-        iterations=iterations,
+        iterations=len(times),
         p50_us=float(np.percentile(times, 50)),
         p90_us=float(np.percentile(times, 90)),
         mean_us=float(times.mean()),
-        std_us=float(times.std(ddof=1)) if iterations > 1 else 0.0,
+        std_us=float(times.std(ddof=1)) if len(times) > 1 else 0.0,
         min_us=float(times.min()),
         clocks=clocks,
     )
+
+
+def _median_clocks(seen: list[dict[str, int]]) -> dict[str, int]:
+    names = sorted({name for clocks in seen for name in clocks})
+    return {name: round(statistics.median(clocks[name] for clocks in seen if name in clocks)) for name in names}
 
 
 def copy_gb_per_s(gpu: Gpu, nbytes: int) -> float:

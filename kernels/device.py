@@ -6,8 +6,8 @@ Allocations are plain (``cuMemAlloc``), never from a pool, so that a profile sho
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,7 +179,8 @@ class Gpu:
 
     def clocks(self) -> dict[str, int]:
         """Clocks that the driver reports at this moment, in MHz; empty without nvidia-ml-py."""
-        with contextlib.suppress(Exception), _nvml(self.facts.pci_bus_id) as (nvml, handle):
+        with contextlib.suppress(Exception):
+            nvml, handle = _nvml(self.facts.pci_bus_id)
             return {
                 "sm_mhz": int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
                 "memory_mhz": int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
@@ -221,18 +222,17 @@ def _facts(device: Any) -> DeviceFacts:
 
 def _driver_version(pci_bus_id: str) -> str:
     """Version of the display driver, or of the CUDA driver interface where NVML cannot be asked."""
-    with contextlib.suppress(Exception), _nvml(pci_bus_id) as (nvml, _):
+    with contextlib.suppress(Exception):
+        nvml, _ = _nvml(pci_bus_id)
         return str(nvml.nvmlSystemGetDriverVersion())
     version = int(_driver("cuDriverGetVersion")[0])
     return f"CUDA {version // 1000}.{version % 1000 // 10}"
 
 
-@contextlib.contextmanager
-def _nvml(pci_bus_id: str) -> Iterator[tuple[Any, Any]]:
+@functools.cache
+def _nvml(pci_bus_id: str) -> tuple[Any, Any]:
+    """NVML and its handle of the device. It stays open: clocks must be read while a short burst of work is running."""
     import pynvml
 
     pynvml.nvmlInit()
-    try:
-        yield pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
-    finally:
-        pynvml.nvmlShutdown()
+    return pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)

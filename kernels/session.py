@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ncubble.errors import UsageError
+from ncubble.kernels.against import Against, check_peer, make_peer, time_against
 from ncubble.kernels.bench import MIN_ITERATIONS, Rates, Timing, rates, time_launches
 from ncubble.kernels.case import Case, make_case
 from ncubble.kernels.device import Gpu
 from ncubble.kernels.facts import facts, write_facts
 from ncubble.kernels.inputs import draw_inputs, fresh_seed
-from ncubble.kernels.launch import prepare
+from ncubble.kernels.launch import Prepared, prepare
 from ncubble.kernels.registry import find_spec
 from ncubble.kernels.spec import Value
 from ncubble.kernels.verify import Verification, verify
@@ -24,7 +25,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Request:
-    """What to do with which kernel. ``iterations`` 0 times nothing; ``launches`` counts the launches before that."""
+    """What to do with which kernel. ``iterations`` 0 times nothing; ``launches`` counts the launches before that.
+
+    ``against``: time the library's call of the spec's ``peer`` beside it.
+    """
 
     name: str
     parameters: Mapping[str, Value] = field(default_factory=dict)
@@ -34,6 +38,7 @@ class Request:
     launches: int = 1
     verify: bool = True
     iterations: int = MIN_ITERATIONS
+    against: bool = False
 
     def __post_init__(self) -> None:
         if self.launches < 1:
@@ -60,6 +65,7 @@ class Outcome:
     verification: Verification | None
     timing: Timing | None
     rates: Rates | None
+    against: Against | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Everything as one JSON-ready object; times in microseconds."""
@@ -70,6 +76,7 @@ class Outcome:
             "verification": checked.to_json() if checked else None,
             "timing": asdict(self.timing) if self.timing else None,
             "rates": asdict(self.rates) if self.rates else None,
+            "against": asdict(self.against) if self.against else None,
         }
 
 
@@ -78,9 +85,11 @@ def execute(request: Request, open_gpu: Callable[[], Gpu] = Gpu.open) -> Outcome
 
     Raises:
         UsageError: the request names something unknown or not allowed.
-        MeasurementError: no GPU, no compiler, source that does not compile, a kernel that faults.
+        MeasurementError: no GPU, no compiler, source that does not compile, a kernel that faults, no library.
     """
     case = request.case()
+    if request.against:
+        check_peer(case)
     gpu = open_gpu()
     try:
         return _execute(request, case, gpu)
@@ -104,11 +113,21 @@ def _execute(request: Request, case: Case, gpu: Gpu) -> Outcome:
     if request.verify:
         outputs, overrun = prepared.outputs()
         checked = verify(case, inputs, outputs, seed, overrun)
-    timing = rate = None
+    timing = rate = beside = None
     if request.iterations and (checked is None or checked.passed):
+        timing, rate, beside = _time(request, prepared)
+    told = facts(prepared, timing.clocks if timing else clocks)
+    return Outcome(case, seed, told, checked, timing, rate, beside)
+
+
+def _time(request: Request, prepared: Prepared) -> tuple[Timing, Rates, Against | None]:
+    gpu, case = prepared.gpu, prepared.case
+    if not request.against:
         timing = time_launches(gpu, prepared.run, request.iterations)
-        rate = rates(case, gpu, timing)
-    return Outcome(case, seed, facts(prepared, timing.clocks if timing else clocks), checked, timing, rate)
+        return timing, rates(case, gpu, timing), None
+    timing, complete = time_against(prepared, make_peer(prepared), request.iterations)
+    found = rates(case, gpu, timing)
+    return timing, found, complete(found)
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, Value]:

@@ -34,6 +34,7 @@ TILED_MATMUL = KernelSpec(
     flops=gemm_flops,
     tolerance=fp32_tolerance,
     sass=lambda arch, parameters: {"FFMA": True, "LDG.E.128": True, "STS.128": True, "LDGSTS": False},
+    peer="matmul",
     demonstrates="data_wait as far as the other resident CTA does not hide it; the rest is issue",
 )
 
@@ -57,6 +58,7 @@ ASYNC_PIPELINE = KernelSpec(
     flops=gemm_flops,
     tolerance=fp32_tolerance,
     sass=lambda arch, parameters: {"FFMA": True, "LDGSTS.E.BYPASS.128": True, "LDGDEPBAR": True, "STS": False},
+    peer="matmul",
     demonstrates="copies that run ahead: no data_wait with 256 threads, little with half the warps",
 )
 
@@ -79,6 +81,7 @@ NUMBA_TILED_MATMUL = KernelSpec(
     unit="fp32",
     flops=gemm_flops,
     tolerance=fp32_tolerance,
+    peer="matmul",
     demonstrates="scalar shared-memory reads: the LSU is busier than the FMA pipe",
 )
 

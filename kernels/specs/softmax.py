@@ -27,6 +27,7 @@ SOFTMAX_ONLINE = KernelSpec(
     reference=reference.softmax,
     tolerance=lambda shape: Tolerance(absolute=1e-8, relative=2e-5),
     sass=lambda arch, parameters: {"LDG.E.EF.128": True, "STG.E.EF.128": True, "MUFU.EX2": True, "SHFL": True},
+    peer="softmax",
     demonstrates="an honestly memory-bound kernel: no tensor work, no bubble to cure",
 )
 
@@ -44,6 +45,7 @@ NUMBA_SOFTMAX_ONLINE = KernelSpec(
     block=lambda shape, parameters: (integer(parameters, "threads"),),
     reference=reference.softmax,
     tolerance=lambda shape: Tolerance(absolute=1e-8, relative=2e-5),
+    peer="softmax",
     demonstrates="scalar code: the ALU pipe is busier than DRAM",
 )
 

@@ -51,6 +51,7 @@ TENSOR_CORE_GEMM = KernelSpec(
     flops=gemm_flops,
     tolerance=tensor_tolerance,
     sass=_wmma_sass,
+    peer="matmul",
     demonstrates="no_async, single_buffer and narrow_copies; then copy_cost that no depth cures",
 )
 
