@@ -81,31 +81,31 @@ class Gpu:
 
     def allocate(self, nbytes: int) -> int:
         """Device address of ``nbytes`` bytes, freed by ``close``; raises MeasurementError if they are not there."""
-        free = int(_driver("cuMemGetInfo")[0])
+        free = int(call_driver("cuMemGetInfo")[0])
         if nbytes > free:
             message = f"{nbytes / 2**30:.2f} GiB of device memory are needed, {free / 2**30:.2f} GiB are free"
             raise MeasurementError(message, "use a smaller --shape, or end other programs on this GPU")
-        pointer = int(_driver("cuMemAlloc", max(nbytes, 1))[0])
+        pointer = int(call_driver("cuMemAlloc", max(nbytes, 1))[0])
         self._pointers.append(pointer)
         return pointer
 
     def upload(self, pointer: int, array: NDArray[Any]) -> None:
         """Copies a C-contiguous ``array`` to device memory and waits until it is there."""
-        _driver("cuMemcpyHtoD", pointer, array.ctypes.data, array.nbytes)
-        _driver("cuCtxSynchronize")
+        call_driver("cuMemcpyHtoD", pointer, array.ctypes.data, array.nbytes)
+        call_driver("cuCtxSynchronize")
 
     def download(self, pointer: int, array: NDArray[Any]) -> None:
         """Fills a C-contiguous ``array`` from device memory after all work on the stream has ended."""
         self.sync()
-        _driver("cuMemcpyDtoH", array.ctypes.data, pointer, array.nbytes)
+        call_driver("cuMemcpyDtoH", array.ctypes.data, pointer, array.nbytes)
 
     def fill(self, pointer: int, byte: int, nbytes: int) -> None:
         """Sets ``nbytes`` bytes, in stream order."""
-        _driver("cuMemsetD8Async", pointer, byte, nbytes, int(self.stream.handle))
+        call_driver("cuMemsetD8Async", pointer, byte, nbytes, int(self.stream.handle))
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         """Copies within device memory, in stream order."""
-        _driver("cuMemcpyDtoDAsync", target, source, nbytes, int(self.stream.handle))
+        call_driver("cuMemcpyDtoDAsync", target, source, nbytes, int(self.stream.handle))
 
     def sync(self) -> None:
         """Waits for the stream; raises MeasurementError if the kernel faulted."""
@@ -135,7 +135,7 @@ class Gpu:
         from cuda.bindings import driver
 
         member = getattr(driver.CUfunction_attribute, attribute)
-        _driver("cuKernelSetAttribute", member, value, kernel.handle, self._device.device_id)
+        call_driver("cuKernelSetAttribute", member, value, kernel.handle, self._device.device_id)
 
     def tensor_map(self, pointer: int, extent: tuple[int, ...], dtype: str, box: tuple[int, ...], swizzle: int) -> Any:
         """A TMA descriptor of the row-major array at ``pointer``, as ``launch`` takes it (``CUtensorMap`` by value).
@@ -193,10 +193,10 @@ class Gpu:
         """Frees all memory that ``allocate`` gave. Never raises: after a fault the driver frees nothing."""
         while self._pointers:
             with contextlib.suppress(MeasurementError):
-                _driver("cuMemFree", self._pointers.pop())
+                call_driver("cuMemFree", self._pointers.pop())
 
 
-def _driver(name: str, *arguments: Any) -> tuple[Any, ...]:
+def call_driver(name: str, *arguments: Any) -> tuple[Any, ...]:
     """Results of a driver function; raises MeasurementError with the driver's name of the failure."""
     from cuda.bindings import driver
 
@@ -225,7 +225,7 @@ def _driver_version(pci_bus_id: str) -> str:
     with contextlib.suppress(Exception):
         nvml, _ = _nvml(pci_bus_id)
         return str(nvml.nvmlSystemGetDriverVersion())
-    version = int(_driver("cuDriverGetVersion")[0])
+    version = int(call_driver("cuDriverGetVersion")[0])
     return f"CUDA {version // 1000}.{version % 1000 // 10}"
 
 
