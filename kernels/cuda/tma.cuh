@@ -24,8 +24,15 @@ __device__ __forceinline__ void tma_prefetch(const TensorMap& map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// Loads the box at (x, y[, z[, w]]), x innermost, into `shared`; its bytes are counted by `barrier`.
+// Loads the box at (x[, y[, z[, w]]]), x innermost, into `shared`; its bytes are counted by `barrier`.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk-tensor
+__device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, uint64_t* barrier, int x) {
+    asm volatile(
+        "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];" ::"r"(
+            shared_address(shared)),
+        "l"(&map), "r"(x), "r"(shared_address(barrier))
+        : "memory");
+}
 __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, uint64_t* barrier, int x, int y) {
     asm volatile(
         "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
@@ -72,7 +79,12 @@ __device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-membar
 __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Stores the box at (x, y[, z[, w]]) from `shared`. Close a group of stores with tma_store_commit().
+// Stores the box at (x[, y[, z[, w]]]) from `shared`. Close a group of stores with tma_store_commit().
+__device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, int x) {
+    asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%0, {%1}], [%2];" ::"l"(&map), "r"(x),
+                 "r"(shared_address(shared))
+                 : "memory");
+}
 __device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map), "r"(x),
                  "r"(y), "r"(shared_address(shared))
@@ -118,6 +130,18 @@ __device__ __forceinline__ void bulk_load_multicast(void* shared, const void* gl
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(
             shared_address(shared)),
         "l"(global), "r"(bytes), "r"(shared_address(barrier)), "h"(ranks)
+        : "memory");
+}
+// From this CTA's shared memory to the same place in that of CTA `rank` of the cluster, counted by the barrier at the same place
+// there: both are given by their own addresses.
+__device__ __forceinline__ void bulk_push(void* shared, uint32_t rank, uint32_t bytes, uint64_t* barrier) {
+    asm volatile(
+        "{\n\t.reg .b32 target, counter;\n\t"
+        "mapa.shared::cluster.u32 target, %0, %2;\n\t"
+        "mapa.shared::cluster.u32 counter, %1, %2;\n\t"
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [target], [%0], %3, [counter];\n\t}" ::"r"(
+            shared_address(shared)),
+        "r"(shared_address(barrier)), "r"(rank), "r"(bytes)
         : "memory");
 }
 __device__ __forceinline__ void bulk_store(void* global, const void* shared, uint32_t bytes) {
