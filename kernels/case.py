@@ -11,7 +11,7 @@ import numpy as np
 
 from ncubble.errors import UsageError
 from ncubble.kernels.dtypes import dtype_of
-from ncubble.kernels.spec import LAUNCH, SMS, Array, Extent, KernelSpec, Scalar, TensorMap, Value
+from ncubble.kernels.spec import LAUNCH, SMS, Array, Extent, KernelSpec, Reference, Scalar, TensorMap, Value
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024
@@ -113,6 +113,16 @@ class Case:
         """The array argument called ``name``."""
         return next(array for array in self.spec.arrays if array.name == name)
 
+    @property
+    def reference(self) -> Reference:
+        """The float64 reference of what the chosen parameters compute."""
+        return self.spec.reference_of(self.parameters) if self.spec.reference_of else self.spec.reference
+
+    @property
+    def tensor_maps(self) -> tuple[TensorMap, ...]:
+        """The tensor maps that the kernel takes with the chosen parameters."""
+        return tuple(item for item in self.spec.tensor_maps if item.when is None or item.when(self.parameters))
+
     def mapped_extent(self, item: TensorMap) -> tuple[int, ...]:
         """Extents, outermost first, as which a tensor map sees its array."""
         return tuple(item.view(self.shape)) if item.view else self.extent(self.array(item.array))
@@ -169,7 +179,7 @@ def _check_launch(case: Case) -> None:
         raise UsageError(
             f"{case.label}: {threads} threads per CTA, allowed are 1..{MAX_THREADS}", "fix the spec's block"
         )
-    for item in case.spec.tensor_maps:
+    for item in case.tensor_maps:
         _check_map(case, item)
 
 
@@ -209,7 +219,7 @@ def _evaluate(case: Case) -> None:
         "tolerance": lambda: spec.tolerance(shape),
         "requires": lambda: spec.requires(shape, parameters),
         "arch_of": lambda: (case.min_arch, case.only_arch),
-        "tensor_maps": lambda: [(case.mapped_extent(item), item.box(shape, parameters)) for item in spec.tensor_maps],
+        "tensor_maps": lambda: [(case.mapped_extent(item), item.box(shape, parameters)) for item in case.tensor_maps],
     }
     for name, rule in rules.items():
         try:

@@ -95,7 +95,7 @@ def _prepare_cuda(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
     built = build(case, gpu.arch)
     _check_smem(case, gpu, built.resources.smem_static_B)
     kernel = gpu.load(built.cubin, case)
-    maps = tuple(_tensor_map(case, gpu, item, pointers) for item in case.spec.tensor_maps)
+    maps = tuple(_tensor_map(case, gpu, item, pointers) for item in case.tensor_maps)
     facts = BuildFacts(
         compiler=built.compiler,
         flags=built.flags,

@@ -102,12 +102,14 @@ class TensorMap:
 
     ``box`` gives the elements of one copy, outermost dimension first; ``swizzle`` is 0, 32, 64 or 128 bytes; ``view``
     lets the map see the array with other row-major extents. What lies outside is read as zero and never written.
+    ``when(parameters)`` tells whether the kernel takes the map at all: one of several paths may do without.
     """
 
     array: str
     box: Callable[[Shape, Parameters], Extent]
     swizzle: int = 128
     view: Callable[[Shape], Extent] | None = None
+    when: Callable[[Parameters], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class KernelSpec:
     - ``source``: a file beside the spec: CUDA C++ (``.cu``, entry point ``extern "C" function``), or a Python module
       with a function ``make(**parameters)`` that returns a Numba-CUDA dispatcher. ``function`` defaults to ``name``.
     - ``reference(inputs, rows)``: float64 results of every output for chosen rows: flat indices over the first
-      ``row_dims`` dimensions.
+      ``row_dims`` dimensions. ``reference_of(parameters)`` replaces it where parameters change what is computed.
     - ``flops``: per run; 0 if nobody counts them. ``work`` replaces it where it depends on parameters, too.
       ``bytes``: compulsory traffic per run, by default each array once.
     - ``launches``: launches of the kernel per run. A scalar ``LAUNCH`` is the index of the launch, ``SMS`` the number
@@ -204,6 +206,7 @@ class KernelSpec:
     persistent: Callable[[int, Shape, Parameters], Extent] | None = None
     launches: Callable[[Shape, Parameters], int] = _one_launch
     row_dims: int = 1
+    reference_of: Callable[[Parameters], Reference] | None = None
     work: Callable[[Shape, Parameters], float] | None = None
     draw: Callable[[np.random.Generator, Shape], Mapping[str, NDArray[Any]]] | None = None
     requires: Callable[[Shape, Parameters], str | None] = _nothing_required

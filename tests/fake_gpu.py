@@ -72,7 +72,7 @@ class FakeGpu:
         return pointer, extent, dtype, box, swizzle
 
     def launch(self, kernel: Any, case: Case, maps: tuple[Any, ...], pointers: tuple[int, ...]) -> None:
-        assert len(maps) == len(case.spec.tensor_maps)
+        assert len(maps) == len(case.tensor_maps)
         assert kernel == case.spec.entry
         self.log.append("launch")
         self._now_ms += 1.0
