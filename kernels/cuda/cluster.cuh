@@ -22,8 +22,8 @@ __device__ __forceinline__ uint32_t cluster_size() {
     return size;
 }
 
-// A barrier over all threads of the cluster that have not exited, in two halves. Shared memory written before arrive is seen
-// in the whole cluster after wait.
+// A barrier over all threads of the cluster that have not exited, in two halves. Shared memory written before arrive is
+// seen in the whole cluster after wait.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-barrier-cluster
 __device__ __forceinline__ void cluster_arrive() {
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");

@@ -1,7 +1,9 @@
-// mbarrier (SASS: SYNCS): barriers in shared memory that count arrivals and the bytes of asynchronous copies; Hopper's forms.
+// mbarrier (SASS: SYNCS): barriers in shared memory that count arrivals and the bytes of asynchronous copies; Hopper's
+// forms.
 //
-// A barrier is a uint64_t in shared memory. A phase ends when all expected arrivals are in and all announced bytes have landed;
-// the next phase starts at once. Waiting names a phase by its parity: 0 for the first, 1 for the second, 0 for the third, …
+// A barrier is a uint64_t in shared memory. A phase ends when all expected arrivals are in and all announced bytes have
+// landed; the next phase starts at once. Waiting names a phase by its parity: 0 for the first, 1 for the second, 0 for
+// the third, …
 // PTX ISA: https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier
 #pragma once
 
@@ -11,7 +13,8 @@
 
 namespace ncubble {
 
-// Sets the arrivals that end a phase. One thread does this once, then mbarrier_init_fence(), then the CTA or cluster meets.
+// Sets the arrivals that end a phase. One thread does this once, then mbarrier_init_fence(), then the CTA or cluster
+// meets.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier-init
 __device__ __forceinline__ void mbarrier_init(uint64_t* barrier, uint32_t arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
@@ -28,7 +31,8 @@ __device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Arrives, and announces that `bytes` will land in this phase. Bytes that land before the announcement are counted, too.
+// Arrives, and announces that `bytes` will land in this phase. Bytes that land before the announcement are counted,
+// too.
 __device__ __forceinline__ void mbarrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                  : "memory");
@@ -41,8 +45,9 @@ __device__ __forceinline__ void mbarrier_expect(uint64_t* barrier, uint32_t byte
                  : "memory");
 }
 
-// Arrives at the barrier at the same place in the shared memory of CTA `rank` of the cluster (which may be the own CTA).
-// Enough to hand back a slot that was read by finished wgmma or bulk copies. Plain accesses need the _release form.
+// Arrives at the barrier at the same place in the shared memory of CTA `rank` of the cluster (which may be the own
+// CTA). Enough to hand back a slot that was read by finished wgmma or bulk copies. Plain accesses need the _release
+// form.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-mapa
 __device__ __forceinline__ void mbarrier_arrive_remote(uint64_t* barrier, uint32_t rank) {
     asm volatile(
@@ -53,8 +58,8 @@ __device__ __forceinline__ void mbarrier_arrive_remote(uint64_t* barrier, uint32
         : "memory");
 }
 
-// The same, and plain reads and writes before it are done for whoever then waits with mbarrier_wait_cluster. It costs a fence
-// over the whole device (SASS: MEMBAR.ALL.GPU): not for an inner loop.
+// The same, and plain reads and writes before it are done for whoever then waits with mbarrier_wait_cluster. It costs a
+// fence over the whole device (SASS: MEMBAR.ALL.GPU): not for an inner loop.
 __device__ __forceinline__ void mbarrier_arrive_remote_release(uint64_t* barrier, uint32_t rank) {
     asm volatile(
         "{\n\t.reg .b32 remote;\n\t"
@@ -98,9 +103,9 @@ __device__ __forceinline__ void mbarrier_wait_cluster(uint64_t* barrier, uint32_
     } while (!done);
 }
 
-// A walk over a ring of kSlots slots, each with a barrier "full" and a barrier "empty" (or only "full").
-// A consumer waits for full[slot] with `parity`; a producer waits for empty[slot] with `parity ^ 1`, which lets its first
-// round through. Both call next() after each slot.
+// A walk over a ring of kSlots slots, each with a barrier "full" and a barrier "empty" (or only "full"). A consumer
+// waits for full[slot] with `parity`; a producer waits for empty[slot] with `parity ^ 1`, which lets its first round
+// through. Both call next() after each slot.
 template <int kSlots>
 struct Ring {
     uint32_t slot = 0;

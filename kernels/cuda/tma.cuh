@@ -1,9 +1,10 @@
-// TMA (SASS: UTMALDG, UTMASTG, UBLKCP): bulk copies by the copy engine, issued by one thread. Compute capability 9.0 and later.
+// TMA (SASS: UTMALDG, UTMASTG, UBLKCP): bulk copies by the copy engine, issued by one thread. Compute capability 9.0
+// and later.
 //
-// Loads end at an mbarrier (announce their bytes with mbarrier_arrive_expect); stores are counted in groups, as cp.async is.
-// A tensor map names the array, the box and the swizzle; coordinates are in elements, innermost dimension first, and parts of
-// the box outside the array read as zero and are not written, but always count in full towards the barrier.
-// Shared addresses: 128-byte aligned; 1024 with the 128-byte swizzle.
+// Loads end at an mbarrier (announce their bytes with mbarrier_arrive_expect); stores are counted in groups, as
+// cp.async is. A tensor map names the array, the box and the swizzle; coordinates are in elements, innermost dimension
+// first, and parts of the box outside the array read as zero and are not written, but always count in full towards the
+// barrier. Shared addresses: 128-byte aligned; 1024 with the 128-byte swizzle.
 // PTX ISA, "Bulk copy": https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-bulk-copy
 #pragma once
 
@@ -55,8 +56,8 @@ __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, uin
         : "memory");
 }
 
-// The same, to every CTA of the cluster whose bit is set in `ranks`: at the same place in its shared memory, counted by the
-// barrier at the same place in its shared memory.
+// The same, to every CTA of the cluster whose bit is set in `ranks`: at the same place in its shared memory, counted by
+// the barrier at the same place in its shared memory.
 __device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap& map, uint64_t* barrier, uint16_t ranks,
                                                    int x, int y) {
     asm volatile(
@@ -74,8 +75,8 @@ __device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap
         : "memory");
 }
 
-// Makes the calling thread's plain writes to shared memory visible to the copy engine (and to wgmma). Writers execute it, then
-// a barrier, then one thread issues the store.
+// Makes the calling thread's plain writes to shared memory visible to the copy engine (and to wgmma). Writers execute
+// it, then a barrier, then one thread issues the store.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-membar
 __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
@@ -104,8 +105,9 @@ __device__ __forceinline__ void tma_store(const TensorMap& map, const void* shar
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk-commit-group
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-// Waits until at most kPending of the calling thread's newest groups are unfinished. _read: until their shared memory has been
-// read and may be overwritten, which is earlier. Shared memory must stay alive that long: read before the CTA ends.
+// Waits until at most kPending of the calling thread's newest groups are unfinished. _read: until their shared memory
+// has been read and may be overwritten, which is earlier. Shared memory must stay alive that long: read before the CTA
+// ends.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk-wait-group
 template <int kPending>
 __device__ __forceinline__ void tma_store_wait() {
@@ -132,8 +134,8 @@ __device__ __forceinline__ void bulk_load_multicast(void* shared, const void* gl
         "l"(global), "r"(bytes), "r"(shared_address(barrier)), "h"(ranks)
         : "memory");
 }
-// From this CTA's shared memory to the same place in that of CTA `rank` of the cluster, counted by the barrier at the same place
-// there: both are given by their own addresses.
+// From this CTA's shared memory to the same place in that of CTA `rank` of the cluster, counted by the barrier at the
+// same place there: both are given by their own addresses.
 __device__ __forceinline__ void bulk_push(void* shared, uint32_t rank, uint32_t bytes, uint64_t* barrier) {
     asm volatile(
         "{\n\t.reg .b32 target, counter;\n\t"

@@ -31,8 +31,8 @@ __device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Gives registers back, or waits until it gets more: kCount per thread afterwards, a multiple of 8 in 24..256. Every warp of the
-// warpgroup must execute it. The kernel needs __launch_bounds__, so that its registers at launch are known.
+// Gives registers back, or waits until it gets more: kCount per thread afterwards, a multiple of 8 in 24..256. Every
+// warp of the warpgroup must execute it. The kernel needs __launch_bounds__, so that its registers at launch are known.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#miscellaneous-instructions-setmaxnreg
 template <int kCount>
 __device__ __forceinline__ void registers_release() {

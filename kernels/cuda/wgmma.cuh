@@ -1,14 +1,15 @@
-// wgmma (SASS: HGMMA): asynchronous matrix products by a warpgroup, D (64 x N, float, registers) += A (64 x 16) x B (16 x N).
+// wgmma (SASS: HGMMA): asynchronous matrix products by a warpgroup: D (64 x N) += A (64 x 16) x B (16 x N), sm_90a only.
 //
-// A comes from shared memory or from registers, B always from shared memory; sm_90a only. A product reads shared memory in the
-// background: order is
-//   wgmma_fence(); wgmma<N, …>(…) some times; wgmma_commit(); … wgmma_wait<pending>(); then D may be used and operands overwritten.
+// D is float and lives in registers, A comes from shared memory or from registers, B from shared memory. A product reads
+// its operands in the background. The order is
+//   wgmma_fence(); wgmma<…>(…), some times; wgmma_commit(); …; wgmma_wait<pending>();
+// and then D may be used and the operands overwritten.
 // PTX ISA: https://docs.nvidia.com/cuda/parallel-thread-execution/#asynchronous-warpgroup-level-matrix-instructions
 //
-// D: thread t of the warpgroup (warp w, lane l) holds rows 16 w + l / 4 (+ 8) and, for every 8 columns j, columns
-// 8 j + 2 (l % 4) and the next one: d[4 j], d[4 j + 1] of the upper row, d[4 j + 2], d[4 j + 3] of the lower.
-// A in registers: the same pattern over 16 columns, two elements per register: upper row k 0..7, lower row k 0..7, upper row
-// k 8..15, lower row k 8..15. So a row of D, rounded to 16 bits, is A of the next product without moving between threads.
+// D: lane l of warp w holds rows 16 w + l / 4 and 8 below and, of every 8 columns j, columns 8 j + 2 (l % 4) and the
+// next one: d[4 j], d[4 j + 1] of the upper row, d[4 j + 2], d[4 j + 3] of the lower.
+// A in registers: the same pattern over 16 columns, two elements per register: upper row k 0..7, lower row k 0..7,
+// upper row k 8..15, lower row k 8..15. So D, rounded to 16 bits, is A of another product without leaving its threads.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -21,8 +22,8 @@
 
 namespace ncubble {
 
-// Orders register and shared-memory accesses of the warpgroup before the products that follow; needed before the first product and
-// whenever registers of D or A were written by other instructions.
+// Orders register and shared-memory accesses of the warpgroup before the products that follow; needed before the first
+// product and whenever registers of D or A were written by other instructions.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#asynchronous-warpgroup-level-matrix-instructions-wgmma-fence
 __device__ __forceinline__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 
@@ -36,8 +37,8 @@ __device__ __forceinline__ void wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Keeps the compiler from moving uses of these registers across this point: it does not know that a product writes or reads them
-// after its instruction. Put it after the wait that ends the product. Costs no instruction.
+// Keeps the compiler from moving uses of these registers across this point: it does not know that a product writes or
+// reads them after its instruction. Put it after the wait that ends the product. Costs no instruction.
 template <int kCount>
 __device__ __forceinline__ void wgmma_pin(float (&registers)[kCount]) {
 #pragma unroll
@@ -49,10 +50,9 @@ __device__ __forceinline__ void wgmma_pin(uint32_t (&registers)[kCount]) {
     for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(registers[i])::"memory");
 }
 
-// How an operand lies in shared memory. Both forms hold 128-byte rows with the 128-byte swizzle of TMA, in atoms of 8 rows
-// (1024 bytes, aligned to 1024).
-// kK:  a row holds 64 elements along k of one row of A, or of one column of B (B stored as (n, k)).
-// kMN: a row holds 64 elements along m (or n) of one k: B stored as (k, n), row-major.
+// How an operand lies in shared memory. Both forms hold 128-byte rows with the 128-byte swizzle of TMA, in atoms of 8
+// rows (1024 bytes, aligned to 1024). kK:  a row holds 64 elements along k of one row of A, or of one column of B (B
+// stored as (n, k)). kMN: a row holds 64 elements along m (or n) of one k: B stored as (k, n), row-major.
 enum class Major { kK = 0, kMN = 1 };
 
 constexpr uint32_t kAtomBytes = 1024;  // 8 rows of 128 bytes
@@ -65,9 +65,12 @@ __device__ __forceinline__ uint64_t wgmma_descriptor(const void* tile, uint32_t 
 }
 
 // kK: rows of the tile in a row, 128 bytes each; the tile is 64 elements deep.
-__device__ __forceinline__ uint64_t wgmma_descriptor_k(const void* tile) { return wgmma_descriptor(tile, 16, kAtomBytes); }
+__device__ __forceinline__ uint64_t wgmma_descriptor_k(const void* tile) {
+    return wgmma_descriptor(tile, 16, kAtomBytes);  // the first stride means nothing here
+}
 
-// kMN: blocks of 64 columns, each block its k rows in a row; `block_bytes` from one block to the next (64 k rows: 8192).
+// kMN: blocks of 64 columns, each block its k rows in a row; `block_bytes` from one block to the next (64 k rows:
+// 8192).
 __device__ __forceinline__ uint64_t wgmma_descriptor_mn(const void* tile, uint32_t block_bytes) {
     return wgmma_descriptor(tile, block_bytes, kAtomBytes);
 }
@@ -99,7 +102,8 @@ __device__ __forceinline__ uint64_t wgmma_advance(uint64_t descriptor, int step)
 #define NCUBBLE_F96(d) NCUBBLE_F64(d), NCUBBLE_F16(d, 64), NCUBBLE_F16(d, 80)
 #define NCUBBLE_F128(d) NCUBBLE_F96(d), NCUBBLE_F16(d, 96), NCUBBLE_F16(d, 112)
 
-// The operands after D are numbered from R = N / 2 on: A (one descriptor, or four registers), B, whether to accumulate, majors.
+// The operands after D are numbered from R = N / 2 on: A (one descriptor, or four registers), B, whether to accumulate,
+// majors.
 #define NCUBBLE_WGMMA_SHARED(N, TYPE, R, R1, R2, R3, R4)                                                              \
     asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %" #R2 ", 0;\n\t"                                              \
                  "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" NCUBBLE_D##R                    \

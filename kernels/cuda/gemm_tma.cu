@@ -1,0 +1,79 @@
+// gemm_tma: C = A x B, tiles brought by TMA into a ring guarded by mbarriers, products by wgmma.  Rung 5.
+//
+// Shapes:       A (m, k), B (k, n), C (m, n), row-major bf16, float accumulators.
+// Tile:         128 x 128 x 64 per CTA, 256 threads: two warpgroups with 64 x 128 of C each; STAGES slots of 32 KB
+//               (1..6), two CTAs per SM up to three stages.
+// Idea:         against rung 4 one thread starts a whole tile's copies with three instructions, and the products read
+//               shared memory by themselves: no copy, address or fragment work is left to the warps, and all of the
+//               tensor pipe is within reach. The thread that copies also multiplies: it can start a copy only when it
+//               gets there.
+// Roofline:     tensor pipe, wgmma.
+// Bubble:       STAGES=1: data_wait (single_buffer), shown at the wait for the mbarrier. With more: what the epilogue
+//               and the start of a CTA cost as far as the other CTA of the SM does not cover them.
+// Launch:       grid (ceil(m / 128) x ceil(n / 128)) in bands, block 256, dynamic shared memory STAGES x 32768 + 64
+//               bytes.
+// Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the
+//               edges TMA reads zeros and writes nothing.
+// Parameters:   -DSTAGES=1..6
+#include <cstdint>
+
+#include "mbarrier.cuh"
+#include "raster.cuh"
+#include "tma.cuh"
+#include "warpgroup.cuh"
+#include "wgmma_tile.cuh"
+
+using namespace ncubble;
+
+constexpr int kTileM = 128, kTileN = 128, kThreads = 2 * kWarpgroup;
+constexpr int kBand = 16;  // rows of tiles that resident CTAs share
+constexpr int kBytesA = kTileM * kRowBytes, kBytesStage = kBytesA + kTileN * kRowBytes;
+using Tile = WarpgroupTile<1, kTileN>;
+
+extern "C" __global__ void __launch_bounds__(kThreads, STAGES <= 3 ? 2 : 1)
+gemm_tma(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+         const __grid_constant__ TensorMap map_c, const void*, const void*, void*, int m, int n, int k) {
+    extern __shared__ __align__(1024) unsigned char ring[];
+    uint64_t* full = reinterpret_cast<uint64_t*>(&ring[STAGES * kBytesStage]);
+    const TilePlace place = banded_place<kBand>(blockIdx.x, (m + kTileM - 1) / kTileM, (n + kTileN - 1) / kTileN);
+    const int row = place.row * kTileM, column = place.column * kTileN;
+    const int warp = uniform_warp(), group = warp / 4;
+
+    if (threadIdx.x == 0) {
+        for (int slot = 0; slot < STAGES; ++slot) mbarrier_init(&full[slot], 1);
+        mbarrier_init_fence();
+    }
+    __syncthreads();
+
+    const int tiles = (k + kTileK - 1) / kTileK;
+    // Called by one thread. The slot must be free: nobody will read what it holds.
+    auto issue = [&](int t) {
+        unsigned char* stage = &ring[t % STAGES * kBytesStage];
+        uint64_t* barrier = &full[t % STAGES];
+        mbarrier_arrive_expect(barrier, kBytesStage);  // in full also at the edges
+        tma_load(stage, map_a, barrier, t * kTileK, row);
+        for (int block = 0; block < kTileN / kBlockColumns; ++block)
+            tma_load(stage + kBytesA + block * kBlockBytes, map_b, barrier, column + block * kBlockColumns, t * kTileK);
+    };
+    if (threadIdx.x == 0)
+        for (int t = 0; t < STAGES && t < tiles; ++t) issue(t);
+
+    // With one slot a product must end before the next copy starts; else one product may run while its predecessor's
+    // slot is filled again.
+    constexpr int kRunning = STAGES > 1 ? 1 : 0;
+    Tile tile;
+    for (int t = 0; t < tiles; ++t) {
+        const unsigned char* stage = &ring[t % STAGES * kBytesStage];
+        mbarrier_wait(&full[t % STAGES], t / STAGES & 1);
+        tile.multiply(stage + group * kBlockBytes, stage + kBytesA, t > 0);
+        wgmma_wait<kRunning>();  // the warpgroup has finished tile t - kRunning
+        __syncthreads();         // so has the other one
+        const int next = t - kRunning + STAGES;  // goes where tile t - kRunning was
+        if (threadIdx.x == 0 && t >= kRunning && next < tiles) issue(next);
+    }
+    wgmma_wait<0>();
+    tile.pin();
+    __syncthreads();  // nobody reads the ring any more: its first slot becomes the way out
+    tile.store<Tile::kBoxes>(map_c, ring + warp * Tile::kBoxes * kBoxBytes, row + group * kBlockRows, column);
+    tma_store_wait_read<0>();  // shared memory must outlive the stores' reads; only lane 0 has any
+}

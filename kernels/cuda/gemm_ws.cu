@@ -1,0 +1,225 @@
+// gemm_ws: C = A x B with specialized warps, persistent CTAs and clusters that share their B tiles.  Rung 6.
+//
+// Shapes:       A (m, k), B (k, n), C (m, n), row-major bf16, float accumulators.
+// Tile:         128 x TILE_N x 64 per CTA, 384 threads: a warpgroup that copies (one thread of it) and two that
+//               multiply. SCHEDULE=cooperative: both multiply one tile, 64 rows each. pingpong: each has a tile of its
+//               own, in turns.
+// Idea:         against rung 5 the roles part: the copying thread runs ahead through the ring, over the end of a tile
+//               into the next one, and the multiplying warps do nothing but wait, multiply and release. CTAs stay and
+//               loop over tiles, so that copies and stores overlap the products of the neighbouring tile. CLUSTER CTAs,
+//               one above the other, need the same columns of B: each loads a share and sends it to all.
+// Roofline:     tensor pipe, wgmma.
+// Bubble:       the reference without one: what remains is the first load, the last store, the last wave's idle SMs,
+//               and (cooperative) the moment in which accumulators are rounded and staged.
+// Launch:       grid min(SMs, tiles) rounded to CLUSTER, cluster CLUSTER along x, block 384, dynamic shared memory
+//               STAGES x (16384 + 128 TILE_N) + BUFFERS x 16384 + 256 bytes.
+// Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the
+//               edges TMA reads zeros and writes nothing.
+// Parameters:   -DSTAGES=2..6 -DTILE_N=128|256 -DCLUSTER=1|2|4 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
+//               -DBAND=512..8192 (rows of C that clusters running at one time share) -DWALK=WALK_FORWARD|WALK_SNAKE
+//               (of k) -DBUFFERS=1..4 (store boxes per warp, set by the spec to what fits)
+#include <cstdint>
+
+#include "cluster.cuh"
+#include "mbarrier.cuh"
+#include "raster.cuh"
+#include "tma.cuh"
+#include "warpgroup.cuh"
+#include "wgmma_tile.cuh"
+
+using namespace ncubble;
+
+constexpr bool kPingpong = SCHEDULE == SCHEDULE_PINGPONG;
+constexpr int kTileM = 128, kConsumers = 2;
+constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerWarps = kConsumers * 4;
+constexpr int kSharers = kPingpong ? 1 : kConsumers;  // warpgroups that multiply one tile
+constexpr int kClusterM = CLUSTER * kTileM;
+constexpr int kBytesA = kTileM * kRowBytes, kBytesStage = kBytesA + TILE_N * kRowBytes;
+constexpr int kBlocksB = TILE_N / kBlockColumns, kShareB = kBlocksB / CLUSTER;  // blocks of B; those it loads itself
+constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // 128 x 40 + 256 x 232 = 384 x 168, those at launch
+using Tile = WarpgroupTile<kTileM / kBlockRows / kSharers, TILE_N>;
+
+static_assert(kBlocksB % CLUSTER == 0, "every CTA of the cluster loads as many blocks of B");
+static_assert(Tile::kBoxes <= 4 || !kPingpong, "the accumulators of 128 x 256 do not fit one warpgroup");
+
+// Where things lie in dynamic shared memory.
+struct Memory {
+    unsigned char* ring;
+    unsigned char* out;  // BUFFERS boxes per consumer warp
+    uint64_t* full;      // per slot: the copies have landed
+    uint64_t* empty;     // per slot: all readers in the cluster are done, as B comes from all of its CTAs
+    uint64_t* turn;      // pingpong, per consumer: the other one has seen all of its tile
+
+    __device__ __forceinline__ explicit Memory(unsigned char* base)
+        : ring(base),
+          out(ring + STAGES * kBytesStage),
+          full(reinterpret_cast<uint64_t*>(out + kConsumerWarps * BUFFERS * kBoxBytes)),
+          empty(full + STAGES),
+          turn(empty + STAGES) {}
+
+    __device__ __forceinline__ unsigned char* a(uint32_t slot) const { return ring + slot * kBytesStage; }
+    __device__ __forceinline__ unsigned char* b(uint32_t slot) const { return a(slot) + kBytesA; }
+
+    __device__ __forceinline__ void initialize() const {
+        for (int slot = 0; slot < STAGES; ++slot) {
+            mbarrier_init(&full[slot], 1);
+            mbarrier_init(&empty[slot], CLUSTER * kSharers * 4);  // a thread of every warp
+        }
+        for (int consumer = 0; consumer < kConsumers; ++consumer) mbarrier_init(&turn[consumer], 4);
+        mbarrier_init_fence();
+    }
+};
+
+// The tiles of this CTA. The CTAs of a cluster walk in step, one below the other. All roles walk alike, without
+// talking.
+struct Walk {
+    int rows, columns, steps;  // of the cluster's tiles in C, and of stages along k
+    int tile, stride;
+
+    __device__ __forceinline__ Walk(int m, int n, int k)
+        : rows((m + kClusterM - 1) / kClusterM),
+          columns((n + TILE_N - 1) / TILE_N),
+          steps((k + kTileK - 1) / kTileK),
+          tile(blockIdx.x / CLUSTER),
+          stride(gridDim.x / CLUSTER) {}
+
+    __device__ __forceinline__ bool more() const { return tile < rows * columns; }
+    __device__ __forceinline__ void next(int count = 1) { tile += count * stride; }
+
+    // Row and column of C where this CTA's part of the tile starts.
+    __device__ __forceinline__ TilePlace place() const {
+        const TilePlace place = banded_place<BAND / kClusterM>(tile, rows, columns);
+        return {place.row * kClusterM + static_cast<int>(cluster_rank()) * kTileM, place.column * TILE_N};
+    }
+};
+
+// Meets all threads of the cluster.
+__device__ __forceinline__ void meet() {
+    if constexpr (CLUSTER > 1) {
+        cluster_sync();
+    } else {
+        __syncthreads();
+    }
+}
+
+// One thread: fills the ring, slot after slot, tile after tile.
+__device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap& map_b, const Memory& memory,
+                                        Walk walk) {
+    const int first = static_cast<int>(cluster_rank()) * kShareB;  // block of B
+    Ring<STAGES> ring;
+    bool backward = false;
+    for (; walk.more(); walk.next()) {
+        const TilePlace place = walk.place();
+        for (int step = 0; step < walk.steps; ++step, ring.next()) {
+            // Backward on every other tile: it starts with what L2 saw last.
+            const int depth = (backward ? walk.steps - 1 - step : step) * kTileK;
+            uint64_t* full = &memory.full[ring.slot];
+            mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1);
+            mbarrier_arrive_expect(full, kBytesStage);  // the others' shares of B included
+            tma_load(memory.a(ring.slot), map_a, full, depth, place.row);
+#pragma unroll
+            for (int block = first; block < first + kShareB; ++block) {
+                unsigned char* target = memory.b(ring.slot) + block * kBlockBytes;
+                const int column = place.column + block * kBlockColumns;
+                if constexpr (CLUSTER > 1) {
+                    tma_load_multicast(target, map_b, full, (1 << CLUSTER) - 1, column, depth);
+                } else {
+                    tma_load(target, map_b, full, column, depth);
+                }
+            }
+        }
+        backward ^= WALK == WALK_SNAKE;
+    }
+}
+
+// One of the two multiplying warpgroups.
+struct Consumer {
+    const Memory& memory;
+    const int index, warp, lane;  // which consumer, its warp among all consumer warps, lane
+    Ring<STAGES> ring;
+    uint32_t turns = 0;
+
+    __device__ __forceinline__ Consumer(const Memory& memory, int index)
+        : memory(memory), index(index), warp(uniform_warp() - 4), lane(threadIdx.x % 32) {}
+
+    // Every warp says so by itself, to every CTA that writes into this slot.
+    __device__ __forceinline__ void release(uint32_t slot) const {
+        if constexpr (CLUSTER > 1) {
+            if (lane < CLUSTER) mbarrier_arrive_remote(&memory.empty[slot], lane);
+        } else {
+            if (lane == 0) mbarrier_arrive(&memory.empty[slot]);
+        }
+    }
+
+    // Without turns a consumer would wait for a slot whose barrier is rounds behind, and a parity cannot tell rounds
+    // apart.
+    __device__ __forceinline__ void await_turn() {
+        mbarrier_wait(&memory.turn[index], turns & 1 ^ (index == 0));  // the first turn of consumer 0 is free
+        ++turns;
+    }
+    __device__ __forceinline__ void pass_turn() const {
+        if (lane == 0) mbarrier_arrive(&memory.turn[index ^ 1]);
+    }
+
+    __device__ __forceinline__ void multiply(Tile& tile, int steps) {
+        const int offset = kPingpong ? 0 : index * kBlockBytes;  // rows of A
+        uint32_t previous = 0;
+        for (int step = 0; step < steps; ++step, ring.next()) {
+            mbarrier_wait(&memory.full[ring.slot], ring.parity);
+            tile.multiply(memory.a(ring.slot) + offset, memory.b(ring.slot), step > 0);
+            wgmma_wait<1>();  // all but the product just started: the tensor pipe never runs dry here
+            if (step > 0) release(previous);
+            previous = ring.slot;
+        }
+        if constexpr (kPingpong) pass_turn();
+        wgmma_wait<0>();
+        release(previous);
+        tile.pin();
+    }
+
+    __device__ __forceinline__ void consume(const TensorMap& map_c, Walk walk) {
+        unsigned char* buffers = memory.out + warp * BUFFERS * kBoxBytes;
+        constexpr int kTurns = kPingpong ? kConsumers : 1;
+        if (kPingpong && index == 1) {
+            walk.next();
+            ring.skip(walk.steps);
+        }
+        for (; walk.more(); walk.next(kTurns)) {
+            Tile tile;
+            if constexpr (kPingpong) await_turn();
+            multiply(tile, walk.steps);
+            const TilePlace place = walk.place();
+            tile.store<BUFFERS>(map_c, buffers, place.row + (kPingpong ? 0 : index * kBlockRows), place.column);
+            if constexpr (kPingpong) ring.skip(walk.steps);  // the other consumer's tile
+        }
+        tma_store_wait_read<0>();  // shared memory must outlive the stores' reads; only lane 0 has any
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(kThreads, 1)
+gemm_ws(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
+        const __grid_constant__ TensorMap map_c, const void*, const void*, void*, int m, int n, int k) {
+    extern __shared__ __align__(1024) unsigned char base[];
+    const Memory memory(base);
+    const Walk walk(m, n, k);
+    const int warp = uniform_warp();
+    if (warp == 0 && elect_one()) {
+        memory.initialize();
+        tma_prefetch(map_a);
+        tma_prefetch(map_b);
+        tma_prefetch(map_c);
+    }
+    __syncwarp();
+    meet();  // no CTA may write or arrive before the barriers of all are ready
+
+    if (warp < 4) {
+        registers_release<kProducerRegisters>();
+        if (warp == 0 && elect_one()) produce(map_a, map_b, memory, walk);
+        __syncwarp();
+    } else {
+        registers_claim<kConsumerRegisters>();
+        Consumer(memory, warp / 4 - 1).consume(map_c, walk);
+        __syncwarp();
+    }
+    meet();  // nor end before all that others send it has come
+}

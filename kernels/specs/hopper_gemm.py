@@ -1,0 +1,177 @@
+"""Rungs 5 and 6: tiles by TMA, products by wgmma; then with specialized warps, persistent CTAs and clusters."""
+
+from __future__ import annotations
+
+from ncubble.kernels import reference
+from ncubble.kernels.spec import Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap, Tolerance
+from ncubble.kernels.specs.shared import CUDA, LARGEST, TILE, gemm_arrays, gemm_flops, integer, tensor_tolerance
+
+LARGEST_SMEM = 227 * 1024  # bytes per CTA on compute capability 9.0
+DEPTH = 64  # k of a stage, and columns of a block: elements of a 128-byte row
+ROW = 128  # bytes
+STORE_BOX = (16, DEPTH)  # what a warp stores at once; kBoxRows in wgmma_tile.cuh
+BOX_BYTES = STORE_BOX[0] * ROW
+WARPGROUP = 128  # threads
+SMS_H200 = 132
+
+
+def _ceil(size: int, tile: int) -> int:
+    return -(-size // tile)
+
+
+def _dims() -> tuple[Dim, ...]:
+    """Any size: TMA clips at the edges. That rows have to be multiples of 16 bytes is checked with the tensor maps."""
+    return tuple(Dim(name, 4096, 1, LARGEST) for name in ("m", "n", "k"))
+
+
+def _maps() -> tuple[TensorMap, ...]:
+    """A by 128 rows x 64 of k, B by 64 of k x 64 columns, C by what a warp stores."""
+    return (
+        TensorMap("a", box=lambda shape, parameters: (TILE, DEPTH)),
+        TensorMap("b", box=lambda shape, parameters: (DEPTH, DEPTH)),
+        TensorMap("c", box=lambda shape, parameters: STORE_BOX),
+    )
+
+
+def _tolerance(shape: Shape) -> Tolerance:
+    # On top of the accumulation, C is rounded to bfloat16: half a unit in the last of 8 bits.
+    return Tolerance(absolute=tensor_tolerance(shape).absolute, relative=2.0**-9)
+
+
+def _hopper(parameters: Parameters) -> int:
+    return 90
+
+
+GEMM_TMA = KernelSpec(
+    name="gemm_tma",
+    folder=CUDA,
+    source="gemm_tma.cu",
+    idea="tiles by TMA into a ring of mbarriers, products by wgmma straight from shared memory",
+    dims=_dims(),
+    arrays=gemm_arrays("bfloat16", "bfloat16"),
+    tensor_maps=_maps(),
+    scalars=("m", "n", "k"),
+    parameters=(Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM"),),
+    grid=lambda shape, parameters: (_ceil(shape["m"], TILE) * _ceil(shape["n"], TILE),),
+    block=lambda shape, parameters: (2 * WARPGROUP,),
+    smem=lambda shape, parameters: integer(parameters, "stages") * 2 * TILE * ROW + 64,
+    reference=reference.matmul,
+    unit="tensor_fp16",
+    dtype="bfloat16",
+    flops=gemm_flops,
+    tolerance=_tolerance,
+    sass=lambda arch, parameters: {
+        "HGMMA.64x128x16.F32.BF16": True,
+        "UTMALDG.2D": True,
+        "UTMASTG.2D": True,
+        "STSM.16.M88.4": True,
+        "LDG": False,
+        "STG": False,
+        "LDGSTS": False,
+    },
+    min_arch=90,
+    only_arch=_hopper,
+    peer="matmul",
+    demonstrates="stages=1: single_buffer at an mbarrier; with more no copy_cost, no smem_wait, little data_wait",
+)
+
+
+def _tile_columns(parameters: Parameters) -> int:
+    return integer(parameters, "tile_n")
+
+
+def _stage_bytes(parameters: Parameters) -> int:
+    return (TILE + _tile_columns(parameters)) * ROW
+
+
+def _barrier_bytes() -> int:
+    return 256
+
+
+def _buffers(parameters: Parameters) -> int:
+    """Store boxes per warp: as many as a tile of C takes, or as many as fit beside the ring; 0 if none does."""
+    consumer_warps = 8
+    boxes = _tile_columns(parameters) // DEPTH * (2 if parameters["schedule"] == "pingpong" else 1)
+    left = LARGEST_SMEM - _barrier_bytes() - integer(parameters, "stages") * _stage_bytes(parameters)
+    return max(0, min(boxes, left // (consumer_warps * BOX_BYTES)))
+
+
+def _ws_smem(shape: Shape, parameters: Parameters) -> int:
+    ring = integer(parameters, "stages") * _stage_bytes(parameters)
+    return ring + 8 * _buffers(parameters) * BOX_BYTES + _barrier_bytes()
+
+
+def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
+    columns, cluster = _tile_columns(parameters), integer(parameters, "cluster")
+    if parameters["schedule"] == "pingpong" and columns > 128:
+        return "with schedule=pingpong a warpgroup holds a whole tile: it takes tile_n=128 at most"
+    if columns // DEPTH % cluster:
+        return f"cluster={cluster} CTAs cannot share tile_n={columns} columns in blocks of {DEPTH}"
+    if not _buffers(parameters):
+        return f"{parameters['stages']} stages of {_stage_bytes(parameters)} bytes leave no shared memory for the results"
+    return None
+
+
+def _cluster_tiles(shape: Shape, parameters: Parameters) -> int:
+    rows = _ceil(shape["m"], TILE * integer(parameters, "cluster"))
+    return rows * _ceil(shape["n"], _tile_columns(parameters))
+
+
+def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
+    """Every SM one CTA, as far as there are tiles. A GPC of 18 SMs has room for four clusters of 4, not for more."""
+    cluster = integer(parameters, "cluster")
+    resident = sms // 16 * 4 if cluster == 4 and sms >= 16 else max(1, sms // cluster)
+    return (min(resident, _cluster_tiles(shape, parameters)) * cluster,)
+
+
+def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    return {
+        f"HGMMA.64x{parameters['tile_n']}x16.F32.BF16": True,
+        "UTMALDG.2D": True,
+        "UTMALDG.2D.MULTICAST": parameters["cluster"] != 1,
+        "UTMASTG.2D": True,
+        "STSM.16.M88.4": True,
+        "USETMAXREG": True,
+        "LDG": False,
+        "STG": False,
+        "LDGSTS": False,
+    }
+
+
+GEMM_WS = KernelSpec(
+    name="gemm_ws",
+    folder=CUDA,
+    source="gemm_ws.cu",
+    idea="specialized warps, persistent CTAs, clusters that share tiles by multicast",
+    dims=_dims(),
+    arrays=gemm_arrays("bfloat16", "bfloat16"),
+    tensor_maps=_maps(),
+    scalars=("m", "n", "k"),
+    parameters=(
+        Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring"),
+        Parameter("tile_n", 256, (128, 256), "columns of C per tile"),
+        Parameter("cluster", 2, (1, 2, 4), "CTAs, one below the other, that share their tiles of B"),
+        Parameter("schedule", "cooperative", ("cooperative", "pingpong"), "two warpgroups per tile, or a tile each"),
+        Parameter("band", 2048, (512, 1024, 2048, 4096, 8192), "rows of C that clusters running at one time share"),
+        Parameter("walk", "forward", ("forward", "snake"), "along k; snake: every other tile backward"),
+    ),
+    grid=lambda shape, parameters: _ws_grid(SMS_H200, shape, parameters),
+    persistent=_ws_grid,
+    cluster=lambda shape, parameters: (integer(parameters, "cluster"),),
+    block=lambda shape, parameters: (3 * WARPGROUP,),
+    smem=_ws_smem,
+    defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters)},
+    requires=_ws_requires,
+    reference=reference.matmul,
+    unit="tensor_fp16",
+    dtype="bfloat16",
+    flops=gemm_flops,
+    tolerance=_tolerance,
+    sass=_ws_sass,
+    min_arch=90,
+    only_arch=_hopper,
+    peer="matmul",
+    demonstrates="the reference without a bubble: tensor pipe busy but for the first load, the last store, the last wave",
+)
+
+SPECS: tuple[KernelSpec, ...] = (GEMM_TMA, GEMM_WS)
