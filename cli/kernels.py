@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ncubble.errors import UsageError
+
 if TYPE_CHECKING:
     from ncubble.kernels.session import Outcome, Request
     from ncubble.kernels.spec import KernelSpec
@@ -61,9 +63,26 @@ def verify(
     shape: Shape = None,
     seed: Seed = None,
     catalog: Catalog = None,
+    gates: Annotated[
+        bool, typer.Option("--gates", help="Both paths of the spec's gates: right, within resources, compared in time.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for what was found.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run a kernel on random inputs and compare it with the float64 reference. Exit code 4 if it is wrong."""
+    """Run a kernel on random inputs and compare it with the float64 reference. Exit code 4 if it is wrong.
+
+    With --gates: 4 if a path is wrong, 1 if one takes more than its resources; the target in time only is reported.
+    """
+    if gates:
+        from ncubble.cli.gates import verify_gates
+
+        _refuse_with_gates(parameters, shape, seed)
+        verify_gates(name, catalog, out, as_json)
+        return
+    if out is not None:
+        raise UsageError("--out goes with --gates", "leave it out, or add --gates")
     _run(_request(name, parameters, shape, seed, catalog, iterations=0), as_json)
 
 
@@ -82,6 +101,13 @@ def bench(
     """Verify a kernel, then time it by CUDA events and relate it to its roof, and to a library if asked."""
     request = _request(name, parameters, shape, seed, catalog, iterations)
     _run(replace(request, against=against), as_json)
+
+
+def _refuse_with_gates(parameters: list[str] | None, shape: list[str] | None, seed: int | None) -> None:
+    given = {"-p": parameters, "--shape": shape, "--seed": seed}
+    for option, value in given.items():
+        if value is not None and value != []:
+            raise UsageError(f"{option} does not go with --gates", "the spec's gates name parameters, shapes and seeds")
 
 
 def _request(
