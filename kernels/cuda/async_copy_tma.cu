@@ -1,0 +1,104 @@
+// async_copy_tma: y = 2 x, loaded and stored by TMA, processed in place in shared memory.  Copies, the way of Hopper.
+//
+// Shapes:       x (n), y (n), float; any n.
+// Tile:         chunks of THREADS x ITEMS x 16 bytes; STAGES buffers of one chunk.
+// Idea:         one thread asks for whole chunks, the copy engine computes the addresses. A load ends at an mbarrier
+//               that counts its bytes, a store is waited for before its buffer is loaded again. With one stage nothing
+//               of a CTA overlaps; with more, the buffer of the chunk before is stored and loaded again while this
+//               one is processed.
+//               PATH=tensor: one-dimensional tensor maps in boxes of 256 floats (the longest edge of a box). What lies
+//               past the array's end reads as zero and is not written, so a remainder needs no code.
+//               PATH=bulk: one copy per chunk without a map; addresses and sizes in multiples of 16 bytes, so the last
+//               n % 4 elements go another way.
+// Seed 001:     its TMA example is pseudocode, and calls TMA a unit of "Ampere and later": it needs compute capability
+//               9.0. The map is made on the host with a box, strides in bytes and a swizzle mode, and is a
+//               __grid_constant__ parameter; what makes loaded data visible is the mbarrier, not __syncthreads(); what
+//               makes written data visible to the store is fence.proxy.async by every writer, then __syncthreads().
+// Roofline:     DRAM: 8 bytes per element.
+// Bubble:       with one stage the wait for load and store.
+// Launch:       grid CTAS x SMs (at most one CTA per chunk), block THREADS, dynamic shared memory STAGES chunks.
+// Precondition: 16-byte aligned pointers; compute capability 9.0.
+// Parameters:   -DSTAGES=1..4 -DTHREADS=128|256|512 -DITEMS=1|2|4|8 -DWORK=0|16|64|256 (FMAs per element)
+//               -DPATH=tensor|bulk
+#include "copy_body.cuh"
+#include "mbarrier.cuh"
+#include "tma.cuh"
+
+using namespace ncubble;
+
+namespace {
+
+constexpr int kBox = 256;  // floats
+constexpr int kBoxPieces = kBox / 4;
+static_assert(kPieces % kBoxPieces == 0, "a chunk consists of whole boxes");
+// The buffer that is loaded again is that of kLag chunks ago: with one buffer it is the one just stored.
+constexpr int kLag = STAGES > 1 ? 1 : 0;
+
+__device__ __forceinline__ int boxes(const Share& share, int chunk) {
+    return (share.pieces(chunk) + kBoxPieces - 1) / kBoxPieces;
+}
+
+__device__ __forceinline__ void load(float4* shared, const TensorMap& map, uint64_t* full, const Share& share,
+                                     int chunk) {
+    if constexpr (PATH == PATH_TENSOR) {
+        const int count = boxes(share, chunk);
+        mbarrier_arrive_expect(full, count * kBox * sizeof(float));  // boxes count in full, also past the array's end
+        for (int box = 0; box < count; ++box)
+            tma_load(&shared[box * kBoxPieces], map, full, share.start(chunk) * 4 + box * kBox);
+    } else {
+        const uint32_t bytes = share.pieces(chunk) * sizeof(float4);
+        mbarrier_arrive_expect(full, bytes);
+        bulk_load(shared, share.x + share.start(chunk), bytes, full);
+    }
+}
+
+__device__ __forceinline__ void store(const TensorMap& map, const float4* shared, const Share& share, int chunk) {
+    if constexpr (PATH == PATH_TENSOR) {
+        for (int box = 0; box < boxes(share, chunk); ++box)
+            tma_store(map, &shared[box * kBoxPieces], share.start(chunk) * 4 + box * kBox);
+    } else {
+        bulk_store(share.y + share.start(chunk), shared, share.pieces(chunk) * sizeof(float4));
+    }
+    tma_store_commit();
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+async_copy_tma(const __grid_constant__ TensorMap map_x, const __grid_constant__ TensorMap map_y,
+               const float* __restrict__ x, float* __restrict__ y, int n) {
+    extern __shared__ __align__(128) float4 buffers[];
+    __shared__ uint64_t full[STAGES];
+    const bool issuer = threadIdx.x == 0;
+    // Maps clip, so their last piece may be a partial one.
+    const Share share(x, y, n / 4 + (PATH == PATH_TENSOR && n % 4 != 0));
+
+    if (issuer) {
+        for (int slot = 0; slot < STAGES; ++slot) mbarrier_init(&full[slot], 1);
+        mbarrier_init_fence();
+        for (int chunk = 0; chunk < min(STAGES, share.chunks); ++chunk)
+            load(&buffers[chunk * kPieces], map_x, &full[chunk], share, chunk);
+    }
+    __syncthreads();  // nobody waits for a barrier that is not initialized
+
+    Ring<STAGES> ring;
+    for (int chunk = 0; chunk < share.chunks; ++chunk) {
+        float4* shared = &buffers[ring.slot * kPieces];
+        mbarrier_wait(&full[ring.slot], ring.parity);
+        for_own_pieces(share.pieces(chunk), [&](int piece, int) { shared[piece] = process(shared[piece]); });
+        fence_async_proxy();
+        __syncthreads();  // the whole chunk is processed
+        if (issuer) {
+            store(map_y, shared, share, chunk);
+            const int next = chunk - kLag + STAGES;
+            if (chunk >= kLag && next < share.chunks) {
+                const int slot = next % STAGES;
+                tma_store_wait_read<kLag>();  // that buffer's store has read it
+                load(&buffers[slot * kPieces], map_x, &full[slot], share, next);
+            }
+        }
+        ring.next();
+    }
+    if (issuer) tma_store_wait_read<0>();  // shared memory lives until the last store has read it
+    if constexpr (PATH == PATH_BULK) process_rest(x, y, n);
+}
