@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from ncubble.kernels.spec import KernelSpec
-from ncubble.kernels.specs import fp32, mma_gemm, roles, sdpa, softmax, wmma
+from ncubble.kernels.specs import copies, fp32, hopper_gemm, mma_gemm, roles, sdpa, softmax, structure, wmma
 
 SPECS: tuple[KernelSpec, ...] = (
+    *copies.SPECS,
     *fp32.SPECS,
     *wmma.SPECS,
     *mma_gemm.SPECS,
+    *hopper_gemm.SPECS,
     *softmax.SPECS,
     *sdpa.SPECS,
     *roles.SPECS,
+    *structure.SPECS,
 )

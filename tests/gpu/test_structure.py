@@ -1,0 +1,75 @@
+"""cluster_dsmem and persistent on a real GPU: right over parameters and shapes, and the ways rank as they should."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ncubble.kernels.build import build
+from ncubble.kernels.case import make_case
+from ncubble.kernels.device import Gpu
+from ncubble.kernels.registry import find_spec
+from ncubble.kernels.session import Request, execute
+
+pytestmark = pytest.mark.gpu
+SHARES = ("none", "dsmem", "split", "multicast")
+CLUSTERS = [
+    *({"share": share, "cluster": cluster} for share in SHARES for cluster in (2, 4, 8)),
+    *({"share": share, "cluster": 4, "stages": stages} for share in ("split", "multicast") for stages in (1, 2, 4, 6)),
+    *({"share": share, "cluster": 8, "stages": stages} for share in ("none", "dsmem") for stages in (1, 6)),
+]
+PRODUCTS = [{"m": 1, "n": 64, "k": 4}, {"m": 300, "n": 128, "k": 36}, {"m": 2048, "n": 192, "k": 1024}]
+MODES = [
+    {"mode": mode, "ctas": ctas, "threads": threads}
+    for mode, ctas, threads in (("many", 1, 128), ("many", 2, 256), ("grid", 1, 128), ("grid", 2, 256))
+] + [{"mode": "persistent", "ctas": ctas, "threads": threads} for ctas in (1, 2, 3, 4) for threads in (128, 256)]
+BATCHES = [(1, 1, 4), (3, 9, 4), (5, 100, 1000), (2, 257, 1024), (40, 64, 516)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    """All of them at once: one after the other they would take longer than the tests."""
+    gpu = Gpu.open()
+    arch = gpu.arch
+    gpu.close()
+    cases = [make_case(find_spec("cluster_dsmem"), parameters) for parameters in CLUSTERS]
+    cases += [make_case(find_spec("persistent"), parameters) for parameters in MODES]
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(lambda case: build(case, arch), cases))
+
+
+def text(value):
+    return str(value).replace(" ", "")
+
+
+@pytest.mark.parametrize("parameters", CLUSTERS, ids=text)
+def test_cluster_dsmem(parameters):
+    for shape in PRODUCTS:
+        outcome = execute(Request("cluster_dsmem", parameters, shape, iterations=0))
+        assert outcome.verification.passed, f"{shape}: {outcome.verification.describe()}"
+
+
+@pytest.mark.parametrize("parameters", MODES, ids=text)
+def test_persistent(parameters):
+    for batches, rows, cols in BATCHES:
+        shape = {"batches": batches, "rows": rows, "cols": cols}
+        outcome = execute(Request("persistent", parameters, shape, iterations=0))
+        assert outcome.verification.passed, f"{shape}: {outcome.verification.describe()}"
+
+
+def time_of(name, parameters):
+    outcome = execute(Request(name, parameters))
+    assert outcome.verification.passed
+    return outcome.timing.p50_us
+
+
+def test_tiles_that_are_shared_take_less_time_than_tiles_that_every_cta_loads():
+    alone = time_of("cluster_dsmem", {"share": "none", "cluster": 4})
+    assert time_of("cluster_dsmem", {"share": "multicast", "cluster": 4}) < alone
+
+
+def test_one_launch_takes_less_time_than_one_per_batch():
+    many = time_of("persistent", {"mode": "many"})
+    assert time_of("persistent", {"mode": "persistent"}) < many
+    assert time_of("persistent", {"mode": "grid"}) < many
