@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from ncubble.kernels.spec import KernelSpec
-from ncubble.kernels.specs import copies, fp32, hopper_gemm, mma_gemm, roles, sdpa, softmax, structure, wmma
+from ncubble.kernels.specs import (
+    copies,
+    fp32,
+    hopper_gemm,
+    mma_gemm,
+    numba_twins,
+    roles,
+    sdpa,
+    softmax,
+    structure,
+    wmma,
+)
 
 SPECS: tuple[KernelSpec, ...] = (
     *copies.SPECS,
     *fp32.SPECS,
+    *numba_twins.SPECS,
     *wmma.SPECS,
     *mma_gemm.SPECS,
     *hopper_gemm.SPECS,

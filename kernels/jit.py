@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 
-def jit(function: Callable[..., None]) -> Any:
-    """``function`` as a Numba-CUDA kernel with line information, for the profiler's source view.
+def jit(function: Callable[..., None], lines: bool = True) -> Any:
+    """``function`` as a Numba-CUDA kernel, with line information for the profiler's source view if ``lines``.
 
     A function defined within another would carry ``make.<locals>`` into the name that the profiler shows, so its
     qualified name is cut. The simulator (``NUMBA_ENABLE_CUDASIM=1``) knows no line information.
@@ -16,6 +16,6 @@ def jit(function: Callable[..., None]) -> Any:
     from numba import cuda
 
     compiler: Any = cuda.jit
-    options = {} if getattr(numba.config, "ENABLE_CUDASIM", False) else {"lineinfo": True}
+    options = {} if getattr(numba.config, "ENABLE_CUDASIM", False) else {"lineinfo": lines}
     function.__qualname__ = function.__name__
     return compiler(function, **options)
