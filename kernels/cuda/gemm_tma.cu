@@ -70,6 +70,7 @@ gemm_tma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
         __syncthreads();         // so has the other one
         const int next = t - kRunning + STAGES;  // goes where tile t - kRunning was
         if (threadIdx.x == 0 && t >= kRunning && next < tiles) issue(next);
+        __syncwarp();  // wgmma wants whole warps
     }
     wgmma_wait<0>();
     tile.pin();

@@ -86,6 +86,7 @@ struct WarpgroupTile {
                 tma_store_commit();
             }
         }
+        __syncwarp();  // wgmma and stmatrix want whole warps
     }
 
    private:

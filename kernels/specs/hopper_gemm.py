@@ -108,7 +108,9 @@ def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
     if columns // DEPTH % cluster:
         return f"cluster={cluster} CTAs cannot share tile_n={columns} columns in blocks of {DEPTH}"
     if not _buffers(parameters):
-        return f"{parameters['stages']} stages of {_stage_bytes(parameters)} bytes leave no shared memory for the results"
+        return (
+            f"{parameters['stages']} stages of {_stage_bytes(parameters)} bytes leave no shared memory for C"
+        )
     return None
 
 
@@ -118,10 +120,14 @@ def _cluster_tiles(shape: Shape, parameters: Parameters) -> int:
 
 
 def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
-    """Every SM one CTA, as far as there are tiles. A GPC of 18 SMs has room for four clusters of 4, not for more."""
-    cluster = integer(parameters, "cluster")
+    """As many CTAs as finish in the fewest rounds: a CTA more would not save a round, only take power and cache.
+
+    A GPC of 16 or 18 SMs has room for four clusters of 4, so a few SMs stay idle with them.
+    """
+    cluster, tiles = integer(parameters, "cluster"), _cluster_tiles(shape, parameters)
     resident = sms // 16 * 4 if cluster == 4 and sms >= 16 else max(1, sms // cluster)
-    return (min(resident, _cluster_tiles(shape, parameters)) * cluster,)
+    rounds = _ceil(tiles, resident)
+    return (_ceil(tiles, rounds) * cluster,)
 
 
 def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -171,7 +177,7 @@ GEMM_WS = KernelSpec(
     min_arch=90,
     only_arch=_hopper,
     peer="matmul",
-    demonstrates="the reference without a bubble: tensor pipe busy but for the first load, the last store, the last wave",
+    demonstrates="the reference without a bubble: busy but for first load, last store and last wave",
 )
 
 SPECS: tuple[KernelSpec, ...] = (GEMM_TMA, GEMM_WS)
