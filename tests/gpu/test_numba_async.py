@@ -15,12 +15,18 @@ def verified(parameters, shape, seed=None):
     assert outcome.verification.passed, outcome.verification.describe()
 
 
+@pytest.mark.parametrize("shape", [{"m": 257, "n": 100, "k": 1000}, {"m": 65, "n": 130, "k": 33}], ids=str)
 @pytest.mark.parametrize("blocking", [4, 8])
 @pytest.mark.parametrize("stages", [2, 3, 4])
-def test_shapes(stages, blocking):
-    shapes = [(1, 1, 1), (65, 130, 33), (128, 256, 64), (257, 100, 8), (100, 257, 1000), (512, 512, 512), (31, 4, 4)]
-    for seed, (m, n, k) in enumerate(shapes):
-        verified({"stages": stages, "blocking": blocking}, {"m": m, "n": n, "k": k}, seed)
+def test_parameters(stages, blocking, shape):
+    verified({"stages": stages, "blocking": blocking}, shape, stages)
+
+
+@pytest.mark.parametrize(
+    "shape", [{"m": 1, "n": 1, "k": 1}, {"m": 31, "n": 4, "k": 4}, {"m": 512, "n": 512, "k": 512}], ids=str
+)
+def test_shapes(shape):
+    verified({}, shape)
 
 
 def test_the_default_shape_is_faster_than_with_plain_loads():
