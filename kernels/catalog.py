@@ -7,6 +7,7 @@ from ncubble.kernels.specs import (
     copies,
     fp32,
     hopper_gemm,
+    host,
     mma_gemm,
     numba_twins,
     roles,
@@ -27,4 +28,5 @@ SPECS: tuple[KernelSpec, ...] = (
     *sdpa.SPECS,
     *roles.SPECS,
     *structure.SPECS,
+    *host.SPECS,
 )
