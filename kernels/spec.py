@@ -114,10 +114,20 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """An element is good if ``|out - reference| <= absolute + relative * |reference|``; NaN is never good."""
+    """An element is good if ``|out - reference| <= absolute + relative * |reference| + row * rms``; NaN is never good.
+
+    ``rms`` is the root mean square of the reference row: for results whose error follows the row, not the element.
+    """
 
     absolute: float = 0.0
     relative: float = 0.0
+    row: float = 0.0
+
+    def bound(self, reference: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The largest good error of every element; rows lie along the first axis."""
+        size = np.abs(reference)
+        rms = np.sqrt(np.mean(size**2, axis=tuple(range(1, size.ndim)), keepdims=True))
+        return np.asarray(self.absolute + self.relative * size + self.row * rms)
 
 
 def _no_flops(shape: Shape) -> float:

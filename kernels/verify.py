@@ -83,7 +83,7 @@ def verify(case: Case, inputs: Arrays, outputs: Arrays, seed: int, overrun: tupl
             raise VerificationError(message, "fix the spec's reference")
         difference = np.abs(chosen - reference)
         # Written so that NaN is bad: a comparison with NaN is false.
-        bad += int(np.count_nonzero(~(difference <= tolerance.absolute + tolerance.relative * np.abs(reference))))
+        bad += int(np.count_nonzero(~(difference <= tolerance.bound(reference))))
         worst = max(worst, float(np.where(np.isnan(difference), np.inf, difference).max(initial=0.0)))
         checked += difference.size
         nonfinite += _nonfinite(result)
