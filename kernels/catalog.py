@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ncubble.kernels.spec import KernelSpec
 from ncubble.kernels.specs import (
+    attention,
     copies,
     fp32,
     hopper_gemm,
@@ -25,6 +26,7 @@ SPECS: tuple[KernelSpec, ...] = (
     *mma_gemm.SPECS,
     *hopper_gemm.SPECS,
     *softmax.SPECS,
+    *attention.SPECS,
     *sdpa.SPECS,
     *roles.SPECS,
     *structure.SPECS,

@@ -7,8 +7,8 @@
 //   S(i + 1) runs while the second is still at work.
 //
 // What producer and consumers share: one slot with the Q tile and its number, and a ring of kSlots tiles of K and V in
-// the order in which they are used: K0, K1, V0, K2, V1 and so on. Each slot has an mbarrier "full" and an mbarrier "empty". One
-// named barrier per consumer hands on the turn.
+// the order in which they are used: K0, K1, V0, K2, V1 and so on. Each slot has an mbarrier "full" and an mbarrier
+// "empty". One named barrier per consumer hands on the turn.
 #pragma once
 
 #include "attention_softmax.cuh"

@@ -133,8 +133,8 @@ ATTENTION_FWD = KernelSpec(
     reference=reference.attention,
     reference_of=lambda parameters: functools.partial(reference.attention, causal=bool(integer(parameters, "causal"))),
     # Rounding the result to bfloat16 costs at most 2^-8 of it; rounding P up to 2^-8 of every term, at random: the
-    # sum is off by some 2^-9 of the row's root mean square. 2^-6 is beyond the largest of millions, and an eighth of what
-    # a lost tile of keys costs among four thousand.
+    # sum is off by some 2^-9 of the row's root mean square. 2^-6 is beyond the largest of millions, and an eighth of
+    # what a lost tile of keys costs among four thousand.
     tolerance=lambda shape: Tolerance(relative=2.0**-8, row=2.0**-6),
     unit="tensor_fp16",
     dtype="bfloat16",
