@@ -4,8 +4,7 @@
 // Tile:         chunks of THREADS x ITEMS x 16 bytes; STAGES buffers of one chunk.
 // Idea:         one thread asks for whole chunks, the copy engine computes the addresses. A load ends at an mbarrier
 //               that counts its bytes, a store is waited for before its buffer is loaded again. With one stage nothing
-//               of a CTA overlaps; with more, the buffer of the chunk before is stored and loaded again while this
-//               one is processed.
+//               of a CTA overlaps; with more, STAGES - 1 chunks are on their way while one is processed.
 //               PATH=tensor: one-dimensional tensor maps in boxes of 256 floats (the longest edge of a box). What lies
 //               past the array's end reads as zero and is not written, so a remainder needs no code.
 //               PATH=bulk: one copy per chunk without a map; addresses and sizes in multiples of 16 bytes, so the last
@@ -31,8 +30,6 @@ namespace {
 constexpr int kBox = 256;  // floats
 constexpr int kBoxPieces = kBox / 4;
 static_assert(kPieces % kBoxPieces == 0, "a chunk consists of whole boxes");
-// The buffer that is loaded again is that of kLag chunks ago: with one buffer it is the one just stored.
-constexpr int kLag = STAGES > 1 ? 1 : 0;
 
 __device__ __forceinline__ int boxes(const Share& share, int chunk) {
     return (share.pieces(chunk) + kBoxPieces - 1) / kBoxPieces;
@@ -84,19 +81,17 @@ async_copy_tma(const __grid_constant__ TensorMap map_x, const __grid_constant__ 
     Ring<STAGES> ring;
     for (int chunk = 0; chunk < share.chunks; ++chunk) {
         float4* shared = &buffers[ring.slot * kPieces];
+        // The buffer of the chunk before is loaded again once its store has read it; with one buffer that is this one.
+        if (const int next = chunk - 1 + STAGES; issuer && chunk > 0 && next < share.chunks) {
+            const int slot = next % STAGES;
+            tma_store_wait_read<0>();
+            load(&buffers[slot * kPieces], map_x, &full[slot], share, next);
+        }
         mbarrier_wait(&full[ring.slot], ring.parity);
         for_own_pieces(share.pieces(chunk), [&](int piece, int) { shared[piece] = process(shared[piece]); });
         fence_async_proxy();
         __syncthreads();  // the whole chunk is processed
-        if (issuer) {
-            store(map_y, shared, share, chunk);
-            const int next = chunk - kLag + STAGES;
-            if (chunk >= kLag && next < share.chunks) {
-                const int slot = next % STAGES;
-                tma_store_wait_read<kLag>();  // that buffer's store has read it
-                load(&buffers[slot * kPieces], map_x, &full[slot], share, next);
-            }
-        }
+        if (issuer) store(map_y, shared, share, chunk);
         ring.next();
     }
     if (issuer) tma_store_wait_read<0>();  // shared memory lives until the last store has read it
