@@ -1,0 +1,225 @@
+"""What overlaps between host and device: the pipeline of rung 13 in every setting, and what allocations wait for.
+
+    python benchmarks/host_streams.py            # two Markdown tables
+    python benchmarks/host_streams.py --json F   # and all figures in the file F
+
+Times are wall times of whole runs, each with a synchronization behind it as a host that hands results on has one: what
+the CPU does itself counts, and a pool with a threshold gives memory back there. Medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ncubble.kernels.case import make_case
+from ncubble.kernels.device import Gpu, call_driver
+from ncubble.kernels.host_program import HostPrepared
+from ncubble.kernels.inputs import draw_inputs
+from ncubble.kernels.launch import prepare
+from ncubble.kernels.registry import find_spec
+from ncubble.kernels.spec import Value
+from ncubble.kernels.stream_pipeline import STEPS
+from ncubble.kernels.streams import KEEP_ALL, HostDriver
+from ncubble.kernels.verify import verify
+
+NAME = "stream_pipeline"
+SIZE = {"n": 2**25}
+RUNS, WARMUP = 9, 3
+MIB = 2**20
+CALLS = 20
+
+Settings = dict[str, Value]
+
+
+def settings() -> Iterator[tuple[str, Settings]]:
+    """What each row asks, and the parameters that answer it; the rest is default."""
+    for streams in (1, 2, 3, 4, 8):
+        yield "streams", {"streams": streams}
+    for chunk in (1, 2, 8, 16, 32, 64):
+        yield "chunk", {"chunk": chunk}
+    for work in (0, 64, 512):
+        yield "work", {"work": work}
+    yield "memory", {"memory": "pageable", "streams": 1}
+    yield "memory", {"memory": "pageable"}
+    for slots in (1, 2, 4, 8):
+        yield "memory", {"memory": "staged", "slots": slots}
+    yield "alloc", {"alloc": "async", "threshold": "max"}
+    yield "alloc", {"alloc": "async", "threshold": "zero"}
+    yield "alloc", {"alloc": "sync"}
+    yield "default stream", {"stream_kind": "default"}
+    yield "default stream", {"stream_kind": "blocking"}
+    yield "default stream", {"stream_kind": "blocking", "stray": 1}
+    yield "default stream", {"stray": 1}
+
+
+def milliseconds(gpu: Gpu, run: Callable[[], None]) -> float:
+    """Median wall time of a run and the synchronization behind it."""
+    spans = []
+    for _ in range(WARMUP + RUNS):
+        start = time.perf_counter()
+        run()
+        gpu.sync()
+        spans.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(spans[WARMUP:])
+
+
+def measure(gpu: Gpu, chosen: Settings, inputs: dict[str, Any]) -> dict[str, Any]:
+    """Times of one setting: each step alone, and the whole; verified after it."""
+    case = make_case(find_spec(NAME), chosen, SIZE)
+    prepared = prepare(case, gpu)
+    assert isinstance(prepared, HostPrepared)
+    prepared.upload(inputs)
+    program: Any = prepared.program
+    alone = {step: milliseconds(gpu, lambda step=step: program.run((step,))) for step in STEPS}  # type: ignore[misc]
+    prepared.poison()
+    gpu.sync()
+    whole = milliseconds(gpu, prepared.run)
+    outputs, overrun = prepared.outputs()
+    verify(case, inputs, outputs, 0, overrun).require(case.label, 0)
+    moved = 2 * 4 * SIZE["n"]
+    return {"alone_ms": alone, "ms": whole, "gb_per_s": moved / whole / 1e6, "overlap": sum(alone.values()) / whole}
+
+
+def pipelines(gpu: Gpu) -> list[dict[str, Any]]:
+    """All settings."""
+    inputs = draw_inputs(make_case(find_spec(NAME), {}, SIZE), 0)
+    return [{"about": about, "parameters": chosen, **measure(gpu, chosen, inputs)} for about, chosen in settings()]
+
+
+class Load:
+    """Kernels that keep the device busy for a while."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        case = make_case(find_spec(NAME), {"chunk": 64, "streams": 1}, SIZE)
+        prepared = prepare(case, gpu)
+        assert isinstance(prepared, HostPrepared)
+        prepared.upload(draw_inputs(case, 0))
+        self._gpu, self._program = gpu, prepared.program
+        self._program.run()
+        gpu.sync()
+
+    def queue(self) -> None:
+        """About 20 runs of the kernel over all data, on a stream of their own."""
+        for _ in range(CALLS):
+            self._program.run(("kernel",))  # type: ignore[call-arg]
+
+
+def microseconds(call: Callable[[], Any]) -> tuple[float, Any]:
+    """How long the CPU was in ``call``, and what it returned."""
+    start = time.perf_counter()
+    found = call()
+    return 1e6 * (time.perf_counter() - start), found
+
+
+def waits(gpu: Gpu) -> list[dict[str, Any]]:
+    """How long calls take the CPU, with an idle device and with a busy one, and what the device had left to do then."""
+    driver, load = HostDriver(gpu), Load(gpu)
+    (lane,) = driver.lanes("nonblocking", 1)
+    keeping, releasing = driver.pool(KEEP_ALL), driver.pool(0)
+    nbytes = 64 * MIB
+    for pool in (keeping, releasing):  # so that both have held memory before
+        pool.free(lane, pool.allocate(lane, nbytes))
+        lane.sync()
+    pairs: list[tuple[str, Callable[[], Any], str, Callable[[Any], Any]]] = [
+        ("cuMemAlloc", lambda: driver.allocate(nbytes), "cuMemFree", driver.free),
+        (
+            "cuMemAllocAsync, threshold max",
+            lambda: keeping.allocate(lane, nbytes),
+            "cuMemFreeAsync, threshold max",
+            lambda pointer: keeping.free(lane, pointer),
+        ),
+        (
+            "cuMemAllocAsync, threshold 0",
+            lambda: releasing.allocate(lane, nbytes),
+            "cuMemFreeAsync, threshold 0",
+            lambda pointer: releasing.free(lane, pointer),
+        ),
+        (
+            "cuMemHostAlloc",
+            lambda: call_driver("cuMemHostAlloc", nbytes, 0)[0],
+            "cuMemFreeHost",
+            lambda pointer: call_driver("cuMemFreeHost", pointer),
+        ),
+    ]
+    rows = []
+    for name, take, other, give in pairs:
+        for busy in (False, True):
+            found = [once(gpu, load, lane, busy, take, give) for _ in range(5)]
+            columns = list(zip(*found, strict=True))
+            taken, left_taken, given, left_given = (statistics.median(column) for column in columns)
+            rows.append({"call": name, "busy": busy, "us": taken, "left_us": left_taken})
+            rows.append({"call": other, "busy": busy, "us": given, "left_us": left_given})
+    return rows
+
+
+def once(
+    gpu: Gpu, load: Load, lane: Any, busy: bool, take: Callable[[], Any], give: Callable[[Any], Any]
+) -> tuple[float, float, float, float]:
+    """Microseconds of ``take`` and of what the device had still to do after it; then the same of ``give``."""
+    if busy:
+        load.queue()
+    taken, pointer = microseconds(take)
+    left_taken, _ = microseconds(gpu.sync)
+    lane.sync()
+    if busy:
+        load.queue()
+    given, _ = microseconds(lambda: give(pointer))
+    left_given, _ = microseconds(gpu.sync)
+    lane.sync()
+    return taken, left_taken, given, left_given
+
+
+def engines() -> int:
+    """Copy engines of the device."""
+    from cuda.bindings import driver
+
+    attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT
+    return int(call_driver("cuDeviceGetAttribute", attribute, 0)[0])
+
+
+def show(found: dict[str, Any]) -> None:
+    """Both tables."""
+    print(f"{found['device']}, {found['engines']} copy engines; {SIZE['n'] * 4 // MIB} MiB up and as many down\n")
+    print("| asked about | setting | up ms | kernel ms | down ms | whole ms | GB/s | overlap |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for row in found["pipelines"]:
+        setting = " ".join(f"{name}={value}" for name, value in row["parameters"].items())
+        steps = " | ".join(f"{row['alone_ms'][step]:.2f}" for step in STEPS)
+        print(
+            f"| {row['about']} | {setting} | {steps} | {row['ms']:.2f} | {row['gb_per_s']:.1f} | {row['overlap']:.2f} |"
+        )
+    print("\n| call, 64 MiB | device | CPU us in the call | us of kernels left after it |")
+    print("| --- | --- | ---: | ---: |")
+    for row in found["waits"]:
+        state = "computes" if row["busy"] else "idle"
+        print(f"| {row['call']} | {state} | {row['us']:.0f} | {row['left_us']:.0f} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    target = parser.parse_args().json
+    gpu = Gpu.open()
+    try:
+        found = {
+            "device": gpu.facts.name,
+            "driver": gpu.facts.driver,
+            "engines": engines(),
+            "pipelines": pipelines(gpu),
+            "waits": waits(gpu),
+        }
+    finally:
+        gpu.close()
+    show(found)
+    if target is not None:
+        target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

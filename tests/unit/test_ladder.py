@@ -1,0 +1,95 @@
+"""The benchmark's plan names what the catalog has, and its tables show what was measured."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ncubble.kernels.case import make_case
+from ncubble.kernels.registry import find_spec
+
+
+@pytest.fixture
+def ladder(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
+    return importlib.import_module("ladder")
+
+
+def test_every_row_of_the_plan_can_be_launched_and_has_its_library(ladder: ModuleType) -> None:
+    for entry in ladder.against():
+        spec = find_spec(entry.kernel)
+        make_case(spec, entry.parameters, entry.shape)
+        assert spec.peer, entry.label
+    labels = [entry.label for entry in ladder.against()]
+    assert len(labels) == len(set(labels))
+
+
+def test_every_group_of_the_plan_can_be_launched_and_compares_something(ladder: ModuleType) -> None:
+    for group in ladder.pairs():
+        cases = {make_case(find_spec(entry.kernel), entry.parameters, entry.shape).label for entry in group.entries}
+        assert len(cases) == len(group.entries) > 1, group.about
+
+
+def bench(name: str, p50: float, ratio: float, label: str = "") -> dict[str, object]:
+    timing = {"p50_us": p50, "p90_us": p50, "clocks": {"sm_mhz": 1500}}
+    return {
+        "label": label or name,
+        "kernel": name,
+        "parameters": {"stages": 3},
+        "shape": {"m": 2, "n": 3},
+        "bench": {
+            "device": {"name": "Some GPU", "driver": "1.0"},
+            "timing": timing,
+            "rates": {"tflops": 500.0, "gb_per_s": 10.0, "fraction": 0.5},
+            "against": {
+                "library": "cuBLAS (torch.matmul)",
+                "version": "cuBLAS 13.1, torch 2.11",
+                "timing": {**timing, "p50_us": p50 * ratio, "clocks": {"sm_mhz": 1400}},
+                "ratio": ratio,
+                "ratio_low": ratio - 0.01,
+                "ratio_high": ratio + 0.01,
+            },
+        },
+    }
+
+
+def test_a_row_shows_both_times_the_ratio_and_both_clocks(ladder: ModuleType) -> None:
+    row = ladder.ladder_table([bench("gemm", 100.0, 1.05)]).splitlines()[-1]
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells == [
+        *("`gemm`", "stages=3", "2 × 3", "100.0", "500.0 TFLOP/s", "50.0 %", "105.0", "**1.050** (1.04–1.06)"),
+        *("1500 / 1400", "cuBLAS"),
+    ]
+
+
+def test_what_failed_is_shown_as_failed(ladder: ModuleType) -> None:
+    row = {"label": "gemm", "kernel": "gemm", "parameters": {}, "shape": {"m": 2}, "error": "wrong result"}
+    found = {"against": [bench("other", 1.0, 1.0), row], "pairs": [{"about": "depth", "error": "no"}]}
+    assert "failed" in ladder.ladder_table(found["against"]).splitlines()[-1]
+    assert "failed" in ladder.pairs_table(found["pairs"])
+    assert ladder.failed(found)
+
+
+def test_a_group_is_compared_with_its_first_setting(ladder: ModuleType) -> None:
+    rows = [
+        {"kernel": "copy", "parameters": {"stages": count}, "p50_us": time, "p90_us": time, "sm_mhz": 1500}
+        for count, time in ((1, 200.0), (2, 100.0))
+    ]
+    lines = ladder.pairs_table([{"about": "depth", "rows": rows}]).splitlines()[2:]
+    assert "| 1.000 |" in lines[0] and lines[0].startswith("| depth |")
+    assert "| 2.000 |" in lines[1] and lines[1].startswith("|  |")
+
+
+def test_a_row_measured_again_takes_the_place_of_the_old_one(ladder: ModuleType) -> None:
+    rows = [bench("a", 1.0, 1.0), bench("b", 1.0, 1.0)]
+    again = ladder.merged(rows, bench("a", 2.0, 1.0), "label")
+    assert [(row["label"], row["bench"]["timing"]["p50_us"]) for row in again] == [("a", 2.0), ("b", 1.0)]
+    assert len(ladder.merged(rows, bench("c", 1.0, 1.0), "label")) == 3
+
+
+def test_the_figures_name_device_and_versions(ladder: ModuleType) -> None:
+    found = {"against": [bench("a", 1.0, 1.0)], "pairs": []}
+    assert ladder.blocks(found)["ladder"].startswith("Measured on Some GPU, driver 1.0 with cuBLAS 13.1, torch 2.11.")
