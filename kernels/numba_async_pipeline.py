@@ -22,12 +22,10 @@ from typing import Any
 from numba import cuda, float32, int64
 
 from ncubble.kernels.jit import jit
-from ncubble.kernels.numba_cp_async import ALIGNMENT, commit, copy_4, copy_16, wait
+from ncubble.kernels.numba_cp_async import ALIGNMENT, FLOAT, PIECE, commit, copy_piece, wait
 
 SIDE = 16  # threads along m and n
-PIECE = 4  # floats that a thread copies for A, and for B, into every stage
-FLOATS = SIDE * SIDE * PIECE  # of A in a stage, and of B
-FLOAT = 4  # bytes
+FLOATS = SIDE * SIDE * PIECE  # of A in a stage, and of B: a thread copies one piece of each
 
 
 def make(stages: int, blocking: int) -> Any:
@@ -36,17 +34,6 @@ def make(stages: int, blocking: int) -> Any:
     tile = SIDE * blocking
     depth = FLOATS // tile
     pieces_a, pieces_b = depth // PIECE, tile // PIECE  # per row of A's part of a stage, and of B's
-
-    @cuda.jit(device=True, inline="always")
-    def copy_piece(shared, matrix, row, column, rows, columns):
-        """Starts copying four floats of a row-major (rows, columns) matrix at address ``matrix``; zeros outside it."""
-        inside = columns - column if row < rows else 0  # floats left in the row
-        source = matrix + FLOAT * (row * columns + column) if inside > 0 else matrix
-        if columns % PIECE == 0:
-            copy_16(shared, source, PIECE * FLOAT if inside > 0 else 0)
-        else:
-            for i in range(PIECE):
-                copy_4(shared + FLOAT * i, source + FLOAT * i if i < inside else matrix, FLOAT if i < inside else 0)
 
     def numba_async_pipeline(a, b, c, m, n, k):
         ring_a = cuda.shared.array((stages, tile, depth), float32, alignment=ALIGNMENT)
@@ -77,7 +64,7 @@ def make(stages: int, blocking: int) -> Any:
             commit()
 
         for t in range(tiles):
-            # stages - 1 + t groups are committed: at most stages - 2 pending means, this thread's part of tile t is in.
+            # stages - 1 + t groups are committed: with at most stages - 2 pending, this thread's part of tile t is in.
             wait(stages - 2)
             cuda.syncthreads()  # everybody's part of tile t is in, and everybody has finished reading tile t - 1
             ahead = t + stages - 1
