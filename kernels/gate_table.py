@@ -21,7 +21,7 @@ def compare_markdown(outcome: GatesOutcome) -> str:
         f"{device['name']}, driver {device['driver']}. Baseline: `{settings['baseline']}`; candidate: "
         f"`{settings['candidate']}`. Times: {gates.iterations} launches each at {gates.timed} ({sizes})."
     )
-    rows = [HEADER, ("---", "---:", "---:", "---:", "---:", "---")]
+    rows: list[Row] = [HEADER, ("---", "---:", "---:", "---:", "---:", "---")]
     rows += [*_correctness(outcome), *_resources(outcome), *_times(outcome)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return f"# {outcome.name}: candidate against baseline\n\n{text}\n\n{table}\n\n{_verdict(outcome)}\n"
