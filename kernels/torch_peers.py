@@ -41,6 +41,7 @@ def import_torch() -> Any:
 def make(name: str, prepared: Prepared) -> Peer:
     """The call for ``name`` (``matmul``, ``sdpa`` or ``softmax``), on the stream of ``prepared``."""
     torch = import_torch()
+    torch.cuda.init()
     torch.cuda.set_stream(torch.cuda.ExternalStream(int(prepared.gpu.stream.handle)))
     case = prepared.case
     views = [

@@ -41,7 +41,6 @@ STREAM_PIPELINE = KernelSpec(
     grid=lambda shape, parameters: (-(-_chunk(shape, parameters) // PER_CTA),),
     block=lambda shape, parameters: (PER_CTA // 4,),
     launches=_chunks,
-    work=lambda shape, parameters: 2.0 * shape["n"] * integer(parameters, "work"),
     reference=doubled,
     tolerance=exact,
     unit="link",
