@@ -19,7 +19,6 @@ from ncubble.kernels.build import arch_for
 from ncubble.kernels.case import Case
 from ncubble.kernels.dtypes import dtype_of
 
-STATIC_SMEM_LIMIT = 48 * 1024  # bytes; a kernel that wants more must opt in
 PORTABLE_CLUSTER = 8  # CTAs; a kernel that wants more must opt in
 
 
@@ -121,15 +120,13 @@ class Gpu:
         from cuda.core import ObjectCode
 
         kernel = ObjectCode.from_cubin(cubin).get_kernel(case.spec.entry)
-        if case.smem > STATIC_SMEM_LIMIT:
-            self._allow_shared_memory(kernel, case.smem)
+        if case.smem:
+            # Above 48 KiB, static shared memory included, a kernel must opt in: cuda-core shows the attribute, but only
+            # the driver sets it.
+            self._set(kernel, "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", case.smem)
         if math.prod(case.cluster) > PORTABLE_CLUSTER:
             self._set(kernel, "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
         return kernel
-
-    def _allow_shared_memory(self, kernel: Any, nbytes: int) -> None:
-        """Opts in to dynamic shared memory above 48 KiB: cuda-core shows the attribute, but only the driver sets it."""
-        self._set(kernel, "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", nbytes)
 
     def _set(self, kernel: Any, attribute: str, value: int) -> None:
         from cuda.bindings import driver
@@ -142,7 +139,7 @@ class Gpu:
 
         ``box`` and ``extent`` in elements, outermost dimension first; ``swizzle`` in bytes. Raises MeasurementError.
         """
-        from cuda.core import StridedMemoryView
+        from cuda.core.utils import StridedMemoryView
         from cuda.core._tensor_map import TensorMapL2Promotion, TensorMapSwizzle
 
         words = np.dtype(f"u{dtype_of(dtype).itemsize}")  # the array interface has no bfloat16
