@@ -139,8 +139,8 @@ class Gpu:
 
         ``box`` and ``extent`` in elements, outermost dimension first; ``swizzle`` in bytes. Raises MeasurementError.
         """
-        from cuda.core.utils import StridedMemoryView
         from cuda.core._tensor_map import TensorMapL2Promotion, TensorMapSwizzle
+        from cuda.core.utils import StridedMemoryView
 
         words = np.dtype(f"u{dtype_of(dtype).itemsize}")  # the array interface has no bfloat16
         view = StridedMemoryView.from_cuda_array_interface(DeviceArray(pointer, extent, words), -1)
