@@ -242,6 +242,7 @@ struct AttentionTma {
                 await_slot();
                 wgmma_wait<0>();
                 wgmma_pin(flat(output));
+                wgmma_pin(flat(scores));  // P V has read the operand until here: the new one must not be made earlier
                 hand_back(&shared.empty[slot_v]);
                 to_operand(scores, operand);
                 rescale<kSlack>(output, correction);
