@@ -27,11 +27,13 @@ from ncubble.errors import NcubbleError
 from ncubble.kernels.bench import time_in_rounds
 from ncubble.kernels.build import build
 from ncubble.kernels.case import Case, make_case
+from ncubble.kernels.catalog import SPECS
 from ncubble.kernels.device import Gpu
 from ncubble.kernels.inputs import draw_inputs, fresh_seed
 from ncubble.kernels.launch import Prepared, prepare
 from ncubble.kernels.registry import find_spec
 from ncubble.kernels.session import Request, execute
+from ncubble.kernels.spec import KernelSpec
 from ncubble.kernels.verify import verify
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -171,6 +173,41 @@ def pairs_table(groups: list[dict[str, Any]]) -> str:
     return table(["compared", "setting", "µs", "p90 µs", "times as fast as the first", "SM MHz"], cells)
 
 
+def reached(found: dict[str, Any], kernel: str) -> str:
+    """What a kernel reaches, in a few words: its best row beside the library, else its best setting of a group."""
+    rows = [row for row in good(found) if row["kernel"] == kernel]
+    if rows:
+        best = max(rows, key=lambda row: row["bench"]["rates"]["fraction"] or 0.0)["bench"]
+        rates, other = best["rates"], best["against"]
+        rate = f"{rates['tflops']:.0f} TFLOP/s" if rates["tflops"] is not None else f"{rates['gb_per_s']:.0f} GB/s"
+        share = "" if rates["fraction"] is None else f", {100 * rates['fraction']:.0f} % of the roof"
+        return f"{rate}{share}; {other['ratio']:.2f} × {other['library'].split(' (')[0]}"
+    for group in found["pairs"]:
+        timed = group.get("rows", [])
+        if timed and timed[0]["kernel"] == kernel:
+            best = min(timed, key=lambda row: row["p50_us"])
+            faster = timed[0]["p50_us"] / best["p50_us"]
+            return f"{words(best['parameters'])}: {faster:.2f} × {words(timed[0]['parameters'])}"
+    return "–"
+
+
+def rung(spec: KernelSpec) -> str:
+    """The rung that the header comment of the source names."""
+    head = spec.path.read_text(encoding="utf-8")[:400]
+    number = re.search(r"Rung (\d+)", head)
+    if number:
+        return number[1]
+    return "copies" if spec.name.startswith("async_copy") else "Numba"
+
+
+def rungs_table(found: dict[str, Any]) -> str:
+    """The ladder: what each kernel adds, what it shows, what it reaches."""
+    order = sorted(SPECS, key=lambda spec: (rung(spec) == "Numba", rung(spec) != "copies", rung(spec).zfill(2)))
+    rows = [[rung(spec), f"`{spec.name}`", spec.idea, spec.demonstrates, reached(found, spec.name)] for spec in order]
+    lines = [["rung", "kernel", "idea", "shows", "reaches"], ["---"] * 5, *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
 def sources(found: dict[str, Any]) -> str:
     """Which device and which versions the figures are of."""
     device = {f"{row['bench']['device']['name']}, driver {row['bench']['device']['driver']}" for row in good(found)}
@@ -183,8 +220,9 @@ def good(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def blocks(found: dict[str, Any]) -> dict[str, str]:
-    """Both tables by the names of their markers."""
+    """The tables by the names of their markers."""
     return {
+        "rungs": rungs_table(found),
         "ladder": f"{sources(found)}\n\n{ladder_table(found['against'])}",
         "pairs": pairs_table(found["pairs"]),
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 TOKENS = 16384  # batch x tokens of the attention rows, as papers keep it
+COPY = {"n": 2**26}  # 256 MiB, four times the L2 of an H200
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ def against() -> Iterator[Entry]:
     yield Entry("numba_softmax_online")
 
 
-def _each(kernel: str, *settings: dict[str, int | str]) -> tuple[Entry, ...]:
-    return tuple(Entry(kernel, chosen) for chosen in settings)
+def _each(kernel: str, *settings: dict[str, int | str], shape: dict[str, int] | None = None) -> tuple[Entry, ...]:
+    return tuple(Entry(kernel, chosen, shape or {}) for chosen in settings)
 
 
 def pairs() -> Iterator[Group]:
@@ -80,8 +81,11 @@ def pairs() -> Iterator[Group]:
         _each("gemm_mma_swizzled", {"layout": "plain"}, {"layout": "xor"}),
     )
     stages = [{"stages": count} for count in (1, 2, 3, 4)]
-    yield Group("buffers of a copy", _each("async_copy_tma", *stages))
-    yield Group("buffers of a copy that computes", _each("async_copy_tma", *({**one, "work": 64} for one in stages)))
+    # One CTA an SM: with more of them, the others' copies hide what a CTA with one buffer waits for.
+    alone = [{**one, "ctas": 1} for one in stages]
+    yield Group("buffers of a copy, one CTA an SM", _each("async_copy_tma", *alone, shape=COPY))
+    computing = [{**one, "work": 64} for one in alone]
+    yield Group("the same, computing 64 FMAs an element", _each("async_copy_tma", *computing, shape=COPY))
     yield Group(
         "cp.async in 8-bit attention",
         _each("sdpa_fp8_stage_c_wmma", {"use_cp_async": 0}, {"use_cp_async": 1}),

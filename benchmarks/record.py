@@ -22,12 +22,14 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 @dataclass(frozen=True)
 class Recording:
-    """One variant of one kernel. ``program`` is set where it is not of the catalog."""
+    """One variant of one kernel. ``program`` is set where it is not of the catalog; ``repeats`` where a baseline is."""
 
     kernel: str
     variant: str
     parameters: dict[str, object] = field(default_factory=dict)
+    shape: dict[str, int] = field(default_factory=dict)
     program: tuple[str, ...] = ()
+    repeats: bool = True
 
     def argv(self, out: Path, launches: int, sets: tuple[str, ...]) -> list[str]:
         """The ``ncubble profile`` command that records it."""
@@ -35,11 +37,24 @@ class Recording:
         if self.program:
             return [*argv, "--kernel", self.kernel, "--skip", "1", "--count", "1", "--", *self.program]
         given = [text for key, value in self.parameters.items() for text in ("-p", f"{key}={value}")]
-        return [*argv, self.kernel, *given, "--repeat", str(launches)]
+        sizes = [text for key, value in self.shape.items() for text in ("--shape", f"{key}={value}")]
+        return [*argv, self.kernel, *given, *sizes, "--repeat", str(launches)]
 
 
 def plan() -> Iterator[Recording]:
     """Every kernel of the catalog with its interesting parameters, and a Triton GEMM at five depths."""
+    yield from ladder_start()
+    yield from copies()
+    yield from tensor_cores()
+    yield from attention()
+    yield from structure()
+    for stages in range(1, 6):
+        program = (sys.executable, str(EXAMPLES / "triton_gemm.py"), "--stages", str(stages))
+        yield Recording("triton_gemm", f"stages{stages}", program=program, repeats=False)
+
+
+def ladder_start() -> Iterator[Recording]:
+    """Rungs 1, 2, 3 and 7, and the Numba twins."""
     yield Recording("tiled_matmul", "default")
     for stages in range(2, 7):
         yield Recording("async_pipeline", f"stages{stages}", {"stages": stages})
@@ -50,10 +65,54 @@ def plan() -> Iterator[Recording]:
     yield Recording("tensor_core_gemm", "stages3-vec4", {"stages": 3, "vec": 4})
     yield Recording("softmax_online", "default")
     yield Recording("numba_tiled_matmul", "default")
+    yield Recording("numba_async_pipeline", "default", repeats=False)
     yield Recording("numba_softmax_online", "default")
-    for stages in range(1, 6):
-        program = (sys.executable, str(EXAMPLES / "triton_gemm.py"), "--stages", str(stages))
-        yield Recording("triton_gemm", f"stages{stages}", program=program)
+
+
+def copies() -> Iterator[Recording]:
+    """The four ways to stage global memory in shared memory."""
+    yield Recording("async_copy_manual", "default", repeats=False)
+    yield Recording("async_copy_pipeline", "stages1", {"stages": 1}, repeats=False)
+    yield Recording("async_copy_pipeline", "default", repeats=False)
+    yield Recording("async_copy_coop", "default", repeats=False)
+    yield Recording("async_copy_tma", "default", repeats=False)
+
+
+def tensor_cores() -> Iterator[Recording]:
+    """Rungs 4, 5 and 6."""
+    yield Recording("gemm_mma_swizzled", "default")
+    yield Recording("gemm_mma_swizzled", "stages2", {"stages": 2}, repeats=False)
+    yield Recording("gemm_mma_swizzled", "plain", {"layout": "plain"}, repeats=False)
+    for stages in (1, 2, 3, 6):
+        yield Recording("gemm_tma", f"stages{stages}", {"stages": stages}, repeats=stages == 3)
+    yield Recording("gemm_ws", "default")
+    yield Recording("gemm_ws", "stages2", {"stages": 2}, repeats=False)
+    pingpong = {"stages": 5, "tile_n": 128, "schedule": "pingpong"}
+    yield Recording("gemm_ws", "pingpong", pingpong, repeats=False)
+
+
+def attention() -> Iterator[Recording]:
+    """Rungs 8 and 9."""
+    yield Recording("attention_fwd", "default")
+    yield Recording("attention_fwd", "causal", {"causal": 1})
+    yield Recording("attention_fwd", "dim64", {}, {"dim": 64}, repeats=False)
+    yield Recording("attention_fwd", "stages2", {"stages": 2}, repeats=False)
+    yield Recording("attention_fwd", "cp_async", {"path": "cp_async"}, repeats=False)
+    for used in (0, 1):
+        yield Recording("sdpa_fp8_stage_c_wmma", f"cp_async{used}", {"use_cp_async": used})
+
+
+def structure() -> Iterator[Recording]:
+    """Rungs 10 to 13."""
+    yield Recording("warp_specialized", "fused", {"roles": "fused"}, repeats=False)
+    for slots in (1, 2):
+        yield Recording("warp_specialized", f"slots{slots}", {"slots": slots}, repeats=False)
+    for share in ("none", "dsmem", "multicast"):
+        yield Recording("cluster_dsmem", share, {"share": share}, repeats=False)
+    for mode in ("grid", "persistent"):
+        yield Recording("persistent", mode, {"mode": mode}, repeats=False)
+    # One chunk: ncu runs launches one by one, so that nothing of the overlap would be seen.
+    yield Recording("stream_pipeline", "default", {}, {"n": 2**20}, repeats=False)
 
 
 def record(item: Recording, out: Path, launches: int, sets: tuple[str, ...]) -> bool:
@@ -78,7 +137,7 @@ def main() -> int:
     results = []
     for item in chosen:
         results.append(record(item, given.out / "runs" / item.kernel / item.variant, 1, ()))
-        if not item.program:
+        if item.repeats:
             target = given.out / "repeats" / item.kernel / item.variant
             results.append(record(item, target, given.repeats, ("tensor", "dram")))
     print(f"{sum(results)} of {len(results)} recordings")

@@ -25,10 +25,35 @@ TOOLS = ("memcheck", "racecheck")
 SUMMARY = re.compile(r"========= (?:ERROR SUMMARY|RACECHECK SUMMARY): (.*)")
 TIMEOUT_S = 300.0
 PLAN: tuple[tuple[str, str], ...] = (
+    ("async_copy_manual", "--shape n=100003"),
+    ("async_copy_pipeline", "--shape n=100003"),
+    ("async_copy_pipeline", "-p stages=1 --shape n=100003"),
+    ("async_copy_coop", "--shape n=100003"),
+    ("async_copy_tma", "--shape n=100003"),
+    ("async_copy_tma", "-p path=bulk --shape n=100003"),
     ("tiled_matmul", "--shape m=256,n=256,k=64"),
     ("async_pipeline", "-p stages=3 --shape m=256,n=256,k=64"),
+    ("numba_tiled_matmul", "--shape m=65,n=130,k=33"),
+    ("numba_async_pipeline", "--shape m=65,n=130,k=33"),
     ("tensor_core_gemm", "-p stages=3 -p vec=4 --shape m=256,n=256,k=128"),
+    ("gemm_mma_swizzled", "--shape m=256,n=512,k=256"),
+    ("gemm_mma_swizzled", "-p tile_n=128 -p tile_k=32 --shape m=256,n=256,k=256"),
+    ("gemm_tma", "--shape m=200,n=328,k=136"),
+    ("gemm_ws", "--shape m=200,n=328,k=136"),
+    ("gemm_ws", "-p stages=5 -p tile_n=128 -p schedule=pingpong --shape m=200,n=328,k=136"),
     ("softmax_online", "--shape rows=33,cols=1001"),
+    ("numba_softmax_online", "--shape rows=33,cols=1001"),
+    ("attention_fwd", "--shape batch=1,heads=2,tokens=300,dim=128"),
+    ("attention_fwd", "-p causal=1 --shape batch=1,heads=2,tokens=300,dim=64"),
+    ("attention_fwd", "-p path=cp_async -p causal=1 --shape batch=1,heads=2,tokens=300,dim=128"),
+    ("sdpa_fp8_stage_c_wmma", "-p use_cp_async=0 --shape b=1,h=2,s=100,d=64"),
+    ("sdpa_fp8_stage_c_wmma", "-p use_cp_async=1 --shape b=1,h=2,s=100,d=64"),
+    ("warp_specialized", "-p roles=fused --shape n=65536"),
+    ("warp_specialized", "--shape n=65536"),
+    ("cluster_dsmem", "-p share=dsmem --shape m=300,n=64,k=100"),
+    ("cluster_dsmem", "-p share=multicast --shape m=300,n=64,k=100"),
+    ("persistent", "--shape batches=3,rows=100"),
+    ("stream_pipeline", "--shape n=1000003"),
 )
 
 
