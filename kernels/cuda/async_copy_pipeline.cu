@@ -24,7 +24,9 @@ using namespace ncubble;
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 async_copy_pipeline(const float* __restrict__ x, float* __restrict__ y, int n) {
-    extern __shared__ __align__(16) float4 buffers[];
+    // Behind the static state: without the alignment, with 2 or 4 stages, buffers would begin amid 32 bytes, and every
+    // sector of 32 bytes that arrives would be written to two of shared memory.
+    extern __shared__ __align__(128) float4 buffers[];
 #pragma nv_diag_suppress static_var_with_dynamic_init  // make_pipeline initializes it
     __shared__ cuda::pipeline_shared_state<cuda::thread_scope_block, STAGES> state;
     const auto block = cooperative_groups::this_thread_block();

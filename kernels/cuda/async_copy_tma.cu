@@ -6,9 +6,10 @@
 //               that counts its bytes, a store is waited for before its buffer is loaded again. With one stage nothing
 //               of a CTA overlaps; with more, STAGES - 1 chunks are on their way while one is processed.
 //               PATH=tensor: one-dimensional tensor maps in boxes of 256 floats (the longest edge of a box). What lies
-//               past the array's end reads as zero and is not written, so a remainder needs no code.
-//               PATH=bulk: one copy per chunk without a map; addresses and sizes in multiples of 16 bytes, so the last
-//               n % 4 elements go another way.
+//               past the map's end reads as zero and is not written.
+//               PATH=bulk: one copy per chunk without a map; addresses and sizes in multiples of 16 bytes.
+//               The last n % 4 elements go another way on both paths. A map does not clip within 16 bytes: on an H200
+//               a store to a map of 1000003 floats wrote past its end, so the map covers n / 4 * 4 of them.
 // Seed 001:     its TMA example is pseudocode, and calls TMA a unit of "Ampere and later": it needs compute capability
 //               9.0. The map is made on the host with a box, strides in bytes and a swizzle mode, and is a
 //               __grid_constant__ parameter; what makes loaded data visible is the mbarrier, not __syncthreads(); what
@@ -67,8 +68,7 @@ async_copy_tma(const __grid_constant__ TensorMap map_x, const __grid_constant__ 
     extern __shared__ __align__(128) float4 buffers[];
     __shared__ uint64_t full[STAGES];
     const bool issuer = threadIdx.x == 0;
-    // Maps clip, so their last piece may be a partial one.
-    const Share share(x, y, n / 4 + (PATH == PATH_TENSOR && n % 4 != 0));
+    const Share share(x, y, n / 4);
 
     if (issuer) {
         for (int slot = 0; slot < STAGES; ++slot) mbarrier_init(&full[slot], 1);
@@ -95,5 +95,5 @@ async_copy_tma(const __grid_constant__ TensorMap map_x, const __grid_constant__ 
         ring.next();
     }
     if (issuer) tma_store_wait_read<0>();  // shared memory lives until the last store has read it
-    if constexpr (PATH == PATH_BULK) process_rest(x, y, n);
+    process_rest(x, y, n);
 }

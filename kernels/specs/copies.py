@@ -23,6 +23,7 @@ from ncubble.kernels.specs.shared import CUDA, integer
 
 PLANNED_SMS = 132  # an H200
 BOX = 256  # floats: the longest row that a TMA box can have
+PIECE = 4  # floats of 16 bytes: a map does not clip within them
 
 
 def doubled(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
@@ -65,12 +66,17 @@ def _through_tma(arch: str, parameters: Parameters) -> dict[str, bool]:
     return {**moved, "LDGSTS": False, "LDG.E.128": False, "STG.E.128": False, "LDS.128": True, "STS.128": True}
 
 
-def _parameters(stages: Parameter, items: int, ctas: int, *more: Parameter) -> tuple[Parameter, ...]:
+def _pieces(shape: Shape) -> Extent:
+    """What a tensor map covers: whole pieces. Without one the kernel does not use the map, which must not be empty."""
+    return (shape["n"] // PIECE * PIECE or shape["n"],)
+
+
+def _parameters(stages: Parameter, *more: Parameter) -> tuple[Parameter, ...]:
     return (
         stages,
-        Parameter("threads", 256, (128, 256, 512), "threads per CTA"),
-        Parameter("items", items, (1, 2, 4, 8), "16-byte pieces per thread and chunk"),
-        Parameter("ctas", ctas, (1, 2, 3, 4, 6, 8, 16, 32, 64), "CTAs per SM in the grid; they loop over chunks"),
+        Parameter("threads", 512, (128, 256, 512), "threads per CTA"),
+        Parameter("items", 4, (1, 2, 4, 8), "16-byte pieces per thread and chunk"),
+        Parameter("ctas", 32, (1, 2, 3, 4, 6, 8, 16, 32, 64), "CTAs per SM in the grid; they loop over chunks"),
         Parameter("work", 0, (0, 16, 64, 256), "FMAs per element on the data in shared memory"),
         *more,
     )
@@ -112,7 +118,7 @@ ASYNC_COPY_MANUAL = _spec(
     "async_copy_manual",
     "global to shared memory through registers, the next chunk's loads issued early",
     "without async copies, loads overlap only as far as registers hold them",
-    _parameters(Parameter("stages", 2, (1, 2), "buffers; with 2 the next chunk is loaded before"), 4, 4),
+    _parameters(Parameter("stages", 2, (1, 2), "buffers; with 2 the next chunk is loaded before")),
     _through_registers,
 )
 
@@ -120,7 +126,7 @@ ASYNC_COPY_PIPELINE = _spec(
     "async_copy_pipeline",
     "cuda::memcpy_async and a block-wide cuda::pipeline",
     "one buffer cannot overlap; two or more can, at two mbarrier waits per chunk",
-    _parameters(Parameter("stages", 3, (1, 2, 3, 4), "stages of the pipeline"), 4, 4),
+    _parameters(Parameter("stages", 3, (1, 2, 3, 4), "stages of the pipeline")),
     lambda arch, parameters: {**_through_cp_async(arch, parameters), "ARRIVES": True},
 )
 
@@ -128,7 +134,7 @@ ASYNC_COPY_COOP = _spec(
     "async_copy_coop",
     "cooperative_groups::memcpy_async and wait_prior",
     "one buffer cannot overlap; two or more can, at one barrier per chunk",
-    _parameters(Parameter("stages", 3, (1, 2, 3, 4), "buffers in the ring"), 4, 4),
+    _parameters(Parameter("stages", 4, (1, 2, 3, 4), "buffers in the ring")),
     lambda arch, parameters: {**_through_cp_async(arch, parameters), "LDGDEPBAR": True},
 )
 
@@ -137,16 +143,14 @@ ASYNC_COPY_TMA = _spec(
     "the copy engine loads and stores whole chunks; one thread asks for them",
     "bandwidth with next to no instructions for copying; one buffer still cannot overlap",
     _parameters(
-        Parameter("stages", 3, (1, 2, 3, 4), "buffers in the ring"),
-        4,
-        4,
+        Parameter("stages", 4, (1, 2, 3, 4), "buffers in the ring"),
         Parameter("path", "tensor", ("tensor", "bulk"), "tensor maps in boxes, or one bulk copy per chunk"),
     ),
     _through_tma,
     min_arch=90,
     tensor_maps=(
-        TensorMap("x", box=lambda shape, parameters: (BOX,), swizzle=0),
-        TensorMap("y", box=lambda shape, parameters: (BOX,), swizzle=0),
+        TensorMap("x", box=lambda shape, parameters: (BOX,), swizzle=0, view=_pieces),
+        TensorMap("y", box=lambda shape, parameters: (BOX,), swizzle=0, view=_pieces),
     ),
 )
 

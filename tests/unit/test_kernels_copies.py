@@ -36,6 +36,12 @@ def test_shared_memory_is_a_chunk_per_stage(spec):
         assert case.smem == stages * 128 * 2 * 16
 
 
+@pytest.mark.parametrize(("n", "mapped"), [(1, 1), (3, 3), (4, 4), (7, 4), (1_000_003, 1_000_000)])
+def test_tensor_maps_end_with_a_whole_piece_of_16_bytes(n, mapped):
+    case = make_case(copies.ASYNC_COPY_TMA, shape={"n": n})
+    assert [case.mapped_extent(item) for item in case.tensor_maps] == [(mapped,), (mapped,)]
+
+
 def test_registers_hold_no_more_than_one_chunk_ahead():
     with pytest.raises(UsageError, match="stages=3"):
         make_case(copies.ASYNC_COPY_MANUAL, {"stages": 3})

@@ -47,7 +47,7 @@ def a_map(box=(1, 64, 64), swizzle=128, view=None) -> TensorMap:
         (a_map(box=(64, 64)), "a box has as many edges"),
         (a_map(box=(1, 512, 64)), r"each of 1\.\.256"),
         (a_map(box=(1, 64, 128)), "a box row of 'x' has 256 bytes, the swizzle 128"),
-        (a_map(box=(64, 64), view=lambda shape: (64, 64)), r"sees \(64, 64\)"),
+        (a_map(box=(64, 64), view=lambda shape: (385, 64)), r"sees \(385, 64\)"),
     ],
 )
 def test_a_tensor_map_that_the_driver_would_refuse_is_refused_with_the_reason(item, complaint):
@@ -71,6 +71,11 @@ def test_a_tensor_map_of_no_array_is_refused_where_the_spec_is_written():
 def test_a_tensor_map_may_see_the_array_with_other_extents():
     item = a_map(box=(64, 64), view=lambda shape: (shape["heads"] * shape["rows"], shape["cols"]))
     assert make_case(spec(tensor_maps=(item,))).mapped_extent(item) == (384, 64)
+
+
+def test_a_tensor_map_may_leave_out_the_end_of_the_array():
+    item = a_map(box=(64, 64), view=lambda shape: (shape["heads"] * shape["rows"] - 1, shape["cols"]))
+    assert make_case(spec(tensor_maps=(item,))).mapped_extent(item) == (383, 64)
 
 
 def test_a_persistent_grid_follows_the_device_and_the_plain_one_does_not():
