@@ -1,10 +1,10 @@
 // cluster_dsmem: C = A x B with few columns, where the CTAs of a cluster need the same tiles of A.  Rung 11.
 //
-// Shapes:       A (m, k), B (k, n), C (m, n), row-major float; m any, k a multiple of 4, n a multiple of 8 x CLUSTER.
-// Tile:         256 x 8 x 32 per CTA; STAGES buffers of 33 KB. A cluster covers 256 rows and CLUSTER x 8 columns, so
-//               all its CTAs read the same A, and each its own B.
+// Shapes:       A (m, k), B (k, n), C (m, n), row-major float; m any, k a multiple of 4, n one of COLUMNS x CLUSTER.
+// Tile:         256 x COLUMNS x 32 per CTA; STAGES buffers of 32 KB for A and COLUMNS x 128 bytes for B. A cluster
+//               covers 256 rows and CLUSTER x COLUMNS columns, so all its CTAs read the same A, and each its own B.
 // Idea:         who brings A into shared memory:
-//               SHARE=none       every CTA loads the whole tile for itself: A crosses from L2 to the SMs n / 8 times.
+//               SHARE=none       every CTA loads the whole tile for itself: A leaves L2 n / COLUMNS times.
 //               SHARE=dsmem      the leader loads it and sends it to the others: distributed shared memory (seed 003).
 //               SHARE=split      every CTA loads 1 / CLUSTER of it and sends that to the others: no port is narrow.
 //               SHARE=multicast  every CTA loads 1 / CLUSTER of it, and the load itself delivers to all.
@@ -14,13 +14,15 @@
 //               (what this CTA loaded is in and can be sent), empty (every warp of every CTA of the cluster has
 //               finished with the slot: loads and sends write into all of them). No CTA exits before all have met:
 //               others may still send to it or signal it.
-// Roofline:     compute (fp32 FMA) if A crosses once; with SHARE=none the traffic from L2 is CLUSTER times as much and
-//               sets the pace.
-// Bubble:       data_wait for the shared tiles with SHARE=none, and with dsmem in large clusters.
-// Launch:       grid (n / 8, ceil(m / 256)), cluster (CLUSTER, 1, 1), block 192, dynamic shared memory STAGES x 33792
-//               bytes.
+// Roofline:     compute (fp32 FMA) if A crosses once; with SHARE=none the traffic from L2 is CLUSTER times as much.
+//               COLUMNS says how much is computed with what was brought. On an H200, by the default shape: with 8
+//               columns and clusters of 4 the multiplying warps set the pace, and multicast takes as long as none (323
+//               and 322 us), though in clusters of 8 it reads 29 % of the sectors from L2.
+// Bubble:       data_wait for the shared tiles with SHARE=none and 4 columns, and with dsmem in large clusters.
+// Launch:       grid (n / COLUMNS, ceil(m / 256)), cluster (CLUSTER, 1, 1), block 192, dynamic shared memory STAGES x
+//               (32768 + 128 x COLUMNS) bytes.
 // Precondition: compute capability 9.0; 16-byte aligned pointers.
-// Parameters:   -DSHARE=none|dsmem|split|multicast -DCLUSTER=2|4|8 -DSTAGES=1|2|3|4|6
+// Parameters:   -DSHARE=none|dsmem|split|multicast -DCLUSTER=2|4|8 -DCOLUMNS=4|8 -DSTAGES=1|2|3|4|6
 #include "cluster.cuh"
 #include "mbarrier.cuh"
 #include "swizzle.cuh"
@@ -30,7 +32,7 @@ using namespace ncubble;
 
 namespace {
 
-constexpr int kRows = 256, kColumns = 8, kDepth = 32;  // kDepth floats are a swizzled row of 128 bytes
+constexpr int kRows = 256, kColumns = COLUMNS, kDepth = 32;  // kDepth floats are a swizzled row of 128 bytes
 constexpr int kRowBytes = kDepth * sizeof(float);
 constexpr uint32_t kBytesA = kRows * kRowBytes, kBytesB = kDepth * kColumns * sizeof(float);
 constexpr int kMultipliers = 4, kLoader = 4, kSender = 5;  // warps
@@ -43,7 +45,7 @@ struct Slots {
     unsigned char a[STAGES][kBytesA];  // at multiples of 1024 bytes: the 128-byte swizzle repeats there
     float b[STAGES][kDepth][kColumns];
 };
-static_assert(sizeof(Slots) == STAGES * 33792);
+static_assert(sizeof(Slots) == STAGES * (kBytesA + kBytesB));
 
 struct Barriers {
     uint64_t full[STAGES], landed[STAGES], empty[STAGES];
@@ -96,25 +98,28 @@ __device__ __forceinline__ void send_tiles(Slots& slots, Barriers& barriers, con
     }
 }
 
-// A multiplier thread owns 4 rows, 16 apart, and 4 columns; 16 lanes lie along the rows.
+// A multiplier thread owns 4 columns and kOwn rows, kLanes apart; kLanes lanes lie along the rows. A multiple of 8: the
+// swizzle is then the same for all rows of a thread.
 struct Product {
+    static constexpr int kLanes = 32 / (kColumns / 4), kWarpRows = kRows / kMultipliers, kOwn = kWarpRows / kLanes;
+    static_assert(kLanes % 8 == 0 && kOwn >= 1);
     int row, column;
-    float acc[4][4] = {};
+    float acc[kOwn][4] = {};
 
     __device__ __forceinline__ explicit Product(int thread)
-        : row(thread / 32 * 64 + thread % 16), column(thread / 16 % 2 * 4) {}
+        : row(thread / 32 * kWarpRows + thread % kLanes), column(thread % 32 / kLanes * 4) {}
 
     __device__ __forceinline__ void add(const unsigned char* a, const float (*b)[kColumns]) {
 #pragma unroll
         for (int k = 0; k < kDepth; k += 4) {
-            float4 left[4], right[4];
+            float4 left[kOwn], right[4];
             const unsigned char* piece = a + swizzled<kRowBytes>(row, k * sizeof(float));
 #pragma unroll
-            for (int i = 0; i < 4; ++i) left[i] = *reinterpret_cast<const float4*>(piece + i * 16 * kRowBytes);
+            for (int i = 0; i < kOwn; ++i) left[i] = *reinterpret_cast<const float4*>(piece + i * kLanes * kRowBytes);
 #pragma unroll
             for (int j = 0; j < 4; ++j) right[j] = *reinterpret_cast<const float4*>(&b[k + j][column]);
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
+            for (int i = 0; i < kOwn; ++i) {
                 add(acc[i], left[i].x, right[0]);
                 add(acc[i], left[i].y, right[1]);
                 add(acc[i], left[i].z, right[2]);
@@ -125,8 +130,8 @@ struct Product {
 
     __device__ __forceinline__ void store(float* c, int m, int n) const {
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-            if (const int at = blockIdx.y * kRows + row + i * 16; at < m)
+        for (int i = 0; i < kOwn; ++i)
+            if (const int at = blockIdx.y * kRows + row + i * kLanes; at < m)
                 *reinterpret_cast<float4*>(&c[static_cast<size_t>(at) * n + blockIdx.x * kColumns + column]) =
                     make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
     }

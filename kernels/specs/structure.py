@@ -22,13 +22,17 @@ from ncubble.kernels.spec import (
 from ncubble.kernels.specs.shared import CUDA, fp32_tolerance, gemm_arrays, gemm_flops, integer
 
 PLANNED_SMS = 132  # an H200
-ROWS, COLUMNS, DEPTH = 256, 8, 32  # the tile of cluster_dsmem
-SLOT = ROWS * DEPTH * 4 + DEPTH * COLUMNS * 4  # bytes: A and B of one stage
+ROWS, DEPTH = 256, 32  # of the tile of cluster_dsmem
 EPSILON = 1e-5  # kEpsilon in persistent.cu
 
 
 def _cluster_grid(shape: Shape, parameters: Parameters) -> Extent:
-    return shape["n"] // COLUMNS, -(-shape["m"] // ROWS)
+    return shape["n"] // integer(parameters, "columns"), -(-shape["m"] // ROWS)
+
+
+def _ring_bytes(shape: Shape, parameters: Parameters) -> int:
+    """``stages`` buffers of a tile of A and a tile of B."""
+    return integer(parameters, "stages") * 4 * DEPTH * (ROWS + integer(parameters, "columns"))
 
 
 def _loaded_rows(shape: Shape, parameters: Parameters) -> Extent:
@@ -38,7 +42,7 @@ def _loaded_rows(shape: Shape, parameters: Parameters) -> Extent:
 
 
 def _cluster_requires(shape: Shape, parameters: Parameters) -> str | None:
-    columns = COLUMNS * integer(parameters, "cluster")
+    columns = integer(parameters, "columns") * integer(parameters, "cluster")
     if shape["n"] % columns:
         return f"n={shape['n']} is not a multiple of {columns}, the columns of a cluster of {parameters['cluster']}"
     return None
@@ -65,7 +69,7 @@ CLUSTER_DSMEM = KernelSpec(
     folder=CUDA,
     source="cluster_dsmem.cu",
     idea="CTAs of a cluster need the same tile: each loads it, or they share what was loaded",
-    dims=(Dim("m", 16384, maximum=2**23), Dim("n", 64, COLUMNS, 2**16), Dim("k", 4096, 4, 2**24)),
+    dims=(Dim("m", 16384, maximum=2**23), Dim("n", 64, 4, 2**16), Dim("k", 4096, 4, 2**24)),
     arrays=gemm_arrays("float32"),
     scalars=("m", "n", "k"),
     parameters=(
@@ -76,16 +80,17 @@ CLUSTER_DSMEM = KernelSpec(
             "each for itself; the leader sends; each sends its part; the load delivers to all",
         ),
         Parameter("cluster", 4, (2, 4, 8), "CTAs of a cluster"),
+        Parameter("columns", 4, (4, 8), "columns per CTA: how much is computed with each element of A"),
         Parameter("stages", 3, (1, 2, 3, 4, 6), "buffers in the ring"),
     ),
     tensor_maps=(
         TensorMap("a", box=_loaded_rows, swizzle=128),
-        TensorMap("b", box=lambda shape, parameters: (DEPTH, COLUMNS), swizzle=0),
+        TensorMap("b", box=lambda shape, parameters: (DEPTH, integer(parameters, "columns")), swizzle=0),
     ),
     grid=_cluster_grid,
     cluster=lambda shape, parameters: (integer(parameters, "cluster"), 1, 1),
     block=lambda shape, parameters: (192,),
-    smem=lambda shape, parameters: SLOT * integer(parameters, "stages"),
+    smem=_ring_bytes,
     requires=_cluster_requires,
     reference=reference.matmul,
     unit="fp32",

@@ -13,17 +13,26 @@ from ncubble.kernels.inputs import draw_inputs
 from ncubble.kernels.specs.structure import CLUSTER_DSMEM, PERSISTENT, normalized
 
 
+@pytest.mark.parametrize("columns", [4, 8])
 @pytest.mark.parametrize("cluster", [2, 4, 8])
-def test_columns_that_do_not_fill_a_cluster_are_refused(cluster):
-    make_case(CLUSTER_DSMEM, {"cluster": cluster}, {"n": 8 * cluster})
-    with pytest.raises(UsageError, match=f"n=8 is not a multiple of {8 * cluster}"):
-        make_case(CLUSTER_DSMEM, {"cluster": cluster}, {"n": 8})
+def test_columns_that_do_not_fill_a_cluster_are_refused(cluster, columns):
+    parameters = {"cluster": cluster, "columns": columns}
+    make_case(CLUSTER_DSMEM, parameters, {"n": columns * cluster})
+    with pytest.raises(UsageError, match=f"n={columns} is not a multiple of {columns * cluster}"):
+        make_case(CLUSTER_DSMEM, parameters, {"n": columns})
 
 
-def test_a_cluster_lies_along_the_columns():
-    case = make_case(CLUSTER_DSMEM, {"cluster": 4}, {"m": 513, "n": 64})
-    assert case.grid == (8, 3, 1)
+@pytest.mark.parametrize(("columns", "grid"), [(4, (16, 3, 1)), (8, (8, 3, 1))])
+def test_a_cluster_lies_along_the_columns(columns, grid):
+    case = make_case(CLUSTER_DSMEM, {"cluster": 4, "columns": columns}, {"m": 513, "n": 64})
+    assert case.grid == grid
     assert case.cluster == (4, 1, 1)
+
+
+def test_the_ring_holds_a_tile_of_each_matrix_per_stage():
+    case = make_case(CLUSTER_DSMEM, {"stages": 6, "columns": 8})
+    assert case.smem == 6 * 4 * (256 * 32 + 32 * 8)
+    assert CLUSTER_DSMEM.tensor_maps[1].box(case.shape, case.parameters) == (32, 8)
 
 
 @pytest.mark.parametrize(("share", "rows"), [("none", 256), ("dsmem", 256), ("split", 32), ("multicast", 32)])
