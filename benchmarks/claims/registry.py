@@ -1,0 +1,70 @@
+"""Measurements by name. Each returns a flat dictionary with exactly the keys that it declares."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+MODULES = (
+    "compile_checks",
+    "device_checks",
+    "probe_runs",
+    "gemm_runs",
+    "copy_runs",
+    "attention_runs",
+    "stream_runs",
+    "memory_runs",
+    "torch_runs",
+)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """``run`` gives numbers, booleans or short texts under ``keys``; it is ended after ``timeout_s`` seconds."""
+
+    name: str
+    keys: tuple[str, ...]
+    run: Callable[[], dict[str, Any]]
+    timeout_s: float
+    needs_gpu: bool
+
+    def take(self) -> dict[str, Any]:
+        """The values; raises ValueError if they are not those declared."""
+        values = self.run()
+        if set(values) != set(self.keys):
+            raise ValueError(f"{self.name} gave {sorted(set(values) ^ set(self.keys))} too many or too few")
+        return {key: _plain(values[key]) for key in self.keys}
+
+
+KNOWN: dict[str, Measurement] = {}
+
+
+def measurement(
+    *keys: str, timeout_s: float = 40.0, needs_gpu: bool = True
+) -> Callable[[Callable[[], dict[str, Any]]], Callable[[], dict[str, Any]]]:
+    """Registers the decorated function under its own name."""
+
+    def register(function: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+        name = function.__name__
+        KNOWN[name] = Measurement(name, keys, function, timeout_s, needs_gpu)
+        return function
+
+    return register
+
+
+def load_all() -> dict[str, Measurement]:
+    """Every measurement, in the order of the modules."""
+    for name in MODULES:
+        importlib.import_module(f"claims.{name}")
+    return KNOWN
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's scalars as Python's, NaN as None; floats with six digits, more than any measurement here repeats."""
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return float(f"{value:.6g}") if isinstance(value, float) else value

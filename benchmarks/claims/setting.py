@@ -1,0 +1,49 @@
+"""Where and when the measurements were taken."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import subprocess
+from typing import Any
+
+from ncubble.errors import NcubbleError
+from ncubble.kernels.device import Gpu
+from ncubble.kernels.toolchain import compiler_version, find_tool
+
+
+def setting() -> dict[str, Any]:
+    """``date``, ``device``, ``driver``, ``nvcc`` and ``ncu``; None where it is not known."""
+    device = driver = None
+    try:
+        gpu = Gpu.open()
+        device, driver = gpu.facts.name, gpu.facts.driver
+        gpu.close()
+    except NcubbleError:
+        pass
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "device": device,
+        "driver": driver,
+        "nvcc": _nvcc(),
+        "ncu": _ncu(),
+    }
+
+
+def _nvcc() -> str | None:
+    try:
+        found = re.search(r"V([\d.]+)", compiler_version(find_tool("nvcc")))
+    except NcubbleError:
+        return None
+    return found[1] if found else None
+
+
+def _ncu() -> str | None:
+    from ncubble.profiling.ncu import find_ncu
+
+    try:
+        told = subprocess.run([str(find_ncu()), "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except NcubbleError:
+        return None
+    found = re.search(r"Version ([\d.]+)", told.stdout)
+    return found[1] if found else None
