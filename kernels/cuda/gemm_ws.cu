@@ -7,7 +7,9 @@
 // Idea:         against rung 5 the roles part: the copying thread runs ahead through the ring, over the end of a tile
 //               into the next one, and the multiplying warps do nothing but wait, multiply and release. CTAs stay and
 //               loop over tiles, so that copies and stores overlap the products of the neighbouring tile. CLUSTER CTAs,
-//               one above the other, need the same columns of B: each loads a share and sends it to all.
+//               one above the other, need the same columns of B: each loads a share and sends it to all. Not more
+//               than 2 of them: clusters of 4 do not fill every GPC, and in a grid of one CTA per SM the last
+//               clusters would wait for the others to end.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       the reference without one: what remains is the first load, the last store, the last wave's idle SMs,
 //               and (cooperative) the moment in which accumulators are rounded and staged.
@@ -15,7 +17,7 @@
 //               STAGES x (16384 + 128 TILE_N) + BUFFERS x 16384 + 256 bytes.
 // Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the
 //               edges TMA reads zeros and writes nothing.
-// Parameters:   -DSTAGES=2..6 -DTILE_N=128|256 -DCLUSTER=1|2|4 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
+// Parameters:   -DSTAGES=2..6 -DTILE_N=128|256 -DCLUSTER=1|2 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
 //               -DBAND=512..8192 (rows of C that clusters running at one time share) -DWALK=WALK_FORWARD|WALK_SNAKE
 //               (of k) -DBUFFERS=1..4 (store boxes per warp, set by the spec to what fits)
 #include <cstdint>

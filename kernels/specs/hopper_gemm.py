@@ -103,15 +103,10 @@ def _ws_smem(shape: Shape, parameters: Parameters) -> int:
 
 
 def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
-    columns, cluster = _tile_columns(parameters), integer(parameters, "cluster")
-    if parameters["schedule"] == "pingpong" and columns > 128:
+    if parameters["schedule"] == "pingpong" and _tile_columns(parameters) > 128:
         return "with schedule=pingpong a warpgroup holds a whole tile: it takes tile_n=128 at most"
-    if columns // DEPTH % cluster:
-        return f"cluster={cluster} CTAs cannot share tile_n={columns} columns in blocks of {DEPTH}"
     if not _buffers(parameters):
-        return (
-            f"{parameters['stages']} stages of {_stage_bytes(parameters)} bytes leave no shared memory for C"
-        )
+        return f"{parameters['stages']} stages of {_stage_bytes(parameters)} bytes leave no shared memory for C"
     return None
 
 
@@ -123,11 +118,11 @@ def _cluster_tiles(shape: Shape, parameters: Parameters) -> int:
 def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
     """As many CTAs as finish in the fewest rounds: a CTA more would not save a round, only take power and cache.
 
-    A GPC of 16 or 18 SMs has room for four clusters of 4, so a few SMs stay idle with them.
+    Every SM counts: SMs come in pairs, so clusters of 2 leave none idle. For larger clusters that is not so, and a
+    grid of more clusters than can be resident would leave the last ones to run alone.
     """
     cluster, tiles = integer(parameters, "cluster"), _cluster_tiles(shape, parameters)
-    resident = sms // 16 * 4 if cluster == 4 and sms >= 16 else max(1, sms // cluster)
-    rounds = _ceil(tiles, resident)
+    rounds = _ceil(tiles, max(1, sms // cluster))
     return (_ceil(tiles, rounds) * cluster,)
 
 
@@ -157,7 +152,7 @@ GEMM_WS = KernelSpec(
     parameters=(
         Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring"),
         Parameter("tile_n", 256, (128, 256), "columns of C per tile"),
-        Parameter("cluster", 2, (1, 2, 4), "CTAs, one below the other, that share their tiles of B"),
+        Parameter("cluster", 2, (1, 2), "CTAs, one below the other, that share their tiles of B"),
         Parameter("schedule", "cooperative", ("cooperative", "pingpong"), "two warpgroups per tile, or a tile each"),
         Parameter("band", 2048, (512, 1024, 2048, 4096, 8192), "rows of C that clusters running at one time share"),
         Parameter("walk", "forward", ("forward", "snake"), "along k; snake: every other tile backward"),

@@ -21,7 +21,7 @@ SPECIALIZED = [
     {"stages": 2},
     {"stages": 3, "walk": "snake"},
     {"stages": 4, "cluster": 1},
-    {"stages": 4, "cluster": 4, "band": 4096},
+    {"stages": 4, "band": 4096},
     {"stages": 2, "tile_n": 128},
     {"stages": 6, "tile_n": 128, "band": 512},
     {"stages": 5, "tile_n": 128, "cluster": 1, "walk": "snake"},
