@@ -19,7 +19,7 @@
 // Precondition: 16-byte aligned pointers; PATH_TMA: maps of q, k, v as (batch x heads, tokens, d) with boxes of 64
 //               columns and the 128-byte swizzle, compute capability 9.0, one launch of a module at a time.
 // Parameters:   -DPATH=PATH_CP_ASYNC|PATH_TMA -DCAUSAL=0|1 -DSTAGES=2..6 -DHEAD_DIM=64|128 -DKEYS -DSLACK (see
-//               attention_softmax.cuh)
+//               attention_softmax.cuh; both set by the spec)
 #if PATH == PATH_TMA
 #include "attention_tma.cuh"
 #else

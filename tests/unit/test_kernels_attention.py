@@ -122,6 +122,13 @@ def test_the_persistent_grid_has_no_more_ctas_than_tiles():
     assert make_case(ATTENTION_FWD, {"path": "cp_async"}, {"tokens": 129}).grid_on(4) == (128, 1, 1)
 
 
+@pytest.mark.parametrize(
+    ("path", "dim", "slack"), [("tma", 128, 8), ("tma", 64, 0), ("cp_async", 128, 0), ("cp_async", 64, 0)]
+)
+def test_the_maximum_may_lag_only_where_rescaling_is_long(path, dim, slack):
+    assert f"SLACK={slack}" in make_case(ATTENTION_FWD, {"path": path}, {"dim": dim}).defines
+
+
 def test_every_ring_fits_the_shared_memory_of_a_hopper_cta():
     for dim in (64, 128):
         for stages in (2, 3, 4, 5, 6):
