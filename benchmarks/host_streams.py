@@ -1,15 +1,17 @@
 """What overlaps between host and device: the pipeline of rung 13 in every setting, and what allocations wait for.
 
-    python benchmarks/host_streams.py            # two Markdown tables
+    python benchmarks/host_streams.py            # two Markdown tables, each row as soon as it is measured
     python benchmarks/host_streams.py --json F   # and all figures in the file F
 
 Times are wall times of whole runs, each with a synchronization behind it as a host that hands results on has one: what
-the CPU does itself counts, and a pool with a threshold gives memory back there. Medians.
+the CPU does itself counts, and a pool with a threshold gives memory back there. Medians. What does not begin within
+``--seconds`` is left out and named.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import time
@@ -30,9 +32,13 @@ from ncubble.kernels.verify import verify
 
 NAME = "stream_pipeline"
 SIZE = {"n": 2**25}
-RUNS, WARMUP = 9, 3
+RUNS, WARMUP = 9, 1
+LEAST_RUNS = 3
+SHARE_S = 0.1  # after which a measurement has runs enough
 MIB = 2**20
-CALLS = 20
+HELD_MIB = 64  # of an allocation that is waited for
+CALLS = 20  # runs of the kernel that keep the device busy meanwhile
+REPEATS = 3
 
 Settings = dict[str, Value]
 
@@ -41,13 +47,13 @@ def settings() -> Iterator[tuple[str, Settings]]:
     """What each row asks, and the parameters that answer it; the rest is default."""
     for streams in (1, 2, 3, 4, 8):
         yield "streams", {"streams": streams}
-    for chunk in (1, 2, 8, 16, 32, 64):
+    for chunk in (1, 8, 16, 64):
         yield "chunk", {"chunk": chunk}
     for work in (0, 64, 512):
         yield "work", {"work": work}
     yield "memory", {"memory": "pageable", "streams": 1}
     yield "memory", {"memory": "pageable"}
-    for slots in (1, 2, 4, 8):
+    for slots in (1, 2, 4):
         yield "memory", {"memory": "staged", "slots": slots}
     yield "alloc", {"alloc": "async", "threshold": "max"}
     yield "alloc", {"alloc": "async", "threshold": "zero"}
@@ -59,9 +65,12 @@ def settings() -> Iterator[tuple[str, Settings]]:
 
 
 def milliseconds(gpu: Gpu, run: Callable[[], None]) -> float:
-    """Median wall time of a run and the synchronization behind it."""
-    spans = []
-    for _ in range(WARMUP + RUNS):
+    """Median wall time of a run and the synchronization behind it: of ``RUNS``, of fewer where they take long."""
+    spans: list[float] = []
+    begin = time.perf_counter()
+    for index in range(WARMUP + RUNS):
+        if index >= WARMUP + LEAST_RUNS and time.perf_counter() - begin > SHARE_S:
+            break
         start = time.perf_counter()
         run()
         gpu.sync()
@@ -86,10 +95,23 @@ def measure(gpu: Gpu, chosen: Settings, inputs: dict[str, Any]) -> dict[str, Any
     return {"alone_ms": alone, "ms": whole, "gb_per_s": moved / whole / 1e6, "overlap": sum(alone.values()) / whole}
 
 
-def pipelines(gpu: Gpu) -> list[dict[str, Any]]:
-    """All settings."""
+def pipelines(open_gpu: Callable[[], Gpu], until: float) -> Iterator[dict[str, Any]]:
+    """All settings that begin before ``until`` (``time.perf_counter``), each as soon as it is measured.
+
+    Each has the GPU to itself: what it allocated is given back before the next one begins.
+    """
     inputs = draw_inputs(make_case(find_spec(NAME), {}, SIZE), 0)
-    return [{"about": about, "parameters": chosen, **measure(gpu, chosen, inputs)} for about, chosen in settings()]
+    for about, chosen in settings():
+        row = {"about": about, "parameters": chosen}
+        if time.perf_counter() > until:
+            yield {**row, "left_out": True}
+            continue
+        gpu = open_gpu()
+        try:
+            row |= measure(gpu, chosen, inputs)
+        finally:
+            gpu.close()
+        yield row
 
 
 class Load:
@@ -105,7 +127,7 @@ class Load:
         gpu.sync()
 
     def queue(self) -> None:
-        """About 20 runs of the kernel over all data, on a stream of their own."""
+        """``CALLS`` runs of the kernel over all data, on a stream of their own."""
         for _ in range(CALLS):
             self._program.run(("kernel",))  # type: ignore[call-arg]
 
@@ -117,29 +139,38 @@ def microseconds(call: Callable[[], Any]) -> tuple[float, Any]:
     return 1e6 * (time.perf_counter() - start), found
 
 
-def waits(gpu: Gpu) -> list[dict[str, Any]]:
+def waits(gpu: Gpu) -> Iterator[dict[str, Any]]:
     """How long calls take the CPU, with an idle device and with a busy one, and what the device had left to do then."""
     driver, load = HostDriver(gpu), Load(gpu)
     (lane,) = driver.lanes("nonblocking", 1)
-    keeping, releasing = driver.pool(KEEP_ALL), driver.pool(0)
-    nbytes = 64 * MIB
-    for pool in (keeping, releasing):  # so that both have held memory before
+    for name, take, other, give in calls(driver, lane):
+        for busy in (False, True):
+            found = [once(gpu, load, lane, busy, take, give) for _ in range(REPEATS)]
+            columns = list(zip(*found, strict=True))
+            taken, left_taken, given, left_given = (statistics.median(column) for column in columns)
+            yield {"call": name, "busy": busy, "us": taken, "left_us": left_taken}
+            yield {"call": other, "busy": busy, "us": given, "left_us": left_given}
+
+
+def calls(driver: HostDriver, lane: Any) -> list[tuple[str, Callable[[], Any], str, Callable[[Any], Any]]]:
+    """The calls that allocate, and those that give back, by name. Both pools have held as much before."""
+    nbytes = HELD_MIB * MIB
+    pools = {"max": driver.pool(KEEP_ALL), "0": driver.pool(0)}
+    for pool in pools.values():
         pool.free(lane, pool.allocate(lane, nbytes))
         lane.sync()
-    pairs: list[tuple[str, Callable[[], Any], str, Callable[[Any], Any]]] = [
+    ordered = [
+        (
+            f"cuMemAllocAsync, threshold {threshold}",
+            functools.partial(pool.allocate, lane, nbytes),
+            f"cuMemFreeAsync, threshold {threshold}",
+            functools.partial(pool.free, lane),
+        )
+        for threshold, pool in pools.items()
+    ]
+    return [
         ("cuMemAlloc", lambda: driver.allocate(nbytes), "cuMemFree", driver.free),
-        (
-            "cuMemAllocAsync, threshold max",
-            lambda: keeping.allocate(lane, nbytes),
-            "cuMemFreeAsync, threshold max",
-            lambda pointer: keeping.free(lane, pointer),
-        ),
-        (
-            "cuMemAllocAsync, threshold 0",
-            lambda: releasing.allocate(lane, nbytes),
-            "cuMemFreeAsync, threshold 0",
-            lambda pointer: releasing.free(lane, pointer),
-        ),
+        *ordered,
         (
             "cuMemHostAlloc",
             lambda: call_driver("cuMemHostAlloc", nbytes, 0)[0],
@@ -147,15 +178,6 @@ def waits(gpu: Gpu) -> list[dict[str, Any]]:
             lambda pointer: call_driver("cuMemFreeHost", pointer),
         ),
     ]
-    rows = []
-    for name, take, other, give in pairs:
-        for busy in (False, True):
-            found = [once(gpu, load, lane, busy, take, give) for _ in range(5)]
-            columns = list(zip(*found, strict=True))
-            taken, left_taken, given, left_given = (statistics.median(column) for column in columns)
-            rows.append({"call": name, "busy": busy, "us": taken, "left_us": left_taken})
-            rows.append({"call": other, "busy": busy, "us": given, "left_us": left_given})
-    return rows
 
 
 def once(
@@ -183,42 +205,63 @@ def engines() -> int:
     return int(call_driver("cuDeviceGetAttribute", attribute, 0)[0])
 
 
-def show(found: dict[str, Any]) -> None:
-    """Both tables."""
-    print(f"{found['device']}, {found['engines']} copy engines; {SIZE['n'] * 4 // MIB} MiB up and as many down\n")
-    print("| asked about | setting | up ms | kernel ms | down ms | whole ms | GB/s | overlap |")
-    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
-    for row in found["pipelines"]:
-        setting = " ".join(f"{name}={value}" for name, value in row["parameters"].items())
-        steps = " | ".join(f"{row['alone_ms'][step]:.2f}" for step in STEPS)
-        print(
-            f"| {row['about']} | {setting} | {steps} | {row['ms']:.2f} | {row['gb_per_s']:.1f} | {row['overlap']:.2f} |"
+def pipeline_row(row: dict[str, Any]) -> str:
+    """A line of the first table."""
+    setting = " ".join(f"{name}={value}" for name, value in row["parameters"].items())
+    if "left_out" in row:
+        return f"| {row['about']} | {setting} | left out | | | | | |"
+    steps = " | ".join(f"{row['alone_ms'][step]:.2f}" for step in STEPS)
+    return f"| {row['about']} | {setting} | {steps} | {row['ms']:.2f} | {row['gb_per_s']:.1f} | {row['overlap']:.2f} |"
+
+
+def wait_row(row: dict[str, Any]) -> str:
+    """A line of the second table."""
+    state = "computes" if row["busy"] else "idle"
+    return f"| {row['call']} | {state} | {row['us']:.0f} | {row['left_us']:.0f} |"
+
+
+def shown(rows: Iterator[dict[str, Any]], line: Callable[[dict[str, Any]], str], *head: str) -> list[dict[str, Any]]:
+    """All of ``rows``, each printed when it comes."""
+    print(*head, sep="\n", flush=True)
+    kept = []
+    for row in rows:
+        print(line(row), flush=True)
+        kept.append(row)
+    return kept
+
+
+def compare(seconds: float) -> dict[str, Any]:
+    """Measures and prints both tables."""
+    until = time.perf_counter() + seconds
+    gpu = Gpu.open()
+    try:
+        found: dict[str, Any] = {"device": gpu.facts.name, "driver": gpu.facts.driver, "engines": engines()}
+        print(f"{found['device']}, {found['engines']} copy engines; {SIZE['n'] * 4 // MIB} MiB up and as many down\n")
+        found["waits"] = shown(
+            waits(gpu),
+            wait_row,
+            f"| call, {HELD_MIB} MiB | device | CPU us in the call | us of kernels left after it |",
+            "| --- | --- | ---: | ---: |",
         )
-    print("\n| call, 64 MiB | device | CPU us in the call | us of kernels left after it |")
-    print("| --- | --- | ---: | ---: |")
-    for row in found["waits"]:
-        state = "computes" if row["busy"] else "idle"
-        print(f"| {row['call']} | {state} | {row['us']:.0f} | {row['left_us']:.0f} |")
+    finally:
+        gpu.close()
+    found["pipelines"] = shown(
+        pipelines(Gpu.open, until),
+        pipeline_row,
+        "\n| asked about | setting | up ms | kernel ms | down ms | whole ms | GB/s | overlap |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    )
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    target = parser.parse_args().json
-    gpu = Gpu.open()
-    try:
-        found = {
-            "device": gpu.facts.name,
-            "driver": gpu.facts.driver,
-            "engines": engines(),
-            "pipelines": pipelines(gpu),
-            "waits": waits(gpu),
-        }
-    finally:
-        gpu.close()
-    show(found)
-    if target is not None:
-        target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    parser.add_argument("--seconds", type=float, default=30.0, help="begin no further setting after them (default 30)")
+    given = parser.parse_args()
+    found = compare(given.seconds)
+    if given.json is not None:
+        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
