@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
-    """List the kernels of the catalog, their parameters and shapes."""
+    """List the kernels of the catalog: default shape, idea, and parameters with what they allow (and their default)."""
     from ncubble.cli.render import emit_json
     from ncubble.kernels.registry import catalog as load
 
@@ -43,18 +43,12 @@ def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
         emit_json({"schema": 1, "kernels": [_spec_json(spec) for spec in specs]})
         return
     from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("kernel", "idea", "parameters (default)", "shape"):
-        table.add_column(column, no_wrap=column == "kernel")
-    for spec in specs:
-        parameters = "\n".join(f"{item.name}={item.allowed} ({item.default})" for item in spec.parameters)
-        shape = "\n".join(f"{dim.name}={dim.default}" for dim in spec.dims)
-        cells = [Text(text) for text in (spec.idea, parameters, shape)]  # x[i] is no markup
-        table.add_row(Text(spec.name, style="cyan"), *cells, end_section=True)
-    Console().print(table)
+    from ncubble.cli.kernel_list import kernel_lines
+
+    console = Console(highlight=False, soft_wrap=True)
+    for line in kernel_lines(specs, console.width):
+        console.print(line)
 
 
 def verify(
@@ -162,6 +156,8 @@ def _spec_json(spec: KernelSpec) -> dict[str, Any]:
         "demonstrates": spec.demonstrates,
         "dtype": spec.dtype,
         "unit": spec.unit,
+        "peer": spec.peer or None,
+        "gates": spec.gates is not None,
         "parameters": [
             {"name": item.name, "default": item.default, "choices": list(item.choices), "help": item.help}
             for item in spec.parameters

@@ -34,6 +34,15 @@ def test_the_table_shows_every_name_whole(capsys):
     assert "stages=1..6" in said.out
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_list_fits_the_terminal_and_cuts_nothing(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    _, said = run(capsys, "kernels")
+    assert max(map(len, said.out.splitlines())) <= columns
+    assert "…" not in said.out
+    assert "stream_kind=nonblocking, blocking, default (nonblocking)" in said.out  # an item is not torn
+
+
 def test_own_kernels_are_listed_too(capsys):
     _, said = run(capsys, "kernels", "--json", "--catalog", str(OWN))
     assert "saxpy" in {item["name"] for item in json.loads(said.out)["kernels"]}
