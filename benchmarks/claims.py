@@ -15,7 +15,6 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 from claims import page, rules, runner, setting
 from claims.registry import load_all
@@ -59,7 +58,7 @@ def only(names: list[str]) -> int:
     if unknown := [name for name in names if name not in known and name not in {claim.id for claim in chosen}]:
         print(f"no claim or measurement is called {', '.join(unknown)} (see --list)", file=sys.stderr)
         return 2
-    results = runner.take(wanted, lambda line: print(line, file=sys.stderr, flush=True))
+    results = runner.take(wanted, lambda name, told: print(outcome(name, told), file=sys.stderr, flush=True))
     for name in wanted:
         print(f"{name}: {json.dumps(results[name].get('values') or results[name], indent=1)}")
     for claim in chosen:
@@ -68,24 +67,31 @@ def only(names: list[str]) -> int:
     return 3 if any("failed" in result for result in results.values()) else 0
 
 
+def outcome(name: str, told: runner.Told) -> str:
+    """One measurement for the terminal."""
+    return f"{name}: {told.get('failed') or 'ok'} ({told.get('seconds', 0):.1f} s)"
+
+
 def measure(out: Path, kept: Path | None, again: list[str]) -> int:
-    """Takes all measurements and writes them; prints the verdicts. 3: something failed."""
-    claims = rules.load()
-    earlier: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))["measurements"] if kept else {}
-    results = {name: entry for name, entry in earlier.items() if "values" in entry and name not in again}
+    """Takes all measurements, writes each when it is there, and prints the verdicts. 3: something failed."""
+    claims, known = rules.load(), load_all()
+    earlier: dict[str, runner.Told] = json.loads(kept.read_text(encoding="utf-8"))["measurements"] if kept else {}
+    results = {name: told for name, told in earlier.items() if "values" in told and name not in again}
     needed = {name for claim in claims for name in claim.measurements} | page.NEEDED
-    wanted = [name for name in load_all() if name in needed and name not in results]
-    results.update(runner.take(wanted, lambda line: print(line, flush=True)))
-    told = {
-        "schema": 1,
-        **setting.setting(),
-        "measurements": {name: results[name] for name in load_all() if name in results},
-    }
+    where = setting.setting()
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+    def add(name: str, told: runner.Told) -> None:
+        print(outcome(name, told), flush=True)
+        results[name] = told
+        ordered = {name: results[name] for name in known if name in results}
+        text = json.dumps({"schema": 1, **where, "measurements": ordered}, indent=1)
+        out.write_text(text + "\n", encoding="utf-8")
+
+    runner.take([name for name in known if name in needed and name not in results], add)
     for claim in claims:
         print(page.line(claim, results))
-    return 3 if any("failed" in result for result in results.values()) else 0
+    return 3 if any("failed" in told for told in results.values()) else 0
 
 
 if __name__ == "__main__":

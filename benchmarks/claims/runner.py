@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import queue
@@ -25,15 +26,14 @@ from ncubble.errors import NcubbleError
 PROGRAM = Path(__file__).resolve().parents[1] / "claims.py"
 PROBING = {f"claims.{name}" for name in ("probe_runs", "stream_runs", "memory_runs")}
 MANY = 3  # measurements with probes, from which on all probes are compiled at once
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 START_S = 60.0  # imports and the first context of a fresh worker
-Say = Callable[[str], None]
+Told = dict[str, Any]  # {"values": …, "seconds": …} or {"failed": reason}
+Say = Callable[[str, Told], None]
 
 
-def take(names: Iterable[str], say: Say) -> dict[str, dict[str, Any]]:
-    """``{"values": …, "seconds": …}`` or ``{"failed": reason}`` of every measurement named.
-
-    Those that need no GPU are taken beside the others.
-    """
+def take(names: Iterable[str], say: Say) -> dict[str, Told]:
+    """What came of every measurement named, told to ``say`` at once. Those that need no GPU run beside the others."""
     known = load_all()
     wanted = list(names)
     halves = [[name for name in wanted if known[name].needs_gpu is gpu] for gpu in (True, False)]
@@ -44,15 +44,15 @@ def take(names: Iterable[str], say: Say) -> dict[str, dict[str, Any]]:
     return {name: found[name] for name in wanted}
 
 
-def _in_turn(names: list[str], say: Say) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+def _in_turn(names: list[str], say: Say) -> dict[str, Told]:
+    found: dict[str, Told] = {}
     pending = list(names)
     while pending:
         with _Worker(pending) as worker:
             while pending:
                 name = pending.pop(0)
                 told = found[name] = worker.next(name)
-                say(f"{name}: {told.get('failed') or 'ok'} ({told.get('seconds', 0):.1f} s)")
+                say(name, told)
                 if "failed" in told:
                     break  # a fault of the device outlives its cause: go on in a fresh process
     return found
@@ -74,7 +74,7 @@ class _Worker:
             self._lines.put(line)
         self._lines.put("")
 
-    def next(self, name: str) -> dict[str, Any]:
+    def next(self, name: str) -> Told:
         limit = KNOWN[name].timeout_s + (START_S if self._fresh else 0.0)
         self._fresh = False
         try:
@@ -99,6 +99,7 @@ class _Worker:
 
 def work(names: list[str]) -> None:
     """The worker's side: a line of JSON per measurement; ends after the first that fails."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody is left to end a worker without its parent
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what libraries print must not be taken for an outcome
     known = load_all()

@@ -161,6 +161,7 @@ SNIPPETS: dict[str, Snippet] = {
     "wmma_float": Snippet(_wmma("float", "float", 16, 16, 16), "sm_80"),
     "wmma_element": Snippet(_FRAGMENT_ELEMENT, "sm_80"),
     "wgmma_shared_shared": Snippet(_wgmma("shared", "shared")),
+    "wgmma_sm80": Snippet(_wgmma("shared", "shared"), "sm_80"),
     "wgmma_registers_shared": Snippet(_wgmma("registers", "shared")),
     "wgmma_shared_registers": Snippet(_wgmma("shared", "registers")),
     "wgmma_registers_registers": Snippet(_wgmma("registers", "registers")),

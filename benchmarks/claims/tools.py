@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
+import os
 import statistics
 import tempfile
 import time
@@ -16,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.errors import MeasurementError
-from ncubble.kernels.build import HEADERS
+from ncubble.kernels.build import HEADERS, cache_folder, source_files
 from ncubble.kernels.device import Gpu, call_driver
 from ncubble.kernels.streams import HostDriver
-from ncubble.kernels.toolchain import find_tool, run_tool
+from ncubble.kernels.toolchain import compiler_version, find_tool, run_tool
 
 FOLDER = Path(__file__).resolve().parent
 PROBES = (
@@ -130,10 +132,24 @@ def lab() -> Iterator[Lab]:
 
 @functools.cache
 def compiled(source: str, arch: str) -> bytes:
-    """The cubin of a file of this folder."""
+    """The cubin of a file of this folder, kept beside those of the catalog."""
+    flags = ["-O3", "-std=c++17", f"-arch={arch}", f"-I{HEADERS}"]
+    digest = hashlib.sha256(" ".join([compiler_version(find_tool("nvcc")), *flags]).encode())
+    for path in source_files(FOLDER / source):
+        digest.update(path.read_bytes() + b"\0")
+    kept = cache_folder() / f"claims-{digest.hexdigest()}.cubin"
+    if not kept.is_file():
+        made = _compile(source, flags)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        whole = kept.with_suffix(f".{os.getpid()}")
+        whole.write_bytes(made)
+        whole.replace(kept)
+    return kept.read_bytes()
+
+
+def _compile(source: str, flags: list[str]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="ncubble-claims-") as folder:
         target = Path(folder) / "probe.cubin"
-        flags = ["-O3", "-std=c++17", f"-arch={arch}", f"-I{HEADERS}"]
         done = run_tool([find_tool("nvcc"), *flags, "-cubin", "-o", target, FOLDER / source])
         if done.returncode:
             raise MeasurementError(f"nvcc could not compile {source}: {done.stderr.strip()}", "fix the probe")

@@ -151,7 +151,7 @@ def test_what_fails_hangs_or_dies_costs_its_own_figures_only(
     monkeypatch.setattr(suite.runner, "load_all", lambda: known)
     monkeypatch.setattr(suite.runner, "START_S", 4.0)
     told: list[str] = []
-    found = suite.runner.take(names, told.append)
+    found = suite.runner.take(names, lambda name, _: told.append(name))
     assert list(found) == list(names)
     assert [name for name in names if "values" in found[name]] == ["first", "second", "last"]
     assert found["fails"]["failed"] == "a fault"
