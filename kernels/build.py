@@ -53,7 +53,7 @@ def build(case: Case, arch: str) -> Build:
         MeasurementError: no nvcc, it refused the source (its text is in the message), or the cache cannot be written.
         UsageError: the kernel needs a newer architecture.
     """
-    _check_arch(case, arch)
+    check_arch(case, arch)
     nvcc = find_tool("nvcc")
     flags = (*FLAGS, f"-arch={arch}", *(f"-D{define}" for define in case.defines))
     told = (*flags, *(f"{name}={value}" for name in ENVIRONMENT if (value := os.environ.get(name))))
@@ -67,7 +67,8 @@ def build(case: Case, arch: str) -> Build:
     return Build(cubin, resources, version, told, hashlib.sha256(cubin).hexdigest(), cached=False)
 
 
-def _check_arch(case: Case, arch: str) -> None:
+def check_arch(case: Case, arch: str) -> None:
+    """Raises UsageError unless the chosen parameters exist for ``arch``, as nvcc calls it."""
     match = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if match is None:
         raise UsageError(f"{arch!r} is not an architecture", "write it as nvcc does: sm_80, sm_90a, …")

@@ -15,6 +15,7 @@ from ncubble.kernels.spec import LAUNCH, SMS, Array, Extent, KernelSpec, Referen
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024
+MAX_CLUSTER = 16  # CTAs, where a kernel opts in (same table)
 MAX_BOX = 256  # elements of a tensor map's box along a dimension (CUDA Driver API, cuTensorMapEncodeTiled)
 
 
@@ -144,7 +145,8 @@ def make_case(
     """A checked Case; what is not given takes its default.
 
     Raises:
-        UsageError: unknown name, value not allowed, size that the kernel does not take, grid that no GPU takes.
+        UsageError: unknown name, value not allowed, size that the kernel does not take, grid, cluster or tensor map
+            that no GPU takes.
     """
     given, sizes = dict(parameters or {}), dict(shape or {})
     _refuse_unknown(spec, "parameter", given, [parameter.name for parameter in spec.parameters])
@@ -174,13 +176,27 @@ def _check_launch(case: Case) -> None:
             raise UsageError(
                 f"{case.label}: grid {axis} would be {count}, allowed are 1..{limit}", "use a smaller shape"
             )
+    check_cluster(case, case.grid)
     threads = math.prod(case.block)
     if not 1 <= threads <= MAX_THREADS:
         raise UsageError(
             f"{case.label}: {threads} threads per CTA, allowed are 1..{MAX_THREADS}", "fix the spec's block"
         )
+    if case.spec.language == "numba" and (case.tensor_maps or math.prod(case.cluster) > 1):
+        raise UsageError(f"{case.label}: Numba launches neither clusters nor tensor maps", "write it in CUDA C++")
     for item in case.tensor_maps:
         _check_map(case, item)
+
+
+def check_cluster(case: Case, grid: tuple[int, int, int]) -> None:
+    """Raises UsageError unless the clusters of ``case`` are ones that a GPU can have, and ``grid`` whole ones."""
+    cluster = case.cluster
+    if min(cluster) < 1 or math.prod(cluster) > MAX_CLUSTER:
+        message = f"{case.label}: a cluster of {cluster} CTAs, allowed are 1..{MAX_CLUSTER} in all"
+        raise UsageError(message, "fix the spec's cluster")
+    if any(ctas % size for ctas, size in zip(grid, cluster, strict=True)):
+        message = f"{case.label}: a grid of {grid} CTAs is not made of whole clusters of {cluster}"
+        raise UsageError(message, "fix the spec's grid, or use a --shape that gives whole clusters")
 
 
 def _check_map(case: Case, item: TensorMap) -> None:
@@ -190,16 +206,16 @@ def _check_map(case: Case, item: TensorMap) -> None:
     if len(box) != len(extent) or not all(1 <= edge <= MAX_BOX for edge in box):
         message = f"{case.label}: tensor map of {item.array!r}: box {box} over {extent}"
         raise UsageError(message, f"a box has as many edges as the array, each of 1..{MAX_BOX}")
+    box_row = f"{case.label}: a box row of {item.array!r} has {box[-1] * itemsize} bytes"
+    if box[-1] * itemsize % 16:
+        raise UsageError(f"{box_row}, TMA needs a multiple of 16", "fix the spec's box")
     if math.prod(extent) > math.prod(case.extent(case.array(item.array))):
         raise UsageError(f"{case.label}: tensor map of {item.array!r} sees {extent}", "fix the spec's view")
     if len(extent) > 1 and extent[-1] * itemsize % 16:
         message = f"{case.label}: a row of {item.array!r} has {extent[-1] * itemsize} bytes, TMA needs a multiple of 16"
         raise UsageError(message, f"make the row length a multiple of {16 // itemsize} elements")
     if item.swizzle and box[-1] * itemsize > item.swizzle:
-        message = (
-            f"{case.label}: a box row of {item.array!r} has {box[-1] * itemsize} bytes, the swizzle {item.swizzle}"
-        )
-        raise UsageError(message, "fix the spec's box")
+        raise UsageError(f"{box_row}, the swizzle {item.swizzle}", "fix the spec's box")
 
 
 def _evaluate(case: Case) -> None:

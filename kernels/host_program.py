@@ -84,16 +84,7 @@ def prepare_host(case: Case, gpu: Gpu) -> HostPrepared:
         raise UsageError(f"{path}: no function make(case, gpu, kernel)", "let it return an object with run and arrays")
     built = build(_compiled_with(case, getattr(module, "COMPILED", None)), gpu.arch)
     program = make(case, gpu, gpu.load(built.cubin, case))
-    facts = BuildFacts(
-        compiler=built.compiler,
-        flags=built.flags,
-        registers=built.resources.registers,
-        smem_static_B=built.resources.smem_static_B,
-        smem_dynamic_B=case.smem,
-        spill_B=built.resources.spill_B,
-        cubin_sha256=built.sha256,
-    )
-    return HostPrepared(case, gpu, facts, (), program.run, program)
+    return HostPrepared(case, gpu, BuildFacts.of(built, case), (), program.run, program)
 
 
 def _compiled_with(case: Case, names: tuple[str, ...] | None) -> Case:

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build import build
-from ncubble.kernels.case import Case
+from ncubble.kernels.build import Build, build, check_arch
+from ncubble.kernels.case import Case, check_cluster
 from ncubble.kernels.device import Gpu
 from ncubble.kernels.dtypes import dtype_of
 from ncubble.kernels.spec import TensorMap
@@ -30,6 +30,19 @@ class BuildFacts:
     smem_dynamic_B: int  # noqa: N815
     spill_B: int | None  # noqa: N815
     cubin_sha256: str | None
+
+    @classmethod
+    def of(cls, built: Build, case: Case) -> BuildFacts:
+        """What nvcc's build of ``case`` tells."""
+        return cls(
+            compiler=built.compiler,
+            flags=built.flags,
+            registers=built.resources.registers,
+            smem_static_B=built.resources.smem_static_B,
+            smem_dynamic_B=case.smem,
+            spill_B=built.resources.spill_B,
+            cubin_sha256=built.sha256,
+        )
 
 
 @dataclass(frozen=True)
@@ -73,9 +86,11 @@ def prepare(case: Case, gpu: Gpu) -> Prepared:
     """Builds ``case`` for ``gpu`` and allocates its arrays; launches nothing.
 
     Raises:
-        UsageError: the parameters need more shared memory than a CTA of this device can have.
+        UsageError: the parameters do not exist for this device, or need more shared memory than a CTA of it can have.
         MeasurementError: the source does not compile, or device memory is short.
     """
+    check_arch(case, gpu.arch)
+    check_cluster(case, case.grid_on(gpu.facts.sm_count))
     _check_smem(case, gpu, 0)
     if case.spec.language == "host":
         from ncubble.kernels.host_program import prepare_host
@@ -96,16 +111,7 @@ def _prepare_cuda(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
     _check_smem(case, gpu, built.resources.smem_static_B)
     kernel = gpu.load(built.cubin, case)
     maps = tuple(_tensor_map(case, gpu, item, pointers) for item in case.tensor_maps)
-    facts = BuildFacts(
-        compiler=built.compiler,
-        flags=built.flags,
-        registers=built.resources.registers,
-        smem_static_B=built.resources.smem_static_B,
-        smem_dynamic_B=case.smem,
-        spill_B=built.resources.spill_B,
-        cubin_sha256=built.sha256,
-    )
-    return facts, functools.partial(gpu.launch, kernel, case, maps, pointers)
+    return BuildFacts.of(built, case), functools.partial(gpu.launch, kernel, case, maps, pointers)
 
 
 def _tensor_map(case: Case, gpu: Gpu, item: TensorMap, pointers: tuple[int, ...]) -> Any:

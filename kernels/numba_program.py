@@ -42,14 +42,20 @@ def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
         cuda.as_cuda_array(DeviceArray(pointer, case.extent(array), np.dtype(array.dtype)))  # type: ignore[no-untyped-call]
         for pointer, array in zip(pointers, case.spec.arrays, strict=True)
     ]
-    arguments = (*views, *case.scalars())
+    sms = gpu.facts.sm_count
+    launches = [(*views, *case.scalars(index, sms)) for index in range(case.launches)]
     dispatcher = make_dispatcher(case)
     try:
-        compiled = dispatcher.compile(tuple(dispatcher.typeof_pyval(argument) for argument in arguments))
+        compiled = dispatcher.compile(tuple(dispatcher.typeof_pyval(argument) for argument in launches[0]))
     except Exception as error:  # Numba raises its own, NVVM's and the linker's errors here
         raise MeasurementError(f"Numba could not compile {case.spec.path}:\n{error}", "fix the source") from error
-    configured = dispatcher[case.grid, case.block, cuda.external_stream(int(gpu.stream.handle)), case.smem]
-    return _facts(case, compiled), lambda: configured(*arguments)
+    configured = dispatcher[case.grid_on(sms), case.block, cuda.external_stream(int(gpu.stream.handle)), case.smem]
+
+    def run() -> None:
+        for arguments in launches:
+            configured(*arguments)
+
+    return _facts(case, compiled), run
 
 
 def _facts(case: Case, compiled: Any) -> BuildFacts:

@@ -187,7 +187,8 @@ class KernelSpec:
     - ``gates``: the limits that ``ncubble verify --gates`` holds it against, where it has two paths.
     - ``peer``: the library's operation that ``ncubble bench --against`` times beside it: ``matmul``, ``sdpa``,
       ``copy``, ``softmax``, or nothing. ``program``: the Python module in the folder that drives it from the host.
-    - ``smem``: dynamic shared memory per CTA in bytes. ``unit``: the roof, one of ``fp32``, ``tensor_fp16``, ``dram``.
+    - ``smem``: dynamic shared memory per CTA in bytes. ``unit``: the roof, one of ``fp32``, ``tensor_fp16``,
+      ``dram`` (a device copy); another name, as ``link``, stands for none that is known.
     - ``sass(arch, parameters)``: opcode prefix -> whether it must (True) or must not (False) occur.
     """
 

@@ -8,11 +8,13 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
+from fake_gpu import FakeGpu
 
 from ncubble.errors import UsageError
 from ncubble.kernels import build as building
 from ncubble.kernels.case import make_case
 from ncubble.kernels.inputs import draw_inputs
+from ncubble.kernels.launch import prepare
 from ncubble.kernels.spec import LAUNCH, SMS, Array, Dim, KernelSpec, Parameter, TensorMap, Tolerance
 from ncubble.kernels.verify import verify
 
@@ -47,6 +49,7 @@ def a_map(box=(1, 64, 64), swizzle=128, view=None) -> TensorMap:
         (a_map(box=(64, 64)), "a box has as many edges"),
         (a_map(box=(1, 512, 64)), r"each of 1\.\.256"),
         (a_map(box=(1, 64, 128)), "a box row of 'x' has 256 bytes, the swizzle 128"),
+        (a_map(box=(1, 64, 4)), "a box row of 'x' has 8 bytes, TMA needs a multiple of 16"),
         (a_map(box=(64, 64), view=lambda shape: (385, 64)), r"sees \(385, 64\)"),
     ],
 )
@@ -54,6 +57,46 @@ def test_a_tensor_map_that_the_driver_would_refuse_is_refused_with_the_reason(it
     with pytest.raises(UsageError) as refused:
         make_case(spec(tensor_maps=(item,)))
     assert re.search(complaint, f"{refused.value.message} {refused.value.remedy}")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "complaint"),
+    [
+        ((3,), r"a grid of \(8, 2, 1\) CTAs is not made of whole clusters of \(3, 1, 1\)"),
+        ((8, 2, 2), r"allowed are 1\.\.16 in all"),
+        ((0,), r"allowed are 1\.\.16 in all"),
+    ],
+)
+def test_clusters_that_no_launch_could_have_are_refused(cluster, complaint):
+    with pytest.raises(UsageError, match=complaint):
+        make_case(spec(cluster=lambda shape, parameters: cluster))
+
+
+def test_a_grid_of_broken_clusters_on_this_device_is_refused_before_anything_is_built():
+    case = make_case(
+        spec(
+            cluster=lambda shape, parameters: (4,),
+            persistent=lambda sms, shape, parameters: (sms - 1,),
+        )
+    )
+    gpu = FakeGpu()
+    with pytest.raises(UsageError, match=r"a grid of \(131, 1, 1\) CTAs"):
+        prepare(case, gpu)
+    assert not gpu.memory
+
+
+def test_a_kernel_that_the_device_is_too_old_for_takes_no_memory_of_it():
+    gpu = FakeGpu()
+    gpu.arch = "sm_80"
+    with pytest.raises(UsageError, match="needs sm_90 or later"):
+        prepare(make_case(spec(min_arch=90)), gpu)
+    assert not gpu.memory
+
+
+@pytest.mark.parametrize("changes", [{"cluster": lambda shape, parameters: (2,)}, {"tensor_maps": (a_map(),)}])
+def test_what_numba_cannot_launch_is_refused(changes):
+    with pytest.raises(UsageError, match="Numba launches neither clusters nor tensor maps"):
+        make_case(spec(source="doubled.py", **changes))
 
 
 def test_rows_that_tma_cannot_address_are_refused_with_the_multiple():
@@ -104,11 +147,11 @@ def test_a_path_for_one_architecture_is_refused_on_the_others():
         arch_of=lambda parameters: 90 if parameters["path"] == "tma" else 80,
         only_arch=lambda parameters: 90 if parameters["path"] == "tma" else None,
     )
-    building._check_arch(make_case(wants), "sm_80")
-    building._check_arch(make_case(wants, {"path": "tma"}), "sm_90a")
+    building.check_arch(make_case(wants), "sm_80")
+    building.check_arch(make_case(wants, {"path": "tma"}), "sm_90a")
     for arch in ("sm_80", "sm_100a"):
         with pytest.raises(UsageError, match=r"path=tma exists for sm_90a only") as refused:
-            building._check_arch(make_case(wants, {"path": "tma"}), arch)
+            building.check_arch(make_case(wants, {"path": "tma"}), arch)
         assert "compute capability 9.0" in refused.value.remedy
 
 
