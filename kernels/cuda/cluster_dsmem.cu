@@ -15,10 +15,11 @@
 //               finished with the slot: loads and sends write into all of them). No CTA exits before all have met:
 //               others may still send to it or signal it.
 // Roofline:     compute (fp32 FMA) if A crosses once; with SHARE=none the traffic from L2 is CLUSTER times as much.
-//               COLUMNS says how much is computed with what was brought. On an H200, by the default shape: with 8
-//               columns and clusters of 4 the multiplying warps set the pace, and multicast takes as long as none (323
-//               and 322 us), though in clusters of 8 it reads 29 % of the sectors from L2.
-// Bubble:       data_wait for the shared tiles with SHARE=none and 4 columns, and with dsmem in large clusters.
+//               COLUMNS says how much is computed with what was brought. On an H200, by the default shape, the
+//               multiplying warps set the pace: multicast takes as long as none (321 and 323 us with 8 columns and
+//               clusters of 4), though in clusters of 8 it reads 29 % of the sectors from L2. With 4 columns it takes 9 %
+//               longer. Sending over distributed shared memory is slower still: 569 us (split), 1293 us (dsmem).
+// Bubble:       data_wait for the shared tiles with dsmem and split: one SM sends less than L2 gives.
 // Launch:       grid (n / COLUMNS, ceil(m / 256)), cluster (CLUSTER, 1, 1), block 192, dynamic shared memory STAGES x
 //               (32768 + 128 x COLUMNS) bytes.
 // Precondition: compute capability 9.0; 16-byte aligned pointers.
@@ -162,7 +163,7 @@ __device__ __forceinline__ void multiply_tiles(const Slots& slots, Barriers& bar
 
 extern "C" __global__ void __launch_bounds__(192, 2)
 cluster_dsmem(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-              const float* __restrict__ a, const float* __restrict__ b, float* __restrict__ c, int m, int n, int k) {
+              const float*, const float*, float* __restrict__ c, int m, int n, int k) {
     extern __shared__ __align__(1024) unsigned char memory[];
     __shared__ Barriers barriers;
     Slots& slots = *reinterpret_cast<Slots*>(memory);

@@ -53,11 +53,11 @@ def ring_bytes(shape: Shape, parameters: Parameters) -> int:
 
 
 def _through_registers(arch: str, parameters: Parameters) -> dict[str, bool]:
-    return {"LDG.E.EF.128": True, "STS.128": True, "LDS.128": True, "STG.E.EF.128": True, "LDGSTS": False}
+    return {"LDG.E.128": True, "STS.128": True, "LDS.128": True, "STG.E.128": True, "LDGSTS": False}
 
 
 def _through_cp_async(arch: str, parameters: Parameters) -> dict[str, bool]:
-    return {"LDGSTS.E.BYPASS.128": True, "LDS.128": True, "STG.E.EF.128": True, "STS.128": False, "LDG.E.128": False}
+    return {"LDGSTS.E.BYPASS.128": True, "LDS.128": True, "STG.E.128": True, "STS.128": False, "LDG.E.128": False}
 
 
 def _through_tma(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -71,12 +71,12 @@ def _pieces(shape: Shape) -> Extent:
     return (shape["n"] // PIECE * PIECE or shape["n"],)
 
 
-def _parameters(stages: Parameter, *more: Parameter) -> tuple[Parameter, ...]:
+def _parameters(stages: Parameter, *more: Parameter, items: int = 4, ctas: int = 32) -> tuple[Parameter, ...]:
     return (
         stages,
         Parameter("threads", 512, (128, 256, 512), "threads per CTA"),
-        Parameter("items", 4, (1, 2, 4, 8), "16-byte pieces per thread and chunk"),
-        Parameter("ctas", 32, (1, 2, 3, 4, 6, 8, 16, 32, 64), "CTAs per SM in the grid; they loop over chunks"),
+        Parameter("items", items, (1, 2, 4, 8), "16-byte pieces per thread and chunk"),
+        Parameter("ctas", ctas, (1, 2, 3, 4, 6, 8, 16, 32, 64), "CTAs per SM in the grid; they loop over chunks"),
         Parameter("work", 0, (0, 16, 64, 256), "FMAs per element on the data in shared memory"),
         *more,
     )
@@ -118,7 +118,7 @@ ASYNC_COPY_MANUAL = _spec(
     "async_copy_manual",
     "global to shared memory through registers, the next chunk's loads issued early",
     "without async copies, loads overlap only as far as registers hold them",
-    _parameters(Parameter("stages", 2, (1, 2), "buffers; with 2 the next chunk is loaded before")),
+    _parameters(Parameter("stages", 2, (1, 2), "buffers; with 2 the next chunk is loaded before"), items=8, ctas=64),
     _through_registers,
 )
 
@@ -126,7 +126,7 @@ ASYNC_COPY_PIPELINE = _spec(
     "async_copy_pipeline",
     "cuda::memcpy_async and a block-wide cuda::pipeline",
     "one buffer cannot overlap; two or more can, at two mbarrier waits per chunk",
-    _parameters(Parameter("stages", 3, (1, 2, 3, 4), "stages of the pipeline")),
+    _parameters(Parameter("stages", 4, (1, 2, 3, 4), "stages of the pipeline"), ctas=64),
     lambda arch, parameters: {**_through_cp_async(arch, parameters), "ARRIVES": True},
 )
 

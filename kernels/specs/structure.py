@@ -80,7 +80,7 @@ CLUSTER_DSMEM = KernelSpec(
             "each for itself; the leader sends; each sends its part; the load delivers to all",
         ),
         Parameter("cluster", 4, (2, 4, 8), "CTAs of a cluster"),
-        Parameter("columns", 4, (4, 8), "columns per CTA: how much is computed with each element of A"),
+        Parameter("columns", 8, (4, 8), "columns per CTA: how much is computed with each element of A"),
         Parameter("stages", 3, (1, 2, 3, 4, 6), "buffers in the ring"),
     ),
     tensor_maps=(
