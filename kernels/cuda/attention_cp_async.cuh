@@ -9,6 +9,7 @@
 #include "attention_softmax.cuh"
 #include "attention_tiles.cuh"
 #include "cp_async.cuh"
+#include "mma.cuh"
 #include "swizzle.cuh"
 
 namespace ncubble {

@@ -11,7 +11,8 @@
 
 #include <cstdint>
 
-#include "mma.cuh"
+#include "exp2.cuh"
+#include "pack.cuh"
 
 namespace ncubble {
 
@@ -20,16 +21,9 @@ namespace ncubble {
 // 0. What such a tile adds to a row is wiped by the factor exp2(-2^100 ...) = 0 when the first real score comes.
 constexpr float kMasked = -0x1p100f;
 
-// 2^x, one MUFU.EX2: about 2 ulp, and 0 for very negative x.
-__device__ __forceinline__ float exp2_fast(float x) {
-    float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-    return result;
-}
-
 // By which scores are multiplied so that exp2 gives the softmax of Q K^T / sqrt(head_dim).
 constexpr float attention_scale(int head_dim) {
-    return 1.4426950408889634f / (head_dim == 128 ? 11.313708498984761f : 8.0f);  // log2(e) / sqrt(head_dim)
+    return kLog2E / (head_dim == 128 ? 11.313708498984761f : 8.0f);  // by sqrt(head_dim)
 }
 
 template <typename Combine>

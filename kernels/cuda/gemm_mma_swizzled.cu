@@ -16,6 +16,7 @@
 // Parameters:   -DSTAGES=2..6 -DTILE_N=128|256 -DTILE_K=32|64 -DLAYOUT=LAYOUT_PLAIN|LAYOUT_XOR
 #include "cp_async.cuh"
 #include "mma.cuh"
+#include "pack.cuh"
 #include "raster.cuh"
 #include "swizzle.cuh"
 

@@ -18,10 +18,10 @@
 
 namespace ncubble {
 
-// Loads 8 x 8 matrices of 16-bit elements from shared memory, one register per matrix and lane. Lane 8 i + r gives the
-// address of row r of matrix i (16 bytes, 16-byte aligned); lane 4 g + q receives elements 2 q and 2 q + 1 of row g,
+// Loads four 8 x 8 matrices of 16-bit elements from shared memory, one register per matrix and lane. Lane 8 i + r gives
+// the address of row r of matrix i (16 bytes, 16-byte aligned); lane 4 g + q receives elements 2 q and 2 q + 1 of row g,
 // which are the fragments above where a row runs along k. `_trans` hands out the transposed matrices: for a B whose
-// rows run along n. Only the addresses of the first 8 * (matrices) lanes matter, but all 32 lanes must take part.
+// rows run along n.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#warp-level-matrix-instructions-ldmatrix
 __device__ __forceinline__ void ldmatrix_x4(uint32_t (&matrices)[4], uint32_t shared) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -33,20 +33,6 @@ __device__ __forceinline__ void ldmatrix_x4(uint32_t (&matrices)[4], uint32_t sh
 __device__ __forceinline__ void ldmatrix_x4_trans(uint32_t (&matrices)[4], uint32_t shared) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(matrices[0]), "=r"(matrices[1]), "=r"(matrices[2]), "=r"(matrices[3])
-                 : "r"(shared)
-                 : "memory");
-}
-
-__device__ __forceinline__ void ldmatrix_x2(uint32_t (&matrices)[2], uint32_t shared) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(matrices[0]), "=r"(matrices[1])
-                 : "r"(shared)
-                 : "memory");
-}
-
-__device__ __forceinline__ void ldmatrix_x2_trans(uint32_t (&matrices)[2], uint32_t shared) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(matrices[0]), "=r"(matrices[1])
                  : "r"(shared)
                  : "memory");
 }
@@ -78,22 +64,6 @@ __device__ __forceinline__ void mma_m16n8k16<__nv_bfloat16>(float (&acc)[4], con
         "{%0, %1, %2, %3};"
         : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Two floats rounded to one register of two 16-bit elements, `low` in the lower half.
-template <typename Element>
-__device__ __forceinline__ uint32_t pack(float low, float high);
-
-template <>
-__device__ __forceinline__ uint32_t pack<half>(float low, float high) {
-    const half2 pair = __floats2half2_rn(low, high);
-    return *reinterpret_cast<const uint32_t*>(&pair);
-}
-
-template <>
-__device__ __forceinline__ uint32_t pack<__nv_bfloat16>(float low, float high) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-    return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
 }  // namespace ncubble

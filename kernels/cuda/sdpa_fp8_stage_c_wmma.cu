@@ -18,6 +18,8 @@
 #include <mma.h>
 
 #include "cp_async.cuh"
+#include "exp2.cuh"
+#include "pack.cuh"
 
 using namespace ncubble;
 namespace wmma = nvcuda::wmma;
@@ -69,12 +71,6 @@ __device__ __forceinline__ void store_dequantized(half* shared, uint4 bytes) {
                            dequantized<kUpper>(bytes.y));
     target[1] = make_uint4(dequantized<kLower>(bytes.z), dequantized<kUpper>(bytes.z), dequantized<kLower>(bytes.w),
                            dequantized<kUpper>(bytes.w));
-}
-
-__device__ __forceinline__ float exp2_approx(float x) {  // of -infinity: 0
-    float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-    return result;
 }
 
 // Multiplies row r of the fragment by factors[r]. Which thread holds which element is WMMA's secret: a column-major
@@ -132,10 +128,10 @@ struct OnlineRow {
             maximum = fmaxf(maximum, __shfl_xor_sync(~0u, maximum, offset));
         float tile_sum = 0.0f;  // the maximum is finite here: every tile holds a key
 #pragma unroll
-        for (int i = 0; i < kColumns; ++i) tile_sum += x[i] = exp2_approx(x[i] - maximum);
+        for (int i = 0; i < kColumns; ++i) tile_sum += x[i] = exp2_fast(x[i] - maximum);
 #pragma unroll
         for (int offset = kParts / 2; offset > 0; offset /= 2) tile_sum += __shfl_xor_sync(~0u, tile_sum, offset);
-        const float factor = exp2_approx(previous - maximum);
+        const float factor = exp2_fast(previous - maximum);
         sum = sum * factor + tile_sum;
         half2* p = reinterpret_cast<half2*>(&shared.p[row][part * kColumns]);
         p[0] = __floats2half2_rn(x[0], x[1]);
@@ -173,9 +169,8 @@ struct OutTile {
 
 __device__ __forceinline__ uint4 packed_halves(const float* values) {
     const float4 low = *reinterpret_cast<const float4*>(values), high = *reinterpret_cast<const float4*>(values + 4);
-    const half2 packed[4] = {__floats2half2_rn(low.x, low.y), __floats2half2_rn(low.z, low.w),
-                             __floats2half2_rn(high.x, high.y), __floats2half2_rn(high.z, high.w)};
-    return *reinterpret_cast<const uint4*>(packed);
+    return make_uint4(pack<half>(low.x, low.y), pack<half>(low.z, low.w), pack<half>(high.x, high.y),
+                      pack<half>(high.z, high.w));
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 4)  // four CTAs: half of the warps that an SM of Hopper can hold
@@ -186,7 +181,7 @@ sdpa_fp8_stage_c_wmma(const half* __restrict__ q, const uint8_t* __restrict__ k,
     const unsigned thread = threadIdx.x, warp = thread / 32;
     const unsigned row = thread / kParts, part = thread % kParts;  // in the softmax, and of q and out in global memory
     const size_t head = static_cast<size_t>(blockIdx.y) * s * d;
-    const float scale = k_scale[blockIdx.y] * rsqrtf(static_cast<float>(d)) * 1.44269504f;  // exp(x) = exp2(x log2 e)
+    const float scale = k_scale[blockIdx.y] * rsqrtf(static_cast<float>(d)) * kLog2E;
 
     // The piece that this thread brings of every tile. What lies past s or past d repeats what lies before it: such
     // scores are masked, such columns of q are zero, such columns of the result are not stored.

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "cp_async.cuh"
+#include "pack.cuh"
 #include "stmatrix.cuh"
 #include "swizzle.cuh"
 #include "tma.cuh"
@@ -25,12 +26,6 @@ constexpr int kBlockColumns = 64;                           // columns in a 128-
 constexpr int kBlockBytes = kTileK * kRowBytes;             // 64 columns of B, or 64 rows of A
 constexpr int kBoxRows = 16;                                // rows of C that a warp holds of a block
 constexpr int kBoxBytes = kBoxRows * kRowBytes;             // what a warp stores at once: 16 rows x 64 columns
-
-// Two floats rounded to bf16, the first in the lower half.
-__device__ __forceinline__ uint32_t packed_bf16(float lower, float upper) {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(lower, upper);
-    return reinterpret_cast<const uint32_t&>(pair);
-}
 
 // kBlocks x 64 rows and kColumns columns of C, in the registers of a warpgroup.
 template <int kBlocks, int kColumns>
@@ -97,8 +92,8 @@ struct WarpgroupTile {
         const float* d = &acc[block][across * kBlockColumns / 2];
 #pragma unroll
         for (int pair = 0; pair < kBlockColumns / 16; ++pair, d += 8) {
-            const uint32_t matrices[4] = {packed_bf16(d[0], d[1]), packed_bf16(d[2], d[3]), packed_bf16(d[4], d[5]),
-                                          packed_bf16(d[6], d[7])};
+            const uint32_t matrices[4] = {pack<__nv_bfloat16>(d[0], d[1]), pack<__nv_bfloat16>(d[2], d[3]),
+                                          pack<__nv_bfloat16>(d[4], d[5]), pack<__nv_bfloat16>(d[6], d[7])};
             stmatrix_x4(start + swizzled<kRowBytes>(row, (2 * pair + right) * kPiece), matrices);
         }
     }
