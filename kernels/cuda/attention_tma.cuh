@@ -157,12 +157,6 @@ struct AttentionTma {
 
         __device__ __forceinline__ void await_slot() { mbarrier_wait(&shared.full[ring.slot], ring.parity); }
 
-        // Hands a slot back: this warp's products that read it have finished.
-        __device__ __forceinline__ static void hand_back(uint64_t* empty) {
-            __syncwarp();
-            if (threadIdx.x % 32 == 0) mbarrier_arrive(empty);
-        }
-
         // Issues S = Q K^T for the K tile in `slot`.
         __device__ __forceinline__ void issue_scores(uint32_t slot) {
             const uint64_t keys = wgmma_descriptor_k(shared.ring[slot]);
@@ -213,7 +207,7 @@ struct AttentionTma {
             issue_scores(ring.slot);
             wgmma_wait<0>();
             wgmma_pin(flat(scores));
-            hand_back(&shared.empty[ring.slot]);
+            mbarrier_arrive_warp(&shared.empty[ring.slot]);
             ring.next();
             if ((last + 1) * kKeys > common_limit) mask_keys(scores, last * kKeys, limit);
             softmax.absorb(scores, kScale, correction);
@@ -231,8 +225,8 @@ struct AttentionTma {
                 pass_turn();
                 wgmma_wait<1>();
                 wgmma_pin(flat(scores));
-                hand_back(&shared.empty[slot_k]);
-                if (i == 0) hand_back(&shared.query_empty);
+                mbarrier_arrive_warp(&shared.empty[slot_k]);
+                if (i == 0) mbarrier_arrive_warp(&shared.query_empty);
                 if (kMaskedTiles > 1 && (i + 1) * kKeys > common_limit) mask_keys(scores, i * kKeys, limit);
                 softmax.absorb(scores, kScale, correction);
                 const uint32_t slot_v = ring.slot;
@@ -243,12 +237,12 @@ struct AttentionTma {
                 wgmma_wait<0>();
                 wgmma_pin(flat(output));
                 wgmma_pin(flat(scores));  // P V has read the operand until here: the new one must not be made earlier
-                hand_back(&shared.empty[slot_v]);
+                mbarrier_arrive_warp(&shared.empty[slot_v]);
                 to_operand(scores, operand);
                 rescale<kSlack>(output, correction);
             }
             if (last == 0) {
-                hand_back(&shared.query_empty);
+                mbarrier_arrive_warp(&shared.query_empty);
                 await_slot();
             }
             wgmma_fence();
@@ -257,7 +251,7 @@ struct AttentionTma {
             softmax.inverse_sums(inverse);
             wgmma_wait<0>();
             wgmma_pin(flat(output));
-            hand_back(&shared.empty[ring.slot]);
+            mbarrier_arrive_warp(&shared.empty[ring.slot]);
             ring.next();
             scale_rows(output, inverse);
             const size_t first = static_cast<size_t>(tile.head) * tokens + warp_row;

@@ -1,5 +1,5 @@
-// mbarrier (SASS: SYNCS): barriers in shared memory that count arrivals and the bytes of asynchronous copies; Hopper's
-// forms.
+// mbarrier (SASS: SYNCS; before Hopper ATOMS.ARRIVE): barriers in shared memory that count arrivals, and on Hopper the
+// bytes of asynchronous copies. Compute capability 8.0 and later; bytes and other CTAs' barriers from 9.0 on.
 //
 // A barrier is a uint64_t in shared memory. A phase ends when all expected arrivals are in and all announced bytes have
 // landed; the next phase starts at once. Waiting names a phase by its parity: 0 for the first, 1 for the second, 0 for
@@ -31,6 +31,18 @@ __device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
+// One arrival for the whole warp, when all its lanes have come here: it has finished with a slot, say.
+__device__ __forceinline__ void mbarrier_arrive_warp(uint64_t* barrier) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
+}
+
+// Arrives when all cp.async that this thread has started are done: one of the arrivals that the barrier expects.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-cp-async-mbarrier-arrive
+__device__ __forceinline__ void mbarrier_arrive_copied(uint64_t* barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
 // Arrives, and announces that `bytes` will land in this phase. Bytes that land before the announcement are counted,
 // too.
 __device__ __forceinline__ void mbarrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
@@ -38,16 +50,9 @@ __device__ __forceinline__ void mbarrier_arrive_expect(uint64_t* barrier, uint32
                  : "memory");
 }
 
-// Announces bytes without arriving.
-// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier-expect-tx
-__device__ __forceinline__ void mbarrier_expect(uint64_t* barrier, uint32_t bytes) {
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
-                 : "memory");
-}
-
 // Arrives at the barrier at the same place in the shared memory of CTA `rank` of the cluster (which may be the own
-// CTA). Enough to hand back a slot that was read by finished wgmma or bulk copies. Plain accesses need the _release
-// form.
+// CTA). It hands back a slot that was read, but publishes nothing: what was written by plain stores would need release
+// at cluster scope, which costs a fence over the whole device (SASS: MEMBAR.ALL.GPU).
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-mapa
 __device__ __forceinline__ void mbarrier_arrive_remote(uint64_t* barrier, uint32_t rank) {
     asm volatile(
@@ -58,24 +63,18 @@ __device__ __forceinline__ void mbarrier_arrive_remote(uint64_t* barrier, uint32
         : "memory");
 }
 
-// The same, and plain reads and writes before it are done for whoever then waits with mbarrier_wait_cluster. It costs a
-// fence over the whole device (SASS: MEMBAR.ALL.GPU): not for an inner loop.
-__device__ __forceinline__ void mbarrier_arrive_remote_release(uint64_t* barrier, uint32_t rank) {
-    asm volatile(
-        "{\n\t.reg .b32 remote;\n\t"
-        "mapa.shared::cluster.u32 remote, %0, %1;\n\t"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n\t}" ::"r"(shared_address(barrier)),
-        "r"(rank)
-        : "memory");
-}
-
-// Whether the phase with this parity has ended; the hardware may suspend the thread for a while before it says no.
+// Whether the phase with this parity has ended. From Hopper on the hardware may suspend the thread for a while before
+// it says no.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait
 __device__ __forceinline__ bool mbarrier_try_wait(uint64_t* barrier, uint32_t parity) {
     uint32_t done;
     asm volatile(
         "{\n\t.reg .pred p;\n\t"
+#if __CUDA_ARCH__ >= 900
         "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+#else
+        "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+#endif
         "selp.u32 %0, 1, 0, p;\n\t}"
         : "=r"(done)
         : "r"(shared_address(barrier)), "r"(parity)
@@ -87,20 +86,6 @@ __device__ __forceinline__ bool mbarrier_try_wait(uint64_t* barrier, uint32_t pa
 __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity) {
     while (!mbarrier_try_wait(barrier, parity)) {
     }
-}
-
-// The same, and what CTAs of the cluster did before they arrived here is seen by plain reads after it.
-__device__ __forceinline__ void mbarrier_wait_cluster(uint64_t* barrier, uint32_t parity) {
-    uint32_t done;
-    do {
-        asm volatile(
-            "{\n\t.reg .pred p;\n\t"
-            "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
-            "selp.u32 %0, 1, 0, p;\n\t}"
-            : "=r"(done)
-            : "r"(shared_address(barrier)), "r"(parity)
-            : "memory");
-    } while (!done);
 }
 
 // A walk over a ring of kSlots slots, each with a barrier "full" and a barrier "empty" (or only "full"). A consumer

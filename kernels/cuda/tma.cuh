@@ -25,7 +25,7 @@ __device__ __forceinline__ void tma_prefetch(const TensorMap& map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// Loads the box at (x[, y[, z[, w]]]), x innermost, into `shared`; its bytes are counted by `barrier`.
+// Loads the box at (x[, y[, z]]), x innermost, into `shared`; its bytes are counted by `barrier`.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk-tensor
 __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, uint64_t* barrier, int x) {
     asm volatile(
@@ -48,13 +48,6 @@ __device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, uin
         "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier))
         : "memory");
 }
-__device__ __forceinline__ void tma_load(void* shared, const TensorMap& map, uint64_t* barrier, int x, int y, int z, int w) {
-    asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], "
-        "[%6];" ::"r"(shared_address(shared)),
-        "l"(&map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(barrier))
-        : "memory");
-}
 
 // The same, to every CTA of the cluster whose bit is set in `ranks`: at the same place in its shared memory, counted by
 // the barrier at the same place in its shared memory.
@@ -66,21 +59,13 @@ __device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap
         "l"(&map), "r"(x), "r"(y), "r"(shared_address(barrier)), "h"(ranks)
         : "memory");
 }
-__device__ __forceinline__ void tma_load_multicast(void* shared, const TensorMap& map, uint64_t* barrier, uint16_t ranks,
-                                                   int x, int y, int z) {
-    asm volatile(
-        "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-        "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(shared)),
-        "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)), "h"(ranks)
-        : "memory");
-}
 
 // Makes the calling thread's plain writes to shared memory visible to the copy engine (and to wgmma). Writers execute
 // it, then a barrier, then one thread issues the store.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-membar
 __device__ __forceinline__ void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Stores the box at (x[, y[, z[, w]]]) from `shared`. Close a group of stores with tma_store_commit().
+// Stores the box at (x[, y]) from `shared`. Close a group of stores with tma_store_commit().
 __device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, int x) {
     asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%0, {%1}], [%2];" ::"l"(&map), "r"(x),
                  "r"(shared_address(shared))
@@ -91,28 +76,13 @@ __device__ __forceinline__ void tma_store(const TensorMap& map, const void* shar
                  "r"(y), "r"(shared_address(shared))
                  : "memory");
 }
-__device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, int x, int y, int z) {
-    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(&map),
-                 "r"(x), "r"(y), "r"(z), "r"(shared_address(shared))
-                 : "memory");
-}
-__device__ __forceinline__ void tma_store(const TensorMap& map, const void* shared, int x, int y, int z, int w) {
-    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(&map),
-                 "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(shared))
-                 : "memory");
-}
 
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk-commit-group
 __device__ __forceinline__ void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-// Waits until at most kPending of the calling thread's newest groups are unfinished. _read: until their shared memory
-// has been read and may be overwritten, which is earlier. Shared memory must stay alive that long: read before the CTA
-// ends.
+// Waits until the shared memory of all but at most kPending of the calling thread's newest groups has been read and may
+// be overwritten, which is earlier than their end. Shared memory must stay alive that long, so wait before the CTA ends.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk-wait-group
-template <int kPending>
-__device__ __forceinline__ void tma_store_wait() {
-    asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
-}
 template <int kPending>
 __device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
@@ -125,14 +95,6 @@ __device__ __forceinline__ void bulk_load(void* shared, const void* global, uint
                      shared_address(shared)),
                  "l"(global), "r"(bytes), "r"(shared_address(barrier))
                  : "memory");
-}
-__device__ __forceinline__ void bulk_load_multicast(void* shared, const void* global, uint32_t bytes, uint64_t* barrier,
-                                                    uint16_t ranks) {
-    asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(
-            shared_address(shared)),
-        "l"(global), "r"(bytes), "r"(shared_address(barrier)), "h"(ranks)
-        : "memory");
 }
 // From this CTA's shared memory to the same place in that of CTA `rank` of the cluster, counted by the barrier at the
 // same place there: both are given by their own addresses.

@@ -46,46 +46,17 @@ __device__ __forceinline__ void compute(float4 (&x)[kCount], const float4 (&b)[k
 
 #if ROLES == ROLES_SPECIALIZED
 
-// Arrives at the barrier when all cp.async that this thread has started are done: one of the arrivals that it expects.
-// PTX ISA, #parallel-synchronization-and-communication-instructions-mbarrier-cp-async-mbarrier-arrive
-__device__ __forceinline__ void cp_async_arrive(uint64_t* barrier) {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
-}
-
-__device__ __forceinline__ void wait(uint64_t* barrier, uint32_t parity) {
-#if __CUDA_ARCH__ >= 900
-    mbarrier_wait(barrier, parity);
-#else  // without try_wait, which lets the hardware suspend the thread
-    uint32_t done;
-    do {
-        asm volatile(
-            "{\n\t.reg .pred p;\n\t"
-            "mbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n\t"
-            "selp.u32 %0, 1, 0, p;\n\t}"
-            : "=r"(done)
-            : "r"(shared_address(barrier)), "r"(parity)
-            : "memory");
-    } while (!done);
-#endif
-}
-
-// One arrival for the whole warp, after all its lanes are done with the slot.
-__device__ __forceinline__ void arrive_warp(uint64_t* barrier) {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
-}
-
 __device__ __forceinline__ void load_tiles(Shared& shared, const float4* a, const float4* b, int tiles, int thread) {
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
-        wait(&shared.taken[ring.slot], ring.parity ^ 1);
+        mbarrier_wait(&shared.taken[ring.slot], ring.parity ^ 1);
         const size_t start = static_cast<size_t>(tile) * kPieces;
 #pragma unroll
         for (int p = thread; p < kPieces; p += kLoaders) {
             cp_async<16>(&shared.a[ring.slot][p], &a[start + p]);
             cp_async<16>(&shared.b[ring.slot][p], &b[start + p]);
         }
-        cp_async_arrive(&shared.loaded[ring.slot]);
+        mbarrier_arrive_copied(&shared.loaded[ring.slot]);
     }
     cp_async_commit();
     cp_async_wait<0>();  // no thread ends while its copies are in flight
@@ -96,19 +67,19 @@ __device__ __forceinline__ void compute_tiles(Shared& shared, int tiles, int thr
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
         float4 x[kCount], b[kCount];
-        wait(&shared.loaded[ring.slot], ring.parity);
+        mbarrier_wait(&shared.loaded[ring.slot], ring.parity);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) {
             const int piece = p * kComputers + thread;
             x[p] = shared.a[ring.slot][piece];
             b[p] = shared.b[ring.slot][kPieces - 1 - piece];
         }
-        arrive_warp(&shared.taken[ring.slot]);
+        mbarrier_arrive_warp(&shared.taken[ring.slot]);
         compute(x, b);
-        wait(&shared.stored[ring.slot], ring.parity ^ 1);
+        mbarrier_wait(&shared.stored[ring.slot], ring.parity ^ 1);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) shared.c[ring.slot][p * kComputers + thread] = x[p];
-        arrive_warp(&shared.computed[ring.slot]);
+        mbarrier_arrive_warp(&shared.computed[ring.slot]);
     }
 }
 
@@ -117,10 +88,10 @@ __device__ __forceinline__ void store_tiles(Shared& shared, float4* c, int tiles
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
         float4 x[kCount];
-        wait(&shared.computed[ring.slot], ring.parity);
+        mbarrier_wait(&shared.computed[ring.slot], ring.parity);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) x[p] = shared.c[ring.slot][p * kStorers + thread];
-        arrive_warp(&shared.stored[ring.slot]);
+        mbarrier_arrive_warp(&shared.stored[ring.slot]);
         float4* target = c + static_cast<size_t>(tile) * kPieces + thread;
 #pragma unroll
         for (int p = 0; p < kCount; ++p) __stcs(&target[p * kStorers], x[p]);
