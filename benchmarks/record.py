@@ -71,35 +71,29 @@ def ladder_start() -> Iterator[Recording]:
 
 def copies() -> Iterator[Recording]:
     """The four ways to stage global memory in shared memory."""
-    yield Recording("async_copy_manual", "default", repeats=False)
-    yield Recording("async_copy_pipeline", "stages1", {"stages": 1}, repeats=False)
-    yield Recording("async_copy_pipeline", "default", repeats=False)
-    yield Recording("async_copy_coop", "default", repeats=False)
-    yield Recording("async_copy_tma", "default", repeats=False)
+    for way in ("manual", "pipeline", "coop", "tma"):
+        yield Recording(f"async_copy_{way}", "default", repeats=False)
 
 
 def tensor_cores() -> Iterator[Recording]:
     """Rungs 4, 5 and 6."""
-    yield Recording("gemm_mma_swizzled", "default")
-    yield Recording("gemm_mma_swizzled", "stages2", {"stages": 2}, repeats=False)
+    yield Recording("gemm_mma_swizzled", "default", repeats=False)
     yield Recording("gemm_mma_swizzled", "plain", {"layout": "plain"}, repeats=False)
     for stages in (1, 2, 3, 6):
-        yield Recording("gemm_tma", f"stages{stages}", {"stages": stages}, repeats=stages == 3)
-    yield Recording("gemm_ws", "default")
-    yield Recording("gemm_ws", "stages2", {"stages": 2}, repeats=False)
+        yield Recording("gemm_tma", f"stages{stages}", {"stages": stages}, repeats=False)
+    yield Recording("gemm_ws", "default", repeats=False)
     pingpong = {"stages": 5, "tile_n": 128, "schedule": "pingpong"}
     yield Recording("gemm_ws", "pingpong", pingpong, repeats=False)
 
 
 def attention() -> Iterator[Recording]:
     """Rungs 8 and 9."""
-    yield Recording("attention_fwd", "default")
-    yield Recording("attention_fwd", "causal", {"causal": 1})
+    yield Recording("attention_fwd", "default", repeats=False)
+    yield Recording("attention_fwd", "causal", {"causal": 1}, repeats=False)
     yield Recording("attention_fwd", "dim64", {}, {"dim": 64}, repeats=False)
-    yield Recording("attention_fwd", "stages2", {"stages": 2}, repeats=False)
     yield Recording("attention_fwd", "cp_async", {"path": "cp_async"}, repeats=False)
     for used in (0, 1):
-        yield Recording("sdpa_fp8_stage_c_wmma", f"cp_async{used}", {"use_cp_async": used})
+        yield Recording("sdpa_fp8_stage_c_wmma", f"cp_async{used}", {"use_cp_async": used}, repeats=False)
 
 
 def structure() -> Iterator[Recording]:
@@ -107,7 +101,7 @@ def structure() -> Iterator[Recording]:
     yield Recording("warp_specialized", "fused", {"roles": "fused"}, repeats=False)
     for slots in (1, 2):
         yield Recording("warp_specialized", f"slots{slots}", {"slots": slots}, repeats=False)
-    for share in ("none", "dsmem", "multicast"):
+    for share in ("none", "multicast"):
         yield Recording("cluster_dsmem", share, {"share": share}, repeats=False)
     for mode in ("grid", "persistent"):
         yield Recording("persistent", mode, {"mode": mode}, repeats=False)
