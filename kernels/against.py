@@ -12,6 +12,8 @@ from ncubble.kernels.case import Case
 from ncubble.kernels.launch import Prepared
 from ncubble.kernels.spec import KernelSpec
 
+TAKES = {"matmul": 2, "sdpa": 3, "softmax": 1}  # inputs of the library's call, by peer
+
 
 @dataclass(frozen=True)
 class Peer:
@@ -49,13 +51,17 @@ def check_peer(case: Case) -> None:
     """Says before anything is built whether ``case`` can be timed beside a library.
 
     Raises:
-        UsageError: the spec names no library call.
+        UsageError: the spec names no library call, or one that its arrays do not fit.
         MeasurementError: the library is not installed.
     """
-    if case.spec.peer not in MAKERS:
+    if case.spec.peer not in MAKERS or case.spec.language == "host":
         known = ", ".join(name for name in sorted(_shipped_peers()) if name != case.spec.name)
         message = f"{case.spec.name} has no library call to be timed against"
         raise UsageError(message, f"leave --against away, or take one of: {known}")
+    inputs = sum(not array.output for array in case.spec.arrays)
+    if inputs != TAKES.get(case.spec.peer, inputs):
+        message = f"{case.spec.name} has {inputs} inputs, the library's {case.spec.peer} takes {TAKES[case.spec.peer]}"
+        raise UsageError(message, "fix the spec's peer")
     if case.spec.peer != "copy":
         from ncubble.kernels.torch_peers import import_torch
 
@@ -126,7 +132,7 @@ def _torch(name: str, prepared: Prepared) -> Peer:
 
 MAKERS: dict[str, Callable[[Prepared], Peer]] = {
     "copy": device_copy,
-    **{name: functools.partial(_torch, name) for name in ("matmul", "sdpa", "softmax")},
+    **{name: functools.partial(_torch, name) for name in TAKES},
 }
 
 

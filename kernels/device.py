@@ -19,6 +19,7 @@ from ncubble.kernels.build import arch_for
 from ncubble.kernels.case import Case
 from ncubble.kernels.dtypes import dtype_of
 
+AFTER_A_FAULT = "an earlier fault of the kernel shows here, too: run it under compute-sanitizer"
 PORTABLE_CLUSTER = 8  # CTAs; a kernel that wants more must opt in
 
 
@@ -199,7 +200,9 @@ def call_driver(name: str, *arguments: Any) -> tuple[Any, ...]:
 
     status, *results = getattr(driver, name)(*arguments)
     if status != driver.CUresult.CUDA_SUCCESS:
-        raise MeasurementError(f"{name} failed: {status.name}", "an earlier fault of the kernel shows here, too")
+        short = status == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+        remedy = "use a smaller --shape, or end other programs" if short else AFTER_A_FAULT
+        raise MeasurementError(f"{name} failed: {status.name}", remedy)
     return tuple(results)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ncubble.errors import UsageError
+
 
 @dataclass(frozen=True)
 class Gates:
@@ -33,6 +35,14 @@ class Gates:
     max_smem_B: int = 64 * 1024  # noqa: N815
     min_occupancy_pct: float = 50.0
     target_gain_pct: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.timed not in self.shapes:
+            raise UsageError(
+                f"gates: timed={self.timed!r} is none of: {', '.join(self.shapes)}", "fix the spec's gates"
+            )
+        if not self.seeds or self.iterations < 1:
+            raise UsageError("gates: at least one seed and one iteration are needed", "fix the spec's gates")
 
     @property
     def paths(self) -> dict[str, Mapping[str, int | str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import functools
 import time
 import weakref
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.device import Gpu, call_driver
+from ncubble.kernels.device import AFTER_A_FAULT, Gpu, call_driver
 
 KEEP_ALL = 2**64 - 1  # bytes: a release threshold that a pool never exceeds
 SEMAPHORE_WORDS = 8  # of 8 bytes: sem_t has 32 bytes in glibc, 64 are enough elsewhere, too
@@ -29,6 +30,8 @@ class HostDriver:
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
         self.main: Stream = gpu.stream
+        self._held: set[int] = set()  # what an error kept from being given back goes with this object
+        weakref.finalize(self, _free_all, self._held)
 
     def lanes(self, kind: str, count: int) -> list[Stream]:
         """``count`` streams of a ``kind``.
@@ -94,10 +97,13 @@ class HostDriver:
 
     def allocate(self, nbytes: int) -> int:
         """Device memory by ``cuMemAlloc``, to be given back with ``free``."""
-        return int(call_driver("cuMemAlloc", nbytes)[0])
+        pointer = int(call_driver("cuMemAlloc", nbytes)[0])
+        self._held.add(pointer)
+        return pointer
 
     def free(self, pointer: int) -> None:
         """Gives memory of ``allocate`` back; nothing may use it any more."""
+        self._held.discard(pointer)
         call_driver("cuMemFree", pointer)
 
     def pool(self, threshold: int) -> Pool:
@@ -167,13 +173,15 @@ class Signal:
         address = ctypes.c_void_p(ctypes.addressof(self._semaphore))
         status = _libcuda().cuLaunchHostFunc(ctypes.c_void_p(int(lane.handle)), self._post, address)
         if status:
-            raise MeasurementError(f"cuLaunchHostFunc failed with {status}", "an earlier fault shows here, too")
+            raise MeasurementError(f"cuLaunchHostFunc failed with {status}", AFTER_A_FAULT)
 
     def wait(self, seconds: float = 30.0) -> None:
         """Keeps the CPU waiting for one post; raises MeasurementError after ``seconds``: after a fault none comes."""
         until = time.time() + seconds
         limit = _TimeSpec(int(until), int(until % 1 * 1e9))
-        if self._c.sem_timedwait(self._semaphore, ctypes.byref(limit)):
+        while self._c.sem_timedwait(self._semaphore, ctypes.byref(limit)):
+            if ctypes.get_errno() == errno.EINTR:  # a signal, as of Ctrl-C: Python's handler has run by the next call
+                continue
             message = f"a stream did not get to its callback within {seconds:g} s"
             raise MeasurementError(message, "run the kernel under compute-sanitizer: a fault ends all callbacks")
 
@@ -194,6 +202,11 @@ class _Pinned:
         pointer = int(call_driver("cuMemHostAlloc", nbytes, 0)[0])
         weakref.finalize(self, _quietly, "cuMemFreeHost", pointer)
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "data": (pointer, False), "version": 3}
+
+
+def _free_all(pointers: set[int]) -> None:
+    while pointers:
+        _quietly("cuMemFree", pointers.pop())
 
 
 def _quietly(name: str, *arguments: Any) -> None:

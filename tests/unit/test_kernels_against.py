@@ -136,6 +136,18 @@ def test_a_kernel_without_a_library_call_is_refused_before_a_gpu_is_sought():
     assert "softmax_online" in refused.value.remedy
 
 
+def test_a_peer_whose_call_takes_other_inputs_is_refused_before_a_gpu_is_sought():
+    odd = replace(find_spec("softmax_online"), peer="sdpa")
+    with pytest.raises(UsageError, match="has 1 inputs, the library's sdpa takes 3"):
+        check_peer(make_case(odd))
+
+
+def test_a_host_program_has_no_device_memory_that_a_library_could_take():
+    odd = replace(find_spec("stream_pipeline"), peer="copy")
+    with pytest.raises(UsageError, match="has no library call"):
+        check_peer(make_case(odd))
+
+
 def test_a_missing_library_is_named_with_its_remedy_before_a_gpu_is_sought(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MeasurementError, match="PyTorch, which cannot be imported") as refused:

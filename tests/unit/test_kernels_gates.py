@@ -15,6 +15,7 @@ from ncubble.cli import main as cli
 from ncubble.errors import GateError, MeasurementError, UsageError, VerificationError
 from ncubble.kernels import gates as module
 from ncubble.kernels.bench import Timing
+from ncubble.kernels.gate_rules import Gates
 from ncubble.kernels.gate_table import compare_markdown
 from ncubble.kernels.gates import gates_of, run_gates
 from ncubble.kernels.occupancy import LIMITS, occupancy
@@ -58,6 +59,20 @@ class Runs:
 
 def evaluate(**told):
     return run_gates(NAME, run=Runs(**told))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"timed": "large"}, "timed='large' is none of: small"),
+        ({"seeds": ()}, "seed"),
+        ({"iterations": 0}, "iteration"),
+    ],
+)
+def test_gates_that_could_not_be_evaluated_are_refused(changes, complaint):
+    known = {"baseline": {}, "candidate": {}, "shapes": {"small": {"n": 1}}, "timed": "small"}
+    with pytest.raises(UsageError, match=complaint):
+        Gates(**{**known, **changes})
 
 
 def test_both_paths_are_verified_on_every_shape_and_seed_and_timed_once():
