@@ -29,6 +29,7 @@ _NUMPY_WITHOUT_ROW_STACK = Version(2, 5)  # numba-cuda 0.30 imports np.row_stack
 _VIEW = (
     "dash",
     "dash-ag-grid",
+    "ml-dtypes",
     "ncu-report",
     "numpy",
     "pandas",
