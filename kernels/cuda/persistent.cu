@@ -6,15 +6,16 @@
 // Idea:         one loop over tiles, three ranges:
 //               MODE=many        a launch per batch: its CTAs take one tile each.
 //               MODE=grid        one launch, a CTA per tile: no gaps between batches, but each CTA starts anew.
-//               MODE=persistent  one launch of as many CTAs as fit the GPU at once: each loads the weights once, and
-//                                the next row while it works on this one.
+//               MODE=persistent  one launch of CTAS x SMs CTAs, which fit the GPU at once: each loads the weights once,
+//                                and the next row while it works on this one.
 //               The code of a tile is the same, so a difference in time is a difference of launching.
 // Roofline:     DRAM: 8 bytes per element.
 // Bubble:       MODE=many: launch gaps, ramp and tail of every batch; MODE=grid: weights and first row of every CTA are
 //               waited for.
 // Launch:       grid: many ceil(rows / (THREADS / 32)), grid batches times that, persistent CTAS x SMs; block THREADS.
 // Precondition: 16-byte aligned pointers.
-// Parameters:   -DMODE=many|grid|persistent -DCTAS=1|2|3|4 (per SM, persistent) -DTHREADS=128|256
+// Parameters:   -DMODE=many|grid|persistent -DCTAS=1|2|3|4 (per SM, persistent; more than 512 / THREADS of them run in a
+//               second wave: registers are full) -DTHREADS=128|256
 #include <cstddef>
 
 namespace {

@@ -12,7 +12,7 @@
 //               soon as they are in registers. Beyond that somebody waits still: the loaders, for the computers.
 // Launch:       grid min(n / 1024, SMs x CTAS), block 256, dynamic shared memory SLOTS x 12320 bytes.
 // Precondition: n a multiple of 1024 (checked before launch), 16-byte aligned pointers.
-// Parameters:   -DROLES=ROLES_FUSED|ROLES_SPECIALIZED -DSLOTS=1..4 -DWORK=0..1024 -DCTAS=1|2|4 (CTAs per SM: the grid)
+// Parameters:   -DROLES=ROLES_FUSED|ROLES_SPECIALIZED -DSLOTS=1..4 -DWORK=0..512 -DCTAS=1|2|4 (CTAs per SM: the grid)
 #include "cp_async.cuh"
 #include "mbarrier.cuh"
 
