@@ -14,8 +14,8 @@
 //               waited for.
 // Launch:       grid: many ceil(rows / (THREADS / 32)), grid batches times that, persistent CTAS x SMs; block THREADS.
 // Precondition: 16-byte aligned pointers.
-// Parameters:   -DMODE=many|grid|persistent -DCTAS=1|2|3|4 (per SM, persistent; more than 512 / THREADS of them run in a
-//               second wave: registers are full) -DTHREADS=128|256
+// Parameters:   -DMODE=many|grid|persistent -DCTAS=1|2|3|4 (per SM, persistent; more than 512 / THREADS of them run in
+//               a second wave: registers are full) -DTHREADS=128|256
 #include <cstddef>
 
 namespace {
