@@ -15,6 +15,7 @@ from ncubble.kernels.spec import LAUNCH, SMS, Array, Extent, KernelSpec, Referen
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024
+MAX_SMEM = 227 * 1024  # bytes per CTA, of compute capability 9.0 and 10.0
 MAX_CLUSTER = 16  # CTAs, where a kernel opts in (same table)
 MAX_BOX = 256  # elements of a tensor map's box along a dimension (CUDA Driver API, cuTensorMapEncodeTiled)
 
@@ -182,6 +183,9 @@ def _check_launch(case: Case) -> None:
         raise UsageError(
             f"{case.label}: {threads} threads per CTA, allowed are 1..{MAX_THREADS}", "fix the spec's block"
         )
+    if case.smem > MAX_SMEM:
+        message = f"{case.label}: {case.smem} bytes of shared memory per CTA, no GPU has more than {MAX_SMEM}"
+        raise UsageError(message, "choose fewer stages or a smaller tile")
     if case.spec.language == "numba" and (case.tensor_maps or math.prod(case.cluster) > 1):
         raise UsageError(f"{case.label}: Numba launches neither clusters nor tensor maps", "write it in CUDA C++")
     for item in case.tensor_maps:

@@ -73,9 +73,9 @@ def _resources(outcome: GatesOutcome) -> list[Row]:
         ),
         row(
             "bytes spilled per thread",
-            lambda item: str(item.spill_B),
+            lambda item: "n/a" if item.spill_B is None else str(item.spill_B),
             str(gates.max_spill_B),
-            lambda item: item.spill_B <= gates.max_spill_B,
+            lambda item: item.spill_B is not None and item.spill_B <= gates.max_spill_B,
         ),
         row(
             "shared memory per CTA, KiB",

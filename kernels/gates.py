@@ -39,11 +39,14 @@ class Check:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a path takes: registers and spilled bytes per thread, shared memory per CTA, and how many CTAs fit an SM."""
+    """What a path takes: registers and spilled bytes per thread, shared memory per CTA, and how many CTAs fit an SM.
+
+    ``spill_B`` is None where the compiler does not tell; ``broken`` then says so.
+    """
 
     path: str
     registers: int
-    spill_B: int  # noqa: N815 - the name that the reports use
+    spill_B: int | None  # noqa: N815 - the name that the reports use
     smem_B: int  # noqa: N815
     ctas_per_sm: int
     occupancy_pct: float
@@ -173,16 +176,18 @@ def _checked(gates: Gates, path: str, shape: str, outcome: Outcome) -> Check:
 def resources_of(gates: Gates, path: str, outcome: Outcome) -> Resources:
     """What ``path`` takes by the facts of its launch, and which limits that breaks, in words."""
     build = outcome.facts["build"]
-    registers, spilled = build["registers"], build["spill_B"] or 0
+    registers, spilled = build["registers"], build["spill_B"]
     smem = build["smem_static_B"] + build["smem_dynamic_B"]
     major, minor = map(int, outcome.facts["device"]["compute_capability"].split("."))
     found = occupancy((major, minor), math.prod(outcome.case.block), registers, smem)
     limits = (
         (f"{registers} registers", registers, gates.max_registers),
-        (f"{spilled} bytes spilled", spilled, gates.max_spill_B),
+        (f"{spilled} bytes spilled", spilled or 0, gates.max_spill_B),
         (f"{smem} bytes of shared memory", smem, gates.max_smem_B),
     )
     broken = [f"{text}, allowed are {limit}" for text, value, limit in limits if value > limit]
+    if spilled is None:
+        broken.append("how many bytes are spilled is not known")
     if found.percent < gates.min_occupancy_pct:
         broken.append(f"occupancy {found.percent:.1f} %, wanted are {gates.min_occupancy_pct:g} %")
     return Resources(path, registers, spilled, smem, found.ctas, found.percent, tuple(broken))

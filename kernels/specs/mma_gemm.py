@@ -15,7 +15,6 @@ from ncubble.kernels.specs.shared import (
 )
 
 HALF = 2  # bytes
-LARGEST_SMEM = 227 * 1024  # bytes per CTA on compute capability 9.0 and 10.0; no device has more
 
 
 def _smem(shape: Shape, parameters: Parameters) -> int:
@@ -29,8 +28,6 @@ def _requires(shape: Shape, parameters: Parameters) -> str | None:
     for dim, tile in (("n", "tile_n"), ("k", "tile_k")):
         if shape[dim] % integer(parameters, tile):
             return f"{dim}={shape[dim]} is not a multiple of {tile}={parameters[tile]}"
-    if (needed := _smem(shape, parameters)) > LARGEST_SMEM:
-        return f"the stages need {needed} bytes of shared memory per CTA, no GPU has more than {LARGEST_SMEM}"
     return None
 
 
