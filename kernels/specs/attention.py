@@ -16,10 +16,9 @@ from ncubble.kernels.spec import (
     TensorMap,
     Tolerance,
 )
-from ncubble.kernels.specs.shared import CUDA, integer
+from ncubble.kernels.specs.shared import CUDA, PLANNED_SMS, integer
 
 AXES = ("batch", "heads", "tokens", "dim")
-PLANNED_SMS = 132  # of an H200: CTAs of the persistent path where no device is at hand
 BARRIERS = 2048  # bytes: mbarriers, the tile number, and twice the room to align to 1024
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from ncubble.kernels import reference
 from ncubble.kernels.spec import Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap, Tolerance
-from ncubble.kernels.specs.shared import CUDA, LARGEST, TILE, gemm_arrays, gemm_flops, integer, tensor_tolerance
+from ncubble.kernels.specs.shared import (
+    CUDA,
+    LARGEST,
+    PLANNED_SMS,
+    TILE,
+    gemm_arrays,
+    gemm_flops,
+    integer,
+    tensor_tolerance,
+)
 
 LARGEST_SMEM = 227 * 1024  # bytes per CTA on compute capability 9.0
 DEPTH = 64  # k of a stage, and columns of a block: elements of a 128-byte row
@@ -12,7 +21,6 @@ ROW = 128  # bytes
 STORE_BOX = (16, DEPTH)  # what a warp stores at once; kBoxRows in wgmma_tile.cuh
 BOX_BYTES = STORE_BOX[0] * ROW
 WARPGROUP = 128  # threads
-SMS_H200 = 132
 
 
 def _ceil(size: int, tile: int) -> int:
@@ -157,7 +165,7 @@ GEMM_WS = KernelSpec(
         Parameter("band", 2048, (512, 1024, 2048, 4096, 8192), "rows of C that clusters running at one time share"),
         Parameter("walk", "forward", ("forward", "snake"), "along k; snake: every other tile backward"),
     ),
-    grid=lambda shape, parameters: _ws_grid(SMS_H200, shape, parameters),
+    grid=lambda shape, parameters: _ws_grid(PLANNED_SMS, shape, parameters),
     persistent=_ws_grid,
     cluster=lambda shape, parameters: (integer(parameters, "cluster"),),
     block=lambda shape, parameters: (3 * WARPGROUP,),

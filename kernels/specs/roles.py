@@ -17,9 +17,8 @@ from ncubble.kernels.spec import (
     Shape,
     Tolerance,
 )
-from ncubble.kernels.specs.shared import CUDA, integer
+from ncubble.kernels.specs.shared import CUDA, PLANNED_SMS, integer
 
-PLANNED_SMS = 132  # an H200
 TILE = 1024  # floats
 MIRROR = 1020  # element i of a tile meets element i ^ 1020 of the other array's: quads from the back
 RATIO = -255.0 / 256.0  # kRatio in the source

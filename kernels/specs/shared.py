@@ -1,4 +1,4 @@
-"""What several specs share: the tiles, arrays, sizes and tolerances of the GEMMs."""
+"""What several specs share: the planned device; the tiles, arrays, sizes and tolerances of the GEMMs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ncubble.kernels.spec import Array, Dim, Parameters, Shape, Tolerance
 SOURCES = Path(__file__).resolve().parents[1]
 CUDA = SOURCES / "cuda"
 
+PLANNED_SMS = 132  # of an H200: what the grid of a persistent kernel counts where no device is at hand
 TILE = 128  # rows and columns of C per CTA in the CUDA GEMMs
 LARGEST = 2**24 - TILE  # offsets within a tile, 128 x row length, are computed in 32 bits
 
