@@ -7,6 +7,8 @@
 
 #include <cstddef>
 
+#include "linger.cuh"
+
 namespace ncubble {
 
 constexpr int kPieces = THREADS * ITEMS;  // 16-byte pieces of a chunk
@@ -31,18 +33,10 @@ struct Share {
     __device__ __forceinline__ int pieces(int chunk) const { return min(kPieces, all - start(chunk)); }
 };
 
-// 2 x. Before that, WORK FMAs per element that leave x what it is: r <- r / 2 + x / 2, begun at x, rounds nothing away
-// unless x / 2 is subnormal. The compiler cannot know, and the result is the same for any WORK, so it is verified
-// exactly.
+// 2 x, after WORK FMAs per element that leave x what it is: so the result is the same for any WORK.
 template <int kWidth>
 __device__ __forceinline__ void process(float (&values)[kWidth]) {
-    float half[kWidth];
-#pragma unroll
-    for (int j = 0; j < kWidth; ++j) half[j] = 0.5f * values[j];
-#pragma unroll 16
-    for (int i = 0; i < WORK; ++i)
-#pragma unroll
-        for (int j = 0; j < kWidth; ++j) values[j] = fmaf(values[j], 0.5f, half[j]);
+    linger<WORK>(values);
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) values[j] *= 2.0f;
 }
