@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def verify_gates(name: str, catalog: Path | None, out: Path | None, as_json: bool) -> None:
-    """Evaluates the gates, prints them, writes ``out``, and only then raises what they failed by."""
+    """Evaluates the gates, writes ``out``, prints them in any case, and only then raises what they failed by."""
     import typer
 
     from ncubble.cli.render import emit_json
@@ -27,12 +27,14 @@ def verify_gates(name: str, catalog: Path | None, out: Path | None, as_json: boo
     outcome = run_gates(name, catalog)
     meta = build_meta(outcome, started, provenance.git_state(Path.cwd()))
     table = compare_markdown(outcome)
-    if out is not None:
-        _write(out, files(outcome, meta, table))
-    if as_json:
-        emit_json({"schema": 1, **outcome.to_json(), "build_meta": meta})
-    else:
-        typer.echo(table, nl=False)
+    try:
+        if out is not None:
+            _write(out, files(outcome, meta, table))
+    finally:  # a full disk must not cost what was measured
+        if as_json:
+            emit_json({"schema": 1, **outcome.to_json(), "build_meta": meta})
+        else:
+            typer.echo(table, nl=False)
     outcome.require()
 
 
