@@ -63,7 +63,7 @@ EXPLAINED = (
     "all lanes read or write, `__syncwarp()` orders them before lane 0, and lane 0 alone arrives. Causality in PTX",
     "covers that (a barrier of the warp, then a release by one of its threads); racecheck appears to count what the",
     "arriving thread itself has done. In `attention_fwd` it is the number of the next tile, in `warp_specialized` the",
-    "tiles of A, B and C. The numbers of reports fit: where the writing thread arrives itself (the producer of attention,",
+    "tiles of A, B and C. The numbers of reports fit: where a thread arrives itself (the producer of attention,",
     "the loaders' copies), nothing is reported. An arrival by every lane would settle it; it has not been run yet.",
     "",
 )
