@@ -21,6 +21,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from ncubble.analysis.gate_result import GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.markdown import code, escape, printable
 from ncubble.analysis.noise import mean_sd
 
 MARKDOWN_MARK = "<!-- ncubble check -->"
@@ -40,12 +41,6 @@ def headline(result: GateResult) -> str:
     return (
         f"{_HEADLINES[result.verdict]} ({len(result.kernels)} kernel{'s' if len(result.kernels) != 1 else ''} checked)"
     )
-
-
-def printable(text: str) -> str:
-    """``text`` on one line, every control, bidirectional or unencodable character replaced by U+FFFD."""
-    one_line = " ".join(text.split())
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in one_line)
 
 
 def number(value: float) -> str:
@@ -157,7 +152,7 @@ def _sentence(metric: MetricVerdict) -> str:
 
 def markdown(result: GateResult) -> str:
     """A comment for a merge request: headline, one table, and a list of what could not be judged."""
-    lines = [MARKDOWN_MARK, f"### ncubble check {_escape(headline(result))}", ""]
+    lines = [MARKDOWN_MARK, f"### ncubble check {escape(headline(result))}", ""]
     if result.kernels:
         lines += [
             "| kernel | metric | baseline | now | change | fails beyond | verdict |",
@@ -167,31 +162,21 @@ def markdown(result: GateResult) -> str:
         lines.append("")
     for kernel in result.kernels:
         said = [*([kernel.reason] if kernel.reason else []), *kernel.notes]
-        lines += [f"- {_code(kernel.label)}: {_escape(text)}" for text in said]
-    lines += [f"- could not read {_code(file)}: {_escape(error)}" for file, error in result.errors]
-    lines += [f"- not measured: {_code(label)}" for label in result.unmeasured]
-    lines += [f"- without baseline: {_code(label)}" for label in result.unrecorded]
-    lines += [f"- {_escape(note)}" for note in result.notes]
+        lines += [f"- {code(kernel.label)}: {escape(text)}" for text in said]
+    lines += [f"- could not read {code(file)}: {escape(error)}" for file, error in result.errors]
+    lines += [f"- not measured: {code(label)}" for label in result.unmeasured]
+    lines += [f"- without baseline: {code(label)}" for label in result.unrecorded]
+    lines += [f"- {escape(note)}" for note in result.notes]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _markdown_rows(kernel: KernelVerdict) -> list[str]:
     if not kernel.metrics:
-        return [f"| {_code(kernel.label)} | – | – | – | – | – | **{kernel.verdict.replace('_', ' ')}** |"]
+        return [f"| {code(kernel.label)} | – | – | – | – | – | **{kernel.verdict.replace('_', ' ')}** |"]
     rows = []
     for metric in kernel.metrics:
         verdict = metric.verdict.replace("_", " ")
         shown = verdict if metric.verdict in ("pass", "info") else f"**{verdict}**"
-        texts = [_code(kernel.label), _escape(metric.name), *(_escape(cell) for cell in cells(metric)), shown]
+        texts = [code(kernel.label), escape(metric.name), *(escape(cell) for cell in cells(metric)), shown]
         rows.append(f"| {' | '.join(texts)} |")
     return rows
-
-
-def _escape(text: str) -> str:
-    """Text that Markdown and HTML show as it is: everything that either could read as markup becomes an entity."""
-    return "".join(f"&#{ord(char)};" if char in "\\`*_{}[]()<>#+!|~&$:@\"'" else char for char in printable(text))
-
-
-def _code(text: str) -> str:
-    """Like ``_escape``, in a code element: no link is made of it and nobody is mentioned."""
-    return f"<code>{_escape(text)}</code>"

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.baseline import Baseline
-from ncubble.analysis.gate_output import cells, headline, number, printable
+from ncubble.analysis.gate_output import cells, headline, number
 from ncubble.analysis.gate_result import GateResult, KernelVerdict
+from ncubble.analysis.markdown import printable
 from ncubble.analysis.noise import mean_sd
 
 _STYLES = {

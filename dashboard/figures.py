@@ -9,7 +9,6 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
 import plotly.graph_objects as go
 
 from ncubble.dashboard.palette import (
@@ -22,7 +21,6 @@ from ncubble.dashboard.palette import (
 )
 from ncubble.dashboard.words import duration, number, percent, short_name
 
-NOT_STALLS = frozenset({"launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"})
 NO_STALL = "selected"
 
 
@@ -76,21 +74,6 @@ def _segment_text(label: str, share: float) -> str:
     if share >= 1.1 * len(label) + 2:
         return f"{label}<br><b>{share:.1f}</b>"
     return f"<b>{share:.0f}</b>" if share >= 4 else ""
-
-
-def stall_columns(source: pd.DataFrame) -> list[str]:
-    """The columns of a ``source`` frame that count samples by stall reason."""
-    return [str(name) for name in source.columns if name not in NOT_STALLS]
-
-
-def stall_shares(source: pd.DataFrame) -> list[tuple[str, float]]:
-    """(reason, percent of all warp samples), largest first; empty where no samples were collected."""
-    totals = {reason: float(source[reason].sum()) for reason in stall_columns(source)}
-    whole = sum(totals.values())
-    if whole <= 0:
-        return []
-    shares = [(reason, 100.0 * count / whole) for reason, count in totals.items() if count > 0]
-    return sorted(shares, key=lambda item: -item[1])
 
 
 def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> go.Figure:

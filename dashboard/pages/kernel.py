@@ -11,10 +11,11 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.fixes import FIXES
+from ncubble.analysis.samples import stall_shares
 from ncubble.dashboard import words
 from ncubble.dashboard.components import aria, card, facts, figure, guarded, not_collected, note, stat
 from ncubble.dashboard.data import Launch, ReportStore, address
-from ncubble.dashboard.figures import account_bar, stall_bar, stall_shares
+from ncubble.dashboard.figures import account_bar, stall_bar
 from ncubble.dashboard.pages.tables import account_legend, account_meanings, causes_list, rules_list, source_table
 from ncubble.dashboard.palette import GOOD_CAUSES, part_color, part_label
 from ncubble.dashboard.timeline import MIN_ACTIVE, NO_MARKS, Marks, sampling_interval_ns, timeline_figure, window

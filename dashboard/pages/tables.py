@@ -9,9 +9,9 @@ import pandas as pd
 from dash import html
 from dash.development.base_component import Component
 
+from ncubble.analysis.samples import stall_columns
 from ncubble.dashboard import words
 from ncubble.dashboard.components import meter, swatch, table
-from ncubble.dashboard.figures import stall_columns
 from ncubble.dashboard.palette import PART_STYLES, Part, part_color, part_label
 
 TOP_LINES = 14

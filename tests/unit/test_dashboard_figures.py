@@ -10,8 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from ncubble.analysis.samples import stall_shares
 from ncubble.dashboard.components import bare
-from ncubble.dashboard.figures import account_bar, stall_bar, stall_shares, utilization_scatter
+from ncubble.dashboard.figures import account_bar, stall_bar, utilization_scatter
 from ncubble.dashboard.themes import TEMPLATES
 from ncubble.dashboard.timeline import NO_MARKS, Marks, Window, sampling_interval_ns, stretches, timeline_figure, window
 
