@@ -70,8 +70,10 @@ from a measurement. Measured on an {device} (driver {driver}, nvcc {nvcc}, ncu {
 
 Claims, and the rules from which verdicts are computed, are data: [claims.toml](../benchmarks/claims/claims.toml). A
 verdict is *true* if all rules of a claim hold, *false* if none does, *partly* if some do. *Hidden*, *no* and *same*
-mean within 5 %, *faster* and *better* by at least 2 %. Rows without a command of their own are measured by `--only` and
-the id in the last column. All times are of this one GPU; a claim about an A100 was tried on it, too."""
+mean within 5 %, *faster* and *better* by at least 2 %, *about* within a quarter; *overlap* means that at least half of
+what could be hidden is. A target that is exceeded is reached. A gain of 10 % is a tenth more speed (old time over
+new). Rows without a command of their own are measured by `--only` and the id in the last column. All times are of this
+one GPU; a claim about an A100 was tried on it, too."""
 
 
 def summary(claims: Sequence[Claim], results: Results) -> str:
@@ -149,7 +151,8 @@ def waiting(results: Results) -> str:
     text += (
         "\n\nSo a ring of S stages, with one group committed per tile (an empty one past the last), waits with N = "
         "S - 2 for the tile that "
-        "it is about to use; two buffers wait with N = 0. Two things that the document leaves out:\n\n"
+        "it is about to use, if it starts the next copy after the wait (two buffers: N = 0), and with N = S - 1 if "
+        "before (two buffers: N = 1). Two things that the document leaves out:\n\n"
         "- The wait covers the caller's own copies. A warp that read what another warp had copied, without "
         "`__syncthreads()`, found stale "
         f"data in {scope['stale_launches_pct']:.0f} % of the launches (median {scope['stale_pieces']:.0f} of 512 "
