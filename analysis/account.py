@@ -3,7 +3,8 @@
 First the counters: cycles with the unit busy, and cycles in which SMs had no CTA. Then the timeline: ramp, tail and
 gaps between waves. What is left is steady idle time; it is shared out by classified warp samples (``stalls``). Waits on
 the MMA coincide with a busy pipe and take no share, up to the share of active time in which the pipe was busy; beyond
-that they are dependent latency and count as ``issue``. Where a report lacks the data for a split, the finer parts are
+that they are dependent latency and count as ``issue``. Warps that hold nothing up (``bystanders``) count for nothing.
+Where a report lacks the data for a split, the finer parts are
 merged into a coarser one that says so: ``no_cta`` for ramp and tail, ``idle`` for all steady parts.
 """
 
@@ -121,8 +122,8 @@ def _unseen(with_cta: float, found: Phases | None) -> tuple[str, ...]:
 def steady_weights(samples: pd.Series, busy_of_active: float) -> dict[str, float]:
     """Weight of each steady part from samples per class; ``busy_of_active`` is the pipe's share of CTA time in
     percent."""
-    total = float(samples.sum())
-    weights = {part: float(samples[part]) for part in CLASSES if part != "unit"}
+    total = float(samples.sum() - samples["aside"])
+    weights = {part: float(samples[part]) for part in CLASSES if part not in ("unit", "aside")}
     weights["issue"] += max(0.0, float(samples["unit"]) - total * min(busy_of_active, 100.0) / 100.0)
     return weights
 

@@ -8,7 +8,7 @@ FIXES = {
     "bank_conflicts": "swizzle or pad the shared-memory tile, or load fragments with ldmatrix",
     "spills": "lower register use: smaller tiles per thread, or a higher register cap",
     "partial_wave": "make the grid a whole number of waves, or make the kernel persistent",
-    "too_few_ctas": "launch at least one CTA per SM: smaller tiles, or split K",
+    "too_few_ctas": "give every SM work: smaller tiles, split K; if persistent, tiles that divide evenly among SMs",
     "data_wait": "have more bytes in flight (more stages or resident CTAs), where a deeper run shows that it helps",
     "copy_cost": "spend less on copying: wider copies, larger tiles, TMA",
     "smem_wait": "read shared memory less: larger warp or thread tiles, so that an operand serves more products",

@@ -175,7 +175,7 @@ def staged_through_registers(sass: Sequence[str], roles: Sequence[str]) -> list[
     for i, name in enumerate(roles):
         if name != "store_shared":
             continue
-        wanted = _stored(sass[i])
+        wanted = stored(sass[i])
         for j in range(i - 1, -1, -1):
             hit = wanted & parsed[j][0]
             if hit and roles[j] == "load_global":
@@ -186,8 +186,8 @@ def staged_through_registers(sass: Sequence[str], roles: Sequence[str]) -> list[
     return found
 
 
-def _stored(sass: str) -> Names:
-    """Registers whose content a store writes: those behind its address."""
+def stored(sass: str) -> Names:
+    """Registers whose content a store writes to memory: those behind its address."""
     _, text = _split_guard(sass.rstrip(" ;"))
     mnemonic, _, rest = text.partition(" ")
     return frozenset(_names(rest.rpartition(",")[2].strip(), _span(mnemonic)))

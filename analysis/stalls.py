@@ -2,8 +2,9 @@
 
 A sample's instruction is the one the warp could not issue, so the cause stands before it: the wait for ``cp.async``
 shows as ``long_scoreboard`` after DEPBAR, the wait for ``wgmma`` as ``barrier`` after WARPGROUP.DEPBAR, BAR.SYNC
-several instructions after itself (PC samples on an H200). Classes are the parts of the account, and ``unit``: issuing
-to, or waiting for, the bounding unit itself (the MMA of a matrix kernel).
+several instructions after itself (PC samples on an H200). Classes are the parts of the account, and two that take no
+share of idle time: ``unit``, issuing to, or waiting for, the bounding unit itself (the MMA of a matrix kernel), and
+``aside``, waits of warps that hold nothing up (``bystanders``).
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from ncubble.analysis.bystanders import Bystanders, homes
 from ncubble.analysis.opcodes import role
 from ncubble.analysis.producers import SHARED, ShortProducers
 from ncubble.analysis.slices import serving, staged_through_registers
 
-CLASSES = ("unit", "data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
+CLASSES = ("unit", "aside", "data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
 UNIT_OPCODES = {"fma": ("FFMA", "FMUL", "FADD"), "fp64": ("DFMA", "DMUL", "DADD"), "xu": ("MUFU",)}
 LOOKBACK = 12
 """Instructions to look back for the barrier, shared load or copy wait that a stall belongs to."""
@@ -33,10 +35,8 @@ def classify(source: pd.DataFrame, unit: str = "tensor") -> pd.DataFrame:
 
     ``unit`` is the bounding unit. Instructions of a bounding FMA, FP64 or XU pipe take the place of the MMA.
     """
-    roles = [
-        "mma" if opcode.startswith(UNIT_OPCODES.get(unit, ())) else role(opcode) for opcode in source["opcode"].tolist()
-    ]
-    context = _Context(source, roles)
+    own = UNIT_OPCODES.get(unit, ())
+    context = _Context(source, ["mma" if op.startswith(own) else role(op) for op in source["opcode"].tolist()])
     table = np.zeros((len(source), len(CLASSES)))
     for reason in reasons_of(source):
         counts = source[reason].to_numpy(dtype=float)
@@ -52,17 +52,19 @@ class _Context:
         self.roles = roles
         self.opcodes = source["opcode"].tolist()
         mma = [i for i, name in enumerate(roles) if name == "mma"]
-        executed = source["executed"].to_numpy(dtype=float)
-        self.loop = _main_loop(roles, executed)
+        sass = source["sass"].tolist()
+        self.home = homes(sass, self.opcodes)
+        self.loop = _main_loop(roles, source["executed"].to_numpy(dtype=float), self.home)
         self.last_mma = mma[-1] if mma else None
         self.shared_loads = "load_shared" in roles
-        self.is_copy = self._copies(source["sass"].tolist())
-        self.short = ShortProducers(source["sass"].tolist(), self.opcodes, self.loop)
+        staging = staged_through_registers(sass, roles)
+        self.is_copy = self._copies(sass, staging)
+        self.short = ShortProducers(sass, self.opcodes, self.loop)
+        self.aside = Bystanders(sass, self.opcodes, roles, staging)
         self.after_loop = self._epilogue()
 
-    def _copies(self, sass: list[str]) -> list[bool]:
+    def _copies(self, sass: list[str], staging: list[bool]) -> list[bool]:
         """Copy instructions, plain staging included, with the arithmetic that serves only them."""
-        staging = staged_through_registers(sass, self.roles)
         targets = [name in ("copy", "copy_wait") or staged for name, staged in zip(self.roles, staging, strict=True)]
         candidates = [
             name == "other" and not op.startswith(("BRA", "EXIT", "CALL", "RET", "NOP"))
@@ -72,12 +74,15 @@ class _Context:
         return [target or served for target, served in zip(targets, serves, strict=True)]
 
     def _epilogue(self) -> list[bool]:
-        """Instructions behind the last MMA, from there to the last global store."""
+        """Instructions behind the last MMA, from there to the last global store of the same warps: those of other roles
+        stand behind their end."""
         stores = [i for i, name in enumerate(self.roles) if name == "store_global"]
-        if self.last_mma is None or not stores:
+        if self.last_mma is None:
             return [False] * len(self.roles)
         edge = max(self.last_mma, self.loop.stop - 1)
-        return [edge < i <= stores[-1] for i in range(len(self.roles))]
+        stop = next((end for end in self.aside.ends if end > edge and any(edge < i < end for i in stores)), None)
+        last = max((i for i in stores if i > edge and (stop is None or i < stop)), default=-1)
+        return [edge < home <= last for home in self.home]
 
     def before(self, row: int, wanted: tuple[str, ...]) -> str:
         """The nearest role of ``wanted`` at or before ``row`` within the look-back; "" if none."""
@@ -86,31 +91,21 @@ class _Context:
                 return self.roles[i]
         return ""
 
-    def feeds_producer(self, row: int) -> bool:
-        """Whether a wait on an mbarrier stands before a TMA load, not before an MMA: a producer that waits for a free
-        slot."""
-        for i in range(row, min(len(self.roles), row + 4 * LOOKBACK)):
-            if self.opcodes[i].startswith(("UTMALDG", "UBLKCP")):
-                return True
-            if self.roles[i] in ("mma", "load_shared"):
-                return False
-        return False
 
-
-def _main_loop(roles: list[str], executed: np.ndarray) -> range:
+def _main_loop(roles: list[str], executed: np.ndarray, home: list[int]) -> range:
     """Index range of the instructions that run as often as the busiest MMA (or, without MMAs, as the busiest
-    instruction)."""
+    instruction). Repetitions of waits, which stand behind the code, do not belong to it, however often they run."""
     if not len(executed) or np.isnan(executed).all():
         return range(len(roles))
     mma = np.array([name == "mma" for name in roles])
     top = np.nanmax(executed[mma]) if mma.any() and not np.isnan(executed[mma]).all() else np.nanmax(executed)
-    inside = np.flatnonzero(executed >= 0.5 * top)
+    inside = np.flatnonzero((executed >= 0.5 * top) & (np.asarray(home) == np.arange(len(home))))
     return range(int(inside[0]), int(inside[-1]) + 1) if len(inside) else range(len(roles))
 
 
 def _class_of(reason: str, row: int, context: _Context) -> str:
     role_here = context.roles[row]
-    if context.after_loop[row] and role_here != "mma":
+    if context.after_loop[row] and role_here not in ("mma", "mma_wait"):
         return "epilogue"
     if reason in ("long_scoreboard", "short_scoreboard", "barrier", "gmma", "warpgroup_arrive", "membar", "drain"):
         return _waiting(reason, row, context)
@@ -128,8 +123,9 @@ def _class_of(reason: str, row: int, context: _Context) -> str:
 
 
 def _mbarrier_wait(row: int, context: _Context) -> str:
-    """A wait for an asynchronous copy; a producer that waits for a free slot is ahead of the MMA and no bubble."""
-    return "unit" if context.feeds_producer(row) else "data_wait"
+    """A wait for an asynchronous copy, unless the warp runs ahead of the computing ones or comes behind them."""
+    home = context.home[row]
+    return "aside" if context.aside.ahead(home) or context.aside.behind(home) else "data_wait"
 
 
 def _waiting(reason: str, row: int, context: _Context) -> str:
@@ -137,7 +133,11 @@ def _waiting(reason: str, row: int, context: _Context) -> str:
         return "unit"
     if reason in ("membar", "drain"):
         return "sync_wait" if reason == "membar" else "epilogue"
+    if context.opcodes[row] == "EXIT":
+        return "epilogue"  # stores that must have left shared memory or the registers before the warp may end
     if reason == "barrier":
+        if context.roles[row] == "barrier" and context.aside.finished(row):
+            return "aside"
         return "unit" if context.before(row, ("barrier", "mma_wait")) == "mma_wait" else "sync_wait"
     if reason == "short_scoreboard":
         return _short_wait(row, context)
@@ -148,8 +148,8 @@ def _waiting(reason: str, row: int, context: _Context) -> str:
 
 def _short_wait(row: int, context: _Context) -> str:
     """By what produces the operand: shared memory, an mbarrier, the bounding XU pipe itself, or other short latency."""
-    if context.before(row, ("copy_wait",)) and context.feeds_producer(row):
-        return "unit"
+    if context.before(row, ("copy_wait",)) and context.aside.ahead(context.home[row]):
+        return "aside"
     producer = context.short.of(row)
     if producer is None:
         return "smem_wait" if context.shared_loads else "issue"
@@ -161,8 +161,14 @@ def _short_wait(row: int, context: _Context) -> str:
 
 
 def _throttled(row: int, context: _Context) -> str:
-    """A full queue between the warp and the memory units: whose instruction could not enter it."""
+    """A full queue between the warp and the memory units: whose instruction could not enter it.
+
+    An MMA that reads shared memory takes this queue, too, and what fills it then are the MMAs before: HGMMAs show
+    ``mio_throttle`` while the pipe is busy in 99 % of the cycles (warp-specialized GEMM, H200).
+    """
     here = context.roles[row]
+    if here == "mma":
+        return "unit"
     near = (
         here
         if here != "other"
