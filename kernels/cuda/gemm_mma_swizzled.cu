@@ -9,8 +9,8 @@
 //               per 32 mma, two thirds of what 64 x 32 tiles read. And a warp reads the fragments of the next 16 steps
 //               of k while it multiplies the present ones, across the barrier between tiles, too.
 // Roofline:     tensor pipe; mma.sync reaches at most 2/3 of the wgmma FLOPs on Hopper.
-// Bubble:       LAYOUT=plain leaves the swizzle out: smem_wait. STAGES=2: data_wait. Else prologue and epilogue of each
-//               CTA, which nothing overlaps where one CTA fills an SM, and the last wave.
+// Bubble:       LAYOUT=plain leaves the swizzle out: smem_wait. STAGES=2: data_wait. Else a little of each: issue and
+//               copy_cost, start and end of a CTA (nothing overlaps them where one fills an SM), the last wave.
 // Launch:       grid m / 128 * n / TILE_N, block TILE_N, dynamic shared memory: the ring, at least 256 x TILE_N bytes.
 // Precondition: m a multiple of 128, n of TILE_N, k of TILE_K (checked before launch), 16-byte aligned pointers.
 // Parameters:   -DSTAGES=2..6 -DTILE_N=128|256 -DTILE_K=32|64 -DLAYOUT=LAYOUT_PLAIN|LAYOUT_XOR

@@ -8,8 +8,8 @@
 //               tensor pipe is within reach. The thread that copies also multiplies: it can start a copy only when it
 //               gets there.
 // Roofline:     tensor pipe, wgmma.
-// Bubble:       STAGES=1: data_wait (single_buffer), shown at the wait for the mbarrier. With more: what the epilogue
-//               and the start of a CTA cost as far as the other CTA of the SM does not cover them.
+// Bubble:       STAGES=1: data_wait (single_buffer), shown at the wait for the mbarrier; STAGES=2: less of it. With
+//               more: tail and wave_gap, as far as another CTA of the SM (up to three stages) does not cover them.
 // Launch:       grid (ceil(m / 128) x ceil(n / 128)) in bands, block 256, dynamic shared memory STAGES x 32768 + 64
 //               bytes.
 // Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the

@@ -7,7 +7,7 @@
 //               barriers and the fragment loads are what the time goes to. COPY and VEC plant the classic diseases.
 // Roofline:     tensor pipe; WMMA compiles to mma.sync, which on Hopper reaches at most 2/3 of the wgmma FLOPs.
 // Bubble:       COPY=plain: data_wait (no_async). STAGES=1: data_wait (single_buffer). STAGES>=2: smem_wait, and the cost of
-//               copying; depth no longer helps. VEC=4: four times the copy instructions (narrow_copies).
+//               copying; depth helps little. VEC=4: four times the copy instructions (narrow_copies).
 // Launch:       grid (n / 128, m / 128), block 256, dynamic shared memory STAGES x 18944 bytes.
 // Precondition: m and n multiples of 128, k a multiple of 32 (checked before launch), 32-byte aligned pointers.
 // Parameters:   -DSTAGES=1..6 -DCOPY=COPY_PLAIN|COPY_ASYNC -DVEC=4|16 (bytes per copy instruction)
