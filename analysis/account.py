@@ -65,16 +65,19 @@ def account(report: Report, launch: int) -> BubbleAccount | None:
     busy = busy_of(report, launch)
     if busy is None:
         return None
-    found = _find_phases(report, launch, busy)
+    _, found = find_phases(report, launch, busy)
     return build(launch, busy, cta_share(report, launch), found, report.source_of(launch))
 
 
-def _find_phases(report: Report, launch: int, busy: Busy) -> Phases | None:
-    """Phases by the unit's own series, or by issued instructions where that was not sampled."""
+def find_phases(report: Report, launch: int, busy: Busy) -> tuple[str, Phases | None]:
+    """Phases by the unit's own series, or by issued instructions where that was not sampled; with the series' name,
+    which is empty where none tells phases."""
     frame = report.timeline_of(launch)
     active = timeline.series(frame, launch, "sm_active")
-    found = (phases(timeline.series(frame, launch, name), active) for name in (busy.series, "issue") if name)
-    return next((one for one in found if one), None)
+    for name in (busy.series, "issue"):
+        if name and (found := phases(timeline.series(frame, launch, name), active)):
+            return name, found
+    return "", None
 
 
 def build(launch: int, busy: Busy, with_cta: float, found: Phases | None, source: pd.DataFrame) -> BubbleAccount:

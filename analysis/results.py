@@ -30,16 +30,25 @@ def report_json(paths: Iterable[Path]) -> dict[str, Any]:
     return as_json(reports, failures)
 
 
-def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure]) -> dict[str, Any]:
+def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure], explained: bool = False) -> dict[str, Any]:
     """Verdicts of opened reports, and errors of those that failed. A report or launch that cannot be judged becomes an
-    error, and hides no other."""
+    error, and hides no other. With ``explained`` each launch has a member ``explain``."""
     launches: list[dict[str, Any]] = []
     errors = [{"report": str(failure.path), "error": str(failure.error)} for failure in failures]
     for report in reports:
         found, failed = judge(report)
-        launches += found
+        launches += [one | {"explain": _explained(report, one["launch"])} for one in found] if explained else found
         errors += [{"report": str(report.path), "error": str(error)} for error in failed]
     return {"schema": SCHEMA, "launches": launches, "errors": errors}
+
+
+def _explained(report: Report, launch: int) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from ncubble.analysis.account import account
+    from ncubble.analysis.explain import explain
+
+    return asdict(explain(report, launch, account(report, launch)))
 
 
 @lru_cache(maxsize=1)

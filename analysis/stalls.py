@@ -30,18 +30,28 @@ def reasons_of(source: pd.DataFrame) -> list[str]:
     return [column for column in source.columns if column not in _NOT_REASONS]
 
 
-def classify(source: pd.DataFrame, unit: str = "tensor") -> pd.DataFrame:
-    """Samples of one launch per instruction (rows as in ``source``) and class (columns ``CLASSES``).
+def classified(source: pd.DataFrame, unit: str = "tensor") -> pd.DataFrame:
+    """Samples of one launch by instruction (``row``, numbered as in ``source``), stall ``reason`` and ``part``, which
+    is one of ``CLASSES``: columns row, reason, part, samples.
 
     ``unit`` is the bounding unit. Instructions of a bounding FMA, FP64 or XU pipe take the place of the MMA.
     """
     own = UNIT_OPCODES.get(unit, ())
     context = _Context(source, ["mma" if op.startswith(own) else role(op) for op in source["opcode"].tolist()])
-    table = np.zeros((len(source), len(CLASSES)))
+    found: list[tuple[int, str, str, float]] = []
     for reason in reasons_of(source):
         counts = source[reason].to_numpy(dtype=float)
-        for row in np.flatnonzero(counts > 0):
-            table[row, CLASSES.index(_class_of(reason, int(row), context))] += counts[row]
+        rows = np.flatnonzero(counts > 0).tolist()
+        found += [(row, reason, _class_of(reason, row, context), counts[row]) for row in rows]
+    return pd.DataFrame(found, columns=["row", "reason", "part", "samples"])
+
+
+def classify(source: pd.DataFrame, unit: str = "tensor") -> pd.DataFrame:
+    """Samples of one launch per instruction (rows as in ``source``) and class (columns ``CLASSES``)."""
+    long = classified(source, unit)
+    table = np.zeros((len(source), len(CLASSES)))
+    columns = np.array([CLASSES.index(part) for part in long["part"]], dtype=int)
+    np.add.at(table, (long["row"].to_numpy(dtype=int), columns), long["samples"].to_numpy(dtype=float))
     return pd.DataFrame(table, columns=list(CLASSES), index=source.index)
 
 

@@ -22,7 +22,7 @@ ACTIVE = ".avg.pct_of_peak_sustained_active"
 DIRECTION = ".sum.pct_of_peak_sustained_elapsed"
 _TENSOR = load_generations().of_kind("tensor")
 _OTHERS = load_generations().of_kind("pipe") | load_generations().of_kind("memory")
-_DIRECTIONS = {counter: parts for unit in _OTHERS.values() for counter, parts in unit.directions.items()}
+DIRECTIONS = {counter: parts for unit in _OTHERS.values() for counter, parts in unit.directions.items()}
 TENSOR = tuple(stem for unit in _TENSOR.values() for stem in (*unit.counters, *unit.single))
 PIPES = {name: unit.counters for name, unit in load_generations().of_kind("pipe").items()}
 MEMORY = {name: unit.counters for name, unit in load_generations().of_kind("memory").items()}
@@ -75,8 +75,8 @@ def _tensor_share(report: Report, launch: int, unit: Unit) -> float:
 
 
 def _elapsed(report: Report, launch: int, stem: str) -> float:
-    if stem in _DIRECTIONS:
-        return sum(report.value(launch, part + DIRECTION) for part in _DIRECTIONS[stem])
+    if stem in DIRECTIONS:
+        return sum(report.value(launch, part + DIRECTION) for part in DIRECTIONS[stem])
     elapsed = report.value(launch, stem + ELAPSED)
     return elapsed if not math.isnan(elapsed) else report.value(launch, stem + ACTIVE) * cta_share(report, launch)
 

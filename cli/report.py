@@ -22,6 +22,9 @@ def report(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     details: Annotated[bool, typer.Option("--details", help="Show every launch in full, however many.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what each part was computed from: counters, timeline, instructions.")
+    ] = False,
 ) -> None:
     """Show where the time of every launch went: the bubble account, its causes and their source lines.
 
@@ -31,12 +34,12 @@ def report(
     from ncubble.cli.render import emit_json
     from ncubble.cli.report_render import print_result
 
-    result = to_json(*_open(paths))
+    result = to_json(*_open(paths), explained=explain)
     _say_if_empty(result, paths)
     if as_json:
         emit_json(result)
     else:
-        print_result(result, details)
+        print_result(result, details or explain)
     if result["errors"] or not result["launches"]:
         raise typer.Exit(3)
 

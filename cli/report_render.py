@@ -12,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.fixes import FIXES
+from ncubble.cli.explain_render import print_explanation
+from ncubble.cli.labels import short_labels
 from ncubble.cli.render import printable
 from ncubble.dashboard.palette import PART_STYLES
 from ncubble.dashboard.words import doubts
@@ -19,8 +21,10 @@ from ncubble.dashboard.words import doubts
 IN_FULL = 3
 """Up to this many launches are shown in full without being asked."""
 SMALL_PCT = 0.5
-BAR_CELLS = {104: 24, 72: 12}
+BAR_CELLS = {104: 24, 80: 10}
 """Cells of the account's bar in the table, by the least width of the terminal; below, names matter more."""
+NAME_CELLS = 24
+"""Least width of the names of runs, where there is a bar beside them."""
 LETTERS = dict(zip(("ramp", "tail", "no_cta", "wave_gap", "data_wait", "copy_cost"), "rtngdc", strict=True)) | dict(
     zip(("smem_wait", "sync_wait", "issue", "epilogue", "other", "idle"), "msieo.", strict=True)
 )
@@ -34,6 +38,8 @@ def print_result(result: dict[str, Any], details: bool = False) -> None:
     if details or len(launches) <= IN_FULL:
         for launch in launches:
             print_launch(out, launch)
+            if "explain" in launch:
+                print_explanation(out, launch)
     else:
         print_summary(out, launches)
     err = Console(stderr=True, highlight=False)
@@ -45,22 +51,27 @@ def print_result(result: dict[str, Any], details: bool = False) -> None:
 
 def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
     """One row per launch, with its account as a stacked bar."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False, pad_edge=False)
     several = Counter(launch["report"] for launch in launches)
     plain = out.no_color or not out.is_terminal
     length = next((cells for least, cells in BAR_CELLS.items() if out.width >= least), 0)
-    table.add_column("kernel", overflow="fold", ratio=3)
-    for name in ("time", "busy %", "DRAM %") if length else ("time", "busy %"):
+    names = short_labels(launches)
+    wide = out.width >= max(BAR_CELLS)
+    least = min(NAME_CELLS, max(map(len, names))) if length else None
+    table.add_column("kernel", overflow="fold", min_width=least)
+    for name in ("time", "busy %", "DRAM %") if wide else ("time", "busy %"):
         table.add_column(name, justify="right", no_wrap=True)
     if length:
         table.add_column("account", no_wrap=True)
-    table.add_column("verdict", overflow="fold", ratio=2)
-    for launch in launches:
-        title = _title(launch).append(f" #{launch['launch']}" if several[launch["report"]] > 1 else "", style="dim")
+    table.add_column("verdict", overflow="fold")
+    for launch, name in zip(launches, names, strict=True):
+        title = _title(launch, name).append(
+            f" #{launch['launch']}" if several[launch["report"]] > 1 else "", style="dim"
+        )
         cells: list[Text | str] = [title, _duration(launch["duration_ns"]), _busy(launch)]
         if length:
             bar = stacked_bar(launch["account"], length, plain) if launch["account"] else Text("–", style="dim")
-            cells += [_number(launch["dram_pct"]), bar]
+            cells += [_number(launch["dram_pct"]), bar] if wide else [bar]
         table.add_row(*cells, _verdict(launch))
     out.print(table)
     if length:
@@ -71,7 +82,8 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
             out.print(_title(launch).append(f" #{launch['launch']}: {printable(doubt)}", style="red not bold"))
     out.print(
         Text(
-            f"{len(launches)} launches; accounts in % of elapsed SM cycles, each sums to 100; --details for lines",
+            f"{len(launches)} launches; accounts in % of elapsed SM cycles, each sums to 100; "
+            "--details for lines and the parameters that most runs share",
             style="dim",
         )
     )
@@ -156,8 +168,9 @@ def _legend(parts: set[str], plain: bool) -> Text:
     return text
 
 
-def _title(launch: dict[str, Any]) -> Text:
-    label, kernel = printable(launch["label"]), printable(launch["kernel"])
+def _title(launch: dict[str, Any], label: str | None = None) -> Text:
+    """The run and, where it says more, the kernel's function; ``label`` in place of the run's own."""
+    label, kernel = printable(launch["label"] if label is None else label), printable(launch["kernel"])
     title = Text(label, style="bold")
     return title if label.partition(" ")[0] == kernel else title.append(f" {kernel}", style="not bold")
 

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from ncubble.analysis.results import report_json
+from ncubble.cli.labels import short_labels
 from ncubble.cli.render import printable
 from ncubble.cli.report_render import print_launch, print_summary
 from ncubble.profiling.run import Run
@@ -92,7 +93,7 @@ def test_the_table_keeps_names_and_verdicts_readable_at_any_width(one, width):
     assert max(map(len, lines)) <= width
     assert "tensor_core_gemm" in lines[1]
     assert "data wait" in lines[1]
-    assert ("█" in lines[1]) == (width >= 72)
+    assert ("█" in lines[1]) == (width >= 80)
 
 
 def test_a_launch_without_account_is_drawn_without_a_bar(one):
@@ -112,3 +113,61 @@ def test_a_contradiction_is_printed_in_the_summary_and_in_full(one):
     doubt = "suspicious: 3 CTAs, but the grid has 4; the file may be damaged"
     assert drawn(one | {"integrity": "suspicious", "warnings": [doubt, "a note"]}, 120).count(doubt) == 2
     assert one["integrity"] == "ok"
+
+
+def labelled(*labels, report="runs/{}"):
+    return [{"label": label, "report": report.format(number)} for number, label in enumerate(labels)]
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["gemm stages=1 vec=16"], ["gemm"]),
+        (["gemm stages=1 vec=16", "gemm stages=2 vec=16"], ["gemm stages=1", "gemm stages=2"]),
+        (["gemm s=1 v=16", "gemm s=2 v=16", "gemm s=2 v=4"], ["gemm s=1", "gemm", "gemm v=4"]),
+        (["gemm s=1", "copy s=1"], ["gemm", "copy"]),
+        (["gemm s=1", "gemm s=1"], ["gemm (0)", "gemm (1)"]),
+        (["my run", "two=1 words"], ["my run", "two=1 words"]),
+        (["", "a  b=1"], ["", "a  b=1"]),
+    ],
+)
+def test_runs_are_named_by_what_sets_them_apart(labels, expected):
+    assert short_labels(labelled(*labels)) == expected
+
+
+def test_launches_of_one_report_need_no_folder_name():
+    assert short_labels(labelled("gemm s=1", "gemm s=1", report="runs/x")) == ["gemm", "gemm"]
+
+
+def test_every_recorded_run_has_a_short_name_of_its_own():
+    launches = report_json([ROOT])["launches"]
+    names = short_labels(launches)
+    assert len(set(names)) == len(names) and max(map(len, names)) <= 48
+    assert {name.partition(" ")[0] for name in names} == {one["label"].partition(" ")[0] for one in launches}
+
+
+def test_full_labels_stay_in_the_details_and_in_json(one):
+    assert "copy=plain" in one["label"] and "copy=plain vec=16" in drawn(one, 200)
+    out = Console(file=io.StringIO(), width=200, highlight=False)
+    print_summary(out, [one])
+    assert "copy=plain" not in out.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 110])
+def test_an_explanation_names_counters_borders_and_instructions(width):
+    done = command(
+        "report", str(ROOT / "tensor_core_gemm" / "stages1"), "--explain", env={**os.environ, "COLUMNS": str(width)}
+    )
+    assert done.returncode == 0, done.stderr
+    flat = " ".join(done.stdout.split())
+    assert "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed = 34.7" in flat
+    assert "series tensor, steady level" in flat and "ramp ends" in flat and "warp samples: unit" in flat
+    assert "tensor_core_gemm.cu:126 BAR.SYNC" in flat and "long_scoreboard" in flat
+    assert max(map(len, done.stdout.splitlines())) <= width
+
+
+def test_an_explanation_in_json_stands_beside_the_account():
+    path = str(ROOT / "sdpa_fp8_stage_c_wmma" / "cp_async1")
+    explained = json.loads(command("report", path, "--explain", "--json").stdout)["launches"][0]
+    plain = json.loads(command("report", path, "--json").stdout)["launches"][0]
+    assert explained.pop("explain")["timeline"] is None and explained == plain
