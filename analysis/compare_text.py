@@ -179,7 +179,7 @@ def _cycles(comparison: Comparison, index: int, took: Change) -> str:
 
 
 def _bubble(comparison: Comparison, index: int) -> str:
-    """``data wait falls most, by 38.4 points (-115.4 µs)``: of the bubbles that moved, the one by most time or share."""
+    """``data wait falls most, by 38.4 points (-115.4 µs)``: of the bubbles that moved, the one by most time."""
     rows = [row for row in comparison.section("account") if row.name not in WORK and row.changes[index]]
     shares = {row.name: change for row in rows if (change := row.changes[index]) and abs(change.difference) >= MOVED}
     times = {row.name: row.changes[index] for row in comparison.section("time")}

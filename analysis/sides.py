@@ -73,9 +73,8 @@ def letter(side: int) -> str:
     return ascii_uppercase[index] + (str(again + 1) if again else "")
 
 
-def subject_of(report: Any, verdict: Mapping[str, Any]) -> Subject:
-    """The launch of ``report`` (a ``Report``) that ``verdict`` is about."""
-    launch = int(verdict["launch"])
+def subject_of(report: Any, launch: int, verdict: Mapping[str, Any]) -> Subject:
+    """One launch of ``report`` (a ``Report``) and its verdict, as plain values."""
     row = report.launches[report.launches["launch"] == launch].iloc[0]
     copies = verdict.get("async_copy") or {}
     numbers = {name: _number(verdict.get(name)) for name in ("duration_ns", "cycles", "sm_clock_hz")}

@@ -86,4 +86,4 @@ def _judged(report: Report, errors: list[tuple[str, str]]) -> list[Subject]:
 
     verdicts, failed = judge(report)
     errors += [(str(report.path), str(error)) for error in failed]
-    return [subject_of(report, verdict) for verdict in verdicts]
+    return [subject_of(report, verdict["launch"], verdict) for verdict in verdicts]

@@ -10,9 +10,10 @@ from dash import Dash, dcc, html
 from dash.development.base_component import Component
 
 from ncubble.dashboard import callbacks, security
+from ncubble.dashboard.compare_address import PATH as COMPARE
 from ncubble.dashboard.components import aria
 from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.pages import kernel, missing, overview
+from ncubble.dashboard.pages import compare, kernel, missing, overview
 from ncubble.dashboard.themes import TEMPLATES
 
 HOST = "127.0.0.1"
@@ -55,7 +56,7 @@ def create_app(
         enable_mcp=False,
     )
     app.layout = _shell()
-    callbacks.register(app, loaded, lambda pathname: page(loaded, pathname))
+    callbacks.register(app, loaded, lambda pathname, search: page(loaded, pathname, search))
     policy = security.content_policy(app.csp_hashes())
     security.protect(app.server, policy, security.trusted_hosts(host, trusted), lambda path: exists(loaded, path))
     # Workers that meet a cold app can answer 500: the first request sets it up.
@@ -63,10 +64,12 @@ def create_app(
     return app
 
 
-def page(store: ReportStore, pathname: str) -> tuple[Component, str]:
-    """The content and the title at an address: overview, a launch, a launch that may still come, or not found."""
+def page(store: ReportStore, pathname: str, search: str = "") -> tuple[Component, str]:
+    """The content and the title at an address: overview, comparison, a launch (which may still come), or not found."""
     if pathname in ("", "/"):
         return overview.layout(store), "Launches · ncubble"
+    if pathname == COMPARE:
+        return compare.layout(store, search), "Compare · ncubble"
     match = _KERNEL.match(pathname)
     if match is None:
         return missing.not_found(pathname), "Not found · ncubble"
@@ -81,7 +84,7 @@ def page(store: ReportStore, pathname: str) -> tuple[Component, str]:
 
 def exists(store: ReportStore, pathname: str) -> bool:
     """Whether an address shows something, or may do so once loading has ended."""
-    if pathname == "/":
+    if pathname in ("/", COMPARE):
         return True
     match = _KERNEL.match(pathname)
     if match is None:

@@ -13,7 +13,7 @@ from ncubble.dashboard.data import Progress, ReportStore
 from ncubble.dashboard.figures import utilization_scatter
 from ncubble.dashboard.pages import overview
 
-Page = Callable[[str], tuple[Component, str]]
+Page = Callable[[str, str], tuple[Component, str]]
 
 
 def register(app: Dash, store: ReportStore, page: Page) -> None:
@@ -24,19 +24,22 @@ def register(app: Dash, store: ReportStore, page: Page) -> None:
 
 
 def _pages(app: Dash, store: ReportStore, page: Page) -> None:
-    @app.callback(Output("page", "children"), Output("page-title", "data"), Input("url", "pathname"))
-    def show(pathname: str | None) -> tuple[Component, str]:
-        return page(pathname or "/")
+    @app.callback(
+        Output("page", "children"), Output("page-title", "data"), Input("url", "pathname"), Input("url", "search")
+    )
+    def show(pathname: str | None, search: str | None) -> tuple[Component, str]:
+        return page(pathname or "/", search or "")
 
     @app.callback(
         Output("page", "children", allow_duplicate=True),
         Output("page-title", "data", allow_duplicate=True),
         Input("retry", "n_intervals"),
         State("url", "pathname"),
+        State("url", "search"),
         prevent_initial_call=True,
     )
-    def look_again(_: int | None, pathname: str | None) -> tuple[Component, str]:
-        return page(pathname or "/")
+    def look_again(_: int | None, pathname: str | None, search: str | None) -> tuple[Component, str]:
+        return page(pathname or "/", search or "")
 
 
 def _progress(app: Dash, store: ReportStore) -> None:
@@ -100,6 +103,20 @@ def _browser(app: Dash) -> None:
         Output({"type": "drawn", "name": "scatter"}, "data"),
         Input("launches", "virtualRowData"),
         Input("scatter-rows", "data"),
+    )
+    run(
+        "compareLink",
+        Output("compare-selected", "href"),
+        Output("compare-selected", "children"),
+        Output("compare-selected", "className"),
+        Input("launches", "selectedRows"),
+    )
+    run(
+        "copyMarkdown",
+        Output("copied", "children"),
+        Input("copy-markdown", "n_clicks"),
+        State("markdown-text", "value"),
+        prevent_initial_call=True,
     )
     run("openRow", Output("url", "pathname"), Input("launches", "cellClicked"), prevent_initial_call=True)
     run(

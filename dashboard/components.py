@@ -14,6 +14,8 @@ import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from ncubble.analysis.sides import letter
+from ncubble.dashboard.palette import SIDE_STYLES, text_color
 from ncubble.errors import NcubbleError
 
 log = logging.getLogger(__name__)
@@ -103,6 +105,14 @@ def facts(pairs: Iterable[tuple[str, str]]) -> Component:
         shown = html.Dd(value, className="missing" if value == "not collected" else "", title=value)
         items.append(html.Div([html.Dt(name), shown]))
     return html.Dl(items, className="facts")
+
+
+def badge(side: int) -> Component:
+    """The letter that stands for one side of a comparison, in its colour."""
+    style = SIDE_STYLES[side % len(SIDE_STYLES)]
+    return html.Span(
+        letter(side), className="badge", style={"background": style.color, "color": text_color(style.color)}
+    )
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Child]], caption: str, numeric: Sequence[int] = ()) -> Component:

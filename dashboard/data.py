@@ -132,6 +132,13 @@ class ReportStore:
             same = [other for other in self._launches.values() if other.report is entry.report]
         return sorted(same, key=lambda other: other.launch)
 
+    def alike(self, entry: Launch) -> list[Launch]:
+        """All other launches of the same kernel, by base name, those of other configurations first."""
+        with self._lock:
+            same = [other for other in self._launches.values() if other.row["kernel"] == entry.row["kernel"]]
+        others = [other for other in same if other is not entry]
+        return sorted(others, key=lambda other: other.row["label"] == entry.row["label"])
+
     def account_of(self, entry: Launch) -> Any | None:
         """The ``BubbleAccount`` of a launch; None where the report holds no utilization of any unit."""
         return (self.accountant or _account)(entry.report, entry.launch)

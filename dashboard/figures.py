@@ -46,7 +46,7 @@ def account_bar(account: Mapping[str, Any], unit: str = "") -> go.Figure:
             y=[""],
             orientation="h",
             name=label,
-            text=_segment_text(label, share),
+            text=segment_text(label, share),
             textposition="inside",
             insidetextanchor="middle",
             textangle=0,
@@ -55,7 +55,7 @@ def account_bar(account: Mapping[str, Any], unit: str = "") -> go.Figure:
             marker={
                 "color": style.color,
                 "line": {"width": 0},
-                "pattern": {**_HATCH, "shape": style.hatch, "bgcolor": style.color},
+                "pattern": {**HATCH, "shape": style.hatch, "bgcolor": style.color},
             },
             hovertemplate=f"<b>{label}</b> %{{x:.2f}} %<br>{safe(style.meaning)}<extra></extra>",
         )
@@ -67,10 +67,11 @@ def account_bar(account: Mapping[str, Any], unit: str = "") -> go.Figure:
     return figure
 
 
-_HATCH = {"fgcolor": "rgba(255,255,255,0.3)", "size": 7, "solidity": 0.25}
+HATCH = {"fgcolor": "rgba(255,255,255,0.3)", "size": 7, "solidity": 0.25}
 
 
-def _segment_text(label: str, share: float) -> str:
+def segment_text(label: str, share: float) -> str:
+    """What stands in a segment of ``share`` percent: name and share, the share alone, or nothing."""
     if share >= 1.1 * len(label) + 2:
         return f"{label}<br><b>{share:.1f}</b>"
     return f"<b>{share:.0f}</b>" if share >= 4 else ""

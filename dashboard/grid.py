@@ -85,9 +85,11 @@ def grid(rows: list[dict[str, Any]]) -> Any:
         getRowId="params.data.id",
         persistence="launches",
         persistence_type="session",
-        persisted_props=["filterModel"],
+        persisted_props=["filterModel", "selectedRows"],
         dashGridOptions={
             "theme": {"function": GRID_THEME},
+            "rowSelection": {"mode": "multiRow", "enableClickSelection": False, "headerCheckbox": False},
+            "selectionColumnDef": {"width": 40, "pinned": "left", "headerTooltip": "Select launches to compare"},
             "rowHeight": 34,
             "headerHeight": 36,
             "tooltipShowDelay": 400,

@@ -74,6 +74,28 @@ TRACK_COLORS: dict[str, str] = {
 ACCENT = "#3f74c0"
 
 
+@dataclass(frozen=True)
+class Side:
+    """How one side of a comparison is drawn: ``hatch`` in bars, ``dash`` in lines."""
+
+    color: str
+    hatch: str
+    dash: str
+
+
+SIDE_STYLES: tuple[Side, ...] = (
+    Side("#76869a", "", "dot"),
+    Side("#2f7fe0", "/", "solid"),
+    Side("#d13c78", ".", "longdash"),
+    Side("#158f83", "x", "dash"),
+    Side("#a87400", "\\", "dashdot"),
+    Side("#8a5ecb", "|", "longdashdot"),
+    Side("#cf4307", "-", "longdash"),
+    Side("#4f9436", "+", "dot"),
+)
+"""Sides of a comparison in order: grey for A, that others are held against."""
+
+
 CAUSE_COLORS: dict[str, str] = {
     "none": PART_STYLES["tensor_busy"].color,
     "memory_bound": "#2393a8",

@@ -182,9 +182,9 @@ def timeline_figure(shown: Window, marks: Marks | None) -> go.Figure:
     for row, (track, name, values, measured) in enumerate(shown.tracks):
         step = float(np.median(np.diff(values.index))) if len(values) > 1 else 0.0
         near = values[(values.index >= shown.start_ns - step) & (values.index <= shown.end_ns + step)]
-        scaled, words = _as_percent(name, near, measured)
+        scaled, words = as_percent(name, near, measured)
         _draw_track(figure, row, track, (near.index.to_numpy() - shown.start_ns) / 1e3, scaled, words)
-        figure.layout[_axis("yaxis", row)].domain = _domain(row, rows)
+        figure.layout[axis_name("yaxis", row)].domain = domain(row, rows)
     drawn = _shade(marks, shown.start_ns, span) if marks else {}
     if marks:
         drawn["shapes"] += [
@@ -199,7 +199,7 @@ def timeline_figure(shown: Window, marks: Marks | None) -> go.Figure:
         margin={"l": 8, "r": 16, "t": 28, "b": 40},
     )
     figure.update_xaxes(
-        anchor=_axis("y", rows - 1),
+        anchor=axis_name("y", rows - 1),
         range=[-0.01 * span / 1e3, 1.01 * span / 1e3],
         showspikes=True,
         spikemode="across",
@@ -211,12 +211,12 @@ def timeline_figure(shown: Window, marks: Marks | None) -> go.Figure:
     return figure
 
 
-def _axis(name: str, row: int) -> str:
+def axis_name(name: str, row: int) -> str:
     """Plotly's name of the axis of the track in ``row`` (from 0): ``y``, ``y2``, …"""
     return name if row == 0 else f"{name}{row + 1}"
 
 
-def _domain(row: int, rows: int) -> list[float]:
+def domain(row: int, rows: int) -> list[float]:
     """The share of the figure's height that the track in ``row`` (from 0, at the top) takes."""
     gap = 0.14 / rows
     size = (1.0 - gap * (rows - 1)) / rows
@@ -224,7 +224,8 @@ def _domain(row: int, rows: int) -> list[float]:
     return [max(0.0, top - size), top]
 
 
-def _as_percent(name: str, values: pd.Series, unit: str) -> tuple[pd.Series, str]:
+def as_percent(name: str, values: pd.Series, unit: str) -> tuple[pd.Series, str]:
+    """Values and the words of their unit; active SMs, which are counted in cycles, become percent of their maximum."""
     if name == "sm_active" and unit != "%" and values.max() > 0:
         return 100.0 * values / values.max(), "% of max"
     return values, "%" if unit == "%" else safe(unit)
@@ -242,7 +243,7 @@ def _draw_track(figure: go.Figure, row: int, track: Track, micros: Any, values: 
         fillcolor=_faded(color, 0.18),
         hovertemplate=f"{track.label} %{{y:.1f}} {unit}<extra></extra>",
         xaxis="x",
-        yaxis=_axis("y", row),
+        yaxis=axis_name("y", row),
     )
     title = {"text": f"{track.label}<br>{unit}", "font": {"size": 12}, "standoff": 6}
     axis: dict[str, Any] = {"title": title, "automargin": True}
@@ -251,7 +252,7 @@ def _draw_track(figure: go.Figure, row: int, track: Track, micros: Any, values: 
         axis |= {"range": [0, top], "tickvals": [0, 50, 100]}
     else:
         axis |= {"rangemode": "tozero", "nticks": 3}
-    figure.update_layout({_axis("yaxis", row): axis})
+    figure.update_layout({axis_name("yaxis", row): axis})
 
 
 def _shade(marks: Marks, zero_ns: float, span: float) -> dict[str, list[dict[str, Any]]]:
@@ -277,7 +278,7 @@ def _shade(marks: Marks, zero_ns: float, span: float) -> dict[str, list[dict[str
 
 def _level(marks: Marks, row: int) -> dict[str, Any]:
     """The dotted line at the steady level, over the whole track in ``row``."""
-    place = {"xref": "paper", "x0": 0, "x1": 1, "yref": _axis("y", row), "y0": marks.steady, "y1": marks.steady}
+    place = {"xref": "paper", "x0": 0, "x1": 1, "yref": axis_name("y", row), "y0": marks.steady, "y1": marks.steady}
     return {"type": "line", "line": {"dash": "dot", "width": 1.2, "color": "#858d96"}, **place}
 
 

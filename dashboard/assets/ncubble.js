@@ -35,6 +35,17 @@
     },
     true
   );
+  const MOST_SIDES = 8;
+  // Without a secure context (plain HTTP from another host) there is no clipboard but that of a selected text.
+  const copyByHand = (text) => {
+    const area = document.createElement("textarea");
+    area.value = text;
+    document.body.appendChild(area);
+    area.select();
+    const done = document.execCommand("copy");
+    area.remove();
+    return done;
+  };
   const open = (id) => (id ? "/kernel/" + id : skip());
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
@@ -81,7 +92,23 @@
         });
         return { data: data.filter((trace) => trace.x.length), layout: figure.layout };
       },
+      compareLink: function (rows) {
+        const chosen = (rows || []).slice(0, MOST_SIDES);
+        const href = "/compare?" + chosen.map((row) => "launch=" + row.id).join("&");
+        if (chosen.length < 2) return ["/compare", "Compare", "button primary hidden"];
+        const count = rows.length > MOST_SIDES ? "the first " + MOST_SIDES : rows.length;
+        return [href, "Compare " + count + " launches", "button primary"];
+      },
+      copyMarkdown: function (clicks, text) {
+        if (!clicks) return skip();
+        const said = (ok) => (ok ? "copied" : "The browser refused: copy the text below.");
+        if (navigator.clipboard && window.isSecureContext) {
+          return navigator.clipboard.writeText(text).then(() => said(true), () => said(false));
+        }
+        return said(copyByHand(text));
+      },
       openRow: function (cell) {
+        if (cell && cell.colId === "ag-Grid-SelectionColumn") return skip();
         const selected = window.getSelection && String(window.getSelection());
         return cell && !selected && !modified ? open(cell.rowId) : skip();
       },
@@ -99,5 +126,8 @@
       search.focus();
       search.select();
     }
+    const compare = document.getElementById("compare-selected");
+    const plain = !event.ctrlKey && !event.metaKey && !event.altKey && !typing;
+    if (event.key === "c" && plain && compare && !compare.classList.contains("hidden")) compare.click();
   });
 })();

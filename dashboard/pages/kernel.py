@@ -16,6 +16,7 @@ from ncubble.dashboard import words
 from ncubble.dashboard.components import aria, card, facts, figure, guarded, not_collected, note, stat
 from ncubble.dashboard.data import Launch, ReportStore, address
 from ncubble.dashboard.figures import account_bar, stall_bar
+from ncubble.dashboard.pages.against import comparable
 from ncubble.dashboard.pages.tables import account_legend, account_meanings, causes_list, rules_list, source_table
 from ncubble.dashboard.palette import GOOD_CAUSES, part_color, part_label
 from ncubble.dashboard.timeline import MIN_ACTIVE, NO_MARKS, Marks, sampling_interval_ns, timeline_figure, window
@@ -68,6 +69,8 @@ def _head(store: ReportStore, entry: Launch) -> Component:
     lead = " · ".join(dict.fromkeys(text for text in (entry.row["label"], entry.row["shape"]) if text))
     if lead:
         head.append(html.P(lead, className="lead"))
+    if (others := comparable(store, entry)) is not None:
+        head.append(others)
     if entry.row["demangled"] not in (name, entry.row["kernel"]):
         full = html.Code(entry.row["demangled"])
         head.append(html.Details([html.Summary("full signature"), full], className="signature"))

@@ -7,6 +7,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from ncubble.dashboard.compare_address import PATH
 from ncubble.dashboard.components import aria, bare, card, figure, note
 from ncubble.dashboard.data import Failure, Progress, ReportStore
 from ncubble.dashboard.figures import utilization_scatter
@@ -89,6 +90,7 @@ def _table_card(rows: list[dict[str, Any]], complete: bool) -> Component:
         html.Label("Search", htmlFor="search", className="visually-hidden"),
         search,
         html.Span(id="match-count", className="hint", **aria(live="polite")),
+        dcc.Link("Compare", id="compare-selected", href=PATH, className="button primary hidden"),
         html.Button("Reset filters", id="reset-filters", className="button", n_clicks=0),
     ]
     parts = [
