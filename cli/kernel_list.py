@@ -27,8 +27,13 @@ def kernel_lines(specs: Iterable[KernelSpec], width: int) -> Iterator[Text]:
         yield Text.assemble((printable(spec.name), "bold cyan"), f"  {printable(sizes)}")
         yield from map(Text, _wrapped(printable(spec.idea), width))
         items = (f"{item.name}={item.allowed} ({item.default})" for item in spec.parameters)
-        tied = "  ".join(printable(item).replace(" ", TIED) for item in items)
+        tied = "  ".join(_tied(printable(item), width) for item in items)
         yield from (Text(line, style="dim") for line in _wrapped(tied, width))
+
+
+def _tied(item: str, width: int) -> str:
+    """``item`` so that it stays in one line, if it fits one."""
+    return item.replace(" ", TIED) if len(INDENT) + len(item) <= min(width, WIDEST) else item
 
 
 def _wrapped(text: str, width: int) -> list[str]:

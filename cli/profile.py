@@ -145,6 +145,8 @@ def _catalog_program(
 
     sizes = [shape] if shape else []
     checked = Launch(name, parse_parameters(parameters), parse_shape(sizes), catalog, launches=repeat).case()
+    if checked.unverified is not None:
+        typer.echo(f"note: {checked.unverified}", err=True)
     argv = [sys.executable, "-P", "-m", "ncubble.kernels", name, "--once", "--no-verify", "--launches", str(repeat)]
     for item in parameters:
         argv += ["-p", item]

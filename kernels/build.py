@@ -72,7 +72,7 @@ def check_arch(case: Case, arch: str) -> None:
     match = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if match is None:
         raise UsageError(f"{arch!r} is not an architecture", "write it as nvcc does: sm_80, sm_90a, …")
-    number, settings = int(match[1]), "".join(f" {name}={value}" for name, value in case.parameters.items())
+    number, settings = int(match[1]), "".join(f" {name}={value}" for name, value in case.told.items())
     if case.only_arch is not None and number != case.only_arch:
         message = f"{case.spec.name}{settings} exists for sm_{case.only_arch}a only, this is {arch}"
         raise UsageError(message, f"use a GPU of compute capability {case.only_arch / 10}")

@@ -31,8 +31,22 @@ class Case:
     @property
     def label(self) -> str:
         """``name key=value …`` for messages and tables."""
-        settings = (f"{key}={value}" for key, value in (*self.parameters.items(), *self.shape.items()))
+        settings = (f"{key}={value}" for key, value in (*self.told.items(), *self.shape.items()))
         return " ".join((self.spec.name, *settings))
+
+    @property
+    def told(self) -> dict[str, Value]:
+        """The parameters by which the case is known: all but tacit ones that have their default."""
+        return {
+            item.name: self.parameters[item.name]
+            for item in self.spec.parameters
+            if not item.tacit or self.parameters[item.name] != item.default
+        }
+
+    @property
+    def unverified(self) -> str | None:
+        """Why there is no right result to compare with; None where there is one."""
+        return self.spec.unverified(self.parameters)
 
     @property
     def grid(self) -> tuple[int, int, int]:
@@ -94,6 +108,8 @@ class Case:
         """Preprocessor definitions of the parameters, ``NAME=value`` each."""
         found: list[str] = []
         for parameter in self.spec.parameters:
+            if parameter.name not in self.told:
+                continue
             name, value = parameter.name.upper(), self.parameters[parameter.name]
             if isinstance(value, int):
                 found.append(f"{name}={value}")
@@ -237,6 +253,7 @@ def _evaluate(case: Case) -> None:
         "scalars": case.scalars,
         "defines": lambda: case.defines,
         "tolerance": lambda: spec.tolerance(shape),
+        "unverified": lambda: case.unverified,
         "requires": lambda: spec.requires(shape, parameters),
         "arch_of": lambda: (case.min_arch, case.only_arch),
         "tensor_maps": lambda: [(case.mapped_extent(item), item.box(shape, parameters)) for item in case.tensor_maps],

@@ -21,6 +21,8 @@ def describe(outcome: Outcome) -> list[str]:
     if outcome.verification is not None:
         verdict = "ok" if outcome.verification.passed else "WRONG"
         lines.append(f"  verify  {verdict}: {outcome.verification.describe()}")
+    elif outcome.case.unverified is not None:
+        lines.append(f"  verify  left out: {outcome.case.unverified}")
     if outcome.timing is not None and outcome.rates is not None:
         time, rate = outcome.timing, outcome.rates
         spread = f"p90 {time.p90_us:.2f} us, std {time.std_us:.2f} us over {time.iterations} launches"

@@ -21,7 +21,7 @@ def kernel_facts(case: Case) -> dict[str, Any]:
     return {
         "name": case.spec.name,
         "function": case.spec.entry,
-        "parameters": dict(case.parameters),
+        "parameters": case.told,
         "shape": dict(case.shape),
         "stages": stages if isinstance(stages, int) else None,
         "flops": case.flops / case.launches or None,

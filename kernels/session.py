@@ -27,6 +27,8 @@ T = TypeVar("T")
 class Request:
     """What to do with which kernel. ``iterations`` 0 times nothing; ``launches`` counts the launches before that.
 
+    ``verify``: compare with the reference, if the parameters compute anything that has one.
+
     ``against``: time the library's call of the spec's ``peer`` beside it.
     """
 
@@ -83,11 +85,17 @@ class Outcome:
 def execute(request: Request, open_gpu: Callable[[], Gpu] = Gpu.open) -> Outcome:
     """Carries ``request`` out. A failed verification ends it: nothing is timed, and the outcome says so.
 
+    What cannot be verified is timed without; a request that asks for nothing but verification is refused then.
+
     Raises:
         UsageError: the request names something unknown or not allowed.
         MeasurementError: no GPU, no compiler, source that does not compile, a kernel that faults, no library.
     """
     case = request.case()
+    if case.unverified is not None and (request.against or (request.verify and not request.iterations)):
+        raise UsageError(
+            f"{case.label}: {case.unverified}", "use `ncubble profile`, or `ncubble bench` without --against"
+        )
     if request.against:
         check_peer(case)
     gpu = open_gpu()
@@ -110,7 +118,7 @@ def _execute(request: Request, case: Case, gpu: Gpu) -> Outcome:
     gpu.sync()
     write_facts(prepared, clocks)
     checked = None
-    if request.verify:
+    if request.verify and case.unverified is None:
         outputs, overrun = prepared.outputs()
         checked = verify(case, inputs, outputs, seed, overrun)
     timing = rate = beside = None

@@ -29,12 +29,17 @@ LAUNCH, SMS = "@launch", "@sms"  # scalars that are known only at the launch: it
 
 @dataclass(frozen=True)
 class Parameter:
-    """A compile-time choice. CUDA C++ sees ``-DNAME=value``; for words also ``-DNAME_WORD=index`` to compare with."""
+    """A compile-time choice. CUDA C++ sees ``-DNAME=value``; for words also ``-DNAME_WORD=index`` to compare with.
+
+    ``tacit``: labels, facts and the compiler hear of it only where it differs from its default, so that a parameter
+    which is added later leaves the names of earlier runs as they are.
+    """
 
     name: str
     default: Value
     choices: tuple[Value, ...]
     help: str = ""
+    tacit: bool = False
 
     def __post_init__(self) -> None:
         if self.default not in self.choices:
@@ -158,6 +163,10 @@ def _nothing_required(shape: Shape, parameters: Parameters) -> str | None:
     return None
 
 
+def _always_verified(parameters: Parameters) -> str | None:
+    return None
+
+
 def _no_defines(shape: Shape, parameters: Parameters) -> dict[str, int]:
     return {}
 
@@ -184,6 +193,7 @@ class KernelSpec:
       it exists for (``wgmma``: 90), or None.
     - ``requires``: what shape and parameters break together, in words, or None. ``defines``: macros from the shape.
     - ``draw(generator, shape)``: the inputs, where N(0, 1) and uniform integers are not what the kernel takes.
+    - ``unverified(parameters)``: why the chosen parameters compute nothing that could be verified, or None.
     - ``gates``: the limits that ``ncubble verify --gates`` holds it against, where it has two paths.
     - ``peer``: the library's operation that ``ncubble bench --against`` times beside it: ``matmul``, ``sdpa``,
       ``copy``, ``softmax``, or nothing. ``program``: the Python module in the folder that drives it from the host.
@@ -224,6 +234,7 @@ class KernelSpec:
     defines: Callable[[Shape, Parameters], Mapping[str, int]] = _no_defines
     arch_of: Callable[[Parameters], int] | None = None
     only_arch: Callable[[Parameters], int | None] | None = None
+    unverified: Callable[[Parameters], str | None] = _always_verified
     gates: Gates | None = None
     peer: str = ""
     program: str = ""

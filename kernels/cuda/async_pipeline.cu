@@ -10,12 +10,47 @@
 // Launch:       grid (n / 128, m / 128), block THREADS, dynamic shared memory STAGES x 18432 bytes.
 // Precondition: m and n multiples of 128, k a multiple of 16 (checked before launch), 16-byte aligned pointers.
 // Parameters:   -DSTAGES=2..6 -DTHREADS=128|256
+//               -DWITHOUT_WAIT, -DWITHOUT_COPY, … for `ablate` (ablate.cuh): wait: groups are awaited only at the end.
+//               copy: nothing is copied. sync: no barriers. smem: operands are made up once, none is read. epilogue: C
+//               is not stored.
+#include "ablate.cuh"
 #include "cp_async.cuh"
 #include "sgemm_tile.cuh"
 
 using namespace ncubble;
 
 static_assert(STAGES >= 2, "one buffer cannot be filled while it is read: that is rung 1");
+
+// Operands of two steps along k that were never read: what ThreadTile::multiply holds at one time.
+struct MadeUp {
+    static constexpr int kRows = ThreadTile<THREADS>::kRows;
+    float a[kRows][2], b[2][8];
+
+    __device__ __forceinline__ MadeUp() {
+        int index = 0;
+#pragma unroll
+        for (auto& pair : a)
+#pragma unroll
+            for (float& value : pair) value = made_up_float(index++);
+#pragma unroll
+        for (auto& row : b)
+#pragma unroll
+            for (float& value : row) value = made_up_float(index++);
+    }
+
+    // As many products as ThreadTile::multiply, in the same order. As fmaf: the compiler would take a * b, which never
+    // changes, out of the loop.
+    __device__ __forceinline__ void multiply(ThreadTile<THREADS>& tile) const {
+#pragma unroll 1
+        for (int k = 0; k < kTileK; k += 2)
+#pragma unroll
+            for (int kk = 0; kk < 2; ++kk)
+#pragma unroll
+                for (int i = 0; i < kRows; ++i)
+#pragma unroll
+                    for (int j = 0; j < 8; ++j) tile.acc[i][j] = fmaf(a[i][kk], b[kk][j], tile.acc[i][j]);
+    }
+};
 
 // At most 128 registers with 256 threads, 255 with 128: either way two CTAs fit an SM.
 extern "C" __global__ void __launch_bounds__(THREADS, 2)
@@ -29,22 +64,29 @@ async_pipeline(const float* __restrict__ a, const float* __restrict__ b, float* 
     const int tiles = k / kTileK;
     // Exactly one group is committed per call, empty past the last tile, so that counting groups counts tiles.
     auto issue = [&](int t) {
-        if (t < tiles)
+        if (kCopies && t < tiles)
             copy_tiles<THREADS>(&ring[t % STAGES * kFloatsStage], a + t * kTileK, b + static_cast<size_t>(t) * kTileK * n,
                                 k, n, thread, [](float* shared, const float* global) { cp_async<16>(shared, global); });
-        cp_async_commit();
+        if (kCopies) cp_async_commit();
     };
 
     for (int t = 0; t < STAGES - 1; ++t) issue(t);
 
     ThreadTile<THREADS> tile(thread);
+    const MadeUp made_up;
+#pragma unroll 1  // also where an ablation leaves little in the loop
     for (int t = 0; t < tiles; ++t) {
         // STAGES - 1 + t groups are committed here, so at most STAGES - 2 pending means: this thread's part of tile t is in.
-        cp_async_wait<STAGES - 2>();
-        __syncthreads();  // everybody's part of tile t is in, and everybody has finished reading tile t - 1
+        if (kAwaits) cp_async_wait<STAGES - 2>();
+        loop_sync();  // everybody's part of tile t is in, and everybody has finished reading tile t - 1
         issue(t + STAGES - 1);  // into the slot of tile t - 1
         const float* stage = &ring[t % STAGES * kFloatsStage];
-        tile.multiply(stage, stage + kFloatsA);
+        if (kReads) {
+            tile.multiply(stage, stage + kFloatsA);
+        } else {
+            made_up.multiply(tile);
+        }
     }
-    tile.store(c, n);
+    if (kCopies && !kAwaits) cp_async_wait<0>();  // nothing may land after the CTA has ended
+    if (stores(m)) tile.store(c, n);
 }

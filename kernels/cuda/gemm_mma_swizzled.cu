@@ -14,6 +14,10 @@
 // Launch:       grid m / 128 * n / TILE_N, block TILE_N, dynamic shared memory: the ring, at least 256 x TILE_N bytes.
 // Precondition: m a multiple of 128, n of TILE_N, k of TILE_K (checked before launch), 16-byte aligned pointers.
 // Parameters:   -DSTAGES=2..6 -DTILE_N=128|256 -DTILE_K=32|64 -DLAYOUT=LAYOUT_PLAIN|LAYOUT_XOR
+//               -DWITHOUT_WAIT, -DWITHOUT_COPY, … for `ablate` (ablate.cuh): wait: groups are awaited only at the end.
+//               copy: nothing is copied. sync: no barrier between tiles. smem: fragments are made up once, none is read.
+//               epilogue: C is not stored.
+#include "ablate.cuh"
 #include "cp_async.cuh"
 #include "mma.cuh"
 #include "pack.cuh"
@@ -77,6 +81,17 @@ struct Fragments {
 #pragma unroll
         for (int j = 0; j < kWarpN / 16; ++j) ldmatrix_x4_trans(b[j], (address_b ^ j * 2 * kPiece) + step * kK * kRowB);
     }
+
+    __device__ __forceinline__ void make_up(int index) {
+#pragma unroll
+        for (auto& matrices : a)
+#pragma unroll
+            for (uint32_t& word : matrices) word = made_up_halves(index++);
+#pragma unroll
+        for (auto& matrices : b)
+#pragma unroll
+            for (uint32_t& word : matrices) word = made_up_halves(index++);
+    }
 };
 
 struct WarpTile {
@@ -128,7 +143,7 @@ gemm_mma_swizzled(const half* __restrict__ a, const half* __restrict__ b, half* 
     // Part `part` of `parts` of the copies of tile t into the stage `write`; nothing if there is no such tile.
     auto issue = [&](int t, int part, int parts) {
         char* stage = ring + write;
-        if (t < tiles) {
+        if (kCopies && t < tiles) {
 #pragma unroll
             for (int i = 0; i < share_a.kCopies; ++i)
                 if (i * parts / share_a.kCopies == part) share_a.copy(stage, i);
@@ -139,7 +154,7 @@ gemm_mma_swizzled(const half* __restrict__ a, const half* __restrict__ b, half* 
     };
     // Exactly one group is committed per tile, empty past the last one, so that counting groups counts tiles.
     auto close = [&] {
-        cp_async_commit();
+        if (kCopies) cp_async_commit();
         advance(write);
         share_a.global += kRowA;
         share_b.global += static_cast<size_t>(kTileK) * n * 2;
@@ -150,14 +165,19 @@ gemm_mma_swizzled(const half* __restrict__ a, const half* __restrict__ b, half* 
         issue(t, 0, 1);
         close();
     }
-    cp_async_wait<STAGES - 2>();
+    if (kAwaits) cp_async_wait<STAGES - 2>();
     __syncthreads();  // tile 0 is in
 
     const int lane_row = ldmatrix_row(lane), lane_byte = ldmatrix_half(lane) * kPiece;
     const uint32_t lane_a = shared_address(ring) + placed<kRowA>(warp_row + lane_row, lane_byte);
     const uint32_t lane_b = shared_address(ring) + kBytesA + placed<kRowB>(lane_row, warp_column * 2 + lane_byte);
     Fragments fragments[2];
-    fragments[0].load(lane_a + read, lane_b + read, 0);
+    if (kReads) {
+        fragments[0].load(lane_a + read, lane_b + read, 0);
+    } else {
+        fragments[0].make_up(0);
+        fragments[1].make_up(sizeof(Fragments) / sizeof(uint32_t));
+    }
     WarpTile tile;
 
 #pragma unroll 1
@@ -167,18 +187,19 @@ gemm_mma_swizzled(const half* __restrict__ a, const half* __restrict__ b, half* 
             if (step == kSteps - 1) {
                 // STAGES + t groups are committed here: with at most STAGES - 2 pending, this thread's part of tile
                 // t + 1 is in.
-                cp_async_wait<STAGES - 2>();
-                __syncthreads();  // everybody's part of tile t + 1 is in, and everybody has finished reading tile t
+                if (kAwaits) cp_async_wait<STAGES - 2>();
+                loop_sync();  // everybody's part of tile t + 1 is in, and everybody has finished reading tile t
                 advance(read);
             }
             // After the last tile this reads a stage that nobody writes any more, and nobody uses what it holds.
-            fragments[(step + 1) % 2].load(lane_a + read, lane_b + read, (step + 1) % kSteps);
+            if (kReads) fragments[(step + 1) % 2].load(lane_a + read, lane_b + read, (step + 1) % kSteps);
             if (step < kSteps - 1) issue(t + STAGES - 1, step, kSteps - 1);  // into the stage of tile t - 1
             if (step == kSteps - 2) close();
             tile.multiply(fragments[step % 2]);
         }
     }
 
+    if (kCopies && !kAwaits) cp_async_wait<0>();  // nothing may land later
     __syncthreads();  // nobody reads the ring any more: the results may pass through it
-    tile.store(ring + warp * kWarpM * kRowC, c + (row + warp_row) * n + column + warp_column, n);
+    if (stores(m)) tile.store(ring + warp * kWarpM * kRowC, c + (row + warp_row) * n + column + warp_column, n);
 }

@@ -15,8 +15,12 @@
 // Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the
 //               edges TMA reads zeros and writes nothing.
 // Parameters:   -DSTAGES=1..6
+//               -DWITHOUT_WAIT, -DWITHOUT_COPY, … for `ablate` (ablate.cuh): wait: copies are awaited only at the end.
+//               copy: nothing is copied. sync (not alone): no barrier of the CTA between tiles. epilogue: C is not
+//               stored. The operands cannot stay in registers: wgmma reads B from shared memory.
 #include <cstdint>
 
+#include "ablate.cuh"
 #include "mbarrier.cuh"
 #include "raster.cuh"
 #include "tma.cuh"
@@ -29,6 +33,19 @@ constexpr int kTileM = 128, kTileN = 128, kThreads = 2 * kWarpgroup;
 constexpr int kBand = 16;  // rows of tiles that resident CTAs share
 constexpr int kBytesA = kTileM * kRowBytes, kBytesStage = kBytesA + kTileN * kRowBytes;
 using Tile = WarpgroupTile<1, kTileN>;
+// A warpgroup that falls behind by a whole round of the ring would wait for a phase that is over: a parity cannot tell.
+static_assert(kSyncs || !kAwaits, "the barrier of the CTA keeps its warpgroups in one round");
+static_assert(kReads, "wgmma reads B from shared memory");
+
+// By one thread: waits until all that was announced without an arrival has landed, as nothing may land later. It gives
+// up at last: a barrier counts 2^20 bytes in flight, and if they were ever more, its phase might not end.
+__device__ __forceinline__ void drain(uint64_t* full) {
+    for (int slot = 0; slot < STAGES; ++slot) {
+        mbarrier_arrive(&full[slot]);
+        for (int tries = 0; tries < 1000 && !mbarrier_try_wait(&full[slot], 0); ++tries) {
+        }
+    }
+}
 
 extern "C" __global__ void __launch_bounds__(kThreads, STAGES <= 3 ? 2 : 1)
 gemm_tma(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -48,9 +65,14 @@ gemm_tma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
     const int tiles = (k + kTileK - 1) / kTileK;
     // Called by one thread. The slot must be free: nobody will read what it holds.
     auto issue = [&](int t) {
+        if (!kCopies) return;
         unsigned char* stage = &ring[t % STAGES * kBytesStage];
         uint64_t* barrier = &full[t % STAGES];
-        mbarrier_arrive_expect(barrier, kBytesStage);  // in full also at the edges
+        if (kAwaits) {
+            mbarrier_arrive_expect(barrier, kBytesStage);  // in full also at the edges
+        } else {
+            mbarrier_expect(barrier, kBytesStage);  // no arrival: the first phase goes on to the end
+        }
         tma_load(stage, map_a, barrier, t * kTileK, row);
         for (int block = 0; block < kTileN / kBlockColumns; ++block)
             tma_load(stage + kBytesA + block * kBlockBytes, map_b, barrier, column + block * kBlockColumns, t * kTileK);
@@ -62,19 +84,21 @@ gemm_tma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
     // slot is filled again.
     constexpr int kRunning = STAGES > 1 ? 1 : 0;
     Tile tile;
+#pragma unroll 1  // also where an ablation leaves little in the loop
     for (int t = 0; t < tiles; ++t) {
         const unsigned char* stage = &ring[t % STAGES * kBytesStage];
-        mbarrier_wait(&full[t % STAGES], t / STAGES & 1);
+        if (kAwaits) mbarrier_wait(&full[t % STAGES], t / STAGES & 1);
         tile.multiply(stage + group * kBlockBytes, stage + kBytesA, t > 0);
         wgmma_wait<kRunning>();  // the warpgroup has finished tile t - kRunning
-        __syncthreads();         // so has the other one
+        loop_sync();             // so has the other one
         const int next = t - kRunning + STAGES;  // goes where tile t - kRunning was
         if (threadIdx.x == 0 && t >= kRunning && next < tiles) issue(next);
         __syncwarp();  // wgmma wants whole warps
     }
     wgmma_wait<0>();
     tile.pin();
+    if (kCopies && !kAwaits && threadIdx.x == 0) drain(full);
     __syncthreads();  // nobody reads the ring any more: its first slot becomes the way out
-    tile.store<Tile::kBoxes>(map_c, ring + warp * Tile::kBoxes * kBoxBytes, row + group * kBlockRows, column);
+    if (stores(m)) tile.store<Tile::kBoxes>(map_c, ring + warp * Tile::kBoxes * kBoxBytes, row + group * kBlockRows, column);
     tma_store_wait_read<0>();  // shared memory must outlive the stores' reads; only lane 0 has any
 }

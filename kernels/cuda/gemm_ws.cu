@@ -20,8 +20,11 @@
 // Parameters:   -DSTAGES=2..6 -DTILE_N=128|256 -DCLUSTER=1|2 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
 //               -DBAND=512..8192 (rows of C that clusters running at one time share) -DWALK=WALK_FORWARD|WALK_SNAKE
 //               (of k) -DBUFFERS=1..4 (store boxes per warp, set by the spec to what fits)
+//               -DWITHOUT_COPY, … for `ablate` (ablate.cuh): copy: nothing is copied, slots are handed over as before.
+//               epilogue: C is not stored.
 #include <cstdint>
 
+#include "ablate.cuh"
 #include "cluster.cuh"
 #include "mbarrier.cuh"
 #include "raster.cuh"
@@ -39,6 +42,7 @@ constexpr int kClusterM = CLUSTER * kTileM;
 constexpr int kBytesA = kTileM * kRowBytes, kBytesStage = kBytesA + TILE_N * kRowBytes;
 constexpr int kBlocksB = TILE_N / kBlockColumns, kShareB = kBlocksB / CLUSTER;  // blocks of B; those it loads itself
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // 128 x 40 + 256 x 232 = 384 x 168, those at launch
+static_assert(kSyncs && kReads, "its roles meet at mbarriers, and wgmma reads shared memory");
 using Tile = WarpgroupTile<kTileM / kBlockRows / kSharers, TILE_N>;
 
 static_assert(kBlocksB % CLUSTER == 0, "every CTA of the cluster loads as many blocks of B");
@@ -117,6 +121,10 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
             const int depth = (backward ? walk.steps - 1 - step : step) * kTileK;
             uint64_t* full = &memory.full[ring.slot];
             mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1);
+            if (!kCopies) {
+                mbarrier_arrive(full);
+                continue;
+            }
             mbarrier_arrive_expect(full, kBytesStage);  // the others' shares of B included
             tma_load(memory.a(ring.slot), map_a, full, depth, place.row);
 #pragma unroll
@@ -179,7 +187,7 @@ struct Consumer {
         tile.pin();
     }
 
-    __device__ __forceinline__ void consume(const TensorMap& map_c, Walk walk) {
+    __device__ __forceinline__ void consume(const TensorMap& map_c, Walk walk, bool stored) {
         unsigned char* buffers = memory.out + warp * BUFFERS * kBoxBytes;
         constexpr int kTurns = kPingpong ? kConsumers : 1;
         if (kPingpong && index == 1) {
@@ -191,7 +199,8 @@ struct Consumer {
             if constexpr (kPingpong) await_turn();
             multiply(tile, walk.steps);
             const TilePlace place = walk.place();
-            tile.store<BUFFERS>(map_c, buffers, place.row + (kPingpong ? 0 : index * kBlockRows), place.column);
+            if (stored)
+                tile.store<BUFFERS>(map_c, buffers, place.row + (kPingpong ? 0 : index * kBlockRows), place.column);
             if constexpr (kPingpong) ring.skip(walk.steps);  // the other consumer's tile
         }
         tma_store_wait_read<0>();  // shared memory must outlive the stores' reads; only lane 0 has any
@@ -220,7 +229,7 @@ gemm_ws(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
         __syncwarp();
     } else {
         registers_claim<kConsumerRegisters>();
-        Consumer(memory, warp / 4 - 1).consume(map_c, walk);
+        Consumer(memory, warp / 4 - 1).consume(map_c, walk, stores(m));
         __syncwarp();
     }
     meet();  // nor end before all that others send it has come

@@ -50,6 +50,13 @@ __device__ __forceinline__ void mbarrier_arrive_expect(uint64_t* barrier, uint32
                  : "memory");
 }
 
+// Announces the bytes without an arrival: the phase cannot end before one follows.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#parallel-synchronization-and-communication-instructions-mbarrier-expect-tx-operation
+__device__ __forceinline__ void mbarrier_expect(uint64_t* barrier, uint32_t bytes) {
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
 // Arrives at the barrier at the same place in the shared memory of CTA `rank` of the cluster (which may be the own
 // CTA). It hands back a slot that was read, but publishes nothing: what was written by plain stores would need release
 // at cluster scope, which costs a fence over the whole device (SASS: MEMBAR.ALL.GPU).

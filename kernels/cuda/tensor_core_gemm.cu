@@ -11,9 +11,13 @@
 // Launch:       grid (n / 128, m / 128), block 256, dynamic shared memory STAGES x 18944 bytes.
 // Precondition: m and n multiples of 128, k a multiple of 32 (checked before launch), 32-byte aligned pointers.
 // Parameters:   -DSTAGES=1..6 -DCOPY=COPY_PLAIN|COPY_ASYNC -DVEC=4|16 (bytes per copy instruction)
+//               -DWITHOUT_WAIT, -DWITHOUT_COPY, … for `ablate` (ablate.cuh): wait: groups are awaited only at the end
+//               (COPY=async). copy: nothing is copied. sync: no barriers. smem: fragments are made up once, none is
+//               read. epilogue: C is not stored.
 #include <cuda_fp16.h>
 #include <mma.h>
 
+#include "ablate.cuh"
 #include "cp_async.cuh"
 
 using namespace ncubble;
@@ -55,6 +59,30 @@ __device__ __forceinline__ void copy_tile(half* shared, const half* __restrict__
     for (int start = 0; start < kRows; start += kRowsAtOnce) copy_piece(&shared[start * kStride], &global[start * ld]);
 }
 
+// Fragments of one step along k that were never read: 64 x 16 of A, 16 x 32 of B.
+struct MadeUp {
+    FragmentA a[kWarpM / kFragment];
+    FragmentB b[kWarpN / kFragment];
+
+    __device__ __forceinline__ MadeUp() {
+        int index = 0;
+#pragma unroll
+        for (auto& fragment : a) index = fill(fragment, index);
+#pragma unroll
+        for (auto& fragment : b) index = fill(fragment, index);
+    }
+
+   private:
+    template <class Fragment>
+    __device__ __forceinline__ static int fill(Fragment& fragment, int index) {
+        constexpr int kWords = sizeof(fragment.x) / sizeof(uint32_t);
+#pragma unroll
+        for (int word = 0; word < kWords; ++word)
+            reinterpret_cast<uint32_t*>(fragment.x)[word] = made_up_halves(index + word);
+        return index + kWords;
+    }
+};
+
 struct WarpTile {
     FragmentC acc[kWarpM / kFragment][kWarpN / kFragment];
 
@@ -77,12 +105,14 @@ struct WarpTile {
 #pragma unroll
             for (int j = 0; j < kWarpN / kFragment; ++j)
                 wmma::load_matrix_sync(fragment_b[j], &b[k * kStrideB + j * kFragment], kStrideB);
-#pragma unroll
-            for (int i = 0; i < kWarpM / kFragment; ++i)
-#pragma unroll
-                for (int j = 0; j < kWarpN / kFragment; ++j)
-                    wmma::mma_sync(acc[i][j], fragment_a[i], fragment_b[j], acc[i][j]);
+            multiply_step(fragment_a, fragment_b);
         }
+    }
+
+    // As many products, without a tile.
+    __device__ __forceinline__ void multiply(const MadeUp& operands) {
+#pragma unroll
+        for (int k = 0; k < kTileK; k += kFragment) multiply_step(operands.a, operands.b);
     }
 
     __device__ __forceinline__ void store(float* c, int ldc) const {
@@ -92,6 +122,15 @@ struct WarpTile {
             for (int j = 0; j < kWarpN / kFragment; ++j)
                 wmma::store_matrix_sync(&c[static_cast<size_t>(i) * kFragment * ldc + j * kFragment], acc[i][j], ldc,
                                         wmma::mem_row_major);
+    }
+
+   private:
+    __device__ __forceinline__ void multiply_step(const FragmentA (&a)[kWarpM / kFragment],
+                                                  const FragmentB (&b)[kWarpN / kFragment]) {
+#pragma unroll
+        for (int i = 0; i < kWarpM / kFragment; ++i)
+#pragma unroll
+            for (int j = 0; j < kWarpN / kFragment; ++j) wmma::mma_sync(acc[i][j], a[i], b[j], acc[i][j]);
     }
 };
 
@@ -106,32 +145,39 @@ tensor_core_gemm(const half* __restrict__ a, const half* __restrict__ b, float* 
     const int tiles = k / kTileK;
     // Exactly one group is committed per call, empty past the last tile, so that counting groups counts tiles.
     auto issue = [&](int t) {
-        if (t < tiles) {
+        if (kCopies && t < tiles) {
             half* stage = &ring[t % STAGES * kHalvesStage];
             copy_tile<kTileM, kTileK, kStrideA>(stage, a + t * kTileK, k);
             copy_tile<kTileK, kTileN, kStrideB>(stage + kHalvesA, b + static_cast<size_t>(t) * kTileK * n, n);
         }
-        if (COPY == COPY_ASYNC) cp_async_commit();
+        if (kCopies && COPY == COPY_ASYNC) cp_async_commit();
     };
 
     WarpTile tile;
+    const MadeUp made_up;
 #pragma unroll
     for (int t = 0; t < STAGES - 1; ++t) issue(t);
 
+#pragma unroll 1  // also where an ablation leaves little in the loop
     for (int t = 0; t < tiles; ++t) {
         if (STAGES == 1) {
-            if (t > 0) __syncthreads();  // everybody has finished reading tile t - 1: the only slot may be overwritten
+            if (t > 0) loop_sync();  // everybody has finished reading tile t - 1: the only slot may be overwritten
             issue(t);
-            if (COPY == COPY_ASYNC) cp_async_wait<0>();
-            __syncthreads();  // everybody's part of tile t is in
+            if (kAwaits && COPY == COPY_ASYNC) cp_async_wait<0>();
+            loop_sync();  // everybody's part of tile t is in
         } else {
             // STAGES - 1 + t groups are committed here, so at most STAGES - 2 pending means: this thread's part of t is in.
-            if (COPY == COPY_ASYNC) cp_async_wait<(STAGES > 1 ? STAGES - 2 : 0)>();
-            __syncthreads();        // everybody's part of tile t is in, and everybody has finished reading tile t - 1
+            if (kAwaits && COPY == COPY_ASYNC) cp_async_wait<(STAGES > 1 ? STAGES - 2 : 0)>();
+            loop_sync();            // everybody's part of tile t is in, and everybody has finished reading tile t - 1
             issue(t + STAGES - 1);  // into the slot of tile t - 1
         }
         const half* stage = &ring[t % STAGES * kHalvesStage];
-        tile.multiply(stage + warp_row * kStrideA, stage + kHalvesA + warp_column);
+        if (kReads) {
+            tile.multiply(stage + warp_row * kStrideA, stage + kHalvesA + warp_column);
+        } else {
+            tile.multiply(made_up);
+        }
     }
-    tile.store(c, n);
+    if (kCopies && !kAwaits) cp_async_wait<0>();  // nothing may land after the CTA has ended
+    if (stores(m)) tile.store(c, n);
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ncubble.kernels import reference
-from ncubble.kernels.spec import KernelSpec, Parameter
+from ncubble.kernels.spec import KernelSpec, Parameter, Parameters
+from ncubble.kernels.specs import ablation
 from ncubble.kernels.specs.shared import (
     CUDA,
     SOURCES,
@@ -38,6 +39,19 @@ TILED_MATMUL = KernelSpec(
     demonstrates="data_wait as far as the other resident CTA does not hide it; the rest is issue",
 )
 
+
+def _async_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    without = ablation.removed(parameters)
+    return {
+        "FFMA": True,
+        "LDGSTS.E.BYPASS.128": "copy" not in without,
+        "LDGDEPBAR": "copy" not in without,
+        "LDS": "smem" not in without,
+        "STS": False,
+        "BAR": "sync" not in without,
+    }
+
+
 ASYNC_PIPELINE = KernelSpec(
     name="async_pipeline",
     folder=CUDA,
@@ -49,15 +63,18 @@ ASYNC_PIPELINE = KernelSpec(
     parameters=(
         Parameter("stages", 3, (2, 3, 4, 5, 6), "buffers in the ring"),
         Parameter("threads", 256, (128, 256), "threads per CTA: fewer warps, more results per thread"),
+        ablation.ablate(*ablation.VARIANTS),
     ),
     grid=gemm_grid,
     block=lambda shape, parameters: (integer(parameters, "threads"),),
     smem=lambda shape, parameters: SGEMM_STAGE * integer(parameters, "stages"),
+    defines=ablation.defines,
+    unverified=ablation.unverified,
     reference=reference.matmul,
     unit="fp32",
     flops=gemm_flops,
     tolerance=fp32_tolerance,
-    sass=lambda arch, parameters: {"FFMA": True, "LDGSTS.E.BYPASS.128": True, "LDGDEPBAR": True, "STS": False},
+    sass=_async_sass,
     peer="matmul",
     demonstrates="copies that run ahead: no data_wait with 256 threads, little with half the warps",
 )

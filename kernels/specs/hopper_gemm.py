@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ncubble.kernels import reference
 from ncubble.kernels.spec import Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap, Tolerance
+from ncubble.kernels.specs import ablation
 from ncubble.kernels.specs.shared import (
     CUDA,
     LARGEST,
@@ -51,6 +52,18 @@ def _hopper(parameters: Parameters) -> int:
     return 90
 
 
+def _tma_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    return {
+        "HGMMA.64x128x16.F32.BF16": True,
+        "UTMALDG.2D": "copy" not in ablation.removed(parameters),
+        "UTMASTG.2D": True,
+        "STSM.16.M88.4": True,
+        "LDG": False,
+        "STG": False,
+        "LDGSTS": False,
+    }
+
+
 GEMM_TMA = KernelSpec(
     name="gemm_tma",
     folder=CUDA,
@@ -60,24 +73,21 @@ GEMM_TMA = KernelSpec(
     arrays=gemm_arrays("bfloat16", "bfloat16"),
     tensor_maps=_maps(),
     scalars=("m", "n", "k"),
-    parameters=(Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM"),),
+    parameters=(
+        Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM"),
+        ablation.ablate("wait", "copy", "epilogue", "wait_sync", "copy_sync", "copy_sync_epilogue"),
+    ),
     grid=lambda shape, parameters: (_ceil(shape["m"], TILE) * _ceil(shape["n"], TILE),),
     block=lambda shape, parameters: (2 * WARPGROUP,),
     smem=lambda shape, parameters: integer(parameters, "stages") * 2 * TILE * ROW + 64,
+    defines=ablation.defines,
+    unverified=ablation.unverified,
     reference=reference.matmul,
     unit="tensor_fp16",
     dtype="bfloat16",
     flops=gemm_flops,
     tolerance=_tolerance,
-    sass=lambda arch, parameters: {
-        "HGMMA.64x128x16.F32.BF16": True,
-        "UTMALDG.2D": True,
-        "UTMASTG.2D": True,
-        "STSM.16.M88.4": True,
-        "LDG": False,
-        "STG": False,
-        "LDGSTS": False,
-    },
+    sass=_tma_sass,
     min_arch=90,
     only_arch=_hopper,
     peer="matmul",
@@ -135,10 +145,11 @@ def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
 
 
 def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    copies = "copy" not in ablation.removed(parameters)
     return {
         f"HGMMA.64x{parameters['tile_n']}x16.F32.BF16": True,
-        "UTMALDG.2D": True,
-        "UTMALDG.2D.MULTICAST": parameters["cluster"] != 1,
+        "UTMALDG.2D": copies,
+        "UTMALDG.2D.MULTICAST": copies and parameters["cluster"] != 1,
         "UTMASTG.2D": True,
         "STSM.16.M88.4": True,
         "USETMAXREG": True,
@@ -164,13 +175,15 @@ GEMM_WS = KernelSpec(
         Parameter("schedule", "cooperative", ("cooperative", "pingpong"), "two warpgroups per tile, or a tile each"),
         Parameter("band", 2048, (512, 1024, 2048, 4096, 8192), "rows of C that clusters running at one time share"),
         Parameter("walk", "forward", ("forward", "snake"), "along k; snake: every other tile backward"),
+        ablation.ablate("copy", "epilogue", "copy_epilogue"),
     ),
     grid=lambda shape, parameters: _ws_grid(PLANNED_SMS, shape, parameters),
     persistent=_ws_grid,
     cluster=lambda shape, parameters: (integer(parameters, "cluster"),),
     block=lambda shape, parameters: (3 * WARPGROUP,),
     smem=_ws_smem,
-    defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters)},
+    defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters), **ablation.defines(shape, parameters)},
+    unverified=ablation.unverified,
     requires=_ws_requires,
     reference=reference.matmul,
     unit="tensor_fp16",

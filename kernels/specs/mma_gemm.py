@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ncubble.kernels import reference
 from ncubble.kernels.spec import KernelSpec, Parameter, Parameters, Shape, Tolerance
+from ncubble.kernels.specs import ablation
 from ncubble.kernels.specs.shared import (
     CUDA,
     TILE,
@@ -36,6 +37,18 @@ def _tolerance(shape: Shape) -> Tolerance:
     return Tolerance(absolute=tensor_tolerance(shape).absolute, relative=2.0**-11)
 
 
+def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    without = ablation.removed(parameters)
+    return {
+        "HMMA.16816.F32": True,
+        "LDSM.16.M88.4": "smem" not in without,
+        "LDSM.16.MT88.4": "smem" not in without,
+        "LDGSTS.E.BYPASS": "copy" not in without,
+        "LDGSTS": "copy" not in without,
+        "LDG": False,
+    }
+
+
 GEMM_MMA_SWIZZLED = KernelSpec(
     name="gemm_mma_swizzled",
     folder=CUDA,
@@ -49,23 +62,20 @@ GEMM_MMA_SWIZZLED = KernelSpec(
         Parameter("tile_n", 256, (128, 256), "columns of C per CTA; with 128 two CTAs of 4 warps share an SM"),
         Parameter("tile_k", 64, (32, 64), "depth of a tile: k per barrier"),
         Parameter("layout", "xor", ("plain", "xor"), "plain: no swizzle, so that every ldmatrix conflicts eightfold"),
+        ablation.ablate(*ablation.VARIANTS),
     ),
     grid=lambda shape, parameters: (shape["m"] // TILE * (shape["n"] // integer(parameters, "tile_n")),),
     block=lambda shape, parameters: (integer(parameters, "tile_n"),),
     smem=_smem,
+    defines=ablation.defines,
+    unverified=ablation.unverified,
     requires=_requires,
     reference=reference.matmul,
     unit="tensor_fp16",
     dtype="float16",
     flops=gemm_flops,
     tolerance=_tolerance,
-    sass=lambda arch, parameters: {
-        "HMMA.16816.F32": True,
-        "LDSM.16.M88.4": True,
-        "LDSM.16.MT88.4": True,
-        "LDGSTS.E.BYPASS": True,
-        "LDG": False,
-    },
+    sass=_sass,
     peer="matmul",
     demonstrates="the mma.sync roof: neither smem_wait nor data_wait is left; layout=plain brings smem_wait back",
 )

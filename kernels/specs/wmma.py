@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ncubble.kernels import reference
-from ncubble.kernels.spec import KernelSpec, Parameter, Parameters
+from ncubble.kernels.spec import KernelSpec, Parameter, Parameters, Shape
+from ncubble.kernels.specs import ablation
 from ncubble.kernels.specs.shared import (
     CUDA,
     TILE,
@@ -19,14 +20,22 @@ WMMA_STAGE = (128 * 40 + 32 * 136) * 2  # bytes: kHalvesStage in tensor_core_gem
 
 
 def _wmma_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
-    asynchronous, wide = parameters["copy"] == "async", parameters["vec"] == 16
+    asynchronous, wide, without = parameters["copy"] == "async", parameters["vec"] == 16, ablation.removed(parameters)
+    copies = "copy" not in without
     return {
         "HMMA.16816.F32": True,
-        "LDSM": True,
-        "LDGSTS.E.BYPASS": asynchronous and wide,
-        "LDGSTS": asynchronous,
-        "STS": not asynchronous,
+        "LDSM": "smem" not in without,
+        "LDGSTS.E.BYPASS": asynchronous and wide and copies,
+        "LDGSTS": asynchronous and copies,
+        "STS": not asynchronous and copies,
+        "BAR": "sync" not in without,
     }
+
+
+def _wmma_requires(shape: Shape, parameters: Parameters) -> str | None:
+    if parameters["ablate"] in ("wait", "wait_sync") and parameters["copy"] == "plain":
+        return "a plain copy has no wait of its own that could be left out"
+    return None
 
 
 TENSOR_CORE_GEMM = KernelSpec(
@@ -41,10 +50,14 @@ TENSOR_CORE_GEMM = KernelSpec(
         Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "buffers in the ring"),
         Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async"),
         Parameter("vec", 16, (4, 16), "bytes per copy instruction and thread"),
+        ablation.ablate(*ablation.VARIANTS),
     ),
     grid=gemm_grid,
     block=lambda shape, parameters: (256,),
     smem=lambda shape, parameters: WMMA_STAGE * integer(parameters, "stages"),
+    defines=ablation.defines,
+    requires=_wmma_requires,
+    unverified=ablation.unverified,
     reference=reference.matmul,
     unit="tensor_fp16",
     dtype="float16",

@@ -12,7 +12,7 @@ from ncubble.kernels.build import build
 from ncubble.kernels.case import make_case
 from ncubble.kernels.catalog import SPECS
 from ncubble.kernels.registry import find_spec
-from ncubble.kernels.sass import check, occurs, opcodes
+from ncubble.kernels.sass import check, disassemble, occurs, opcodes
 from ncubble.kernels.toolchain import find_tool
 
 ARCHITECTURES = ("sm_80", "sm_90a")
@@ -57,7 +57,16 @@ CASES = [
     ("persistent", {}),
     ("persistent", {"mode": "many", "threads": 128}),
     ("stream_pipeline", {"work": 2048}),
+    ("tensor_core_gemm", {"stages": 1, "ablate": "copy_sync"}),
+    ("tensor_core_gemm", {"stages": 3, "ablate": "smem"}),
+    ("async_pipeline", {"stages": 3, "ablate": "all"}),
+    ("gemm_mma_swizzled", {"ablate": "sync"}),
+    ("gemm_mma_swizzled", {"ablate": "copy_smem"}),
+    ("gemm_tma", {"ablate": "wait_sync"}),
+    ("gemm_tma", {"ablate": "copy_sync_epilogue"}),
+    ("gemm_ws", {"ablate": "copy_epilogue"}),
 ]
+PRODUCTS = ("HMMA", "HGMMA", "FFMA")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -80,6 +89,23 @@ def test_machine_code_is_what_the_spec_promises(name, parameters, arch):
             build(case, arch)
         return
     assert check(case, arch, build(case, arch)) == []
+
+
+@pytest.mark.parametrize(("name", "parameters"), [item for item in CASES if "ablate" in item[1]], ids=str)
+def test_an_ablation_keeps_the_products_and_leaves_out_barriers(name, parameters):
+    whole = {key: value for key, value in parameters.items() if key != "ablate"}
+    before, after = (
+        opcodes(disassemble(build(make_case(find_spec(name), chosen), "sm_90a").cubin))
+        for chosen in (whole, parameters)
+    )
+
+    def count(found, *families):
+        return sum(number for opcode, number in found.items() if opcode.split(".")[0] in families)
+
+    # No loop is unrolled further, so that what stands in the code is what a tile takes.
+    assert count(after, *PRODUCTS) == count(before, *PRODUCTS) > 0
+    sync = "sync" in parameters["ablate"] or parameters["ablate"] == "all"
+    assert (count(after, "BAR") < count(before, "BAR")) == sync
 
 
 def test_every_cuda_kernel_is_covered_and_promises_something():

@@ -56,6 +56,18 @@ def test_profile_mode_launches_exactly_once_and_times_nothing(request_once):
     assert gpu.closed
 
 
+def test_what_cannot_be_verified_is_timed_without_and_says_so(request_once):
+    gpu = FakeGpu()
+    ablated = replace(request_once, parameters={"stages": 2, "ablate": "copy"}, iterations=100)
+    outcome = execute(ablated, lambda: gpu)
+    assert outcome.verification is None and outcome.timing is not None
+    assert "download" not in gpu.log
+    assert any("verify  left out: ablate=copy" in line for line in describe(outcome))
+    with pytest.raises(UsageError, match="ablate=copy"):
+        execute(replace(ablated, iterations=0), lambda: gpu)
+    assert execute(replace(ablated, iterations=0, verify=False), lambda: gpu).timing is None
+
+
 def test_profile_mode_launches_as_often_as_asked(request_once):
     gpu = FakeGpu()
     execute(replace(request_once, launches=4), lambda: gpu)
