@@ -28,7 +28,6 @@ class Request:
     """What to do with which kernel. ``iterations`` 0 times nothing; ``launches`` counts the launches before that.
 
     ``verify``: compare with the reference, if the parameters compute anything that has one.
-
     ``against``: time the library's call of the spec's ``peer`` beside it.
     """
 
