@@ -212,7 +212,8 @@ def sources(found: dict[str, Any]) -> str:
     """Which device and which versions the figures are of."""
     device = {f"{row['bench']['device']['name']}, driver {row['bench']['device']['driver']}" for row in good(found)}
     versions = {part for row in good(found) for part in row["bench"]["against"]["version"].split(", ")}
-    return f"Measured on {'; '.join(sorted(device))} with {', '.join(sorted(versions - {''}))}."
+    libraries = sorted(part for part in versions if part and not part.startswith("driver"))
+    return f"Measured on {'; '.join(sorted(device))} with {', '.join(libraries)}."
 
 
 def good(found: dict[str, Any]) -> list[dict[str, Any]]:

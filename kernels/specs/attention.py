@@ -147,7 +147,7 @@ ATTENTION_FWD = KernelSpec(
     work=_work,
     sass=_sass,
     peer="sdpa",
-    demonstrates="softmax between products: idle tensor cores, unless warpgroups take turns (tma)",
+    demonstrates="issue at the exponentials between two products; warpgroups that take turns (tma) hide part of it",
 )
 
 SPECS: tuple[KernelSpec, ...] = (ATTENTION_FWD,)
