@@ -36,19 +36,27 @@ def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure], explai
     launches: list[dict[str, Any]] = []
     errors = [{"report": str(failure.path), "error": str(failure.error)} for failure in failures]
     for report in reports:
-        found, failed = judge(report)
-        launches += [one | {"explain": _explained(report, one["launch"])} for one in found] if explained else found
+        found, cannot = judge(report)
+        failed = list(cannot)
+        launches += (
+            [one | {"explain": _explained(report, one["launch"], failed)} for one in found] if explained else found
+        )
         errors += [{"report": str(report.path), "error": str(error)} for error in failed]
     return {"schema": SCHEMA, "launches": launches, "errors": errors}
 
 
-def _explained(report: Report, launch: int) -> dict[str, Any]:
+def _explained(report: Report, launch: int, failed: list[NcubbleError]) -> dict[str, Any] | None:
+    """The explanation of one launch; None, and an error in ``failed``, where its values allow none."""
     from dataclasses import asdict
 
     from ncubble.analysis.account import account
     from ncubble.analysis.explain import explain
 
-    return asdict(explain(report, launch, account(report, launch)))
+    try:
+        return asdict(explain(report, launch, account(report, launch)))
+    except _CONTRADICTIONS as error:
+        failed.append(_said(report, f"launch {launch} ", error))
+        return None
 
 
 @lru_cache(maxsize=1)

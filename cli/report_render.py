@@ -38,7 +38,7 @@ def print_result(result: dict[str, Any], details: bool = False) -> None:
     if details or len(launches) <= IN_FULL:
         for launch in launches:
             print_launch(out, launch)
-            if "explain" in launch:
+            if launch.get("explain"):
                 print_explanation(out, launch)
     else:
         print_summary(out, launches)

@@ -150,3 +150,15 @@ def test_terms_sum_to_their_part_whatever_the_report_holds(pct, active, lines, l
     for one in explain(report, 0, found).parts:
         assert math.fsum(term.pct for term in one.terms) == pytest.approx(one.pct, abs=1e-6)
         assert all(term.pct >= 0 for term in one.terms)
+
+
+def test_a_launch_that_cannot_be_explained_is_an_error_and_hides_no_other(reports, monkeypatch):
+    def refuse(report, launch, found):
+        if report.path.name == "cp_async0":
+            raise ValueError("nonsense")
+        return explain(report, launch, found)
+
+    monkeypatch.setattr("ncubble.analysis.explain.explain", refuse)
+    result = as_json([one for one in reports if one.path.parent.name == "sdpa_fp8_stage_c_wmma"], [], explained=True)
+    assert [bool(launch["explain"]) for launch in result["launches"]] == [False, True]
+    assert len(result["errors"]) == 1 and "nonsense" in result["errors"][0]["error"]
