@@ -13,7 +13,7 @@ from urllib.parse import urlparse
 
 import dashboard_frames as frames
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ncubble.dashboard.app import create_app
 from ncubble.dashboard.data import ReportStore
@@ -28,6 +28,7 @@ def browser() -> Iterator[Browser]:
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("chromium is not installed (apt-get install chromium)")
+    expect.set_options(timeout=20_000)  # a busy machine draws late
     with sync_playwright() as driver:
         started = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield started

@@ -1,0 +1,134 @@
+"""The Compare page in a real browser: from the table, by address, back, and in the dark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import dashboard_frames as frames
+import pytest
+from playwright.sync_api import Page, expect
+
+from .conftest import SCREENSHOTS, eventually
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Page]
+ROWS = ".ag-center-cols-container .ag-row"
+PAIR = "/compare?launch=0123456789abcdef/0&launch=0123456789abcdef/1"
+TEXT_COLOR = "() => document.querySelector('.js-plotly-plot')?._fullLayout?.font.color"
+
+
+def choose(page: Page, *indexes: int) -> None:
+    """Tick the rows at these places of the table."""
+    for index in indexes:
+        page.locator(f".ag-row[row-index='{index}'] .ag-checkbox-input").first.check()
+
+
+def test_two_selected_rows_are_compared_and_back_returns_with_them(served: str, open_page: Open) -> None:
+    page = open_page(served)
+    expect(page.locator(ROWS)).to_have_count(8)
+    link = page.locator("#compare-selected")
+    expect(link).to_be_hidden()
+    choose(page, 0)
+    expect(link).to_be_hidden()
+    choose(page, 1)
+    expect(link).to_have_text("Compare 2 launches")
+    expect(page).to_have_url(f"{served}/")
+    link.click()
+    expect(page.locator("h1")).to_have_text("Compare")
+    assert "/compare?launch=" in page.url
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("Launches")
+    expect(link).to_have_text("Compare 2 launches")
+
+
+def test_the_key_c_opens_the_comparison(served: str, open_page: Open) -> None:
+    page = open_page(served)
+    expect(page.locator(ROWS)).to_have_count(8)
+    choose(page, 0, 1)
+    expect(page.locator("#compare-selected")).to_be_visible()
+    page.locator("h1").click()
+    page.keyboard.press("c")
+    expect(page.locator("h1")).to_have_text("Compare")
+
+
+def test_an_address_opens_its_comparison_and_survives_a_reload(served: str, open_page: Open) -> None:
+    page = open_page(served + PAIR)
+    sentence = page.locator(".sentence")
+    expect(sentence).to_contain_text("B takes 310.0 µs, 22.5 % less than A")
+    page.reload()
+    expect(sentence).to_contain_text("B takes 310.0 µs, 22.5 % less than A")
+    expect(page).to_have_title("Compare · ncubble")
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+
+
+def test_the_first_side_can_be_changed_and_back_undoes_it(served: str, open_page: Open) -> None:
+    page = open_page(served + PAIR)
+    page.get_by_role("link", name="make it A").click()
+    expect(page.locator(".sentence")).to_contain_text("B takes 400.1 µs, 29.1 % more than A")
+    page.go_back()
+    expect(page.locator(".sentence")).to_contain_text("B takes 310.0 µs, 22.5 % less than A")
+
+
+def test_timelines_are_overlaid_in_time_or_on_one_length(served: str, open_page: Open) -> None:
+    page = open_page(served + PAIR)
+    card = page.locator("section.card:has(h2:text-is('Timelines'))")
+    expect(card.locator(".xtitle")).to_contain_text("µs")
+    page.get_by_role("link", name="in % of each launch").click()
+    expect(card.locator(".xtitle")).to_contain_text("% of each launch")
+    assert page.url.endswith("&axis=relative")
+
+
+def test_a_side_leads_to_its_launch(served: str, open_page: Open) -> None:
+    page = open_page(served + PAIR)
+    page.locator(".sides a.row-link").nth(1).click()
+    expect(page).to_have_url(f"{served}/kernel/0123456789abcdef/1")
+
+
+def test_markdown_is_copied(served: str, open_page: Open) -> None:
+    page = open_page(served + PAIR, permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy as Markdown").click()
+    expect(page.locator("#copied")).to_have_text("copied")
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    assert copied.startswith("<!-- ncubble compare -->") and "B takes 310.0 µs" in copied
+
+
+def test_the_theme_turns_page_and_figures(served: str, open_page: Open) -> None:
+    page = open_page(served + PAIR, color_scheme="dark")
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    eventually(page, TEXT_COLOR, "#e3e8ef")
+    page.locator("#theme-choice label", has_text="light").click()
+    eventually(page, TEXT_COLOR, "#1c2733")
+
+
+def test_hostile_names_are_text(served: str, open_page: Open) -> None:
+    page = open_page(f"{served}/compare?launch=00000000deadbeef/0&launch=0123456789abcdef/0")
+    expect(page.locator(".sides")).to_contain_text("<img src=x onerror=")
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    assert page.locator("img").count() == 0
+    assert "owned" not in page.title().replace(frames.HOSTILE, "")
+
+
+def test_one_launch_alone_is_told_how_to_choose(served: str, open_page: Open) -> None:
+    page = open_page(f"{served}/compare?launch=0123456789abcdef/0")
+    expect(page.locator(".note")).to_contain_text("Select two launches or more")
+    page.locator("main").get_by_role("link", name="← All launches").click()
+    expect(page.locator("h1")).to_have_text("Launches")
+
+
+def test_the_page_is_not_wider_than_the_window(served: str, open_page: Open) -> None:
+    page = open_page(f"{served}{PAIR}&launch=00000000deadbeef/0&launch=fedcba9876543210/0")
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_the_page_is_photographed_for_the_eye(served: str, open_page: Open, width: int, scheme: str) -> None:
+    """Nothing is asserted about looks: the pictures are for people (tests/browser/screenshots, not committed)."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    page = open_page(served + PAIR, viewport={"width": width, "height": 900}, color_scheme=scheme)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    page.wait_for_timeout(300)
+    taken = page.screenshot(path=SCREENSHOTS / f"compare-{width}-{scheme}.png", full_page=True)
+    assert len(taken) > 50_000
