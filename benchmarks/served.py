@@ -58,7 +58,7 @@ class Served:
         """Seconds until the page says that everything is read."""
         begun = time.monotonic()
         wanted = [("loading-state", "children"), ("progress", "disabled")]
-        while not self._ask(wanted, ("progress", "n_intervals", 1))["progress"]["disabled"]:
+        while not self._ask(wanted, [("progress", "n_intervals", 1)])["progress"]["disabled"]:
             if time.monotonic() - begun > limit_s:
                 self.problems.append(f"reading did not end within {limit_s:.0f} s")
                 break
@@ -69,19 +69,20 @@ class Served:
         """The components of the page at ``address``, after the request for its document."""
         self._request("GET", address)
         wanted = [("page", "children"), ("page-title", "data")]
-        return self._ask(wanted, ("url", "pathname", address))["page"]["children"]
+        path, _, query = address.partition("?")
+        url = [("url", "pathname", path), ("url", "search", f"?{query}" if query else "")]
+        return self._ask(wanted, url)["page"]["children"]
 
     def loads(self, library: str) -> bool:
         """Whether the server's process has mapped a file of that name."""
         return library in Path(f"/proc/{self.process.pid}/maps").read_text()
 
-    def _ask(self, outputs: list[tuple[str, str]], given: tuple[str, str, Any]) -> dict[str, Any]:
-        name, member, value = given
+    def _ask(self, outputs: list[tuple[str, str]], given: list[tuple[str, str, Any]]) -> dict[str, Any]:
         question = {
             "output": f"..{'...'.join(f'{one}.{its}' for one, its in outputs)}..",
             "outputs": [{"id": one, "property": its} for one, its in outputs],
-            "inputs": [{"id": name, "property": member, "value": value}],
-            "changedPropIds": [f"{name}.{member}"],
+            "inputs": [{"id": name, "property": member, "value": value} for name, member, value in given],
+            "changedPropIds": [f"{name}.{member}" for name, member, _ in given],
             "state": [],
         }
         answer = json.loads(self._request("POST", "/_dash-update-component", json.dumps(question)))
