@@ -100,9 +100,18 @@ def _cards(node: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(node, dict) and "props" in node:
         style = str(node["props"].get("className") or "")
         if style.startswith(("card", "page-head")):
-            yield (_title(node) if style.startswith("card") else "head"), node
+            yield (_title(node) if style.startswith("card") else "head"), _alone(node)
         else:
             yield from _cards(node["props"].get("children"))
+
+
+def _alone(node: Any) -> Any:
+    """The node without its links to other launches, which depend on what else is shown."""
+    children = node["props"].get("children")
+    if not isinstance(children, list):
+        return node
+    kept = [one for one in children if not (isinstance(one, dict) and one["props"].get("className") == "against")]
+    return {**node, "props": {**node["props"], "children": kept}}
 
 
 def _title(node: Any) -> str:
