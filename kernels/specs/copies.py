@@ -19,9 +19,8 @@ from ncubble.kernels.spec import (
     TensorMap,
     Tolerance,
 )
-from ncubble.kernels.specs.shared import CUDA, integer
+from ncubble.kernels.specs.shared import CUDA, PLANNED_SMS, integer
 
-PLANNED_SMS = 132  # an H200
 BOX = 256  # floats: the longest row that a TMA box can have
 PIECE = 4  # floats of 16 bytes: a map does not clip within them
 

@@ -19,9 +19,8 @@ from ncubble.kernels.spec import (
     TensorMap,
     Tolerance,
 )
-from ncubble.kernels.specs.shared import CUDA, fp32_tolerance, gemm_arrays, gemm_flops, integer
+from ncubble.kernels.specs.shared import CUDA, PLANNED_SMS, fp32_tolerance, gemm_arrays, gemm_flops, integer
 
-PLANNED_SMS = 132  # an H200
 ROWS, DEPTH = 256, 32  # of the tile of cluster_dsmem
 EPSILON = 1e-5  # kEpsilon in persistent.cu
 
