@@ -120,7 +120,7 @@ class Facts:
     def of(cls, report: Report, launch: int) -> Facts:
         """Collect the facts of one launch."""
         row = report.identity(launch)
-        kernel = report.run.manifest.kernel
+        kernel = report.run.manifest.kernel_of(launch)
         matches = str(kernel.get("function") or "") == str(row["kernel"])
         source = report.source_of(launch)
         return cls(

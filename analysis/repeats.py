@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from ncubble.analysis.gate_metrics import METRICS, GateMetric
-from ncubble.profiling.run import Run
+from ncubble.profiling.run import Manifest, Run
 
 
 class ReportLike(Protocol):
@@ -133,22 +133,23 @@ def _add_report(groups: dict[tuple[str, str], Repeats], report: ReportLike, nvtx
     launches = report.launches
     counters = [counter for metric in METRICS if not metric.column for counter in metric.counters]
     table = report.wide(counters)
-    named = _named_launches(launches, report.run.manifest.kernel)
-    several = launches.loc[named, ["grid", "block"]].drop_duplicates().shape[0] > 1
-    for is_named, (_, row) in zip(named, launches.iterrows(), strict=True):
-        key = _key(row, report.run.manifest.kernel if is_named else {}, several, nvtx)
+    facts = [_facts_of(row, report.run.manifest) for _, row in launches.iterrows()]
+    named = launches.loc[[bool(one) for one in facts], ["grid", "block"]]
+    # With facts of its own, a launch is told by them whatever its grid.
+    several = not report.run.manifest.launches and named.drop_duplicates().shape[0] > 1
+    for kernel, (_, row) in zip(facts, launches.iterrows(), strict=True):
+        key = _key(row, kernel, several, nvtx)
         device = _text(row["device"])
         group = groups.setdefault((device, key.canonical), Repeats(key, device, _text(row["compute_capability"])))
         _add_launch(group, row, table.loc[row["launch"]].to_dict(), report)
 
 
-def _named_launches(launches: pd.DataFrame, kernel: Mapping[str, Any]) -> pd.Series:
-    """Which launches the run's manifest speaks of: those of its function, or all if it names none."""
+def _facts_of(row: pd.Series, manifest: Manifest) -> Mapping[str, Any]:
+    """What the run's manifest says of a launch: empty unless it names the launch's function, or none at all."""
+    kernel = manifest.kernel_of(int(row["launch"]))
     function = str(kernel.get("function") or "")
-    if not kernel.get("name"):
-        return pd.Series(False, index=launches.index)
-    pattern = re.compile(rf"{re.escape(function)}(?![A-Za-z0-9_])")
-    return launches["kernel"].map(lambda name: not function or bool(pattern.match(str(name)))).astype(bool)
+    told = not function or re.match(rf"{re.escape(function)}(?![A-Za-z0-9_])", str(row["kernel"]))
+    return kernel if kernel.get("name") and told else {}
 
 
 def _key(row: pd.Series, kernel: Mapping[str, Any], several: bool, nvtx: bool) -> KernelKey:

@@ -66,8 +66,8 @@ def judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
     place = store.folder_of(report.frame.sha256, "scalars").parent / f"verdicts-{facts}.json"
     known = memo.recall(place)
     if known and known["rules"] == _rules():
-        same = {"report": str(report.path), "label": report.run.label}
-        return [verdict | same for verdict in known["verdicts"]], []
+        path, label = str(report.path), report.run.label_of
+        return [one | {"report": path, "label": label(one["launch"])} for one in known["verdicts"]], []
     found, failed = _judge(report)
     if not failed:
         memo.remember(place, {"rules": _rules(), "verdicts": found})

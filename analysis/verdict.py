@@ -28,7 +28,7 @@ def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis
         "report": str(report.path),
         "launch": int(launch),
         "integrity": "suspicious" if doubted else "ok",
-        "label": report.run.label,
+        "label": report.run.label_of(launch),
         "kernel": str(row["kernel"]),
         "device": _text(row["device"]),
         "compute_capability": _text(row["compute_capability"]),

@@ -45,7 +45,7 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "bubble_key": largest[0] if largest else None,
         "bubble_pct": _rounded(largest[1]) if largest else None,
         "recoverable_ns": recoverable_ns(verdict),
-        "report": report.run.label,
+        "report": report.run.label_of(int(verdict["launch"])),
         "path": str(report.run.path),
     }
 
@@ -84,7 +84,7 @@ def kernel_label(report: Any, launch: int, verdict: dict[str, Any]) -> tuple[str
 
     A kernel without parameters shows its shape in their place.
     """
-    facts = report.run.manifest.kernel
+    facts = report.run.manifest.kernel_of(launch)
     function = str(facts.get("function") or "")
     frame = report.launches
     one = frame[frame["launch"] == launch]

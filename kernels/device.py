@@ -187,11 +187,15 @@ class Gpu:
             }
         return {}
 
-    def close(self) -> None:
+    def free(self) -> None:
         """Frees all memory that ``allocate`` gave. Never raises: after a fault the driver frees nothing."""
         while self._pointers:
             with contextlib.suppress(MeasurementError):
                 call_driver("cuMemFree", self._pointers.pop())
+
+    def close(self) -> None:
+        """Gives back what the GPU holds for this object. Never raises."""
+        self.free()
 
 
 def call_driver(name: str, *arguments: Any) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from ncubble.errors import MeasurementError
 from ncubble.kernels.case import Case
+from ncubble.kernels.device import Gpu
 from ncubble.kernels.launch import Prepared
 
 VARIABLE = "NCUBBLE_FACTS"
@@ -32,25 +33,35 @@ def kernel_facts(case: Case) -> dict[str, Any]:
 
 def facts(prepared: Prepared, clocks: dict[str, int]) -> dict[str, Any]:
     """The whole object: kernel, build, device, clocks."""
-    device = prepared.gpu.facts
     return {
         "kernel": kernel_facts(prepared.case),
         "build": asdict(prepared.build),
-        "device": {
-            "name": device.name,
-            "compute_capability": ".".join(str(part) for part in device.compute_capability),
-            "driver": device.driver,
-        },
+        "device": device_facts(prepared.gpu),
         "clocks": clocks,
     }
 
 
+def device_facts(gpu: Gpu) -> dict[str, str]:
+    """Member ``device``."""
+    capability = ".".join(str(part) for part in gpu.facts.compute_capability)
+    return {"name": gpu.facts.name, "compute_capability": capability, "driver": gpu.facts.driver}
+
+
 def write_facts(prepared: Prepared, clocks: dict[str, int]) -> None:
     """Writes the facts to the path in ``NCUBBLE_FACTS``, if set; raises MeasurementError if that cannot be written."""
+    _write(facts(prepared, clocks))
+
+
+def write_batch_facts(launches: list[dict[str, Any]], gpu: Gpu) -> None:
+    """The same for a program of many launches, with what ``kernel_facts`` says of each, in their order."""
+    _write({"launches": launches, "device": device_facts(gpu), "clocks": gpu.clocks()})
+
+
+def _write(content: dict[str, Any]) -> None:
     target = os.environ.get(VARIABLE)
     if not target:
         return
     try:
-        Path(target).write_text(json.dumps(facts(prepared, clocks), indent=1) + "\n", encoding="utf-8")
+        Path(target).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise MeasurementError(f"{VARIABLE}={target}: cannot be written: {error}", "name a writable file") from error

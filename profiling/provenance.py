@@ -5,23 +5,34 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from ncubble.profiling.run import wrong_kernel
+
 FACTS = "NCUBBLE_FACTS"
 _MEMBERS = ("kernel", "build", "device", "clocks")
+_LAUNCHES = "launches"
 _GIT_TIMEOUT_S = 20.0
 _FACTS_LIMIT_B = 1 << 20
 
 
 @dataclass(frozen=True)
 class Facts:
-    """The members of a facts file, each an object, and notes on what in it could not be used."""
+    """The members of a facts file, each an object, its list ``launches``, and notes on what could not be used."""
 
     members: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    launches: tuple[dict[str, Any], ...] = ()
+
+    def of_launches(self, count: int) -> Facts:
+        """The facts of a run that profiled ``count`` launches: a list of another length tells nothing of them."""
+        if not self.launches or len(self.launches) == count:
+            return self
+        note = f"facts file: member 'launches' ignored, it has {len(self.launches)} entries for {count} launches"
+        return replace(self, launches=(), notes=(*self.notes, note))
 
 
 def utc_now() -> str:
@@ -60,10 +71,17 @@ def read_facts(path: Path) -> Facts:
         return Facts(notes=(f"facts file ignored: not valid JSON ({error})",))
     if not isinstance(raw, dict):
         return Facts(notes=("facts file ignored: not a JSON object",))
-    wrong = [name for name in _MEMBERS if name in raw and not isinstance(raw[name], dict)]
+    notes = [
+        f"facts file: member {name!r} ignored, not an object"
+        for name in _MEMBERS
+        if name in raw and not isinstance(raw[name], dict)
+    ]
+    launches = raw.get(_LAUNCHES, [])
+    if not isinstance(launches, list) or any(wrong_kernel(one) for one in launches):
+        launches = []
+        notes.append(f"facts file: member {_LAUNCHES!r} ignored, not a list of objects like 'kernel'")
     return Facts(
-        {name: raw[name] for name in _MEMBERS if isinstance(raw.get(name), dict)},
-        tuple(f"facts file: member {name!r} ignored, not an object" for name in wrong),
+        {name: raw[name] for name in _MEMBERS if isinstance(raw.get(name), dict)}, tuple(notes), tuple(launches)
     )
 
 

@@ -36,7 +36,8 @@ class Manifest:
     function (demangled base name that launches are matched by), parameters, shape, stages, flops and bytes per launch;
     ``build`` the compiler, flags, registers, smem_static_B and spill_B; ``device`` name, compute_capability and driver;
     ``clocks`` what the driver said beside the run, in MHz; ``report`` file, bytes, sha256, raw_bytes (uncompressed) and
-    launches (kernel and replay passes of each).
+    launches (kernel and replay passes of each). ``launches`` holds what ``kernel`` does for every launch of the report,
+    in order, where the program launched different ones; else it is empty.
     """
 
     schema: int = SCHEMA
@@ -54,6 +55,11 @@ class Manifest:
     clocks: dict[str, Any] = field(default_factory=dict)
     report: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    launches: list[dict[str, Any]] = field(default_factory=list)
+
+    def kernel_of(self, launch: int) -> dict[str, Any]:
+        """What is known of the kernel of one launch, by its number in the report: its own facts, else the run's."""
+        return self.launches[launch] if 0 <= launch < len(self.launches) else self.kernel
 
     @classmethod
     def from_json(cls, text: str, origin: Path) -> Manifest:
@@ -71,8 +77,9 @@ class Manifest:
         for item in fields(cls):
             if item.name in raw and type(raw[item.name]) is not type(getattr(defaults, item.name)):
                 raise ReportError(f"{origin}: field {item.name!r} has the wrong type", "open the report file itself")
-        if wrong := _wrong_kernel(raw.get("kernel", {})):
-            raise ReportError(f"{origin}: kernel {wrong} has the wrong type", "open the report file itself")
+        for kernel in (raw.get("kernel", {}), *raw.get("launches", [])):
+            if wrong := wrong_kernel(kernel):
+                raise ReportError(f"{origin}: kernel {wrong} has the wrong type", "open the report file itself")
         return cls(**{item.name: raw[item.name] for item in fields(cls) if item.name in raw})
 
     def to_json(self) -> str:
@@ -98,7 +105,13 @@ class Run:
     @property
     def label(self) -> str:
         """Short human name: kernel and parameters, or the file's name where the manifest says nothing."""
-        kernel = self.manifest.kernel
+        return self._label(self.manifest.kernel)
+
+    def label_of(self, launch: int) -> str:
+        """The same for one launch, by its number in the report."""
+        return self._label(self.manifest.kernel_of(launch))
+
+    def _label(self, kernel: dict[str, Any]) -> str:
         if not kernel.get("name"):
             return self.path.stem if self.path == self.report else self.path.name
         parameters = kernel.get("parameters") or {}
@@ -147,8 +160,10 @@ def _migrated(raw: dict[str, Any], origin: Path) -> dict[str, Any]:
     return raw
 
 
-def _wrong_kernel(kernel: dict[str, Any]) -> str:
+def wrong_kernel(kernel: object) -> str:
     """The first member of a manifest's ``kernel`` that is not what its readers rely on; "" if all are."""
+    if not isinstance(kernel, dict):
+        return "itself"
     kinds = {"name": str, "function": str, "parameters": dict, "stages": int}
     return next((key for key, kind in kinds.items() if not isinstance(kernel.get(key), kind | None)), "")
 

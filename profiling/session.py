@@ -76,7 +76,7 @@ def _record(
     log = _run(argv, request, observer, facts_file, gpu)
     ended, raw = provenance.utc_now(), stem.with_suffix(".ncu-rep")
     missing = _missing(tool, raw, log, selection)
-    facts = provenance.read_facts(facts_file)
+    facts = provenance.read_facts(facts_file).of_launches(len(log.profiled))
     facts_file.unlink(missing_ok=True)
     shutil.rmtree(folder / "sections", ignore_errors=True)
     device = gpu.as_facts() if isinstance(gpu, Device) else {}
@@ -95,6 +95,7 @@ def _record(
         clocks=facts.members.get("clocks", {}),
         report=_stored(raw, request.compress, log, missing),
         notes=[*selection.notes, *facts.notes, *dict.fromkeys(_notable(log.warnings, request.control))],
+        launches=list(facts.launches),
     ).save(folder)
 
 
