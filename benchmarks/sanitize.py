@@ -57,14 +57,15 @@ PLAN: tuple[tuple[str, str], ...] = (
 )
 
 
-# Why racecheck says more than there is, as far as reading the code can tell. To be tried: an arrival by every lane.
+# What the kept reports were of: sources before the change that the last sentences name. Revise after a measurement.
 EXPLAINED = (
-    "What is not clean are reports of racecheck on two kernels whose warps hand plain shared memory on by an mbarrier:",
-    "all lanes read or write, `__syncwarp()` orders them before lane 0, and lane 0 alone arrives. Causality in PTX",
+    "What is not clean are reports of racecheck on two kernels whose warps handed plain shared memory on by mbarriers:",
+    "all lanes read or wrote, `__syncwarp()` ordered them before lane 0, and lane 0 alone arrived. Causality in PTX",
     "covers that (a barrier of the warp, then a release by one of its threads); racecheck appears to count what the",
-    "arriving thread itself has done. In `attention_fwd` it is the number of the next tile, in `warp_specialized` the",
+    "arriving thread itself has done. In `attention_fwd` it was the number of the next tile, in `warp_specialized` the",
     "tiles of A, B and C. The numbers of reports fit: where a thread arrives itself (the producer of attention,",
-    "the loaders' copies), nothing is reported. An arrival by every lane would settle it; it has not been run yet.",
+    "the loaders' copies), nothing is reported. Since then every lane of `warp_specialized` arrives, and lane 0 of",
+    "`attention_fwd`, which arrives, alone reads the number and hands it on by a shuffle. That has not been run yet.",
     "",
 )
 

@@ -155,6 +155,13 @@ struct AttentionTma {
             named_barrier_arrive(1 + (group + 1) % kConsumers, 2 * kWarpgroup);
         }
 
+        // Lane 0 reads the number for its warp: it is the lane that hands the query slot back.
+        __device__ __forceinline__ int await_tile() {
+            mbarrier_wait(&shared.query_full, query_parity);
+            const int index = threadIdx.x % 32 == 0 ? shared.tile : kEnd;
+            return __shfl_sync(0xffffffffu, index, 0);
+        }
+
         __device__ __forceinline__ void await_slot() { mbarrier_wait(&shared.full[ring.slot], ring.parity); }
 
         // Issues S = Q K^T for the K tile in `slot`.
@@ -183,8 +190,7 @@ struct AttentionTma {
         __device__ __forceinline__ void run(const Order& order, __nv_bfloat16* out) {
             if (group == kConsumers - 1) pass_turn();  // the first turn is consumer 0's
             for (;; query_parity ^= 1) {
-                mbarrier_wait(&shared.query_full, query_parity);
-                const int index = shared.tile;
+                const int index = await_tile();
                 if (index == kEnd) break;
                 attend(order[index], order.tokens, out);
             }

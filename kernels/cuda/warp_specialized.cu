@@ -74,12 +74,12 @@ __device__ __forceinline__ void compute_tiles(Shared& shared, int tiles, int thr
             x[p] = shared.a[ring.slot][piece];
             b[p] = shared.b[ring.slot][kPieces - 1 - piece];
         }
-        mbarrier_arrive_warp(&shared.taken[ring.slot]);
+        mbarrier_arrive(&shared.taken[ring.slot]);
         compute(x, b);
         mbarrier_wait(&shared.stored[ring.slot], ring.parity ^ 1);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) shared.c[ring.slot][p * kComputers + thread] = x[p];
-        mbarrier_arrive_warp(&shared.computed[ring.slot]);
+        mbarrier_arrive(&shared.computed[ring.slot]);
     }
 }
 
@@ -91,7 +91,7 @@ __device__ __forceinline__ void store_tiles(Shared& shared, float4* c, int tiles
         mbarrier_wait(&shared.computed[ring.slot], ring.parity);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) x[p] = shared.c[ring.slot][p * kStorers + thread];
-        mbarrier_arrive_warp(&shared.stored[ring.slot]);
+        mbarrier_arrive(&shared.stored[ring.slot]);
         float4* target = c + static_cast<size_t>(tile) * kPieces + thread;
 #pragma unroll
         for (int p = 0; p < kCount; ++p) __stcs(&target[p * kStorers], x[p]);
@@ -102,10 +102,11 @@ __device__ __forceinline__ void work(Shared& shared, const float4* a, const floa
     const int thread = threadIdx.x;
     if (thread == 0)
         for (int slot = 0; slot < SLOTS; ++slot) {
-            mbarrier_init(&shared.loaded[slot], kLoaders);  // each loader's copies arrive by themselves
-            mbarrier_init(&shared.taken[slot], kComputers / 32);
-            mbarrier_init(&shared.computed[slot], kComputers / 32);
-            mbarrier_init(&shared.stored[slot], kStorers / 32);
+            // Every thread arrives for what it has read or written itself; a loader's copies arrive on its behalf.
+            mbarrier_init(&shared.loaded[slot], kLoaders);
+            mbarrier_init(&shared.taken[slot], kComputers);
+            mbarrier_init(&shared.computed[slot], kComputers);
+            mbarrier_init(&shared.stored[slot], kStorers);
         }
     __syncthreads();  // the barriers are ready; from here on the roles meet at them only
     if (thread < kLoaders)

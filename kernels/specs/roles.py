@@ -56,6 +56,7 @@ def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
         "STG.E.EF.128": True,
         "LDG": False,
         "FFMA": True,
+        "WARPSYNC": False,  # every lane arrives for itself
     }
 
 
