@@ -92,8 +92,10 @@ def pairs() -> Iterator[Group]:
     )
     roles = [{"roles": "specialized", "slots": slots} for slots in (1, 2, 3, 4)]
     yield Group("warps with roles", _each("warp_specialized", {"roles": "fused", "slots": 1}, *roles))
-    shared = [{"share": share, "cluster": size} for share in ("dsmem", "split", "multicast") for size in (2, 4, 8)]
-    yield Group("one tile for a cluster", _each("cluster_dsmem", {"share": "none"}, *shared))
+    # Unshared in each size, too: the size of a cluster alone decides how well the last wave fills the SMs.
+    ways = ("none", "dsmem", "split", "multicast")
+    clusters = [{"share": share, "cluster": size} for share in ways for size in (2, 4, 8)]
+    yield Group("one tile for a cluster", _each("cluster_dsmem", *clusters))
     yield Group("launches", _each("persistent", {"mode": "many"}, {"mode": "grid"}, {"mode": "persistent"}))
     yield Group(
         "streams",

@@ -33,6 +33,13 @@ def test_every_group_of_the_plan_can_be_launched_and_compares_something(ladder: 
         assert len(cases) == len(group.entries) > 1, group.about
 
 
+def test_every_way_to_share_a_tile_stands_beside_none_in_a_cluster_of_its_size(ladder: ModuleType) -> None:
+    group = next(group for group in ladder.pairs() if group.entries[0].kernel == "cluster_dsmem")
+    timed = {(entry.parameters["share"], entry.parameters["cluster"]) for entry in group.entries}
+    assert timed >= {("none", size) for _, size in timed} | {("multicast", 2)}
+    assert group.entries[0].parameters == {"share": "none", "cluster": 2}
+
+
 def bench(name: str, p50: float, ratio: float, label: str = "") -> dict[str, object]:
     timing = {"p50_us": p50, "p90_us": p50, "clocks": {"sm_mhz": 1500}}
     return {
