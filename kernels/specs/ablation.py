@@ -11,8 +11,9 @@ from ncubble.kernels.spec import Parameter, Parameters, Shape
 
 PARTS = ("wait", "copy", "sync", "smem", "epilogue")
 NONE, ALL = "none", "all"
-# Each part, the pairs by which the parts are known to overlap, and everything.
-VARIANTS = (*PARTS, "wait_sync", "copy_sync", "copy_smem", "sync_smem", ALL)
+# Each part, every set of those that overlap in the main loop, and everything.
+LOOP = ("wait_sync", "wait_smem", "sync_smem", "wait_sync_smem", "copy_sync", "copy_smem", "copy_sync_smem")
+VARIANTS = (*PARTS, *LOOP, ALL)
 
 
 def ablate(*variants: str) -> Parameter:

@@ -1,0 +1,1 @@
+"""Holds what the analysis says against what was measured. Pure functions over recorded runs."""

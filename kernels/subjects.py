@@ -1,0 +1,95 @@
+"""What the validations measure: kernels to ablate, and sweeps of depth. As data; ``ncubble validate`` runs them.
+
+Every subject says whether rules may be fitted to it (``dev``) or whether it was kept apart until they were fixed
+(``test``): docs/validation/README.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from ncubble.errors import UsageError
+from ncubble.kernels.case import make_case
+from ncubble.kernels.registry import find_spec
+from ncubble.kernels.spec import Value
+from ncubble.kernels.specs.ablation import NONE
+
+Split = Literal["dev", "test"]
+CUBE = {"m": 4096, "n": 4096, "k": 4096}
+# 33 rows of tiles: with 16 or 32 columns of them, whole waves of 132 SMs with one or two CTAs each.
+WHOLE_ROWS = 4224
+TAIL = "tail"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel with its parameters and shape. ``waves``: its grid is a CTA per tile, so that ``WHOLE_ROWS`` rows cut
+    its tail."""
+
+    kernel: str
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    shape: Mapping[str, int] = field(default_factory=lambda: CUBE)
+    split: Split = "dev"
+    waves: bool = True
+
+    @property
+    def name(self) -> str:
+        """``KERNEL/CASE``, unique among the subjects."""
+        settings = [f"{key}{value}" for key, value in self.parameters.items()]
+        size = [] if self.shape == CUBE else ["x".join(str(extent) for extent in self.shape.values())]
+        return f"{self.kernel}/{'-'.join([*settings, *size]) or 'default'}"
+
+    def entry(self, launches: int = 1, **more: Value) -> dict[str, Any]:
+        """The subject as an entry of a plan (``kernels/batch.py``), with ``more`` parameters."""
+        parameters = {**self.parameters, **more}
+        return {"kernel": self.kernel, "parameters": parameters, "shape": dict(self.shape), "launches": launches}
+
+
+def variants(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, plan entry) of the whole kernel and of all that can be left out of it, then of a shape without a tail.
+
+    Raises:
+        UsageError: the whole kernel does not exist with these parameters.
+    """
+    spec = find_spec(subject.kernel)
+    make_case(spec, subject.parameters, subject.shape)
+    for word in next(item for item in spec.parameters if item.name == "ablate").choices:
+        entry = subject.entry(**({} if word == NONE else {"ablate": word}))
+        try:
+            make_case(spec, entry["parameters"], entry["shape"])
+        except UsageError:  # there is nothing to leave out: a plain copy has no wait
+            continue
+        yield str(word), entry
+    if subject.waves and subject.shape["m"] == CUBE["m"]:
+        yield TAIL, {**subject.entry(), "shape": {**subject.shape, "m": WHOLE_ROWS}}
+
+
+def ablated() -> Iterator[Subject]:
+    """The GEMMs of the ladder, from starved to busy."""
+    yield Subject("tensor_core_gemm", {"stages": 1, "copy": "plain"})
+    for stages in (1, 2, 3, 4):
+        yield Subject("tensor_core_gemm", {"stages": stages})
+    yield Subject("tensor_core_gemm", {"stages": 3, "vec": 4})
+    for stages in (2, 4):
+        yield Subject("gemm_mma_swizzled", {"stages": stages})
+    yield Subject("gemm_mma_swizzled", {"layout": "plain"})
+    for stages in (1, 2, 3):
+        yield Subject("gemm_tma", {"stages": stages})
+    yield from _kept_apart()
+
+
+def _kept_apart() -> Iterator[Subject]:
+    flat = {"m": 2048, "n": 8192, "k": 2048}
+    for stages in (2, 3, 4):
+        yield Subject("async_pipeline", {"stages": stages}, split="test")
+    yield Subject("async_pipeline", {"stages": 3, "threads": 128}, split="test")
+    yield Subject("tensor_core_gemm", {"stages": 2, "vec": 4}, split="test")
+    yield Subject("tensor_core_gemm", {"stages": 3}, flat, split="test")
+    yield Subject("gemm_mma_swizzled", {"stages": 3}, split="test")
+    yield Subject("gemm_mma_swizzled", {"stages": 4, "tile_n": 128, "tile_k": 32}, split="test")
+    yield Subject("gemm_mma_swizzled", {"stages": 2, "tile_n": 128, "tile_k": 64}, flat, split="test")
+    yield Subject("gemm_tma", {"stages": 4}, split="test")
+    yield Subject("gemm_tma", {"stages": 2}, flat, split="test")
+    yield Subject("gemm_ws", split="test", waves=False)
