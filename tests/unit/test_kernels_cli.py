@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ncubble.cli import main as cli
+from ncubble.cli.kernel_list import architectures, notes
+from ncubble.errors import UsageError
+from ncubble.kernels.catalog import SPECS
+from ncubble.kernels.registry import find_spec
 
 OWN = Path(__file__).parents[1] / "data" / "catalog"
 
@@ -41,6 +46,38 @@ def test_the_list_fits_the_terminal_and_cuts_nothing(capsys, monkeypatch, column
     assert max(map(len, said.out.splitlines())) <= columns
     assert "…" not in said.out
     assert "stream_kind=nonblocking, blocking, default (nonblocking)" in said.out  # an item is not torn
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("tiled_matmul", []),
+        ("gemm_ws", ["Hopper only"]),
+        ("cluster_dsmem", ["Hopper or later"]),
+        ("attention_fwd", ["path=tma: Hopper only"]),
+    ],
+)
+def test_what_needs_hopper_is_said_of_the_kernel_or_of_the_value_that_needs_it(name, expected):
+    assert architectures(find_spec(name)) == expected
+
+
+def test_an_architecture_without_a_name_and_values_that_need_the_same_are_shown():
+    spec = replace(find_spec("async_copy_manual"), arch_of=lambda chosen: 100 if chosen["threads"] > 128 else 80)
+    assert architectures(spec) == ["threads=256, 512: sm_100 or later"]
+
+
+def test_a_rule_of_an_own_kernel_that_fails_is_named():
+    with pytest.raises(UsageError, match="spec of 'softmax_online': arch_of: KeyError: 'path'"):
+        architectures(replace(find_spec("softmax_online"), arch_of=lambda chosen: chosen["path"]))
+
+
+def test_the_list_names_the_library_and_the_gates_of_every_kernel_that_has_them(capsys):
+    _, said = run(capsys, "kernels")
+    lines = said.out.splitlines()
+    assert notes(find_spec("attention_fwd")) == ["path=tma: Hopper only", "bench --against: cuDNN"]
+    assert "  path=tma: Hopper only · bench --against: cuDNN" in lines
+    assert sum("bench --against" in line for line in lines) == sum(bool(spec.peer) for spec in SPECS)
+    assert sum("verify --gates" in line for line in lines) == sum(spec.gates is not None for spec in SPECS) > 0
 
 
 def test_own_kernels_are_listed_too(capsys):
