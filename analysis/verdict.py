@@ -29,6 +29,7 @@ def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis
         "launch": int(launch),
         "integrity": "suspicious" if doubted else "ok",
         "label": report.run.label_of(launch),
+        "shape": dict(report.run.manifest.kernel_of(launch).get("shape") or {}),
         "kernel": str(row["kernel"]),
         "device": _text(row["device"]),
         "compute_capability": _text(row["compute_capability"]),

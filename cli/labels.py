@@ -1,4 +1,4 @@
-"""Short names of runs side by side: a kernel, and those of its parameters that set a run apart from the others."""
+"""Names of runs side by side: a kernel, and what of its parameters and its shape sets a run apart from the others."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+from ncubble.analysis.shapes import telling_dims
+
 
 def short_labels(launches: list[dict[str, Any]]) -> list[str]:
-    """A name for each launch, without the values that most launches of its kernel have. Runs that this does not tell
-    apart (another shape, the same again) also carry the name of their folder or file; labels that are no kernel with
-    parameters stay as they are."""
+    """A name for each launch, without the values that most launches of its kernel have. Those that this does not tell
+    apart also carry the dimensions in which they differ; the same in another run the name of its folder or file. Labels
+    that are no kernel with parameters stay as they are."""
     parsed = [_parameters(launch["label"]) for launch in launches]
     count = Counter(name for name, _ in parsed)
     sharing = Counter((name, *pair) for name, found in parsed for pair in found.items())
@@ -20,6 +22,7 @@ def short_labels(launches: list[dict[str, Any]]) -> list[str]:
         )
         for name, found in parsed
     ]
+    short = with_dims(short, launches)
     runs: defaultdict[str, set[str]] = defaultdict(set)
     for label, launch in zip(short, launches, strict=True):
         runs[label].add(launch["report"])
@@ -27,6 +30,17 @@ def short_labels(launches: list[dict[str, Any]]) -> list[str]:
         f"{label} ({Path(launch['report']).name})" if len(runs[label]) > 1 else label
         for label, launch in zip(short, launches, strict=True)
     ]
+
+
+def full_labels(launches: list[dict[str, Any]]) -> list[str]:
+    """The label of each launch, and behind it the dimensions in which launches of the same label differ."""
+    return with_dims([launch["label"] for launch in launches], launches)
+
+
+def with_dims(names: list[str], launches: list[dict[str, Any]]) -> list[str]:
+    """``names`` of ``launches``, and behind those that stand for several shapes the dimensions that differ."""
+    shapes = [[f"{key}={value}" for key, value in launch["shape"].items()] for launch in launches]
+    return [f"{name} {dims}" if dims else name for name, dims in zip(names, telling_dims(names, shapes), strict=True)]
 
 
 def _parameters(label: str) -> tuple[str, dict[str, str]]:

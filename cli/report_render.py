@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ncubble.analysis.fixes import FIXES
 from ncubble.cli.explain_render import print_explanation
-from ncubble.cli.labels import short_labels
+from ncubble.cli.labels import full_labels, short_labels
 from ncubble.cli.render import printable
 from ncubble.dashboard.palette import PART_STYLES
 from ncubble.dashboard.words import doubts
@@ -36,8 +36,8 @@ def print_result(result: dict[str, Any], details: bool = False) -> None:
     """Print a result of ``report_json``: launches to stdout, files that could not be read to stderr."""
     out, launches = Console(highlight=False), result["launches"]
     if details or len(launches) <= IN_FULL:
-        for launch in launches:
-            print_launch(out, launch)
+        for launch, label in zip(launches, full_labels(launches), strict=True):
+            print_launch(out, launch, label)
             if launch.get("explain"):
                 print_explanation(out, launch)
     else:
@@ -77,9 +77,9 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
     if length:
         shown = (launch["account"] or {} for launch in launches)
         out.print(_legend({part for account in shown for part, pct in account.items() if pct >= SMALL_PCT}, plain))
-    for launch in launches:
+    for launch, label in zip(launches, full_labels(launches), strict=True):
         for doubt in doubts(launch):
-            out.print(_title(launch).append(f" #{launch['launch']}: {printable(doubt)}", style="red not bold"))
+            out.print(_title(launch, label).append(f" #{launch['launch']}: {printable(doubt)}", style="red not bold"))
     out.print(
         Text(
             f"{len(launches)} launches; accounts in % of elapsed SM cycles, each sums to 100; "
@@ -89,8 +89,8 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
     )
 
 
-def print_launch(out: Console, launch: dict[str, Any]) -> None:
-    """One launch in full: verdict, a bar for each part with its hottest line, and what to know beside it."""
+def print_launch(out: Console, launch: dict[str, Any], label: str) -> None:
+    """One launch in full under ``label``: verdict, a bar for each part with its hottest line, and what else to know."""
     facts = [
         printable(launch["device"] or "device not known"),
         f"launch {launch['launch']}",
@@ -98,7 +98,7 @@ def print_launch(out: Console, launch: dict[str, Any]) -> None:
         f"tensor {_number(launch['tensor_active_pct'])} %",
         f"DRAM {_number(launch['dram_pct'])} %",
     ]
-    out.print(_title(launch).append("  " + " · ".join(facts), style="dim not bold"))
+    out.print(_title(launch, label).append("  " + " · ".join(facts), style="dim not bold"))
     verdict = _verdict(launch)
     fix = launch["causes"][0]["fix"] if launch["causes"] and launch["causes"][0]["cause"] == launch["cause"] else None
     out.print(Text("→ ").append_text(verdict).append(f": {fix or FIXES[launch['cause']]}", style="not bold"))
@@ -168,9 +168,9 @@ def _legend(parts: set[str], plain: bool) -> Text:
     return text
 
 
-def _title(launch: dict[str, Any], label: str | None = None) -> Text:
-    """The run and, where it says more, the kernel's function; ``label`` in place of the run's own."""
-    label, kernel = printable(launch["label"] if label is None else label), printable(launch["kernel"])
+def _title(launch: dict[str, Any], label: str) -> Text:
+    """``label`` and, where it says more, the kernel's function."""
+    label, kernel = printable(label), printable(launch["kernel"])
     title = Text(label, style="bold")
     return title if label.partition(" ")[0] == kernel else title.append(f" {kernel}", style="not bold")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncubble.dashboard.rows import launch_row
+from ncubble.dashboard.rows import labels, launch_row
 from ncubble.dashboard.words import doubts
 from ncubble.errors import NcubbleError
 from ncubble.profiling.run import find_runs
@@ -101,7 +101,8 @@ class ReportStore:
     def rows(self) -> list[dict[str, Any]]:
         """The rows of the overview's table, most recoverable idle time first."""
         with self._lock:
-            rows = [entry.row for entry in self._launches.values()]
+            found = [entry.row for entry in self._launches.values()]
+        rows = [row | {"label": label} for row, label in zip(found, labels(found), strict=True)]
         return sorted(rows, key=lambda row: -(row["recoverable_ns"] or 0.0))
 
     def failures(self) -> list[Failure]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from ncubble.analysis.shapes import telling_dims
 from ncubble.dashboard.palette import GOOD_CAUSES, PART_STYLES, WORK_PARTS, part_label
 from ncubble.dashboard.words import biggest_bubble, bubble_pct, disease_words, number, unit_short
 
@@ -48,6 +50,13 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "report": report.run.label_of(int(verdict["launch"])),
         "path": str(report.run.path),
     }
+
+
+def labels(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """The label of each row, and behind it the dimensions in which rows of the same name and label differ."""
+    names = [(row["name"], row["label"]) for row in rows]
+    dims = telling_dims(names, [row["shape"].split() for row in rows])
+    return [f"{row['label']} {words}".rstrip() for row, words in zip(rows, dims, strict=True)]
 
 
 def _busy_pct(account: dict[str, float | None]) -> float | None:

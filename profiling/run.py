@@ -164,7 +164,7 @@ def wrong_kernel(kernel: object) -> str:
     """The first member of a manifest's ``kernel`` that is not what its readers rely on; "" if all are."""
     if not isinstance(kernel, dict):
         return "itself"
-    kinds = {"name": str, "function": str, "parameters": dict, "stages": int}
+    kinds = {"name": str, "function": str, "parameters": dict, "shape": dict, "stages": int}
     return next((key for key, kind in kinds.items() if not isinstance(kernel.get(key), kind | None)), "")
 
 

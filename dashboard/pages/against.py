@@ -8,6 +8,7 @@ from dash.development.base_component import Component
 from ncubble.dashboard import words
 from ncubble.dashboard.compare_address import Asked
 from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.rows import labels
 
 MOST = 16
 """Launches that are offered; the table of all launches compares any."""
@@ -18,7 +19,8 @@ def comparable(store: ReportStore, entry: Launch) -> Component | None:
     others = store.alike(entry)
     if not others:
         return None
-    links = [html.Li(_link(other, entry)) for other in others[:MOST]]
+    named = zip(others, labels([other.row for other in [*others, entry]]), strict=False)
+    links = [html.Li(_link(other, label, entry)) for other, label in list(named)[:MOST]]
     if len(others) > MOST:
         links.append(html.Li(f"{len(others) - MOST} more: select rows in the table", className="hint"))
     return html.Details(
@@ -26,8 +28,8 @@ def comparable(store: ReportStore, entry: Launch) -> Component | None:
     )
 
 
-def _link(other: Launch, entry: Launch) -> Component:
-    name = str(other.row["label"] or other.row["name"])
+def _link(other: Launch, label: str, entry: Launch) -> Component:
+    name = label or str(other.row["name"])
     took = words.duration(other.row["duration_ns"])
     where = f"{other.row['path']}, launch {other.launch}"
     href = Asked((str(other.row["id"]), str(entry.row["id"]))).href()

@@ -19,6 +19,7 @@ from ncubble.dashboard.components import aria, badge, card, figure, guarded, not
 from ncubble.dashboard.data import Launch, ReportStore
 from ncubble.dashboard.pages.compare_tables import metric_tables, parts_legend
 from ncubble.dashboard.pages.missing import still_loading
+from ncubble.dashboard.rows import labels
 from ncubble.dashboard.timeline import MIN_ACTIVE, window
 
 MOST_REPEATS = 32
@@ -98,7 +99,7 @@ def _sections(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -
 
 def _sides(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -> Component:
     """One line per side, with links that change who takes part and who is A."""
-    items = []
+    items, named = [], labels([entry.row for entry in entries])
     for index, (entry, group) in enumerate(zip(entries, comparison.sides, strict=True)):
         one = shown.launches[index]
         others = [other for other in shown.launches if other != one]
@@ -106,7 +107,7 @@ def _sides(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -> C
         parts: list[Any] = [
             badge(index),
             dcc.Link(name, href=f"/kernel/{entry.row['id']}", className="row-link", title=str(entry.row["demangled"])),
-            html.Span(str(entry.row["label"] or ""), className="side-label"),
+            html.Span(named[index], className="side-label"),
             html.Span(about(group) if group else "", className="hint"),
             html.Span(str(entry.row["path"]), className="hint side-path", title=str(entry.row["path"])),
         ]

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console
 
 from ncubble.analysis.results import report_json
-from ncubble.cli.labels import short_labels
+from ncubble.cli.labels import full_labels, short_labels
 from ncubble.cli.render import printable
-from ncubble.cli.report_render import print_launch, print_summary
+from ncubble.cli.report_render import print_launch, print_result, print_summary
 from ncubble.profiling.run import Run
 from ncubble.recordings import ROOT
 
@@ -32,7 +32,7 @@ def command(*arguments, **options):
 def drawn(launch, width):
     out = Console(file=io.StringIO(), width=width, highlight=False)
     print_summary(out, [launch])
-    print_launch(out, launch)
+    print_launch(out, launch, launch["label"])
     return out.file.getvalue()
 
 
@@ -70,7 +70,9 @@ def test_control_characters_are_spelled_out_and_other_text_is_not():
     assert printable("µs ≤ a b\x1b[2J\n") == "µs ≤ a b\\x1b[2J\\n"
 
 
-@pytest.mark.parametrize("member", [{"name": ["x"]}, {"name": "x", "parameters": [1]}, {"stages": "three"}])
+@pytest.mark.parametrize(
+    "member", [{"name": ["x"]}, {"name": "x", "parameters": [1]}, {"name": "x", "shape": [1]}, {"stages": "three"}]
+)
 def test_a_manifest_with_wrong_kernel_facts_is_refused_by_name_of_the_member(tmp_path, member):
     shutil.copy(ROOT / "softmax_online" / "default" / "report.ncu-repz", tmp_path)
     (tmp_path / "run.json").write_text(json.dumps({"schema": 1, "kernel": member}))
@@ -115,8 +117,12 @@ def test_a_contradiction_is_printed_in_the_summary_and_in_full(one):
     assert one["integrity"] == "ok"
 
 
-def labelled(*labels, report="runs/{}"):
-    return [{"label": label, "report": report.format(number)} for number, label in enumerate(labels)]
+def labelled(*labels, report="runs/{}", shapes=()):
+    shapes = shapes or [{}] * len(labels)
+    return [
+        {"label": label, "report": report.format(number), "shape": shape}
+        for number, (label, shape) in enumerate(zip(labels, shapes, strict=True))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,6 +139,32 @@ def labelled(*labels, report="runs/{}"):
 )
 def test_runs_are_named_by_what_sets_them_apart(labels, expected):
     assert short_labels(labelled(*labels)) == expected
+
+
+SHAPES = [{"m": 4096, "k": 512}, {"m": 4096, "k": 1024}, {"m": 4096, "k": 512}, {"m": 64, "k": 64}]
+
+
+def test_launches_of_several_shapes_are_named_by_the_dimensions_that_differ():
+    launches = labelled("gemm s=1", "gemm s=1", "copy s=1", "gemm s=2", shapes=SHAPES)
+    assert short_labels(launches) == ["gemm k=512", "gemm k=1024", "copy", "gemm s=2"]
+    assert full_labels(launches) == ["gemm s=1 k=512", "gemm s=1 k=1024", "copy s=1", "gemm s=2"]
+
+
+def test_the_same_shape_again_is_named_by_its_folder_too():
+    launches = labelled("gemm s=1", "gemm s=1", "gemm s=1", shapes=SHAPES[:3])
+    assert short_labels(launches) == ["gemm k=512 (0)", "gemm k=1024", "gemm k=512 (2)"]
+
+
+@pytest.mark.parametrize("details", [False, True])
+def test_two_recordings_that_differ_in_shape_alone_are_told_apart(capsys, details):
+    result = report_json([ROOT / "attention_fwd" / name for name in ("default", "dim64")])
+    assert {launch["label"] for launch in result["launches"]} == {"attention_fwd path=tma causal=0 stages=4"}
+    assert [launch["shape"]["dim"] for launch in result["launches"]] == [128, 64]
+    shown = {**result, "launches": result["launches"] * (1 if details else 2)}
+    print_result(shown, details)
+    said = capsys.readouterr().out
+    assert said.count("dim=128") == said.count("dim=64") == (1 if details else 2)
+    assert "tokens=" not in said
 
 
 def test_launches_of_one_report_need_no_folder_name():

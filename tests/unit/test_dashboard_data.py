@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,9 +10,11 @@ from typing import Any
 
 import dashboard_frames as frames
 import pytest
+from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.dashboard.data import ReportStore, default_paths
-from ncubble.dashboard.rows import launch_row, recoverable_ns, short_gpu, telling_name
+from ncubble.dashboard.pages.against import comparable
+from ncubble.dashboard.rows import labels, launch_row, recoverable_ns, short_gpu, telling_name
 from ncubble.errors import ReportError
 from ncubble.recordings import ROOT
 
@@ -110,6 +113,26 @@ def test_a_kernel_without_parameters_shows_its_shape() -> None:
     report.run.manifest.kernel["parameters"] = {}
     row = launch_row(report, 0, report.verdicts[0])
     assert (row["label"], row["shape"]) == ("m=4096", "m=4096")
+
+
+def test_rows_that_differ_in_shape_alone_name_the_dimensions_that_differ() -> None:
+    report = frames.gemm()
+    rows = [
+        launch_row(report, 0, report.verdicts[0]) | {"label": label, "shape": shape}
+        for label, shape in (("s=3", "m=64 n=8"), ("s=3", "m=64 n=16"), ("s=4", "m=8 n=8"), ("grid 1 × block 2",) * 2)
+    ]
+    assert labels(rows) == ["s=3 n=8", "s=3 n=16", "s=4", "grid 1 × block 2"]
+    assert labels(rows[:1] * 2) == ["s=3", "s=3"]
+
+
+def test_the_table_and_the_links_of_a_launch_tell_recorded_shapes_apart() -> None:
+    store = ReportStore([ROOT / "attention_fwd" / name for name in ("default", "dim64")]).start()
+    assert store.wait(120)
+    shown = {row["label"]: row["id"] for row in store.rows()}
+    assert set(shown) == {f"path=tma causal=0 stages=4 dim={size}" for size in (64, 128)}
+    key, launch = shown["path=tma causal=0 stages=4 dim=128"].split("/")
+    links = comparable(store, store.find(key, int(launch)))
+    assert links is not None and "stages=4 dim=64 " in json.dumps(links.to_plotly_json(), cls=PlotlyJSONEncoder)
 
 
 def test_a_row_names_the_busy_unit_and_what_its_cause_costs() -> None:
