@@ -11,6 +11,8 @@ from ncubble.kernels.specs import (
     host,
     mma_gemm,
     numba_twins,
+    planted_gemm,
+    planted_structure,
     roles,
     sdpa,
     softmax,
@@ -31,4 +33,6 @@ SPECS: tuple[KernelSpec, ...] = (
     *roles.SPECS,
     *structure.SPECS,
     *host.SPECS,
+    *planted_gemm.SPECS,
+    *planted_structure.SPECS,
 )
