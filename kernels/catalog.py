@@ -12,7 +12,6 @@ from ncubble.kernels.specs import (
     mma_gemm,
     numba_twins,
     planted_gemm,
-    planted_gemm,
     planted_structure,
     roles,
     sdpa,
@@ -34,7 +33,6 @@ SPECS: tuple[KernelSpec, ...] = (
     *roles.SPECS,
     *structure.SPECS,
     *host.SPECS,
-    *planted_gemm.SPECS,
     *planted_gemm.SPECS,
     *planted_structure.SPECS,
 )
