@@ -5,9 +5,9 @@ A pair is a claim about a kernel, made by how it was written: what its dominant 
 
 from __future__ import annotations
 
-from ncubble.kernels.specs import planted_pairs
+from ncubble.kernels.specs import planted_gemm, planted_pairs
 from ncubble.kernels.specs.pair import Pair, Side
 
 __all__ = ["PAIRS", "Pair", "Side"]
 
-PAIRS: tuple[Pair, ...] = (*planted_pairs.PAIRS,)
+PAIRS: tuple[Pair, ...] = (*planted_gemm.PAIRS, *planted_pairs.PAIRS)

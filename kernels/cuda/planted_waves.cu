@@ -73,6 +73,7 @@ __device__ __forceinline__ void take_over(Tile& tile, const Share& share, long l
             }
             __threadfence();
         }
+        __syncwarp();
         named_barrier_sync(1, kConsumerThreads);
 #pragma unroll
         for (int i = 0; i < kValues; ++i) tile.acc[0][i] += __ldcg(&partials[cta][i][threadIdx.x]);
