@@ -6,8 +6,12 @@ A CTA with four slots of 128 x 128 tiles or more has an SM for itself, with thre
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from ncubble.kernels.spec import Value
 from ncubble.kernels.specs.pair import Pair, Side
 
+PINGPONG: Mapping[str, Value] = {"schedule": "pingpong", "tile_n": 128, "stages": 5}
 CUBE = {"m": 4096, "n": 4096, "k": 4096}
 WAVES = {"m": 8448, "n": 8192}  # 4224 tiles of 128 x 128: 32 waves of 132, or 16 of 264
 LONE = {"m": 1408, "n": 1536, "k": 24576}  # 132 tiles
@@ -46,7 +50,7 @@ BETWEEN_TILES = (
     Pair(
         "wave_gap",
         Side("planted_raster", {"tile_n": 256}, {"m": 16384, "n": 8448, "k": 512}),
-        Side("gemm_ws", {}, {"m": 16384, "n": 8448, "k": 512}),
+        Side("gemm_ws", PINGPONG, {"m": 16384, "n": 8448, "k": 512}),
         ("wave_gap",),
         None,
         "Nothing runs beside the start and the end of the one CTA that fits on an SM, 32 times; the twin's CTAs stay, "
@@ -76,6 +80,15 @@ BETWEEN_TILES = (
         ("epilogue",),
         "short_k",
         "With four steps along k, stores of 2 bytes take longer than the products; the twin stores whole rows by TMA.",
+    ),
+    Pair(
+        "late_residual",
+        Side("planted_residual", {"read": "late"}, {"m": 8448, "n": 4096, "k": 2048}),
+        Side("planted_residual", {"read": "early"}, {"m": 8448, "n": 4096, "k": 2048}),
+        ("epilogue", "wave_gap"),
+        None,
+        "What is added to the product is read two elements at a time when the products are done, and nothing runs "
+        "beside that; the twin asks for all of it before.",
     ),
 )
 
@@ -138,7 +151,7 @@ MACHINE = (
     Pair(
         "slow_path",
         Side("gemm_mma_swizzled", {}, CUBE),
-        Side("gemm_ws", {"schedule": "pingpong", "tile_n": 128, "stages": 5}, CUBE),
+        Side("gemm_ws", PINGPONG, CUBE),
         ("slow_path",),
         None,
         "mma.sync near its own roof, two thirds of wgmma's; the twin uses wgmma (on bfloat16, as fast as half).",

@@ -236,4 +236,25 @@ ROLES = replace(
     demonstrates="producer=warp: copy_cost (role_imbalance), whatever the number of slots",
 )
 
-SPECS: tuple[KernelSpec, ...] = (WAVES, RAMP, EPILOGUE, RASTER, BOXES, ROLES)
+
+def with_residual(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+    """``c[rows]`` = a x b + r."""
+    return {"c": reference.matmul(inputs, rows)["c"] + inputs["r"][rows].astype(np.float64)}
+
+
+RESIDUAL = replace(
+    WAVES,
+    name="planted_residual",
+    source="planted_residual.cu",
+    idea="a matrix added in the epilogue: read element after element when the products are done, or before them",
+    arrays=(A, B, Array("r", ("m", "n"), "bfloat16"), C),
+    tensor_maps=_maps()[:2],
+    parameters=(STAYS, Parameter("read", "early", ("late", "early"), "after the products, or before them")),
+    grid=_grid,
+    persistent=None,
+    reference=with_residual,
+    sass=lambda arch, parameters: {**_sass(arch, parameters), "UTMASTG.2D": False, "LDG": True, "STG.E": True},
+    demonstrates="read=late: epilogue, one trip to DRAM per pair of elements",
+)
+
+SPECS: tuple[KernelSpec, ...] = (WAVES, RAMP, EPILOGUE, RASTER, BOXES, ROLES, RESIDUAL)

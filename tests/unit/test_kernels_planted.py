@@ -13,7 +13,15 @@ from ncubble.kernels.inputs import draw_inputs
 from ncubble.kernels.occupancy import occupancy
 from ncubble.kernels.planted import PAIRS, Pair, Side
 from ncubble.kernels.registry import find_spec
-from ncubble.kernels.specs.planted_structure import MOST_CTAS, RAMP, RASTER, WAVES, ring_bytes, scaled
+from ncubble.kernels.specs.planted_structure import (
+    MOST_CTAS,
+    RAMP,
+    RASTER,
+    WAVES,
+    ring_bytes,
+    scaled,
+    with_residual,
+)
 
 SMS = 132
 CAUSES = {
@@ -67,7 +75,7 @@ def test_the_grids_fill_the_sms_as_their_words_say() -> None:
     assert tiles("partial_wave") / SMS == pytest.approx(1.09, abs=0.005)
     assert tiles("too_few_ctas") == SMS // 2
     assert tiles("ramp") == SMS
-    for whole in ("wave_gap", "occupancy_cliff", "l2_thrash"):
+    for whole in ("wave_gap", "occupancy_cliff", "l2_thrash", "late_residual"):
         assert tiles(whole) % (2 * SMS) == 0, whole
     for name in ("partial_wave", "too_few_ctas"):
         assert case_of(BY_NAME[name].cured).grid_on(SMS) == (SMS, 1, 1)
@@ -92,6 +100,7 @@ def test_equal_runs_leave_no_cta_without_a_step_and_fit_the_partial_tiles(sms: i
         ("short_k", 2, 2),
         ("small_boxes", 2, 2),
         ("role_imbalance", 1, 1),
+        ("late_residual", 1, 1),
     ],
 )
 def test_shared_memory_leaves_room_for_as_many_ctas_as_said(name: str, sick: int, cured: int) -> None:
@@ -131,3 +140,8 @@ def test_a_row_is_scaled_by_the_first_group_that_ends_behind_it() -> None:
         "scale": np.array([9.0, 0.5, 9.0, 0.75], np.float32),
     }
     assert scaled(inputs, np.array([0, 1, 3]))["c"].tolist() == [[1.0] * 3, [1.5] * 3, [1.5] * 3]
+
+
+def test_the_residual_is_added() -> None:
+    inputs = {"a": np.ones((2, 2), np.float32), "b": np.ones((2, 1), np.float32), "r": np.array([[3.0], [-4.0]])}
+    assert with_residual(inputs, np.array([1]))["c"].tolist() == [[-2.0]]
