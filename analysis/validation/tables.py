@@ -1,0 +1,40 @@
+"""Tables of a validation as text: printed by the command, and put into the page as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+NOTHING = "–"
+MET, MISSED = "met", "missed"
+
+
+@dataclass(frozen=True)
+class Table:
+    """``name`` is its place in the page. Columns but the first ``texts`` are numbers, aligned right."""
+
+    name: str
+    title: str
+    header: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    texts: int = 1
+
+
+def number(value: float | None, digits: int = 1) -> str:
+    """``value`` rounded, without a negative zero; ``–`` where there is none."""
+    return NOTHING if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def verdict(target: dict[str, Any] | None) -> str:
+    """Whether a target was met: ``met (≤ 5)``; ``–`` where there is none."""
+    if target is None:
+        return NOTHING
+    sign = "≥" if target.get("at_least") else "≤"
+    return f"{MET if target['met'] else MISSED} ({sign} {target['limit']:g})"
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown, without its title."""
+    rule = ["---"] * table.texts + ["---:"] * (len(table.header) - table.texts)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (table.header, rule, *table.rows))
