@@ -1,15 +1,16 @@
 // planted_epilogue: C = A x B with k so short that the way of C to memory decides.
 //
 // Shapes:       A (m, k), B (k, n), C (m, n), row-major bf16, float accumulators.
-// Tile:         128 x 128 x 64 per CTA, 288 threads: a warp that copies and two warpgroups that multiply (planted_ring.cuh);
-//               STAGES slots of 32 KB, two CTAs per SM with three.
+// Tile:         128 x 128 x 64 per CTA, 288 threads: a warp that copies and two warpgroups that multiply
+//               (planted_ring.cuh); STAGES slots of 32 KB, two CTAs per SM with three.
 // Idea:         STORE=narrow: every thread stores its accumulators where wgmma leaves them, 2 bytes at a time: an
 //               instruction of a warp touches 8 rows with 8 useful bytes in each. boxes: through shared memory, and by
 //               TMA in boxes of 16 rows x 128 bytes.
 // Roofline:     tensor pipe, wgmma; DRAM, by the stores of C, is near.
-// Bubble:       STORE=narrow: epilogue (short_k), which the other CTA of the SM does not hide, as it takes longer than the
-//               products. boxes: little of it.
-// Launch:       grid m / 128 x n / 128 in bands, block 288, dynamic shared memory STAGES x 32768 + 16384 + 16 STAGES bytes.
+// Bubble:       STORE=narrow: epilogue (short_k), which the other CTA of the SM does not hide, as it takes longer than
+//               the products. boxes: little of it.
+// Launch:       grid m / 128 x n / 128 in bands, block 288, dynamic shared memory STAGES x 32768 + 16384 + 16 STAGES
+//               bytes.
 // Precondition: compute capability 9.0; m and n multiples of 128, k of 64 (checked before launch).
 // Parameters:   -DSTAGES=2|3|4 -DSTORE=STORE_NARROW|STORE_BOXES
 #include <cuda_bf16.h>

@@ -1,16 +1,16 @@
 // planted_ramp: C = (A x B) scaled by groups of rows, one wave of CTAs that first look for their group.
 //
-// Shapes:       A (m, k), B (k, n), C (m, n), row-major bf16, float accumulators; ends (groups) int, ascending: one past the
-//               last row of each group, multiples of 128; scale (groups) float. Groups may be empty.
-// Tile:         128 x 128 x 64 per CTA, 288 threads: a warp that copies and two warpgroups that multiply (planted_ring.cuh);
-//               STAGES slots of 32 KB, so many that one CTA fills an SM.
+// Shapes:       A (m, k), B (k, n), C (m, n), row-major bf16, float accumulators; ends (groups) int, ascending: one
+//               past the last row of each group, multiples of 128; scale (groups) float. Groups may be empty.
+// Tile:         128 x 128 x 64 per CTA, 288 threads: a warp that copies and two warpgroups that multiply
+//               (planted_ring.cuh); STAGES slots of 32 KB, so many that one CTA fills an SM.
 // Idea:         a grouped product whose CTAs find their group in a table, as the products of a mixture of experts do.
 //               SEARCH=serial: one thread reads entry after entry, each read as long as a trip to L2, and nothing is
 //               copied meanwhile. parallel: a warp reads 32 entries at once.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       SEARCH=serial: ramp. parallel: none, but first load and last store.
-// Launch:       grid m / 128 x n / 128 in bands, block 288, dynamic shared memory STAGES x 32768 + 16384 + 16 STAGES + 16
-//               bytes.
+// Launch:       grid m / 128 x n / 128 in bands, block 288, dynamic shared memory STAGES x 32768 + 16384 + 16 STAGES +
+//               16 bytes.
 // Precondition: compute capability 9.0; m and n multiples of 128, k of 64 (checked before launch).
 // Parameters:   -DSTAGES=4|5|6 -DSEARCH=SEARCH_SERIAL|SEARCH_PARALLEL
 #include <cstdint>

@@ -3,10 +3,10 @@
 // Shapes:       A (m, k), B (k, n), C (m, n), row-major bf16, float accumulators.
 // Tile:         128 x TILE_N x 64 per CTA, 288 threads: a warp that copies and two warpgroups that multiply
 //               (planted_ring.cuh); three slots; two CTAs per SM, one with TILE_N=256.
-// Idea:         RASTER=column: CTAs that run together lie in one column of C. They share their columns of B, each has rows
-//               of A of its own, and where A is larger than L2 all of it comes from DRAM again for the next column.
-//               banded: they form a block of 16 rows of tiles, and A is read once. TILE_N: how many products an element
-//               of A serves per read; with all columns in one tile A is read once in any order.
+// Idea:         RASTER=column: CTAs that run together lie in one column of C. They share their columns of B, each has
+//               rows of A of its own, and where A is larger than L2 all of it comes from DRAM again for the next
+//               column. banded: they form a block of 16 rows of tiles, and A is read once. TILE_N: how many products an
+//               element of A serves per read; with all columns in one tile A is read once in any order.
 // Roofline:     tensor pipe, wgmma; DRAM where A is streamed.
 // Bubble:       RASTER=column: memory_bound (l2_thrash), or with TILE_N=64 by tiles too narrow. banded: none of it.
 // Launch:       grid m / 128 x n / TILE_N, block 288, dynamic shared memory 3 x (16384 + 128 TILE_N) + 16432 bytes.

@@ -1,14 +1,15 @@
 // planted_residual: C = A x B + R, where the epilogue reads R when the products are done, element after element.
 //
 // Shapes:       A (m, k), B (k, n), R and C (m, n), row-major bf16, float accumulators.
-// Tile:         128 x 128 x 64 per CTA, 288 threads: a warp that copies and two warpgroups that multiply (planted_ring.cuh);
-//               STAGES slots of 32 KB, so many that one CTA fills an SM.
-// Idea:         READ=late: two neighbours of R are read, added and stored, then the next two. The compiler must not move a
-//               read above a store, as C might be R, and so each read is a trip to DRAM of its own. early: all of R is
-//               asked for before the products and waits in registers.
+// Tile:         128 x 128 x 64 per CTA, 288 threads: a warp that copies and two warpgroups that multiply
+//               (planted_ring.cuh); STAGES slots of 32 KB, so many that one CTA fills an SM.
+// Idea:         READ=late: two neighbours of R are read, added and stored, then the next two. The compiler must not
+//               move a read above a store, as C might be R, and so each read is a trip to DRAM of its own. early: all
+//               of R is asked for before the products and waits in registers.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       READ=late: epilogue; as one CTA fills an SM nothing runs beside it. early: the gaps between CTAs.
-// Launch:       grid m / 128 x n / 128 in bands, block 288, dynamic shared memory STAGES x 32768 + 16384 + 16 STAGES bytes.
+// Launch:       grid m / 128 x n / 128 in bands, block 288, dynamic shared memory STAGES x 32768 + 16384 + 16 STAGES
+//               bytes.
 // Precondition: compute capability 9.0; m and n multiples of 128, k of 64 (checked before launch).
 // Parameters:   -DSTAGES=4|5|6 -DREAD=READ_LATE|READ_EARLY
 #include <cuda_bf16.h>
@@ -37,8 +38,8 @@ __device__ __forceinline__ void store_sum(__nv_bfloat16* c, const float* d, uint
 }
 
 extern "C" __global__ void __launch_bounds__(kThreads, 1)
-planted_residual(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const void*, const void*,
-                 const __nv_bfloat16* r, __nv_bfloat16* c, int m, int n, int k) {
+planted_residual(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b, const void*,
+                 const void*, const __nv_bfloat16* r, __nv_bfloat16* c, int m, int n, int k) {
     extern __shared__ __align__(1024) unsigned char base[];
     TheRing ring(base);
     ring.initialize();

@@ -60,7 +60,8 @@ struct TileRing {
     }
 
     // The same with boxes as large as they can be: A at (row, depth), B at (depth, column).
-    __device__ __forceinline__ void fill(const TensorMap& map_a, const TensorMap& map_b, int row, int column, int depth) {
+    __device__ __forceinline__ void fill(const TensorMap& map_a, const TensorMap& map_b, int row, int column,
+                                         int depth) {
         fill([&](unsigned char* slot, uint64_t* barrier) {
             tma_load(slot, map_a, barrier, depth, row);
 #pragma unroll
@@ -88,8 +89,8 @@ struct TileRing {
         __syncwarp();
     }
 
-    // By a multiplying warpgroup: its 64 rows of the tile at (row, column) of C, rounded, by TMA. store_wait() before the
-    // CTA ends.
+    // By a multiplying warpgroup: its 64 rows of the tile at (row, column) of C, rounded, by TMA. store_wait() before
+    // the CTA ends.
     __device__ __forceinline__ void store(const Tile& tile, const TensorMap& map_c, int row, int column) const {
         tile.template store<1>(map_c, out + uniform_warp() * kBoxBytes, row + uniform_warp() / 4 * kBlockRows, column);
     }

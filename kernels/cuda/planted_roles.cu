@@ -1,14 +1,15 @@
 // planted_roles: C = A x B with specialized warps, whose copying side is too slow for the multiplying one.
 //
 // Shapes:       A (m, k), B (k, n), C (m, n), row-major bf16, float accumulators.
-// Tile:         128 x 128 x 64 per CTA, warps that copy and two warpgroups that multiply (planted_ring.cuh); STAGES slots of
-//               32 KB, so many that one CTA fills an SM.
-// Idea:         PRODUCER=warp: one warp brings a tile in pieces of 16 bytes by cp.async, 64 per lane with an address each,
-//               and takes longer than the products. tma: one thread asks for the tile in three instructions.
+// Tile:         128 x 128 x 64 per CTA, warps that copy and two warpgroups that multiply (planted_ring.cuh); STAGES
+//               slots of 32 KB, so many that one CTA fills an SM.
+// Idea:         PRODUCER=warp: one warp brings a tile in pieces of 16 bytes by cp.async, 64 per lane with an address
+//               each, and takes longer than the products. tma: one thread asks for the tile in three instructions.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       PRODUCER=warp: the multiplying warps wait for slots that are never full in time: copy_cost
 //               (role_imbalance), as more slots change nothing.
-// Launch:       grid m / 128 x n / 128 in bands, block 288, dynamic shared memory STAGES x 32768 + 16384 + 16 STAGES bytes.
+// Launch:       grid m / 128 x n / 128 in bands, block 288, dynamic shared memory STAGES x 32768 + 16384 + 16 STAGES
+//               bytes.
 // Precondition: compute capability 9.0; m and n multiples of 128, k of 64 (checked before launch).
 // Parameters:   -DSTAGES=4|5|6 -DPRODUCER=PRODUCER_WARP|PRODUCER_TMA
 #include <cuda_bf16.h>

@@ -1,12 +1,12 @@
 // planted_waves: C = A x B by one CTA per SM, where the number of tiles does not suit the number of SMs.
 //
 // Shapes:       A (m, k), B (k, n), C (m, n), row-major bf16, float accumulators.
-// Tile:         128 x 128 x 64 per CTA, 288 threads: a warp that copies and two warpgroups that multiply (planted_ring.cuh);
-//               STAGES slots of 32 KB, so many that one CTA fills an SM.
-// Idea:         SCHEDULE=tiles: a CTA per tile. The last wave of a few tiles takes as long as a full one (144 tiles: 12 are
-//               left), and with fewer tiles than SMs most SMs have nothing to do. stream: as many CTAs as SMs; each takes
-//               an equal run of all steps along k of all tiles, and a tile that two or more CTAs share is added up by the
-//               one that has its first step.
+// Tile:         128 x 128 x 64 per CTA, 288 threads: a warp that copies and two warpgroups that multiply
+//               (planted_ring.cuh); STAGES slots of 32 KB, so many that one CTA fills an SM.
+// Idea:         SCHEDULE=tiles: a CTA per tile. The last wave of a few tiles takes as long as a full one (144 tiles: 12
+//               are left), and with fewer tiles than SMs most SMs have nothing to do. stream: as many CTAs as SMs; each
+//               takes an equal run of all steps along k of all tiles, and a tile that two or more CTAs share is added
+//               up by the one that has its first step.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       SCHEDULE=tiles: tail (partial_wave; too_few_ctas). stream: none, but first load and last store.
 // Launch:       grid m / 128 x n / 128 in bands, or SMs; block 288, dynamic shared memory STAGES x 32768 + 16384 + 16
@@ -42,7 +42,8 @@ struct Share {
     __device__ __forceinline__ long long border(int cta) const { return all * cta / gridDim.x; }
     __device__ __forceinline__ bool more() const { return next < end; }
     __device__ __forceinline__ Segment take() {
-        const int tile = static_cast<int>(next / steps), first = static_cast<int>(next - static_cast<long long>(tile) * steps);
+        const int tile = static_cast<int>(next / steps);
+        const int first = static_cast<int>(next - static_cast<long long>(tile) * steps);
         const int last = static_cast<int>(min(static_cast<long long>(steps), first + end - next));
         next += last - first;
         return {tile, first, last};
