@@ -19,6 +19,7 @@ import pandas as pd
 from ncubble.analysis import timeline
 from ncubble.analysis.phases import Phases, phases
 from ncubble.analysis.report import Report
+from ncubble.analysis.sm_load import SmLoad, sm_load
 from ncubble.analysis.stalls import CLASSES, classify
 from ncubble.analysis.units import Busy, busy_of, cta_share
 
@@ -30,7 +31,8 @@ MIN_SAMPLES = 50
 
 @dataclass(frozen=True)
 class BubbleAccount:
-    """Parts of one launch in percent of elapsed SM cycles. ``weights`` holds classified samples per instruction."""
+    """Parts of one launch in percent of elapsed SM cycles. ``weights`` holds samples per instruction and
+    class, weighed by ``overlap``."""
 
     launch: int
     unit: str
@@ -66,7 +68,8 @@ def account(report: Report, launch: int) -> BubbleAccount | None:
     if busy is None:
         return None
     _, found = find_phases(report, launch, busy)
-    return build(launch, busy, cta_share(report, launch), found, report.source_of(launch))
+    load = sm_load(report, launch, busy.pct)
+    return build(launch, busy, cta_share(report, launch), found, report.source_of(launch), load)
 
 
 def find_phases(report: Report, launch: int, busy: Busy) -> tuple[str, Phases | None]:
@@ -80,8 +83,16 @@ def find_phases(report: Report, launch: int, busy: Busy) -> tuple[str, Phases | 
     return "", None
 
 
-def build(launch: int, busy: Busy, with_cta: float, found: Phases | None, source: pd.DataFrame) -> BubbleAccount:
-    """Pure core of ``account``. ``with_cta`` may be NaN, ``found`` None, ``source`` empty; each then merges parts."""
+def build(
+    launch: int,
+    busy: Busy,
+    with_cta: float,
+    found: Phases | None,
+    source: pd.DataFrame,
+    load: SmLoad | None = None,
+) -> BubbleAccount:
+    """Pure core of ``account``. ``with_cta`` may be NaN, ``found`` None, ``source`` empty; each then merges parts.
+    Without ``load`` all samples weigh the same."""
     parts = dict.fromkeys(("tensor_busy", "unit_busy"), 0.0)
     parts["tensor_busy" if busy.unit == "tensor" else "unit_busy"] = busy.pct
     room = 100.0 - busy.pct
@@ -89,14 +100,14 @@ def build(launch: int, busy: Busy, with_cta: float, found: Phases | None, source
     outer = _outer(with_cta, found, room, merged)
     parts |= outer
     room = max(0.0, 100.0 - math.fsum(parts.values()))
-    weights = classify(source, busy.unit) if len(source) and source["samples"].sum() >= MIN_SAMPLES else None
+    enough = len(source) and source["samples"].sum() >= MIN_SAMPLES
+    weights = classify(source, busy.unit, load) if enough else None
     if weights is None:
         parts["idle"] = room
         merged["idle"] = (*_unseen(with_cta, found), *STEADY)
     else:
-        parts |= _share(
-            room, steady_weights(weights.sum(), busy.pct / max(with_cta, 0.01) if with_cta > 0 else busy.pct)
-        )
+        active = busy.pct / max(with_cta, 0.01) if with_cta > 0 else busy.pct
+        parts |= _share(room, steady_weights(weights.sum(), active, float(source["samples"].sum())))
     ordered = {part: parts[part] for part in PARTS if part in parts}
     return BubbleAccount(launch, busy.unit, _exact(ordered), merged, busy.missing, found, weights)
 
@@ -122,12 +133,12 @@ def _unseen(with_cta: float, found: Phases | None) -> tuple[str, ...]:
     return ("ramp", "tail", "wave_gap") if math.isnan(with_cta) else ("wave_gap",)
 
 
-def steady_weights(samples: pd.Series, busy_of_active: float) -> dict[str, float]:
-    """Weight of each steady part from samples per class; ``busy_of_active`` is the pipe's share of CTA time in
-    percent."""
-    total = float(samples.sum() - samples["aside"])
-    weights = {part: float(samples[part]) for part in CLASSES if part not in ("unit", "aside")}
-    weights["issue"] += max(0.0, float(samples["unit"]) - total * min(busy_of_active, 100.0) / 100.0)
+def steady_weights(weighed: pd.Series, busy_of_active: float, samples: float) -> dict[str, float]:
+    """Weight of each steady part from weighed samples per class; ``busy_of_active`` is the pipe's share of CTA time in
+    percent, ``samples`` the number of all samples."""
+    weights = {part: float(weighed[part]) for part in CLASSES if part not in ("unit", "aside")}
+    counted = samples - float(weighed["aside"])
+    weights["issue"] += max(0.0, float(weighed["unit"]) - counted * min(busy_of_active, 100.0) / 100.0)
     return weights
 
 

@@ -16,7 +16,8 @@ from ncubble.analysis import evidence, lacking, timeline
 from ncubble.analysis.account import BubbleAccount, find_phases, steady_weights
 from ncubble.analysis.phases import Phases
 from ncubble.analysis.report import Report
-from ncubble.analysis.stalls import classified
+from ncubble.analysis.sm_load import SmLoad, sm_load
+from ncubble.analysis.stalls import CLASSES, classified
 from ncubble.analysis.units import busy_of, cta_share
 
 MOST = 5
@@ -28,7 +29,7 @@ OUTER = ("ramp", "tail", "no_cta", "wave_gap")
 @dataclass(frozen=True)
 class Term:
     """A share of a part, in percent of elapsed SM cycles. Steady parts have terms of one instruction each: ``samples``
-    of the part there, ``reasons`` with the samples of each, largest first."""
+    of the part there, as they are weighed, and ``reasons`` with those of each, largest first."""
 
     what: str
     pct: float
@@ -67,8 +68,8 @@ class Borders:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All parts of one account in its order, the timeline behind its phases (or None), warp samples by class (empty
-    where idle time is not split), and what the report lacks, in sentences."""
+    """All parts of one account in its order, the timeline behind its phases (or None), warp samples by class, counted
+    and not weighed (empty where idle time is not split), and what the report lacks, in sentences."""
 
     parts: tuple[PartExplained, ...]
     timeline: Borders | None
@@ -83,8 +84,7 @@ def explain(report: Report, launch: int, account: BubbleAccount | None) -> Expla
     if account is None or busy is None:
         return Explanation((), None, {}, (lacking.no_account(report, launch).text,))
     series, found = find_phases(report, launch, busy)
-    samples = {} if account.weights is None else {str(name): float(n) for name, n in account.weights.sum().items()}
-    steady = _Steady.of(report, launch, account)
+    steady = _Steady.of(report, launch, account, sm_load(report, launch, busy.pct))
     parts = []
     for part, pct in account.parts.items():
         if part in BUSY:
@@ -94,7 +94,7 @@ def explain(report: Report, launch: int, account: BubbleAccount | None) -> Expla
         else:
             parts.append(steady.idle(pct) if part == "idle" else steady.part(part, pct))
     missing = tuple(lack.text for lack in lacking.of_account(report, launch, account))
-    return Explanation(tuple(parts), _borders(report, launch, series, found), samples, missing)
+    return Explanation(tuple(parts), _borders(report, launch, series, found), steady.by_class(), missing)
 
 
 def _borders(report: Report, launch: int, series: str, found: Phases | None) -> Borders | None:
@@ -159,15 +159,23 @@ class _Steady:
     samples: pd.DataFrame
 
     @classmethod
-    def of(cls, report: Report, launch: int, account: BubbleAccount) -> _Steady:
+    def of(cls, report: Report, launch: int, account: BubbleAccount, load: SmLoad) -> _Steady:
         room = 100.0 - math.fsum(pct for part, pct in account.parts.items() if part in (*BUSY, *OUTER))
         source = report.source_of(launch)
         if account.weights is None:
             return cls(room, {}, source, pd.DataFrame())
         share, busy = cta_share(report, launch), math.fsum(account.parts[part] for part in BUSY)
         active = busy / max(share, 0.01) if share > 0 else busy
-        weights = steady_weights(account.weights.sum(), active)
-        return cls(room, weights, source, classified(source, account.unit))
+        weights = steady_weights(account.weights.sum(), active, float(source["samples"].sum()))
+        samples = classified(source, account.unit, load)
+        return cls(room, weights, source, samples.assign(weight=samples["samples"] * samples["idle"]))
+
+    def by_class(self) -> dict[str, float]:
+        """Samples of every class, counted."""
+        if self.samples.empty:
+            return {}
+        counted = self.samples.groupby("part")["samples"].sum()
+        return {part: float(counted.get(part, 0.0)) for part in CLASSES}
 
     def idle(self, pct: float) -> PartExplained:
         """All idle time that is left, where nothing splits it."""
@@ -178,6 +186,9 @@ class _Steady:
         total, weight = math.fsum(self.weights.values()), self.weights[part]
         inputs = {"steady idle time": self.room, "its warp samples": weight, "those of all steady parts": total}
         words = "steady idle time × its warp samples / those of all steady parts"
+        if len(self.samples) and (self.samples["idle"] < 1.0).any():
+            inputs["weight of samples among the MMAs"] = float(self.samples["idle"].min())
+            words += ", each weighed by how often the unit is idle then"
         if not weight > 0:
             return PartExplained(part, pct, words, inputs, (Term("no samples", pct),) if pct > 0 else ())
         return PartExplained(part, pct, words, inputs, tuple(self._terms(part, pct / weight, weight)))
@@ -185,7 +196,7 @@ class _Steady:
     def _terms(self, part: str, scale: float, weight: float) -> list[Term]:
         """``scale`` is percent per sample."""
         mine = self.samples[self.samples["part"] == part]
-        by_row = mine.groupby("row")["samples"].sum().sort_values(ascending=False, kind="stable")
+        by_row = mine.groupby("row")["weight"].sum().sort_values(ascending=False, kind="stable")
         terms = [self._instruction(row, mine[mine["row"] == row], scale) for row in by_row.index[:MOST].tolist()]
         if further := len(by_row) - len(terms):
             rest = float(by_row.iloc[MOST:].sum())
@@ -196,8 +207,8 @@ class _Steady:
 
     def _instruction(self, row: int, samples: pd.DataFrame, scale: float) -> Term:
         place = self.source.iloc[row]
-        count = float(samples["samples"].sum())
-        ranked = samples.sort_values("samples", ascending=False, kind="stable")
-        reasons = dict(zip(ranked["reason"], ranked["samples"].tolist(), strict=True))
+        count = float(samples["weight"].sum())
+        ranked = samples.groupby("reason")["weight"].sum().sort_values(ascending=False, kind="stable")
+        reasons = {str(reason): float(number) for reason, number in ranked.items()}
         file, line = place["file"] or None, int(place["line"]) or None
         return Term("instruction", count * scale, file, line, str(place["sass"]), count, reasons)

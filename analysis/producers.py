@@ -1,4 +1,4 @@
-"""Which instruction a ``short_scoreboard`` stall waits for: the nearest one whose result or operand is still in use."""
+"""Which instruction a scoreboard stall waits for: the nearest one whose result or operand is still in use."""
 
 from __future__ import annotations
 
@@ -59,3 +59,32 @@ class ShortProducers:
             if found:
                 return max(found)
         return None
+
+
+class CopyOperands:
+    """Copies from global to shared memory (LDGSTS) in one kernel, by the registers that they read.
+
+    A copy that stands in the queue of the load/store unit has not read its addresses yet, and whoever overwrites them
+    waits for it under the name ``long_scoreboard``, as if for data: the wait of an address behind LDGDEPBAR in a WMMA
+    GEMM (H200), which does not end sooner where nobody awaits the data.
+    """
+
+    def __init__(self, sass: Sequence[str], opcodes: Sequence[str], loop: range) -> None:
+        self.sass, self.loop = sass, loop
+        self.awaited = [i for i, opcode in enumerate(opcodes) if opcode.startswith(("DEPBAR", "SYNCS"))]
+        self.reads: defaultdict[str, list[int]] = defaultdict(list)
+        for i, opcode in enumerate(opcodes):
+            if opcode.startswith("LDGSTS"):
+                for name in operands(sass[i])[1]:
+                    self.reads[name].append(i)
+
+    def held_at(self, row: int) -> bool:
+        """Whether ``row`` overwrites an operand of a copy before it, with no wait for copies in between, or is a copy
+        itself."""
+        writes, _ = operands(self.sass[row])
+        before = [self.reads[name][bisect_left(self.reads[name], row) - 1] for name in writes if name in self.reads]
+        nearest = max((i for i in before if i < row), default=None)
+        if nearest is None:
+            return False
+        position = bisect_left(self.awaited, row)
+        return position == 0 or self.awaited[position - 1] < nearest

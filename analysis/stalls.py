@@ -14,8 +14,10 @@ import pandas as pd
 
 from ncubble.analysis.bystanders import Bystanders, homes
 from ncubble.analysis.opcodes import role
-from ncubble.analysis.producers import SHARED, ShortProducers
+from ncubble.analysis.overlap import Loop, weigh
+from ncubble.analysis.producers import SHARED, CopyOperands, ShortProducers
 from ncubble.analysis.slices import serving, staged_through_registers
+from ncubble.analysis.sm_load import SmLoad
 
 CLASSES = ("unit", "aside", "data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
 UNIT_OPCODES = {"fma": ("FFMA", "FMUL", "FADD"), "fp64": ("DFMA", "DMUL", "DADD"), "xu": ("MUFU",)}
@@ -30,29 +32,38 @@ def reasons_of(source: pd.DataFrame) -> list[str]:
     return [column for column in source.columns if column not in _NOT_REASONS]
 
 
-def classified(source: pd.DataFrame, unit: str = "tensor") -> pd.DataFrame:
+def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
     """Samples of one launch by instruction (``row``, numbered as in ``source``), stall ``reason`` and ``part``, which
-    is one of ``CLASSES``: columns row, reason, part, samples.
+    is one of ``CLASSES``: columns row, reason, part, samples, idle (``overlap``; 1 without ``load``).
 
     ``unit`` is the bounding unit. Instructions of a bounding FMA, FP64 or XU pipe take the place of the MMA.
     """
     own = UNIT_OPCODES.get(unit, ())
-    context = _Context(source, ["mma" if op.startswith(own) else role(op) for op in source["opcode"].tolist()])
+    named = zip(source["opcode"].tolist(), source["sass"].tolist(), strict=True)
+    context = _Context(source, ["mma" if op.startswith(own) else _role(op, sass) for op, sass in named])
     found: list[tuple[int, str, str, float]] = []
     for reason in reasons_of(source):
         counts = source[reason].to_numpy(dtype=float)
         rows = np.flatnonzero(counts > 0).tolist()
         found += [(row, reason, _class_of(reason, row, context), counts[row]) for row in rows]
-    return pd.DataFrame(found, columns=["row", "reason", "part", "samples"])
+    table = pd.DataFrame(found, columns=["row", "reason", "part", "samples"])
+    return weigh(table, Loop(context.roles, context.opcodes, context.loop, context.home), load)
 
 
-def classify(source: pd.DataFrame, unit: str = "tensor") -> pd.DataFrame:
-    """Samples of one launch per instruction (rows as in ``source``) and class (columns ``CLASSES``)."""
-    long = classified(source, unit)
+def classify(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
+    """Samples of one launch per instruction (rows as in ``source``) and class (columns ``CLASSES``), weighed by
+    ``load``; without it as they were counted."""
+    long = classified(source, unit, load)
     table = np.zeros((len(source), len(CLASSES)))
     columns = np.array([CLASSES.index(part) for part in long["part"]], dtype=int)
-    np.add.at(table, (long["row"].to_numpy(dtype=int), columns), long["samples"].to_numpy(dtype=float))
+    weights = long["samples"].to_numpy(dtype=float) * long["idle"].to_numpy(dtype=float)
+    np.add.at(table, (long["row"].to_numpy(dtype=int), columns), weights)
     return pd.DataFrame(table, columns=list(CLASSES), index=source.index)
+
+
+def _role(opcode: str, sass: str) -> str:
+    """``@!PT LDS RZ, [RZ]``, which never runs, is put before LDGSTS by the compiler, and queues up like it."""
+    return "copy" if opcode == "LDS" and sass.startswith("@!PT") else role(opcode)
 
 
 class _Context:
@@ -70,6 +81,7 @@ class _Context:
         staging = staged_through_registers(sass, roles)
         self.is_copy = self._copies(sass, staging)
         self.short = ShortProducers(sass, self.opcodes, self.loop)
+        self.copied = CopyOperands(sass, self.opcodes, self.loop)
         self.aside = Bystanders(sass, self.opcodes, roles, staging)
         self.after_loop = self._epilogue()
 
@@ -153,6 +165,8 @@ def _waiting(reason: str, row: int, context: _Context) -> str:
         return _short_wait(row, context)
     if context.before(row, ("local",)) == "local" and not context.before(row, ("load_global", "copy_wait")):
         return "issue"
+    if context.copied.held_at(row):
+        return "copy_cost"
     return _mbarrier_wait(row, context) if context.before(row, ("copy_wait",)) else "data_wait"
 
 

@@ -43,8 +43,8 @@ def test_without_any_cycle_counter_all_idle_time_is_one_part():
 
 def test_waits_on_the_mma_are_no_bubble_while_the_pipe_is_busy_and_issue_beyond_that():
     samples = pd.Series(dict.fromkeys(CLASSES, 0.0) | {"unit": 60.0, "data_wait": 40.0})
-    assert steady_weights(samples, 60.0) == dict.fromkeys(STEADY, 0.0) | {"data_wait": 40.0}
-    assert steady_weights(samples, 20.0)["issue"] == pytest.approx(40.0)
+    assert steady_weights(samples, 60.0, 100.0) == dict.fromkeys(STEADY, 0.0) | {"data_wait": 40.0}
+    assert steady_weights(samples, 20.0, 100.0)["issue"] == pytest.approx(40.0)
 
 
 @settings(max_examples=200, deadline=None)

@@ -57,7 +57,7 @@ def computed(one):
     values = list(one.inputs.values())
     if len(values) < 3:
         return math.fsum(values)
-    whole, part, everything = values
+    whole, part, everything = values[:3]
     return whole * part / everything
 
 

@@ -2,40 +2,13 @@
 
 import time
 
-import numpy as np
 import pandas as pd
 import pytest
+from sass_frames import REASONS, kernel
 
-from ncubble.analysis.frames import opcode
 from ncubble.analysis.opcodes import role, width_bytes
 from ncubble.analysis.slices import operands, serving
 from ncubble.analysis.stalls import CLASSES, classify
-
-REASONS = (
-    "long_scoreboard",
-    "short_scoreboard",
-    "barrier",
-    "wait",
-    "mio_throttle",
-    "lg_throttle",
-    "math_pipe_throttle",
-)
-
-
-def kernel(*lines, executed=None):
-    """A source frame of SASS lines; ``(sass, reason, samples)`` puts samples on a line."""
-    rows = []
-    for number, line in enumerate(lines):
-        sass, reason, samples = line if isinstance(line, tuple) else (line, None, 0)
-        row = {"launch": 0, "pc": 16 * number, "sass": sass, "opcode": opcode(sass), "file": "k.cu", "line": number + 1}
-        row |= dict.fromkeys(REASONS, 0.0) | {"samples": float(samples), "executed": 100.0}
-        if reason:
-            row[reason] = float(samples)
-        rows.append(row)
-    frame = pd.DataFrame(rows)
-    if executed is not None:
-        frame["executed"] = np.array(executed, dtype=float)
-    return frame
 
 
 def classes(frame):
