@@ -30,10 +30,11 @@ struct WarpTile {
 
     __device__ __forceinline__ explicit WarpTile(int size) : zero(nothing(size)) {}
 
-    // Rows i * 16 to i * 16 + 15 of the product of one step.
-    __device__ __forceinline__ void multiply(int i, const uint32_t (&a)[4], const uint32_t (&b)[kWarpN / 16][4]) {
+    // Rows i * 16 to i * 16 + 15 of the product of one step; columns by 8, from `first` to before `last`.
+    __device__ __forceinline__ void multiply(int i, const uint32_t (&a)[4], const uint32_t (&b)[kWarpN / 16][4],
+                                             int first = 0, int last = kColumns) {
 #pragma unroll
-        for (int j = 0; j < kColumns; ++j) {
+        for (int j = first; j < last; ++j) {
             const int product = i * kColumns + j;
             mma_m16n8k16<half>(acc[i][j], a, b[j / 2][j % 2 * 2] | after(product), b[j / 2][j % 2 * 2 + 1]);
             if (kBarriers && (product + 1) * kBarriers % kProducts == 0) __syncthreads();

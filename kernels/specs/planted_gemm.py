@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from ncubble.kernels import reference
-from ncubble.kernels.spec import Dim, KernelSpec, Parameter, Parameters, Shape, Tolerance
+from ncubble.kernels.spec import KernelSpec, Parameter, Parameters, Shape
 from ncubble.kernels.specs.pair import Pair, Side
-from ncubble.kernels.specs.shared import CUDA, LARGEST, TILE, gemm_arrays, gemm_flops, integer, tensor_tolerance
+from ncubble.kernels.specs.planted_dequant import DEQUANT_ISSUE, PLANTED_DEQUANT
+from ncubble.kernels.specs.planted_shared import (
+    BLOCK,
+    HALF,
+    TILE_N,
+    planted_dims,
+    planted_grid,
+    planted_tolerance,
+    refused_strength,
+    ring_bytes,
+)
+from ncubble.kernels.specs.shared import CUDA, TILE, gemm_arrays, gemm_flops, integer
 
-TILE_N = 256  # columns of C per CTA
-HALF = 2  # bytes
 NONE = "none"
 STRENGTHS = {  # beside 0, which stands for the usual strength
     "address_arithmetic": (64,),
@@ -34,34 +43,18 @@ DISEASES = (
 )
 
 
-def planted_dims() -> tuple[Dim, ...]:
-    """m, n, k that give each of an H200's 132 SMs one CTA with a long loop, so that the loop is what a launch does."""
-    return Dim("m", 12 * TILE, TILE, LARGEST), Dim("n", 11 * TILE_N, TILE_N, LARGEST), Dim("k", 12288, 64, LARGEST)
-
-
-def planted_tolerance(shape: Shape) -> Tolerance:
-    """What accumulation may err by, and half a unit in the last of C's 11 bits."""
-    return Tolerance(absolute=tensor_tolerance(shape).absolute, relative=2.0**-11)
-
-
 def _smem(shape: Shape, parameters: Parameters) -> int:
-    """The ring of stages, and the same memory again for the finished tile of C."""
-    stage = (TILE + TILE_N) * integer(parameters, "tile_k") * HALF
-    return max(integer(parameters, "stages") * stage, TILE * TILE_N * HALF)
+    return ring_bytes((TILE + TILE_N) * integer(parameters, "tile_k") * HALF, integer(parameters, "stages"))
 
 
 def _requires(shape: Shape, parameters: Parameters) -> str | None:
-    disease, strength = str(parameters["disease"]), integer(parameters, "strength")
+    disease = str(parameters["disease"])
     alone = integer(parameters, "stages") == 1
     if disease == "no_async" and not alone:
         return "disease=no_async copies into one buffer: it takes stages=1"
     if alone and disease not in (NONE, "no_async"):
         return f"disease={disease} is planted into a ring that runs ahead: it takes stages=2 or more"
-    allowed = STRENGTHS.get(disease, ())
-    if strength and strength not in allowed:
-        takes = ", ".join(str(value) for value in (0, *allowed))
-        return f"disease={disease} does not exist at strength={strength}, only at {takes}"
-    return None
+    return refused_strength(disease, integer(parameters, "strength"), STRENGTHS.get(disease, ()))
 
 
 def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -101,8 +94,8 @@ PLANTED_GEMM = KernelSpec(
             tacit=True,
         ),
     ),
-    grid=lambda shape, parameters: (shape["m"] // TILE * (shape["n"] // TILE_N),),
-    block=lambda shape, parameters: (256,),
+    grid=planted_grid,
+    block=lambda shape, parameters: BLOCK,
     smem=_smem,
     requires=_requires,
     reference=reference.matmul,
@@ -229,7 +222,8 @@ PAIRS: tuple[Pair, ...] = (
         None,
         "Each product of a warp waits for the one before; its twin has 32 that do not depend on each other.",
     ),
+    DEQUANT_ISSUE,
 )
 """Diseases of the main loop, each with the kernel that differs in nothing else."""
 
-SPECS: tuple[KernelSpec, ...] = (PLANTED_GEMM,)
+SPECS: tuple[KernelSpec, ...] = (PLANTED_GEMM, PLANTED_DEQUANT)

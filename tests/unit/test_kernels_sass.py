@@ -57,6 +57,8 @@ CASES = [
     ("persistent", {}),
     ("persistent", {"mode": "many", "threads": 128}),
     ("stream_pipeline", {"work": 2048}),
+    ("planted_gemm", {}),
+    ("planted_dequant", {}),
     ("planted_waves", {"schedule": "tiles"}),
     ("planted_waves", {"schedule": "stream"}),
     ("planted_ramp", {"search": "serial"}),
