@@ -14,8 +14,10 @@ import typer
 from ncubble.analysis.report import Report
 from ncubble.analysis.validation.ablation import BUSY, CYCLES, PRODUCTS
 from ncubble.errors import NcubbleError
-from ncubble.kernels.registry import find_spec
+from ncubble.kernels.batch import build_all, read_plan
+from ncubble.kernels.build import arch_for
 from ncubble.kernels.subjects import TAIL, WHOLE_ROWS, Subject, ablated, variants
+from ncubble.profiling.device import describe
 from ncubble.profiling.metrics import DEFAULT_SETS
 from ncubble.profiling.ncu import Filters
 from ncubble.profiling.run import Run
@@ -26,22 +28,34 @@ SLIM = ("tensor",)
 
 
 def profile_plan(
-    entries: Sequence[Mapping[str, Any]], out: Path, sets: Sequence[str] = DEFAULT_SETS, metrics: Sequence[str] = ()
+    entries: Sequence[Mapping[str, Any]],
+    out: Path,
+    sets: Sequence[str] = DEFAULT_SETS,
+    metrics: Sequence[str] = (),
+    count: int | None = None,
 ) -> Run:
     """One process that launches all ``entries``, under one ncu, into the run directory ``out``; one that is there is
-    kept. Raises MeasurementError."""
+    kept. ``count``: launches to profile, if not all. Raises MeasurementError."""
     if (out / "run.json").is_file():
         return Run.load(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     plan = out.parent / f"{out.name}.plan.json"
     plan.write_text(json.dumps(list(entries), indent=1) + "\n", encoding="utf-8")
-    names = sorted({re.escape(find_spec(str(entry["kernel"])).entry) for entry in entries})
-    program = [sys.executable, "-P", "-m", "ncubble.kernels.batch", str(plan)]
-    request = Request(program, out, sets, metrics, Filters(kernel=f"^({'|'.join(names)})$"), timeout_s=600)
     try:
-        return profile(request)
+        items = read_plan(plan)
+        build_all(items, arch_here())
+        names = sorted({re.escape(item.case.spec.entry) for item in items})
+        program = [sys.executable, "-P", "-m", "ncubble.kernels.batch", str(plan)]
+        filters = Filters(kernel=f"^({'|'.join(names)})$", count=count)
+        return profile(Request(program, out, sets, metrics, filters, timeout_s=600))
     finally:
         plan.unlink()
+
+
+def arch_here() -> str:
+    """nvcc's name of this machine's GPU; raises MeasurementError where there is none."""
+    device = describe()
+    return arch_for(device.capability.major, device.capability.minor)
 
 
 def measure_account(out: Path, only: str = "") -> None:

@@ -2,7 +2,8 @@
 
 Starting a profiler, the driver and this program costs seconds, a launch milliseconds: sweeps and ablations run as one
 batch. PLAN.json holds a list of objects ``{"kernel", "parameters", "shape", "launches"}``, of which only the first is
-needed. Everything is built before the first launch, in parallel. Nothing is verified or timed.
+needed. Nothing is verified or timed. ``build_all`` builds everything beforehand: a profiler does not like the program
+that it watches to start compilers from several threads (ncu 2025.3 ended one such program by a segmentation fault).
 """
 
 from __future__ import annotations
@@ -65,11 +66,15 @@ def _item(entry: Any, where: str, catalog: Path | None) -> Item:
     return Item(case, runs)
 
 
-def execute(items: Sequence[Item], gpu: Gpu) -> None:
-    """Builds all cases, tells the facts of every launch, then launches. Raises UsageError or MeasurementError."""
+def build_all(items: Sequence[Item], arch: str) -> None:
+    """Builds all CUDA C++ of a plan, in parallel, so that it is in the cache. Raises UsageError or MeasurementError."""
     cuda = [item.case for item in items if item.case.spec.language == "cuda"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda case: build(case, gpu.arch), cuda))
+        list(pool.map(lambda case: build(case, arch), cuda))
+
+
+def execute(items: Sequence[Item], gpu: Gpu) -> None:
+    """Tells the facts of every launch, then launches. Raises UsageError or MeasurementError."""
     write_batch_facts(list(_told(items)), gpu)
     drawn: tuple[tuple[str, Mapping[str, int]] | None, dict[str, Any]] = (None, {})
     for item in items:
