@@ -27,10 +27,12 @@ class Facts:
     notes: tuple[str, ...] = ()
     launches: tuple[dict[str, Any], ...] = ()
 
-    def of_launches(self, count: int) -> Facts:
-        """The facts of a run that profiled ``count`` launches: a list of another length tells nothing of them."""
-        if not self.launches or len(self.launches) == count:
-            return self
+    def of_launches(self, count: int, skipped: int = 0, limited: bool = False) -> Facts:
+        """The facts of a run that profiled ``count`` launches behind ``skipped`` ones, all that there were unless
+        ``limited``. A list of another length tells nothing of them."""
+        chosen = self.launches[skipped : skipped + count]
+        if not self.launches or (len(chosen) == count and (limited or len(self.launches) == skipped + count)):
+            return replace(self, launches=chosen)
         note = f"facts file: member 'launches' ignored, it has {len(self.launches)} entries for {count} launches"
         return replace(self, launches=(), notes=(*self.notes, note))
 

@@ -76,7 +76,10 @@ def _record(
     log = _run(argv, request, observer, facts_file, gpu)
     ended, raw = provenance.utc_now(), stem.with_suffix(".ncu-rep")
     missing = _missing(tool, raw, log, selection)
-    facts = provenance.read_facts(facts_file).of_launches(len(log.profiled))
+    filters = request.filters
+    facts = provenance.read_facts(facts_file).of_launches(
+        len(log.profiled), filters.skip, limited=filters.count is not None
+    )
     facts_file.unlink(missing_ok=True)
     shutil.rmtree(folder / "sections", ignore_errors=True)
     device = gpu.as_facts() if isinstance(gpu, Device) else {}

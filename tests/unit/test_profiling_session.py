@@ -81,6 +81,15 @@ def test_facts_of_the_program_reach_the_manifest_and_win_over_ours():
     assert not Path("run/facts.json").exists()
 
 
+def test_facts_of_launches_belong_to_the_launches_that_were_profiled():
+    told = tuple({"name": f"gemm{number}"} for number in range(4))
+    assert Facts(launches=told).of_launches(4).launches == told
+    assert Facts(launches=told).of_launches(3, skipped=1).launches == told[1:]
+    assert Facts(launches=told).of_launches(2, skipped=1, limited=True).launches == told[1:3]
+    other = Facts(launches=told).of_launches(3)
+    assert other.launches == () and "4 entries for 3 launches" in other.notes[0]
+
+
 def test_broken_facts_are_noted_and_do_not_cost_the_run():
     code = "import os, pathlib; pathlib.Path(os.environ['NCUBBLE_FACTS']).write_text('{oops')"
     manifest = profile(Request([sys.executable, "-c", code], Path("run"))).manifest
