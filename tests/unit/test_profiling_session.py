@@ -19,6 +19,7 @@ from ncubble.profiling import failures, session, staging
 from ncubble.profiling.chips import Version
 from ncubble.profiling.device import Device, DriverError
 from ncubble.profiling.ncu import Filters
+from ncubble.profiling.provenance import Facts
 from ncubble.profiling.session import Observer, Request, profile
 
 FAKE = Path(__file__).parents[1] / "data" / "fake_ncu.py"
