@@ -1,0 +1,1 @@
+"""Launches that the analysis was not tuned against, and what bounds them, by experiment."""
