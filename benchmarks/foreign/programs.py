@@ -25,6 +25,8 @@ from benchmarks.foreign import facts, plan
 from benchmarks.foreign.experiment import Launch
 
 RANGE = "measured"
+NO_KERNELS = ("Memcpy", "Memset", "Context Sync", "Stream Sync", "Event Sync", "Activity Buffer")
+"""How the names of the GPU's other events begin in PyTorch's profiler."""
 
 
 def chosen(family: str, only: str, what: str) -> Iterator[Launch]:
@@ -121,7 +123,7 @@ def kernels(run: Any) -> list[str] | None:
         events = [event for event in told.events() if event.device_type == torch.autograd.DeviceType.CUDA]
     except Exception:
         return None
-    return [event.name for event in events if not event.name.startswith(("Memcpy", "Memset"))] or None
+    return [event.name for event in events if not event.name.startswith(NO_KERNELS)] or None
 
 
 def brief(error: Exception) -> str:
