@@ -6,7 +6,6 @@ naive account (``naive``) is scored on the same parts.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -19,12 +18,14 @@ from ncubble.analysis.report import Report
 from ncubble.analysis.stalls import reasons_of
 from ncubble.analysis.validation.account_truth import JOINED, MEASURE, REST, Truth, truth
 from ncubble.analysis.validation.naive import naive_account
+from ncubble.analysis.validation.recorded import load
 from ncubble.errors import NcubbleError, ReportError
 
 FILE = "ablation.json"
 SPLITS = ("dev", "test")
 MEAN, WORST, RATIO = 5.0, 12.0, 0.5
 """Targets: mean and worst absolute error in points of kernel time, and error over that of the naive account."""
+SIDES = ("truth", "account", "naive")
 BUSY = ("tensor_busy", "unit_busy")
 ORDER = ("data_wait", f"data_wait{JOINED}copy_cost", "copy_cost", "smem_wait", "sync_wait", "epilogue", "tail", REST)
 """Parts in the order in which they are shown."""
@@ -52,7 +53,7 @@ def score_account(folder: Path) -> dict[str, Any]:
 
     Raises ReportError where they are missing, damaged or hold no case.
     """
-    recorded = _load(folder / FILE)
+    recorded = load(folder / FILE)
     reports: dict[str, Report] = {}
     rows: list[dict[str, Any]] = []
     pairs: list[Pair] = []
@@ -73,15 +74,6 @@ def score_account(folder: Path) -> dict[str, Any]:
     return {"schema": 1, "validation": "account", **told, "scores": scores(pairs), "cases": rows, "unscored": unscored}
 
 
-def _load(file: Path) -> dict[str, Any]:
-    if not file.is_file():
-        raise ReportError(f"{file}: no such recording", "name a folder that --measure wrote, or measure one")
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise ReportError(f"{file}: not JSON ({error})", "restore it, or measure anew") from error
-
-
 def _score_case(case: Mapping[str, Any], report: Report) -> tuple[dict[str, Any], list[Pair]]:
     launch = int(case["launch"])
     found = account(report, launch)
@@ -99,7 +91,7 @@ def _score_case(case: Mapping[str, Any], report: Report) -> tuple[dict[str, Any]
     ]
     row = {"case": name, "split": split, "busy_pct": busy, **asdict(measured)}
     del row["parts"]
-    return row | {"truth": {pair.part: pair.truth for pair in pairs}, **sides}, pairs
+    return row | {side: {pair.part: getattr(pair, side) for pair in pairs} for side in SIDES}, pairs
 
 
 def fold(parts: Mapping[str, float], measured: Truth) -> dict[str, float]:

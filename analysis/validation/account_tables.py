@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ncubble.analysis.validation.account_score import ORDER, SPLITS
+from ncubble.analysis.validation.account_score import ORDER, SIDES, SPLITS
 from ncubble.analysis.validation.account_truth import JOINED, TAIL, removed
 from ncubble.analysis.validation.tables import NOTHING, Table, number, verdict
 
 SETS = {"dev": "rules fitted to these", "test": "kept apart", "all": "all"}
-SIDES = ("truth", "account", "naive")
 TOGETHER = "←"
 COLUMNS = tuple(part for part in ORDER if JOINED not in part)
 

@@ -1,0 +1,180 @@
+"""Holds the diagnosis of recorded launches against what is wrong with them, and gains against what cures gained.
+
+Two sets: ``planted`` are kernels written with one disease each, beside a cured twin; ``foreign`` are launches that
+nobody tuned against, labelled by changing them and measuring. A cause is named right where it is one of those that the
+pair or the experiment admits. Gains are in percent of the launch's cycles, ours and those of Nsight's own rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from ncubble.analysis.account import account
+from ncubble.analysis.diagnose import diagnose
+from ncubble.analysis.report import Report
+from ncubble.analysis.validation.recorded import load
+from ncubble.errors import NcubbleError, ReportError
+
+PLANTED, FOREIGN = "planted", "foreign"
+FILES = {PLANTED: Path("planted.json"), FOREIGN: Path("foreign") / "labels.json"}
+TOP1_PCT, GAIN_POINTS = 95.0, 10.0
+"""Targets: causes named right, and the median error of predicted gains in points of kernel time."""
+ESTIMATES = {"ours": "predicted_gain_pct", "nsight global": "nsight_global_pct", "nsight any": "nsight_any_pct"}
+"""Who estimates a gain, and the member of a row that holds it."""
+
+Row = dict[str, Any]
+
+
+def score_diagnosis(folder: Path) -> dict[str, Any]:
+    """The whole result, JSON-ready (schema: docs/architecture.md), of recordings in ``folder``.
+
+    Raises ReportError where they are missing, damaged or hold nothing that could be scored.
+    """
+    there = {name: load(folder / file) for name, file in FILES.items() if (folder / file).is_file()}
+    if not there:
+        raise ReportError(f"{folder}: holds neither {' nor '.join(map(str, FILES.values()))}", "measure with --measure")
+    readers = {PLANTED: planted, FOREIGN: foreign}
+    rows: list[Row] = []
+    unscored: dict[str, str] = {}
+    for name, content in there.items():
+        rows += readers[name](content, _opener((folder / FILES[name]).parent), unscored)
+    if not rows:
+        raise ReportError(f"{folder}: no launch could be scored", "measure them with --measure")
+    first = next(iter(there.values()))
+    told = {key: first.get(key) for key in ("device", "ncu_version", "git", "started")}
+    sets = {name: [row for row in rows if row["set"] == name] for name in there}
+    return {
+        "schema": 1,
+        "validation": "diagnosis",
+        **told,
+        "scores": {name: scores(found) for name, found in sets.items() if found},
+        "launches": rows,
+        "unscored": unscored,
+    }
+
+
+Opener = Callable[[str], Report]
+
+
+def _opener(folder: Path) -> Opener:
+    """Opens each report below ``folder`` once."""
+    opened: dict[str, Report] = {}
+
+    def reports(run: str) -> Report:
+        if run not in opened:
+            opened[run] = Report.open(folder / run)
+        return opened[run]
+
+    return reports
+
+
+def planted(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str]) -> Iterator[Row]:
+    """A row per pair: of the sick launch. What cannot be scored is added to ``unscored``."""
+    for pair in content["pairs"]:
+        name, cured = str(pair["name"]), pair.get("cured_cycles")
+        gain = 100.0 * (1.0 - fmean(cured) / fmean(pair["sick_cycles"])) if cured else None
+        expected = {"name": name, "set": PLANTED, "causes": list(pair["causes"]), "disease": pair["disease"]}
+        try:
+            said = verdict(reports(str(pair["sick"]["run"])), int(pair["sick"]["launch"]))
+        except NcubbleError as error:
+            unscored[name] = error.message
+            continue
+        yield judged({**expected, "change": str(pair["what"]), "gain_pct": gain}, said)
+
+
+def foreign(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str]) -> Iterator[Row]:
+    """A row per labelled experiment: of its base launch. Nsight's estimates come from a run with all its sections,
+    where there is one."""
+    for one in content["experiments"]:
+        name, gain = str(one["experiment"]), one.get("gain")
+        if not one["label"] or one.get("launch") is None:
+            unscored[name] = "was not profiled" if one["label"] else "its experiment found no cause"
+            continue
+        expected = {"name": name, "set": FOREIGN, "causes": list(one["label"]), "disease": None}
+        try:
+            said = verdict(reports(str(one["report"])), int(one["launch"]))
+        except NcubbleError as error:
+            unscored[name] = error.message
+            continue
+        if one.get("nsight") is not None:
+            said |= nsight(one["nsight"])
+        change = {"change": gain["change"] if gain else None, "gain_pct": gain["gain_pct"] if gain else None}
+        yield judged({**expected, **change}, said)
+
+
+def verdict(report: Report, launch: int) -> Row:
+    """What ncubble says of one launch, and what Nsight's rules in the same report estimate."""
+    found = diagnose(report, launch, account(report, launch))
+    first = found.causes[0] if found.causes else None
+    rules = report.rules[report.rules["launch"] == launch]
+    return {
+        "cause": found.cause,
+        "said_disease": found.disease,
+        "share_pct": first.pct if first else None,
+        "predicted_gain_pct": first.predicted_gain_pct if first else None,
+        **nsight(rules.to_dict("records")),
+    }
+
+
+def nsight(rules: Iterable[Mapping[Any, Any]]) -> Row:
+    """The largest speedup that Nsight's rules estimate for the whole kernel, and of any kind; None where none does."""
+    told = [(rule["speedup_pct"], rule["speedup_kind"]) for rule in rules if rule["speedup_pct"] == rule["speedup_pct"]]
+    told = [(pct, kind) for pct, kind in told if pct is not None]
+    return {
+        "nsight_global_pct": max((pct for pct, kind in told if kind == "global"), default=None),
+        "nsight_any_pct": max((pct for pct, _ in told), default=None),
+    }
+
+
+def judged(expected: Row, said: Row) -> Row:
+    """One row with whether cause and disease are right; a disease that nobody named is not judged."""
+    disease = expected["disease"]
+    return {
+        **expected,
+        **said,
+        "right": said["cause"] in expected["causes"],
+        "disease_right": None if disease is None else said["said_disease"] == disease,
+    }
+
+
+def scores(rows: Sequence[Row]) -> dict[str, Any]:
+    """Of one set: how many causes and diseases are right, what was said instead, and errors of estimated gains."""
+    diseased = [row for row in rows if row["disease"] is not None]
+    top1 = 100.0 * sum(row["right"] for row in rows) / len(rows)
+    gains = {who: gain_errors(rows, member) for who, member in ESTIMATES.items()}
+    middle = gains["ours"]["median_abs"]
+    return {
+        "launches": len(rows),
+        "right": sum(row["right"] for row in rows),
+        "top1_pct": top1,
+        "diseases": len(diseased),
+        "diseases_right": sum(row["disease_right"] for row in diseased),
+        "confused": [
+            {"name": row["name"], "expected": row["causes"], "said": row["cause"]} for row in rows if not row["right"]
+        ],
+        "gains": gains,
+        "targets": {
+            "top1_pct": {"limit": TOP1_PCT, "at_least": True, "met": top1 >= TOP1_PCT},
+            "gain": {"limit": GAIN_POINTS, "met": middle is not None and middle <= GAIN_POINTS},
+        },
+    }
+
+
+def gain_errors(rows: Sequence[Row], member: str) -> dict[str, Any]:
+    """Errors of the estimates in ``member`` against measured gains, in points of kernel time.
+
+    ``median_abs`` is over the launches with an estimate; ``silent_abs`` over all, where silence means no gain.
+    """
+    measured = [row for row in rows if row["gain_pct"] is not None]
+    told = [abs(row[member] - row["gain_pct"]) for row in measured if row[member] is not None]
+    silent = [abs((row[member] or 0.0) - row["gain_pct"]) for row in measured]
+    return {
+        "measured": len(measured),
+        "told": len(told),
+        "median_abs": median(told) if told else None,
+        "worst_abs": max(told) if told else None,
+        "silent_abs": median(silent) if silent else None,
+    }

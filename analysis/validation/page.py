@@ -1,0 +1,77 @@
+"""The page of a validation: its result as JSON, and the generated blocks between the markers of a README.
+
+A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``; what is around it is written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.validation.tables import Table, markdown
+from ncubble.errors import UsageError
+
+PAGE = "README.md"
+DIGITS = 3
+"""Decimals in the JSON file: one more than anybody needs of a percentage, so that it is small and stable."""
+
+
+def blocks(result: Mapping[str, Any], tables: Sequence[Table], notes: Sequence[str]) -> dict[str, str]:
+    """Markdown by the name of its block, ``VALIDATION-TABLE``; ``VALIDATION-origin`` says what was measured on what,
+    and lists the notes."""
+    name = result["validation"]
+    told = "\n".join([origin(result), *(["", *(f"- {note}" for note in notes)] if notes else [])])
+    return {f"{name}-origin": told, **{f"{name}-{table.name}": markdown(table) for table in tables}}
+
+
+def origin(result: Mapping[str, Any]) -> str:
+    """Where the measurements come from, in one sentence."""
+    device, git = result.get("device") or {}, result.get("git") or {}
+    driver = f" (driver {device['driver']})" if device.get("driver") else ""
+    on = f"Measured on {device.get('name') or 'an unknown GPU'}{driver}"
+    by = f" with ncu {result['ncu_version']}" if result.get("ncu_version") else ""
+    at = f" on {str(result['started'])[:10]}" if result.get("started") else ""
+    of = f", with the kernels of commit {str(git['sha'])[:12]}" if git.get("sha") else ""
+    return f"{on}{by}{at}{of}."
+
+
+def fill(text: str, contents: Mapping[str, str]) -> str:
+    """``text`` with every block between its markers. Raises UsageError where a pair of markers is not there once."""
+    for name, block in contents.items():
+        begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
+        head, found, rest = text.partition(begin)
+        _, closed, tail = rest.partition(end)
+        if not found or not closed or begin in tail or end in tail:
+            raise UsageError(
+                f"block {name!r}: its markers are missing or repeated", f"write {begin.strip()} and {end} once"
+            )
+        text = f"{head}{begin}{block}\n{end}{tail}"
+    return text
+
+
+def write(folder: Path, result: Mapping[str, Any], contents: Mapping[str, str]) -> None:
+    """``VALIDATION.json`` in ``folder``, and the blocks of the page there. Raises UsageError where there is no page."""
+    page = folder / PAGE
+    if not page.is_file():
+        raise UsageError(f"{page}: no such page", "name the folder of a page with markers: docs/validation")
+    text = fill(page.read_text(encoding="utf-8"), contents)
+    (folder / f"{result['validation']}.json").write_text(as_json(result), encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
+
+
+def as_json(result: Mapping[str, Any]) -> str:
+    """The result as the file holds it."""
+    return json.dumps(rounded(dict(result)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def rounded(value: Any) -> Any:
+    """``value`` with every float rounded to ``DIGITS``, at any depth, and without negative zeros."""
+    if isinstance(value, float):
+        return round(value, DIGITS) + 0.0
+    if isinstance(value, Mapping):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return value

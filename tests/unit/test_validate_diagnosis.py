@@ -1,0 +1,117 @@
+"""Scores of causes and gains: on fabricated verdicts, and on recorded runs with fabricated labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncubble.analysis.validation.diagnosis_score import gain_errors, judged, nsight, score_diagnosis, scores
+from ncubble.analysis.validation.diagnosis_tables import diagnosis_notes, diagnosis_tables
+from ncubble.errors import ReportError
+from ncubble.recordings import ROOT
+
+
+def row(cause: str, *expected: str, **more: Any) -> dict[str, Any]:
+    blank = dict.fromkeys(("gain_pct", "predicted_gain_pct", "nsight_global_pct", "nsight_any_pct", "said_disease"))
+    wanted = {"name": "launch", "causes": list(expected), "disease": more.pop("disease", None)}
+    return judged(wanted, {**blank, "cause": cause, **more})
+
+
+def test_any_admitted_cause_is_right_and_what_was_said_instead_is_listed() -> None:
+    rows = [row("tail", "tail", "ramp"), row("issue", "tail"), row("none", "none")]
+    found = scores(rows)
+    assert (found["launches"], found["right"]) == (3, 2) and found["top1_pct"] == pytest.approx(200 / 3)
+    assert found["confused"] == [{"name": "launch", "expected": ["tail"], "said": "issue"}]
+    assert found["targets"]["top1_pct"] == {"limit": 95.0, "at_least": True, "met": False}
+    assert scores(rows[::2])["targets"]["top1_pct"]["met"]
+
+
+def test_only_diseases_that_the_pair_names_are_judged() -> None:
+    found = scores(
+        [
+            row("tail", "tail", disease="partial_wave", said_disease="partial_wave"),
+            row("tail", "tail", disease="too_few_ctas", said_disease=None),
+            row("tail", "tail", said_disease="partial_wave"),
+        ]
+    )
+    assert (found["diseases"], found["diseases_right"]) == (2, 1)
+
+
+def test_errors_of_gains_count_silence_apart() -> None:
+    rows = [
+        row("tail", "tail", gain_pct=20.0, predicted_gain_pct=26.0, nsight_global_pct=50.0),
+        row("tail", "tail", gain_pct=40.0, predicted_gain_pct=30.0),
+        row("tail", "tail", gain_pct=30.0),
+        row("none", "none"),
+    ]
+    found = gain_errors(rows, "predicted_gain_pct")
+    assert found == {"measured": 3, "told": 2, "median_abs": 8.0, "worst_abs": 10.0, "silent_abs": 10.0}
+    assert gain_errors(rows, "nsight_global_pct")["silent_abs"] == 30.0
+    assert scores(rows)["targets"]["gain"]["met"]
+
+
+def test_without_an_estimate_no_target_is_met() -> None:
+    found = scores([row("tail", "tail", gain_pct=1.0)])
+    assert found["gains"]["ours"]["median_abs"] is None and not found["targets"]["gain"]["met"]
+
+
+def test_the_largest_estimate_of_a_rule_counts() -> None:
+    pairs = [(25.0, "global"), (75.0, "local"), (30.0, "global"), (float("nan"), ""), (None, "")]
+    rules = [{"speedup_pct": pct, "speedup_kind": kind} for pct, kind in pairs]
+    assert nsight(rules) == {"nsight_global_pct": 30.0, "nsight_any_pct": 75.0}
+    assert nsight(rules[1:2]) == {"nsight_global_pct": None, "nsight_any_pct": 75.0}
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Recorded runs with labels as ``--measure`` and the experiments write them."""
+    folder = tmp_path_factory.mktemp("diagnosis")
+    sick = {"run": str(ROOT / "gemm_tma" / "stages1"), "launch": 0}
+    pair = {"name": "single_buffer", "causes": ["data_wait"], "disease": "single_buffer", "what": "more slots"}
+    pairs = [
+        {**pair, "sick": sick, "cured": sick, "sick_cycles": [1000.0, 1020.0], "cured_cycles": [600.0, 612.0]},
+        {**pair, "name": "control", "sick": sick, "cured": None, "sick_cycles": [1.0], "cured_cycles": None},
+        {**pair, "name": "lost", "sick": {"run": "gone", "launch": 0}, "sick_cycles": [1.0]},
+    ]
+    (folder / "planted.json").write_text(json.dumps({"device": {"name": "GPU"}, "pairs": pairs}))
+    (folder / "foreign").mkdir()
+    triton = {"experiment": "gemm_s1", "report": str(ROOT / "triton_gemm" / "stages1"), "launch": 0}
+    rules = [{"speedup_pct": 44.0, "speedup_kind": "global"}]
+    gain = {"change": "stages2", "gain_pct": 34.0}
+    experiments = [
+        {**triton, "label": ["issue"], "gain": gain, "nsight": rules},
+        {**triton, "experiment": "unlabelled", "label": [], "gain": None, "nsight": None},
+    ]
+    (folder / "foreign" / "labels.json").write_text(json.dumps({"experiments": experiments}))
+    return score_diagnosis(folder)
+
+
+def test_recorded_launches_are_judged_by_their_labels(result: dict[str, Any]) -> None:
+    single, control, triton = result["launches"]
+    assert single["right"] and single["disease_right"] and single["gain_pct"] == pytest.approx(40.0)
+    assert 20.0 < single["share_pct"] < 60.0 and single["nsight_global_pct"] is not None
+    assert control["gain_pct"] is None
+    assert (triton["cause"], triton["right"], triton["disease_right"]) == ("data_wait", False, None)
+    assert triton["nsight_global_pct"] == 44.0, "from the run with all sections, not from the base launch"
+    assert list(result["unscored"]) == ["lost", "unlabelled"]
+
+
+def test_its_tables_name_what_was_said_instead(result: dict[str, Any]) -> None:
+    tables = {table.name: table for table in diagnosis_tables(result)}
+    assert [line[1] for line in tables["scores"].rows] == ["–", "gemm_s1: data_wait, not issue"]
+    assert [line[3] for line in tables["foreign"].rows] == ["✗"] and tables["planted"].rows[0][3] == ""
+    assert {len(line) for line in tables["gains"].rows} == {len(tables["gains"].header)}
+    assert "its experiment found no cause" in diagnosis_notes(result)[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "holds neither"), ("{", "not JSON"), ("[]", "not a JSON object")]
+)
+def test_recordings_that_are_missing_or_damaged_are_named(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "planted.json").write_text(content)
+    with pytest.raises(ReportError, match=message):
+        score_diagnosis(tmp_path)
