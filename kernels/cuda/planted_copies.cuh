@@ -1,6 +1,6 @@
 // How the CTAs of planted_gemm and planted_dequant bring tiles into shared memory, healthy or with a planted disease.
 //
-// The includer defines DISEASE with its words, and kThreads.
+// The includer defines DISEASE, all words that are compared with it here, STAGES and kThreads.
 #pragma once
 
 #include <cstdint>
@@ -65,15 +65,15 @@ struct RowShare {
           offset(placed<kRowBytes>(thread / kPieces, thread % kPieces * kPieceCopied)) {}
 
     __host__ __device__ __forceinline__ const char* from(int i) const { return global + i * stride; }
-    // kRowsAtOnce is a power of two above every first row, so that the masks of first row and step have no bit in common.
+    // kRowsAtOnce is a power of two above every first row: the masks of first row and step have no bit in common.
     __host__ __device__ __forceinline__ uint32_t to(int i) const {
         return (offset ^ mask_of<kRowBytes>(i * kRowsAtOnce)) + i * kRowsAtOnce * kRowBytes;
     }
     __host__ __device__ __forceinline__ void advance(int64_t bytes) { global += bytes; }
 };
 
-// Uncoalesced: neighbours in a warp copy pieces of neighbouring rows, which share no 128-byte line, and of each sector of
-// 32 bytes one half. From copy to copy a thread moves along its row.
+// Uncoalesced: neighbours in a warp copy pieces of neighbouring rows, which share no 128-byte line, and of each sector
+// of 32 bytes one half. From copy to copy a thread moves along its row.
 template <int kRows, int kRowBytes>
 struct ColumnShare {
     static constexpr int kPiecesAtOnce = kThreads / kRows, kCopies = kRowBytes / kPiece / kPiecesAtOnce;
@@ -91,8 +91,8 @@ struct ColumnShare {
     __host__ __device__ __forceinline__ void advance(int64_t bytes) { global += bytes; }
 };
 
-// Address arithmetic: both addresses of every copy are made anew from the number of the piece, by divisions with divisors
-// that the compiler does not know.
+// Address arithmetic: both addresses of every copy are made anew from the number of the piece, by divisions with
+// divisors that the compiler does not know.
 template <int kRows, int kRowBytes>
 struct DividedShare {
     using Index = std::conditional_t<strength(32) == 64, uint64_t, uint32_t>;

@@ -1,21 +1,24 @@
-// planted_dequant: C = (A - 128) scale x B with A in bytes, converted in the main loop: fast, or slowly (a planted disease).
+// planted_dequant: C = (A - 128) scale x B with A in bytes, converted in the main loop: fast, or slowly (a planted
+// disease).
 //
-// Shapes:       A (m, k) bytes, B (k, n), C (m, n), row-major; B and C half, float accumulators, rounded once. Of each 16
-//               columns of A, bytes 4 q to 4 q + 3 hold columns 2 q, 2 q + 1, 2 q + 8, 2 q + 9 (q = 0..3): what one lane
-//               of an mma takes lies in one word.
-// Tile:         128 x 256 x 64 per CTA of 8 warps, 64 x 64 of C each; STAGES buffers of 128 x 64 bytes and 64 x 256 halves.
+// Shapes:       A (m, k) bytes, B (k, n), C (m, n), row-major; B and C half, float accumulators, rounded once. Of each
+//               16 columns of A, bytes 4 q to 4 q + 3 hold columns 2 q, 2 q + 1, 2 q + 8, 2 q + 9 (q = 0..3): what one
+//               lane of an mma takes lies in one word.
+// Tile:         128 x 256 x 64 per CTA of 8 warps, 64 x 64 of C each; STAGES buffers of 128 x 64 bytes and 64 x 256
+//               halves.
 // Idea:         as planted_gemm. Bytes reach the registers by ldmatrix, as pairs that pass for halves.
 //   DISEASE=none        two bytes become two halves by one PRMT, which puts them behind the exponent of 1024, and one
 //                       HADD2, which takes 1024 + 128 away again. The scale waits for the results.
-//   dequant_issue       each byte becomes a float, is shifted and scaled, and rounded to half: an I2F, an FADD and an FMUL
-//                       per element, and an F2FP per pair. And it is done again for each of STRENGTH (2) groups of
-//                       columns of C.
+//   dequant_issue       each byte becomes a float, is shifted and scaled, and rounded to half: an I2F, an FADD and an
+//                       FMUL per element, and an F2FP per pair. And it is done again for each of STRENGTH (2) groups
+//                       of columns of C.
 // Roofline:     tensor pipe; mma.sync reaches at most 2/3 of the wgmma FLOPs on Hopper.
 // Bubble:       issue, planted; without, a little of each.
 // Launch:       grid m / 128 * n / 256, block 256, dynamic shared memory: the ring, at least 64 KB. One CTA per SM.
-// Precondition: m a multiple of 128, n of 256, k of 64 (checked before launch), 16-byte aligned pointers. Both ways give
-//               the same operands where scale is a power of two.
-// Parameters:   -DDISEASE=DISEASE_NONE|DISEASE_DEQUANT_ISSUE -DSTAGES=2..5, and -DSTRENGTH=1|4 where it is not the usual.
+// Precondition: m a multiple of 128, n of 256, k of 64 (checked before launch), 16-byte aligned pointers. Both ways
+//               give the same result where scale is a power of two.
+// Parameters:   -DDISEASE=DISEASE_NONE|DISEASE_DEQUANT_ISSUE -DSTAGES=2..5, and -DSTRENGTH=1|4 where it is not the
+//               usual.
 constexpr int kThreads = 256;
 
 // What planted_gemm may have, and this kernel never.
@@ -53,8 +56,8 @@ __device__ __forceinline__ uint32_t converted(uint32_t word, int first, float sc
     return reinterpret_cast<const uint32_t&>(value);
 }
 
-// A of two steps for one warp, in bytes: 64 x 32. In a 16 x 32 tile, words 0 and 1 are upper and lower half of the first
-// step, words 2 and 3 of the second.
+// A of two steps for one warp, in bytes: 64 x 32. In a 16 x 32 tile, words 0 and 1 are upper and lower half of the
+// first step, words 2 and 3 of the second.
 struct Bytes {
     uint32_t words[kWarpM / 16][4];
 

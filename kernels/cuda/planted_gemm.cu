@@ -1,7 +1,8 @@
 // planted_gemm: C = A x B as gemm_mma_swizzled, healthy or with one planted disease of the main loop.
 //
 // Shapes:       A (m, k), B (k, n), C (m, n), row-major half; float accumulators, rounded once.
-// Tile:         128 x 256 x TILE_K per CTA of 8 warps, 64 x 64 of C each; STAGES buffers of (128 + 256) x TILE_K halves.
+// Tile:         128 x 256 x TILE_K per CTA of 8 warps, 64 x 64 of C each; STAGES buffers of (128 + 256) x TILE_K
+//               halves.
 // Idea:         a kernel whose dominant loss is known, because it was put there and because its twin differs in nothing
 //               else. DISEASE=none is the twin: a cp.async ring on swizzled shared memory, fragments read ahead.
 //   STAGES=1            single_buffer: a tile is asked for when the one before is done. STAGES=2: shallow_pipeline.
