@@ -22,7 +22,7 @@ def print_tables(tables: Sequence[Table], notes: Sequence[str]) -> None:
     out = _console()
     for table in tables:
         out.print(Text(table.title, style="bold"))
-        out.print(_rich(table))
+        out.print(_rich(table) if table.rows else "none")
         out.print()
     for note in notes:
         out.print(Text(f"note: {printable(note)}", style="dim"))

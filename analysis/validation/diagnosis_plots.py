@@ -19,7 +19,7 @@ MARKS = {"nsight global": ("x", 18), "nsight any": ("+", 24)}
 def diagnosis_plots(result: Mapping[str, Any], colour: Colour) -> dict[str, Figure]:
     """Figures by name of their file."""
     sets = list(result["scores"])
-    made = figure(9.0, 4.4)
+    made = figure(9.0, 3.4)
     for name, axes in zip(sets, made.subplots(1, len(sets), squeeze=False).flat, strict=True):
         rows = [row for row in result["launches"] if row["set"] == name and row["gain_pct"] is not None]
         _panel(plain(axes, SETS[name]), rows, colour)

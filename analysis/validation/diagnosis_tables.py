@@ -13,9 +13,9 @@ WRONG = "✗"
 
 
 def diagnosis_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Scores, errors of gains, and every launch by set."""
+    """Scores, what was said instead, errors of gains, and every launch by set."""
     launches = [_launches(result, name) for name in result["scores"]]
-    return [_scores(result), _gains(result), *launches]
+    return [_scores(result), _confused(result), _gains(result), *launches]
 
 
 def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
@@ -24,22 +24,28 @@ def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
 
 
 def _scores(result: Mapping[str, Any]) -> Table:
-    header = ("launches", "what was said instead", "", "cause right", "%", "", "disease right")
-    rows = []
-    for name, found in result["scores"].items():
-        confused = [f"{one['name']}: {one['said']}, not {' or '.join(one['expected'])}" for one in found["confused"]]
-        rows.append(
-            (
-                SETS[name],
-                "; ".join(confused) or NOTHING,
-                str(found["launches"]),
-                str(found["right"]),
-                number(found["top1_pct"]),
-                verdict(found["targets"]["top1_pct"]),
-                f"{found['diseases_right']} of {found['diseases']}",
-            )
+    header = ("launches", "n", "cause right", "%", "", "disease right")
+    rows = [
+        (
+            SETS[name],
+            str(found["launches"]),
+            str(found["right"]),
+            number(found["top1_pct"]),
+            verdict(found["targets"]["top1_pct"]),
+            f"{found['diseases_right']} of {found['diseases']}" if found["diseases"] else NOTHING,
         )
-    return Table("scores", "The cause that is named first", header, rows, texts=2)
+        for name, found in result["scores"].items()
+    ]
+    return Table("scores", "The cause that is named first", header, rows)
+
+
+def _confused(result: Mapping[str, Any]) -> Table:
+    names: dict[tuple[str, str, str], list[str]] = {}
+    for name, found in result["scores"].items():
+        for one in found["confused"]:
+            names.setdefault((SETS[name], " or ".join(one["expected"]), one["said"]), []).append(one["name"])
+    rows = [(*key, ", ".join(found), str(len(found))) for key, found in sorted(names.items())]
+    return Table("confused", "Said in place of the cause", ("launches", "is", "said", "of", "n"), rows, texts=4)
 
 
 def _gains(result: Mapping[str, Any]) -> Table:

@@ -35,6 +35,8 @@ def verdict(target: dict[str, Any] | None) -> str:
 
 
 def markdown(table: Table) -> str:
-    """The table in Markdown, without its title."""
+    """The table in Markdown, without its title; ``None.`` where it has no rows."""
+    if not table.rows:
+        return "None."
     rule = ["---"] * table.texts + ["---:"] * (len(table.header) - table.texts)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (table.header, rule, *table.rows))

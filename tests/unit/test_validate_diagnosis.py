@@ -70,9 +70,16 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Recorded runs with labels as ``--measure`` and the experiments write them."""
     folder = tmp_path_factory.mktemp("diagnosis")
     sick = {"run": str(ROOT / "gemm_tma" / "stages1"), "launch": 0}
-    pair = {"name": "single_buffer", "causes": ["data_wait"], "disease": "single_buffer", "what": "more slots"}
+    pair = {"name": "single_buffer", "causes": ["data_wait"], "disease": None, "what": "more slots"}
     pairs = [
-        {**pair, "sick": sick, "cured": sick, "sick_cycles": [1000.0, 1020.0], "cured_cycles": [600.0, 612.0]},
+        {
+            **pair,
+            "disease": "single_buffer",
+            "sick": sick,
+            "cured": sick,
+            "sick_cycles": [1000.0, 1020.0],
+            "cured_cycles": [600.0, 612.0],
+        },
         {**pair, "name": "control", "sick": sick, "cured": None, "sick_cycles": [1.0], "cured_cycles": None},
         {**pair, "name": "lost", "sick": {"run": "gone", "launch": 0}, "sick_cycles": [1.0]},
     ]
@@ -101,7 +108,8 @@ def test_recorded_launches_are_judged_by_their_labels(result: dict[str, Any]) ->
 
 def test_its_tables_name_what_was_said_instead(result: dict[str, Any]) -> None:
     tables = {table.name: table for table in diagnosis_tables(result)}
-    assert [line[1] for line in tables["scores"].rows] == ["–", "gemm_s1: data_wait, not issue"]
+    assert [line[-1] for line in tables["scores"].rows] == ["1 of 1", "–"]
+    assert [line[1:] for line in tables["confused"].rows] == [("issue", "data_wait", "gemm_s1", "1")]
     assert [line[3] for line in tables["foreign"].rows] == ["✗"] and tables["planted"].rows[0][3] == ""
     assert {len(line) for line in tables["gains"].rows} == {len(tables["gains"].header)}
     assert "its experiment found no cause" in diagnosis_notes(result)[1]
