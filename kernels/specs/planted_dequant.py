@@ -31,7 +31,7 @@ STRENGTHS = (1, 4)
 
 def columns(k: int) -> NDArray[np.intp]:
     """Which column of A each of ``k`` stored bytes of a row holds."""
-    return (np.arange(0, k, 16)[:, np.newaxis] + ORDER).ravel()
+    return np.ravel(np.arange(0, k, 16)[:, np.newaxis] + ORDER)
 
 
 def draw(generator: np.random.Generator, shape: Shape) -> dict[str, NDArray[Any]]:
