@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
+from validation_folders import COST, account_folder, cell, measured
 
 from ncubble.analysis.account import PARTS as ACCOUNT_PARTS
 from ncubble.analysis.validation.account_score import Pair, errors, fold, score_account, scores
@@ -23,22 +23,8 @@ from ncubble.cli import validate
 from ncubble.cli.main import main
 from ncubble.errors import ReportError
 from ncubble.kernels.specs import ablation
-from ncubble.recordings import ROOT
 
-RUN = "tensor_core_gemm/stages3"
 LOOP = ("wait", "copy", "sync", "smem")
-COST = {"wait": 5.0, "copy": 20.0, "sync": 8.0, "smem": 10.0, "epilogue": 2.0}
-
-
-def cell(gone: float, work: float = 1.0, products: float = 1000.0) -> dict[str, Any]:
-    cycles = (100.0 - gone) * 10.0 * work
-    return {"cycles": [cycles * 0.99, cycles * 1.01], "tensor_pct": [50.0], "products": products * work, "work": work}
-
-
-def measured(words: Iterable[str], cost: Mapping[str, float] = COST) -> dict[str, Any]:
-    """Cells of variants whose parts do not overlap, the tail among them."""
-    found = {word: cell(sum(cost[part] for part in removed(word))) for word in ("none", *words)}
-    return {**found, "tail": cell(1.5, work=33 / 32)}
 
 
 def test_parts_are_removed_as_the_kernels_are_built() -> None:
@@ -48,7 +34,7 @@ def test_parts_are_removed_as_the_kernels_are_built() -> None:
 
 
 def test_parts_that_do_not_overlap_cost_what_vanishes_with_each() -> None:
-    found = truth(measured(ablation.VARIANTS), busy_pct=50.0)
+    found = truth(measured(), busy_pct=50.0)
     expected = {PART_OF[part]: pct for part, pct in COST.items()} | {"tail": 1.5, "rest": 100 - 50 - 45 - 1.5}
     assert found.parts == pytest.approx(expected)
     assert found.cycles == pytest.approx(1000.0) and found.spread_pct == pytest.approx(2.0)
@@ -57,7 +43,7 @@ def test_parts_that_do_not_overlap_cost_what_vanishes_with_each() -> None:
 
 
 def test_time_that_vanishes_with_either_part_is_shared() -> None:
-    variants = measured(ablation.VARIANTS)
+    variants = measured()
     for word in ablation.VARIANTS:  # a barrier costs 6 points less where there are no copies
         if {"sync", "copy"} <= removed(word):
             variants[word] = cell(sum(COST[part] for part in removed(word)) - 6.0)
@@ -71,7 +57,7 @@ def test_time_that_vanishes_with_either_part_is_shared() -> None:
 @given(st.lists(st.floats(0.0, 60.0), min_size=11, max_size=11))
 def test_shares_of_the_loop_sum_to_what_vanishes_with_all_of_it(vanished: list[float]) -> None:
     words = [word for word in ablation.VARIANTS if word not in ("epilogue", "all")]
-    variants = measured(ablation.VARIANTS) | {word: cell(pct) for word, pct in zip(words, vanished, strict=True)}
+    variants = measured() | {word: cell(pct) for word, pct in zip(words, vanished, strict=True)}
     found = truth(variants, busy_pct=50.0)
     assert sum(found.parts[PART_OF[part]] for part in LOOP) == pytest.approx(variants_gone(variants), abs=1e-9)
 
@@ -81,7 +67,7 @@ def variants_gone(variants: Mapping[str, Any]) -> float:
 
 
 def test_the_epilogue_is_the_mean_of_first_and_last_removed() -> None:
-    found = truth({**measured(ablation.VARIANTS), "epilogue": cell(6.0)}, busy_pct=50.0)
+    found = truth({**measured(), "epilogue": cell(6.0)}, busy_pct=50.0)
     assert found.parts["epilogue"] == pytest.approx((6.0 + 2.0) / 2)
 
 
@@ -105,7 +91,7 @@ def test_where_sets_are_missing_parts_are_taken_away_in_a_fixed_order() -> None:
 
 
 def test_a_variant_that_did_other_work_counts_for_nothing() -> None:
-    variants = measured(ablation.VARIANTS)
+    variants = measured()
     found = truth({**variants, "tail": cell(1.5, products=900.0)}, busy_pct=50.0)
     assert "900" in found.excluded["tail"] and "tail" not in found.alone
     assert "tail" not in found.parts and found.parts["rest"] == pytest.approx(5.0)
@@ -123,7 +109,7 @@ def test_a_variant_that_did_other_work_counts_for_nothing() -> None:
     ],
 )
 def test_a_truth_that_lacks_a_variant_says_which(lost: str, message: str) -> None:
-    variants = measured(ablation.VARIANTS)
+    variants = measured()
     del variants[lost]
     with pytest.raises(ReportError, match=message):
         truth(variants, busy_pct=50.0)
@@ -163,18 +149,7 @@ def test_errors_name_the_worst_part_of_the_worst_case() -> None:
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """A recorded run with fabricated variants, and a case whose run is missing."""
-    shutil.copytree(ROOT / RUN, tmp_path / "whole" / "one")
-    case = {
-        "case": "k/stages3",
-        "split": "dev",
-        "run": "whole/one",
-        "launch": 0,
-        "variants": measured(ablation.VARIANTS),
-    }
-    content = {"schema": 1, "device": {"name": "GPU"}, "cases": [case, {**case, "case": "k/lost", "run": "whole/two"}]}
-    (tmp_path / "ablation.json").write_text(json.dumps(content))
-    return tmp_path
+    return account_folder(tmp_path)
 
 
 def test_a_recording_is_scored_and_what_cannot_be_is_named(recorded: Path) -> None:

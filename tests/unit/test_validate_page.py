@@ -1,0 +1,110 @@
+"""The page of the validations: its blocks, JSON and plots, and that the committed page is what the recordings give."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from validation_folders import account_folder
+
+from ncubble.analysis.validation import page, plots
+from ncubble.analysis.validation.validations import VALIDATIONS
+from ncubble.cli.main import main
+from ncubble.errors import UsageError
+from ncubble.recordings import VALIDATION
+
+LARGEST_B = 100_000
+RECORDED = [name for name in VALIDATIONS if (VALIDATION / name).is_dir()]
+
+
+@pytest.fixture(scope="module")
+def folder(repository: Path) -> Path:
+    return repository / "docs" / "validation"
+
+
+def command(*arguments: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", "account", *arguments])
+    assert ended.value.code == 0
+
+
+def test_the_command_writes_tables_json_and_plots_and_leaves_the_words(tmp_path: Path, folder: Path) -> None:
+    recordings = account_folder(tmp_path)
+    shutil.copy(folder / page.PAGE, tmp_path)
+    command(str(recordings), "--write", str(tmp_path))
+    text = (tmp_path / page.PAGE).read_text()
+    assert "| k/stages3 | dev | truth |" in text and "Measured on GPU.\n\n- k/lost: not scored" in text
+    assert page.fill(text, blank(text)) == page.fill((folder / page.PAGE).read_text(), blank(text))
+    written = {path.name: path.read_bytes() for path in tmp_path.glob("account*")}
+    assert set(written) == {"account.json", "account-scatter.svg", "account-bars.svg"}
+    assert all(
+        b"<svg" in text[:400] and len(text) < LARGEST_B for name, text in written.items() if name.endswith("svg")
+    )
+    command(str(recordings), "--write", str(tmp_path), "--json")
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("account*")} == written, "the same data, other files"
+
+
+def blank(text: str) -> dict[str, str]:
+    """Every block of a page, emptied."""
+    return {line.split()[2]: "" for line in text.splitlines() if line.startswith("<!-- generated: ")}
+
+
+def test_without_a_page_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recordings = account_folder(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", "account", str(recordings), "--write", str(tmp_path)])
+    assert ended.value.code == 2 and "no such page" in capsys.readouterr().err
+    assert not list(tmp_path.glob("account*"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no markers",
+        "<!-- generated: x -->\nnever ends\n",
+        "<!-- generated: x -->\n<!-- end: x -->\n<!-- generated: x -->\n<!-- end: x -->\n",
+    ],
+)
+def test_a_block_without_its_one_place_is_an_error(text: str) -> None:
+    with pytest.raises(UsageError, match="'x'"):
+        page.fill(text, {"x": "1"})
+
+
+def test_results_are_rounded_without_negative_zeros() -> None:
+    assert page.rounded({"a": [1.23456, -0.0001], "b": None, "c": 7}) == {"a": [1.235, 0.0], "b": None, "c": 7}
+    assert "-" not in page.as_json({"a": -0.0001})
+
+
+def test_without_matplotlib_the_remedy_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UsageError, match="matplotlib") as refused:
+        plots.figure(1.0, 1.0)
+    assert "ncubble[plots]" in refused.value.remedy
+
+
+def test_a_shorter_picture_keeps_its_text() -> None:
+    svg = '<svg>\n <!-- a -->\n <path d="M 1.23456 2\nL 3 4.5\n"/>\n <text>12.5 % of time</text>\n</svg>\n'
+    assert plots.short(svg) == '<svg>\n<path d="M 1.23 2 L 3 4.5 "/>\n<text>12.5 % of time</text>\n</svg>\n'
+
+
+@pytest.fixture(scope="module", params=RECORDED)
+def recorded(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    return request.param, VALIDATIONS[request.param].score(VALIDATION / request.param)
+
+
+def test_the_committed_page_is_what_the_recordings_give(recorded: tuple[str, dict[str, Any]], folder: Path) -> None:
+    name, result = recorded
+    validation, text = VALIDATIONS[name], (folder / page.PAGE).read_text(encoding="utf-8")
+    blocks = page.blocks(result, validation.tables(result), validation.notes(result))
+    remedy = f"run: ncubble validate {name} --write docs/validation"
+    assert page.fill(text, blocks) == text, remedy
+    assert page.as_json(result) == (folder / f"{name}.json").read_text(encoding="utf-8"), remedy
+
+
+def test_every_plot_of_the_page_is_there_and_small(recorded: tuple[str, dict[str, Any]], folder: Path) -> None:
+    name, _ = recorded
+    shown = [path for path in sorted(folder.glob(f"{name}-*.svg")) if path.name in (folder / page.PAGE).read_text()]
+    assert shown and all(path.stat().st_size < LARGEST_B for path in shown)
