@@ -20,6 +20,7 @@ from typing import Any
 
 from ncubble.analysis.baseline_file import load_store
 from ncubble.analysis.results import report_json
+from ncubble.analysis.validation.page import fill
 from ncubble.profiling.run import Run, find_runs
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -112,18 +113,6 @@ BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     },
     "docs/gate.md": {"noise": baseline_noise},
 }
-
-
-def fill(text: str, blocks: Mapping[str, str]) -> str:
-    """``text`` with every block between its markers. Raises ValueError where a pair of markers is not there once."""
-    for name, block in blocks.items():
-        begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
-        head, found, rest = text.partition(begin)
-        _, closed, tail = rest.partition(end)
-        if not found or not closed or begin in tail or end in tail:
-            raise ValueError(f"block {name!r}: its markers are missing or repeated")
-        text = f"{head}{begin}{block}\n{end}{tail}"
-    return text
 
 
 def main() -> None:

@@ -26,24 +26,6 @@ def test_the_figures_are_those_of_the_recordings(tables: ModuleType, repository:
     assert tables.fill(text, blocks) == text, "run: python benchmarks/readme_tables.py --write"
 
 
-def test_a_figure_that_was_changed_by_hand_is_put_right(tables: ModuleType) -> None:
-    text = "a\n<!-- generated: x -->\n| 99.9 |\n<!-- end: x -->\nb\n"
-    assert tables.fill(text, {"x": "| 34.7 |"}) == "a\n<!-- generated: x -->\n| 34.7 |\n<!-- end: x -->\nb\n"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "no markers",
-        "<!-- generated: x -->\nnever ends\n",
-        "<!-- generated: x -->\n<!-- end: x -->\n<!-- generated: x -->\n<!-- end: x -->\n",
-    ],
-)
-def test_a_block_without_its_one_place_is_an_error(tables: ModuleType, text: str) -> None:
-    with pytest.raises(ValueError, match="'x'"):
-        tables.fill(text, {"x": "1"})
-
-
 def test_narrow_copies_cost_more_than_copy_cost_shows_as_the_limits_say(tables: ModuleType) -> None:
     wide, narrow = (_launch(tables, f"stages=3 copy=async vec={width}") for width in (16, 4))
     grown = {part: _ns(narrow, part) - _ns(wide, part) for part in narrow["account"]}

@@ -60,6 +60,11 @@ def test_without_a_page_nothing_is_written(tmp_path: Path, capsys: pytest.Captur
     assert not list(tmp_path.glob("account*"))
 
 
+def test_a_figure_that_was_changed_by_hand_is_put_right() -> None:
+    text = "a\n<!-- generated: x -->\n| 99.9 |\n<!-- end: x -->\nb\n"
+    assert page.fill(text, {"x": "| 34.7 |"}) == "a\n<!-- generated: x -->\n| 34.7 |\n<!-- end: x -->\nb\n"
+
+
 @pytest.mark.parametrize(
     "text",
     [
