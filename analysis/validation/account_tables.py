@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ncubble.analysis.validation.account_score import ORDER, SIDES, SPLITS
+from ncubble.analysis.validation.account_score import MEAN, ORDER, RATIO, SIDES, SPLITS, WORST
 from ncubble.analysis.validation.account_truth import JOINED, TAIL, removed
 from ncubble.analysis.validation.tables import NOTHING, Table, number, verdict
 
-SETS = {"dev": "rules fitted to these", "test": "kept apart", "all": "all"}
+SETS = {"dev": "fitted", "test": "kept apart", "all": "all"}
 TOGETHER = "←"
 COLUMNS = tuple(part for part in ORDER if JOINED not in part)
 
@@ -29,30 +29,36 @@ def account_notes(result: Mapping[str, Any]) -> list[str]:
 
 
 def _scores(result: Mapping[str, Any]) -> Table:
-    header = ("kernels", "cases", "mean error", "", "worst", "", "where", "naive mean", "naive worst", "ratio", "")
+    errors = (
+        "mean error",
+        f"≤ {MEAN:g}",
+        "worst",
+        f"≤ {WORST:g}",
+        "naive mean",
+        "naive worst",
+        "ratio",
+        f"≤ {RATIO:g}",
+    )
     rows = []
     for name, found in result["scores"].items():
         overall, targets = found["overall"], found["targets"]
         rows.append(
             (
                 SETS[name],
+                f"{overall['worst']['case']}, {label(overall['worst']['part'])}",
                 str(found["cases"]),
                 number(overall["mean_abs"]),
                 verdict(targets["mean_abs"]),
                 number(overall["worst_abs"]),
                 verdict(targets["worst_abs"]),
-                _where(overall),
                 number(overall["naive_mean_abs"]),
                 number(overall["naive_worst_abs"]),
                 number(overall["ratio"], 2),
                 verdict(targets["ratio"]),
             )
         )
-    return Table("scores", "Absolute error over all parts, in points of kernel time", header, rows)
-
-
-def _where(found: Mapping[str, Any]) -> str:
-    return f"{found['worst']['case']}, {label(found['worst']['part'])}"
+    header = ("kernels", "worst in", "cases", *errors)
+    return Table("scores", "Absolute error over all parts, in points of kernel time", header, rows, texts=2)
 
 
 def _parts(result: Mapping[str, Any]) -> Table:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ncubble.analysis.validation.diagnosis_score import ESTIMATES, FOREIGN, PLANTED
+from ncubble.analysis.validation.diagnosis_score import ESTIMATES, FOREIGN, GAIN_POINTS, PLANTED, TOP1_PCT
 from ncubble.analysis.validation.tables import NOTHING, Table, number, verdict
 
-SETS = {PLANTED: "planted", FOREIGN: "foreign, nobody tuned against them"}
+SETS = {PLANTED: "planted", FOREIGN: "foreign"}
 WRONG = "✗"
 
 
@@ -24,7 +24,7 @@ def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
 
 
 def _scores(result: Mapping[str, Any]) -> Table:
-    header = ("launches", "n", "cause right", "%", "", "disease right")
+    header = ("launches", "n", "cause right", "%", f"≥ {TOP1_PCT:g}", "disease right")
     rows = [
         (
             SETS[name],
@@ -49,7 +49,16 @@ def _confused(result: Mapping[str, Any]) -> Table:
 
 
 def _gains(result: Mapping[str, Any]) -> Table:
-    header = ("launches", "estimate", "cures", "estimated", "median error", "", "worst", "median, silence as 0")
+    header = (
+        "launches",
+        "estimate",
+        "cures",
+        "estimated",
+        "median error",
+        f"≤ {GAIN_POINTS:g}",
+        "worst",
+        "silence as 0",
+    )
     rows = []
     for name, found in result["scores"].items():
         for who, errors in found["gains"].items():

@@ -27,11 +27,10 @@ def number(value: float | None, digits: int = 1) -> str:
 
 
 def verdict(target: dict[str, Any] | None) -> str:
-    """Whether a target was met: ``met (≤ 5)``; ``–`` where there is none."""
+    """Whether a target was met; ``–`` where there is none."""
     if target is None:
         return NOTHING
-    sign = "≥" if target.get("at_least") else "≤"
-    return f"{MET if target['met'] else MISSED} ({sign} {target['limit']:g})"
+    return MET if target["met"] else MISSED
 
 
 def markdown(table: Table) -> str:
