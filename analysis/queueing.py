@@ -1,0 +1,47 @@
+"""How much CTAs of one SM hold each other up: exact mean-value analysis of a closed queueing network.
+
+Resident CTAs take turns at shared pipes. A CTA that is alone needs ``own`` cycles per iteration. Beside others it also
+waits where it finds one of them at a pipe, which happens as often as the pipe is in use without itself (M. Reiser and
+S. S. Lavenberg, "Mean-value analysis of closed multichain queuing networks", J. ACM 27, 1980).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+STEPS = 40
+"""Halvings of an interval of cycles: to a billionth of a cycle."""
+
+
+def cycle_time(own: float, demands: Sequence[float], ctas: float) -> float:
+    """Cycles of one iteration of each of ``ctas`` CTAs.
+
+    ``demands`` are the cycles for which a CTA occupies each shared pipe in an iteration; pipes may work for one CTA at
+    the same time, so that they need not add up to ``own``. Between whole numbers of CTAs the result is interpolated.
+    It never falls below what the busiest pipe needs for all.
+    """
+    least = math.hypot(*demands)  # a shorter cycle than this would find others at the pipes more often than they are
+    waiting = [0.0] * len(demands)
+    before = cycle = own
+    for count in range(1, math.ceil(ctas) + 1):
+        before = cycle
+        cycle = own + sum(demand * found for demand, found in zip(demands, waiting, strict=True))
+        usual = max(cycle, count * least)
+        waiting = [count * demand * (1.0 + found) / usual for demand, found in zip(demands, waiting, strict=True)]
+    share = 1.0 - (math.ceil(ctas) - ctas)
+    return max(before + share * (cycle - before), ctas * max(demands, default=0.0))
+
+
+def own_time(cycle: float, demands: Sequence[float], ctas: float) -> float:
+    """The ``own`` for which ``cycle_time`` is ``cycle``, at least what the first pipe needs for one CTA.
+
+    Where the busiest pipe alone explains the cycle, many values do; the largest of them is not known, and the smallest
+    is returned."""
+    low, high = min(demands[0], cycle) if demands else 0.0, cycle
+    if cycle_time(low, demands, ctas) >= cycle:
+        return low
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if cycle_time(middle, demands, ctas) < cycle else (low, middle)
+    return low
