@@ -22,7 +22,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 def register(app: typer.Typer) -> None:
     """Add this group's commands to ``app``."""
     group = typer.Typer(help="Hold what ncubble says against what was measured.", no_args_is_help=True)
-    for command in (account, diagnosis):
+    for command in (account, diagnosis, prediction):
         group.command(command.__name__)(command)
     app.add_typer(group, name="validate")
 
@@ -41,6 +41,14 @@ def diagnosis(folder: Folder = None, measure: Measure = False, write: Write = No
     Exit code 3 where nothing could be scored or measured. A missed target is no error: the table says so.
     """
     _validate("diagnosis", folder, measure, write, as_json)
+
+
+def prediction(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
+    """Score predictions of other depths, written before those depths were measured.
+
+    Exit code 3 where nothing could be scored or measured. A missed target is no error: the table says so.
+    """
+    _validate("prediction", folder, measure, write, as_json)
 
 
 def _validate(name: str, folder: Path | None, measure: bool, write: Path | None, as_json: bool) -> None:

@@ -33,7 +33,7 @@ def origin(result: Mapping[str, Any]) -> str:
     on = f"Measured on {device.get('name') or 'an unknown GPU'}{driver}"
     by = f" with ncu {result['ncu_version']}" if result.get("ncu_version") else ""
     at = f" on {str(result['started'])[:10]}" if result.get("started") else ""
-    of = f", with the kernels of commit {str(git['sha'])[:12]}" if git.get("sha") else ""
+    of = f", by commit {str(git['sha'])[:12]}" if git.get("sha") else ""
     return f"{on}{by}{at}{of}."
 
 
@@ -62,8 +62,9 @@ def write(folder: Path, result: Mapping[str, Any], contents: Mapping[str, str]) 
 
 
 def as_json(result: Mapping[str, Any]) -> str:
-    """The result as the file holds it."""
-    return json.dumps(rounded(dict(result)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """The result as the file holds it, without ``rows``, which are what the recordings hold."""
+    kept = {key: value for key, value in result.items() if key != "rows"}
+    return json.dumps(rounded(kept), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def rounded(value: Any) -> Any:

@@ -23,7 +23,8 @@ Row = Mapping[str, Any]
 def prediction_plots(result: Mapping[str, Any], colour: Colour) -> dict[str, Figure]:
     """Figures by name of their file."""
     rows = result["rows"]
-    return {"prediction-depths": _depths(rows, colour), "prediction-errors": _errors(rows, colour)}
+    asked = [row for row in rows if row["from_stages"] != row["to_stages"]]
+    return {"prediction-depths": _depths(rows, colour), "prediction-errors": _errors(asked, colour)}
 
 
 def _depths(rows: Sequence[Row], colour: Colour) -> Figure:
@@ -84,7 +85,7 @@ def _errors(rows: Sequence[Row], colour: Colour) -> Figure:
         theirs = [
             row["baselines"][name] - row["measured_pct"] for row in rows if row["baselines"].get(name) is not None
         ]
-        plain(axes, f"beside {name}" if name else "")
+        plain(axes, f"beside {name.replace('_', ' ')}" if name else "")
         axes.hist(_clipped(theirs), edges, color=GREY, alpha=0.6, label="baseline")
         axes.hist(_clipped(ours), edges, histtype="step", color=colour("data_wait"), linewidth=1.2, label="ours")
         axes.axvline(0, color=INK, linewidth=0.8)

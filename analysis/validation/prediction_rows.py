@@ -1,4 +1,4 @@
-"""Joins predictions of depth with what was measured afterwards.
+"""Joins predictions of depth with what was measured afterwards, and scores them.
 
 ``predictions.json`` was written first: ``written`` (UTC, ISO 8601), ``git`` of the code that predicted, and
 ``predictions``, each with ``family``, ``config``, ``split``, ``from_stages``, ``to_stages``, ``predicted``
@@ -11,18 +11,60 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
+
+from ncubble.analysis.validation.prediction_score import score
+from ncubble.analysis.validation.recorded import load
+from ncubble.errors import ReportError
+
+PREDICTIONS, MEASURED = "predictions.json", "measured.json"
 
 Row = dict[str, Any]
 
 
+def score_prediction(folder: Path) -> dict[str, Any]:
+    """The whole result, JSON-ready (schema: docs/architecture.md), of recordings in ``folder``.
+
+    ``git`` is the commit that predicted. Raises ReportError where files are missing or damaged, where no predicted
+    depth was measured, or where the predictions were written after the measurement began.
+    """
+    predictions, measured = load(folder / PREDICTIONS), load(folder / MEASURED)
+    if not predicted_first(predictions, measured):
+        raise ReportError(
+            f"{folder / PREDICTIONS}: written {predictions['written']}, after the measurement began "
+            f"({measured['started']}), so that nothing was predicted",
+            "write predictions first, then measure: --measure into an empty folder does both",
+        )
+    rows, missing = join(predictions, measured)
+    if not rows:
+        raise ReportError(f"{folder}: no predicted depth was measured", "measure them with --measure")
+    told = {key: measured.get(key) for key in ("device", "ncu_version", "started")}
+    return {
+        "schema": 1,
+        "validation": "prediction",
+        **told,
+        "git": predictions.get("git"),
+        "written": predictions["written"],
+        "scores": score(rows),
+        "rows": rows,
+        "unscored": missing,
+    }
+
+
+def predicted_first(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> bool:
+    """Whether the predictions were written before the measurement began. Nothing else is a prediction."""
+    written, started = (datetime.fromisoformat(text) for text in (predictions["written"], measured["started"]))
+    return written < started
+
+
 def join(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[list[Row], dict[str, str]]:
-    """A row per prediction whose depth was measured, with ``measured_pct`` and ``measured_cycles``; and by name those
-    that were not, with the reason."""
+    """A row per prediction whose depth was measured, with ``measured_pct`` and ``measured_cycles``, and one per profile
+    for its own depth; and by name the depths that were not measured, with the reason."""
     found = {(one["family"], one["config"], one["stages"]): one for one in measured["launches"]}
     rows: list[Row] = []
     missing: dict[str, str] = {}
-    for one in predictions["predictions"]:
+    for one in [*predictions["predictions"], *_present(predictions)]:
         launch = found.get((one["family"], one["config"], one["to_stages"]))
         if launch is None:
             missing[f"{one['family']} {one['config']}, {one['to_stages']} stages"] = "was not measured"
@@ -31,7 +73,16 @@ def join(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[l
     return rows, missing
 
 
-def predicted_first(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> bool:
-    """Whether the predictions were written before the measurement began. Nothing else is a prediction."""
-    written, started = (datetime.fromisoformat(text) for text in (predictions["written"], measured["started"]))
-    return written < started
+def _present(predictions: Mapping[str, Any]) -> list[Row]:
+    """A row for the own depth of every profile that predictions have none for: the depth that may be kept."""
+    given = {_key(one, one["to_stages"]) for one in predictions["predictions"]}
+    profiles = {_key(one, one["from_stages"]): one for one in predictions["predictions"]}
+    return [
+        {**one, "to_stages": one["from_stages"], "predicted": None, "baselines": {}}
+        for key, one in profiles.items()
+        if key not in given
+    ]
+
+
+def _key(row: Mapping[str, Any], to_stages: int) -> tuple[Any, ...]:
+    return row["family"], row["config"], row["from_stages"], to_stages

@@ -14,6 +14,9 @@ from ncubble.analysis.validation.diagnosis_plots import diagnosis_plots
 from ncubble.analysis.validation.diagnosis_score import score_diagnosis
 from ncubble.analysis.validation.diagnosis_tables import diagnosis_notes, diagnosis_tables
 from ncubble.analysis.validation.plots import Colour
+from ncubble.analysis.validation.prediction_plots import prediction_plots
+from ncubble.analysis.validation.prediction_rows import score_prediction
+from ncubble.analysis.validation.prediction_tables import prediction_notes, prediction_tables
 from ncubble.analysis.validation.tables import Table
 
 if TYPE_CHECKING:
@@ -35,4 +38,5 @@ class Validation:
 VALIDATIONS = {
     "account": Validation(score_account, account_tables, account_notes, account_plots),
     "diagnosis": Validation(score_diagnosis, diagnosis_tables, diagnosis_notes, diagnosis_plots),
+    "prediction": Validation(score_prediction, prediction_tables, prediction_notes, prediction_plots),
 }

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from ncubble.analysis.validation import page
+from ncubble.analysis.validation.diagnosis_plots import diagnosis_plots
 from ncubble.analysis.validation.diagnosis_score import gain_errors, judged, nsight, score_diagnosis, scores
 from ncubble.analysis.validation.diagnosis_tables import diagnosis_notes, diagnosis_tables
+from ncubble.dashboard.palette import part_color
 from ncubble.errors import ReportError
 from ncubble.recordings import ROOT
 
@@ -113,6 +116,14 @@ def test_its_tables_name_what_was_said_instead(result: dict[str, Any]) -> None:
     assert [line[3] for line in tables["foreign"].rows] == ["✗"] and tables["planted"].rows[0][3] == ""
     assert {len(line) for line in tables["gains"].rows} == {len(tables["gains"].header)}
     assert "its experiment found no cause" in diagnosis_notes(result)[1]
+
+
+def test_the_page_has_a_place_for_each_of_its_tables_and_its_plot(result: dict[str, Any], repository: Path) -> None:
+    text = (repository / "docs" / "validation" / page.PAGE).read_text()
+    filled = page.fill(text, page.blocks(result, diagnosis_tables(result), diagnosis_notes(result)))
+    assert "| gemm_s1 | issue | data_wait" in filled
+    figures = diagnosis_plots(result, part_color)
+    assert figures and all(f"({name}.svg)" in text for name in figures)
 
 
 @pytest.mark.parametrize(
