@@ -7,6 +7,7 @@ Every subject says whether rules may be fitted to it (``dev``) or whether it was
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -93,3 +94,39 @@ def _kept_apart() -> Iterator[Subject]:
     yield Subject("gemm_tma", {"stages": 4}, split="test")
     yield Subject("gemm_tma", {"stages": 2}, flat, split="test")
     yield Subject("gemm_ws", split="test", waves=False)
+
+
+def depth_sweeps() -> Iterator[tuple[Subject, tuple[int, ...]]]:
+    """Kernels without their parameter ``stages``, each with all of its depths that fit: sweeps on which predictions of
+    depth are developed, and those they are tested on. Some have nothing to gain; others lose a resident CTA on the way.
+    """
+    for kernel in ("tensor_core_gemm", "gemm_tma"):
+        yield _sweep(kernel)
+    yield _sweep("gemm_mma_swizzled", tile_n=256, tile_k=64)
+    yield _sweep("gemm_mma_swizzled", tile_n=128, tile_k=32)
+    small = {"m": 2048, "n": 2048}
+    for k in (1024, 8192):
+        yield _sweep("tensor_core_gemm", {**small, "k": k}, "test")
+    yield _sweep("tensor_core_gemm", split="test", vec=4)
+    yield _sweep("gemm_mma_swizzled", split="test", tile_n=128, tile_k=64)  # from 4 stages on one CTA per SM
+    yield _sweep("gemm_mma_swizzled", {**CUBE, "k": 1024}, "test", tile_n=256, tile_k=32)
+    yield _sweep("gemm_mma_swizzled", {**small, "k": 8192}, "test", tile_n=128, tile_k=32)
+    for shape in ({**small, "k": 8192}, {**CUBE, "k": 1024}, {"m": 8192, "n": 8192, "k": 2048}):
+        yield _sweep("gemm_tma", shape, "test")
+    yield _sweep("gemm_ws", split="test", tile_n=128)
+    yield _sweep("async_pipeline", split="test", threads=128)
+    heads = {"batch": 4, "heads": 16, "tokens": 4096, "dim": 128}
+    for path in ("tma", "cp_async"):
+        yield _sweep("attention_fwd", heads, "test", path=path)
+
+
+def _sweep(
+    kernel: str, shape: Mapping[str, int] = CUBE, split: Split = "dev", **parameters: Value
+) -> tuple[Subject, tuple[int, ...]]:
+    spec = find_spec(kernel)
+    subject, depths = Subject(kernel, parameters, shape, split), []
+    for stages in next(item for item in spec.parameters if item.name == "stages").choices:
+        with suppress(UsageError):  # more shared memory than a CTA may have
+            make_case(spec, {**parameters, "stages": stages}, shape)
+            depths.append(int(stages))
+    return subject, tuple(depths)
