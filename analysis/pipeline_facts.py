@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pandas as pd
@@ -19,6 +19,8 @@ from ncubble.profiling.generations import load_generations
 PADDING = 1.35
 """A stage may take this much more shared memory than is copied into it: rows that are padded against conflicts."""
 LEAST_ITERATIONS = 2.0
+ROUNDING = 0.1
+"""Traffic of a tile may exceed its bytes by this share: sectors that are read twice."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,8 @@ def pipeline_of(
     depth = told or found
     if depth is None:
         return Unidentified(f"nothing tells the present depth ({evidence}): give it with --stages")
+    several = _stages_per_iteration(counted, ring, depth)
+    ring = replace(ring, iterations=ring.iterations * several, tile_B=ring.tile_B / several)
     return _pipeline(report, launch, account, counted, ring, _Depth(depth, told_by or "sass", evidence))
 
 
@@ -192,6 +196,15 @@ def _samples(weights: pd.DataFrame, begin: int) -> Mapping[str, float]:
     shares = {str(name): float(weights[name].sum()) / total for name in weights.columns}
     shares["before"] = float(weights.drop(columns="aside").to_numpy()[:begin].sum()) / total
     return shares
+
+
+def _stages_per_iteration(counted: _Counted, ring: Ring, depth: int) -> int:
+    """Stages that the code copies in one iteration of its loop: tiles of K and of V share a ring in attention. They are
+    as many as make the ring fit the CTA's shared memory."""
+    if ring.copies == "plain" or not counted.shared_B > 0:
+        return 1
+    tile = ring.tile_B if ring.tile_B > 0 else counted.fill_B / counted.ctas / ring.iterations
+    return max(1, math.ceil(tile * depth / counted.shared_B - ROUNDING))
 
 
 def _stage_bytes(used: float, depth: int, tile: float, copies: str) -> float:
