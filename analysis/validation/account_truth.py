@@ -72,7 +72,12 @@ def truth(variants: Mapping[str, Mapping[str, Any]], busy_pct: float) -> Truth:
     }
     gone = {removed(word): pct for word, pct in alone.items() if word != TAIL}
     spread = 100.0 * (max(whole["cycles"]) - min(whole["cycles"])) / base
-    return Truth(base, spread, _parts(gone, alone.get(TAIL), busy_pct), alone, overlaps(alone), excluded)
+    try:
+        parts = _parts(gone, alone.get(TAIL), busy_pct)
+    except ReportError as error:
+        left_out = "".join(f"; {word} {why}" for word, why in excluded.items())
+        raise ReportError(error.message + left_out, error.remedy) from error
+    return Truth(base, spread, parts, alone, overlaps(alone), excluded)
 
 
 def _unusable(cell: Mapping[str, Any], whole: Mapping[str, Any]) -> str:

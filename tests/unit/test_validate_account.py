@@ -115,6 +115,11 @@ def test_a_truth_that_lacks_a_variant_says_which(lost: str, message: str) -> Non
         truth(variants, busy_pct=50.0)
 
 
+def test_a_truth_that_lacks_a_variant_says_why_that_counts_for_nothing() -> None:
+    with pytest.raises(ReportError, match="without epilogue; epilogue did 900 products, not 1000"):
+        truth({**measured(), "epilogue": cell(2.0, products=900.0)}, busy_pct=50.0)
+
+
 def test_stall_names_alone_share_out_all_idle_time() -> None:
     samples = {"long_scoreboard": 30.0, "barrier": 10.0, "membar": 10.0, "wait": 50.0, "selected": 900.0}
     found = naive_account(samples, busy_pct=20.0)
