@@ -4,9 +4,9 @@
 // Tile:         128 x 128 x 64 per CTA, 288 threads: a warp that copies and two warpgroups that multiply
 //               (planted_ring.cuh); STAGES slots of 32 KB, so many that one CTA fills an SM.
 // Idea:         SCHEDULE=tiles: a CTA per tile. The last wave of a few tiles takes as long as a full one (144 tiles: 12
-//               are left), and with fewer tiles than SMs most SMs have nothing to do. stream: as many CTAs as SMs; each
-//               takes an equal run of all steps along k of all tiles, and a tile that two or more CTAs share is added
-//               up by the one that has its first step.
+//               are left), and with fewer tiles than SMs most SMs have nothing to do. stream: as many CTAs as SMs, whole
+//               tiles while there is one for each, then an equal run of the steps along k of the tiles that are left
+//               (planted_runs.cuh). A tile that CTAs share is added up by the one that has its first step.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       SCHEDULE=tiles: tail (partial_wave; too_few_ctas). stream: none, but first load and last store.
 // Launch:       grid m / 128 x n / 128 in bands, or SMs; block 288, dynamic shared memory STAGES x 32768 + 16384 + 16
@@ -17,44 +17,21 @@
 #include <cstdint>
 
 #include "planted_ring.cuh"
+#include "planted_runs.cuh"
 #include "raster.cuh"
 
 using namespace ncubble;
 
-constexpr int kTileN = 128, kBand = 16;
+constexpr int kTileN = 128;
+constexpr int kBand = 4;  // so low that a dozen tiles of the last wave form a block, whose tiles share rows and columns
 using TheRing = TileRing<STAGES, kTileN>;
 using Tile = TheRing::Tile;
-
-// Steps first..last - 1 of a tile.
-struct Segment {
-    int tile, first, last;
-};
-
-// The run of steps that this CTA takes, of all steps of all tiles, tile by tile.
-struct Share {
-    int steps;  // of a tile
-    long long next, end, all;
-
-    __device__ __forceinline__ Share(int tiles, int steps) : steps(steps), all(static_cast<long long>(tiles) * steps) {
-        next = border(blockIdx.x);
-        end = border(blockIdx.x + 1);
-    }
-    __device__ __forceinline__ long long border(int cta) const { return all * cta / gridDim.x; }
-    __device__ __forceinline__ bool more() const { return next < end; }
-    __device__ __forceinline__ Segment take() {
-        const int tile = static_cast<int>(next / steps);
-        const int first = static_cast<int>(next - static_cast<long long>(tile) * steps);
-        const int last = static_cast<int>(min(static_cast<long long>(steps), first + end - next));
-        next += last - first;
-        return {tile, first, last};
-    }
-};
 
 #if SCHEDULE == SCHEDULE_STREAM
 
 constexpr int kValues = kTileN / 2;  // accumulators of a thread
 constexpr int kMostCtas = 256;  // MOST_CTAS in specs/planted_structure.py
-// A CTA hands over one partial tile at most: its first segment, where the tile's first step is another's.
+// A CTA hands over one partial tile at most: what its run begins with, where the tile's first step is another's.
 __device__ float partials[kMostCtas][kValues][kConsumerThreads];
 __device__ unsigned ready[kMostCtas];  // zero again when the launch ends
 
@@ -66,25 +43,25 @@ __device__ __forceinline__ void hand_over(const Tile& tile) {
     if (threadIdx.x == 0) atomicExch(&ready[blockIdx.x], 1u);
 }
 
-// Adds what the following CTAs have of the tile that ends with step `border` of all.
-__device__ __forceinline__ void take_over(Tile& tile, const Share& share, long long border) {
-    for (int cta = blockIdx.x + 1; share.border(cta) < border; ++cta) {
-        if (threadIdx.x == 0) {
-            while (atomicCAS(&ready[cta], 1u, 0u) != 1u) {
-            }
-            __threadfence();
+// Adds what the CTAs from the next one to `behind` - 1 have of the tile. They begin their runs with it, before they wait
+// for anybody, so nobody waits in a circle.
+__device__ __forceinline__ void take_over(Tile& tile, int behind) {
+    const int next = blockIdx.x + 1;
+    for (int cta = next + threadIdx.x; cta < behind; cta += kConsumerThreads)
+        while (atomicCAS(&ready[cta], 1u, 0u) != 1u) {
         }
-        __syncwarp();
-        named_barrier_sync(1, kConsumerThreads);
+    __threadfence();
+    __syncwarp();
+    named_barrier_sync(1, kConsumerThreads);
+    for (int cta = next; cta < behind; ++cta)
 #pragma unroll
         for (int i = 0; i < kValues; ++i) tile.acc[0][i] += __ldcg(&partials[cta][i][threadIdx.x]);
-    }
 }
 
 #else
 
 __device__ __forceinline__ void hand_over(const Tile&) {}
-__device__ __forceinline__ void take_over(Tile&, const Share&, long long) {}
+__device__ __forceinline__ void take_over(Tile&, int) {}
 
 #endif
 
@@ -95,26 +72,26 @@ planted_waves(const __grid_constant__ TensorMap map_a, const __grid_constant__ T
     TheRing ring(base);
     ring.initialize();
     const int rows = m / kTileM, columns = n / kTileN;
-    Share share(rows * columns, k / kTileK);  // with a CTA per tile: that tile
+    Runs runs(rows * columns, k / kTileK, blockIdx.x, gridDim.x);  // with a CTA per tile: that tile
 
     if (uniform_warp() == kProducerWarp) {
         if (elect_one())
-            while (share.more()) {
-                const Segment segment = share.take();
+            while (runs.more()) {
+                const Segment segment = runs.take();
                 const TilePlace place = banded_place<kBand>(segment.tile, rows, columns);
                 for (int step = segment.first; step < segment.last; ++step)
                     ring.fill(map_a, map_b, place.row * kTileM, place.column * kTileN, step * kTileK);
             }
     } else {
-        while (share.more()) {
-            const Segment segment = share.take();
+        while (runs.more()) {
+            const Segment segment = runs.take();
             Tile tile;
             ring.multiply(tile, segment.last - segment.first);
             if (segment.first > 0) {
                 hand_over(tile);
                 continue;
             }
-            take_over(tile, share, share.next - segment.last + share.steps);
+            if (segment.last < runs.steps) take_over(tile, runs.behind(segment.tile));
             const TilePlace place = banded_place<kBand>(segment.tile, rows, columns);
             ring.store(tile, map_c, place.row * kTileM, place.column * kTileN);
         }
