@@ -94,7 +94,6 @@ def test_equal_runs_leave_no_cta_without_a_step_and_fit_the_partial_tiles(sms: i
     ("name", "sick", "cured"),
     [
         ("occupancy_cliff", 1, 2),
-        ("occupancy_cliff_mma", 1, 2),
         ("partial_wave", 1, 1),
         ("wave_gap", 1, 1),
         ("short_k", 2, 2),
