@@ -67,7 +67,7 @@ class Bystanders:
                 return True
             if self.roles[i] in ("mma", "load_shared"):
                 return False
-        return self._only_copies(row)
+        return self.only_copies(row)
 
     def behind(self, row: int) -> bool:
         """Whether a wait stands before shared loads that go to global memory unchanged, in a kernel whose other warps
@@ -100,7 +100,7 @@ class Bystanders:
         end = bisect_left(self.ends, row)
         return self.ends[end] if end < len(self.ends) else len(self.roles)
 
-    def _only_copies(self, row: int) -> bool:
+    def only_copies(self, row: int) -> bool:
         """Whether the code around ``row``, between two ends of the kernel, copies with ``cp.async`` and does nothing
         else with tiles."""
         end = bisect_left(self.ends, row)

@@ -9,10 +9,11 @@ and weigh the samples of ``stalls.classified``; the sum of samples stays.
    the barrier itself on average half of the warps still compute.
 2. *Queue.* A shared load that is issued behind LDGSTS waits for them in the load/store unit first.
 3. *Drain.* A wait for copies right behind their issue, with one buffer, is first for their passage through the
-   load/store unit, as far as shared loads compete for it, then for the latency of memory. Where operands do not go
-   through that unit (wgmma) copies pass unhindered: a Triton GEMM shows no such cost.
+   load/store unit, as far as shared loads of other CTAs compete for it, then for the latency of memory. Where operands
+   do not go through that unit (wgmma), or an SM has one CTA, copies pass unhindered: depth cures all of such waits.
 4. *Full data stage.* Where wavefronts fill the data stage of L1, whoever waits in a queue of the load/store unit waits
    for them, be it a copy or a load.
+5. *Full copy engine.* Where TMA has as many boxes as it can take, waits for its data are for its work.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ncubble.analysis.sm_load import SmLoad
 QUEUES = ("mio_throttle", "lg_throttle", "short_scoreboard", "long_scoreboard")
 """Stall reasons of warps that wait for the load/store unit, in classes ``copy_cost`` and ``smem_wait``."""
 FULL_FROM, FULL = 0.7, 0.9
-"""Load of the data stage at which queues begin to be its doing, and from which on they are that alone."""
+"""Load of a unit at which queues before it begin to be its doing, and from which on they are that alone."""
 LEAST_IDLE = 0.05
 
 
@@ -121,9 +122,8 @@ Entry = tuple[int, str, str, float]
 def _split(entries: list[Entry], loop: Loop, load: SmLoad) -> Iterator[Entry]:
     waits = sum(entry[3] for entry in entries if entry[2] == "data_wait" and loop.drains(loop.home[entry[0]]))
     total = sum(entry[3] for entry in entries if entry[2] != "aside")
-    drain = min(1.0, load.contended / load.resident * total / waits) if waits and load.contended > 0 else 0.0
-    behind = loop.copies_before
-    full = float(np.clip((load.data_pipe - FULL_FROM) / (FULL - FULL_FROM), 0.0, 1.0)) if load.data_pipe > 0 else 0.0
+    drain = min(1.0, load.contended * total / waits) if waits and load.contended > 0 else 0.0
+    behind, full, boxed = loop.copies_before, _full(load.data_pipe), _full(load.boxes)
     for row, reason, part, count in entries:
         home = loop.home[row]
         shares = {part: 1.0}
@@ -131,9 +131,16 @@ def _split(entries: list[Entry], loop: Loop, load: SmLoad) -> Iterator[Entry]:
             shares = {"copy_cost": load.copies_ahead, part: 1.0 - load.copies_ahead}
         elif part == "data_wait" and drain and loop.drains(home):
             shares = {"copy_cost": drain, part: 1.0 - drain}
+        elif part == "data_wait" and boxed:
+            shares = {"copy_cost": boxed, part: 1.0 - boxed}
         if full and part in ("copy_cost", "smem_wait") and reason in QUEUES:
             shares = _filled(shares, full, load.reads_ahead)
         yield from ((row, reason, name, count * share) for name, share in shares.items() if share > 0)
+
+
+def _full(load: float) -> float:
+    """How much of a queue is the doing of a unit that is loaded so far, 0 to 1."""
+    return float(np.clip((load - FULL_FROM) / (FULL - FULL_FROM), 0.0, 1.0)) if load > 0 else 0.0
 
 
 def _filled(shares: dict[str, float], full: float, reads: float) -> dict[str, float]:

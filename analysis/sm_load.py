@@ -13,23 +13,27 @@ WAVEFRONT_B = 128
 """Bytes that pass the data stage of L1 and shared memory in a cycle."""
 COPY_PASSES = 2
 """An LDGSTS passes the load/store unit as a request, and what comes back is written to shared memory."""
+BOX_CYCLES = 10.0
+"""Cycles of TMA for a box, however small: a GEMM of boxes of 256 bytes gets one in that time (planted_boxes, H200)."""
 
 
 @dataclass(frozen=True)
 class SmLoad:
     """``resident``: CTAs of an SM at a time. ``busy``: the bounding unit. ``copies``, ``reads``: the load/store unit,
-    by LDGSTS and by shared loads. ``data_pipe``: its data stage. NaN where the report does not tell."""
+    by LDGSTS and by shared loads. ``data_pipe``: its data stage. ``boxes``: TMA, by the number of its boxes. NaN where
+    the report does not tell."""
 
     resident: float = math.nan
     busy: float = math.nan
     copies: float = math.nan
     reads: float = math.nan
     data_pipe: float = math.nan
+    boxes: float = math.nan
 
     @property
     def contended(self) -> float:
-        """The load/store unit's time for copies, as far as shared loads take as much of it."""
-        return min(self.copies, self.reads)
+        """The load/store unit's time for the copies of a CTA, as far as the shared loads of other CTAs take as much."""
+        return min(self.copies, self.reads) * (self.resident - 1.0) / self.resident
 
     @property
     def copies_ahead(self) -> float:
@@ -55,6 +59,7 @@ def sm_load(report: Report, launch: int, busy_pct: float) -> SmLoad:
         copies=COPY_PASSES * _copied_bytes(report, launch) / WAVEFRONT_B / cycles,
         reads=report.first(launch, load_generations().quantities["shared_read_wavefronts"]) / cycles,
         data_pipe=report.first(launch, load_generations().quantities["lsu_data_pipe_pct"]) / 100.0 / part,
+        boxes=BOX_CYCLES * report.first(launch, load_generations().quantities["tma"]) / cycles,
     )
 
 

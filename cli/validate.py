@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -78,7 +77,6 @@ def _validate(name: str, folder: Path | None, measure: bool, write: Path | None,
 
 
 def _measure(name: str, folder: Path) -> None:
-    from ncubble.cli import measuring
+    import importlib
 
-    measurer: Callable[[Path], None] = getattr(measuring, f"measure_{name}")
-    measurer(folder)
+    importlib.import_module(f"ncubble.cli.measure_{name}").measure(folder)

@@ -42,10 +42,9 @@ class Subject:
         size = [] if self.shape == CUBE else ["x".join(str(extent) for extent in self.shape.values())]
         return f"{self.kernel}/{'-'.join([*settings, *size]) or 'default'}"
 
-    def entry(self, launches: int = 1, **more: Value) -> dict[str, Any]:
+    def entry(self, **more: Value) -> dict[str, Any]:
         """The subject as an entry of a plan (``kernels/batch.py``), with ``more`` parameters."""
-        parameters = {**self.parameters, **more}
-        return {"kernel": self.kernel, "parameters": parameters, "shape": dict(self.shape), "launches": launches}
+        return {"kernel": self.kernel, "parameters": {**self.parameters, **more}, "shape": dict(self.shape)}
 
 
 def variants(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -6,29 +6,37 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.account import BubbleAccount
-from ncubble.analysis.diagnose import REMOVABLE, Facts, _cause, _verdict, diagnose
+from ncubble.analysis.diagnose import REMOVABLE, _cause, _verdict, diagnose
+from ncubble.analysis.diseases import RULES
 from ncubble.analysis.fixes import FIXES
+from ncubble.analysis.launch_facts import LaunchFacts
 from tests.one_launch import OneLaunch
 
 HMMA = "HMMA.16816.F32 R8, R12, R16, R8"
+FFMA = "FFMA R2, R3, R4, R5"
 
 
-def facts(*sass, **given):
+def facts(*sass, executed=100.0, samples=0.0, **given):
     opcodes = [text.split()[0] for text in sass]
     source = pd.DataFrame({"sass": sass, "opcode": opcodes, "file": "", "line": 0, "pc": range(0, 16 * len(sass), 16)})
+    source = source.assign(executed=executed, wait=samples)
     values = {
         "source": source,
         "dram_pct": 10.0,
+        "dram_B": 1e8,
+        "compulsory_B": 1e8,
         "duration_ns": 5e5,
-        "hopper": True,
+        "hopper": False,
         "stages": None,
         "ctas": 1024.0,
         "sms": 132.0,
         "waves": 3.9,
         "bank_conflict_share": 0.0,
-        "warnings": [],
+        "fetched": 1.0,
+        "box_B": math.nan,
+        "resident": {"registers": 2.0, "shared_mem": 2.0},
     }
-    return Facts(**(values | given))
+    return LaunchFacts(**(values | given))
 
 
 def account(unit="tensor", **parts):
@@ -61,7 +69,9 @@ def test_without_an_account_the_verdict_is_unknown_and_says_why():
         ({}, "dram", {"data_wait": 60.0}, "no_tensor_work"),
         ({}, "fma", {"issue": 30.0}, "no_tensor_work"),
         ({}, "tensor", {"data_wait": 5.0}, "none"),
-        ({"warnings": ["slow MMA path: …"]}, "tensor", {"data_wait": 5.0}, "slow_path"),
+        ({"hopper": True}, "tensor", {"data_wait": 5.0}, "slow_path"),
+        ({"hopper": True}, "tensor", {"copy_cost": 12.0, "tail": 10.0}, "slow_path"),
+        ({"hopper": True}, "tensor", {"smem_wait": 25.0, "tail": 10.0}, "smem_wait"),
         ({}, "tensor", {"data_wait": 20.0, "issue": 30.0}, "issue"),
         ({}, "tensor", {"no_cta": 60.0, "idle": 10.0}, "tail"),
         ({}, "tensor", {"idle": 60.0}, "unknown"),
@@ -84,6 +94,22 @@ def test_the_verdict(given, unit, parts, expected):
         ("smem_wait", ("LDS R4, [R8]", HMMA), {"bank_conflict_share": 0.5}, "bank_conflicts"),
         ("smem_wait", ("LDS R4, [R8]", HMMA), {"bank_conflict_share": math.nan}, None),
         ("issue", ("STL [R1], R4",) * 4 + (HMMA,), {}, "spills"),
+        ("copy_cost", ("LDGSTS.E.BYPASS.128 [R2], [R4.64]", HMMA), {"fetched": 2.0}, "uncoalesced"),
+        ("copy_cost", ("UTMALDG.2D [UR8], [UR4]", HMMA), {"box_B": 256.0}, "small_boxes"),
+        ("data_wait", ("UTMALDG.2D [UR8], [UR4]", HMMA), {"box_B": 16384.0, "stages": 2}, "shallow_pipeline"),
+        (
+            "sync_wait",
+            (HMMA, "FFMA R2, R3, R4, R5", HMMA),
+            {"executed": [100.0, 12.0, 100.0], "samples": 9.0},
+            IMBALANCE,
+        ),
+        ("sync_wait", (HMMA, "FFMA R2, R3, R4, R5", HMMA), {"samples": 9.0}, None),
+        ("issue", ("I2F.U8 R4, R5", HMMA), {}, "dequant_issue"),
+        ("issue", ("I2F.U8 R4, R5", HMMA), {"executed": [2.0, 100.0]}, None),
+        ("epilogue", (HMMA, "STG.E [R2.64], R4"), {"executed": [400.0, 100.0]}, "short_k"),
+        ("epilogue", (HMMA, "STG.E [R2.64], R4"), {"executed": [6400.0, 100.0]}, None),
+        ("wave_gap", (HMMA,), {"stages": 6, "resident": {"registers": 2.0, "shared_mem": 1.0}}, "occupancy_cliff"),
+        ("wave_gap", (HMMA,), {"stages": 3, "resident": {"registers": 2.0, "shared_mem": 1.0}}, None),
         ("tail", (HMMA,), {"ctas": 64.0}, "too_few_ctas"),
         ("tail", (HMMA,), {"waves": 1.1}, "partial_wave"),
         ("tail", (HMMA,), {"waves": math.nan, "ctas": math.nan}, None),
@@ -116,3 +142,32 @@ def test_causes_are_ranked_and_their_places_share_out_the_part():
     assert [cause.cause for cause in causes] == ["issue", "data_wait"]
     assert [place["pct"] for place in causes[1].where] == pytest.approx([15.0, 5.0])
     assert causes[1].where[0]["sass"].startswith("LDGSTS") and causes[1].where[0]["line"] is None
+
+
+def test_memory_traffic_far_beyond_what_must_move_is_told_beside_the_roof():
+    what = facts(HMMA, dram_pct=85.0, dram_B=3e8)
+    assert RULES["memory_bound"][0][1](what)
+    assert not RULES["memory_bound"][0][1](facts(HMMA, dram_pct=85.0))
+    assert not RULES["memory_bound"][0][1](facts("FADD R2, R3, R4", dram_B=3e8))
+
+
+PRODUCER = (
+    "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR4], R2",
+    "@!P0 BRA 0x100",
+    "LDGSTS.E.BYPASS.128 [R2], [R4.64]",
+    "EXIT",
+    HMMA,
+    "EXIT",
+)
+
+
+@pytest.mark.parametrize(
+    ("samples", "disease"), [([1, 0, 90, 0, 50, 0], "role_imbalance"), ([1, 60, 9, 0, 50, 0], None)]
+)
+def test_a_producer_that_never_waits_for_a_slot_is_what_the_others_wait_for(samples, disease):
+    (cause,) = diagnosed(account(data_wait=40.0), facts(*PRODUCER, samples=samples))
+    assert cause.disease == disease
+
+
+def test_every_disease_has_a_fix():
+    assert {word for rules in RULES.values() for word, _ in rules} <= set(FIXES)

@@ -116,12 +116,13 @@ def test_what_lacks_is_null_in_json_and_never_zero(foreign_like):
 @pytest.fixture
 def foreign_like():
     """The verdict of a launch of which only its geometry was collected, as of basic reports of ncu 2020.3."""
-    from types import SimpleNamespace
+    from pathlib import Path
 
     from ncubble.analysis.verdict import describe
+    from ncubble.profiling.run import Run
 
     launch = OneLaunch({}, capability="8.0", ncu="2020.3.1")
     launch.row |= {"kernel": "k", "device": "A100", "duration_ns": NAN, "cycles": NAN, "sm_clock_hz": NAN}
-    launch.path, launch.run = "a.ncu-rep", SimpleNamespace(label="a", manifest=SimpleNamespace(kernel={}))
+    launch.path, launch.run = "a.ncu-rep", Run(Path("a.ncu-rep"), Path("a.ncu-rep"))
     launch.code = launch.code.assign(launch=0)
     return describe(launch, 0, None, diagnose(launch, 0, None))

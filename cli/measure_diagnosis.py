@@ -23,7 +23,7 @@ from ncubble.profiling.run import Run
 Place = dict[str, Any]
 
 
-def measure_diagnosis(out: Path, only: str = "") -> None:
+def measure(out: Path, only: str = "") -> None:
     """OUT/whole/KERNEL: all sides of all pairs, a launch each, with the default sets. OUT/planted.json: the pairs with
     their cycles, and Nsight's own estimates from a run with ``--set full``. A kernel that fails costs only its pairs.
     """
