@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ladder_plan import Entry, Group, against, pairs
+from planted_table import planted_table
 from readme_tables import fill, table
 
 from ncubble.errors import NcubbleError
@@ -192,7 +193,9 @@ def reached(found: dict[str, Any], kernel: str) -> str:
 
 
 def rung(spec: KernelSpec) -> str:
-    """The rung that the header comment of the source names."""
+    """The rung that the header comment of the source names, or the group of kernels beside the ladder."""
+    if spec.name.startswith("planted_"):
+        return "planted"
     head = spec.path.read_text(encoding="utf-8")[:400]
     number = re.search(r"Rung (\d+)", head)
     if number:
@@ -202,7 +205,8 @@ def rung(spec: KernelSpec) -> str:
 
 def rungs_table(found: dict[str, Any]) -> str:
     """The ladder: what each kernel adds, what it shows, what it reaches."""
-    order = sorted(SPECS, key=lambda spec: (rung(spec) == "Numba", rung(spec) != "copies", rung(spec).zfill(2)))
+    steps = [spec for spec in SPECS if rung(spec) != "planted"]
+    order = sorted(steps, key=lambda spec: (rung(spec) == "Numba", rung(spec) != "copies", rung(spec).zfill(2)))
     rows = [[rung(spec), f"`{spec.name}`", spec.idea, spec.demonstrates, reached(found, spec.name)] for spec in order]
     lines = [["rung", "kernel", "idea", "shows", "reaches"], ["---"] * 5, *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -226,6 +230,7 @@ def blocks(found: dict[str, Any]) -> dict[str, str]:
         "rungs": rungs_table(found),
         "ladder": f"{sources(found)}\n\n{ladder_table(found['against'])}",
         "pairs": pairs_table(found["pairs"]),
+        "planted": planted_table(),
     }
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from ncubble.kernels.case import make_case
+from ncubble.kernels.catalog import SPECS
+from ncubble.kernels.planted import PAIRS
 from ncubble.kernels.registry import find_spec
 
 
@@ -100,3 +103,32 @@ def test_a_row_measured_again_takes_the_place_of_the_old_one(ladder: ModuleType)
 def test_the_figures_name_device_and_versions(ladder: ModuleType) -> None:
     found = {"against": [bench("a", 1.0, 1.0)], "pairs": []}
     assert ladder.blocks(found)["ladder"].startswith("Measured on Some GPU, driver 1.0 with cuBLAS 13.1, torch 2.11.")
+
+
+def test_the_page_holds_what_was_measured_and_what_is_planted(ladder: ModuleType) -> None:
+    text = ladder.DOCUMENT.read_text(encoding="utf-8")
+    found = json.loads(ladder.RESULTS.read_text(encoding="utf-8"))
+    assert ladder.fill(text, ladder.blocks(found)) == text, "run: python benchmarks/ladder.py --write"
+
+
+def test_each_kernel_is_a_rung_or_planted_and_planted_ones_come_last(ladder: ModuleType) -> None:
+    rungs = [ladder.rung(spec) for spec in SPECS]
+    assert {spec.name for spec in SPECS if ladder.rung(spec) == "Numba"} == {
+        spec.name for spec in SPECS if spec.language == "numba"
+    }
+    assert "planted" not in rungs[: rungs.index("planted")] and set(rungs[rungs.index("planted") :]) == {"planted"}
+    table = ladder.rungs_table({"against": [], "pairs": []})
+    assert all((f"`{spec.name}`" in table) == (ladder.rung(spec) != "planted") for spec in SPECS)
+
+
+def test_every_planted_kernel_and_pair_stands_in_the_table_of_pairs(ladder: ModuleType) -> None:
+    table = ladder.blocks({"against": [], "pairs": []})["planted"]
+    assert [line.split(" | ")[0] for line in table.splitlines()[2:]] == [f"| `{pair.name}`" for pair in PAIRS]
+    assert all(f"`{spec.name}`" in table for spec in SPECS if ladder.rung(spec) == "planted")
+
+
+def test_readme_counts_the_rungs_and_the_planted_kernels(ladder: ModuleType, repository: Path) -> None:
+    planted = sum(ladder.rung(spec) == "planted" for spec in SPECS)
+    text = (repository / "README.md").read_text(encoding="utf-8")
+    assert f"a ladder of {len(SPECS) - planted} kernels" in text
+    assert f"{planted} planted kernels" in text
