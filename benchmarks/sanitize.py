@@ -54,6 +54,18 @@ PLAN: tuple[tuple[str, str], ...] = (
     ("cluster_dsmem", "-p share=multicast --shape m=300,n=64,k=100"),
     ("persistent", "--shape batches=3,rows=100"),
     ("stream_pipeline", "--shape n=1000003"),
+    ("planted_gemm", "--shape m=256,n=512,k=384"),
+    ("planted_gemm", "-p disease=no_async -p stages=1 --shape m=128,n=256,k=256"),
+    ("planted_gemm", "-p disease=uncoalesced -p stages=2 --shape m=128,n=256,k=256"),
+    ("planted_dequant", "-p disease=dequant_issue --shape m=128,n=256,k=384"),
+    ("planted_waves", "--shape m=256,n=384,k=640"),
+    ("planted_ramp", "-p search=serial --shape m=256,n=128,k=128,groups=40"),
+    ("planted_ramp", "--shape m=256,n=128,k=128,groups=40"),
+    ("planted_epilogue", "-p store=narrow --shape m=256,n=128,k=256"),
+    ("planted_raster", "-p tile_n=64 -p raster=column --shape m=256,n=192,k=256"),
+    ("planted_boxes", "-p box_rows=8 --shape m=256,n=128,k=256"),
+    ("planted_roles", "-p producer=warp --shape m=256,n=128,k=512"),
+    ("planted_residual", "--shape m=256,n=128,k=256"),
 )
 
 
