@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import pandas as pd
-
 from ncubble.analysis.account import MIN_SAMPLES, BubbleAccount
 from ncubble.analysis.report import Report
 from ncubble.analysis.residency import Residency, residency
 from ncubble.analysis.ring import Ring, depth_of, ring_of
+from ncubble.analysis.sm_load import sm_load
+from ncubble.analysis.stalls import CLASSES, classified
 from ncubble.analysis.units import MEMORY, cta_share, utilization
 from ncubble.profiling.generations import load_generations
 
@@ -87,7 +87,7 @@ class _Counted:
     @classmethod
     def of(cls, report: Report, launch: int) -> _Counted:
         row, quantities = report.identity(launch), load_generations().quantities
-        warps = math.ceil(_product(row["block"]) / 32)
+        warps = _ceil(_product(row["block"]) / 32)
         return cls(
             ctas=_product(row["grid"]),
             warps=warps,
@@ -101,8 +101,9 @@ class _Counted:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is missing."""
-        return all(math.isfinite(value) for value in vars(self).values())
+        """Whether nothing is missing, nor 0 where that cannot be."""
+        positive = (self.ctas, self.warps, self.sms, self.resident, self.elapsed, self.active)
+        return all(0 < value < math.inf for value in positive) and self.fill_B >= 0 and self.shared_B >= 0
 
 
 def pipeline_of(
@@ -115,7 +116,8 @@ def pipeline_of(
         unit = "no unit's utilization was collected" if account is None else f"{account.unit} is its busiest unit"
         return Unidentified(f"{unit}, and depth is predicted for kernels that a pipe bounds", told, told_by)
     counted = _Counted.of(report, launch)
-    ring = ring_of(report.source_of(launch), counted.ctas, counted.warps, account.unit)
+    complete, source = counted.complete, report.source_of(launch)
+    ring = ring_of(source, counted.ctas, counted.warps, account.unit) if complete else None
     lacking = _lacking(account, counted, ring)
     if ring is None or lacking:
         return Unidentified(lacking, told, told_by)
@@ -130,12 +132,12 @@ def pipeline_of(
 
 def _lacking(account: BubbleAccount, counted: _Counted, ring: Ring | None) -> str:
     """What the report lacks for a prediction, and the remedy; empty where it is complete."""
-    if ring is None:
-        return "no copies from global memory in code with execution counts: profile with the set source"
-    if account.weights is None or account.weights.drop(columns="aside").to_numpy().sum() < MIN_SAMPLES:
-        return "too few warp samples: profile with the set source"
     if not counted.complete:
         return "counters of residency or traffic are missing: profile with the set pipeline"
+    if ring is None:
+        return "no copies from global to shared memory in code with execution counts (set source)"
+    if account.weights is None or account.weights.drop(columns="aside").to_numpy().sum() < MIN_SAMPLES:
+        return "too few warp samples: profile with the set source"
     if ring.iterations < LEAST_ITERATIONS:
         return f"its loop over tiles runs {ring.iterations:.1f} times per CTA: there is nothing to pipeline"
     if not account.parts["tensor_busy"] + account.parts["unit_busy"] > 0:
@@ -162,7 +164,7 @@ def _pipeline(
     cycle = max(busy, counted.resident * counted.active * per_iteration)
     lsu = report.first(launch, load_generations().quantities["lsu_data_pipe_pct"])
     memory = (utilization(report, launch, MEMORY[name]) for name in ("dram", "l2"))
-    samples = _samples(account.weights, ring.begin) if account.weights is not None else {}
+    samples = _samples(report, launch, account, ring.begin)
     return Pipeline(
         stages=depth.stages,
         stages_from=depth.told_by,
@@ -190,12 +192,16 @@ def _pipeline(
     )
 
 
-def _samples(weights: pd.DataFrame, begin: int) -> Mapping[str, float]:
-    """Shares of the samples of warps that hold something up, by class, and of those before the loop."""
-    total = float(weights.to_numpy().sum() - weights["aside"].sum())
-    shares = {str(name): float(weights[name].sum()) / total for name in weights.columns}
-    shares["before"] = float(weights.drop(columns="aside").to_numpy()[:begin].sum()) / total
-    return shares
+def _samples(report: Report, launch: int, account: BubbleAccount, begin: int) -> Mapping[str, float]:
+    """Shares of the time of warps that hold something up, by class, and of what stands before row ``begin``. Samples
+    are split among classes as in the account, but count in full also where they coincide with a busy unit."""
+    busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
+    table = classified(report.source_of(launch), account.unit, sm_load(report, launch, busy))
+    counted = table[table["part"] != "aside"]
+    total = float(counted["samples"].sum())
+    found = counted.groupby("part")["samples"].sum() / total
+    shares = {name: float(found.get(name, 0.0)) for name in CLASSES}
+    return {**shares, "before": float(counted.loc[counted["row"] < begin, "samples"].sum()) / total}
 
 
 def _stages_per_iteration(counted: _Counted, ring: Ring, depth: int) -> int:
@@ -221,4 +227,10 @@ def _manifest_stages(report: Report, launch: int) -> tuple[int | None, str]:
 
 
 def _product(extent: object) -> float:
-    return float(math.prod(int(part) for part in str(extent).split(",")))
+    """Of the numbers in a text such as ``32,32,1``; NaN where it holds something else."""
+    parts = str(extent).split(",")
+    return float(math.prod(int(part) for part in parts)) if all(part.isdecimal() for part in parts) else math.nan
+
+
+def _ceil(value: float) -> float:
+    return value if math.isnan(value) else math.ceil(value)

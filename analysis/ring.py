@@ -17,6 +17,7 @@ import pandas as pd
 
 from ncubble.analysis.bystanders import homes
 from ncubble.analysis.opcodes import is_wgmma, role, width_bytes
+from ncubble.analysis.slices import staged_through_registers
 from ncubble.analysis.stalls import UNIT_OPCODES
 
 LOOP = 0.5
@@ -92,12 +93,14 @@ class _Code:
         self.asynchronous = any(is_wgmma(op) for op in self.opcodes)
 
     def copies(self) -> tuple[str, list[int]] | None:
-        """Kind and rows of the copies from global memory that ran."""
+        """Kind and rows of the copies from global to shared memory that ran."""
         ran = [row for row in range(len(self.opcodes)) if self.executed[row] > 0]
-        for kind, prefixes in (("tma", BULK), ("cp.async", ("LDGSTS",)), ("plain", ("LDG.",))):
+        for kind, prefixes in (("tma", BULK), ("cp.async", ("LDGSTS",))):
             if rows := [row for row in ran if self.opcodes[row].startswith(prefixes)]:
                 return kind, rows
-        return None
+        staged = staged_through_registers(self.sass, self.roles)
+        rows = [row for row in ran if staged[row] and self.roles[row] == "load_global"]
+        return ("plain", rows) if rows else None
 
     def waits(self, most: float) -> list[int]:
         """Waits for copies in the loop, without the repetitions of them that stand behind the code."""
@@ -115,7 +118,7 @@ class _Code:
         """Tiles on their way when the wait ends; a tile may be committed as several groups."""
         found = [match for row in waits if (match := _PENDING.search(self.sass[row]))]
         floor = LOOP * max(self.executed[row] for row in inside)
-        groups = sum(op == "LDGDEPBAR" and self.executed[row] >= floor for row, op in enumerate(self.opcodes))
+        groups = int(sum(op == "LDGDEPBAR" and self.executed[row] >= floor for row, op in enumerate(self.opcodes)))
         return int(found[-1][1], 16) / groups if found and groups else None
 
     def delay(self, waits: Sequence[int], inside: Sequence[int]) -> float:
@@ -139,11 +142,11 @@ def depth_of(ring: Ring, shared_B: float, tile_B: float) -> tuple[int | None, st
     if ring.copies == "plain":
         return 1, "loads through registers, without a ring"
     if ring.copies == "cp.async":
+        if ring.pending is not None and ahead > ring.pending + 2:  # copies of something else stand before the loop, too
+            return round(ring.pending) + 2, f"tiles that may be pending at the wait: {ring.pending:.0f}"
         if not ahead and not ring.pending:
             return 1, "no tile is copied ahead"
-        if ahead:
-            return ahead + 1, f"tiles copied before the loop: {ahead}"
-        return round(ring.pending or 0) + 2, f"tiles that may be pending at the wait: {ring.pending:.0f}"
+        return max(ahead, round(ring.pending or 0)) + 1, f"tiles copied before the loop: {ahead}"
     fits = math.floor(shared_B / tile_B) if tile_B > 0 else 0
     if 0 < ahead <= fits + 1:
         depth = fits if fits == ahead + 1 else ahead

@@ -18,6 +18,7 @@ from ncubble.analysis.predict import ctas_at, predict, refusal
 from ncubble.analysis.queueing import cycle_time, own_time
 from ncubble.analysis.report import Report
 from ncubble.analysis.residency import Residency
+from ncubble.analysis.ring import Ring, depth_of
 from ncubble.recordings import ROOT
 
 RESIDENCY = Residency(2, 2, 64_000.0, 32_000.0, 1024.0, 233_472.0, 232_448.0)
@@ -180,3 +181,23 @@ def test_memory_bound_kernels_have_no_depth() -> None:
     now = pipeline_of(report, 0, account(report, 0))
     assert isinstance(now, Unidentified)
     assert "dram" in now.reason
+
+
+@pytest.mark.parametrize(
+    ("copies", "preloaded", "pending", "stages"),
+    [
+        ("cp.async", 0.0, 0.0, 1),
+        ("cp.async", 2.0, 1.0, 3),
+        ("cp.async", 2.0, 2.0, 3),  # waits behind its own copies
+        ("cp.async", 7.5, 1.0, 3),  # and copies of an operand that stays
+        ("tma", 3.0, None, 3),
+        ("tma", 2.0, None, 3),  # one less than fits
+        ("tma", 20.0, None, None),
+        ("plain", 0.0, None, 1),
+    ],
+)
+def test_depth_by_what_is_ahead(copies: str, preloaded: float, pending: float | None, stages: int | None) -> None:
+    ring = Ring(copies, 64.0, preloaded, pending, 0.0, False, 32_000.0, False, 0)
+    depth, evidence = depth_of(ring, 96_100.0, 32_000.0)
+    assert depth == stages
+    assert evidence
