@@ -109,7 +109,7 @@ def _elapsed(now: Pipeline, stages: int, case: _Case) -> float:
         own = own_time(free, (now.busy, now.shared), ctas)
     cycle = _norm(free, (_flight(now, latency, ctas, stages) + _start(now, own, ctas)) / max(1, stages - 1))
     if stages == 1:
-        turn = own - _start(now, own, ctas) + latency + now.tile_B / CROWDING
+        turn = own - _copying(now, ctas) + latency + now.tile_B / CROWDING
         cycle = max(cycle, cycle_time(turn, (now.busy, now.shared), ctas))
     if ctas == now.ctas:  # more depth alone slows nothing down
         cycle = min(cycle, now.cycle) if stages > now.stages else max(cycle, now.cycle)
@@ -174,7 +174,12 @@ def _start(now: Pipeline, own: float, ctas: float) -> float:
     """Cycles between the end of a wait and the start of the mean copy of the tile that takes the free slot."""
     if now.stages == 1:
         return 0.0
-    return now.delay * own if now.delay > 0 else 0.5 * now.copying * now.cycle * ctas / now.ctas
+    return now.delay * own if now.delay > 0 else _copying(now, ctas)
+
+
+def _copying(now: Pipeline, ctas: float) -> float:
+    """Cycles from the first to the mean copy of a tile. With one stage they pass while the first copies are awaited."""
+    return 0.5 * now.copying * now.cycle * ctas / now.ctas
 
 
 def _shared_out(now: Pipeline, free: float, ctas: float, where: float) -> float:

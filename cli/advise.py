@@ -37,7 +37,8 @@ def advise(
     report = Report.open(path)
     count = len(report.launches)
     if launch is None and count != 1:
-        raise UsageError(f"{path}: holds {count} launches", f"choose one of 0 to {count - 1} with --launch")
+        remedy = f"choose one of 0 to {count - 1} with --launch" if count else "profile again"
+        raise UsageError(f"{path}: holds {count} launches", remedy)
     advice = advise_launch(report, launch or 0, stages)
     if as_json:
         emit_json(advice)
