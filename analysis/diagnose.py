@@ -1,13 +1,13 @@
 """What stands between this launch and a busy pipe: ranked causes in the words of the field, with evidence and fix.
 
-The share of a cause is its part of the account: the most that removing it can give back. A gain is predicted only where
-a prediction has been held against measurement, which none has yet; until then ``predicted_gain_pct`` is None ("not
-identified").
+The share of a cause is its part of the account. What removing it gives is estimated from that (``gain_model``), and
+held against measured cures by ``ncubble validate diagnosis``. It is None, not identified, where nothing in the pipeline
+bounds the launch, and for idle time that the report cannot split.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
@@ -15,6 +15,7 @@ from ncubble.analysis import lacking
 from ncubble.analysis.account import BubbleAccount
 from ncubble.analysis.diseases import disease_of
 from ncubble.analysis.fixes import FIXES
+from ncubble.analysis.gain_model import gain_of
 from ncubble.analysis.launch_facts import LaunchFacts, launch_facts
 from ncubble.analysis.places import hottest
 from ncubble.analysis.report import Report
@@ -83,8 +84,35 @@ def diagnose(report: Report, launch: int, account: BubbleAccount | None) -> Diag
     ]
     verdict = _verdict(account, facts, causes)
     known = next((cause.disease for cause in causes if cause.cause == verdict), None)
+    disease = known or disease_of(verdict, facts)
     gaps = [lack.text for lack in lacking.of_account(report, launch, account)]
-    return Diagnosis(verdict, known or disease_of(verdict, facts), causes, [*_warnings(facts), *gaps])
+    told = _with_gains(_with_slow_path(causes, verdict, account, facts), verdict, disease, account)
+    return Diagnosis(verdict, disease, told, [*_warnings(facts), *gaps])
+
+
+def idle_pct(account: BubbleAccount) -> float:
+    """Idle time in percent of kernel time."""
+    return 100.0 - account.parts["tensor_busy"] - account.parts["unit_busy"]
+
+
+def _with_slow_path(causes: list[Cause], verdict: str, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
+    """The causes with the slow path among them, by its share of time; first only where it is the verdict."""
+    pct = account.parts["tensor_busy"] * SLOW_PATH_SHARE
+    if not facts.slow_path or pct < NEGLIGIBLE_PCT:
+        return causes
+    slow = Cause("slow_path", None, pct, _where("unit", pct, account, facts.source), FIXES["slow_path"])
+    if verdict == "slow_path":
+        return [slow, *causes]
+    return [*causes[:1], *sorted([slow, *causes[1:]], key=lambda cause: -cause.pct)]
+
+
+def _with_gains(causes: list[Cause], verdict: str, disease: str | None, account: BubbleAccount) -> list[Cause]:
+    """The causes with what removing each gives; nothing where memory bounds the launch by what it must move."""
+    if verdict == "memory_bound" and disease is None:
+        return causes
+    idle = idle_pct(account)
+    whole = {cause.cause: idle + cause.pct if cause.cause == "slow_path" else idle for cause in causes}
+    return [replace(cause, predicted_gain_pct=gain_of(cause.pct, whole[cause.cause]).expected) for cause in causes]
 
 
 def _warnings(facts: LaunchFacts) -> list[str]:

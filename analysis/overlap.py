@@ -1,19 +1,21 @@
 """Which warp samples say why the unit stands idle. Classes alone do not: a wait that coincides with a busy pipe costs
 nothing, and what a warp waits for in a queue is what stands before it there.
 
-Five rules, each with the experiment behind it (kernels without one cause, H200: docs/validation/README.md). They split
+Rules, each with the experiment behind it (kernels without one cause, H200: docs/validation/README.md). They split
 and weigh the samples of ``stalls.classified``; the sum of samples stays.
 
-1. *Phases.* Where the CTA's barrier stands outside the stretch of MMAs, all its warps are in that stretch or out of it.
-   A wait among the MMAs then coincides with the other warps' MMAs, except for the share that ``idle_among`` gives. At
-   the barrier itself on average half of the warps still compute.
-2. *Queue.* A shared load that is issued behind LDGSTS waits for them in the load/store unit first.
-3. *Drain.* A wait for copies right behind their issue, with one buffer, is first for their passage through the
+1. *Asynchronous MMAs* (wgmma) run from their issue on. What a warp does, or waits for, in the time after coincides with
+   them: of an iteration's samples, in program order from the first MMA, as large a share as the CTA's MMAs take.
+2. *Phases.* Of all other kernels: where the CTA's barrier stands outside the stretch of MMAs, all its warps are in that
+   stretch or out of it. A wait among the MMAs then coincides with the other warps' MMAs, except for the share that
+   ``idle_among`` gives. At the barrier itself on average half of the warps still compute.
+3. *Queue.* A shared load that is issued behind LDGSTS waits for them in the load/store unit first.
+4. *Drain.* A wait for copies right behind their issue, with one buffer, is first for their passage through the
    load/store unit, as far as shared loads of other CTAs compete for it, then for the latency of memory. Where operands
    do not go through that unit (wgmma), or an SM has one CTA, copies pass unhindered: depth cures all of such waits.
-4. *Full data stage.* Where wavefronts fill the data stage of L1, whoever waits in a queue of the load/store unit waits
+5. *Full data stage.* Where wavefronts fill the data stage of L1, whoever waits in a queue of the load/store unit waits
    for them, be it a copy or a load.
-5. *Full copy engine.* Where TMA has as many boxes as it can take, waits for its data are for its work.
+6. *Full copy engine.* Where TMA has as many boxes as it can take, waits for its data are for its work.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ncubble.analysis.opcodes import is_wgmma
 from ncubble.analysis.sm_load import SmLoad
 
 QUEUES = ("mio_throttle", "lg_throttle", "short_scoreboard", "long_scoreboard")
@@ -50,6 +53,11 @@ class Loop:
         if not mma:
             return range(0)
         return range(mma[0], max(i for i in self.rows if self.roles[i] in ("mma", "mma_wait")) + 1)
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether the MMAs of the loop run beside the warp that issued them."""
+        return any(is_wgmma(self.opcodes[i]) for i in self.stretch)
 
     @property
     def in_phases(self) -> bool:
@@ -91,13 +99,34 @@ def weigh(samples: pd.DataFrame, loop: Loop, load: SmLoad | None) -> pd.DataFram
         entries = list(_split(entries, loop, load))
     table = pd.DataFrame(entries, columns=["row", "reason", "part", "samples"])
     idle = np.ones(len(table))
-    if load is not None and loop.in_phases:
+    if load is not None and loop.asynchronous:
+        idle = _uncovered(table, loop, load)
+    elif load is not None and loop.in_phases:
         among = idle_among(table, loop, load)
         places = [loop.place(row, part) for row, part in zip(table["row"], table["part"], strict=True)]
         waiting = ~table["part"].isin(("unit", "aside"))
         idle[waiting & np.array([place == "among" for place in places], dtype=bool)] = among
         idle[(table["reason"] == "barrier") & (table["part"] == "sync_wait")] = 0.5 * (1.0 + among)
     return table.assign(idle=idle)
+
+
+def _uncovered(samples: pd.DataFrame, loop: Loop, load: SmLoad) -> np.ndarray:
+    """Share of each entry's samples that lies behind the time of the CTA's own MMAs."""
+    idle = np.ones(len(samples))
+    if math.isnan(load.busy) or math.isnan(load.resident):
+        return idle
+    homes = np.array([loop.home[row] for row in samples["row"]], dtype=int)
+    counted = ((samples["part"] != "aside") & (homes >= loop.rows.start) & (homes < loop.rows.stop)).to_numpy()
+    counts = np.where(counted, samples["samples"].to_numpy(dtype=float), 0.0)
+    order = (homes - loop.stretch.start) % len(loop.rows)
+    time = np.bincount(order[counted], counts[counted], minlength=len(loop.rows))
+    covered = load.busy / load.resident * counts.sum()
+    before = np.concatenate(([0.0], np.cumsum(time)[:-1]))
+    behind = np.clip(before + time - covered, 0.0, time)
+    share = np.divide(behind, time, out=np.ones_like(time), where=time > 0)
+    waiting = counted & ~samples["part"].isin(("unit", "aside")).to_numpy()
+    idle[waiting] = np.maximum(share[order[waiting]], LEAST_IDLE)
+    return idle
 
 
 def idle_among(samples: pd.DataFrame, loop: Loop, load: SmLoad) -> float:

@@ -62,12 +62,14 @@ def join(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[l
     """A row per prediction whose depth was measured, with ``measured_pct`` and ``measured_cycles``, and one per profile
     for its own depth; and by name the depths that were not measured, with the reason."""
     found = {(one["family"], one["config"], one["stages"]): one for one in measured["launches"]}
+    swept = {(family, config) for family, config, _ in found}
     rows: list[Row] = []
     missing: dict[str, str] = {}
     for one in [*predictions["predictions"], *_present(predictions)]:
         launch = found.get((one["family"], one["config"], one["to_stages"]))
         if launch is None:
-            missing[f"{one['family']} {one['config']}, {one['to_stages']} stages"] = "was not measured"
+            if (one["family"], one["config"]) not in swept:  # a single depth that is missing does not exist
+                missing[f"{one['family']} {one['config']}"] = "was not measured"
             continue
         rows.append({**one, "measured_pct": launch["tensor_active_pct"], "measured_cycles": launch["cycles"]})
     return rows, missing

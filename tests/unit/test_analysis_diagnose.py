@@ -9,6 +9,7 @@ from ncubble.analysis.account import BubbleAccount
 from ncubble.analysis.diagnose import REMOVABLE, _cause, _verdict, diagnose
 from ncubble.analysis.diseases import RULES
 from ncubble.analysis.fixes import FIXES
+from ncubble.analysis.frames import opcode
 from ncubble.analysis.launch_facts import LaunchFacts
 from tests.one_launch import OneLaunch
 
@@ -17,7 +18,7 @@ FFMA = "FFMA R2, R3, R4, R5"
 
 
 def facts(*sass, executed=100.0, samples=0.0, **given):
-    opcodes = [text.split()[0] for text in sass]
+    opcodes = [opcode(text) for text in sass]
     source = pd.DataFrame({"sass": sass, "opcode": opcodes, "file": "", "line": 0, "pc": range(0, 16 * len(sass), 16)})
     source = source.assign(executed=executed, wait=samples)
     values = {
@@ -101,7 +102,7 @@ def test_the_verdict(given, unit, parts, expected):
             "sync_wait",
             (HMMA, "FFMA R2, R3, R4, R5", HMMA),
             {"executed": [100.0, 12.0, 100.0], "samples": 9.0},
-            IMBALANCE,
+            "barrier_imbalance",
         ),
         ("sync_wait", (HMMA, "FFMA R2, R3, R4, R5", HMMA), {"samples": 9.0}, None),
         ("issue", ("I2F.U8 R4, R5", HMMA), {}, "dequant_issue"),

@@ -1,0 +1,32 @@
+"""What removing one cause gives back, from its share of the account.
+
+Parts are not independent: kernels that were cured of one planted disease lost time of other parts, too (barriers wait
+less where copies are cheap, for example), and the ablations show the same overlaps. How much goes along is not known
+before. The estimate is the mean of two bounds: nothing else goes, or all other idle time shrinks in proportion. How
+far it is off is measured by ``ncubble validate diagnosis``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ALONG = 0.5
+"""Of the other idle time's proportional share, what goes along."""
+KEPT = 0.5
+"""Of the cause's own share, what may fall to other causes once it is gone (the ablations' strongest overlaps)."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """In percent of kernel time: expected, least, most."""
+
+    expected: float
+    low: float
+    high: float
+
+
+def gain_of(pct: float, idle_pct: float) -> Gain:
+    """The gain from removing a cause of ``pct`` of kernel time, out of ``idle_pct`` that is idle in all."""
+    others = max(0.0, idle_pct - pct)
+    along = others * pct / idle_pct if idle_pct > 0 else 0.0
+    return Gain(pct + ALONG * along, KEPT * pct, pct + along)
