@@ -1,8 +1,8 @@
 """Label launches that nobody tuned against, by experiment, on this machine's GPU.
 
-    python -m benchmarks.foreign OUT [--only REGEX] [--skip nsight] [--processes 8]
+    python -m benchmarks.foreign OUT [--set second] [--only REGEX] [--skip nsight] [--processes 8]
 
-Run in the repository. In turn:
+Run in the repository, each set in a folder of its own. In turn:
 
 prepare  runs every launch once without a profiler, in several processes: what fails is left out, and named
 base     profiles the launches to be labelled with the default sets: OUT/base/FAMILY, the runs to keep
@@ -31,6 +31,7 @@ from ncubble.errors import NcubbleError
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = (sys.executable, "-m", "benchmarks.foreign.programs")
+FIRST = "first"
 PREPARED = "prepared.json"
 STEPS = {"base": ("base", ()), "changed": ("all", ("tensor",)), "nsight": ("base", ("full",))}
 """Which launches a step profiles, and with which sets (none: the default)."""
@@ -43,17 +44,19 @@ def known_of(out: Path) -> dict[str, Any]:
     return json.loads(place.read_text(encoding="utf-8")) if place.is_file() else empty
 
 
-def checked(out: Path, only: str, processes: int) -> dict[str, Any]:
-    """The same, with every launch checked that was not yet."""
+def checked(out: Path, only: str, processes: int, of: str = FIRST) -> dict[str, Any]:
+    """The same, with every launch of the set ``of`` checked that was not yet."""
     known = known_of(out)
     wanted = {
         family: [
-            name for launch in programs.chosen(family, only, "all") if (name := launch.name) not in known["checked"]
+            name for launch in programs.chosen(family, only, "all", of) if (name := launch.name) not in known["checked"]
         ]
         for family in plan.FAMILIES
     }
     with ThreadPoolExecutor(len(wanted)) as pool:
-        results = pool.map(lambda item: prepare.prepare([*PROGRAM, item[0]], item[1], processes), wanted.items())
+        results = pool.map(
+            lambda item: prepare.prepare([*PROGRAM, "--set", of, item[0]], item[1], processes), wanted.items()
+        )
     for names, told in zip(wanted.values(), results, strict=True):
         known["checked"] += names
         known["errors"] |= told.errors
@@ -64,15 +67,15 @@ def checked(out: Path, only: str, processes: int) -> dict[str, Any]:
     return known
 
 
-def profiled(out: Path, step: str, family: str, only: str, known: dict[str, Any]) -> bool:
-    """Profile one family for one step, unless it is there or has nothing to run."""
+def profiled(out: Path, step: str, family: str, only: str, known: dict[str, Any], of: str = FIRST) -> bool:
+    """Profile one family of the set ``of`` for one step, unless it is there or has nothing to run."""
     what, sets = STEPS[step]
     place, errors = out / step / family, known["errors"]
-    names = {launch.name for launch in programs.chosen(family, only, what)}
+    names = {launch.name for launch in programs.chosen(family, only, what, of)}
     if (place / "run.json").is_file() or not names - set(errors):
         return True
     argv = ["ncubble", "profile", *(text for name in sets for text in ("--set", name)), "--nvtx", f"{programs.RANGE}/"]
-    argv += ["--timeout", "400", "--out", str(place), "--", *PROGRAM, family, "--what", what]
+    argv += ["--timeout", "400", "--out", str(place), "--", *PROGRAM, "--set", of, family, "--what", what]
     argv += ["--only", only] if only else []
     argv += ["--without", ",".join(sorted(names & set(errors)))] if names & set(errors) else []
     several = [f"{name}={len(found)}" for name, found in known["kernels"].items() if name in names and len(found) > 1]
@@ -122,13 +125,13 @@ def read(out: Path) -> dict[str, Any]:
     return found
 
 
-def write(out: Path, errors: dict[str, str]) -> list[dict[str, Any]]:
-    """Write OUT/labels.json and give its experiments."""
+def write(out: Path, errors: dict[str, str], of: str = FIRST) -> list[dict[str, Any]]:
+    """Write OUT/labels.json of the set ``of`` and give its experiments."""
     found = read(out)
-    rows = [row for experiment in plan.experiments() if (row := labelled(experiment, out, found))]
+    rows = [row for experiment in plan.SETS[of]() if (row := labelled(experiment, out, found))]
     manifests = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.glob("changed/*/run.json"))]
     origin = {key: manifests[0][key] for key in ("device", "ncu_version", "git", "started")} if manifests else {}
-    content = {"schema": 1, **origin, "rule": rules.THRESHOLDS, "left_out": errors, "experiments": rows}
+    content = {"schema": 1, **origin, "set": of, "rule": rules.THRESHOLDS, "left_out": errors, "experiments": rows}
     (out / "labels.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return rows
 
@@ -149,6 +152,7 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--set", choices=plan.SETS, default=FIRST, dest="of", help="which experiments (default: first)")
     parser.add_argument("--only", default="", metavar="REGEX", help="over the experiments' names")
     parser.add_argument("--skip", nargs="*", choices=["prepare", *STEPS], default=[], help="steps to leave out")
     parser.add_argument("--processes", type=int, default=8, help="of each family in prepare")
@@ -156,11 +160,11 @@ def main() -> int:
     out = given.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
-    known = known_of(out) if "prepare" in given.skip else checked(out, given.only, given.processes)
+    known = known_of(out) if "prepare" in given.skip else checked(out, given.only, given.processes, given.of)
     print(f"prepare: {time.monotonic() - start:.1f} s", flush=True)
     steps = [step for step in STEPS if step not in given.skip]
-    whole = [profiled(out, step, family, given.only, known) for step in steps for family in plan.FAMILIES]
-    rows = write(out, known["errors"])
+    whole = [profiled(out, step, family, given.only, known, given.of) for step in steps for family in plan.FAMILIES]
+    rows = write(out, known["errors"], given.of)
     print("\n".join(table(rows)))
     told = [row for row in rows if row["label"]]
     print(f"{len(told)} of {len(rows)} launches labelled; {len(known['errors'])} launches left out")

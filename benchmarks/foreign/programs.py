@@ -29,9 +29,9 @@ NO_KERNELS = ("Memcpy", "Memset", "Context Sync", "Stream Sync", "Event Sync", "
 """How the names of the GPU's other events begin in PyTorch's profiler."""
 
 
-def chosen(family: str, only: str, what: str) -> Iterator[Launch]:
-    """The launches of the experiments whose name ``only`` matches, of one family or (empty) of all."""
-    for experiment in plan.experiments():
+def chosen(family: str, only: str, what: str, of: str = "first") -> Iterator[Launch]:
+    """The launches of the set ``of`` whose experiment's name ``only`` matches, of one family or (empty) of all."""
+    for experiment in plan.SETS[of]():
         if family in ("", experiment.family) and re.search(only, experiment.name):
             yield experiment.base
             if what == "all":
@@ -180,8 +180,9 @@ def main() -> int:
     parser.add_argument("family", choices=plan.FAMILIES)
     parser.add_argument("--only", default="", metavar="REGEX", help="over the experiments' names")
     parser.add_argument("--what", choices=["base", "all"], default="all")
+    parser.add_argument("--set", choices=plan.SETS, default="first", dest="of", help="which experiments")
     given = parser.parse_args()
-    return serve(f"foreign_{given.family}", list(chosen(given.family, given.only, given.what)), given)
+    return serve(f"foreign_{given.family}", list(chosen(given.family, given.only, given.what, given.of)), given)
 
 
 if __name__ == "__main__":

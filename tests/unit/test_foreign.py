@@ -108,8 +108,16 @@ def test_a_row_is_json_and_says_why_a_change_does_not_count(foreign: Any) -> Non
     assert row["changes"]["deeper"]["saving_pct"] == pytest.approx(20.0) and row["label"] == ["data_wait"]
 
 
-def test_the_plan_covers_what_it_should(foreign: Any) -> None:
-    found = list(foreign.plan.experiments())
+SETS = pytest.mark.parametrize("of", ["first", "second"])
+
+
+def launches(foreign: Any, family: str = "") -> list[Any]:
+    return [launch for of in foreign.plan.SETS for launch in foreign.programs.chosen(family, "", "all", of)]
+
+
+@SETS
+def test_the_plan_covers_what_it_should(foreign: Any, of: str) -> None:
+    found = list(foreign.plan.SETS[of]())
     programs = Counter(item.program for item in found)
     assert len(found) >= 20 and programs["gemm"] >= 8 and programs["matmul"] >= 3 and programs["sdpa"] >= 2
     gemms = [item.options for item in found if item.program == "gemm"]
@@ -117,10 +125,16 @@ def test_the_plan_covers_what_it_should(foreign: Any) -> None:
     assert {options["dtype"] for options in gemms} == {"float16", "bfloat16"}
 
 
-def test_the_plan_is_sound(foreign: Any) -> None:
-    names = [launch.name for launch in foreign.programs.chosen("", "", "all")]
+def test_no_launch_of_one_set_is_in_the_other(foreign: Any) -> None:
+    names = [launch.name for launch in launches(foreign)]
     assert len(names) == len(set(names)) and not any(set(name) & set(" /;,=") for name in names)
-    for item in foreign.plan.experiments():
+    known = [(item.program, item.options) for item in foreign.plan.experiments()]
+    assert not [item.name for item in foreign.plan.second() if (item.program, item.options) in known]
+
+
+@SETS
+def test_the_plan_is_sound(foreign: Any, of: str) -> None:
+    for item in foreign.plan.SETS[of]():
         known = {change.name for change in item.changes}
         for change, launch in item.changed():
             causes = {*change.causes, *change.beyond}
@@ -133,7 +147,7 @@ def test_the_plan_is_sound(foreign: Any) -> None:
 
 
 def test_tiles_fill_every_shape_of_the_plan_and_fit(foreign: Any) -> None:
-    for launch in [*foreign.programs.chosen("triton", "", "all"), *depths(foreign)]:
+    for launch in [*launches(foreign, "triton"), *depths(foreign)]:
         options, tile = launch.options, launch.options.get("tile", ())
         sizes = [options[key] for key in ("m", "n", "k") if key in options] or [options.get("sequence", 0)] * len(tile)
         assert all(size % part == 0 for size, part in zip(sizes, tile, strict=True)), launch.name
@@ -142,7 +156,7 @@ def test_tiles_fill_every_shape_of_the_plan_and_fit(foreign: Any) -> None:
 
 
 def test_whole_waves_are_whole(foreign: Any) -> None:
-    for item in foreign.plan.gemms():
+    for item in [*foreign.plan.gemms(), *foreign.plan.second_gemms()]:
         for change, launch in item.changed():
             if change.name == "whole":
                 (bm, bn, _), options = launch.options["tile"], launch.options

@@ -176,6 +176,33 @@ def test_launches_are_checked_once(foreign: Any, monkeypatch: pytest.MonkeyPatch
     assert set(again["errors"]) == {"gemm_s1.once", "gemm_s2.once"}
 
 
+def test_the_second_set_is_checked_profiled_and_labelled_as_such(
+    foreign: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stand_in: list[str]
+) -> None:
+    main = getattr(foreign, "__main__")  # noqa: B009
+    argvs: list[list[str]] = []
+
+    def prepare(argv: list[str], names: list[str], processes: int) -> Any:
+        argvs.append(argv)
+        return foreign.prepare.Told()
+
+    def run(argv: list[str], **options: Any) -> Any:
+        argvs.append(argv)
+        return SimpleNamespace(returncode=0, stdout="", stderr="")
+
+    monkeypatch.setattr(main.prepare, "prepare", prepare)
+    monkeypatch.setattr(main.subprocess, "run", run)
+    monkeypatch.setattr(
+        sys, "argv", ["foreign", str(tmp_path), "--set", "second", "--only", "^gemm_tall_s2$", "--skip", "nsight"]
+    )
+    assert main.main() == 1, "nothing was measured"
+    assert len(argvs) == 4 and all(argv[argv.index("benchmarks.foreign.programs") + 2] == "second" for argv in argvs)
+    assert "gemm_tall_s2.base" in json.loads((tmp_path / "prepared.json").read_text())["checked"]
+    assert json.loads((tmp_path / "labels.json").read_text())["set"] == "second"
+    assert serve(foreign, monkeypatch, "--set", "second", "triton", "--only", "^gemm_(tall_s2|s1)$") == 0
+    assert "run gemm_tall_s2.base" in stand_in and "run gemm_s1.base" not in stand_in
+
+
 def test_a_step_profiles_what_is_sound(foreign: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     main = getattr(foreign, "__main__")  # noqa: B009
     asked: list[list[str]] = []
@@ -191,12 +218,9 @@ def test_a_step_profiles_what_is_sound(foreign: Any, monkeypatch: pytest.MonkeyP
     assert main.profiled(tmp_path, "base", "triton", "^x$", known)
     ((*head, place), program) = asked[0][: asked[0].index("--")], asked[0][asked[0].index("--") + 1 :]
     assert head[:6] == ["ncubble", "profile", "--set", "tensor", "--nvtx", "measured/"]
-    assert place == str(tmp_path / "changed" / "triton") and program[1:4] == [
-        "-m",
-        "benchmarks.foreign.programs",
-        "triton",
-    ]
-    assert program[4:] == [
+    assert place == str(tmp_path / "changed" / "triton")
+    assert program[1:6] == ["-m", "benchmarks.foreign.programs", "--set", "first", "triton"]
+    assert program[6:] == [
         *("--what", "all", "--only", "^gemm_s1$", "--without", "gemm_s1.whole", "--several", "gemm_s1.once=2")
     ]
     assert len(asked) == 1
