@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+COLUMNS = 2
 MARKS = {"nsight global": ("x", 18), "nsight any": ("+", 24)}
 
 
 def diagnosis_plots(result: Mapping[str, Any], colour: Colour) -> dict[str, Figure]:
     """Figures by name of their file."""
     sets = list(result["scores"])
-    made = figure(9.0, 3.4)
-    for name, axes in zip(sets, made.subplots(1, len(sets), squeeze=False).flat, strict=True):
+    lines = -(-len(sets) // COLUMNS)
+    made = figure(10.0, 3.4 * lines)
+    places = list(made.subplots(lines, COLUMNS, squeeze=False).flat)
+    for unused in places[len(sets) :]:
+        unused.remove()
+    for name, axes in zip(sets, places, strict=False):
         rows = [row for row in result["launches"] if row["set"] == name and row["gain_pct"] is not None]
         _panel(plain(axes, SETS[name]), rows, colour)
     made.supxlabel("measured gain of the cure, % of kernel time", fontsize=SIZE + 1)

@@ -1,7 +1,8 @@
 """Holds the diagnosis of recorded launches against what is wrong with them, and gains against what cures gained.
 
-Two sets: ``planted`` are kernels written with one disease each, beside a cured twin; ``foreign`` are launches that
-nobody tuned against, labelled by changing them and measuring. A cause is named right where it is one of those that the
+Three sets: ``planted`` are kernels written with one disease each, beside a cured twin; ``foreign`` are launches of
+libraries and compilers, labelled by changing them and measuring; ``second`` are more of these, measured after the rules
+were fixed. A cause is named right where it is one of those that the
 pair or the experiment admits. Gains are in percent of the launch's cycles, ours and those of Nsight's own rules.
 """
 
@@ -18,8 +19,12 @@ from ncubble.analysis.report import Report
 from ncubble.analysis.validation.recorded import load
 from ncubble.errors import NcubbleError, ReportError
 
-PLANTED, FOREIGN = "planted", "foreign"
-FILES = {PLANTED: Path("planted.json"), FOREIGN: Path("foreign") / "labels.json"}
+PLANTED, FOREIGN, SECOND = "planted", "foreign", "second"
+FILES = {
+    PLANTED: Path("planted.json"),
+    FOREIGN: Path("foreign") / "labels.json",
+    SECOND: Path("second") / "labels.json",
+}
 TOP1_PCT, GAIN_POINTS = 95.0, 10.0
 """Targets: causes named right, and the median error of predicted gains in points of kernel time."""
 ESTIMATES = {"ours": "predicted_gain_pct", "nsight global": "nsight_global_pct", "nsight any": "nsight_any_pct"}
@@ -36,20 +41,23 @@ def score_diagnosis(folder: Path) -> dict[str, Any]:
     there = {name: load(folder / file) for name, file in FILES.items() if (folder / file).is_file()}
     if not there:
         raise ReportError(f"{folder}: holds neither {' nor '.join(map(str, FILES.values()))}", "measure with --measure")
-    readers = {PLANTED: planted, FOREIGN: foreign}
     rows: list[Row] = []
     unscored: dict[str, str] = {}
     for name, content in there.items():
-        rows += readers[name](content, _opener((folder / FILES[name]).parent), unscored)
+        reports = _opener((folder / FILES[name]).parent)
+        rows += planted(content, reports, unscored) if name == PLANTED else foreign(content, reports, unscored, name)
     if not rows:
         raise ReportError(f"{folder}: no launch could be scored", "measure them with --measure")
-    first = next(iter(there.values()))
-    told = {key: first.get(key) for key in ("device", "ncu_version", "git", "started")}
+    origins = {
+        name: {key: content.get(key) for key in ("device", "ncu_version", "git", "started")}
+        for name, content in there.items()
+    }
     sets = {name: [row for row in rows if row["set"] == name] for name in there}
     return {
         "schema": 1,
         "validation": "diagnosis",
-        **told,
+        **next(iter(origins.values())),
+        "origins": origins,
         "scores": {name: scores(found) for name, found in sets.items() if found},
         "launches": rows,
         "unscored": unscored,
@@ -72,7 +80,8 @@ def _opener(folder: Path) -> Opener:
 
 
 def planted(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str]) -> Iterator[Row]:
-    """A row per pair: of the sick launch. What cannot be scored is added to ``unscored``."""
+    """A row per pair: of the sick launch. What cannot be scored is added to ``unscored``. Nsight's estimates come from
+    a run with all its sections, where there is one."""
     for pair in content["pairs"]:
         name, cured = str(pair["name"]), pair.get("cured_cycles")
         gain = 100.0 * (1.0 - fmean(cured) / fmean(pair["sick_cycles"])) if cured else None
@@ -82,18 +91,19 @@ def planted(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str
         except NcubbleError as error:
             unscored[name] = error.message
             continue
+        if pair.get("nsight"):
+            said |= nsight(pair["nsight"])
         yield judged({**expected, "change": str(pair["what"]), "gain_pct": gain}, said)
 
 
-def foreign(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str]) -> Iterator[Row]:
-    """A row per labelled experiment: of its base launch. Nsight's estimates come from a run with all its sections,
-    where there is one."""
+def foreign(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str], of: str = FOREIGN) -> Iterator[Row]:
+    """A row per labelled experiment of the set ``of``: of its base launch, and otherwise as for pairs."""
     for one in content["experiments"]:
         name, gain = str(one["experiment"]), one.get("gain")
         if not one["label"] or one.get("launch") is None:
             unscored[name] = "was not profiled" if one["label"] else "its experiment found no cause"
             continue
-        expected = {"name": name, "set": FOREIGN, "causes": list(one["label"]), "disease": None}
+        expected = {"name": name, "set": of, "causes": list(one["label"]), "disease": None}
         try:
             said = verdict(reports(str(one["report"])), int(one["launch"]))
         except NcubbleError as error:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ncubble.analysis.validation.diagnosis_score import ESTIMATES, FOREIGN, GAIN_POINTS, PLANTED, TOP1_PCT
+from ncubble.analysis.validation.diagnosis_score import ESTIMATES, FOREIGN, GAIN_POINTS, PLANTED, SECOND, TOP1_PCT
+from ncubble.analysis.validation.page import origin
 from ncubble.analysis.validation.tables import NOTHING, Table, number, verdict
 
-SETS = {PLANTED: "planted", FOREIGN: "foreign"}
+SETS = {PLANTED: "planted", FOREIGN: "foreign", SECOND: "foreign, unseen"}
 WRONG = "✗"
 
 
@@ -19,8 +20,12 @@ def diagnosis_tables(result: Mapping[str, Any]) -> list[Table]:
 
 
 def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
-    """Launches that could not be scored, each with the reason."""
-    return [f"{name}: not scored, {why}" for name, why in result["unscored"].items()]
+    """Where the sets but the first come from, and launches that could not be scored, each with the reason."""
+    others = list(result["origins"].items())[1:]
+    return [
+        *(f"{SETS[name]}: {origin(told)}" for name, told in others),
+        *(f"{name}: not scored, {why}" for name, why in result["unscored"].items()),
+    ]
 
 
 def _scores(result: Mapping[str, Any]) -> Table:

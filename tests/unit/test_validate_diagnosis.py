@@ -74,6 +74,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("diagnosis")
     sick = {"run": str(ROOT / "gemm_tma" / "stages1"), "launch": 0}
     pair = {"name": "single_buffer", "causes": ["data_wait"], "disease": None, "what": "more slots"}
+    rules = [{"speedup_pct": 12.0, "speedup_kind": "global"}]
     pairs = [
         {
             **pair,
@@ -83,7 +84,15 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "sick_cycles": [1000.0, 1020.0],
             "cured_cycles": [600.0, 612.0],
         },
-        {**pair, "name": "control", "sick": sick, "cured": None, "sick_cycles": [1.0], "cured_cycles": None},
+        {
+            **pair,
+            "name": "control",
+            "sick": sick,
+            "nsight": rules,
+            "cured": None,
+            "sick_cycles": [1.0],
+            "cured_cycles": None,
+        },
         {**pair, "name": "lost", "sick": {"run": "gone", "launch": 0}, "sick_cycles": [1.0]},
     ]
     (folder / "planted.json").write_text(json.dumps({"device": {"name": "GPU"}, "pairs": pairs}))
@@ -96,14 +105,19 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         {**triton, "experiment": "unlabelled", "label": [], "gain": None, "nsight": None},
     ]
     (folder / "foreign" / "labels.json").write_text(json.dumps({"experiments": experiments}))
+    (folder / "second").mkdir()
+    again = {**triton, "experiment": "gemm_again", "label": ["data_wait"], "gain": gain, "nsight": None}
+    later = {"device": {"name": "GPU"}, "git": {"sha": "0123456789abcdef"}, "experiments": [again]}
+    (folder / "second" / "labels.json").write_text(json.dumps(later))
     return score_diagnosis(folder)
 
 
 def test_recorded_launches_are_judged_by_their_labels(result: dict[str, Any]) -> None:
-    single, control, triton = result["launches"]
+    single, control, triton, again = result["launches"]
     assert single["right"] and single["disease_right"] and single["gain_pct"] == pytest.approx(40.0)
     assert 20.0 < single["share_pct"] < 60.0 and single["nsight_global_pct"] is not None
-    assert control["gain_pct"] is None
+    assert control["gain_pct"] is None and control["nsight_global_pct"] == 12.0, "from the run with all sections"
+    assert (again["set"], again["right"]) == ("second", True) and again["nsight_global_pct"] not in (None, 44.0)
     assert (triton["cause"], triton["right"], triton["disease_right"]) == ("data_wait", False, None)
     assert triton["nsight_global_pct"] == 44.0, "from the run with all sections, not from the base launch"
     assert list(result["unscored"]) == ["lost", "unlabelled"]
@@ -111,17 +125,20 @@ def test_recorded_launches_are_judged_by_their_labels(result: dict[str, Any]) ->
 
 def test_its_tables_name_what_was_said_instead(result: dict[str, Any]) -> None:
     tables = {table.name: table for table in diagnosis_tables(result)}
-    assert [line[-1] for line in tables["scores"].rows] == ["1 of 1", "–"]
+    assert [line[-1] for line in tables["scores"].rows] == ["1 of 1", "–", "–"]
     assert [line[1:] for line in tables["confused"].rows] == [("issue", "data_wait", "gemm_s1", "1")]
     assert [line[3] for line in tables["foreign"].rows] == ["✗"] and tables["planted"].rows[0][3] == ""
     assert {len(line) for line in tables["gains"].rows} == {len(tables["gains"].header)}
-    assert "its experiment found no cause" in diagnosis_notes(result)[1]
+    assert [line[3] for line in tables["second"].rows] == [""] and tables["scores"].rows[2][0] == "foreign, unseen"
+    notes = diagnosis_notes(result)
+    assert notes[1] == "foreign, unseen: Measured on GPU, by commit 0123456789ab."
+    assert "its experiment found no cause" in notes[3]
 
 
 def test_the_page_has_a_place_for_each_of_its_tables_and_its_plot(result: dict[str, Any], repository: Path) -> None:
     text = (repository / "docs" / "validation" / page.PAGE).read_text()
     filled = page.fill(text, page.blocks(result, diagnosis_tables(result), diagnosis_notes(result)))
-    assert "| gemm_s1 | issue | data_wait" in filled
+    assert "| gemm_s1 | issue | data_wait" in filled and "| gemm_again | data_wait | data_wait" in filled
     figures = diagnosis_plots(result, part_color)
     assert figures and all(f"({name}.svg)" in text for name in figures)
 
