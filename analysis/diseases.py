@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.launch_facts import CONVERSIONS, LaunchFacts
+from ncubble.analysis.launch_facts import LaunchFacts
 from ncubble.analysis.opcodes import width_bytes
 from ncubble.analysis.stalls import reasons_of
 
@@ -107,10 +107,7 @@ def spills(facts: LaunchFacts) -> bool:
 
 def dequant_issue(facts: LaunchFacts) -> bool:
     """Operands are converted between load and product, with as many conversions as products or more."""
-    return facts.executed_of(CONVERSIONS) >= CONVERSIONS_PER_MMA * facts.executed_of(_MMA)
-
-
-_MMA = ("HMMA", "IMMA", "HGMMA", "IGMMA", "QGMMA", "BGMMA", "DMMA")
+    return facts.products > 0 and facts.conversions >= CONVERSIONS_PER_MMA * facts.products
 
 
 def short_k(facts: LaunchFacts) -> bool:

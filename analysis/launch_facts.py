@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,7 +17,9 @@ from ncubble.analysis.units import MEMORY, ratio, utilization
 from ncubble.profiling.generations import load_generations
 
 WARP = 32
-CONVERSIONS = ("I2F", "I2FP", "F2F", "F2FP", "I2I", "F2I", "I2HP", "HADD2.F32")
+CONVERSIONS = ("I2F", "I2HP")
+"""Mnemonics that make integers floating point; those of 8-bit floats say so by ``UNPACK``. Results that are rounded to
+half for the next product (attention) are no operands that came in another type."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,16 @@ class LaunchFacts:
         """Whether TMA copies anything into shared memory."""
         return any(opcode.startswith(("UTMALDG", "UBLKCP")) for opcode in self.opcodes)
 
-    def executed_of(self, prefixes: Iterable[str]) -> float:
-        """Executions of all instructions whose mnemonics begin so, by warps."""
-        chosen = tuple(prefixes)
-        return float(sum(n for n, op in zip(self.executed, self.opcodes, strict=True) if op.startswith(chosen)))
+    @cached_property
+    def conversions(self) -> float:
+        """Executions of all instructions that widen an operand's type, by warps."""
+        counted = zip(self.executed, self.opcodes, strict=True)
+        return float(sum(count for count, op in counted if op.startswith(CONVERSIONS) or "UNPACK" in op))
+
+    @cached_property
+    def products(self) -> float:
+        """Executions of all MMAs, by warps."""
+        return float(sum(count for count, name in zip(self.executed, self.roles, strict=True) if name == "mma"))
 
     @cached_property
     def trips(self) -> float:

@@ -60,9 +60,13 @@ def _fixes(advice: dict[str, Any]) -> Table:
     table.add_column("fix", overflow="fold")
     for fix in advice["fixes"]:
         cause = Text(fix["cause"].replace("_", " "), style=_colour(fix["cause"]))
-        table.add_row(f"{fix['predicted_gain_pct']:.1f}", f"{fix['high']:.1f}", cause, printable(fix["fix"]))
+        table.add_row(_percent(fix["predicted_gain_pct"]), _percent(fix["high"]), cause, printable(fix["fix"]))
     return table
 
 
 def _colour(cause: str) -> str:
     return PART_STYLES[cause].color if cause in PART_STYLES else ""
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"

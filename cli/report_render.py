@@ -100,14 +100,22 @@ def print_launch(out: Console, launch: dict[str, Any], label: str) -> None:
     ]
     out.print(_title(launch, label).append("  " + " · ".join(facts), style="dim not bold"))
     verdict = _verdict(launch)
-    fix = launch["causes"][0]["fix"] if launch["causes"] and launch["causes"][0]["cause"] == launch["cause"] else None
-    out.print(Text("→ ").append_text(verdict).append(f": {fix or FIXES[launch['cause']]}", style="not bold"))
+    out.print(Text("→ ").append_text(verdict).append(f": {_remedy(launch)}", style="not bold"))
     if launch["account"]:
         out.print(_parts(launch, out.width))
     for warning in launch["warnings"]:
         doubt = warning in doubts(launch)
         out.print(Text(printable(warning) if doubt else f"note: {printable(warning)}", style="red" if doubt else "dim"))
     out.print()
+
+
+def _remedy(launch: dict[str, Any]) -> str:
+    """What to do about the verdict, and what that gains, where a prediction has been tried."""
+    first = launch["causes"][0] if launch["causes"] and launch["causes"][0]["cause"] == launch["cause"] else None
+    if first is None:
+        return FIXES[launch["disease"] or launch["cause"]]
+    gain = first["predicted_gain_pct"]
+    return first["fix"] + (f" (gains about {gain:.0f} % of the time)" if gain is not None else "")
 
 
 def _parts(launch: dict[str, Any], width: int) -> Table:
