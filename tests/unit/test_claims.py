@@ -160,9 +160,6 @@ def test_what_fails_hangs_or_dies_costs_its_own_figures_only(
     assert len(told) == len(names)
 
 
-AWAITED = {"003-torch-own-streams"}  # what the last run on a GPU had no time for: docs/open-questions.md
-
-
 def test_the_page_is_what_the_measurements_give(suite: Any, claims: list[Any], repository: Path) -> None:
     measured, document = repository / "docs" / "validation" / "claims.json", repository / "docs" / "claims.md"
     if not measured.is_file():
@@ -171,7 +168,7 @@ def test_the_page_is_what_the_measurements_give(suite: Any, claims: list[Any], r
     text = suite.page.page(claims, told)
     assert document.read_text(encoding="utf-8") == text, "run: python benchmarks/claims.py --write"
     missing = {item.id for item in claims if suite.rules.verdict(item, told["measurements"]) == "not measured"}
-    assert missing <= AWAITED
+    assert not missing
 
 
 def _needs_compiler() -> None:
