@@ -171,7 +171,7 @@ def sentence(verdict: Mapping[str, Any]) -> str:
     if cause == "no_tensor_work":
         return f"{busy}. Its largest bubble is {_cost(causes[0])}." if causes else f"{busy}."
     if cause == "slow_path":
-        return f"{busy}: saturated on the slow MMA path, which reaches two thirds of what wgmma does."
+        return f"{busy}, on the slow MMA path, which reaches two thirds of what wgmma does."
     if cause == "tiny_launch":
         return f"{busy}: so short a launch that its latency dominates."
     if cause == "unknown":
