@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import pandas as pd
 
@@ -69,12 +69,14 @@ class Borders:
 @dataclass(frozen=True)
 class Explanation:
     """All parts of one account in its order, the timeline behind its phases (or None), warp samples by class, counted
-    and not weighed (empty where idle time is not split), and what the report lacks, in sentences."""
+    and not weighed (empty where idle time is not split), what the report lacks, in sentences, and how loaded an SM is,
+    by which samples are split and weighed (``sm_load``; what is not known is left out)."""
 
     parts: tuple[PartExplained, ...]
     timeline: Borders | None
     samples: Mapping[str, float]
     missing: tuple[str, ...]
+    load: Mapping[str, float] = field(default_factory=dict)
 
 
 def explain(report: Report, launch: int, account: BubbleAccount | None) -> Explanation:
@@ -84,7 +86,8 @@ def explain(report: Report, launch: int, account: BubbleAccount | None) -> Expla
     if account is None or busy is None:
         return Explanation((), None, {}, (lacking.no_account(report, launch).text,))
     series, found = find_phases(report, launch, busy)
-    steady = _Steady.of(report, launch, account, sm_load(report, launch, busy.pct))
+    load = sm_load(report, launch, busy.pct)
+    steady = _Steady.of(report, launch, account, load)
     parts = []
     for part, pct in account.parts.items():
         if part in BUSY:
@@ -94,7 +97,8 @@ def explain(report: Report, launch: int, account: BubbleAccount | None) -> Expla
         else:
             parts.append(steady.idle(pct) if part == "idle" else steady.part(part, pct))
     missing = tuple(lack.text for lack in lacking.of_account(report, launch, account))
-    return Explanation(tuple(parts), _borders(report, launch, series, found), steady.by_class(), missing)
+    known = {name: value for name, value in asdict(load).items() if not math.isnan(value)}
+    return Explanation(tuple(parts), _borders(report, launch, series, found), steady.by_class(), missing, known)
 
 
 def _borders(report: Report, launch: int, series: str, found: Phases | None) -> Borders | None:

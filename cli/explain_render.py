@@ -27,6 +27,7 @@ def print_explanation(out: Console, launch: dict[str, Any]) -> None:
         out.print(_timeline(explained["timeline"]))
     if explained["samples"]:
         out.print(_samples(explained["samples"]))
+        out.print(_load(explained["load"]))
     out.print()
 
 
@@ -52,6 +53,22 @@ def _term(term: dict[str, Any], width: int) -> Text:
     sass = printable(term["sass"])
     sass = sass if len(sass) <= room else sass[: room - 1] + "…"
     return text.append(printable(place), style="cyan").append(f"{sass}  ").append(why + more, style="dim")
+
+
+_LOADS = {
+    "resident": ("CTAs", 1.0),
+    "busy": ("% of its cycles the unit busy", 100.0),
+    "copies": ("% the load/store unit by LDGSTS", 100.0),
+    "reads": ("% by shared loads", 100.0),
+    "data_pipe": ("% its data stage", 100.0),
+    "boxes": ("% TMA by its boxes", 100.0),
+}
+
+
+def _load(load: dict[str, float]) -> Text:
+    """How loaded an SM is while it has CTAs: by this samples are split and weighed."""
+    told = ", ".join(f"{factor * load[name]:.3g} {what}" for name, (what, factor) in _LOADS.items() if name in load)
+    return Text(f"an SM with CTAs: {told or 'its load is not known'}", style="dim")
 
 
 def _timeline(borders: dict[str, Any]) -> Text:
