@@ -13,9 +13,10 @@ import pandas as pd
 
 from ncubble.analysis import lacking
 from ncubble.analysis.account import BubbleAccount
-from ncubble.analysis.diseases import disease_of
+from ncubble.analysis.depth_gain import depth_gain
+from ncubble.analysis.diseases import OF_DEPTH, disease_of
 from ncubble.analysis.fixes import FIXES
-from ncubble.analysis.gain_model import gain_of
+from ncubble.analysis.gain_model import Gain, gain_of
 from ncubble.analysis.launch_facts import LaunchFacts, launch_facts
 from ncubble.analysis.places import hottest
 from ncubble.analysis.report import Report
@@ -77,17 +78,45 @@ def diagnose(report: Report, launch: int, account: BubbleAccount | None) -> Diag
     if account is None:
         return Diagnosis("unknown", None, [], [lacking.no_account(report, launch).text])
     facts = launch_facts(report, launch)
-    causes = [
-        _cause(part, pct, account, facts, first=not rank)
-        for rank, (part, pct) in enumerate(account.bubbles.items())
-        if part in REMOVABLE and pct >= NEGLIGIBLE_PCT
-    ]
+    causes = _ranked(report, launch, account, facts)
     verdict = _verdict(account, facts, causes)
     known = next((cause.disease for cause in causes if cause.cause == verdict), None)
     disease = known or disease_of(verdict, facts)
+    if verdict == "memory_bound" and disease is None:  # what must move takes its time: no part of the pipeline gains
+        causes = [replace(cause, predicted_gain_pct=None) for cause in causes]
     gaps = [lack.text for lack in lacking.of_account(report, launch, account)]
-    told = _with_gains(_with_slow_path(causes, verdict, account, facts), verdict, disease, account)
+    told = _with_slow_path(causes, verdict, account, facts)
     return Diagnosis(verdict, disease, told, [*_warnings(facts), *gaps])
+
+
+def gains(report: Report, launch: int, account: BubbleAccount, facts: LaunchFacts | None = None) -> dict[str, Gain]:
+    """What removing each part of the account that can be removed gives. Waits for data: what the best depth gives,
+    where that is identified, and depth is their cure."""
+    facts, idle = facts or launch_facts(report, launch), idle_pct(account)
+    parts = {part: pct for part, pct in account.bubbles.items() if part in REMOVABLE and pct >= NEGLIGIBLE_PCT}
+    found = {part: gain_of(pct, idle) for part, pct in parts.items()}
+    if "data_wait" in parts and _depth_cures(facts) and (deeper := depth_gain(report, launch, account)) is not None:
+        found["data_wait"] = deeper
+    return found
+
+
+def _depth_cures(facts: LaunchFacts) -> bool:
+    """Whether more stages are what waits for data call for, and not another way to copy, or less to copy."""
+    return facts.dram_pct < MEMORY_ROOF_PCT and disease_of("data_wait", facts) in (*OF_DEPTH, None)
+
+
+def _ranked(report: Report, launch: int, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
+    """The causes by their shares, waits for data by what depth gives, where that is identified."""
+    found = gains(report, launch, account, facts)
+    idle = idle_pct(account)
+    shares = {part: account.parts[part] for part in found}
+    if "data_wait" in found and found["data_wait"] != gain_of(shares["data_wait"], idle):
+        shares["data_wait"] = found["data_wait"].expected
+    ranked = sorted(found, key=lambda part: -shares[part])
+    return [
+        _cause(part, account.parts[part], account, facts, found[part].expected, first=not rank)
+        for rank, part in enumerate(ranked)
+    ]
 
 
 def idle_pct(account: BubbleAccount) -> float:
@@ -96,23 +125,21 @@ def idle_pct(account: BubbleAccount) -> float:
 
 
 def _with_slow_path(causes: list[Cause], verdict: str, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
-    """The causes with the slow path among them, by its share of time; first only where it is the verdict."""
+    """The causes with the slow path among them, by its gain; first only where it is the verdict."""
     pct = account.parts["tensor_busy"] * SLOW_PATH_SHARE
     if not facts.slow_path or pct < NEGLIGIBLE_PCT:
         return causes
-    slow = Cause("slow_path", None, pct, _where("unit", pct, account, facts.source), FIXES["slow_path"])
+    gain = slow_path_gain(account).expected if verdict != "memory_bound" else None
+    slow = Cause("slow_path", None, pct, _where("unit", pct, account, facts.source), FIXES["slow_path"], gain)
     if verdict == "slow_path":
         return [slow, *causes]
-    return [*causes[:1], *sorted([slow, *causes[1:]], key=lambda cause: -cause.pct)]
+    return [*causes[:1], *sorted([slow, *causes[1:]], key=lambda cause: -(cause.predicted_gain_pct or 0.0))]
 
 
-def _with_gains(causes: list[Cause], verdict: str, disease: str | None, account: BubbleAccount) -> list[Cause]:
-    """The causes with what removing each gives; nothing where memory bounds the launch by what it must move."""
-    if verdict == "memory_bound" and disease is None:
-        return causes
-    idle = idle_pct(account)
-    whole = {cause.cause: idle + cause.pct if cause.cause == "slow_path" else idle for cause in causes}
-    return [replace(cause, predicted_gain_pct=gain_of(cause.pct, whole[cause.cause]).expected) for cause in causes]
+def slow_path_gain(account: BubbleAccount) -> Gain:
+    """What the fast MMA path gives: busy time that it does without, and what goes along."""
+    pct = account.parts["tensor_busy"] * SLOW_PATH_SHARE
+    return gain_of(pct, idle_pct(account) + pct)
 
 
 def _warnings(facts: LaunchFacts) -> list[str]:
@@ -126,7 +153,7 @@ def _warnings(facts: LaunchFacts) -> list[str]:
 
 def _verdict(account: BubbleAccount, facts: LaunchFacts, causes: list[Cause]) -> str:
     busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
-    largest = causes[0].pct if causes else 0.0
+    largest = max((cause.pct for cause in causes), default=0.0)
     if facts.duration_ns < TINY_NS:
         return "tiny_launch"
     if facts.dram_pct >= MEMORY_ROOF_PCT or (account.unit in MEMORY and busy >= MEMORY_BOUND_PCT):
@@ -140,12 +167,12 @@ def _verdict(account: BubbleAccount, facts: LaunchFacts, causes: list[Cause]) ->
     return causes[0].cause if causes else "unknown"
 
 
-def _cause(part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, first: bool = True) -> Cause:
+def _cause(part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, gain: float, first: bool = True) -> Cause:
     name = CAUSE_OF.get(part, part)
     disease = disease_of(name, facts)
-    if disease == "shallow_pipeline" and not first:
-        disease = None  # something else bounds the kernel: that depth would help is not shown
-    return Cause(name, disease, pct, _where(part, pct, account, facts.source), _fix(name, disease, facts))
+    if disease == "shallow_pipeline" and not (first and gain >= NEGLIGIBLE_PCT):
+        disease = None  # something else bounds the kernel, or depth does nothing
+    return Cause(name, disease, pct, _where(part, pct, account, facts.source), _fix(name, disease, facts), gain)
 
 
 def _fix(cause: str, disease: str | None, facts: LaunchFacts) -> str:

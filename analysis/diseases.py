@@ -28,6 +28,10 @@ SPILL_INSTRUCTIONS = 4
 DEEP = 4
 
 
+OF_DEPTH = ("single_buffer", "shallow_pipeline")
+"""What more stages cure."""
+
+
 def disease_of(cause: str, facts: LaunchFacts) -> str | None:
     """The disease behind a cause; None where nothing tells one."""
     return next((word for word, applies in RULES.get(cause, ()) if applies(facts)), None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ncubble.analysis.account import BubbleAccount
-from ncubble.analysis.diagnose import Diagnosis, idle_pct
-from ncubble.analysis.gain_model import gain_of
+from ncubble.analysis.diagnose import CAUSE_OF, Cause, Diagnosis, gains, slow_path_gain
+from ncubble.analysis.gain_model import Gain
 from ncubble.analysis.report import Report
 
 
@@ -26,12 +26,12 @@ def fixes(report: Report, launch: int, account: BubbleAccount | None, diagnosis:
     """One fix per cause of the diagnosis, in its order; none without an account."""
     if account is None:
         return []
-    idle = idle_pct(account)
-    found = []
-    for cause in diagnosis.causes:
-        gain = gain_of(cause.pct, idle + cause.pct if cause.cause == "slow_path" else idle)
-        known = cause.predicted_gain_pct is not None
-        found.append(
-            Fix(cause.fix, cause.cause, cause.predicted_gain_pct, *((gain.low, gain.high) if known else (None, None)))
-        )
-    return found
+    found = {CAUSE_OF.get(part, part): gain for part, gain in gains(report, launch, account).items()}
+    found["slow_path"] = slow_path_gain(account)
+    return [_fix(cause, found[cause.cause]) for cause in diagnosis.causes]
+
+
+def _fix(cause: Cause, gain: Gain) -> Fix:
+    if cause.predicted_gain_pct is None:
+        return Fix(cause.fix, cause.cause, None, None, None)
+    return Fix(cause.fix, cause.cause, cause.predicted_gain_pct, gain.low, gain.high)

@@ -48,7 +48,7 @@ def account(unit="tensor", **parts):
 
 def diagnosed(found, what):
     parts = [(part, pct) for part, pct in found.bubbles.items() if part in REMOVABLE]
-    return [_cause(part, pct, found, what, first=not rank) for rank, (part, pct) in enumerate(parts)]
+    return [_cause(part, pct, found, what, pct, first=not rank) for rank, (part, pct) in enumerate(parts)]
 
 
 def verdict(found, what):

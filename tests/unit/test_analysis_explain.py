@@ -102,7 +102,7 @@ def test_json_has_the_member_only_where_it_is_asked_for(reports):
     some = reports[:1]
     assert "explain" not in as_json(some, [])["launches"][0]
     launch = as_json(some, [], explained=True)["launches"][0]
-    assert set(launch["explain"]) == {"parts", "timeline", "samples", "missing"}
+    assert set(launch["explain"]) == {"parts", "timeline", "samples", "missing", "load"}
     assert {one["part"]: one["pct"] for one in launch["explain"]["parts"]} == launch["account"]
     json.dumps(launch, allow_nan=False)
 
