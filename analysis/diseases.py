@@ -25,7 +25,8 @@ CONVERSIONS_PER_MMA = 1.0
 IDLE_PRODUCER = 0.25
 FEW_WARPS_PCT = 1.0
 SPILL_INSTRUCTIONS = 4
-DEEP = 4
+DEEP = 6
+"""Half as many stages are three still, which is depth enough for most tiles."""
 
 
 OF_DEPTH = ("single_buffer", "shallow_pipeline")

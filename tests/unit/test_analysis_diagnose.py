@@ -113,7 +113,7 @@ def test_the_verdict(given, unit, parts, expected):
         ("epilogue", (HMMA, "STG.E [R2.64], R4"), {"executed": [400.0, 100.0]}, "short_k"),
         ("epilogue", (HMMA, "STG.E [R2.64], R4"), {"executed": [6400.0, 100.0]}, None),
         ("wave_gap", (HMMA,), {"stages": 6, "resident": {"registers": 2.0, "shared_mem": 1.0}}, "occupancy_cliff"),
-        ("wave_gap", (HMMA,), {"stages": 3, "resident": {"registers": 2.0, "shared_mem": 1.0}}, None),
+        ("wave_gap", (HMMA,), {"stages": 4, "resident": {"registers": 2.0, "shared_mem": 1.0}}, None),
         ("tail", (HMMA,), {"ctas": 64.0}, "too_few_ctas"),
         ("tail", (HMMA,), {"waves": 1.1}, "partial_wave"),
         ("tail", (HMMA,), {"waves": math.nan, "ctas": math.nan}, None),

@@ -26,14 +26,6 @@ def test_the_figures_are_those_of_the_recordings(tables: ModuleType, repository:
     assert tables.fill(text, blocks) == text, "run: python benchmarks/readme_tables.py --write"
 
 
-def test_narrow_copies_cost_more_than_copy_cost_shows_as_the_limits_say(tables: ModuleType) -> None:
-    wide, narrow = (_launch(tables, f"stages=3 copy=async vec={width}") for width in (16, 4))
-    grown = {part: _ns(narrow, part) - _ns(wide, part) for part in narrow["account"]}
-    lost = narrow["duration_ns"] - wide["duration_ns"]
-    assert lost > 1.2 * grown["copy_cost"] > 0
-    assert grown["issue"] > (lost - grown["copy_cost"]) / 2
-
-
 def _launch(tables: ModuleType, parameters: str) -> dict[str, Any]:
     (found,) = (one for one in tables.launches("tensor_core_gemm") if one["label"].endswith(parameters))
     return dict(found)
