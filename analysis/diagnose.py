@@ -47,6 +47,8 @@ SLOW_PATH_SHARE = 1.0 - 2730.67 / 4096.0
 """Of the busy time of mma.sync, what wgmma would do without (FLOP per cycle and SM of both, H200)."""
 SLOW_PATH_FIRST = 1.5
 """How many times the largest idle part that has to be, to be named first: an idle part is mended within the kernel."""
+WAITS_PCT = 3.0
+"""Waits for data from which on the effect of other depths is predicted, which takes longer than all else here."""
 NEGLIGIBLE_PCT = 1.0
 PLACES = 3
 
@@ -95,7 +97,8 @@ def gains(report: Report, launch: int, account: BubbleAccount, facts: LaunchFact
     facts, idle = facts or launch_facts(report, launch), idle_pct(account)
     parts = {part: pct for part, pct in account.bubbles.items() if part in REMOVABLE and pct >= NEGLIGIBLE_PCT}
     found = {part: gain_of(pct, idle) for part, pct in parts.items()}
-    if "data_wait" in parts and _depth_cures(facts) and (deeper := depth_gain(report, launch, account)) is not None:
+    waits = parts.get("data_wait", 0.0) >= WAITS_PCT and _depth_cures(facts)
+    if waits and (deeper := depth_gain(report, launch, account)) is not None:
         found["data_wait"] = deeper
     return found
 
