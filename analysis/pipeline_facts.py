@@ -161,7 +161,7 @@ def _pipeline(
     per_iteration = counted.sms * counted.elapsed / counted.ctas / ring.iterations
     busy_pct = account.parts["tensor_busy"] + account.parts["unit_busy"]
     busy = busy_pct / 100 * per_iteration
-    cycle = max(busy, counted.resident * counted.active * per_iteration)
+    cycle = max(busy, max(1.0, counted.resident) * counted.active * per_iteration)
     lsu = report.first(launch, load_generations().quantities["lsu_data_pipe_pct"])
     memory = (utilization(report, launch, MEMORY[name]) for name in ("dram", "l2"))
     samples = _samples(report, launch, account, ring.begin)
@@ -175,7 +175,7 @@ def _pipeline(
         busy=busy,
         shared=0.0 if ring.asynchronous or math.isnan(lsu) else lsu / 100 * per_iteration,
         tile_B=traffic,
-        waiting=samples["data_wait"],
+        waiting=samples["data_wait"] + (0.0 if ring.asynchronous else _late(samples)),
         copying=samples["copy_cost"],
         working=samples["unit"],
         outside=(samples["epilogue"] + samples["before"]) * cycle,
@@ -202,6 +202,12 @@ def _samples(report: Report, launch: int, account: BubbleAccount, begin: int) ->
     found = counted.groupby("part")["samples"].sum() / total
     shares = {name: float(found.get(name, 0.0)) for name in CLASSES}
     return {**shares, "before": float(counted.loc[counted["row"] < begin, "samples"].sum()) / total}
+
+
+def _late(samples: Mapping[str, float]) -> float:
+    """The share of waits at barriers that is for warps whose data came late: that of data in all that delays a warp."""
+    delays = [samples[name] for name in ("data_wait", "copy_cost", "smem_wait", "issue")]
+    return samples["sync_wait"] * delays[0] / max(sum(delays), 1e-9)
 
 
 def _stages_per_iteration(counted: _Counted, ring: Ring, depth: int) -> int:

@@ -1,10 +1,11 @@
 """Utilization and cycles of a pipelined loop at other depths, from one profile. Pure functions over ``Pipeline``.
 
-A CTA's iteration takes as long as its own work beside that of its neighbours (``queueing``), or as long as a tile is on
-its way, divided by the tiles that are on their way at one time, whichever is longer. Warp samples say how long warps
-wait for data, so that the own work is what remains. A tile's latency grows with the bytes in flight; it follows from
-the present cycle where data bound it, and from ``LATENCY`` where they do not. How far each of these is known decides
-how wide the interval is, and whether anything is predicted at all.
+An iteration of a CTA's loop takes as long as its own work beside that of its neighbours (``queueing``), or as long as a
+tile is on its way, divided by the tiles that are on their way at one time, whichever is longer. What a CTA does before
+and after its loop is added. Warp samples say how long warps wait for data, so that the own work is what remains. On its
+way, a tile takes its turn at the port through which an SM takes all of them; the rest of its flight is a latency, which
+follows from the present cycle where data bound it, and is ``LATENCY`` where they do not. How far each of these is known
+decides how wide the interval is, and whether anything is predicted at all.
 """
 
 from __future__ import annotations
@@ -14,22 +15,20 @@ from dataclasses import dataclass
 from itertools import product
 
 from ncubble.analysis.pipeline_facts import Pipeline
-from ncubble.analysis.queueing import cycle_time, own_time
+from ncubble.analysis.queueing import cycle_time, flight_time, idle_flight, own_time
 
-LATENCY = 730.0
-"""Cycles from the start of a tile's copies to the end of the wait for it, beyond what bytes in flight add: fitted to
-GEMMs by cp.async and TMA on an H200 (docs/validation), which is also where it is used."""
-LATENCY_SPREAD = (450.0, 1000.0)
+LATENCY = 860.0
+"""Cycles from the start of a tile's copies to the end of the wait for it, without its time at the port: fitted to GEMMs
+by cp.async and TMA on an H200 (docs/validation), which is also where it is used."""
+LATENCY_SPREAD = (500.0, 1200.0)
 LATENCY_ON = ("9.0",)
-CROWDING = 94.0
-"""Bytes in flight on an SM that add a cycle to the latency of each tile: fitted to the same."""
 PORT = 64.0
 """Bytes that an SM takes from L2 in a cycle at most (NVIDIA V100 and A100 architecture white papers)."""
 ROOF = 0.92
 """Share of its peak that a plain copy reaches of DRAM; a kernel does no better."""
 SHARPNESS = 24.0
 """Exponent of the norm that joins two bounds: where they are equal, the cycle is 3 % longer than either."""
-SHOWN = 1.08
+SHOWN = 1.15
 """Latency shows where the cycle is longer than without waits by this factor."""
 WAIT_SPREAD = (0.75, 1.0, 1.2)
 """Factors on the measured wait for data."""
@@ -51,8 +50,8 @@ class Prediction:
 
 @dataclass(frozen=True)
 class _Case:
-    """One combination of what is not known: the factor on the wait for data, the latency, and where between its bounds
-    (0 to 1) the cycle of other numbers of CTAs lies."""
+    """One combination of what is not known: the factor on the wait for data, the latency, and where the loop and the
+    ends of other numbers of CTAs lie between their bounds (0 to 1)."""
 
     wait: float
     latency: float
@@ -101,101 +100,129 @@ def _cases(now: Pipeline) -> Iterator[_Case]:
 
 
 def _elapsed(now: Pipeline, stages: int, case: _Case) -> float:
-    ctas = ctas_at(now, stages)
+    ctas, ends = ctas_at(now, stages), _ends(now)
     own, free = _without_waits(now, case.wait)
     latency = _latency(now, own, free, case)
     if ctas != now.ctas:
+        ends *= _at_ends(ctas, case.sharing) / _at_ends(now.ctas, case.sharing)
         free = _shared_out(now, free, ctas, case.sharing)
         own = own_time(free, (now.busy, now.shared), ctas)
-    cycle = _norm(free, (_flight(now, latency, ctas, stages) + _start(now, own, ctas)) / max(1, stages - 1))
-    if stages == 1:
-        turn = own - _copying(now, ctas) + latency + now.tile_B / CROWDING
-        cycle = max(cycle, cycle_time(turn, (now.busy, now.shared), ctas))
+    flight = flight_time(latency, now.tile_B / PORT, ctas * _ahead(now, stages))
+    loop = _norm(free, (flight + _start(now, own, ctas)) / max(1, stages - 1))
+    if stages == 1:  # a CTA copies while its neighbours compute, and the other way round
+        loop = max(loop, own + latency + _behind(now, ctas))
+    cycle = loop + ends
     if ctas == now.ctas:  # more depth alone slows nothing down
         cycle = min(cycle, now.cycle) if stages > now.stages else max(cycle, now.cycle)
     return now.elapsed * max(now.busy_pct / 100, (cycle / ctas) / (now.cycle / now.ctas))
 
 
+def _ends(now: Pipeline) -> float:
+    """Cycles per iteration before and after the loop, with the wait for the first tile.
+
+    CTAs that share an SM start together and hold each other up in their loops, so that they also end together: none
+    hides the ends of another, as far as the unit was idle for so long.
+    """
+    return min(now.outside + _fill(now), now.cycle - now.ctas * now.busy)
+
+
+def _at_ends(ctas: float, where: float) -> float:
+    """How much longer ends take among so many CTAs: as long as alone (``where`` 1), or each in its turn (0)."""
+    return ctas + where * (1.0 - ctas)
+
+
 def _without_waits(now: Pipeline, factor: float = 1.0) -> tuple[float, float]:
-    """(own time of a CTA alone, cycle among its neighbours) of an iteration if data were always there."""
-    demands = (now.busy, now.shared)
-    own = own_time(now.cycle, demands, now.ctas)
+    """(own time of a CTA alone, cycle among its neighbours) of an iteration in the loop if data were always there."""
+    demands, loop = (now.busy, now.shared), now.cycle - _ends(now)
+    own = own_time(loop, demands, now.ctas)
     waiting = min(max(0.0, factor * _exposed(now) - _fill(now)), own - now.busy)
     least = max(now.ctas * now.tile_B / PORT, now.roof / ROOF, now.ctas * now.busy)
     free = max(cycle_time(own - max(0.0, waiting), demands, now.ctas), least)
-    return own - max(0.0, waiting), min(free, now.cycle)
+    return own - max(0.0, waiting), min(free, loop)
 
 
 def _exposed(now: Pipeline) -> float:
     """Cycles of an iteration in which warps wait for data and their own products do not run.
 
-    Products of wgmma run while their warps wait: the pipe works for a CTA longer than its samples at the unit say, and
-    what lacks there is hidden below its other samples in equal parts.
+    Products of wgmma run by themselves: the pipe works for a CTA longer than its samples at the unit say. What lacks
+    there is hidden below what warps do between issuing a product and waiting for data, such as copies, and only what
+    is left of it below the wait.
     """
     waiting = now.waiting * now.cycle
     if not now.asynchronous:
         return waiting
     neighbours = (now.ctas - 1.0) * now.busy / now.cycle
     hidden = max(0.0, now.busy * (1.0 + neighbours) - now.working * now.cycle)
-    return waiting * max(0.0, 1.0 - hidden / max(1e-9, (1.0 - now.working) * now.cycle))
+    before = max(0.0, (1.0 - now.working) * now.cycle - waiting)
+    return max(0.0, waiting - max(0.0, hidden - before))
 
 
 def _fill(now: Pipeline) -> float:
     """The wait for a CTA's first tile, which no depth removes, per iteration. With one stage all waits are alike."""
-    return (LATENCY + now.tile_B / CROWDING) / now.iterations if now.stages > 1 else 0.0
+    return (LATENCY + now.tile_B / PORT) / now.iterations if now.stages > 1 else 0.0
 
 
 def _shows(now: Pipeline) -> bool:
     """Whether the latency can be read off the present cycle."""
-    return now.cycle > SHOWN * _without_waits(now)[1]
+    return now.cycle - _ends(now) > SHOWN * _without_waits(now)[1]
 
 
 def _latency(now: Pipeline, own: float, free: float, case: _Case) -> float:
     """Cycles of a tile's flight on an idle SM. ``case.latency`` is a factor where it shows, else the value itself, as
     far as the present cycle allows so much."""
+    loop = now.cycle - _ends(now)
     if now.stages == 1:
-        measured = own_time(now.cycle, (now.busy, now.shared), now.ctas) - own - now.tile_B / CROWDING
-        return max(0.0, case.latency * measured) if _shows(now) else case.latency
-    bound = now.cycle * (now.stages - 1)
+        return max(0.0, case.latency * (loop - own - _behind(now, now.ctas))) if _shows(now) else case.latency
+    bound = loop * (now.stages - 1)
     if _shows(now):
-        bound = (now.cycle**SHARPNESS - min(free, now.cycle / 1.01) ** SHARPNESS) ** (1 / SHARPNESS) * (now.stages - 1)
+        bound = (loop**SHARPNESS - min(free, loop / 1.01) ** SHARPNESS) ** (1 / SHARPNESS) * (now.stages - 1)
         bound *= case.latency
-    crowd = now.ctas * (now.stages - 1) * now.tile_B / CROWDING
-    most = max(0.0, bound - crowd - _start(now, own, now.ctas))
+    flight = max(0.0, bound - _start(now, own, now.ctas))
+    most = idle_flight(flight, now.tile_B / PORT, now.ctas * _ahead(now, now.stages))
     return most if _shows(now) else min(case.latency, most)
 
 
-def _flight(now: Pipeline, latency: float, ctas: float, stages: int) -> float:
-    tiles = min(max(1, stages - 1), now.iterations)
-    return latency + ctas * tiles * now.tile_B / CROWDING
+def _ahead(now: Pipeline, stages: int) -> float:
+    """Tiles of a CTA that are on their way at one time."""
+    return min(max(1, stages - 1), now.iterations)
 
 
 def _start(now: Pipeline, own: float, ctas: float) -> float:
-    """Cycles between the end of a wait and the start of the mean copy of the tile that takes the free slot."""
+    """Cycles from the end of a wait until the tile that takes the free slot could start, if all of it started at once.
+
+    Copies that stand among products pass the port around their mean. Others follow the wait, and where issuing them
+    takes longer than the port, that is what it takes.
+    """
     if now.stages == 1:
         return 0.0
-    return now.delay * own if now.delay > 0 else _copying(now, ctas)
+    service = now.tile_B / PORT
+    return max(0.0, now.delay * own - service / 2 if now.delay > 0 else _copying(now, ctas) - service)
+
+
+def _behind(now: Pipeline, ctas: float) -> float:
+    """Cycles that the port needs for a tile after its last copy was issued."""
+    return max(0.0, now.tile_B / PORT - _copying(now, ctas))
 
 
 def _copying(now: Pipeline, ctas: float) -> float:
-    """Cycles from the first to the mean copy of a tile. With one stage they pass while the first copies are awaited."""
-    return 0.5 * now.copying * now.cycle * ctas / now.ctas
+    """Cycles in which a CTA issues the copies of a tile."""
+    return now.copying * now.cycle * ctas / now.ctas
 
 
 def _shared_out(now: Pipeline, free: float, ctas: float, where: float) -> float:
-    """Cycle without waits with another number of CTAs, between two bounds (``where`` 0 and 1).
+    """Cycle of the loop without waits with another number of CTAs, between two bounds (``where`` 0 and 1).
 
-    One: an SM does as much work in a cycle as now. The other: more CTAs hide what stands outside the loop of each;
-    fewer do not, and of one whose products run by themselves nothing else is left, while products that warps issue in
-    turn with other work leave the pipe idle as they do in a CTA that is alone.
+    One: an SM does as much work in a cycle as now, which more CTAs do not change. The other, with fewer: products that
+    run by themselves keep the pipe busy, while products that warps issue in turn with other work leave it idle as they
+    do in a CTA that is alone.
     """
     demands, same = (now.busy, now.shared), free * ctas / now.ctas
     if ctas > now.ctas:
-        return max(ctas * now.busy, same - where * now.outside)
+        return max(ctas * now.busy, same)
     if now.asynchronous:
-        return max(ctas * now.busy, same + where * (ctas * now.busy + now.outside - same))
+        return max(ctas * now.busy, same + where * (ctas * now.busy - same))
     alone = cycle_time(own_time(free, demands, now.ctas), demands, ctas)
-    return same + now.outside + where * max(0.0, alone - same)
+    return same + where * max(0.0, alone - same)
 
 
 def _norm(one: float, other: float) -> float:

@@ -1,4 +1,4 @@
-"""How much CTAs of one SM hold each other up: exact mean-value analysis of a closed queueing network.
+"""How much CTAs of one SM hold each other up: mean-value analysis of closed queueing networks.
 
 Resident CTAs take turns at shared pipes. A CTA that is alone needs ``own`` cycles per iteration. Beside others it also
 waits where it finds one of them at a pipe, which happens as often as the pipe is in use without itself (M. Reiser and
@@ -44,4 +44,31 @@ def own_time(cycle: float, demands: Sequence[float], ctas: float) -> float:
     for _ in range(STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if cycle_time(middle, demands, ctas) < cycle else (low, middle)
+    return low
+
+
+def flight_time(latency: float, service: float, tiles: float) -> float:
+    """Cycles from the request of a tile to its arrival, where so many are on their way at all times.
+
+    Each is delayed by ``latency`` and takes its turn at a port, for ``service`` cycles that are always the same: one
+    that is served when it comes is half through on average. Between whole numbers of tiles the result is interpolated.
+    """
+    before = at_port = service
+    queue = used = 0.0
+    for count in range(1, math.ceil(tiles) + 1):
+        before, at_port = at_port, max(service * (1.0 + queue - used / 2), count * service - latency)
+        rate = count / max(latency + at_port, 1e-9)
+        queue, used = rate * at_port, rate * service
+    share = 1.0 - (math.ceil(tiles) - tiles)
+    return latency + before + share * (at_port - before)
+
+
+def idle_flight(total: float, service: float, tiles: float) -> float:
+    """The ``latency`` for which ``flight_time`` is ``total``; 0 where the port alone takes as long."""
+    low, high = 0.0, total
+    if flight_time(low, service, tiles) >= total:
+        return low
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if flight_time(middle, service, tiles) < total else (low, middle)
     return low

@@ -31,12 +31,13 @@ _LANES = 32
 class Ring:
     """The loop over tiles. ``copies`` is ``tma``, ``cp.async`` or ``plain``.
 
-    ``iterations`` are per CTA; ``preloaded`` counts tiles that are copied before the loop; ``pending`` is the number
-    of tiles that the wait leaves on their way (None where no wait says). ``delay`` is the share of an iteration's
-    products that warps issue between the wait for a tile and the mean copy of a later one. ``asynchronous`` says
-    whether products run while warps go on (wgmma). ``tile_B`` are the bytes that copies of one iteration bring, by
-    their number and width; NaN where that does not say. ``compiled`` says whether the copies were written by a
-    compiler of Python, which may build another loop for another depth. ``begin`` is the row where the loop begins.
+    ``iterations`` are per CTA, one for each tile that the loop waits for. ``preloaded`` counts tiles that are copied
+    before the loop; ``pending`` is the number of tiles that the wait leaves on their way (None where no wait says).
+    ``delay`` is the share of an iteration's products that warps issue between the wait for a tile and the mean copy of
+    a later one. ``asynchronous`` says whether products run while warps go on (wgmma). ``tile_B`` are the bytes that
+    copies of one iteration bring, by their number and width; NaN where that does not say. ``compiled`` says whether the
+    copies were written by a compiler of Python, which may build another loop for another depth. ``begin`` is the row
+    where the loop begins.
     """
 
     copies: str
@@ -67,14 +68,17 @@ def ring_of(source: pd.DataFrame, ctas: float, warps: float, unit: str = "tensor
     else:
         iterations = max([most, *(code.executed[row] for row in waits)]) / threads
     outside = sum(code.executed[row] for row in rows if code.executed[row] < LOOP * most)
+    groups = code.groups(inside) if kind == "cp.async" else 0
+    several = len(waits) if groups and waits and groups % len(waits) == 0 else 1  # tiles of K and of V, in attention
+    copied = sum(width_bytes(code.opcodes[row]) for row in inside) * _LANES * warps
     return Ring(
         kind,
-        float(iterations),
-        float(outside / len(inside) / threads),
-        code.pending(waits, inside) if kind == "cp.async" else None,
+        float(iterations) * several,
+        float(outside / len(inside) / threads) * several,
+        code.pending(waits, groups // several),
         0.0 if code.asynchronous else code.delay(waits, inside),
         code.asynchronous,
-        sum(width_bytes(code.opcodes[row]) for row in inside) * _LANES * warps if kind == "cp.async" else math.nan,
+        copied / several if kind == "cp.async" else math.nan,
         str(source["file"].iloc[inside[0]]).endswith(".py"),
         code.begin(waits or inside),
     )
@@ -114,11 +118,14 @@ class _Code:
         """The first row that runs as often as ``rows``, as far as it can be told."""
         return int((self.executed >= LOOP * max(self.executed[row] for row in rows)).argmax())
 
-    def pending(self, waits: Sequence[int], inside: Sequence[int]) -> float | None:
-        """Tiles on their way when the wait ends; a tile may be committed as several groups."""
-        found = [match for row in waits if (match := _PENDING.search(self.sass[row]))]
+    def groups(self, inside: Sequence[int]) -> int:
+        """Groups of copies that an iteration commits; a tile may be several."""
         floor = LOOP * max(self.executed[row] for row in inside)
-        groups = int(sum(op == "LDGDEPBAR" and self.executed[row] >= floor for row, op in enumerate(self.opcodes)))
+        return sum(op == "LDGDEPBAR" and self.executed[row] >= floor for row, op in enumerate(self.opcodes))
+
+    def pending(self, waits: Sequence[int], groups: int) -> float | None:
+        """Tiles of so many groups that are on their way when the wait ends."""
+        found = [match for row in waits if (match := _PENDING.search(self.sass[row]))]
         return int(found[-1][1], 16) / groups if found and groups else None
 
     def delay(self, waits: Sequence[int], inside: Sequence[int]) -> float:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ncubble.analysis.account import account
 from ncubble.analysis.pipeline_facts import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.predict import ctas_at, predict, refusal
-from ncubble.analysis.queueing import cycle_time, own_time
+from ncubble.analysis.queueing import cycle_time, flight_time, idle_flight, own_time
 from ncubble.analysis.report import Report
 from ncubble.analysis.residency import Residency
 from ncubble.analysis.ring import Ring, depth_of
@@ -49,6 +49,23 @@ def test_own_time_inverts_the_cycle() -> None:
         cycle = cycle_time(1000.0, (300.0, 200.0), ctas)
         assert own_time(cycle, (300.0, 200.0), ctas) == pytest.approx(1000.0, rel=1e-6)
     assert own_time(600.0, (300.0,), 2.0) == 300.0  # the pipe is full: no more is known
+
+
+@given(latency=st.floats(0, 2000), service=st.floats(1, 1000), tiles=st.floats(1, 12))
+def test_tiles_take_turns_at_the_port(latency: float, service: float, tiles: float) -> None:
+    flight = flight_time(latency, service, tiles)
+    assert flight_time(latency, service, 1.0) == pytest.approx(latency + service)
+    assert flight >= max(latency + service, int(tiles) * service) * (1 - 1e-9)
+    assert flight <= flight_time(latency, service, tiles + 1) * (1 + 1e-9)
+    assert flight_time(idle_flight(flight, service, tiles), service, tiles) == pytest.approx(flight, rel=1e-6)
+
+
+def test_ends_are_not_pipelined() -> None:
+    """Of two kernels that differ in what stands outside their loops alone, depth gains less where that is more."""
+    short, long = (predict(replace(STARVED, outside=outside), 3) for outside in (40.0, 300.0))
+    assert short is not None
+    assert long is not None
+    assert long.tensor_active_pct < short.tensor_active_pct - 3.0
 
 
 def test_depth_cures_waits_up_to_the_pipe() -> None:
