@@ -13,10 +13,11 @@ import typer
 from ncubble.analysis.validation import prediction_record as record
 from ncubble.analysis.validation.prediction_rows import MEASURED, PREDICTIONS
 from ncubble.cli.measuring import profile_plan
-from ncubble.errors import NcubbleError
+from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.case import make_case
 from ncubble.kernels.registry import find_spec
-from ncubble.kernels.subjects import Subject, depth_sweeps
+from ncubble.kernels.subjects import SECOND, Subject, depth_sweeps, second_sweeps
+from ncubble.profiling.metrics import DEFAULT_SETS
 from ncubble.profiling.provenance import git_state
 from ncubble.profiling.run import Run
 
@@ -26,18 +27,30 @@ FROM = (2, 3)
 Sweep = tuple[Subject, tuple[int, ...]]
 
 
-def measure(out: Path) -> None:
+def measure(out: Path, second: bool = False) -> None:
     """OUT/profiles and OUT/predictions.json first, which are kept if they are there; then OUT/measured and
     OUT/measured.json. Runs of other programs in OUT/profiles and OUT/measured count as well, if they tell the facts of
-    their launches. A kernel that fails costs only itself."""
-    sweeps = list(depth_sweeps())
-    _profile(sweeps, out / record.PROFILES, FROM, ())
+    their launches. A kernel that fails costs only itself. ``second``: those that were kept apart a second time, in
+    OUT/second, in the same way and alone."""
+    if second:
+        _measure(list(second_sweeps()), out / SECOND, SECOND)
+    else:
+        _measure(list(depth_sweeps()), out, "test")
+
+
+def _measure(sweeps: Sequence[Sweep], out: Path, split: str) -> None:
+    """``split``: of configurations that are not among those which the model was fitted to."""
+    _profile(sweeps, out / record.PROFILES, FROM, DEFAULT_SETS)
+    if not record.runs(out / record.PROFILES):
+        raise MeasurementError(f"{out / record.PROFILES}: nothing was profiled", "the messages above say why")
     if not (out / PREDICTIONS).is_file():
         dev = [_config(subject) for subject, _ in sweeps if subject.split == "dev"]
-        rows = record.predicted(out, dev)
+        rows = record.predicted(out, dev, split)
         _write(out / PREDICTIONS, {"written": _now(), "git": git_state(Path.cwd()), "predictions": rows})
     _profile(sweeps, out / record.MEASURED, None, SLIM)
     manifests = [Run.load(run).manifest for run in record.runs(out / record.MEASURED)]
+    if not manifests:
+        raise MeasurementError(f"{out / record.MEASURED}: nothing was measured", "the messages above say why")
     first = min(manifests, key=lambda manifest: manifest.started)
     told = {"started": first.started, "device": first.device, "ncu_version": first.ncu_version, "git": first.git}
     _write(out / MEASURED, {**told, "launches": record.measured(out)})
@@ -53,7 +66,7 @@ def _profile(sweeps: Sequence[Sweep], out: Path, depths: Sequence[int] | None, s
             if subject.kernel == kernel and (depths is None or stages in depths)
         ]
         try:
-            profile_plan(plan, out / kernel, *([sets] if sets else []))
+            profile_plan(plan, out / kernel, sets)
         except NcubbleError as error:
             typer.echo(f"{kernel}: {error}", err=True)
             continue

@@ -1,7 +1,7 @@
 """What the validations measure: kernels to ablate, and sweeps of depth. As data; ``ncubble validate`` runs them.
 
 Every subject says whether rules may be fitted to it (``dev``) or whether it was kept apart until they were fixed
-(``test``): docs/validation/README.md.
+(``test``), and ``second`` what was kept apart once more after that: docs/validation/README.md.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from ncubble.kernels.registry import find_spec
 from ncubble.kernels.spec import Value
 from ncubble.kernels.specs.ablation import NONE
 
-Split = Literal["dev", "test"]
+Split = Literal["dev", "test", "second"]
+SECOND: Split = "second"
 CUBE = {"m": 4096, "n": 4096, "k": 4096}
 # 33 rows of tiles: with 16 or 32 columns of them, whole waves of 132 SMs with one or two CTAs each.
 WHOLE_ROWS = 4224
@@ -123,6 +124,20 @@ def depth_sweeps() -> Iterator[tuple[Subject, tuple[int, ...]]]:
     heads = {"batch": 4, "heads": 16, "tokens": 4096, "dim": 128}
     for path in ("tma", "cp_async"):
         yield _sweep("attention_fwd", heads, "test", path=path)
+
+
+def second_sweeps() -> Iterator[tuple[Subject, tuple[int, ...]]]:
+    """As ``depth_sweeps``, kept apart a second time: the model was mended when those had been seen."""
+    for shape in ({"m": 6144, "n": 4096, "k": 2048}, {"m": 3072, "n": 3072, "k": 4096}):
+        yield _sweep("gemm_tma", shape, SECOND)
+    yield _sweep("gemm_ws", {"m": 8192, "n": 4096, "k": 2048}, SECOND, tile_n=256, cluster=1)
+    yield _sweep("gemm_ws", split=SECOND, tile_n=128, schedule="pingpong")
+    yield _sweep("gemm_mma_swizzled", {"m": 2048, "n": 2048, "k": 8192}, SECOND, tile_n=256, tile_k=64)
+    yield _sweep("gemm_mma_swizzled", {"m": 8192, "n": 4096, "k": 1024}, SECOND, tile_n=128, tile_k=32)
+    yield _sweep("tensor_core_gemm", {"m": 8192, "n": 2048, "k": 2048}, SECOND)
+    heads = {"batch": 4, "heads": 16, "tokens": 4096, "dim": 64}
+    for path in ("tma", "cp_async"):
+        yield _sweep("attention_fwd", heads, SECOND, path=path, causal=1)
 
 
 def _sweep(

@@ -28,16 +28,17 @@ def runs(folder: Path) -> list[Path]:
     return sorted(path.parent for path in folder.glob("*/run.json"))
 
 
-def predicted(folder: Path, dev: Sequence[str] = ()) -> list[Row]:
-    """A row for every launch of the profiles and every other depth; ``dev``: configurations that it was fitted to."""
-    return [row for run in runs(folder / PROFILES) for row in _predicted(run, dev)]
+def predicted(folder: Path, dev: Sequence[str] = (), split: str = "test") -> list[Row]:
+    """A row for every launch of the profiles and every other depth; ``dev``: configurations that it was fitted to, and
+    ``split`` what all others are."""
+    return [row for run in runs(folder / PROFILES) for row in _predicted(run, dev, split)]
 
 
-def _predicted(run: Path, dev: Sequence[str]) -> Iterator[Row]:
+def _predicted(run: Path, dev: Sequence[str], other: str) -> Iterator[Row]:
     for report, launch, named in _launches(run):
         present = named.pop("stages")
         told, simple = predict_sweep(report, launch, present), baselines(report, launch, present)
-        split = "dev" if named["config"] in dev else "test"
+        split = "dev" if named["config"] in dev else other
         same = {**named, "split": split, "from_stages": present, "run": f"{PROFILES}/{run.name}", "launch": launch}
         for depth in DEPTHS:
             if depth != present:

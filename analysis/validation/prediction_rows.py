@@ -18,17 +18,37 @@ from ncubble.analysis.validation.prediction_score import score
 from ncubble.analysis.validation.recorded import load
 from ncubble.errors import ReportError
 
-PREDICTIONS, MEASURED = "predictions.json", "measured.json"
+PREDICTIONS, MEASURED, SECOND = "predictions.json", "measured.json", "second"
 
 Row = dict[str, Any]
 
 
 def score_prediction(folder: Path) -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/architecture.md), of recordings in ``folder``.
+    """The whole result, JSON-ready (schema: docs/architecture.md), of recordings in ``folder``, and of those in
+    ``folder/second``, if any, which were kept apart a second time.
 
     ``git`` is the commit that predicted. Raises ReportError where files are missing or damaged, where no predicted
     depth was measured, or where the predictions were written after the measurement began.
     """
+    told, rows, missing = _read(folder)
+    second = None
+    if (folder / SECOND / PREDICTIONS).is_file():
+        second, more, unscored = _read(folder / SECOND)
+        rows += [{**row, "split": SECOND} for row in more]
+        missing.update(unscored)
+    return {
+        "schema": 1,
+        "validation": "prediction",
+        **told,
+        "second": second,
+        "scores": score(rows),
+        "rows": rows,
+        "unscored": missing,
+    }
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], list[Row], dict[str, str]]:
+    """Where predictions and measurements of one set come from, its rows, and what was not measured."""
     predictions, measured = load(folder / PREDICTIONS), load(folder / MEASURED)
     if not predicted_first(predictions, measured):
         raise ReportError(
@@ -40,16 +60,7 @@ def score_prediction(folder: Path) -> dict[str, Any]:
     if not rows:
         raise ReportError(f"{folder}: no predicted depth was measured", "measure them with --measure")
     told = {key: measured.get(key) for key in ("device", "ncu_version", "started")}
-    return {
-        "schema": 1,
-        "validation": "prediction",
-        **told,
-        "git": predictions.get("git"),
-        "written": predictions["written"],
-        "scores": score(rows),
-        "rows": rows,
-        "unscored": missing,
-    }
+    return {**told, "git": predictions.get("git"), "written": predictions["written"]}, rows, missing
 
 
 def predicted_first(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> bool:
@@ -60,7 +71,8 @@ def predicted_first(predictions: Mapping[str, Any], measured: Mapping[str, Any])
 
 def join(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[list[Row], dict[str, str]]:
     """A row per prediction whose depth was measured, with ``measured_pct`` and ``measured_cycles``, and one per profile
-    for its own depth; and by name the depths that were not measured, with the reason."""
+    for its own depth; and by configuration the sweeps that were not measured, with the reason. A single depth that is
+    missing from a sweep does not exist."""
     found = {(one["family"], one["config"], one["stages"]): one for one in measured["launches"]}
     swept = {(family, config) for family, config, _ in found}
     rows: list[Row] = []
@@ -68,8 +80,8 @@ def join(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[l
     for one in [*predictions["predictions"], *_present(predictions)]:
         launch = found.get((one["family"], one["config"], one["to_stages"]))
         if launch is None:
-            if (one["family"], one["config"]) not in swept:  # a single depth that is missing does not exist
-                missing[f"{one['family']} {one['config']}"] = "was not measured"
+            if (one["family"], one["config"]) not in swept:
+                missing[one["config"]] = "was not measured"
             continue
         rows.append({**one, "measured_pct": launch["tensor_active_pct"], "measured_cycles": launch["cycles"]})
     return rows, missing

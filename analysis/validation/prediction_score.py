@@ -17,6 +17,8 @@ import pandas as pd
 Row = Mapping[str, Any]
 Value = Callable[[Row], float | None]
 OURS = "predicted"
+FITTED = "dev"
+"""The split that the model may have been fitted to; targets are for the others."""
 FLAT = 2.0
 """Points that a sweep must span for the order of its depths to mean anything."""
 INDIFFERENT = 0.5
@@ -25,18 +27,21 @@ MAE_TARGET, REGRET_TARGET = 5.0, 3.0
 
 
 def score(rows: Sequence[Row]) -> dict[str, Any]:
-    """``all``, and the same for each of ``splits`` and ``families``; ``targets`` with limit, value and ``met``.
+    """``splits`` by name; by the same names ``families``, by theirs, and ``targets`` with limit, value and ``met``, of
+    splits that nothing was fitted to.
 
     Each part has ``asked``, ``not_identified_pct``, and ``methods``: for ``predicted`` and every baseline what
     ``method_score`` gives, over the rows that were predicted. ``predicted`` also has ``coverage_pct`` (of intervals)
     and ``mape_pct`` (of cycles).
     """
-    whole = part_score(rows)
+    splits = _by(rows, "split")
+    parts = {name: part_score(part) for name, part in splits}
     return {
-        "all": whole,
-        "splits": {name: part_score(part) for name, part in _by(rows, "split")},
-        "families": {name: part_score(part) for name, part in _by(rows, "family")},
-        "targets": targets(whole),
+        "splits": parts,
+        "families": {
+            name: {family: part_score(found) for family, found in _by(part, "family")} for name, part in splits
+        },
+        "targets": {name: targets(part) for name, part in parts.items() if name != FITTED},
     }
 
 

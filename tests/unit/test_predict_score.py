@@ -15,7 +15,7 @@ from ncubble.analysis.validation.prediction_score import score
 from ncubble.kernels.case import make_case
 from ncubble.kernels.occupancy import occupancy
 from ncubble.kernels.registry import find_spec
-from ncubble.kernels.subjects import depth_sweeps
+from ncubble.kernels.subjects import depth_sweeps, second_sweeps
 from ncubble.recordings import ROOT
 
 MEASURED = {1: 40.0, 2: 60.0, 3: 80.0, 4: 79.0}
@@ -38,16 +38,16 @@ def rows(told: Mapping[int, float | None], start: int = 1, **more: Any) -> list[
 
 def test_perfect_predictions() -> None:
     found = score(rows(MEASURED))
-    ours = found["all"]["methods"]["predicted"]
+    ours = found["splits"]["test"]["methods"]["predicted"]
     assert (ours["n"], ours["mae"], ours["bias"], ours["mape_pct"], ours["coverage_pct"]) == (3, 0.0, 0.0, 0.0, 100.0)
     assert ours["rank"] == pytest.approx(1.0)
     assert ours["regret_pct"] == 0.0
-    assert found["all"]["methods"]["no_change"]["mae"] == pytest.approx((20 + 40 + 39) / 3)
-    assert all(target["met"] for target in found["targets"].values())
+    assert found["splits"]["test"]["methods"]["no_change"]["mae"] == pytest.approx((20 + 40 + 39) / 3)
+    assert all(target["met"] for target in found["targets"]["test"].values())
 
 
 def test_errors_bias_worst_and_coverage() -> None:
-    ours = score(rows({2: 64.0, 3: 70.0, 4: 79.0}))["all"]["methods"]["predicted"]
+    ours = score(rows({2: 64.0, 3: 70.0, 4: 79.0}))["splits"]["test"]["methods"]["predicted"]
     assert ours["mae"] == pytest.approx(14 / 3)
     assert ours["bias"] == pytest.approx(-2.0)
     assert ours["coverage_pct"] == pytest.approx(200 / 3)
@@ -55,7 +55,7 @@ def test_errors_bias_worst_and_coverage() -> None:
 
 
 def test_regret_is_what_the_chosen_depth_loses() -> None:
-    ours = score(rows({2: 75.0, 3: 70.0, 4: 74.8}))["all"]["methods"]
+    ours = score(rows({2: 75.0, 3: 70.0, 4: 74.8}))["splits"]["test"]["methods"]
     assert ours["predicted"]["regret_pct"] == pytest.approx(100 * (80 - 60) / 80)  # 2 is chosen, 3 was best
     assert ours["no_change"]["regret_pct"] == pytest.approx(100 * (80 - 40) / 80)  # nothing is: the present one stays
     assert ours["no_change"]["rank"] == 0.0
@@ -63,22 +63,21 @@ def test_regret_is_what_the_chosen_depth_loses() -> None:
 
 def test_what_was_not_identified_is_counted_and_not_scored() -> None:
     found = score(rows({2: 60.0}))
-    assert found["all"]["asked"] == 3
-    assert found["all"]["not_identified_pct"] == pytest.approx(200 / 3)
-    assert found["all"]["methods"]["predicted"]["n"] == 1
-    assert found["all"]["methods"]["no_change"]["n"] == 1  # over the same depths
+    assert found["splits"]["test"]["asked"] == 3
+    assert found["splits"]["test"]["not_identified_pct"] == pytest.approx(200 / 3)
+    assert found["splits"]["test"]["methods"]["predicted"]["n"] == 1
+    assert found["splits"]["test"]["methods"]["no_change"]["n"] == 1  # over the same depths
     nothing = score(rows({}))
-    assert nothing["all"]["methods"]["predicted"]["mae"] is None
-    assert nothing["targets"]["mae"]["met"] is None
-    assert score([])["all"]["not_identified_pct"] is None
+    assert nothing["splits"]["test"]["methods"]["predicted"]["mae"] is None
+    assert nothing["targets"]["test"]["mae"]["met"] is None
+    assert score([]) == {"splits": {}, "families": {}, "targets": {}}
 
 
 def test_splits_and_families_are_scored_apart() -> None:
     found = score([*rows(MEASURED), *rows({2: 50.0}, split="dev", family="other")])
     assert found["splits"]["test"]["methods"]["predicted"]["mae"] == 0.0
     assert found["splits"]["dev"]["methods"]["predicted"]["mae"] == 10.0
-    assert set(found["families"]) == {"gemm", "other"}
-    assert found["all"]["methods"]["predicted"]["mae"] == 2.5
+    assert {name: set(families) for name, families in found["families"].items()} == {"test": {"gemm"}, "dev": {"other"}}
 
 
 def test_baselines_of_a_starved_launch() -> None:
@@ -94,10 +93,13 @@ def test_baselines_of_a_starved_launch() -> None:
 
 
 def test_sweeps_exist_and_fit_a_budget() -> None:
-    sweeps = list(depth_sweeps())
-    assert len({subject.name for subject, _ in sweeps}) == len(sweeps)
-    assert {subject.split for subject, _ in sweeps} == {"dev", "test"}
-    assert sum(len(depths) for _, depths in sweeps) <= 100
+    first, second = list(depth_sweeps()), list(second_sweeps())
+    sweeps = [*first, *second]
+    assert len({subject.name for subject, _ in sweeps}) == len(sweeps), "nothing that was seen is kept apart again"
+    assert {subject.split for subject, _ in first} == {"dev", "test"}
+    assert {subject.split for subject, _ in second} == {"second"}
+    assert sum(len(depths) for _, depths in first) <= 100
+    assert sum(len(depths) for _, depths in second) <= 45
     for subject, depths in sweeps:
         assert len(depths) >= 3
         for depth in depths:
