@@ -28,12 +28,13 @@ class Pipeline:
     """A pipelined loop as it ran. Times are in cycles of one iteration of one CTA, shares from 0 to 1.
 
     ``ctas`` are resident on an SM, of ``grid`` for each SM in all. ``cycle`` is the CTA's whole life divided by its
-    iterations, ``busy`` what the bounding unit works for it, ``shared`` what the load/store unit does (0 where the unit
-    reads shared memory by itself). ``waiting``, ``copying`` and ``working`` are the shares of its warps' samples that
-    wait for data, stand at copies and at the unit; ``outside`` is its time before and after the loop. ``roof`` is what
-    DRAM or L2 need for the CTAs of one SM together. ``busy_pct`` and ``elapsed`` (cycles) are the launch's, and
-    ``measured_on`` its compute capability. Of the code: ``delay``, ``asynchronous`` and ``compiled`` as in ``Ring``,
-    ``plain`` where tiles go through registers. ``evidence`` says in words what the depth was inferred from.
+    iterations, ``busy`` what the bounding unit works for it, ``shared`` what the load/store unit does (0 where the
+    unit reads shared memory by itself). ``waiting``, ``copying`` and ``working`` are the shares of its warps'
+    samples that wait for data (also at a barrier, for warps whose data came late), stand at copies and at the unit;
+    ``outside`` is its time before and after the loop. ``roof`` is what DRAM or L2 need for the CTAs of one SM
+    together. ``busy_pct`` and ``elapsed`` (cycles) are the launch's, and ``measured_on`` its compute capability. Of
+    the code: ``delay``, ``asynchronous`` and ``compiled`` as in ``Ring``, ``plain`` where tiles go through
+    registers. ``evidence`` says in words what the depth was inferred from.
     """
 
     stages: int
@@ -161,6 +162,7 @@ def _pipeline(
     per_iteration = counted.sms * counted.elapsed / counted.ctas / ring.iterations
     busy_pct = account.parts["tensor_busy"] + account.parts["unit_busy"]
     busy = busy_pct / 100 * per_iteration
+    # Spare warps may have exited, so that fewer are resident than of one CTA.
     cycle = max(busy, max(1.0, counted.resident) * counted.active * per_iteration)
     lsu = report.first(launch, load_generations().quantities["lsu_data_pipe_pct"])
     memory = (utilization(report, launch, MEMORY[name]) for name in ("dram", "l2"))
@@ -205,7 +207,10 @@ def _samples(report: Report, launch: int, account: BubbleAccount, begin: int) ->
 
 
 def _late(samples: Mapping[str, float]) -> float:
-    """The share of waits at barriers that is for warps whose data came late: that of data in all that delays a warp."""
+    """The share of waits at barriers that is for warps whose data came late: that of data in all that delays a warp.
+
+    Not of wgmma: its warps also meet for the products, which run meanwhile.
+    """
     delays = [samples[name] for name in ("data_wait", "copy_cost", "smem_wait", "issue")]
     return samples["sync_wait"] * delays[0] / max(sum(delays), 1e-9)
 

@@ -179,6 +179,7 @@ def test_recorded_sweeps(sweeps: dict[str, dict[int, Pipeline]]) -> None:
         ("async_pipeline", "stages3", 3, 256),
         ("gemm_mma_swizzled", "default", 4, 64),
         ("tiled_matmul", "default", 1, 256),
+        ("attention_fwd", "cp_async", 4, 128),  # 64 tiles of K and 64 of V
     ],
 )
 def test_depth_and_iterations_are_read_off_the_code(
