@@ -47,6 +47,8 @@ SLOW_PATH_SHARE = 1.0 - 2730.67 / 4096.0
 """Of the busy time of mma.sync, what wgmma would do without (FLOP per cycle and SM of both, H200)."""
 SLOW_PATH_FIRST = 1.5
 """How many times the largest idle part that has to be, to be named first: an idle part is mended within the kernel."""
+KNOWN_FIRST = 0.75
+"""Of the largest gain, how much a cause with a known disease has to give to be named first: its cure is known, too."""
 WAITS_PCT = 3.0
 """Waits for data from which on the effect of other depths is predicted, which takes longer than all else here."""
 NEGLIGIBLE_PCT = 1.0
@@ -93,13 +95,13 @@ def diagnose(report: Report, launch: int, account: BubbleAccount | None) -> Diag
 
 def gains(report: Report, launch: int, account: BubbleAccount, facts: LaunchFacts | None = None) -> dict[str, Gain]:
     """What removing each part of the account that can be removed gives. Waits for data: what the best depth gives,
-    where that is identified, and depth is their cure."""
+    where that is identified and depth is their cure, but no more than their share can."""
     facts, idle = facts or launch_facts(report, launch), idle_pct(account)
     parts = {part: pct for part, pct in account.bubbles.items() if part in REMOVABLE and pct >= NEGLIGIBLE_PCT}
     found = {part: gain_of(pct, idle) for part, pct in parts.items()}
     waits = parts.get("data_wait", 0.0) >= WAITS_PCT and _depth_cures(facts)
     if waits and (deeper := depth_gain(report, launch, account)) is not None:
-        found["data_wait"] = deeper
+        found["data_wait"] = deeper.at_most(found["data_wait"].high)
     return found
 
 
@@ -109,17 +111,21 @@ def _depth_cures(facts: LaunchFacts) -> bool:
 
 
 def _ranked(report: Report, launch: int, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
-    """The causes by their shares, waits for data by what depth gives, where that is identified."""
+    """The causes by what removing them gives; first one with a known disease, if it gives nearly as much."""
     found = gains(report, launch, account, facts)
-    idle = idle_pct(account)
-    shares = {part: account.parts[part] for part in found}
-    if "data_wait" in found and found["data_wait"] != gain_of(shares["data_wait"], idle):
-        shares["data_wait"] = found["data_wait"].expected
-    ranked = sorted(found, key=lambda part: -shares[part])
-    return [
-        _cause(part, account.parts[part], account, facts, found[part].expected, first=not rank)
-        for rank, part in enumerate(ranked)
-    ]
+    ranked = sorted(found, key=lambda part: -found[part].expected)
+    causes = [_cause(part, account.parts[part], account, facts, found[part].expected) for part in ranked]
+    first = next((cause for cause in causes if cause.disease), None)
+    if first and (first.predicted_gain_pct or 0.0) >= KNOWN_FIRST * found[ranked[0]].expected:
+        causes = [first, *(cause for cause in causes if cause is not first)]
+    # Where something else bounds the kernel, that depth would help is not shown.
+    return [*causes[:1], *(_unless_shallow(cause, facts) for cause in causes[1:])]
+
+
+def _unless_shallow(cause: Cause, facts: LaunchFacts) -> Cause:
+    if cause.disease != "shallow_pipeline":
+        return cause
+    return replace(cause, disease=None, fix=_fix(cause.cause, None, facts))
 
 
 def idle_pct(account: BubbleAccount) -> float:
@@ -167,7 +173,9 @@ def _verdict(account: BubbleAccount, facts: LaunchFacts, causes: list[Cause]) ->
         return "slow_path"
     if busy >= SATURATED_PCT:
         return "none"
-    return causes[0].cause if causes else "unknown"
+    if not causes or account.parts.get("idle", 0.0) > largest:
+        return "unknown"  # most idle time is not split
+    return causes[0].cause
 
 
 def _cause(part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, gain: float, first: bool = True) -> Cause:

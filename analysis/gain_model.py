@@ -2,8 +2,9 @@
 
 Parts are not independent: kernels that were cured of one planted disease lost time of other parts, too (barriers wait
 less where copies are cheap, for example), and the ablations show the same overlaps. How much goes along is not known
-before. The estimate is the mean of two bounds: nothing else goes, or all other idle time shrinks in proportion. How
-far it is off is measured by ``ncubble validate diagnosis``.
+before. The estimate is the mean of two cases: nothing else goes, or all other idle time shrinks in proportion. The
+least is half of the cause's share, the rest of which others may take. How far all this is off is measured by
+``ncubble validate diagnosis``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,10 @@ class Gain:
     expected: float
     low: float
     high: float
+
+    def at_most(self, limit: float) -> Gain:
+        """The same, where no more than ``limit`` can be had."""
+        return Gain(min(self.expected, limit), min(self.low, limit), min(self.high, limit))
 
 
 def gain_of(pct: float, idle_pct: float) -> Gain:

@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.bystanders import Bystanders
-from ncubble.analysis.opcodes import is_wgmma, role, width_bytes
+from ncubble.analysis.opcodes import role, width_bytes
 from ncubble.analysis.report import Report
 from ncubble.analysis.slices import staged_through_registers
 from ncubble.analysis.units import MEMORY, ratio, utilization
 from ncubble.profiling.generations import load_generations
 
 WARP = 32
+WITH_A_FAST_PATH = ("HMMA", "IMMA")
+"""MMAs of types that ``wgmma`` takes, too; it has no double precision."""
 CONVERSIONS = ("I2F", "I2HP")
 """Mnemonics that make integers floating point; those of 8-bit floats say so by ``UNPACK``. Results that are rounded to
 half for the next product (attention) are no operands that came in another type."""
@@ -75,7 +77,7 @@ class LaunchFacts:
     def slow_path(self) -> bool:
         """Whether the MMAs are such that reach two thirds of Hopper's peak."""
         mma = [opcode for opcode, name in zip(self.opcodes, self.roles, strict=True) if name == "mma"]
-        return self.hopper and bool(mma) and not any(is_wgmma(opcode) for opcode in mma)
+        return self.hopper and bool(mma) and all(opcode.startswith(WITH_A_FAST_PATH) for opcode in mma)
 
     @cached_property
     def copies(self) -> list[str]:
@@ -143,8 +145,8 @@ def launch_facts(report: Report, launch: int) -> LaunchFacts:
         duration_ns=float(row["duration_ns"]),
         dram_pct=utilization(report, launch, MEMORY["dram"]),
         dram_B=report.value(launch, "dram__bytes_read.sum") + report.value(launch, "dram__bytes_write.sum"),
-        stages=known.get("stages"),
-        compulsory_B=float(compulsory) if isinstance(compulsory, int | float) else math.nan,
+        stages=stages if isinstance(stages := known.get("stages"), int) and stages > 0 else None,
+        compulsory_B=float(compulsory) if isinstance(compulsory, int | float) and compulsory > 0 else math.nan,
         ctas=report.value(launch, "launch__grid_size"),
         sms=report.first(launch, quantities["sms"]),
         waves=report.value(launch, "launch__waves_per_multiprocessor"),

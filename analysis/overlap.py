@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,7 @@ class Loop:
     rows: range
     home: list[int]
 
-    @property
+    @cached_property
     def stretch(self) -> range:
         """From the first MMA of the loop to the last MMA, or wait for MMAs, in it; empty without MMAs."""
         mma = [i for i in self.rows if self.roles[i] == "mma"]
@@ -57,9 +58,9 @@ class Loop:
     @property
     def asynchronous(self) -> bool:
         """Whether the MMAs of the loop run beside the warp that issued them."""
-        return any(is_wgmma(self.opcodes[i]) for i in self.stretch)
+        return any(is_wgmma(self.opcodes[i]) or self.opcodes[i].startswith("UTC") for i in self.stretch)
 
-    @property
+    @cached_property
     def in_phases(self) -> bool:
         """Whether a barrier of the CTA stands in the loop, and none within the stretch of MMAs."""
         bars = [i for i in self.rows if self.opcodes[i].startswith("BAR")]
@@ -75,7 +76,7 @@ class Loop:
             return "before"
         return "among" if home in stretch else "before"
 
-    @property
+    @cached_property
     def copies_before(self) -> range:
         """Rows of the loop behind its first LDGSTS, as long as no MMA comes between; empty without."""
         copies = [i for i in self.rows if self.opcodes[i].startswith("LDGSTS") and i < self.stretch.start]
@@ -106,7 +107,8 @@ def weigh(samples: pd.DataFrame, loop: Loop, load: SmLoad | None) -> pd.DataFram
         places = [loop.place(row, part) for row, part in zip(table["row"], table["part"], strict=True)]
         waiting = ~table["part"].isin(("unit", "aside"))
         idle[waiting & np.array([place == "among" for place in places], dtype=bool)] = among
-        idle[(table["reason"] == "barrier") & (table["part"] == "sync_wait")] = 0.5 * (1.0 + among)
+        inside = np.array([place != "outside" for place in places], dtype=bool)
+        idle[(table["reason"] == "barrier") & (table["part"] == "sync_wait") & inside] = 0.5 * (1.0 + among)
     return table.assign(idle=idle)
 
 
@@ -152,7 +154,8 @@ def _split(entries: list[Entry], loop: Loop, load: SmLoad) -> Iterator[Entry]:
     waits = sum(entry[3] for entry in entries if entry[2] == "data_wait" and loop.drains(loop.home[entry[0]]))
     total = sum(entry[3] for entry in entries if entry[2] != "aside")
     drain = min(1.0, load.contended * total / waits) if waits and load.contended > 0 else 0.0
-    behind, full, boxed = loop.copies_before, _full(load.data_pipe), _full(load.boxes)
+    behind, boxed = loop.copies_before, _full(load.boxes)
+    full = _full(load.data_pipe) if load.reads >= 0 else 0.0
     for row, reason, part, count in entries:
         home = loop.home[row]
         shares = {part: 1.0}

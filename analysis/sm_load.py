@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from ncubble.analysis.report import Report
 from ncubble.analysis.units import cta_share
 from ncubble.profiling.generations import load_generations
 
 WAVEFRONT_B = 128
 """Bytes that pass the data stage of L1 and shared memory in a cycle."""
+LIMITS = ("registers", "shared_mem", "warps", "blocks")
+"""What bounds the CTAs of an SM."""
 COPY_PASSES = 2
 """An LDGSTS passes the load/store unit as a request, and what comes back is written to shared memory."""
 BOX_CYCLES = 10.0
@@ -33,7 +37,7 @@ class SmLoad:
     @property
     def contended(self) -> float:
         """The load/store unit's time for the copies of a CTA, as far as the shared loads of other CTAs take as much."""
-        return min(self.copies, self.reads) * (self.resident - 1.0) / self.resident
+        return float(np.minimum(self.copies, self.reads)) * (self.resident - 1.0) / self.resident
 
     @property
     def copies_ahead(self) -> float:
@@ -44,7 +48,7 @@ class SmLoad:
     @property
     def reads_ahead(self) -> float:
         """Of what passes the data stage, the part of shared loads."""
-        return min(1.0, self.reads / self.data_pipe) if self.data_pipe > 0 else 0.0
+        return float(np.minimum(1.0, self.reads / self.data_pipe)) if self.data_pipe > 0 else 0.0
 
 
 def sm_load(report: Report, launch: int, busy_pct: float) -> SmLoad:
@@ -55,7 +59,7 @@ def sm_load(report: Report, launch: int, busy_pct: float) -> SmLoad:
     part = share if share > 0 else math.nan
     return SmLoad(
         resident=_resident(report, launch, sms),
-        busy=min(1.0, busy_pct / 100.0 / part),
+        busy=float(np.minimum(1.0, busy_pct / 100.0 / part)),
         copies=COPY_PASSES * _copied_bytes(report, launch) / WAVEFRONT_B / cycles,
         reads=report.first(launch, load_generations().quantities["shared_read_wavefronts"]) / cycles,
         data_pipe=report.first(launch, load_generations().quantities["lsu_data_pipe_pct"]) / 100.0 / part,
@@ -64,7 +68,7 @@ def sm_load(report: Report, launch: int, busy_pct: float) -> SmLoad:
 
 
 def _copied_bytes(report: Report, launch: int) -> float:
-    """Bytes that LDGSTS brought in; NaN where the launch has none, or TMA brings in some of them."""
+    """Bytes that came into L1, which are those of LDGSTS but for few; NaN without LDGSTS, or with TMA beside it."""
     quantities = load_generations().quantities
     if not report.first(launch, quantities["ldgsts"]) > 0 or report.first(launch, quantities["tma"]) > 0:
         return math.nan
@@ -72,8 +76,8 @@ def _copied_bytes(report: Report, launch: int) -> float:
 
 
 def _resident(report: Report, launch: int, sms: float) -> float:
-    """CTAs of an SM at a time, as far as there are that many. Block slots are no limit that matters: 32 and more."""
-    limits = [report.value(launch, f"launch__occupancy_limit_{what}") for what in ("registers", "shared_mem", "warps")]
+    """CTAs of an SM at a time, as far as there are that many."""
+    limits = [report.value(launch, f"launch__occupancy_limit_{what}") for what in LIMITS]
     known = [limit for limit in limits if limit > 0]
     ctas = report.value(launch, "launch__grid_size")
     if not known or not ctas > 0 or not sms > 0:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ncubble.errors import UsageError
 from ncubble.kernels.batch import build_all, read_plan
 from ncubble.kernels.build import arch_for
 from ncubble.profiling.device import DriverError, describe
@@ -29,7 +30,7 @@ def profile_plan(
     """One process that launches all ``entries``, under one ncu, into the run directory ``out``; one that is there is
     kept. ``count``: launches to profile, if not all. Raises MeasurementError."""
     if (out / "run.json").is_file():
-        return Run.load(out)
+        return _kept(Run.load(out), entries)
     out.parent.mkdir(parents=True, exist_ok=True)
     plan = out.parent / f"{out.name}.plan.json"
     plan.write_text(json.dumps(list(entries), indent=1) + "\n", encoding="utf-8")
@@ -51,3 +52,13 @@ def arch_here() -> str:
     except DriverError as error:
         raise NoGpuError(str(error)) from error
     return arch_for(device.capability.major, device.capability.minor)
+
+
+def _kept(run: Run, entries: Sequence[Mapping[str, Any]]) -> Run:
+    """A run that is there, if it is of this plan; raises UsageError if it is of another."""
+    told = run.manifest.launches
+    if told and told[0]["name"] == entries[0]["kernel"] and told[-1]["name"] == entries[-1]["kernel"]:
+        planned = sum(int(entry.get("launches", 1)) for entry in entries)
+        if len(told) == planned or run.manifest.kernel_of(0).get("shape") == dict(entries[0].get("shape", {})):
+            return run
+    raise UsageError(f"{run.path}: holds other launches than are planned", "remove it, or measure into another folder")

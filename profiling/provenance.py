@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,14 +28,17 @@ class Facts:
     notes: tuple[str, ...] = ()
     launches: tuple[dict[str, Any], ...] = ()
 
-    def of_launches(self, count: int, skipped: int = 0, limited: bool = False) -> Facts:
-        """The facts of a run that profiled ``count`` launches behind ``skipped`` ones, all that there were unless
-        ``limited``. A list of another length tells nothing of them."""
-        chosen = self.launches[skipped : skipped + count]
-        if not self.launches or (len(chosen) == count and (limited or len(self.launches) == skipped + count)):
+    def of_launches(self, kernels: Sequence[str], skipped: int = 0, limited: bool = False) -> Facts:
+        """The facts of a run that profiled launches of these ``kernels`` behind ``skipped`` ones, all that there were
+        unless ``limited``. A list of another length, or of other functions, tells nothing of them."""
+        count, chosen = len(kernels), self.launches[skipped : skipped + len(kernels)]
+        fits = len(chosen) == count and (limited or len(self.launches) == skipped + count)
+        if fits and all(str(one.get("function") or "") in name for one, name in zip(chosen, kernels, strict=True)):
             return replace(self, launches=chosen)
-        note = f"facts file: member 'launches' ignored, it has {len(self.launches)} entries for {count} launches"
-        return replace(self, launches=(), notes=(*self.notes, note))
+        if not self.launches:
+            return self
+        what = f"it has {len(self.launches)} entries for {count} launches" if not fits else "it names other functions"
+        return replace(self, launches=(), notes=(*self.notes, f"facts file: member 'launches' ignored, {what}"))
 
 
 def utc_now() -> str:

@@ -78,7 +78,7 @@ def _record(
     missing = _missing(tool, raw, log, selection)
     filters = request.filters
     facts = provenance.read_facts(facts_file).of_launches(
-        len(log.profiled), filters.skip, limited=filters.count is not None
+        [launch.kernel for launch in log.profiled], filters.skip, limited=filters.count is not None
     )
     facts_file.unlink(missing_ok=True)
     shutil.rmtree(folder / "sections", ignore_errors=True)

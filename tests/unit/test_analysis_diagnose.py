@@ -48,7 +48,7 @@ def account(unit="tensor", **parts):
 
 def diagnosed(found, what):
     parts = [(part, pct) for part, pct in found.bubbles.items() if part in REMOVABLE]
-    return [_cause(part, pct, found, what, pct, first=not rank) for rank, (part, pct) in enumerate(parts)]
+    return [_cause(part, pct, found, what, pct) for part, pct in parts]
 
 
 def verdict(found, what):
@@ -126,10 +126,10 @@ def test_the_disease_behind_a_part(part, sass, given, disease):
     assert causes[0].fix.startswith(FIXES[disease or causes[0].cause])
 
 
-def test_depth_is_advised_only_where_waiting_for_data_comes_first():
-    copies = ("LDGSTS.E.128 [R2], [R4.64]", HMMA)
-    found = diagnosed(account(data_wait=7.0, smem_wait=20.0), facts(*copies, stages=6))
-    assert [(cause.cause, cause.disease) for cause in found] == [("smem_wait", None), ("data_wait", None)]
+def test_depth_is_not_advised_where_it_gives_nothing():
+    found, what = account(data_wait=20.0), facts("LDGSTS.E.128 [R2], [R4.64]", HMMA, stages=6)
+    assert _cause("data_wait", 20.0, found, what, 10.0).disease == "shallow_pipeline"
+    assert _cause("data_wait", 20.0, found, what, 0.5).disease is None
 
 
 @pytest.mark.parametrize(("load", "advised"), [("LDSM.16.M88.4 R4, [R8]", False), ("LDS.128 R4, [R8]", True)])

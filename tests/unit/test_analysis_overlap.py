@@ -99,9 +99,15 @@ def test_no_rule_loses_or_makes_samples(shares: list[float], resident: float) ->
 
 @pytest.mark.parametrize("name", ["resident", "busy", "copies", "reads", "data_pipe"])
 def test_what_the_report_does_not_tell_changes_nothing_by_itself(name: str) -> None:
-    table = classified(kernel(*WMMA), "tensor", replace(LOAD, **{name: math.nan}))
-    assert table["samples"].sum() == pytest.approx(100)
-    assert table["idle"].notna().all()
+    for load in (LOAD, replace(LOAD, data_pipe=0.95)):
+        table = classified(kernel(*WMMA), "tensor", replace(load, **{name: math.nan}))
+        assert table["samples"].sum() == pytest.approx(100)
+        assert table["idle"].notna().all()
+
+
+def test_an_unknown_load_switches_its_rule_off() -> None:
+    assert not replace(LOAD, reads=math.nan).contended > 0
+    assert set(classified(kernel(*WMMA), "tensor", replace(LOAD, busy=math.nan))["idle"]) == {1.0}
 
 
 def test_orders_keep_a_wait_before_its_copy() -> None:

@@ -83,12 +83,15 @@ def test_facts_of_the_program_reach_the_manifest_and_win_over_ours():
 
 
 def test_facts_of_launches_belong_to_the_launches_that_were_profiled():
-    told = tuple({"name": f"gemm{number}"} for number in range(4))
-    assert Facts(launches=told).of_launches(4).launches == told
-    assert Facts(launches=told).of_launches(3, skipped=1).launches == told[1:]
-    assert Facts(launches=told).of_launches(2, skipped=1, limited=True).launches == told[1:3]
-    other = Facts(launches=told).of_launches(3)
+    told = tuple({"name": f"gemm{number}", "function": "gemm"} for number in range(4))
+    assert Facts(launches=told).of_launches(["gemm"] * 4).launches == told
+    assert Facts(launches=told).of_launches(["gemm"] * 3, skipped=1).launches == told[1:]
+    assert Facts(launches=told).of_launches(["gemm"] * 2, skipped=1, limited=True).launches == told[1:3]
+    other = Facts(launches=told).of_launches(["gemm"] * 3)
     assert other.launches == () and "4 entries for 3 launches" in other.notes[0]
+    wrong = Facts(launches=told).of_launches(["gemm", "reduce"], limited=True)
+    assert wrong.launches == () and "other functions" in wrong.notes[0]
+    assert Facts().of_launches(["gemm"]).notes == ()
 
 
 def test_broken_facts_are_noted_and_do_not_cost_the_run():
