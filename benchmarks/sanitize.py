@@ -69,19 +69,6 @@ PLAN: tuple[tuple[str, str], ...] = (
 )
 
 
-# What the kept reports were of: sources before the change that the last sentences name. Revise after a measurement.
-EXPLAINED = (
-    "What is not clean are reports of racecheck on two kernels whose warps handed plain shared memory on by mbarriers:",
-    "all lanes read or wrote, `__syncwarp()` ordered them before lane 0, and lane 0 alone arrived. Causality in PTX",
-    "covers that (a barrier of the warp, then a release by one of its threads); racecheck appears to count what the",
-    "arriving thread itself has done. In `attention_fwd` it was the number of the next tile, in `warp_specialized` the",
-    "tiles of A, B and C. The numbers of reports fit: where a thread arrives itself (the producer of attention,",
-    "the loaders' copies), nothing is reported. Since then every lane of `warp_specialized` arrives, and lane 0 of",
-    "`attention_fwd`, which arrives, alone reads the number and hands it on by a shuffle. That has not been run yet.",
-    "",
-)
-
-
 @dataclass(frozen=True)
 class Finding:
     """What one tool said of one case. ``clean`` also needs a verified result: exit code 0."""
@@ -153,7 +140,6 @@ def page(kept: dict[str, object]) -> str:
             f"{len(findings)} checks, {verdict}. {kept['device']}; {kept['sanitizer']}.",
             "Measured by `python benchmarks/sanitize.py docs/validation/sanitizer.json`, written by `--write`.",
             "",
-            *(EXPLAINED if dirty else ()),
             f"| kernel | case | {' | '.join(TOOLS)} |",
             "| --- | --- | --- | --- |",
             *rows,
