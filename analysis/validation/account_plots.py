@@ -18,7 +18,7 @@ BUSY = "tensor_busy"
 STACKED = (BUSY, *COLUMNS)
 ROW = 0.46
 """Inches of a case in the bars."""
-MARKS = {"dev": ("o", "rules fitted"), "test": ("D", "kept apart")}
+MARKS = {"dev": ("o", "rules fitted"), "test": ("D", "kept apart, first"), "second": ("s", "kept apart, second")}
 
 
 def account_plots(result: Mapping[str, Any], colour: Colour) -> dict[str, Figure]:

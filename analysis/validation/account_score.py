@@ -18,11 +18,11 @@ from ncubble.analysis.report import Report
 from ncubble.analysis.stalls import reasons_of
 from ncubble.analysis.validation.account_truth import JOINED, MEASURE, REST, Truth, truth
 from ncubble.analysis.validation.naive import naive_account
-from ncubble.analysis.validation.recorded import load
+from ncubble.analysis.validation.recorded import load, opener, origin_of
 from ncubble.errors import NcubbleError, ReportError
 
 FILE = "ablation.json"
-SPLITS = ("dev", "test")
+SPLITS = ("dev", "test", "second")
 MEAN, WORST, RATIO = 5.0, 12.0, 0.5
 """Targets: mean and worst absolute error in points of kernel time, and error over that of the naive account."""
 SIDES = ("truth", "account", "naive")
@@ -54,23 +54,24 @@ def score_account(folder: Path) -> dict[str, Any]:
     Raises ReportError where they are missing, damaged or hold no case.
     """
     recorded = load(folder / FILE)
-    reports: dict[str, Report] = {}
+    reports = opener(folder, (str(case["run"]) for case in recorded["cases"]))
     rows: list[dict[str, Any]] = []
     pairs: list[Pair] = []
     unscored: dict[str, str] = {}
+    runs: set[str] = set()
     for case in recorded["cases"]:
         run = str(case["run"])
         try:
-            reports[run] = reports.get(run) or Report.open(folder / run)
-            row, found = _score_case(case, reports[run])
+            row, found = _score_case(case, reports(run))
         except NcubbleError as error:
             unscored[str(case["case"])] = error.message
             continue
         rows.append(row)
         pairs += found
+        runs.add(run)
     if not pairs:
         raise ReportError(f"{folder / FILE}: no case could be scored", "measure them with --measure")
-    told = {key: recorded.get(key) for key in ("device", "ncu_version", "git", "started", "repeats")}
+    told = {**origin_of(recorded, folder, runs), "repeats": recorded.get("repeats")}
     return {"schema": 1, "validation": "account", **told, "scores": scores(pairs), "cases": rows, "unscored": unscored}
 
 

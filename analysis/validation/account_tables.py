@@ -9,7 +9,7 @@ from ncubble.analysis.validation.account_score import MEAN, ORDER, RATIO, SIDES,
 from ncubble.analysis.validation.account_truth import JOINED, TAIL, removed
 from ncubble.analysis.validation.tables import NOTHING, Table, number, verdict
 
-SETS = {"dev": "fitted", "test": "kept apart", "all": "all"}
+SETS = {"dev": "fitted", "test": "kept apart, first", "second": "kept apart, second", "all": "all"}
 TOGETHER = "←"
 COLUMNS = tuple(part for part in ORDER if JOINED not in part)
 
@@ -62,7 +62,17 @@ def _scores(result: Mapping[str, Any]) -> Table:
 
 
 def _parts(result: Mapping[str, Any]) -> Table:
-    header = ("part", "worst in", "n", "mean error", *SPLITS, "bias", "worst", "naive mean", "ratio")
+    header = (
+        "part",
+        "worst in",
+        "n",
+        "mean error",
+        *(SETS[split] for split in SPLITS),
+        "bias",
+        "worst",
+        "naive mean",
+        "ratio",
+    )
     scores, rows = result["scores"], []
     for part, found in scores["all"]["parts"].items():
         means = [scores.get(split, {"parts": {}})["parts"].get(part, {}).get("mean_abs") for split in SPLITS]
@@ -76,7 +86,7 @@ def _cases(result: Mapping[str, Any]) -> Table:
     rows = []
     for case in result["cases"]:
         for side in SIDES:
-            head = (case["case"], case["split"], number(case["busy_pct"])) if side == SIDES[0] else ("", "", "")
+            head = (case["case"], SETS[case["split"]], number(case["busy_pct"])) if side == SIDES[0] else ("", "", "")
             rows.append((*head[:2], side, head[2], *_sides(case[side])))
     header = ("case", "", "", "busy", *(label(part) for part in COLUMNS))
     return Table("cases", "Truth, account and naive account, in percent of kernel time", header, rows, texts=3)

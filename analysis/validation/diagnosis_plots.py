@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.validation.diagnosis_score import ESTIMATES, GAIN_POINTS
+from ncubble.analysis.validation.diagnosis_score import ESTIMATES, GAIN_POINTS, cures
 from ncubble.analysis.validation.diagnosis_tables import SETS
 from ncubble.analysis.validation.plots import GREY, INK, SIZE, Colour, figure, plain, words
 
@@ -26,7 +26,7 @@ def diagnosis_plots(result: Mapping[str, Any], colour: Colour) -> dict[str, Figu
     for unused in places[len(sets) :]:
         unused.remove()
     for name, axes in zip(sets, places, strict=False):
-        rows = [row for row in result["launches"] if row["set"] == name and row["gain_pct"] is not None]
+        rows = [row for row in result["launches"] if row["set"] == name and cures(row)]
         _panel(plain(axes, SETS[name]), rows, colour)
     made.supxlabel("measured gain of the cure, % of kernel time", fontsize=SIZE + 1)
     made.supylabel("estimated gain, % of kernel time", fontsize=SIZE + 1)

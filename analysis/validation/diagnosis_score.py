@@ -3,20 +3,22 @@
 Three sets: ``planted`` are kernels written with one disease each, beside a cured twin; ``foreign`` are launches of
 libraries and compilers, labelled by changing them and measuring; ``second`` are more of these, measured after the rules
 were fixed. A cause is named right where it is one of those that the
-pair or the experiment admits. Gains are in percent of the launch's cycles, ours and those of Nsight's own rules.
+pair or the experiment admits. Gains are in percent of the launch's cycles, ours and those of Nsight's own rules; cures
+that cured nothing are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from ncubble.analysis.account import account
-from ncubble.analysis.diagnose import diagnose
+from ncubble.analysis.account import BubbleAccount, account
+from ncubble.analysis.diagnose import Diagnosis, diagnose
+from ncubble.analysis.gains import fixes
 from ncubble.analysis.report import Report
-from ncubble.analysis.validation.recorded import load
+from ncubble.analysis.validation.recorded import Opener, load, opener, origin_of
 from ncubble.errors import NcubbleError, ReportError
 
 PLANTED, FOREIGN, SECOND = "planted", "foreign", "second"
@@ -44,39 +46,31 @@ def score_diagnosis(folder: Path) -> dict[str, Any]:
     rows: list[Row] = []
     unscored: dict[str, str] = {}
     for name, content in there.items():
-        reports = _opener((folder / FILES[name]).parent)
+        reports = opener((folder / FILES[name]).parent, [first for first, *_ in _runs(content).values()])
         rows += planted(content, reports, unscored) if name == PLANTED else foreign(content, reports, unscored, name)
     if not rows:
         raise ReportError(f"{folder}: no launch could be scored", "measure them with --measure")
-    origins = {
-        name: {key: content.get(key) for key in ("device", "ncu_version", "git", "started")}
-        for name, content in there.items()
-    }
     sets = {name: [row for row in rows if row["set"] == name] for name in there}
+    runs = {name: [run for row in found for run in _runs(there[name])[row["name"]]] for name, found in sets.items()}
     return {
         "schema": 1,
         "validation": "diagnosis",
-        **next(iter(origins.values())),
-        "origins": origins,
+        "origins": {
+            name: origin_of(content, (folder / FILES[name]).parent, runs[name]) for name, content in there.items()
+        },
         "scores": {name: scores(found) for name, found in sets.items() if found},
         "launches": rows,
         "unscored": unscored,
     }
 
 
-Opener = Callable[[str], Report]
-
-
-def _opener(folder: Path) -> Opener:
-    """Opens each report below ``folder`` once."""
-    opened: dict[str, Report] = {}
-
-    def reports(run: str) -> Report:
-        if run not in opened:
-            opened[run] = Report.open(folder / run)
-        return opened[run]
-
-    return reports
+def _runs(content: Mapping[str, Any]) -> dict[str, list[str]]:
+    """By launch the run that is diagnosed, and that of its cured twin."""
+    sides = {str(pair["name"]): (pair["sick"], pair.get("cured")) for pair in content.get("pairs", ())}
+    experiments = [one for one in content.get("experiments", ()) if one["label"] and one.get("launch") is not None]
+    return {name: [str(side["run"]) for side in both if side] for name, both in sides.items()} | {
+        str(one["experiment"]): [str(one["report"])] for one in experiments
+    }
 
 
 def planted(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str]) -> Iterator[Row]:
@@ -117,15 +111,29 @@ def foreign(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str
 
 def verdict(report: Report, launch: int) -> Row:
     """What ncubble says of one launch, and what Nsight's rules in the same report estimate."""
-    found = diagnose(report, launch, account(report, launch))
+    told = account(report, launch)
+    found = diagnose(report, launch, told)
     first = found.causes[0] if found.causes else None
     rules = report.rules[report.rules["launch"] == launch]
     return {
         "cause": found.cause,
         "said_disease": found.disease,
         "share_pct": first.pct if first else None,
-        "predicted_gain_pct": first.predicted_gain_pct if first else None,
+        **predicted(report, launch, told, found),
         **nsight(rules.to_dict("records")),
+    }
+
+
+def predicted(report: Report, launch: int, told: BubbleAccount | None, found: Diagnosis) -> Row:
+    """What curing the cause that is named gives: expected, least and most. None where that is not identified, or where
+    another cause heads the list, whose gain is of another cure."""
+    named = bool(found.causes) and found.causes[0].cause == found.cause
+    identified = named and found.causes[0].predicted_gain_pct is not None
+    fix = fixes(report, launch, told, found)[0] if identified else None
+    return {
+        "predicted_gain_pct": fix.predicted_gain_pct if fix else None,
+        "predicted_low_pct": fix.low if fix else None,
+        "predicted_high_pct": fix.high if fix else None,
     }
 
 
@@ -140,7 +148,7 @@ def nsight(rules: Iterable[Mapping[Any, Any]]) -> Row:
 
 
 def judged(expected: Row, said: Row) -> Row:
-    """One row with whether cause and disease are right; a disease that nobody named is not judged."""
+    """One row with whether cause and disease are right; where none is expected, the disease is not judged."""
     disease = expected["disease"]
     return {
         **expected,
@@ -153,6 +161,7 @@ def judged(expected: Row, said: Row) -> Row:
 def scores(rows: Sequence[Row]) -> dict[str, Any]:
     """Of one set: how many causes and diseases are right, what was said instead, and errors of estimated gains."""
     diseased = [row for row in rows if row["disease"] is not None]
+    healthy = [row for row in rows if none_expected(row)]
     top1 = 100.0 * sum(row["right"] for row in rows) / len(rows)
     gains = {who: gain_errors(rows, member) for who, member in ESTIMATES.items()}
     middle = gains["ours"]["median_abs"]
@@ -162,10 +171,13 @@ def scores(rows: Sequence[Row]) -> dict[str, Any]:
         "top1_pct": top1,
         "diseases": len(diseased),
         "diseases_right": sum(row["disease_right"] for row in diseased),
+        "without_disease": len(healthy),
+        "diseases_unneeded": sum(row["said_disease"] is not None for row in healthy),
         "confused": [
             {"name": row["name"], "expected": row["causes"], "said": row["cause"]} for row in rows if not row["right"]
         ],
         "gains": gains,
+        "in_interval_pct": in_interval_pct(rows),
         "targets": {
             "top1_pct": {"limit": TOP1_PCT, "at_least": True, "met": top1 >= TOP1_PCT},
             "gain": {"limit": GAIN_POINTS, "met": middle is not None and middle <= GAIN_POINTS},
@@ -173,12 +185,29 @@ def scores(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
+def none_expected(row: Mapping[str, Any]) -> bool:
+    """Whether the launch has no disease to name. Labels of foreign launches have causes only, and do not tell."""
+    return row["set"] == PLANTED and row["disease"] is None
+
+
+def cures(row: Mapping[str, Any]) -> bool:
+    """Whether a cure was measured, and cured anything."""
+    return row["gain_pct"] is not None and row["gain_pct"] > 0
+
+
+def in_interval_pct(rows: Sequence[Row]) -> float | None:
+    """How often the measured gain lies between the least and the most that was predicted; None without any."""
+    told = [row for row in rows if cures(row) and row["predicted_gain_pct"] is not None]
+    inside = [row["predicted_low_pct"] <= row["gain_pct"] <= row["predicted_high_pct"] for row in told]
+    return 100.0 * fmean(inside) if inside else None
+
+
 def gain_errors(rows: Sequence[Row], member: str) -> dict[str, Any]:
     """Errors of the estimates in ``member`` against measured gains, in points of kernel time.
 
     ``median_abs`` is over the launches with an estimate; ``silent_abs`` over all, where silence means no gain.
     """
-    measured = [row for row in rows if row["gain_pct"] is not None]
+    measured = [row for row in rows if cures(row)]
     told = [abs(row[member] - row["gain_pct"]) for row in measured if row[member] is not None]
     silent = [abs((row[member] or 0.0) - row["gain_pct"]) for row in measured]
     return {

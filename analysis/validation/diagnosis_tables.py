@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ncubble.analysis.validation.diagnosis_score import ESTIMATES, FOREIGN, GAIN_POINTS, PLANTED, SECOND, TOP1_PCT
+from ncubble.analysis.validation.diagnosis_score import (
+    ESTIMATES,
+    FOREIGN,
+    GAIN_POINTS,
+    PLANTED,
+    SECOND,
+    TOP1_PCT,
+    cures,
+    none_expected,
+)
 from ncubble.analysis.validation.page import origin
 from ncubble.analysis.validation.tables import NOTHING, Table, number, verdict
 
-SETS = {PLANTED: "planted", FOREIGN: "foreign", SECOND: "foreign, unseen"}
+SETS = {PLANTED: "planted, fitted", FOREIGN: "foreign, fitted", SECOND: "foreign, unseen"}
 WRONG = "✗"
 
 
@@ -20,16 +29,18 @@ def diagnosis_tables(result: Mapping[str, Any]) -> list[Table]:
 
 
 def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
-    """Where the sets but the first come from, and launches that could not be scored, each with the reason."""
-    others = list(result["origins"].items())[1:]
+    """Where each set comes from, launches that could not be scored, each with the reason, and cures that cured
+    nothing."""
+    idle = [row for row in result["launches"] if row["gain_pct"] is not None and not cures(row)]
     return [
-        *(f"{SETS[name]}: {origin(told)}" for name, told in others),
+        *(f"{SETS[name]}: {origin(told)}" for name, told in result["origins"].items()),
         *(f"{name}: not scored, {why}" for name, why in result["unscored"].items()),
+        *(f"{row['name']}: left out of the gains, its cure gained {number(row['gain_pct'])} %" for row in idle),
     ]
 
 
 def _scores(result: Mapping[str, Any]) -> Table:
-    header = ("launches", "n", "cause right", "%", f"≥ {TOP1_PCT:g}", "disease right")
+    header = ("launches", "n", "cause right", "%", f"≥ {TOP1_PCT:g}", "disease right", "named without need")
     rows = [
         (
             SETS[name],
@@ -37,11 +48,16 @@ def _scores(result: Mapping[str, Any]) -> Table:
             str(found["right"]),
             number(found["top1_pct"]),
             verdict(found["targets"]["top1_pct"]),
-            f"{found['diseases_right']} of {found['diseases']}" if found["diseases"] else NOTHING,
+            _of(found["diseases_right"], found["diseases"]),
+            _of(found["diseases_unneeded"], found["without_disease"]),
         )
         for name, found in result["scores"].items()
     ]
     return Table("scores", "The cause that is named first", header, rows)
+
+
+def _of(count: int, total: int) -> str:
+    return f"{count} of {total}" if total else NOTHING
 
 
 def _confused(result: Mapping[str, Any]) -> Table:
@@ -63,6 +79,7 @@ def _gains(result: Mapping[str, Any]) -> Table:
         f"≤ {GAIN_POINTS:g}",
         "worst",
         "silence as 0",
+        "in interval %",
     )
     rows = []
     for name, found in result["scores"].items():
@@ -70,7 +87,8 @@ def _gains(result: Mapping[str, Any]) -> Table:
             target = found["targets"]["gain"] if who == "ours" else None
             cells = (str(errors["measured"]), str(errors["told"]), number(errors["median_abs"]), verdict(target))
             head = (SETS[name] if who == "ours" else "", who)
-            rows.append((*head, *cells, number(errors["worst_abs"]), number(errors["silent_abs"])))
+            inside = number(found["in_interval_pct"] if who == "ours" else None)
+            rows.append((*head, *cells, number(errors["worst_abs"]), number(errors["silent_abs"]), inside))
     return Table("gains", "Estimated against measured gains, in points of kernel time", header, rows, texts=2)
 
 
@@ -81,7 +99,7 @@ def _launches(result: Mapping[str, Any], name: str) -> Table:
             row["name"],
             _words(" or ".join(row["causes"]), row["disease"]),
             _words(row["cause"], row["said_disease"]),
-            "" if row["right"] and row["disease_right"] is not False else WRONG if not row["right"] else "disease",
+            _mark(row),
             *(number(row[member]) for member in ("share_pct", "gain_pct", *ESTIMATES.values())),
         )
         for row in result["launches"]
@@ -89,6 +107,13 @@ def _launches(result: Mapping[str, Any], name: str) -> Table:
     ]
     title = f"Launches, {SETS[name]}: shares and gains in percent of kernel time"
     return Table(name, title, header, rows, texts=4)
+
+
+def _mark(row: Mapping[str, Any]) -> str:
+    if not row["right"]:
+        return WRONG
+    unneeded = none_expected(row) and row["said_disease"] is not None
+    return "disease" if row["disease_right"] is False or unneeded else ""
 
 
 def _words(cause: str, disease: str | None) -> str:

@@ -20,21 +20,31 @@ DIGITS = 3
 
 def blocks(result: Mapping[str, Any], tables: Sequence[Table], notes: Sequence[str]) -> dict[str, str]:
     """Markdown by the name of its block, ``VALIDATION-TABLE``; ``VALIDATION-origin`` says what was measured on what,
-    and lists the notes."""
+    and lists the notes. Of several sets, ``origins``, the notes say it."""
     name = result["validation"]
-    told = "\n".join([origin(result), *(["", *(f"- {note}" for note in notes)] if notes else [])])
+    head = [] if "origins" in result else [origin(result), ""]
+    told = "\n".join([*head, *(f"- {note}" for note in notes)]).rstrip()
     return {f"{name}-origin": told, **{f"{name}-{table.name}": markdown(table) for table in tables}}
 
 
 def origin(result: Mapping[str, Any]) -> str:
     """Where the measurements come from, in one sentence."""
-    device, git = result.get("device") or {}, result.get("git") or {}
+    device = result.get("device") or {}
     driver = f" (driver {device['driver']})" if device.get("driver") else ""
     on = f"Measured on {device.get('name') or 'an unknown GPU'}{driver}"
     by = f" with ncu {result['ncu_version']}" if result.get("ncu_version") else ""
-    at = f" on {str(result['started'])[:10]}" if result.get("started") else ""
-    of = f", by commit {str(git['sha'])[:12]}" if git.get("sha") else ""
+    days, commits = _of_runs(result)
+    at = f" on {' and '.join(days)}" if days else ""
+    of = f", by commit{'s' if len(commits) > 1 else ''} {', '.join(sha[:12] for sha in commits)}" if commits else ""
     return f"{on}{by}{at}{of}."
+
+
+def _of_runs(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Days and commits of what was measured: of many runs, or of one."""
+    if "commits" in result:
+        return list(result["days"]), list(result["commits"])
+    started, sha = result.get("started"), (result.get("git") or {}).get("sha")
+    return [str(started)[:10]] if started else [], [str(sha)] if sha else []
 
 
 def fill(text: str, contents: Mapping[str, str]) -> str:

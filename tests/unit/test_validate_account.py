@@ -12,7 +12,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
-from validation_folders import COST, account_folder, cell, measured
+from validation_folders import COST, RUN, account_folder, cell, measured
 
 from ncubble.analysis.account import PARTS as ACCOUNT_PARTS
 from ncubble.analysis.validation.account_score import Pair, errors, fold, score_account, scores
@@ -23,6 +23,7 @@ from ncubble.cli import validate
 from ncubble.cli.main import main
 from ncubble.errors import ReportError
 from ncubble.kernels.specs import ablation
+from ncubble.profiling.run import Run
 
 LOOP = ("wait", "copy", "sync", "smem")
 
@@ -149,6 +150,8 @@ def test_errors_name_the_worst_part_of_the_worst_case() -> None:
     by_split = scores(pairs)
     assert by_split["dev"]["cases"] == by_split["test"]["cases"] == 1 and by_split["all"]["cases"] == 2
     assert by_split["test"]["targets"]["ratio"] == {"limit": 0.5, "met": True}
+    again = scores([*pairs, Pair("c", "second", "tail", truth=1.0, account=2.0, naive=3.0)])
+    assert again["second"]["cases"] == 1 and again["test"] == by_split["test"], "sets that were kept apart stay apart"
     assert by_split["dev"]["overall"]["mean_abs"] == 2.5 and list(by_split["dev"]["parts"]) == ["data_wait", "tail"]
 
 
@@ -164,6 +167,9 @@ def test_a_recording_is_scored_and_what_cannot_be_is_named(recorded: Path) -> No
     for side in ("account", "naive"):
         assert sum(case[side].values()) + case["busy_pct"] == pytest.approx(100.0)
     assert case["truth"]["copy_cost"] == pytest.approx(20.0)
+    manifest = Run.load(RUN).manifest
+    assert result["commits"] == [manifest.git["sha"]] and result["days"] == [manifest.started[:10]]
+    assert not {"git", "started"} & set(result), "no commit made all runs"
     assert result["scores"]["all"]["cases"] == 1 and "test" not in result["scores"]
     tables = {table.name: table for table in account_tables(result)}
     assert [row[2] for row in tables["cases"].rows] == ["truth", "account", "naive"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from validation_folders import account_folder
@@ -36,7 +36,8 @@ def test_the_command_writes_tables_json_and_plots_and_leaves_the_words(tmp_path:
     shutil.copy(folder / page.PAGE, tmp_path)
     command(str(recordings), "--write", str(tmp_path))
     text = (tmp_path / page.PAGE).read_text()
-    assert "| k/stages3 | dev | truth |" in text and "Measured on GPU.\n\n- k/lost: not scored" in text
+    assert "| k/stages3 | fitted | truth |" in text
+    assert re.search(r"Measured on GPU on [0-9-]{10}, by commit [0-9a-f]{12}\.\n\n- k/lost: not scored", text)
     assert page.fill(text, blank(text)) == page.fill((folder / page.PAGE).read_text(), blank(text))
     written = {path.name: path.read_bytes() for path in tmp_path.glob("account*")}
     assert set(written) == {"account.json", "account-scatter.svg", "account-bars.svg"}
@@ -95,21 +96,24 @@ def test_a_shorter_picture_keeps_its_text() -> None:
     assert plots.short(svg) == '<svg>\n<path d="M 1.23 2 L 3 4.5 "/>\n<text>12.5 % of time</text>\n</svg>\n'
 
 
-@pytest.fixture(scope="module", params=RECORDED)
-def recorded(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
-    return request.param, VALIDATIONS[request.param].score(VALIDATION / request.param)
+def test_measurements_of_several_commits_name_them_all() -> None:
+    told = {"commits": ["0123456789abcdef", "f" * 40], "days": ["2026-11-20", "2026-11-21"]}
+    assert page.origin(told) == (
+        "Measured on an unknown GPU on 2026-11-20 and 2026-11-21, by commits 0123456789ab, ffffffffffff."
+    )
 
 
-def test_the_committed_page_is_what_the_recordings_give(recorded: tuple[str, dict[str, Any]], folder: Path) -> None:
-    name, result = recorded
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_committed_page_is_what_the_recordings_give(name: str, folder: Path) -> None:
     validation, text = VALIDATIONS[name], (folder / page.PAGE).read_text(encoding="utf-8")
+    result = validation.score(VALIDATION / name)
     blocks = page.blocks(result, validation.tables(result), validation.notes(result))
     remedy = f"run: ncubble validate {name} --write docs/validation"
     assert page.fill(text, blocks) == text, remedy
     assert page.as_json(result) == (folder / f"{name}.json").read_text(encoding="utf-8"), remedy
 
 
-def test_every_plot_of_the_page_is_there_and_small(recorded: tuple[str, dict[str, Any]], folder: Path) -> None:
-    name, _ = recorded
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_plot_of_the_page_is_there_and_small(name: str, folder: Path) -> None:
     shown = [path for path in sorted(folder.glob(f"{name}-*.svg")) if path.name in (folder / page.PAGE).read_text()]
     assert shown and all(path.stat().st_size < LARGEST_B for path in shown)
