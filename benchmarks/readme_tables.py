@@ -10,6 +10,7 @@ itself prints: ``ncubble report``, its JSON, ``ncubble baseline show --json``, a
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
 import subprocess
@@ -104,12 +105,34 @@ def _variation(metric: Mapping[str, Any]) -> str:
     return f"{100 * metric['sd'] / metric['mean']:.2f}"
 
 
+def proof() -> str:
+    """What the three validations found on what nobody had seen, and on what rules were fitted to."""
+    account, diagnosis, prediction = (
+        json.loads((REPOSITORY / "docs" / "validation" / f"{name}.json").read_text(encoding="utf-8"))["scores"]
+        for name in ("account", "diagnosis", "prediction")
+    )
+    shares = [account[split]["overall"] for split in ("dev", "test", "second")]
+    causes = [diagnosis[name] for name in ("planted", "foreign", "second")]
+    gains = [one["gains"]["ours"]["median_abs"] for one in causes]
+    depths = [prediction["splits"][split]["methods"]["predicted"] for split in ("dev", "test", "second")]
+    rows = [
+        ["account: mean error of a part, points of kernel time", *(f"{one['mean_abs']:.1f}" for one in shares), "≤ 5"],
+        ["account: error over that of raw stall reasons", *(f"{one['ratio']:.2f}" for one in shares), "≤ 0.5"],
+        ["causes named right, %", *(f"{one['top1_pct']:.0f}" for one in causes), "≥ 95 (planted)"],
+        ["predicted gains: median error, points", *(f"{gain:.1f}" for gain in gains), "≤ 10"],
+        ["depth: mean error, points of utilization", *(f"{one['mae']:.1f}" for one in depths), "≤ 5"],
+        ["depth: utilization lost by the chosen depth, %", *(f"{one['regret_pct']:.1f}" for one in depths), "≤ 3"],
+    ]
+    return table(["", "fitted or planted", "first set apart", "second set apart", "target"], rows)
+
+
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {
         "report": report_excerpt,
         "triton": lambda: depth_table("triton_gemm", lambda one: _options(one, ("stages",))),
         "wmma": lambda: depth_table("tensor_core_gemm", lambda one: _options(one, ("stages", "copy", "vec"))),
         "passes": passes,
+        "proof": proof,
     },
     "docs/gate.md": {"noise": baseline_noise},
 }

@@ -115,7 +115,7 @@ def _remedy(launch: dict[str, Any]) -> str:
     if first is None:
         return FIXES[launch["disease"] or launch["cause"]]
     gain = first["predicted_gain_pct"]
-    return first["fix"] + (f" (gains about {gain:.0f} % of the time)" if gain is not None else "")
+    return str(first["fix"]) + (f" (gains about {gain:.0f} % of the time)" if gain is not None else "")
 
 
 def _parts(launch: dict[str, Any], width: int) -> Table:

@@ -234,7 +234,9 @@ def _causes(entry: Launch) -> Component:
         wanted = "--set pipeline" if entry.verdict.get("account") is None else "--set source"
         return card("Causes and fixes", [not_collected("data that would split its idle time", wanted)])
     return card(
-        "Causes and fixes", [causes_list(causes)], "in % of kernel time; a predicted gain takes along what other parts lose with it"
+        "Causes and fixes",
+        [causes_list(causes)],
+        "in % of kernel time; a predicted gain takes along what other parts lose with it",
     )
 
 

@@ -16,7 +16,7 @@ from ncubble.cli.main import main
 from ncubble.errors import UsageError
 from ncubble.recordings import VALIDATION
 
-LARGEST_B = 100_000
+LARGEST_B = 128_000
 RECORDED = [name for name in VALIDATIONS if (VALIDATION / name).is_dir()]
 
 
