@@ -64,8 +64,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[Row], dict[str, str]]:
 
 
 def predicted_first(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> bool:
-    """Whether the predictions were written before the measurement began, of which the second is known. Nothing else is a
-    prediction."""
+    """Whether the predictions were written before the measurement began, of which the second is known."""
     written, started = (datetime.fromisoformat(text) for text in (predictions["written"], measured["started"]))
     return written.replace(microsecond=0) <= started
 

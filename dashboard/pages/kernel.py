@@ -236,7 +236,7 @@ def _causes(entry: Launch) -> Component:
     return card(
         "Causes and fixes",
         [causes_list(causes)],
-        "in % of kernel time; a predicted gain takes along what other parts lose with it",
+        "in % of kernel time; a gain takes along what other parts lose",
     )
 
 
