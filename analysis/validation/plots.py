@@ -78,7 +78,7 @@ def save(figures: Mapping[str, Figure], folder: Path) -> None:
     with rc_context(SETTINGS):
         for name, made in figures.items():
             text = StringIO()
-            made.savefig(text, format="svg", metadata={"Date": None})
+            made.savefig(text, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
             (folder / f"{name}.svg").write_text(short(text.getvalue()), encoding="utf-8")
 
 
