@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.validation.plots import GREY, INK, SIZE, Colour, figure, plain, words
@@ -12,7 +13,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLUMNS = 6
+COLUMNS = 5
+TITLE = 30
+"""Characters in a line of a panel's title."""
 BIN = 2.5
 """Points of utilization in a bar of the histogram."""
 WIDEST = 40.0
@@ -32,12 +35,14 @@ def _depths(rows: Sequence[Row], colour: Colour) -> Figure:
     key = _configuration
     configurations = {name: list(found) for name, found in groupby(sorted(rows, key=key), key=key)}
     lines = -(-len(configurations) // COLUMNS)
-    made = figure(9.0, 0.8 + 1.35 * lines)
+    titles = {name: wrap(name[1], TITLE) for name in configurations}
+    tall = max((len(title) for title in titles.values()), default=1)
+    made = figure(9.0, 0.8 + (1.1 + 0.12 * tall) * lines)
     grid = made.subplots(lines, COLUMNS, sharex=True, sharey=True, squeeze=False)
     for axes in list(grid.flat)[len(configurations) :]:
         axes.axis("off")
     for axes, (name, found) in zip(grid.flat, configurations.items(), strict=False):
-        plain(axes).set_title("\n".join(name), fontsize=SIZE - 2, loc="left", color=INK)
+        plain(axes).set_title("\n".join(titles[name]), fontsize=SIZE - 2, loc="left", color=INK)
         axes.grid(False)
         axes.locator_params(nbins=4)
         axes.label_outer(remove_inner_ticks=True)
