@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 from ncubble.analysis.pipeline_facts import Pipeline
@@ -131,6 +132,7 @@ def _at_ends(ctas: float, where: float) -> float:
     return ctas + where * (1.0 - ctas)
 
 
+@lru_cache(maxsize=64)
 def _without_waits(now: Pipeline, factor: float = 1.0) -> tuple[float, float]:
     """(own time of a CTA alone, cycle among its neighbours) of an iteration in the loop if data were always there."""
     demands, loop = (now.busy, now.shared), now.cycle - _ends(now)
