@@ -95,5 +95,9 @@ class FakeGpu:
     def clocks(self) -> dict[str, int]:
         return {"sm_mhz": 1700, "max_sm_mhz": 1980}
 
+    def free(self) -> None:
+        self.log.append("free")
+        self.memory.clear()
+
     def close(self) -> None:
         self.closed = True

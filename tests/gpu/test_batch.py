@@ -1,0 +1,24 @@
+"""Many cases under one profiler, on a real GPU: each launch keeps its own facts, and its depth is predicted from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ncubble.analysis.advise import advise
+from ncubble.analysis.report import Report
+from ncubble.cli.measuring import profile_plan
+
+pytestmark = pytest.mark.gpu
+CUBE = {"m": 2048, "n": 2048, "k": 2048}
+
+
+def test_launches_of_one_process_are_told_apart_and_advised_on(tmp_path: Path) -> None:
+    plan = [{"kernel": "tensor_core_gemm", "parameters": {"stages": stages}, "shape": CUBE} for stages in (2, 3)]
+    report = Report.open(profile_plan(plan, tmp_path / "run").path)
+    assert [facts["stages"] for facts in report.run.manifest.launches] == [2, 3]
+    assert [report.run.label_of(launch).split()[1] for launch in (0, 1)] == ["stages=2", "stages=3"]
+    told = advise(report, 1)
+    assert (told["stages"], told["stages_from"]) == (3, "manifest")
+    assert told["depths"]["4"]["tensor_active_pct"] > 0
