@@ -178,11 +178,11 @@ def _verdict(account: BubbleAccount, facts: LaunchFacts, causes: list[Cause]) ->
     return causes[0].cause
 
 
-def _cause(part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, gain: float, first: bool = True) -> Cause:
+def _cause(part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, gain: float) -> Cause:
     name = CAUSE_OF.get(part, part)
     disease = disease_of(name, facts)
-    if disease == "shallow_pipeline" and not (first and gain >= NEGLIGIBLE_PCT):
-        disease = None  # something else bounds the kernel, or depth does nothing
+    if disease == "shallow_pipeline" and gain < NEGLIGIBLE_PCT:
+        disease = None  # depth does nothing
     return Cause(name, disease, pct, _where(part, pct, account, facts.source), _fix(name, disease, facts), gain)
 
 

@@ -14,7 +14,7 @@ from ncubble.analysis.report import Report
 from ncubble.analysis.units import INCIDENTAL_PCT
 from ncubble.analysis.validation.ablation import BUSY, CYCLES, PRODUCTS
 from ncubble.cli.measuring import profile_plan
-from ncubble.errors import NcubbleError
+from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.specs.ablation import NONE
 from ncubble.kernels.subjects import TAIL, WHOLE_ROWS, Subject, ablated, variants
 
@@ -65,7 +65,10 @@ def _ablations(name: str, subjects: Sequence[Subject], out: Path) -> list[dict[s
 def _counter(report: Report, launch: int) -> str:
     """What counts the products of a kernel. Without MMAs its HMMA counter is not 0: HFMA2.MMA moves constants."""
     tensor = report.value(launch, BUSY) >= INCIDENTAL_PCT
-    return next(name for name in PRODUCTS if tensor == ("tensor" in name) and report.value(launch, name) > 0)
+    for name in PRODUCTS:
+        if tensor == ("tensor" in name) and report.value(launch, name) > 0:
+            return name
+    raise MeasurementError(f"launch {launch}: no product was counted", f"collect {', '.join(PRODUCTS)}")
 
 
 def _cell(report: Report, launches: Sequence[int], word: str, counter: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import UsageError
-from ncubble.kernels.batch import build_all, read_plan
+from ncubble.kernels.batch import Item, build_all, checked, told
 from ncubble.kernels.build import arch_for
 from ncubble.profiling.device import DriverError, describe
 from ncubble.profiling.failures import NoGpuError
@@ -29,13 +29,13 @@ def profile_plan(
 ) -> Run:
     """One process that launches all ``entries``, under one ncu, into the run directory ``out``; one that is there is
     kept. ``count``: launches to profile, if not all. Raises MeasurementError."""
+    items = checked(entries)
     if (out / "run.json").is_file():
-        return _kept(Run.load(out), entries)
+        return _kept(Run.load(out), items, count)
     out.parent.mkdir(parents=True, exist_ok=True)
     plan = out.parent / f"{out.name}.plan.json"
     plan.write_text(json.dumps(list(entries), indent=1) + "\n", encoding="utf-8")
     try:
-        items = read_plan(plan)
         build_all(items, arch_here())
         names = sorted({re.escape(item.case.spec.entry) for item in items})
         program = [sys.executable, "-P", "-m", "ncubble.kernels.batch", str(plan)]
@@ -54,11 +54,10 @@ def arch_here() -> str:
     return arch_for(device.capability.major, device.capability.minor)
 
 
-def _kept(run: Run, entries: Sequence[Mapping[str, Any]]) -> Run:
+def _kept(run: Run, items: Sequence[Item], count: int | None = None) -> Run:
     """A run that is there, if it is of this plan; raises UsageError if it is of another."""
-    told = run.manifest.launches
-    if told and told[0]["name"] == entries[0]["kernel"] and told[-1]["name"] == entries[-1]["kernel"]:
-        planned = sum(int(entry.get("launches", 1)) for entry in entries)
-        if len(told) == planned or run.manifest.kernel_of(0).get("shape") == dict(entries[0].get("shape", {})):
-            return run
+    planned, there = list(told(items))[:count], run.manifest.launches
+    same = ("name", "parameters", "shape")
+    if [[one.get(key) for key in same] for one in there] == [[one[key] for key in same] for one in planned]:
+        return run
     raise UsageError(f"{run.path}: holds other launches than are planned", "remove it, or measure into another folder")

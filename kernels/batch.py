@@ -47,7 +47,12 @@ def read_plan(path: Path, catalog: Path | None = None) -> list[Item]:
         raise UsageError(f"{path}: no plan ({error})", "give a JSON list of objects with a member 'kernel'") from error
     if not isinstance(entries, list) or not entries:
         raise UsageError(f"{path}: not a list of launches", "give a JSON list of objects with a member 'kernel'")
-    return [_item(entry, f"{path}, entry {index}", catalog) for index, entry in enumerate(entries)]
+    return checked(entries, str(path), catalog)
+
+
+def checked(entries: Sequence[Any], where: str = "plan", catalog: Path | None = None) -> list[Item]:
+    """The entries of a plan as cases; raises UsageError naming the one that is wrong."""
+    return [_item(entry, f"{where}, entry {index}", catalog) for index, entry in enumerate(entries)]
 
 
 def _item(entry: Any, where: str, catalog: Path | None) -> Item:
@@ -75,7 +80,7 @@ def build_all(items: Sequence[Item], arch: str) -> None:
 
 def execute(items: Sequence[Item], gpu: Gpu) -> None:
     """Tells the facts of every launch, then launches. Raises UsageError or MeasurementError."""
-    write_batch_facts(list(_told(items)), gpu)
+    write_batch_facts(list(told(items)), gpu)
     drawn: tuple[tuple[str, Mapping[str, int]] | None, dict[str, Any]] = (None, {})
     for item in items:
         prepared = prepare(item.case, gpu)
@@ -89,7 +94,8 @@ def execute(items: Sequence[Item], gpu: Gpu) -> None:
         gpu.free()
 
 
-def _told(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+def told(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+    """The facts of every launch of a plan, in order."""
     for item in items:
         yield from [kernel_facts(item.case)] * (item.runs * item.case.launches)
 

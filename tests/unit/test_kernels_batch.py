@@ -75,18 +75,17 @@ def test_every_case_runs_in_turn_and_tells_the_facts_of_each_of_its_launches(
     assert facts["device"]["name"] == gpu.facts.name
 
 
-def run(*kernels: str) -> Run:
-    told = [{"name": name, "shape": SMALL} for name in kernels]
-    return Run(Path("run"), Path("run/report.ncu-rep"), Manifest(launches=told))
-
-
 def test_a_run_that_is_there_is_taken_for_its_own_plan_only() -> None:
-    entries = [GEMM, {**GEMM, "kernel": "gemm_tma"}]
-    kept = run("tensor_core_gemm", "gemm_tma")
-    assert _kept(kept, entries) is kept
-    for other in (run("gemm_tma", "tensor_core_gemm"), run()):
+    entries = [GEMM, {**GEMM, "parameters": {"stages": 3}, "launches": 2}]
+    items = batch.checked(entries)
+    facts = list(batch.told(items))
+    kept = Run(Path("run"), Path("run/report.ncu-rep"), Manifest(launches=facts))
+    assert _kept(kept, items) is kept
+    first = Run(Path("run"), Path("run/report.ncu-rep"), Manifest(launches=facts[:1]))
+    assert _kept(first, items, count=1) is first
+    for other in (facts[:2], facts[::-1], []):
         with pytest.raises(UsageError, match="holds other launches"):
-            _kept(other, entries)
+            _kept(Run(Path("run"), Path("run/report.ncu-rep"), Manifest(launches=other)), items)
 
 
 def test_products_of_a_kernel_without_mmas_are_its_ffmas_whatever_moves_constants() -> None:
@@ -97,3 +96,5 @@ def test_products_of_a_kernel_without_mmas_are_its_ffmas_whatever_moves_constant
     ffma = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
     assert _counter(OneLaunch({busy: 0.1, hmma: 8192.0, ffma: 6e10}), 0) == ffma  # type: ignore[arg-type]
     assert _counter(OneLaunch({busy: 50.0, hmma: 1e6, ffma: 1e3}), 0) == hmma  # type: ignore[arg-type]
+    with pytest.raises(MeasurementError, match="no product was counted"):
+        _counter(OneLaunch({busy: 50.0}), 0)  # type: ignore[arg-type]
