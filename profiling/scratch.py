@@ -22,6 +22,7 @@ from pathlib import Path
 
 _OWNER, _WORK = "owner.json", "work"
 _ELSEWHERE_S = 7 * 86400.0
+_PAUSES_S = (0.05, 0.2, 0.0)
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,14 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """The owner's file goes last: a folder that cannot be emptied now is found again, and tried again."""
-    shutil.rmtree(folder / _WORK, ignore_errors=True)
+    """The owner's file goes last: a folder that cannot be emptied now is found again, and tried again.
+
+    A child that was interrupted with its parent may write a last file while the folder is emptied.
+    """
+    for pause_s in _PAUSES_S:
+        shutil.rmtree(folder / _WORK, ignore_errors=True)
+        if not (folder / _WORK).exists():
+            break
+        time.sleep(pause_s)
     if not (folder / _WORK).exists():
         shutil.rmtree(folder, ignore_errors=True)
