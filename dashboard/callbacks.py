@@ -12,23 +12,32 @@ from ncubble.dashboard.components import bare
 from ncubble.dashboard.data import Progress, ReportStore
 from ncubble.dashboard.figures import utilization_scatter
 from ncubble.dashboard.pages import overview
+from ncubble.dashboard.routes import page
+from ncubble.dashboard.shell import menu
 
-Page = Callable[[str, str], tuple[Component, str]]
+REGISTRARS: tuple[Callable[[Dash, ReportStore], None], ...] = ()
+"""What adds the callbacks of single pages."""
 
 
-def register(app: Dash, store: ReportStore, page: Page) -> None:
+def register(app: Dash, store: ReportStore) -> None:
     """Add every callback to ``app``."""
-    _pages(app, store, page)
+    _pages(app, store)
     _progress(app, store)
     _browser(app)
+    for one in REGISTRARS:
+        one(app, store)
 
 
-def _pages(app: Dash, store: ReportStore, page: Page) -> None:
+def _pages(app: Dash, store: ReportStore) -> None:
     @app.callback(
-        Output("page", "children"), Output("page-title", "data"), Input("url", "pathname"), Input("url", "search")
+        Output("page", "children"),
+        Output("page-title", "data"),
+        Output("menu", "children"),
+        Input("url", "pathname"),
+        Input("url", "search"),
     )
-    def show(pathname: str | None, search: str | None) -> tuple[Component, str]:
-        return page(pathname or "/", search or "")
+    def show(pathname: str | None, search: str | None) -> tuple[Component, str, list[Component]]:
+        return *page(store, pathname or "/", search or ""), menu(pathname or "/")
 
     @app.callback(
         Output("page", "children", allow_duplicate=True),
@@ -39,7 +48,7 @@ def _pages(app: Dash, store: ReportStore, page: Page) -> None:
         prevent_initial_call=True,
     )
     def look_again(_: int | None, pathname: str | None, search: str | None) -> tuple[Component, str]:
-        return page(pathname or "/", search or "")
+        return page(store, pathname or "/", search or "")
 
 
 def _progress(app: Dash, store: ReportStore) -> None:
@@ -81,6 +90,7 @@ def _browser(app: Dash) -> None:
         app.clientside_callback(ClientsideFunction("ncubble", name), *parts, **options)  # type: ignore[no-untyped-call]
 
     run("theme", Output("theme", "data"), Input("theme-choice", "value"), Input("system-theme", "data"))
+    run("copyLink", Output("linked", "data"), Input("copy-link", "n_clicks"), prevent_initial_call=True)
     run("title", Output("titled", "data"), Input("page-title", "data"))
     run(
         "draw",

@@ -12,8 +12,9 @@ from ncubble.dashboard.words import biggest_bubble, bubble_pct, disease_words, n
 
 
 def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, Any]:
-    """Flat, JSON-ready row: text or None, finite floats or None. Durations in ns, shares in percent of elapsed time.
+    """JSON-ready row: text or None, finite floats or None; ``parameters`` and ``dims`` of the run by name.
 
+    Durations in ns, shares in percent of elapsed time.
     ``recoverable_ns`` is the idle time of the counted unit, by which the table is ordered: zero for a launch that is
     saturated or memory-bound, None where the account or the duration is not collected.
     """
@@ -23,6 +24,7 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
     label, shape = kernel_label(report, launch, verdict)
     kernel = str(verdict.get("kernel") or "")
     demangled = _demangled(report, launch) or kernel
+    facts = report.run.manifest.kernel_of(launch)
     return {
         "id": f"{report.key[:16]}/{launch}",
         "kernel": kernel,
@@ -47,6 +49,9 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "bubble_key": largest[0] if largest else None,
         "bubble_pct": _rounded(largest[1]) if largest else None,
         "recoverable_ns": recoverable_ns(verdict),
+        "cycles": _rounded(verdict.get("cycles"), 0),
+        "parameters": dict(facts.get("parameters") or {}) if _speaks_of(facts, kernel) else {},
+        "dims": dict(facts.get("shape") or {}) if _speaks_of(facts, kernel) else {},
         "report": report.run.label_of(int(verdict["launch"])),
         "path": str(report.run.path),
     }
@@ -94,14 +99,19 @@ def kernel_label(report: Any, launch: int, verdict: dict[str, Any]) -> tuple[str
     A kernel without parameters shows its shape in their place.
     """
     facts = report.run.manifest.kernel_of(launch)
-    function = str(facts.get("function") or "")
     frame = report.launches
     one = frame[frame["launch"] == launch]
     geometry = "" if one.empty else f"grid {one['grid'].iloc[0]} × block {one['block'].iloc[0]}"
-    if not function or function not in str(verdict.get("kernel") or ""):
+    if not _speaks_of(facts, str(verdict.get("kernel") or "")):
         return geometry, geometry
     parameters, shape = (_pairs(facts.get(name)) for name in ("parameters", "shape"))
     return parameters or shape or geometry, shape or geometry
+
+
+def _speaks_of(facts: dict[str, Any], kernel: str) -> bool:
+    """Whether the facts of a manifest are those of this kernel: a program may launch others, too."""
+    function = str(facts.get("function") or "")
+    return bool(function) and function in kernel
 
 
 def _pairs(values: Any) -> str:

@@ -46,6 +46,23 @@
     area.remove();
     return done;
   };
+  // The state of a page lies in its address. Parameters that are null, empty or [] leave it; nothing is loaded anew.
+  const keep = (changes) => {
+    const query = new URLSearchParams(window.location.search);
+    Object.entries(changes).forEach(([name, value]) => {
+      query.delete(name);
+      [].concat(value === null || value === undefined || value === "" ? [] : value).forEach((one) => query.append(name, one));
+    });
+    const text = query.toString().replaceAll("%2F", "/").replaceAll("%2C", ",").replaceAll("%3A", ":");
+    const address = window.location.pathname + (text ? "?" + text : "");
+    if (address !== window.location.pathname + window.location.search) window.history.replaceState(window.history.state, "", address);
+  };
+  const copy = (text) => {
+    if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text).then(() => true, () => false);
+    return Promise.resolve(copyByHand(text));
+  };
+  const typing = () => /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName) || document.activeElement.isContentEditable;
+  window.ncubble = Object.assign({}, window.ncubble, { keep: keep, copy: copy, typing: typing });
   const open = (id) => (id ? "/kernel/" + id : skip());
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
@@ -102,10 +119,15 @@
       copyMarkdown: function (clicks, text) {
         if (!clicks) return skip();
         const said = (ok) => (ok ? "copied" : "The browser refused: copy the text below.");
-        if (navigator.clipboard && window.isSecureContext) {
-          return navigator.clipboard.writeText(text).then(() => said(true), () => said(false));
-        }
-        return said(copyByHand(text));
+        return copy(text).then(said);
+      },
+      copyLink: function () {
+        const button = document.getElementById("copy-link");
+        return copy(window.location.href).then((ok) => {
+          button.textContent = ok ? "Copied" : "Not copied";
+          window.setTimeout(() => (button.textContent = "Copy link"), 1500);
+          return ok;
+        });
       },
       openRow: function (cell) {
         if (cell && cell.colId === "ag-Grid-SelectionColumn") return skip();
@@ -118,16 +140,28 @@
     },
   });
 
+  const help = (show) => {
+    const dialog = document.getElementById("help");
+    if (dialog && show && !dialog.open) dialog.showModal();
+    if (dialog && !show && dialog.open) dialog.close();
+  };
+  document.addEventListener("click", (event) => {
+    if (event.target.id === "show-help") help(true);
+    if (event.target.id === "hide-help" || event.target.id === "help") help(false);
+  });
   document.addEventListener("keydown", (event) => {
+    if (typing() || event.ctrlKey || event.metaKey || event.altKey) return;
     const search = document.getElementById("search");
-    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
-    if (event.key === "/" && search && !typing) {
+    if (event.key === "?") help(true);
+    if (event.key === "/" && search) {
       event.preventDefault();
       search.focus();
       search.select();
     }
     const compare = document.getElementById("compare-selected");
-    const plain = !event.ctrlKey && !event.metaKey && !event.altKey && !typing;
-    if (event.key === "c" && plain && compare && !compare.classList.contains("hidden")) compare.click();
+    if (event.key === "c" && compare && !compare.classList.contains("hidden")) compare.click();
+    const step = { "[": "previous-launch", "]": "next-launch", s: "show-source" }[event.key];
+    const link = step && document.getElementById(step);
+    if (link) link.click();
   });
 })();

@@ -22,7 +22,7 @@ from ncubble.dashboard.palette import GOOD_CAUSES, part_color, part_label
 from ncubble.dashboard.timeline import MIN_ACTIVE, NO_MARKS, Marks, sampling_interval_ns, timeline_figure, window
 
 
-def layout(store: ReportStore, entry: Launch) -> Component:
+def layout(store: ReportStore, entry: Launch, search: str = "") -> Component:
     """The whole page of one launch. A section that fails says so in its own place."""
     account = cache(lambda: store.account_of(entry))
     return html.Div(

@@ -16,7 +16,7 @@ from ncubble.dashboard.grid import grid, legend
 FULL_TABLE = 1000
 
 
-def layout(store: ReportStore) -> Component:
+def layout(store: ReportStore, search: str = "") -> Component:
     """The overview of everything that is loaded so far; rows that come later are added by the progress callback."""
     rows, progress = store.rows(), store.progress()
     head = [html.H1("Launches"), html.P(summary(progress), id="overview-summary", className="lead")]

@@ -13,8 +13,9 @@ from dash import Dash
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.dashboard import security
-from ncubble.dashboard.app import create_app, exists, page
+from ncubble.dashboard.app import create_app
 from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.routes import exists, page
 
 GEMM = "/kernel/0123456789abcdef/0"
 

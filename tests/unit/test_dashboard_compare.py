@@ -16,10 +16,11 @@ from plotly.utils import PlotlyJSONEncoder
 from ncubble.analysis.compare import compare_groups
 from ncubble.analysis.sides import Group
 from ncubble.dashboard import compare_figures as figures
-from ncubble.dashboard.app import create_app, exists, page
+from ncubble.dashboard.app import create_app
 from ncubble.dashboard.compare_address import LONGEST, MOST, Asked, asked
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.palette import SIDE_STYLES, contrast
+from ncubble.dashboard.routes import exists, page
 from ncubble.dashboard.timeline import window
 
 LIGHT, DARK = "#ffffff", "#17202b"

@@ -10,8 +10,8 @@ import pytest
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.verdict import launch_verdict
-from ncubble.dashboard.app import page
 from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.routes import page
 from ncubble.profiling.run import find_runs
 from ncubble.recordings import ROOT
 

@@ -1,0 +1,80 @@
+"""Which page stands at which address. One table: adding a page is adding a line.
+
+A page is a module with ``layout``: of the store and the query (``Route.of_store``), or of the store, a launch and the
+query (``Route.of_launch``). What it shows follows from its address alone, so that every view can be shared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dash.development.base_component import Component
+
+from ncubble.dashboard.compare_address import PATH as COMPARE
+from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.pages import compare, kernel, missing, overview
+
+OfStore = Callable[[ReportStore, str], Component]
+OfLaunch = Callable[[ReportStore, Launch, str], Component]
+LAUNCH = r"/(?P<key>[0-9a-f]{8,64})/(?P<launch>\d{1,9})"
+
+
+@dataclass(frozen=True)
+class Route:
+    """One address, or one family of them: ``path`` is what a page of the store has, what one of a launch begins with.
+
+    ``name`` is what the title says; a route with ``in_menu`` stands in the header of every page.
+    """
+
+    path: str
+    name: str
+    of_store: OfStore | None = None
+    of_launch: OfLaunch | None = None
+    in_menu: bool = True
+
+    def match(self, pathname: str) -> re.Match[str] | None:
+        """The parts of an address of this route, or None."""
+        return re.fullmatch(self.path + (LAUNCH if self.of_launch else ""), pathname)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route("/", "Launches", of_store=overview.layout),
+    Route(COMPARE, "Compare", of_store=compare.layout),
+    Route("/kernel", "Kernel", of_launch=kernel.layout, in_menu=False),
+)
+
+
+def find(pathname: str) -> tuple[Route, re.Match[str]] | None:
+    """The route of an address and its parts, or None."""
+    matches = ((route, route.match(pathname or "/")) for route in ROUTES)
+    return next(((route, match) for route, match in matches if match), None)
+
+
+def page(store: ReportStore, pathname: str, search: str = "") -> tuple[Component, str]:
+    """The content and the title at an address: a page, one whose launch may still come, or not found."""
+    found = find(pathname)
+    if found is None:
+        return missing.not_found(pathname), "Not found · ncubble"
+    route, match = found
+    if route.of_store is not None:
+        return route.of_store(store, search), f"{route.name} · ncubble"
+    entry = store.find(match["key"], int(match["launch"]))
+    if entry is not None and route.of_launch is not None:
+        return route.of_launch(store, entry, search), f"{entry.row['name']} · ncubble"
+    progress = store.progress()
+    if not progress.finished:
+        return missing.still_loading(progress), "Reading · ncubble"
+    return missing.not_found(pathname), "Not found · ncubble"
+
+
+def exists(store: ReportStore, pathname: str) -> bool:
+    """Whether an address shows something, or may do so once loading has ended."""
+    found = find(pathname)
+    if found is None:
+        return False
+    route, match = found
+    if route.of_store is not None:
+        return True
+    return store.find(match["key"], int(match["launch"])) is not None or not store.progress().finished
