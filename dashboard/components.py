@@ -44,12 +44,26 @@ def figure(name: str, drawn: go.Figure, label: str, class_name: str = "", tools:
         [
             dcc.Store(id={"type": "drawn", "name": name}, data=bare(drawn)),
             dcc.Graph(id={"type": "figure", "name": name}, config=config, responsive=True),
+            _downloads(name),
         ],
         className=f"figure {class_name}".strip(),
         role="figure",
         style={"height": f"{drawn.layout.height}px"} if drawn.layout.height else {},
         **aria(label=label),
     )
+
+
+def _downloads(name: str) -> Component:
+    """Buttons that save a figure as it is drawn; ``assets/download.js`` acts on them."""
+    buttons = []
+    for kind in ("PNG", "SVG"):
+        said: dict[str, Any] = {
+            "data-figure": name,
+            "data-format": kind.lower(),
+            **aria(label=f"Save {name} as {kind}"),
+        }
+        buttons.append(html.Button(kind, className="download", title=f"Save this figure as {kind}", **said))
+    return html.Div(buttons, className="downloads")
 
 
 def bare(drawn: go.Figure) -> dict[str, Any]:
