@@ -138,6 +138,12 @@ class Report:
         """The timeline of one launch."""
         return _rows_of(self.timeline, launch)
 
+    @property
+    def held_B(self) -> int:  # noqa: N802 - a unit, as in column names
+        """Bytes of the frames that were read so far, without the objects in them."""
+        held = [value for value in vars(self).values() if hasattr(value, "memory_usage")]
+        return sum(int(frame.memory_usage().sum()) for frame in (*held, *self._sources.values()))
+
     def wide(self, names: Sequence[str]) -> pd.DataFrame:
         """One column per metric, indexed by launch; NaN where not collected."""
         from ncubble.analysis import frames

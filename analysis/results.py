@@ -65,12 +65,12 @@ def judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
     facts = hashlib.sha256(report.run.manifest.to_json().encode()).hexdigest()[:32]
     place = store.folder_of(report.frame.sha256, "scalars").parent / f"verdicts-{facts}.json"
     known = memo.recall(place)
-    if known and known["rules"] == _rules():
+    if known and known["rules"] == rules_hash():
         path, label = str(report.path), report.run.label_of
         return [one | {"report": path, "label": label(one["launch"])} for one in known["verdicts"]], []
     found, failed = _judge(report)
     if not failed:
-        memo.remember(place, {"rules": _rules(), "verdicts": found})
+        memo.remember(place, {"rules": rules_hash(), "verdicts": found})
     return found, failed
 
 
@@ -102,7 +102,7 @@ def _said(report: Report, which: str, error: Exception) -> NcubbleError:
 
 
 @cache
-def _rules() -> str:
+def rules_hash() -> str:
     """A hash over everything that turns tables into verdicts."""
     found = hashlib.sha256()
     for package, end in _RULES:

@@ -80,7 +80,7 @@ def _bind(paths: list[Path], host: str, port: int, trust: list[str]) -> tuple[Se
     from ncubble.dashboard.data import ReportStore
     from ncubble.dashboard.server import Server
 
-    store = ReportStore(paths)
+    store = ReportStore(paths, watch=True)
     return Server(create_app(paths, host=host, trusted=trust, store=store), host, port), store
 
 

@@ -15,6 +15,8 @@ from ncubble.dashboard.pages import overview
 from ncubble.dashboard.routes import page
 from ncubble.dashboard.shell import menu
 
+READING_MS, WATCHING_MS = 600, 2500
+"""How often the browser asks what is new: while reports are being read, and while only new runs may appear."""
 REGISTRARS: tuple[Callable[[Dash, ReportStore], None], ...] = ()
 """What adds the callbacks of single pages."""
 
@@ -24,7 +26,9 @@ def register(app: Dash, store: ReportStore) -> None:
     _pages(app, store)
     _progress(app, store)
     _browser(app)
-    for one in REGISTRARS:
+    for one in READING_MS, WATCHING_MS = 600, 2500
+"""How often the browser asks what is new: while reports are being read, and while only new runs may appear."""
+REGISTRARS:
         one(app, store)
 
 
@@ -52,10 +56,21 @@ def _pages(app: Dash, store: ReportStore) -> None:
 
 
 def _progress(app: Dash, store: ReportStore) -> None:
-    @app.callback(Output("loading-state", "children"), Output("progress", "disabled"), Input("progress", "n_intervals"))
-    def advance(_: int | None) -> tuple[str, bool]:
+    @app.callback(
+        Output("loading-state", "children"),
+        Output("progress", "disabled"),
+        Output("progress", "interval"),
+        Output("store-version", "data"),
+        Input("progress", "n_intervals"),
+        State("store-version", "data"),
+    )
+    def advance(_: int | None, seen: Any) -> tuple[Any, ...]:
         progress = store.progress()
-        return loading_words(progress), progress.finished
+        known = seen if isinstance(seen, dict) else {}
+        now = {"version": progress.version, "launches": progress.launches, "finished": progress.finished}
+        changed: Any = now if now != known else no_update
+        pause = WATCHING_MS if progress.finished else READING_MS
+        return loading_words(progress), progress.finished and not store.watch, pause, changed
 
     @app.callback(
         Output("launches", "rowData"),

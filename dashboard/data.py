@@ -1,18 +1,25 @@
-"""The reports that the dashboard shows: opened in the background, a few at a time, and read by every request.
+"""The reports that the dashboard shows: rows of all launches at once, the reports themselves when a page needs them.
 
-One thread loads; requests read under a lock. What cannot be read is kept with its message, and a launch whose analysis
-fails is kept as a failure, too: nothing disappears without a word.
+One thread reads and rescans; requests read under a lock. The rows of the last visit come from ``index``, everything
+that is new or changed is read again. What cannot be read is kept with its message, and a launch whose analysis fails is
+kept as a failure, too: nothing disappears without a word.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ncubble.dashboard import index
+from ncubble.dashboard.held import Held
+from ncubble.dashboard.index import Known, Signature
+from ncubble.dashboard.readings import Failure, Launch, Progress, Reading
 from ncubble.dashboard.rows import labels, launch_row
 from ncubble.dashboard.words import doubts
 from ncubble.errors import NcubbleError
@@ -22,105 +29,125 @@ log = logging.getLogger(__name__)
 KEY_LENGTH = 16
 """Hex digits of a report's content hash that its address shows: 64 bits, enough for any number of reports."""
 BATCH = 4
+VERDICTS = 64
+RESCAN_S = 2.0
+"""Least time between two looks for new runs; a look that takes long is followed by twenty times as long a pause."""
+STALE_S = 0.5
+"""How old the list of all rows may be while reports are being read."""
 
 Opener = Callable[[Sequence[Path]], tuple[Sequence[Any], Sequence[Any]]]
 Judge = Callable[[Any, int], dict[str, Any]]
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A report (or one launch of it) that could not be shown: where, and why."""
-
-    where: str
-    error: str
-    remedy: str = ""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One launch with all that pages need: its report, its number in it, its verdict and its row of the table."""
-
-    report: Any
-    launch: int
-    verdict: dict[str, Any]
-    row: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far loading has come. ``version`` changes whenever there is something new to show."""
-
-    done: int
-    total: int
-    launches: int
-    failures: int
-    finished: bool
-
-    @property
-    def version(self) -> int:
-        """Grows with everything that is loaded, and once more when loading ends."""
-        return self.done + self.launches + self.failures + int(self.finished)
-
-
 @dataclass
 class ReportStore:
-    """Opens ``paths`` in a background thread; ``opener`` and ``judge`` default to those of ``ncubble.analysis``."""
+    """The reports at or below ``paths``; ``opener``, ``judge`` and ``accountant`` default to those of the analysis.
+
+    With ``watch``, runs that appear, change or vanish are noticed. ``checks`` is where results of checks are kept.
+    """
 
     paths: Sequence[Path]
     opener: Opener | None = None
     judge: Judge | None = None
     accountant: Callable[[Any, int], Any] | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    watch: bool = False
+    checks: Path | None = None
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+    _readings: dict[Path, Reading] = field(default_factory=dict)
     _launches: dict[str, Launch] = field(default_factory=dict)
-    _failures: list[Failure] = field(default_factory=list)
-    _duplicates: list[Failure] = field(default_factory=list)
-    _keys: set[str] = field(default_factory=set)
-    _done: int = 0
-    _total: int = 0
+    _added: dict[Path, str] = field(default_factory=dict)
+    _trouble: tuple[Failure, ...] = ()
+    _held: Held = field(default_factory=Held)
+    _keys: dict[str, Path] = field(default_factory=dict)
+    _verdicts: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict)
+    _rows: tuple[int, float, list[dict[str, Any]]] = (-1, 0.0, [])
+    _version: int = 0
     _finished: bool = False
+    _settled: threading.Event = field(default_factory=threading.Event)
+    _wake: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def start(self) -> ReportStore:
         """Begin loading; returns at once. A second call does nothing."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._load, name="ncubble-load", daemon=True)
+            self._thread = threading.Thread(target=self._work, name="ncubble-load", daemon=True)
             self._thread.start()
         return self
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block until everything is loaded or ``timeout`` seconds have passed; whether loading has ended."""
-        if self._thread is not None:
-            self._thread.join(timeout)
+        self._settled.wait(timeout)
         return self._finished
+
+    def add(self, path: Path, shown_as: str = "") -> None:
+        """Read one more file, known to people as ``shown_as``; returns at once. One that is there is read again."""
+        with self._lock:
+            self._added[path] = shown_as
+            self._set(Reading(path, shown_as=shown_as))
+            self._finished = False
+            self._settled.clear()
+        self._wake.set()
+
+    def rescan(self) -> None:
+        """Look for new and changed runs now, and once more for what failed."""
+        with self._lock:
+            for reading in list(self._readings.values()):
+                if reading.state == "failed":
+                    self._set(replace(reading, state="queued", signature=()))
+            self._finished = False
+            self._settled.clear()
+        self._wake.set()
+
+    def state_of(self, path: Path) -> Reading | None:
+        """What became of a path; None where it was never asked for."""
+        with self._lock:
+            return self._readings.get(path)
+
+    def readings(self) -> list[Reading]:
+        """What became of every path, in the order in which they were found."""
+        with self._lock:
+            return list(self._readings.values())
 
     def progress(self) -> Progress:
         """How far loading has come."""
         with self._lock:
-            return Progress(self._done, self._total, len(self._launches), len(self._failures), self._finished)
+            done = sum(reading.settled for reading in self._readings.values())
+            failed = len(self._trouble) + sum(len(reading.failures) for reading in self._readings.values())
+            total = len(self._readings)
+            return Progress(done, total, len(self._launches), failed, self._finished, self._version)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of the overview's table, most recoverable idle time first."""
+        """The rows of the overview's table, most recoverable idle time first. One list for all: do not write to it.
+
+        While reports are being read, it may be as old as ``STALE_S``.
+        """
         with self._lock:
-            found = [entry.row for entry in self._launches.values()]
-        rows = [row | {"label": label} for row, label in zip(found, labels(found), strict=True)]
-        return sorted(rows, key=lambda row: -(row["recoverable_ns"] or 0.0))
+            version, made, rows = self._rows
+            if version == self._version or (not self._finished and time.monotonic() - made < STALE_S):
+                return rows
+            version, found = self._version, [entry.row for entry in self._launches.values()]
+        told = [row | {"label": label} for row, label in zip(found, labels(found), strict=True)]
+        told.sort(key=lambda row: -(row["recoverable_ns"] or 0.0))
+        with self._lock:
+            self._rows = version, time.monotonic(), told
+        return told
 
     def failures(self) -> list[Failure]:
         """Everything that could not be shown."""
         with self._lock:
-            return list(self._failures)
+            return [*self._trouble, *(one for reading in self._readings.values() for one in reading.failures)]
 
     def doubtful(self) -> list[Failure]:
         """Launches whose values contradict each other, and how."""
         with self._lock:
-            entries = list(self._launches.values())
-        found = [(entry, " ".join(doubts(entry.verdict))) for entry in entries]
-        return [Failure(f"{entry.report.run.path}, launch {entry.launch}", said) for entry, said in found if said]
+            entries = [entry for entry in self._launches.values() if entry.doubt]
+        return [Failure(f"{entry.row['path']}, launch {entry.launch}", entry.doubt) for entry in entries]
 
     def duplicates(self) -> list[Failure]:
         """Files whose content equals one that is already shown: ``where`` they lie, and which one it is."""
         with self._lock:
-            return list(self._duplicates)
+            twins = [(reading, reading.twin) for reading in self._readings.values() if reading.state == "duplicate"]
+        return [Failure(one.shown_as or str(one.path), f"same content as {twin}, shown once") for one, twin in twins]
 
     def find(self, key: str, launch: int) -> Launch | None:
         """The launch at the address ``/kernel/<key>/<launch>``, or None."""
@@ -130,7 +157,7 @@ class ReportStore:
     def siblings(self, entry: Launch) -> list[Launch]:
         """All launches of the same report, in their order."""
         with self._lock:
-            same = [other for other in self._launches.values() if other.report is entry.report]
+            same = [other for other in self._launches.values() if other.key == entry.key]
         return sorted(same, key=lambda other: other.launch)
 
     def alike(self, entry: Launch) -> list[Launch]:
@@ -144,67 +171,209 @@ class ReportStore:
         """The ``BubbleAccount`` of a launch; None where the report holds no utilization of any unit."""
         return (self.accountant or _account)(entry.report, entry.launch)
 
-    def _load(self) -> None:
-        try:
-            opener, judge = self.opener or _open_reports, self.judge or _launch_verdict
-            found = list(find_runs(self.paths))
-            with self._lock:
-                self._total = len(found)
-            for start in range(0, len(found), BATCH):
-                self._load_batch(found[start : start + BATCH], opener, judge)
-        except Exception as error:
-            log.exception("loading reports ended early")
-            self._fail("loading", error)
-        finally:
-            with self._lock:
-                self._finished = True
+    def report_at(self, path: Path) -> Any:
+        """The report at a path that is shown; raises NcubbleError where it can no longer be read."""
+        if (known := self._held.get(path)) is not None:
+            return known
+        reports, failures = (self.opener or _open_reports)([path])
+        if not reports:
+            raise failures[0].error
+        self._held.put(path, reports[0])
+        return reports[0]
 
-    def _load_batch(self, paths: list[Path], opener: Opener, judge: Judge) -> None:
-        reports, failures = opener(paths)
-        for failure in failures:
-            self._fail(str(failure.path), failure.error)
-        for report in reports:
-            self._add(report, judge)
+    def verdict_of(self, entry: Launch) -> dict[str, Any]:
+        """The verdict of a launch; raises NcubbleError as ``report_at`` does."""
+        name = address(entry.key, entry.launch)
         with self._lock:
-            self._done += len(paths)
+            if name in self._verdicts:
+                return self._verdicts[name]
+        verdict = (self.judge or _launch_verdict)(entry.report, entry.launch)
+        with self._lock:
+            self._verdicts[name] = verdict
+            while len(self._verdicts) > VERDICTS:
+                self._verdicts.popitem(last=False)
+        return verdict
 
-    def _add(self, report: Any, judge: Judge) -> None:
+    def _work(self) -> None:
+        """Read, then wait to be woken; with ``watch``, look for new runs again and again."""
+        self._recall()
+        while True:
+            self._wake.clear()
+            began = time.monotonic()
+            try:
+                self._pass()
+                self._trouble_is(())
+            except Exception as error:
+                self._trouble_is((_failure("looking for runs", error),))
+            with self._lock:
+                if not self._wake.is_set():
+                    self._version += not self._finished
+                    self._finished = True
+                    self._settled.set()
+            pause = max(RESCAN_S, 20 * (time.monotonic() - began))
+            self._wake.wait(pause if self.watch else None)
+
+    def _trouble_is(self, found: tuple[Failure, ...]) -> None:
+        with self._lock:
+            self._version += found != self._trouble
+            self._trouble = found
+
+    def _recall(self) -> None:
+        """Show what was shown last time. The pass that follows finds out what of it has changed."""
+        if self.opener is not None:
+            return
+        with self._lock:
+            for path, known in index.recall(self.paths).items():
+                self._show(Reading(path, signature=known.signature), known)
+
+    def _pass(self) -> None:
+        """One look at all paths: forget what has vanished, read what is new or has changed."""
+        found = {path: index.signature_of(path) for path in [*find_runs(self.paths), *self._added]}
+        with self._lock:
+            for gone in [path for path in self._readings if path not in found]:
+                self._forget(gone)
+            changed = [path for path, signature in found.items() if self._is_new(path, signature)]
+            for path in changed:
+                self._finished = False
+                self._forget(path)
+                self._set(Reading(path, shown_as=self._added.get(path, ""), signature=found[path]))
+        for start in range(0, len(changed), BATCH):
+            self._read(changed[start : start + BATCH])
+        if changed:
+            self._remember()
+        if any(reading.state == "queued" for reading in self.readings()):  # what was a copy of something that changed
+            self._pass()
+
+    def _is_new(self, path: Path, signature: Signature) -> bool:
+        reading = self._readings.get(path)
+        return reading is None or reading.state == "queued" or reading.signature != signature
+
+    def _remember(self) -> None:
+        if self.opener is not None:
+            return
+        with self._lock:
+            whole = [one for one in self._readings.values() if one.state == "shown" and not one.failures]
+            known = {
+                reading.path: Known(
+                    reading.key,
+                    reading.signature,
+                    tuple(self._launches[name].row for name in reading.ids),
+                    {name: doubt for name in reading.ids if (doubt := self._launches[name].doubt)},
+                )
+                for reading in whole
+                if reading.path not in self._added
+            }
+        index.remember(self.paths, known)
+
+    def _read(self, paths: list[Path]) -> None:
+        """Open some reports and show what is in them."""
+        with self._lock:
+            for path in paths:
+                self._set(replace(self._readings[path], state="reading"))
+        try:
+            reports, failures = (self.opener or _open_reports)(paths)
+        except Exception as error:
+            reports, failures = [], [_Unopened(path, error) for path in paths]
+        for report in reports:
+            self._take(report)
+        for failure in failures:
+            self._fail(failure.path, failure.error)
+        with self._lock:
+            for path in paths:  # an opener that says nothing of a path has nothing to show of it
+                if not self._readings[path].settled:
+                    self._set(replace(self._readings[path], state="shown"))
+
+    def _take(self, report: Any) -> None:
+        """Judge every launch of a report, outside the lock, and show them."""
         key = report.key[:KEY_LENGTH]
         with self._lock:
-            known = key in self._keys
-            self._keys.add(key)
-            if known:
-                twin = next((e.report.run.path for e in self._launches.values() if e.report.key == report.key), key)
-                self._duplicates.append(Failure(str(report.run.path), f"same content as {twin}, shown once"))
-        if known:
-            return
+            reading = self._reading_of(report)
+            if (twin := self._keys.get(key)) is not None:
+                self._set(replace(reading, state="duplicate", twin=self._readings[twin].shown_as or str(twin)))
+                return
         try:
-            launches = [int(number) for number in report.launches["launch"]]
+            numbers = [int(number) for number in report.launches["launch"]]
         except Exception as error:
-            self._fail(str(report.run.path), error)
+            self._fail(reading.path, error)
             return
-        judged = [entry for number in launches if (entry := self._judge(report, number, judge)) is not None]
+        rows, doubted, failed = [], dict[str, str](), list[Failure]()
+        for number in numbers:
+            if row := self._judge(report, number, reading, doubted, failed):
+                rows.append(row)
+        self._held.put(reading.path, report)
         with self._lock:
-            self._launches |= {address(report.key, entry.launch): entry for entry in judged}
+            self._show(replace(reading, failures=tuple(failed)), Known(key, reading.signature, tuple(rows), doubted))
 
-    def _judge(self, report: Any, number: int, judge: Judge) -> Launch | None:
+    def _reading_of(self, report: Any) -> Reading:
+        """What is being read and has become this report: it is where the report says, or the first in turn."""
+        named = self._readings.get(report.run.path)
+        return named or next(reading for reading in self._readings.values() if reading.state == "reading")
+
+    def _judge(
+        self, report: Any, number: int, reading: Reading, doubted: dict[str, str], failed: list[Failure]
+    ) -> dict[str, Any] | None:
+        """The row of one launch, with its doubts noted; None, and a failure noted, where it cannot be judged."""
         try:
-            verdict = judge(report, number)
-            return Launch(report, number, verdict, launch_row(report, number, verdict))
+            verdict = (self.judge or _launch_verdict)(report, number)
+            row = launch_row(report, number, verdict)
         except Exception as error:
-            self._fail(f"{report.run.path}, launch {number}", error)
+            failed.append(_failure(f"{reading.shown_as or reading.path}, launch {number}", error))
             return None
+        if reading.shown_as:
+            row |= {"path": reading.shown_as, "report": reading.shown_as}
+        if said := " ".join(doubts(verdict)):
+            doubted[row["id"]] = said
+        return row
 
-    def _fail(self, where: str, error: Exception | str) -> None:
-        if isinstance(error, NcubbleError):
-            failure = Failure(where, error.message, error.remedy)
-        elif isinstance(error, Exception):
-            log.error("%s: unexpected error", where, exc_info=error)
-            failure = Failure(where, f"unexpected {type(error).__name__}: {error}", "report this as a bug of ncubble")
-        else:
-            failure = Failure(where, error)
+    def _show(self, reading: Reading, known: Known) -> None:
+        """Put the rows of one report into the list. The lock is held."""
+        ids = tuple(str(row["id"]) for row in known.rows)
+        self._keys[known.key] = reading.path
+        for name, row in zip(ids, known.rows, strict=True):
+            doubt = known.doubts.get(name, "")
+            self._launches[name] = Launch(known.key, int(row["launch"]), row, reading.path, doubt, self)
+        self._set(replace(reading, state="shown", key=known.key, ids=ids))
+
+    def _set(self, reading: Reading) -> None:
         with self._lock:
-            self._failures.append(failure)
+            self._readings[reading.path] = reading
+            self._version += 1
+
+    def _forget(self, path: Path) -> None:
+        """Take a report out of the list; another with the same content is read in its stead. The lock is held."""
+        reading = self._readings.pop(path, None)
+        self._held.drop(path)
+        self._version += 1
+        if reading and self._keys.get(reading.key) == path:
+            del self._keys[reading.key]
+        for name in reading.ids if reading else ():
+            self._launches.pop(name, None)
+            self._verdicts.pop(name, None)
+        for other in list(self._readings.values()):
+            if reading and other.state == "duplicate" and other.twin == (reading.shown_as or str(path)):
+                self._set(replace(other, state="queued", twin=""))
+
+    def _fail(self, path: Path, error: Exception | str) -> None:
+        with self._lock:
+            reading = self._readings.get(path, Reading(path))
+            self._set(replace(reading, state="failed", failures=(_failure(reading.shown_as or str(path), error),)))
+
+
+@dataclass(frozen=True)
+class _Unopened:
+    """A path whose batch could not be opened at all."""
+
+    path: Path
+    error: Exception
+
+
+def _failure(where: str, error: Exception | str) -> Failure:
+    if isinstance(error, NcubbleError):
+        return Failure(where, error.message, error.remedy)
+    if isinstance(error, Exception):
+        log.error("%s: unexpected error", where, exc_info=error)
+        return Failure(where, f"unexpected {type(error).__name__}: {error}", "report this as a bug of ncubble")
+    return Failure(where, error)
 
 
 def address(key: str, launch: int) -> str:

@@ -15,6 +15,7 @@ from dash.development.base_component import Component
 from ncubble.dashboard.compare_address import PATH as COMPARE
 from ncubble.dashboard.data import Launch, ReportStore
 from ncubble.dashboard.pages import compare, kernel, missing, overview
+from ncubble.errors import NcubbleError
 
 OfStore = Callable[[ReportStore, str], Component]
 OfLaunch = Callable[[ReportStore, Launch, str], Component]
@@ -62,7 +63,11 @@ def page(store: ReportStore, pathname: str, search: str = "") -> tuple[Component
         return route.of_store(store, search), f"{route.name} · ncubble"
     entry = store.find(match["key"], int(match["launch"]))
     if entry is not None and route.of_launch is not None:
-        return route.of_launch(store, entry, search), f"{entry.row['name']} · ncubble"
+        try:
+            _ = entry.report
+            return route.of_launch(store, entry, search), f"{entry.row['name']} · ncubble"
+        except NcubbleError as error:  # its file was moved or damaged since it was listed
+            return missing.unreadable(error), "Not readable · ncubble"
     progress = store.progress()
     if not progress.finished:
         return missing.still_loading(progress), "Reading · ncubble"

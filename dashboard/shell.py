@@ -48,6 +48,7 @@ def layout() -> Component:
             dcc.Store(id="page-title"),
             dcc.Store(id="titled"),
             dcc.Store(id="linked"),
+            dcc.Store(id="store-version"),
             dcc.Interval(id="progress", interval=600),
             _header(),
             html.Main(id="page", tabIndex=-1),

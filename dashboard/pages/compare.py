@@ -51,12 +51,12 @@ def _find(store: ReportStore, address: str) -> Launch | None:
 
 def sides(store: ReportStore, entries: Sequence[Launch]) -> list[Group]:
     """Each chosen launch with its repeats: launches of the same report and configuration that were not chosen, too."""
-    chosen = {(entry.report.key, entry.launch) for entry in entries}
+    chosen = {(entry.key, entry.launch) for entry in entries}
     found = []
     for entry in entries:
         own = subject_of(entry.report, entry.launch, entry.verdict)
         others = [other for other in store.siblings(entry) if _may_repeat(other, entry)]
-        among = any((other.report.key, other.launch) in chosen for other in others)
+        among = any((other.key, other.launch) in chosen for other in others)
         repeats = [] if among else [subject_of(one.report, one.launch, one.verdict) for one in others[:MOST_REPEATS]]
         found.append(groups([own, *(one for one in repeats if one.repeats_of == own.repeats_of)])[0])
     return found

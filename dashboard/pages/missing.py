@@ -7,6 +7,7 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.components import aria, note
 from ncubble.dashboard.data import Progress
+from ncubble.errors import NcubbleError
 
 
 def not_found(pathname: str) -> Component:
@@ -22,6 +23,17 @@ def not_found(pathname: str) -> Component:
                 "An address names a report by its content: a report that was recorded anew has a new one. Asked for: ",
                 pathname,
             ),
+            html.P(dcc.Link("All launches", href="/", className="button")),
+        ]
+    )
+
+
+def unreadable(error: NcubbleError) -> Component:
+    """What stands in place of a launch whose report can no longer be read."""
+    return html.Div(
+        [
+            html.Div([html.H1("Not readable any more")], className="page-head"),
+            note("error", f"{error.message}. Remedy: {error.remedy or 'open the file again'}."),
             html.P(dcc.Link("All launches", href="/", className="button")),
         ]
     )

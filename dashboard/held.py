@@ -1,0 +1,48 @@
+"""Open reports that were looked at lately, so that the next page of one is made without opening it again."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+MOST = 16
+MOST_B = 128 << 20
+"""Bytes of frames that are kept of reports no page is being made of."""
+
+
+@dataclass
+class Held:
+    """Reports by path, the last one looked at last. At least one is kept, whatever it weighs."""
+
+    _reports: OrderedDict[Path, Any] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def get(self, path: Path) -> Any | None:
+        """The report at ``path`` if it is held. Frames grow while pages are made, so others may go now."""
+        with self._lock:
+            found = self._reports.get(path)
+            if found is not None:
+                self._reports.move_to_end(path)
+                self._lighten()
+            return found
+
+    def put(self, path: Path, report: Any) -> None:
+        """Hold a report, and let go of those that were not looked at for longest."""
+        with self._lock:
+            self._reports[path] = report
+            self._reports.move_to_end(path)
+            self._lighten()
+
+    def drop(self, path: Path) -> None:
+        """Let go of what has changed."""
+        with self._lock:
+            self._reports.pop(path, None)
+
+    def _lighten(self) -> None:
+        weights = [getattr(report, "held_B", 0) for report in self._reports.values()]
+        while len(weights) > 1 and (len(weights) > MOST or sum(weights) > MOST_B):
+            self._reports.popitem(last=False)
+            weights.pop(0)
