@@ -26,9 +26,7 @@ def register(app: Dash, store: ReportStore) -> None:
     _pages(app, store)
     _progress(app, store)
     _browser(app)
-    for one in READING_MS, WATCHING_MS = 600, 2500
-"""How often the browser asks what is new: while reports are being read, and while only new runs may appear."""
-REGISTRARS:
+    for one in REGISTRARS:
         one(app, store)
 
 
