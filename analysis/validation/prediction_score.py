@@ -121,10 +121,14 @@ def regret(sweep: Sequence[Row], measured: Mapping[int, float], value: Value) ->
     if present not in measured or not told:
         return None
     told[present] = measured[present]
-    enough = max(told.values()) - INDIFFERENT
-    chosen = min(depth for depth, found in told.items() if found >= enough)
     best = max(measured[depth] for depth in told)
-    return 100.0 * (best - measured[chosen]) / best
+    return 100.0 * (best - measured[chosen_depth(told)]) / best
+
+
+def chosen_depth(told: Mapping[int, float]) -> int:
+    """The depth to choose by utilization: the shallowest that is within ``INDIFFERENT`` of the best."""
+    enough = max(told.values()) - INDIFFERENT
+    return min(depth for depth, found in told.items() if found >= enough)
 
 
 def _measured(rows: Iterable[Row], like: Row) -> dict[int, float]:
