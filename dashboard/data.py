@@ -20,6 +20,7 @@ from ncubble.dashboard import index
 from ncubble.dashboard.held import Held
 from ncubble.dashboard.index import Known, Signature
 from ncubble.dashboard.readings import Failure, Launch, Progress, Reading
+from ncubble.dashboard.roots import OUTSIDE, leads_out
 from ncubble.dashboard.rows import labels, launch_row
 from ncubble.dashboard.words import doubts
 from ncubble.errors import NcubbleError
@@ -84,6 +85,15 @@ class ReportStore:
         with self._lock:
             self._added[path] = shown_as
             self._set(Reading(path, shown_as=shown_as))
+            self._finished = False
+            self._settled.clear()
+        self._wake.set()
+
+    def drop(self, path: Path) -> None:
+        """Have the next pass forget a file that ``add`` named; returns at once. One that it never named stays."""
+        with self._lock:
+            if self._added.pop(path, None) is None:
+                return
             self._finished = False
             self._settled.clear()
         self._wake.set()
@@ -270,10 +280,14 @@ class ReportStore:
         with self._lock:
             for path in paths:
                 self._set(replace(self._readings[path], state="reading"))
+        led_out = [path for path in paths if leads_out(path, [*self.paths, *self._added])]
+        inside = [path for path in paths if path not in led_out]
         try:
-            reports, failures = (self.opener or _open_reports)(paths)
+            reports, failures = (self.opener or _open_reports)(inside) if inside else ([], [])
         except Exception as error:
-            reports, failures = [], [_Unopened(path, error) for path in paths]
+            reports, failures = [], [_Unopened(path, error) for path in inside]
+        for path in led_out:
+            self._fail(path, OUTSIDE)
         for report in reports:
             self._take(report)
         for failure in failures:
