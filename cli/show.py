@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ncubble.dashboard.server import Server
 
 HOST, PORT = "127.0.0.1", 8050
+UPLOAD_MB = 512
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free one.")]
 
 
@@ -32,6 +33,12 @@ def dashboard(
         list[str] | None, typer.Option("--trust", help="Another host name under which browsers may ask for it.")
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = False,
+    upload_limit: Annotated[
+        int, typer.Option(min=0, metavar="MB", help="Largest file that may be added in the browser; 0: none may.")
+    ] = UPLOAD_MB,
+    allow_upload: Annotated[
+        bool, typer.Option("--allow-upload", help="Let files be added though others reach the address, too.")
+    ] = False,
 ) -> None:
     """Serve the dashboard: every launch in one table, and a page with account and timeline for each."""
     from ncubble.dashboard.data import default_paths
@@ -40,7 +47,7 @@ def dashboard(
     chosen = default_paths(paths or [], Path.cwd())
     if absent := [path for path in chosen if not path.exists()]:
         raise UsageError(f"{absent[0]}: no such file or directory", "name run directories or report files")
-    server, _ = _bind(chosen, host, port, trust or [])
+    server, _ = _bind(chosen, host, port, trust or [], _upload_mb(host, upload_limit, allow_upload))
     if host != HOST:
         typer.echo("ncubble: no password protects this address; keep it inside a network you trust", err=True)
     if browser:
@@ -62,7 +69,7 @@ def demo(
         raise MeasurementError(
             f"{ROOT}: no recorded run is installed", "reinstall ncubble, or show your own runs: ncubble dashboard PATH"
         )
-    server, store = _bind([ROOT], HOST, port, [])
+    server, store = _bind([ROOT], HOST, port, [], UPLOAD_MB)
     try:
         print_report([ROOT])
         if once:
@@ -74,7 +81,14 @@ def demo(
     _serve(server)
 
 
-def _bind(paths: list[Path], host: str, port: int, trust: list[str]) -> tuple[Server, ReportStore]:
+def _upload_mb(host: str, limit: int, allowed: bool) -> int:
+    """MB that an added file may have: whoever reaches the address may add files, so by default only this machine."""
+    from ncubble.dashboard.security import is_loopback
+
+    return limit if allowed or is_loopback(host) else 0
+
+
+def _bind(paths: list[Path], host: str, port: int, trust: list[str], upload_mb: int = 0) -> tuple[Server, ReportStore]:
     """Listen before anything is printed: a port that is taken is said at once. Reports load in the background."""
     from ncubble.dashboard.app import create_app
     from ncubble.dashboard.data import ReportStore
@@ -85,6 +99,9 @@ def _bind(paths: list[Path], host: str, port: int, trust: list[str]) -> tuple[Se
 
 
 def _serve(server: Server) -> None:
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that added files end with the process then, too
     typer.echo(f"dashboard on {server.url} (Ctrl+C ends it)", err=True)
     server.run()
 

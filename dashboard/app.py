@@ -7,8 +7,9 @@ from pathlib import Path
 
 from dash import Dash
 
-from ncubble.dashboard import callbacks, routes, security, shell
+from ncubble.dashboard import callbacks, routes, security, shell, upload_routes
 from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.uploads import Limits, Uploads
 
 HOST = "127.0.0.1"
 _INDEX = """<!DOCTYPE html>
@@ -29,11 +30,16 @@ _INDEX = """<!DOCTYPE html>
 
 
 def create_app(
-    paths: Iterable[Path], *, host: str = HOST, trusted: Sequence[str] = (), store: ReportStore | None = None
+    paths: Iterable[Path],
+    *,
+    host: str = HOST,
+    trusted: Sequence[str] = (),
+    store: ReportStore | None = None,
+    limits: Limits | None = None,
 ) -> Dash:
     """The dashboard of the reports at ``paths``, which load in the background from now on. Nothing is served yet.
 
-    ``host`` and ``trusted`` are the names under which browsers may ask for it.
+    ``host`` and ``trusted`` are the names under which browsers may ask for it, ``limits`` those of added files.
     """
     loaded = (store or ReportStore(list(paths))).start()
     app = Dash(
@@ -49,6 +55,7 @@ def create_app(
         enable_mcp=False,
     )
     app.layout = shell.layout()
+    upload_routes.register(app.server, Uploads(loaded, limits or Limits()))
     callbacks.register(app, loaded)
     policy = security.content_policy(app.csp_hashes())
     security.protect(

@@ -1,20 +1,43 @@
-"""What keeps the dashboard between one browser and this process: headers, trusted hosts, honest status codes."""
+"""What keeps the dashboard between one browser and this process: headers, trusted hosts, honest status codes.
+
+No address names a file: pages are found in a table, launches and uploads in lists, and static files below their own
+folders. What is read at all is what was named on the command line and what lies below it; links to folders are not
+followed there, and no request can make a link.
+"""
 
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Iterable, Sequence
+from urllib.parse import urlsplit
 
 from flask import Flask, Response, request
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-_PAGE = re.compile(r"^/(?!_|assets/)[^.]*$")
+LARGEST_BODY_B = 32 << 20
+"""Of one request; larger ones are refused before they are received."""
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_PAGES = ("/", "/<path:path>")
+"""Rules that answer with the document in which pages are drawn, whatever the path."""
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 
 
 def trusted_hosts(host: str, extra: Iterable[str] = ()) -> list[str]:
     """Host headers that are answered; every other one gets 400, so that a rebound DNS name reaches nothing."""
     return list(dict.fromkeys([*LOOPBACK, *([host] if not _is_wildcard(host) else []), *extra]))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach what listens on ``host``."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _is_wildcard(host: str) -> bool:
@@ -44,17 +67,36 @@ def content_policy(script_hashes: Sequence[str]) -> str:
     )
 
 
+def from_elsewhere(site: str | None, origin: str | None, host: str) -> bool:
+    """Whether a request was caused by a page of another origin, by its ``Sec-Fetch-Site``, ``Origin`` and ``Host``.
+
+    What is no browser sends neither of the first two.
+    """
+    if site is not None:
+        return site not in ("same-origin", "none")
+    return origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+
+
 def protect(server: Flask, policy: str, hosts: list[str], exists: Callable[[str], bool]) -> None:
-    """Add the headers to every response, refuse foreign hosts, and answer 404 for pages that ``exists`` denies."""
+    """Add the headers to every response, refuse foreign hosts and what other origins send, and answer 404 for pages
+    that ``exists`` denies."""
     server.config["TRUSTED_HOSTS"] = hosts
-    server.config["MAX_CONTENT_LENGTH"] = 32 * 1024 * 1024
+    server.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY_B
+
+    @server.before_request
+    def refuse_others() -> Response | None:
+        if request.method in _SAFE:
+            return None
+        asked = request.headers
+        if from_elsewhere(asked.get("Sec-Fetch-Site"), asked.get("Origin"), request.host):
+            return Response("Refused: this request comes from a page of another origin.\n", 403, mimetype="text/plain")
+        return None
 
     @server.after_request
     def harden(response: Response) -> Response:
         response.headers["Content-Security-Policy"] = policy
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
-        if response.status_code == 200 and _PAGE.match(request.path) and not exists(request.path):
+        response.headers.update(_HEADERS)
+        rule = request.url_rule.rule if request.url_rule else ""
+        if response.status_code == 200 and rule in _PAGES and not exists(request.path):
             response.status_code = 404
         return response

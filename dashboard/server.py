@@ -7,6 +7,7 @@ from typing import Any
 
 from dash import Dash
 
+from ncubble.dashboard.security import LARGEST_BODY_B
 from ncubble.errors import UsageError
 
 POLL_S = 0.5
@@ -24,7 +25,15 @@ class Server:
         self._stop, self._ended = threading.Event(), threading.Event()
         self._running = False
         try:
-            bound = create_server(app.server, map=self._sockets, host=host, port=port, threads=threads, ident="ncubble")
+            bound = create_server(
+                app.server,
+                map=self._sockets,
+                host=host,
+                port=port,
+                threads=threads,
+                ident="ncubble",
+                max_request_body_size=LARGEST_BODY_B + 1,
+            )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
             raise UsageError(f"cannot listen on {host}:{port} ({reason})", "choose another --port or --host") from error
