@@ -23,7 +23,7 @@ from ncubble.analysis.results import rules_hash
 from ncubble.profiling.run import MANIFEST, SUFFIXES
 
 Signature = tuple[int, ...]
-SHOWN = ("rows.py", "words.py", "palette.py", "index.py")
+SHOWN = ("rows.py", "roofs.py", "words.py", "palette.py", "index.py")
 """Files of this package that rows follow from, beside the rules of the analysis."""
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ncubble.analysis.shapes import telling_dims
 from ncubble.dashboard.palette import GOOD_CAUSES, PART_STYLES, WORK_PARTS, part_label
+from ncubble.dashboard.roofs import Subject, speeds
 from ncubble.dashboard.words import biggest_bubble, bubble_pct, disease_words, number, unit_short
 
 
@@ -21,10 +22,10 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
     account = {name: number(value) for name, value in (verdict.get("account") or {}).items()}
     largest = biggest_bubble(account)
     cause = str(verdict.get("cause") or "unknown")
-    label, shape = kernel_label(report, launch, verdict)
     kernel = str(verdict.get("kernel") or "")
-    demangled = _demangled(report, launch) or kernel
-    facts = report.run.manifest.kernel_of(launch)
+    known, facts = report.identity(launch), facts_of(report, launch, kernel)
+    label, shape = kernel_label(known, facts)
+    demangled = str(known.get("demangled") or "") or kernel
     return {
         "id": f"{report.key[:16]}/{launch}",
         "kernel": kernel,
@@ -50,11 +51,45 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "bubble_pct": _rounded(largest[1]) if largest else None,
         "recoverable_ns": recoverable_ns(verdict),
         "cycles": _rounded(verdict.get("cycles"), 0),
-        "parameters": dict(facts.get("parameters") or {}) if _speaks_of(facts, kernel) else {},
-        "dims": dict(facts.get("shape") or {}) if _speaks_of(facts, kernel) else {},
+        "parameters": dict(facts.get("parameters") or {}),
+        "dims": dict(facts.get("shape") or {}),
+        **_launch_facts(known, report.scalars(launch)),
+        **speeds(_subject(known, report.scalars(launch), verdict, facts)),
         "report": report.run.label_of(int(verdict["launch"])),
         "path": str(report.run.path),
     }
+
+
+def _launch_facts(known: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, Any]:
+    """Geometry, resources and provenance of the launch: text or None, finite floats or None."""
+    shared = [number(known.get(name)) for name in ("smem_static_B", "smem_dynamic_B")]
+    clock = number(known.get("sm_clock_hz"))
+    texts = {name: known.get(name) for name in ("grid", "block", "compute_capability", "ncu_version", "nvtx")}
+    return {
+        **{name: str(value) if isinstance(value, str) and value else None for name, value in texts.items()},
+        "clock_ghz": None if clock is None else round(clock / 1e9, 4),
+        "registers": number(known.get("registers")),
+        "smem_B": None if None in shared else sum(value or 0.0 for value in shared),
+        "ctas": number(scalars.get("launch__grid_size")),
+        "waves": _rounded(scalars.get("launch__waves_per_multiprocessor")),
+        "occupancy": _rounded(scalars.get("sm__warps_active.avg.pct_of_peak_sustained_active")),
+        "occupancy_limit": _rounded(scalars.get("sm__maximum_warps_per_active_cycle_pct")),
+    }
+
+
+def _subject(
+    known: Mapping[str, Any], scalars: Mapping[str, float], verdict: Mapping[str, Any], facts: Mapping[str, Any]
+) -> Subject:
+    """The launch as the roofline sees it."""
+    return Subject(
+        scalars,
+        number(verdict.get("duration_ns")),
+        number(known.get("sm_clock_hz")),
+        number(facts.get("flops")),
+        str(facts.get("dtype") or ""),
+        number(verdict.get("tensor_active_pct")),
+        str(known.get("compute_capability") or ""),
+    )
 
 
 def labels(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -93,25 +128,21 @@ def recoverable_ns(verdict: dict[str, Any]) -> float | None:
     return None if took is None or idle is None else round(took * idle / 100.0, 1)
 
 
-def kernel_label(report: Any, launch: int, verdict: dict[str, Any]) -> tuple[str, str]:
-    """Parameters and shape of the run if its manifest speaks of this kernel, else grid and block of the launch, twice.
+def kernel_label(known: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[str, str]:
+    """Parameters and shape of the run's ``facts``; where there are none, grid and block of the launch, twice.
 
     A kernel without parameters shows its shape in their place.
     """
-    facts = report.run.manifest.kernel_of(launch)
-    frame = report.launches
-    one = frame[frame["launch"] == launch]
-    geometry = "" if one.empty else f"grid {one['grid'].iloc[0]} × block {one['block'].iloc[0]}"
-    if not _speaks_of(facts, str(verdict.get("kernel") or "")):
-        return geometry, geometry
+    geometry = f"grid {known['grid']} × block {known['block']}" if known.get("grid") else ""
     parameters, shape = (_pairs(facts.get(name)) for name in ("parameters", "shape"))
     return parameters or shape or geometry, shape or geometry
 
 
-def _speaks_of(facts: dict[str, Any], kernel: str) -> bool:
-    """Whether the facts of a manifest are those of this kernel: a program may launch others, too."""
+def facts_of(report: Any, launch: int, kernel: str) -> dict[str, Any]:
+    """What the manifest says of this kernel; empty where it speaks of another one that the program launched, too."""
+    facts: dict[str, Any] = report.run.manifest.kernel_of(launch)
     function = str(facts.get("function") or "")
-    return bool(function) and function in kernel
+    return facts if function and function in kernel else {}
 
 
 def _pairs(values: Any) -> str:
@@ -129,12 +160,6 @@ def telling_name(kernel: str, demangled: str) -> str:
     if kernel.lower().rstrip("0123456789_") not in ("kernel", "main", "device_kernel", ""):
         return kernel
     return _CASTS.sub("", demangled).removeprefix("void ").rsplit("(", 1)[0] or kernel
-
-
-def _demangled(report: Any, launch: int) -> str:
-    frame = report.launches
-    one = frame[frame["launch"] == launch]
-    return "" if one.empty else str(one["demangled"].iloc[0] or "")
 
 
 def short_gpu(device: Any) -> str | None:

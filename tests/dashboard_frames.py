@@ -46,6 +46,15 @@ class FakeReport:
     source: pd.DataFrame
     rules: pd.DataFrame
     verdicts: dict[int, dict[str, Any]] = field(default_factory=dict)
+    numbers: dict[int, dict[str, float]] = field(default_factory=dict)
+
+    def identity(self, launch: int) -> dict[str, Any]:
+        """The row of ``launches`` of one launch."""
+        return next(row for row in self.launches.to_dict("records") if row["launch"] == launch)
+
+    def scalars(self, launch: int) -> dict[str, float]:
+        """The metrics of one launch by name: those of ``numbers``."""
+        return self.numbers.get(launch, {})
 
 
 def phases() -> SimpleNamespace:
