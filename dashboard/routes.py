@@ -14,7 +14,8 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.compare_address import PATH as COMPARE
 from ncubble.dashboard.data import Launch, ReportStore
-from ncubble.dashboard.pages import compare, kernel, missing, overview
+from ncubble.dashboard.pages import compare, kernel, missing, overview, source
+from ncubble.dashboard.source_address import PATH as SOURCE
 from ncubble.errors import NcubbleError
 
 OfStore = Callable[[ReportStore, str], Component]
@@ -44,6 +45,7 @@ ROUTES: tuple[Route, ...] = (
     Route("/", "Launches", of_store=overview.layout),
     Route(COMPARE, "Compare", of_store=compare.layout),
     Route("/kernel", "Kernel", of_launch=kernel.layout, in_menu=False),
+    Route(SOURCE, "Source", of_launch=source.layout, in_menu=False),
 )
 
 

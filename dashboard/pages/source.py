@@ -1,0 +1,54 @@
+"""The page of one launch's code: source and SASS side by side, with heat by cause.
+
+Only its head is made here, from the row, so that no report is opened for it. The code comes in one piece from
+``source_callbacks`` and is drawn by ``assets/source.js``, which keeps the visible rows in the document and no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.dashboard import words
+from ncubble.dashboard.components import aria
+from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.source_address import asked
+
+DATA = "/_source"
+"""Where the browser asks for the code of KEY/LAUNCH."""
+
+
+def layout(store: ReportStore, entry: Launch, search: str = "") -> Component:
+    """The page; ``search`` is the query of its address."""
+    place = str(entry.row["id"])
+    config = {"url": f"{DATA}/{place}", "asked": asdict(asked(search))}
+    return html.Div(
+        [
+            dcc.Store(id="source-config", data=config),
+            dcc.Store(id="source-mounted"),
+            _head(entry, place),
+            html.Div(id="source-viewer", className="source-viewer"),
+        ],
+        className="source-page",
+    )
+
+
+def _head(entry: Launch, place: str) -> Component:
+    name = str(entry.row["name"])
+    crumbs = [
+        dcc.Link("← All launches", href="/", className="button"),
+        dcc.Link("← Kernel", href=f"/kernel/{place}", className="button"),
+    ]
+    lead = [text for text in (str(entry.row["label"] or ""), str(entry.row["shape"] or "")) if text]
+    gpu = str(entry.row["device"] or "")
+    said = " · ".join([*dict.fromkeys(lead), *([gpu] if gpu else []), words.duration(entry.row["duration_ns"])])
+    return html.Div(
+        [
+            html.Nav(crumbs, className="crumbs", **aria(label="Up")),
+            html.H1(["Source of ", html.Code(words.short_name(name, 90))], title=name),
+            html.P(said, className="lead"),
+        ],
+        className="page-head source-head",
+    )
