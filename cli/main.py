@@ -48,9 +48,9 @@ def root(
 
 
 def _register() -> None:
-    from ncubble.cli import advise, compare, gate, kernels, profile, report, show, validate
+    from ncubble.cli import advise, compare, export, gate, kernels, profile, report, show, validate
 
-    for module in (kernels, profile, report, advise, compare, gate, validate, show):
+    for module in (kernels, profile, report, advise, compare, gate, validate, show, export):
         module.register(app)
 
 

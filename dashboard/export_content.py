@@ -1,0 +1,129 @@
+"""What an exported file holds: pages of launches behind a table, or of comparisons, made as the app makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from ncubble.dashboard import words
+from ncubble.dashboard.compare_address import Asked
+from ncubble.dashboard.components import note
+from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.export import Context, Drawn, figures
+from ncubble.dashboard.export_choice import Row, entry_of
+from ncubble.dashboard.export_page import Section, document, index
+from ncubble.dashboard.pages import compare, kernel
+
+MOST_PAGES = 24
+"""Pages of one file. Each adds 50 to 500 kB; beyond that a file is slow to open, and the app is the better place."""
+COLUMNS = ("Kernel", "Parameters", "Duration", "Recoverable, at most", "Busy", "DRAM", "Cause", "GPU")
+
+NUMERIC = (2, 3, 4, 5)
+
+
+@dataclass(frozen=True)
+class File:
+    """An exported file: its text, the addresses of the launches in it, and how many of those chosen it leaves out."""
+
+    text: str
+    launches: tuple[str, ...]
+    left_out: int = 0
+
+
+def late_sections(store: ReportStore, entry: Launch) -> dict[str, Callable[[], Any]]:
+    """What callbacks would fill in on a kernel page, by the id of the place: ``pages.kernel.LATE``. Each made once."""
+    known: dict[str, Callable[[ReportStore, Launch], Any]] = getattr(kernel, "LATE", {})
+    return {name: cache(partial(build, store, entry)) for name, build in known.items()}
+
+
+def page_figures(store: ReportStore, entry: Launch) -> list[Drawn]:
+    """Every figure of a launch's page, in its order."""
+    return figures(kernel.layout(store, entry), late_sections(store, entry))
+
+
+def comparison_figures(store: ReportStore, asked: Asked) -> list[Drawn]:
+    """Every figure of a comparison's page, in its order."""
+    return figures(_compared(store, asked))
+
+
+def _compared(store: ReportStore, asked: Asked) -> Component:
+    return compare.layout(store, asked.href().partition("?")[2])
+
+
+def launches_file(store: ReportStore, rows: Sequence[Row], theme: str, problems: Sequence[str] = ()) -> File:
+    """The pages of these launches; several get a table in front that links them."""
+    shown = rows[:MOST_PAGES]
+    anchors = {f"/kernel/{row['id']}": anchor_of(row) for row in shown}
+    sections = [_kernel(store, row, anchors) for row in shown]
+    left = len(rows) - len(shown)
+    head = _head(f"{len(shown)} launches", shown, left, problems) if len(rows) > 1 or problems else None
+    title = title_of(shown[0]) if len(shown) == 1 else f"{len(shown)} launches"
+    return File(document(title, sections, head, theme), tuple(str(row["id"]) for row in shown), left)
+
+
+def comparisons_file(
+    store: ReportStore, found: Sequence[tuple[str, Asked]], theme: str, problems: Sequence[str] = ()
+) -> File:
+    """The Compare pages of these launches; several get a list in front that links them."""
+    shown = found[:MOST_PAGES]
+    left = len(found) - len(shown)
+    sections = [
+        Section(f"comparison-{number}", title, _compared(store, asked), _own(number))
+        for number, (title, asked) in enumerate(shown)
+    ]
+    head = _list(shown, left, problems) if len(found) > 1 or problems else None
+    title = shown[0][0] if len(shown) == 1 else f"{len(shown)} comparisons"
+    ids = dict.fromkeys(one for _, asked in shown for one in asked.launches)
+    return File(document(f"Compare {title}", sections, head, theme), tuple(ids), left)
+
+
+def anchor_of(row: Row) -> str:
+    """The id of a launch's page in the file."""
+    return f"launch-{row['id'].replace('/', '-')}"
+
+
+def _kernel(store: ReportStore, row: Row, anchors: dict[str, str]) -> Section:
+    entry = entry_of(store, row)
+    anchor = anchor_of(row)
+    own = Context(anchors, f"{anchor}-", late_sections(store, entry))
+    return Section(anchor, title_of(row), kernel.layout(store, entry), own)
+
+
+def _own(number: int) -> Context:
+    return Context(prefix=f"comparison-{number}-")
+
+
+def title_of(row: Row) -> str:
+    """What a launch is called in titles: its kernel, and the parameters of its run."""
+    return f"{words.short_name(str(row['name']), 60)} {row['label']}".strip()
+
+
+def _head(title: str, rows: Sequence[Row], left: int, problems: Sequence[str]) -> Component:
+    lines = [(anchor_of(row), _cells(row)) for row in rows]
+    return _front(title, index(lines, COLUMNS, NUMERIC), left, problems)
+
+
+def _cells(row: Row) -> list[str]:
+    took, gain = words.duration(row["duration_ns"]), words.duration(row["recoverable_ns"])
+    busy, dram = words.percent(row["busy"]), words.percent(row["dram"])
+    return [str(row["name"]), row["label"], took, gain, busy, dram, row["cause"], row["gpu"] or words.NOT_COLLECTED]
+
+
+def _list(found: Sequence[tuple[str, Asked]], left: int, problems: Sequence[str]) -> Component:
+    lines = [(f"comparison-{number}", [title, str(len(asked.launches))]) for number, (title, asked) in enumerate(found)]
+    return _front(f"{len(found)} comparisons", index(lines, ("Kernel", "Sides"), (1,)), left, problems)
+
+
+def _front(title: str, table: Component, left: int, problems: Sequence[str]) -> Component:
+    notes = [note("error", text) for text in problems]
+    if left:
+        notes.append(
+            note("info", f"{left} more were chosen; a file holds {MOST_PAGES}. Choose with", "--launch, --kernel")
+        )
+    head = html.Div(html.H1(title), className="page-head", id="index")
+    return html.Section([head, *notes, html.Div(table, className="card")], className="export-head")

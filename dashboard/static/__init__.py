@@ -1,0 +1,1 @@
+"""What only exported files use; the app does not serve it."""
