@@ -16,6 +16,7 @@ from typing import Any
 from ncubble.analysis import memo, store
 from ncubble.analysis.report import Report, ReportFailure, open_reports
 from ncubble.errors import NcubbleError, ReportError
+from ncubble.profiling.run import Manifest
 
 SCHEMA = 1
 _CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
@@ -62,8 +63,7 @@ def _explained(report: Report, launch: int, failed: list[NcubbleError]) -> dict[
 @lru_cache(maxsize=1)
 def judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
     """The verdict of every launch that can be judged, and why others cannot be. Do not write to what is returned."""
-    facts = hashlib.sha256(report.run.manifest.to_json().encode()).hexdigest()[:32]
-    place = store.folder_of(report.frame.sha256, "scalars").parent / f"verdicts-{facts}.json"
+    place = verdicts_file(report.frame.sha256, report.run.manifest)
     known = memo.recall(place)
     if known and known["rules"] == rules_hash():
         path, label = str(report.path), report.run.label_of
@@ -72,6 +72,12 @@ def judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
     if not failed:
         memo.remember(place, {"rules": rules_hash(), "verdicts": found})
     return found, failed
+
+
+def verdicts_file(sha256: str, manifest: Manifest) -> Path:
+    """Where the verdicts of a report with this content and this manifest are kept."""
+    facts = hashlib.sha256(manifest.to_json().encode()).hexdigest()[:32]
+    return store.folder_of(sha256, "scalars").parent / f"verdicts-{facts}.json"
 
 
 def _judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
