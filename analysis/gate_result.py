@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from ncubble.analysis.baseline import Baseline, BaselineMetric
 from ncubble.analysis.noise import Comparison
+from ncubble.analysis.repeats import Repeats
 
 RANKS = ("regressed", "not_comparable", "nothing_measured", "improved", "pass")
 """Verdicts, the one that decides a kernel first. ``info`` marks metrics that are shown and never decide."""
@@ -33,7 +34,10 @@ class MetricVerdict:
 
 @dataclass(frozen=True)
 class KernelVerdict:
-    """One kernel on one GPU model. Either side may be missing: launches without baseline, or the reverse."""
+    """One kernel on one GPU model. Either side may be missing: launches without baseline, or the reverse.
+
+    ``repeats`` holds the launches that were judged.
+    """
 
     label: str
     device: str
@@ -43,6 +47,7 @@ class KernelVerdict:
     launches: int = 0
     metrics: tuple[MetricVerdict, ...] = ()
     notes: tuple[str, ...] = ()
+    repeats: Repeats | None = None
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,9 @@ def _without_baseline(group: Repeats, baselines: Sequence[Baseline]) -> KernelVe
             reason += (
                 f", or compare with a similar one by `--baseline {near[0].path or near[0].place}` ({near[0].key.label})"
             )
-    return KernelVerdict(group.key.label, group.device, "not_comparable", reason, launches=group.launches)
+    return KernelVerdict(
+        group.key.label, group.device, "not_comparable", reason, launches=group.launches, repeats=group
+    )
 
 
 def _without_launches(baseline: Baseline) -> KernelVerdict:
@@ -92,7 +94,9 @@ def _without_launches(baseline: Baseline) -> KernelVerdict:
 def _judge(group: Repeats, baseline: Baseline, limits: Mapping[str, float], differs: str) -> KernelVerdict:
     reason = _refusal(group, baseline)
     if reason:
-        return KernelVerdict(group.key.label, group.device, "not_comparable", reason, baseline, group.launches)
+        return KernelVerdict(
+            group.key.label, group.device, "not_comparable", reason, baseline, group.launches, repeats=group
+        )
     clock = _clock_change_pct(group, baseline)
     metrics = tuple(_judge_metric(name, metric, group, limits, clock) for name, metric in baseline.metrics.items())
     gated = [metric for metric in metrics if metric.verdict != "info"]
@@ -104,7 +108,7 @@ def _judge(group: Repeats, baseline: Baseline, limits: Mapping[str, float], diff
     if differs:
         notes.insert(0, differs)
     return KernelVerdict(
-        group.key.label, group.device, verdict, reason, baseline, group.launches, metrics, tuple(notes)
+        group.key.label, group.device, verdict, reason, baseline, group.launches, metrics, tuple(notes), group
     )
 
 

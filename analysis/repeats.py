@@ -83,6 +83,7 @@ class Repeats:
     commits: list[dict[str, Any]] = field(default_factory=list)
     geometry: list[dict[str, Any]] = field(default_factory=list)
     reports: list[dict[str, str]] = field(default_factory=list)
+    started: set[str] = field(default_factory=set)
     launches: int = 0
 
     def measured(self, metric: GateMetric, counter: str) -> list[float]:
@@ -184,6 +185,7 @@ def _add_launch(group: Repeats, row: pd.Series, counters: dict[Any, float], repo
     manifest = report.run.manifest
     group.ncu_versions |= {_text(row["ncu_version"])} - {""}
     group.drivers |= {_text(manifest.device.get("driver"))} - {""}
+    group.started |= {manifest.started} - {""}
     geometry: dict[str, Any] = {name: _number(row[name]) for name in ("registers", "smem_static_B", "smem_dynamic_B")}
     geometry |= {name: _text(row[name]) for name in ("grid", "block")}
     _add_new(group.geometry, geometry)

@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ncubble.analysis.baseline import Baseline
+    from ncubble.analysis.gate_result import GateResult
     from ncubble.analysis.report import Report, ReportFailure
 
 STORE = Path("baselines")
+HISTORY = Path("checks")
 LEAST_WIDTH = 120
 PIPED_WIDTH = 150
 
@@ -128,6 +130,10 @@ def check(
     json: Json = False,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a comment.")] = None,
+    history: Annotated[
+        Path | None, typer.Option("--history", metavar="DIR", help="Folder that keeps all results (else ./checks).")
+    ] = None,
+    no_history: Annotated[bool, typer.Option("--no-history", help="Keep no result.")] = False,
 ) -> None:
     """Compare launches with recorded baselines. Exit code 0: passed, 1: regression, 3: could not judge everything."""
     from ncubble.analysis import baseline_file, gate_output, repeats
@@ -144,6 +150,7 @@ def check(
     ]
     if junit is not None and markdown is not None and junit.resolve() == markdown.resolve():
         raise UsageError(f"--junit and --markdown are one file, {junit}", "name two")
+    _refuse_history(history, no_history)
     for file, mark, _ in outputs:
         _refuse_foreign(file, mark)
     baselines, broken = baseline_file.load_store(baseline)
@@ -159,7 +166,33 @@ def check(
     for file, _, text in outputs:
         if file is not None:
             _write(file, text(result), result.exit_code)
+    if not no_history:
+        _keep(result, paths, history)
     raise typer.Exit(result.exit_code)
+
+
+def _refuse_history(history: Path | None, no_history: bool) -> None:
+    if history is not None and no_history:
+        raise UsageError("--history and --no-history contradict each other", "give one of them")
+    if history is not None and history.exists() and not history.is_dir():
+        raise UsageError(f"--history {history}: not a folder", "name a folder, or one that does not exist yet")
+
+
+def _keep(result: GateResult, paths: list[Path], history: Path | None) -> None:
+    """Add the result to the history. Where the default folder cannot be written, that is said and changes no verdict;
+    a folder that was asked for is an output like any other."""
+    from ncubble import __version__
+    from ncubble.analysis import gate_history, history_file
+    from ncubble.profiling.provenance import git_state
+
+    folder, sha = history or HISTORY, str(git_state(Path.cwd()).get("sha") or "")
+    try:
+        rows = gate_history.rows(result, gate_history.Occasion([str(path) for path in paths], sha, __version__))
+        history_file.append(folder, rows)
+    except OSError as error:
+        if history is not None:
+            raise _unwritten(folder, error, result.exit_code) from error
+        typer.echo(f"note: {folder}: the result was not added to the history ({error})", err=True)
 
 
 def _open(paths: list[Path], kernel: str) -> tuple[list[Report], list[ReportFailure]]:
@@ -197,8 +230,12 @@ def _write(file: Path, text: str, code: int) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        kind = GateError if code == GateError.exit_code else MeasurementError
-        raise kind(f"{file}: could not be written ({error})", "check the path and its permissions") from error
+        raise _unwritten(file, error, code) from error
+
+
+def _unwritten(place: Path, error: OSError, code: int) -> GateError | MeasurementError:
+    kind = GateError if code == GateError.exit_code else MeasurementError
+    return kind(f"{place}: could not be written ({error})", "check the path and its permissions")
 
 
 def _console() -> Console:
