@@ -370,7 +370,10 @@ class ReportStore:
     def _fail(self, path: Path, error: Exception | str) -> None:
         with self._lock:
             reading = self._readings.get(path, Reading(path))
-            self._set(replace(reading, state="failed", failures=(_failure(reading.shown_as or str(path), error),)))
+            failure = _failure(reading.shown_as or str(path), error)
+            if reading.shown_as:  # people do not know where it lies
+                failure = replace(failure, error=failure.error.replace(str(path), reading.shown_as))
+            self._set(replace(reading, state="failed", failures=(failure,)))
 
 
 @dataclass(frozen=True)

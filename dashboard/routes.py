@@ -15,6 +15,8 @@ from dash.development.base_component import Component
 from ncubble.dashboard.compare_address import PATH as COMPARE
 from ncubble.dashboard.data import Launch, ReportStore
 from ncubble.dashboard.pages import compare, kernel, missing, overview, source
+from ncubble.dashboard.pages import open as open_page
+from ncubble.dashboard.pages.open import PATH as OPEN
 from ncubble.dashboard.source_address import PATH as SOURCE
 from ncubble.errors import NcubbleError
 
@@ -46,6 +48,7 @@ ROUTES: tuple[Route, ...] = (
     Route(COMPARE, "Compare", of_store=compare.layout),
     Route("/kernel", "Kernel", of_launch=kernel.layout, in_menu=False),
     Route(SOURCE, "Source", of_launch=source.layout, in_menu=False),
+    Route(OPEN, "Open", of_store=open_page.layout),
 )
 
 

@@ -70,6 +70,7 @@ def _header() -> Component:
             dcc.Link([html.Span(className="logo"), "ncubble"], href="/", className="brand"),
             html.Nav(menu("/"), id="menu", className="menu", **aria(label="Pages")),
             html.Span(id="loading-state", className="loading-state", role="status"),
+            html.Span(dcc.Link("", id="new-launches", href="/", className="new-launches hidden"), role="status"),
             copy,
             keys,
             html.Div(theme, role="group", **aria(label="Colour theme")),
