@@ -3,7 +3,8 @@
     python benchmarks/record.py OUT [--only REGEX] [--repeats 5]
 
 Writes OUT/runs/KERNEL/VARIANT (default sets, one launch: what reports and dashboard show) and
-OUT/repeats/KERNEL/VARIANT (sets tensor and dram, several launches: what baselines are made of). Existing run
+OUT/repeats/KERNEL/VARIANT (sets tensor and dram, several launches: what baselines are made of), and of a few kernels
+OUT/full/KERNEL/VARIANT (everything that Nsight Compute offers). Existing run
 directories are kept, so an interrupted recording goes on where it stopped. Ends with 1 where any failed.
 """
 
@@ -51,6 +52,19 @@ def plan() -> Iterator[Recording]:
     for stages in range(1, 6):
         program = (sys.executable, str(EXAMPLES / "triton_gemm.py"), "--stages", str(stages))
         yield Recording("triton_gemm", f"stages{stages}", program=program, repeats=False)
+
+
+EVERYTHING = ("full", "warp_states", "pipeline", "timeline", "source")
+"""Sets of the recordings that show what Nsight Compute has beside the default sets."""
+
+
+def everything() -> Iterator[Recording]:
+    """A few launches with all of it: some forty passes each."""
+    for stages in (1, 3):
+        yield Recording("tensor_core_gemm", f"stages{stages}-full", {"stages": stages})
+    yield Recording("gemm_tma", "stages2-full", {"stages": 2})
+    yield Recording("attention_fwd", "full")
+    yield Recording("softmax_online", "full")
 
 
 def ladder_start() -> Iterator[Recording]:
@@ -134,6 +148,9 @@ def main() -> int:
         if item.repeats:
             target = given.out / "repeats" / item.kernel / item.variant
             results.append(record(item, target, given.repeats, ("tensor", "dram")))
+    for item in everything():
+        if re.search(given.only, f"{item.kernel}/{item.variant}"):
+            results.append(record(item, given.out / "full" / item.kernel / item.variant, 1, EVERYTHING))
     print(f"{sum(results)} of {len(results)} recordings")
     return 0 if results and all(results) else 1
 

@@ -400,13 +400,13 @@ def address(key: str, launch: int) -> str:
 
 def default_paths(given: Iterable[Path], here: Path) -> list[Path]:
     """The paths to show: those given, else ``here/runs`` where it exists, else the recordings that are shipped."""
-    from ncubble.recordings import ROOT
+    from ncubble.recordings import FULL, ROOT
 
     chosen = list(given)
     if chosen:
         return chosen
     runs = here / "runs"
-    return [runs] if runs.is_dir() else [ROOT]
+    return [runs] if runs.is_dir() else [ROOT, FULL]
 
 
 def _open_reports(paths: Sequence[Path]) -> tuple[Sequence[Any], Sequence[Any]]:

@@ -7,7 +7,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent / "h200"
 """One launch of every kernel and variant with the default sets: ``KERNEL/VARIANT`` run directories."""
+FULL = Path(__file__).resolve().parent / "h200-full"
+"""A few of them with everything that Nsight Compute offers: all its rules, and warp states over time."""
 REPEATS = Path(__file__).resolve().parent / "h200-repeats"
 """Five launches of each with the sets tensor and dram: what the baselines in ``baselines/`` were recorded from."""
 VALIDATION = Path(__file__).resolve().parent / "validation"
 """What ``ncubble validate`` is scored on: ``account``, ``diagnosis``, ``prediction``, as ``--measure`` writes them."""
+CHECKS = Path(__file__).resolve().parent / "h200-checks"
+"""Results of ``ncubble check`` of recorded runs against the baselines: what the page Checks shows without one's own."""

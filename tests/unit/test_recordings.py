@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ncubble.analysis.report import open_reports
 from ncubble.analysis.results import report_json
 from ncubble.profiling.run import Run, find_runs
-from ncubble.recordings import ROOT
+from ncubble.recordings import FULL, ROOT
 
 RUNS = list(find_runs([ROOT]))
 READ = """
@@ -100,3 +101,12 @@ def test_recordings_are_small_compressed_and_say_where_they_come_from():
         assert manifest.device["name"] == "NVIDIA H200" and manifest.kernel["bytes"], path
         assert manifest.report["file"].endswith(".ncu-repz") and manifest.report["missing"] == [], path
         assert max(launch["passes"] for launch in manifest.report["launches"]) <= 12, path
+
+
+def test_the_full_recordings_hold_all_rules_and_warp_states():
+    reports, failures = open_reports([FULL])
+    assert len(reports) == 5 and not failures
+    for report in reports:
+        assert len(report.rules) >= 5, report.path
+        assert "stall_long_scoreboard" in set(report.timeline["metric"]), report.path
+        assert report.run.manifest.git["dirty"] is False, report.path
