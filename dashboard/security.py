@@ -11,6 +11,7 @@ import ipaddress
 from collections.abc import Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
+from dash.exceptions import DependencyException
 from flask import Flask, Response, request
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
@@ -91,6 +92,10 @@ def protect(server: Flask, policy: str, hosts: list[str], exists: Callable[[str]
         if from_elsewhere(asked.get("Sec-Fetch-Site"), asked.get("Origin"), request.host):
             return Response("Refused: this request comes from a page of another origin.\n", 403, mimetype="text/plain")
         return None
+
+    @server.errorhandler(DependencyException)
+    def no_such_script(_: DependencyException) -> Response:
+        return Response("Not found.\n", 404, mimetype="text/plain")
 
     @server.after_request
     def harden(response: Response) -> Response:
