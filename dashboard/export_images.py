@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
-from ncubble.dashboard.figures import safe
 from ncubble.dashboard.themes import SURFACES, TEMPLATES
 from ncubble.errors import MeasurementError
 
@@ -74,7 +74,7 @@ def prepared(figure: Mapping[str, Any], title: str, look: Look) -> dict[str, Any
         "paper_bgcolor": ground,
         "plot_bgcolor": ground,
         "title": {
-            "text": safe(title),
+            "text": escape(title, quote=False),  # plotly knows no &quot;
             "x": 0.01,
             "xanchor": "left",
             "y": 1,

@@ -11,18 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import dashboard_frames as frames
+import plotly.offline
 import pytest
 import typer
 
 from ncubble.cli import export, export_job
-from ncubble.cli.export_job import Job, put, write_page
+from ncubble.cli.export_job import Job, list_figures, put, write_page
 from ncubble.cli.main import main
-from ncubble.dashboard import export_content, export_page
+from ncubble.dashboard import export_choice, export_content, export_page
 from ncubble.dashboard.export_choice import chosen
 from ncubble.dashboard.export_images import GROUND, TITLE_HEIGHT, Look, prepared
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def _without_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files without the five megabytes of plotly.js, which nothing here runs."""
+    own = ("window.Plotly = {};", *export_page.scripts()[1:])
+    monkeypatch.setattr(export_page, "scripts", lambda: own)
 
 
 @pytest.fixture
@@ -95,7 +103,7 @@ def test_the_policy_allows_exactly_the_scripts_of_the_file(reports: Path) -> Non
 
 
 def test_scripts_can_stand_inside_a_page() -> None:
-    for script in export_page.scripts():
+    for script in (plotly.offline.get_plotlyjs(), *export_page.scripts()):
         assert not re.search(r"</script|<script|<!--|\r", script, re.IGNORECASE)
     assert "</style" not in export_page.styles()
 
@@ -206,28 +214,42 @@ def test_rows_are_chosen_in_their_order() -> None:
     assert chosen([], (5,), "x") == []
 
 
-def recorded(name: str) -> Path:
-    from ncubble.recordings import ROOT
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """Three runs: a GEMM, a slower one, and a copy of the first."""
+    first, second, copy = frames.gemm(), frames.gemm(), frames.gemm()
+    second.key, second.run = "aaaabbbbccccdddd", frames._run("slower", first.run.manifest)
+    copy.run = frames._run("copy")
+    opened = frames.store(tmp_path, [first, second, copy])
+    monkeypatch.setattr(export_job, "ReportStore", lambda paths: opened)
+    monkeypatch.setattr(export_choice, "find_runs", list)
+    return first.run.path, second.run.path, Path(opened.duplicates()[0].where)
 
-    return ROOT / name
 
-
-def test_launches_that_belong_together_are_compared(tmp_path: Path) -> None:
-    first, second = recorded("triton_gemm/stages2"), recorded("triton_gemm/stages4")
-    told = write_page(Job((first, second), compare=True), tmp_path / "out.html")
-    assert len(told["launches"]) == 2 and not told["errors"]
+def test_launches_that_belong_together_are_compared(pair: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    told = write_page(Job(pair[:2], launches=(0,), compare=True), tmp_path / "out.html")
+    assert told["launches"] == ["0123456789abcdef/0", "aaaabbbbccccdddd/0"]
     text = (tmp_path / "out.html").read_text()
     assert "every difference is against A" in text and 'class="markdown-text"' in text and "make it A" not in text
+    both = write_page(Job(pair[:2], compare=True), tmp_path / "both.html")
+    assert len(both["launches"]) == 4 and "2 comparisons" in (tmp_path / "both.html").read_text()
 
 
-@pytest.mark.parametrize(("copied", "said"), [(True, "same content as"), (False, "on another side already")])
-def test_the_same_launch_twice_is_no_comparison(tmp_path: Path, copied: bool, said: str) -> None:
-    import shutil
+def test_the_figures_of_one_comparison_are_listed(pair: tuple[Path, Path, Path]) -> None:
+    assert {"accounts", "changes"} <= set(list_figures(Job(pair[:2], launches=(0,), compare=True))["figures"])
+    with pytest.raises(UsageError, match="2 comparisons, and a picture shows one"):
+        list_figures(Job(pair[:2], compare=True))
 
-    first = recorded("triton_gemm/stages2")
-    second = Path(shutil.copytree(first, tmp_path / "copy")) if copied else first
+
+@pytest.mark.parametrize(("other", "said"), [(2, "same content as"), (0, "on another side already")])
+def test_the_same_launch_twice_is_no_comparison(pair: tuple[Path, ...], tmp_path: Path, other: int, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        write_page(Job((first, second), compare=True), tmp_path / "out.html")
+        write_page(Job((pair[0], pair[other]), compare=True), tmp_path / "out.html")
+
+
+def test_kernels_on_one_side_only_are_no_comparison(pair: tuple[Path, ...], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no launch to compare"):
+        write_page(Job((pair[0], tmp_path), compare=True), tmp_path / "out.html")
 
 
 def test_a_picture_has_title_ground_and_size_of_its_own() -> None:
