@@ -25,7 +25,7 @@ GRAPH_CONFIG: dict[str, Any] = {
     "showSendToCloud": False,
     "plotlyServerURL": "",
     "responsive": True,
-    "modeBarButtonsToRemove": ["lasso2d", "select2d", "autoScale2d", "toggleSpikelines"],
+    "modeBarButtonsToRemove": ["toImage", "lasso2d", "select2d", "autoScale2d", "toggleSpikelines"],
 }
 
 
