@@ -21,6 +21,9 @@ from ncubble.dashboard.pages import compare, kernel
 
 MOST_PAGES = 24
 """Pages of one file. Each adds 50 to 500 kB; beyond that a file is slow to open, and the app is the better place."""
+MOST_WHOLE = 4
+"""Pages up to which each holds its thousands of metrics; beyond, one file per launch does."""
+LARGE = {"kernel-metrics": f"Left out of a file of more than {MOST_WHOLE} launches. Export this one alone with"}
 COLUMNS = ("Kernel", "Parameters", "Duration", "Recoverable, at most", "Busy", "DRAM", "Cause", "GPU")
 
 NUMERIC = (2, 3, 4, 5)
@@ -35,10 +38,16 @@ class File:
     left_out: int = 0
 
 
-def late_sections(store: ReportStore, entry: Launch) -> dict[str, Callable[[], Any]]:
-    """What callbacks would fill in on a kernel page, by the id of the place: ``pages.kernel.LATE``. Each made once."""
+def late_sections(store: ReportStore, entry: Launch, whole: bool = True) -> dict[str, Callable[[], Any]]:
+    """What callbacks would fill in on a kernel page, by the id of the place: ``pages.kernel.LATE``. Each made once.
+
+    Without ``whole``, a note stands in the place of what is large.
+    """
     known: dict[str, Callable[[ReportStore, Launch], Any]] = getattr(kernel, "LATE", {})
-    return {name: cache(partial(build, store, entry)) for name, build in known.items()}
+    made: dict[str, Callable[[], Any]] = {name: cache(partial(build, store, entry)) for name, build in known.items()}
+    if not whole:
+        made |= {name: partial(note, "empty", text, f"--launch {entry.launch}") for name, text in LARGE.items()}
+    return made
 
 
 def page_figures(store: ReportStore, entry: Launch) -> list[Drawn]:
@@ -59,7 +68,7 @@ def launches_file(store: ReportStore, rows: Sequence[Row], theme: str, problems:
     """The pages of these launches; several get a table in front that links them."""
     shown = rows[:MOST_PAGES]
     anchors = {f"/kernel/{row['id']}": anchor_of(row) for row in shown}
-    sections = [_kernel(store, row, anchors) for row in shown]
+    sections = [_kernel(store, row, anchors, len(shown) <= MOST_WHOLE) for row in shown]
     left = len(rows) - len(shown)
     head = _head(f"{len(shown)} launches", shown, left, problems) if len(rows) > 1 or problems else None
     title = title_of(shown[0]) if len(shown) == 1 else f"{len(shown)} launches"
@@ -87,10 +96,10 @@ def anchor_of(row: Row) -> str:
     return f"launch-{row['id'].replace('/', '-')}"
 
 
-def _kernel(store: ReportStore, row: Row, anchors: dict[str, str]) -> Section:
+def _kernel(store: ReportStore, row: Row, anchors: dict[str, str], whole: bool) -> Section:
     entry = entry_of(store, row)
     anchor = anchor_of(row)
-    own = Context(anchors, f"{anchor}-", late_sections(store, entry))
+    own = Context(anchors, f"{anchor}-", late_sections(store, entry, whole))
     return Section(anchor, title_of(row), kernel.layout(store, entry), own)
 
 
@@ -111,7 +120,8 @@ def _head(title: str, rows: Sequence[Row], left: int, problems: Sequence[str]) -
 def _cells(row: Row) -> list[str]:
     took, gain = words.duration(row["duration_ns"]), words.duration(row["recoverable_ns"])
     busy, dram = words.percent(row["busy"]), words.percent(row["dram"])
-    return [str(row["name"]), row["label"], took, gain, busy, dram, row["cause"], row["gpu"] or words.NOT_COLLECTED]
+    name = words.short_name(str(row["name"]), 80)
+    return [name, row["label"], took, gain, busy, dram, row["cause"], row["gpu"] or words.NOT_COLLECTED]
 
 
 def _list(found: Sequence[tuple[str, Asked]], left: int, problems: Sequence[str]) -> Component:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -11,6 +12,7 @@ from ncubble.dashboard.words import NOT_COLLECTED
 
 MOST_ROWS = 5000
 """Rows beyond this many make a file that no browser scrolls well; the table says how many are left out."""
+_SHOWN = re.compile(r"params\.data\.(\w+)")
 
 
 def grid_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> str:
@@ -37,15 +39,34 @@ def _plain(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _row(columns: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str:
-    return f"<tr>{''.join(_cell(row.get(one['field'])) for one in columns)}</tr>"
+    return f"<tr>{''.join(_cell(one, row) for one in columns)}</tr>"
 
 
-def _cell(value: Any) -> str:
+def _cell(column: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """The cell of a column: what it shows, and what it says on hover where that is something else."""
+    value = row.get(column["field"])
+    kind = column.get("cellClass")
+    names = [kind] if isinstance(kind, str) else []
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return f'<td class="missing">{NOT_COLLECTED}</td>'
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        names.append("num")
+    shown = _shown(column, row, value)
+    said = row.get(column.get("tooltipField") or column["field"])
+    title = f' title="{_text(said)}"' if column.get("tooltipField") and str(said) != shown else ""
+    named = f' class="{_text(" ".join(names))}"' if names else ""
+    return f"<td{named}{title}>{_text(shown)}</td>"
+
+
+def _shown(column: Mapping[str, Any], row: Mapping[str, Any], value: Any) -> str:
+    """The value in words: another field of the row where the column says so, else digits that fit."""
+    formatter = column.get("valueFormatter")
+    found = _SHOWN.fullmatch(formatter.get("function", "")) if isinstance(formatter, Mapping) else None
+    if found and row.get(found[1]) is not None:
+        return str(row[found[1]])
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return f"<td>{_text(value)}</td>"
-    return f'<td class="num">{value:,.6g}</td>' if abs(value) < 1e6 else f'<td class="num">{value:.6g}</td>'
+        return str(value)
+    return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:.6g}"
 
 
 def _text(value: Any) -> str:

@@ -14,6 +14,7 @@ import dashboard_frames as frames
 import plotly.offline
 import pytest
 import typer
+from dash import html
 
 from ncubble.cli import export, export_job
 from ncubble.cli.export_job import Job, list_figures, put, write_page
@@ -119,6 +120,19 @@ def test_launches_beyond_the_limit_are_left_out_and_said(reports: Path, monkeypa
     told = write_page(Job((reports,)), reports / "out.html")
     assert len(told["launches"]) == 3 and told["left_out"] == 5
     assert "5 more were chosen" in (reports / "out.html").read_text()
+
+
+def test_what_callbacks_fill_in_is_in_the_file_unless_it_is_large(
+    reports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = {"kernel-metrics": lambda store, entry: html.P(f"metrics of {entry.row['id']}")}
+    page = lambda store, entry: html.Div(html.Div("wait", id="kernel-metrics"))  # noqa: E731
+    monkeypatch.setattr(export_content.kernel, "LATE", late, raising=False)
+    monkeypatch.setattr(export_content.kernel, "layout", page)
+    few = write(reports, "--kernel", "wmma_gemm").read_text()
+    assert "metrics of 0123456789abcdef/0" in few and "wait" not in few.partition("<main")[2].partition("<script")[0]
+    many = write(reports, "--force").read_text()
+    assert "metrics of" not in many and many.count("<code>--launch 0</code>") == 3
 
 
 def test_what_was_written_is_printed_as_json(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:

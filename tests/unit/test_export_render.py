@@ -138,6 +138,14 @@ def test_a_grid_becomes_a_table_of_its_plain_columns() -> None:
     assert render(AgGrid(columnDefs=columns)).count("<tr>") == 1
 
 
+def test_a_grid_shows_values_in_words_and_says_the_exact_ones_on_hover() -> None:
+    column = {"field": "raw", "valueFormatter": {"function": "params.data.value"}, "tooltipField": "exact"}
+    rows = [{"raw": 1.755e9, "value": "1.755 GHz", "exact": HOSTILE}]
+    made = render(AgGrid(columnDefs=[column, {"field": "value", "cellClass": "mono"}], rowData=rows))
+    assert '<td class="num" title="&lt;/script&gt;&lt;img' in made and ">1.755 GHz</td>" in made
+    assert '<td class="mono">1.755 GHz</td>' in made
+
+
 def test_a_long_grid_says_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ncubble.dashboard.export_tables.MOST_ROWS", 2)
     made = render(AgGrid(columnDefs=[{"field": "a"}], rowData=[{"a": n} for n in range(5)]))
