@@ -109,37 +109,47 @@ def utilization_scatter(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
 
     Launches that lack either number are counted below the figure by the page, not drawn.
     """
-    figure = go.Figure()
     drawn = [row for row in rows if row.get("tensor") is not None and row.get("dram") is not None]
     largest = max((row.get("recoverable_ns") or 0.0 for row in drawn), default=0.0)
+    traces: list[dict[str, Any]] = []
     for cause in dict.fromkeys(str(row["cause_key"]) for row in drawn):
         group = [row for row in drawn if row["cause_key"] == cause]
-        figure.add_scatter(
-            x=[row["dram"] for row in group],
-            y=[row["tensor"] for row in group],
-            mode="markers",
-            name=safe(part_label(cause)),
-            customdata=[row["id"] for row in group],
-            text=[_point_text(row) for row in group],
-            marker={
-                "color": part_color(cause),
-                "symbol": _symbol(cause),
-                "size": [_point_size(row.get("recoverable_ns"), largest) for row in group],
-                "opacity": 0.85,
-                "line": {"width": 1, "color": "rgba(255,255,255,0.5)"},
-            },
-            cliponaxis=False,
-            hovertemplate="%{text}<extra></extra>",
+        traces.append(
+            {
+                "type": "scatter",
+                "x": [row["dram"] for row in group],
+                "y": [row["tensor"] for row in group],
+                "mode": "markers",
+                "name": safe(part_label(cause)),
+                "customdata": [row["id"] for row in group],
+                "text": [point_text(row) for row in group],
+                "marker": {"color": part_color(cause), **point_marker(cause, group, largest)},
+                "cliponaxis": False,
+                "hovertemplate": "%{text}<extra></extra>",
+            }
         )
-    figure.update_layout(
-        margin={"l": 8, "r": 12, "t": 8, "b": 8},
-        hovermode="closest",
-        showlegend=True,
-        legend={"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "itemsizing": "constant"},
-    )
+    figure = go.Figure(traces)
+    figure.update_layout(**scatter_layout())
     figure.update_xaxes(title="DRAM throughput, % of peak", range=[-2, 102], automargin=True)
     figure.update_yaxes(title="tensor pipe active, % of peak", range=[-3, 103], automargin=True)
     return figure
+
+
+def scatter_layout() -> dict[str, Any]:
+    """The layout of figures with a point per launch."""
+    below = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "itemsizing": "constant"}
+    margin = {"l": 8, "r": 12, "t": 8, "b": 8}
+    return {"margin": margin, "hovermode": "closest", "showlegend": True, "legend": below}
+
+
+def point_marker(cause: str, group: Sequence[Mapping[str, Any]], largest: float) -> dict[str, Any]:
+    """Symbol of a cause and sizes of its points, whose area grows with recoverable time up to ``largest`` ns."""
+    return {
+        "symbol": _symbol(cause),
+        "size": [_point_size(row.get("recoverable_ns"), largest) for row in group],
+        "opacity": 0.85,
+        "line": {"width": 1, "color": "rgba(255,255,255,0.5)"},
+    }
 
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "pentagon", "star", "hexagon")
@@ -154,13 +164,14 @@ def _symbol(cause: str) -> str:
 
 
 def _point_size(recoverable_ns: float | None, largest: float) -> float:
-    return 9.0 + 15.0 * ((recoverable_ns or 0.0) / largest) ** 0.5 if largest else 10.0
+    return round(9.0 + 15.0 * ((recoverable_ns or 0.0) / largest) ** 0.5, 1) if largest else 10.0
 
 
-def _point_text(row: Mapping[str, Any]) -> str:
+def point_text(row: Mapping[str, Any]) -> str:
+    """What hovering a launch's point says, escaped for plotly."""
     lines = [f"<b>{safe(short_name(str(row['name']), 60))}</b>"]
     if row.get("label"):
-        lines.append(safe(row["label"]))
+        lines.append(safe(short_name(str(row["label"]), 80)))
     if row.get("unit") and row["unit"] != "tensor":
         lines.append(f"{safe(row['unit'])} busy {percent(row['busy'])}")
     lines.append(f"tensor {percent(row['tensor'])} · DRAM {percent(row['dram'])} · {duration(row['duration_ns'])}")
