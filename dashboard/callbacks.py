@@ -8,17 +8,18 @@ from typing import Any
 from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.development.base_component import Component
 
-from ncubble.dashboard import open_callbacks, source_callbacks
-from ncubble.dashboard.components import bare
+from ncubble.dashboard import open_callbacks, overview_callbacks, source_callbacks
 from ncubble.dashboard.data import Progress, ReportStore
-from ncubble.dashboard.figures import utilization_scatter
-from ncubble.dashboard.pages import overview
 from ncubble.dashboard.routes import page
 from ncubble.dashboard.shell import menu
 
 READING_MS, WATCHING_MS = 600, 2500
 """How often the browser asks what is new: while reports are being read, and while only new runs may appear."""
-REGISTRARS: tuple[Callable[[Dash, ReportStore], None], ...] = (source_callbacks.register, open_callbacks.register)
+REGISTRARS: tuple[Callable[[Dash, ReportStore], None], ...] = (
+    overview_callbacks.register,
+    source_callbacks.register,
+    open_callbacks.register,
+)
 """What adds the callbacks of single pages."""
 
 
@@ -71,26 +72,6 @@ def _progress(app: Dash, store: ReportStore) -> None:
         pause = WATCHING_MS if progress.finished else READING_MS
         return loading_words(progress), progress.finished and not store.watch, pause, changed
 
-    @app.callback(
-        Output("launches", "rowData"),
-        Output("overview-summary", "children"),
-        Output("overview-problems", "children"),
-        Output("scatter-rows", "data"),
-        Output("scatter-hint", "children"),
-        Output("overview-version", "data"),
-        Output("overview-poll", "disabled"),
-        Input("overview-poll", "n_intervals"),
-        State("overview-version", "data"),
-        prevent_initial_call=True,
-    )
-    def refresh(_: int | None, seen: int | None) -> tuple[Any, ...]:
-        progress = store.progress()
-        if progress.version == seen:
-            return (no_update,) * 7
-        rows, problems = store.rows(), overview.problems(store)
-        drawn, hint = bare(utilization_scatter(rows)), overview.scatter_hint(rows)
-        return rows, overview.summary(progress), problems, drawn, hint, progress.version, progress.finished
-
 
 def loading_words(progress: Progress) -> str:
     """What the header says while reports are being read; empty once that has ended."""
@@ -113,39 +94,10 @@ def _browser(app: Dash) -> None:
         Input("theme", "data"),
         State("templates", "data"),
     )
-    run("search", Output("launches", "dashGridOptions"), Input("search", "value"), State("launches", "dashGridOptions"))
-    run("matches", Output("match-count", "children"), Input("launches", "virtualRowData"), State("launches", "rowData"))
-    run(
-        "reset",
-        Output("launches", "filterModel"),
-        Output("search", "value"),
-        Input("reset-filters", "n_clicks"),
-        prevent_initial_call=True,
-    )
-    run(
-        "filterScatter",
-        Output({"type": "drawn", "name": "scatter"}, "data"),
-        Input("launches", "virtualRowData"),
-        Input("scatter-rows", "data"),
-    )
-    run(
-        "compareLink",
-        Output("compare-selected", "href"),
-        Output("compare-selected", "children"),
-        Output("compare-selected", "className"),
-        Input("launches", "selectedRows"),
-    )
     run(
         "copyMarkdown",
         Output("copied", "children"),
         Input("copy-markdown", "n_clicks"),
         State("markdown-text", "value"),
-        prevent_initial_call=True,
-    )
-    run("openRow", Output("url", "pathname"), Input("launches", "cellClicked"), prevent_initial_call=True)
-    run(
-        "openPoint",
-        Output("url", "pathname", allow_duplicate=True),
-        Input({"type": "figure", "name": "scatter"}, "clickData"),
         prevent_initial_call=True,
     )

@@ -1,4 +1,5 @@
-"""The table of launches: its columns and options. Cells are drawn by ``assets/grid.js``."""
+"""The table of launches: its columns and options. Rows come in blocks (``assets/overview.js`` asks for them, so that a
+browser holds a few hundred of any number); cells are drawn by ``assets/grid.js``."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ from dash import html
 from dash.development.base_component import Component
 
 from ncubble.dashboard.components import aria, swatch
+from ncubble.dashboard.launch_columns import Column
+from ncubble.dashboard.launch_table import LaunchTable
+from ncubble.dashboard.overview_address import NUMBER_TYPES, TEXT_TYPES, View
 from ncubble.dashboard.palette import CAUSE_COLORS, PART_STYLES
 
 _THEME = {
@@ -27,78 +31,115 @@ _SIZES = "fontSize: 13, headerFontSize: 12, spacing: 6, cellHorizontalPadding: 1
 GRID_THEME = f"themeQuartz.withParams({{{', '.join(f'{k}: {v!r}' for k, v in _THEME.items())}, {_SIZES}}})"
 """AG Grid's theme with the page's own colour tokens, so that it follows light and dark by itself."""
 
+BLOCK = 100
+"""Rows that the table asks for at once."""
+FIRST_SORT = (("recoverable_ns", True),)
+_FORMATTERS = {"time": "ncTime", "percent": "ncPercent", "bytes": "ncBytes", "number": "ncPlain"}
+_COMPARED = {"duration_ns", "recoverable_ns", "busy", "dram", "tensor", "cycles", "tflops", "dram_gbs", "occupancy"}
+"""Fields whose difference to the pinned row is shown."""
 
-def _text(field: str, name: str, tip: str, **extra: Any) -> dict[str, Any]:
-    shown = {"valueFormatter": {"function": "ncText(params.value)"}, "cellClass": {"function": "ncClass(params)"}}
-    return {"field": field, "headerName": name, "headerTooltip": tip, **{"tooltipField": field, **shown, **extra}}
+
+def columns_of(table: LaunchTable, view: View) -> list[Column]:
+    """The columns that a view shows, in its order; the usual ones where it names none that there is."""
+    chosen = [table.columns[name] for name in view.columns if name in table.columns]
+    return chosen or [column for column in table.columns.values() if column.shown]
 
 
-def _number(field: str, name: str, tip: str, formatter: str, **extra: Any) -> dict[str, Any]:
-    shown = {
-        "valueFormatter": {"function": f"{formatter}(params.value)"},
-        "cellClass": {"function": "ncNumber(params)"},
+def definitions(table: LaunchTable, view: View) -> list[dict[str, Any]]:
+    """Column definitions in the order of a view, hidden ones behind. Numbers sort largest first."""
+    shown = columns_of(table, view)
+    fields = {column.field for column in shown}
+    order = {name: place for place, (name, _) in enumerate(view.sort or FIRST_SORT)}
+    down = dict(view.sort or FIRST_SORT)
+    found = []
+    for column in [*shown, *(one for one in table.columns.values() if one.field not in fields)]:
+        state: dict[str, Any] = {"initialHide": column.field not in fields}
+        if column.field in order:
+            state |= {"initialSort": "desc" if down[column.field] else "asc", "initialSortIndex": order[column.field]}
+        found.append(_definition(column) | state)
+    return found
+
+
+def _definition(column: Column) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "colId": column.field,
+        "field": column.field,
+        "headerName": column.name,
+        "headerTooltip": column.explained,
+        "minWidth" if column.flex else "width": column.width or 100,
     }
-    order = {
-        "comparator": {"function": "ncNullsLast"},
+    if column.flex:
+        base["flex"] = column.flex
+    if renderer := column.renderer or ("NcCompared" if column.field in _COMPARED else ""):
+        base["cellRenderer"] = renderer
+    return base | (_number(column) if column.numeric else _text(column))
+
+
+def _text(column: Column) -> dict[str, Any]:
+    if column.kind == "account":
+        return {"sortable": False, "filter": False, "cellDataType": False}
+    return {
+        "cellDataType": "text",
+        "filter": "agTextColumnFilter",
+        "filterParams": {"filterOptions": list(TEXT_TYPES), "maxNumConditions": 4, "debounceMs": 250},
+        "valueFormatter": {"function": "ncText(params)"},
+        "cellClass": {"function": "ncClass(params)"},
+        "tooltipField": column.hover or ("demangled" if column.field == "name" else column.field),
+    }
+
+
+def _number(column: Column) -> dict[str, Any]:
+    options: dict[str, Any] = {"filterOptions": list(NUMBER_TYPES), "maxNumConditions": 4, "debounceMs": 250}
+    if column.kind == "time":
+        options |= {
+            "allowedCharPattern": "\\d\\-\\.,e nuµmsNUMS",
+            "numberParser": {"function": "ncReadTime(params)"},
+            "numberFormatter": {"function": "ncWriteTime(params)"},
+        }
+    return {
+        "cellDataType": "number",
         "filter": "agNumberColumnFilter",
+        "filterParams": options,
         "sortingOrder": ["desc", "asc"],
+        "headerClass": "right",
+        "valueFormatter": {"function": f"{_FORMATTERS[column.kind]}(params)"},
+        "cellClass": {"function": "ncNumber(params)"},
+        "tooltipValueGetter": {"function": f"ncRaw(params, {column.unit!r})"},
     }
-    return {"field": field, "headerName": name, "headerTooltip": tip, "headerClass": "right", **shown, **order, **extra}
 
 
-_GAIN = "Idle time of the counted unit: the most that removing every bubble can give back; 0 where nothing is to gain"
-_BUSY = "Busy share of elapsed time of the counted unit: the tensor pipe, or without tensor work the busiest unit"
-_ACCOUNT = "Elapsed time: green is work, the rest bubbles"
-_CAUSE = "The cause to remove first, and what it costs in % of kernel time"
-_BUBBLE = "Largest part that is not work, % of elapsed time"
-
-
-def columns() -> list[dict[str, Any]]:
-    """Column definitions. Numbers sort largest first, ``not collected`` always last."""
-    first = {"sort": "desc", "sortIndex": 0}
-    bar = {"sortable": False, "filter": False, "cellDataType": False}
-    return [
-        _text("name", "Kernel", "Kernel name", cellRenderer="NcKernel", minWidth=168, flex=2, tooltipField="demangled"),
-        _text("label", "Parameters", "Parameters of the run, or grid × block of the launch", minWidth=236, flex=3),
-        _number("duration_ns", "Duration", "gpu__time_duration.sum", "ncDuration", width=86),
-        _number("recoverable_ns", "Recoverable ≤", _GAIN, "ncDuration", width=140, **first),
-        _number("busy", "Busy %", _BUSY, "ncPercent", cellRenderer="NcBusy", width=112),
-        _number("dram", "DRAM %", "DRAM throughput, % of peak", "ncPercent", width=92),
-        _text("account", "Account", _ACCOUNT, cellRenderer="NcAccount", width=94, **bar),
-        _text("cause", "Cause", _CAUSE, cellRenderer="NcCause", minWidth=230, flex=3),
-        _number("tensor", "Tensor %", "Tensor pipe active, % of peak over elapsed time", "ncPercent", width=94),
-        _text("gpu", "GPU", "GPU that ran it", width=92, tooltipField="device"),
-        _number("bubble_pct", "Biggest bubble", _BUBBLE, "ncPercent", cellRenderer="NcBubble", width=144),
-        _text("shape", "Shape", "Problem shape of the run, or grid × block of the launch", minWidth=190, flex=2),
-        _text("report", "Report", "Run or report file", minWidth=240, flex=2, tooltipField="path"),
-    ]
-
-
-def grid(rows: list[dict[str, Any]]) -> Any:
+def grid(table: LaunchTable, view: View) -> Any:
     """The table. A click on a row opens its kernel page; the name is a link, too, for new tabs."""
-    parts = {name: [style.label, style.color] for name, style in PART_STYLES.items()}
     return dag.AgGrid(
         id="launches",
-        rowData=rows,
-        columnDefs=columns(),
+        rowModelType="infinite",
+        columnDefs=definitions(table, view),
+        filterModel=dict(view.filters),
         defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderMenuButton": True},
         getRowId="params.data.id",
-        persistence="launches",
-        persistence_type="session",
-        persisted_props=["filterModel", "selectedRows"],
-        dashGridOptions={
-            "theme": {"function": GRID_THEME},
-            "rowSelection": {"mode": "multiRow", "enableClickSelection": False, "headerCheckbox": False},
-            "selectionColumnDef": {"width": 40, "pinned": "left", "headerTooltip": "Select launches to compare"},
-            "rowHeight": 34,
-            "headerHeight": 36,
-            "tooltipShowDelay": 400,
-            "animateRows": False,
-            "enableCellTextSelection": True,
-            "context": {"parts": parts, "causes": CAUSE_COLORS},
-        },
+        dashGridOptions=_options(),
         style={"height": "100%", "width": "100%"},
     )
+
+
+def _options() -> dict[str, Any]:
+    parts = {name: [style.label, style.color] for name, style in PART_STYLES.items()}
+    return {
+        "theme": {"function": GRID_THEME},
+        "rowSelection": {"mode": "multiRow", "enableClickSelection": False, "headerCheckbox": False},
+        "selectionColumnDef": {"width": 40, "pinned": "left", "headerTooltip": "Select launches to compare"},
+        "rowHeight": 34,
+        "headerHeight": 36,
+        "tooltipShowDelay": 400,
+        "animateRows": False,
+        "enableCellTextSelection": True,
+        "suppressDragLeaveHidesColumns": True,
+        "cacheBlockSize": BLOCK,
+        "maxBlocksInCache": 8,
+        "maxConcurrentDatasourceRequests": -1,  # a limit would count requests of replaced caches for ever
+        "infiniteInitialRowCount": 1,
+        "context": {"parts": parts, "causes": CAUSE_COLORS},
+    }
 
 
 def legend(rows: Sequence[Mapping[str, Any]] | None = None) -> Component:

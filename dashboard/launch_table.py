@@ -35,7 +35,8 @@ class TextColumn:
 
 @dataclass
 class LaunchTable:
-    """A snapshot: ``rows`` as the store gave them, ``columns`` that can be asked for, by field.
+    """A snapshot: ``rows`` as the store gave them, ``columns`` that can be asked for, by field; ``selected`` holds
+    answers of ``query.remembered``.
 
     Columns are built when they are first asked for; two threads that do so at once build the same.
     """
@@ -43,6 +44,7 @@ class LaunchTable:
     rows: Sequence[Row]
     version: int = 0
     columns: dict[str, Column] = field(default_factory=dict)
+    selected: dict[Any, Any] = field(default_factory=dict)
     _numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     _texts: dict[str, TextColumn] = field(default_factory=dict)
     _searched: Any = None
@@ -121,6 +123,7 @@ class Snapshots:
             rows = self._store.rows()
             if rows is not self._table.rows:  # the store gives the same list until there is something new
                 self._table = LaunchTable.of(rows, progress.version)
+                self._table.searched()
                 ended = time.monotonic()
                 self._due = ended + max(STALE_S, 10 * (ended - start)) if rows else 0.0
             return self._table

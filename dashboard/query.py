@@ -136,7 +136,8 @@ _NUMBERS: dict[str, Callable[[NDArray[np.float64], float], Mask]] = {
 def _number_test(table: LaunchTable, name: str, one: Filter) -> Mask:
     values, how = table.numbers(name), one["type"]
     if how in ("blank", "notBlank"):
-        return np.isnan(values) == (how == "blank")
+        blank: Mask = np.isnan(values)
+        return blank if how == "blank" else ~blank
     if how == "inRange":
         within: Mask = (values >= one["filter"]) & (values <= one["filterTo"])
         return within
@@ -157,10 +158,11 @@ def _text_test(table: LaunchTable, name: str, one: Filter) -> Mask:
     column, how = table.texts(name), one["type"]
     absent: Mask = column.codes == MISSING
     if how in ("blank", "notBlank"):
-        return absent == (how == "blank")
+        return absent if how == "blank" else ~absent
     wanted = str(one["filter"]).casefold()
     passed = _passed(column, lambda text: _TEXTS[how](text, wanted))
-    return passed & ~absent if how not in ("notContains", "notEqual") else passed | absent
+    kept: Mask = passed | absent if how in ("notContains", "notEqual") else passed & ~absent
+    return kept
 
 
 def _passed(column: TextColumn, test: Callable[[str], bool]) -> Mask:
@@ -168,3 +170,18 @@ def _passed(column: TextColumn, test: Callable[[str], bool]) -> Mask:
     answers = np.fromiter((test(text.casefold()) for text in column.values), bool, len(column.values))
     flags: Mask = np.append(answers, False)[column.codes]
     return flags
+
+
+REMEMBERED = 32
+
+
+def remembered(table: LaunchTable, view: View) -> Selection:
+    """``select``, remembered with the table, so that scrolling through a result does not search again."""
+    key = (view.selecting(), view.said)
+    known = table.selected.get(key)
+    if known is None:
+        known = table.selected[key] = select(table, view)
+        for old in list(table.selected)[:-REMEMBERED]:
+            table.selected.pop(old, None)
+    found: Selection = known
+    return found

@@ -5,45 +5,86 @@
   const cells = (window.dashAgGridComponentFunctions = window.dashAgGridComponentFunctions || {});
   const MISSING = "not collected";
   const missing = (value) => value === null || value === undefined || value === "";
+  // What the page shows beside the rows: the pinned row (or null) and the unit of time. overview.js sets it.
+  const shown = { baseline: null, time: "auto" };
+  window.ncubble = Object.assign({}, window.ncubble, { shown: shown });
+  const UNITS = { s: 1e9, ms: 1e6, us: 1e3, "µs": 1e3, ns: 1 };
 
-  functions.ncPercent = (value) => (missing(value) ? MISSING : value.toFixed(1));
-  functions.ncText = (value) => (missing(value) ? MISSING : String(value));
-  functions.ncClass = (params) => (missing(params.value) ? "missing" : "");
-  functions.ncNumber = (params) => (missing(params.value) ? "missing right" : "right num");
-  functions.ncDuration = (value) => {
-    if (missing(value)) return MISSING;
+  const digits = (value) => Math.max(0, 3 - String(Math.trunc(Math.abs(value))).length);
+  const duration = (value) => {
     if (value === 0) return "0";
-    const units = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
-    const [scale, unit] = units.find(([limit]) => value >= limit) || units[3];
-    const scaled = value / scale;
-    const digits = scale === 1 ? 0 : Math.max(0, 3 - String(Math.trunc(scaled)).length);
-    return scaled.toFixed(digits) + " " + unit;
+    if (shown.time !== "auto") return (value / UNITS[shown.time]).toLocaleString("en", { maximumFractionDigits: shown.time === "ns" ? 0 : 3 });
+    const [unit, scale] = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]].find((one) => value >= one[1]) || ["ns", 1];
+    return (value / scale).toFixed(scale === 1 ? 0 : digits(value / scale)) + " " + unit;
   };
-  functions.ncNullsLast = (left, right, leftNode, rightNode, inverted) => {
-    if (missing(left) || missing(right)) {
-      if (missing(left) && missing(right)) return 0;
-      return missing(left) !== Boolean(inverted) ? 1 : -1;
-    }
-    return left - right;
+  const bytes = (value) => (value >= 1024 ? (value / 1024).toFixed(value % 1024 ? 1 : 0) + " KiB" : value + " B");
+  const plain = (value) => (Number.isInteger(value) ? value.toLocaleString("en") : value.toLocaleString("en", { maximumSignificantDigits: 4 }));
+  // A row that is still on its way has no data: its cells stay empty, and nothing is said of it.
+  const drawn = (write) => (params) => (!params.data ? "" : missing(params.value) ? MISSING : write(params.value));
+  functions.ncTime = drawn(duration);
+  functions.ncPercent = drawn((value) => value.toFixed(1));
+  functions.ncBytes = drawn(bytes);
+  functions.ncPlain = drawn(plain);
+  functions.ncText = drawn(String);
+  functions.ncClass = (params) => (params.data && missing(params.value) ? "missing" : "");
+  functions.ncNumber = (params) => (params.data && missing(params.value) ? "missing right" : "right num");
+  functions.ncRaw = (params, unit) => (missing(params.value) ? MISSING : params.value + (unit ? " " + unit : ""));
+  // Filters of times: "1.5 ms", or a bare number in the unit that the table shows (µs where that is automatic).
+  functions.ncReadTime = (text) => {
+    const found = /^\s*(-?[\d.,]+(?:e-?\d+)?)\s*(s|ms|us|µs|ns)?\s*$/i.exec(String(text === null || text === undefined ? "" : text));
+    if (!found) return null;
+    const unit = (found[2] || (shown.time === "auto" ? "us" : shown.time)).toLowerCase();
+    const number = Number(found[1].replaceAll(",", ""));
+    return Number.isFinite(number) ? number * UNITS[unit] : null;
+  };
+  functions.ncWriteTime = (value) => {
+    if (missing(value)) return null;
+    const [unit, scale] = [["s", 1e9], ["ms", 1e6], ["us", 1e3], ["ns", 1]].find((one) => Math.abs(value) >= one[1]) || ["ns", 1];
+    return Number((value / scale).toPrecision(12)) + " " + unit;
   };
 
   const make = (...parts) => window.React.createElement(...parts);
-
   const dot = (color) => make("span", { className: "swatch", style: color ? { background: color } : {} });
+  const SHARES = { busy: 1, dram: 1, tensor: 1, occupancy: 1 };
+  const LESS_IS_BETTER = { duration_ns: 1, recoverable_ns: 1, cycles: 1 };
+  // The difference to the pinned row: points for shares, percent for everything else. The arrow says what the colour says.
+  const difference = (props) => {
+    const base = shown.baseline && shown.baseline[props.colDef.field];
+    if (missing(base) || missing(props.value) || props.node.rowPinned || props.data.id === shown.baseline.id) return null;
+    const points = SHARES[props.colDef.field];
+    if (!points && !base) return null;
+    const change = points ? props.value - base : (100 * (props.value - base)) / base;
+    const better = LESS_IS_BETTER[props.colDef.field] ? change < 0 : change > 0;
+    const words = Math.abs(change) < 0.05 ? "±0" : (change > 0 ? "+" : "−") + Math.abs(change).toFixed(1) + (points ? " pt" : " %");
+    const kind = Math.abs(change) < 0.05 ? "" : better ? " better" : " worse";
+    return make("small", { className: "delta" + kind, title: better ? "better than the pinned launch" : "against the pinned launch" }, words);
+  };
+  const written = (props) => props.valueFormatted || (missing(props.value) ? MISSING : String(props.value));
+
+  cells.NcCompared = function (props) {
+    if (!props.data) return null;
+    const delta = difference(props);
+    return delta ? make("span", { className: "compared" }, delta, make("span", null, written(props))) : written(props);
+  };
 
   cells.NcKernel = function (props) {
+    if (!props.data) return make("span", { className: "loading-cell" }, "…");
     const go = (event) => {
       if (!event.ctrlKey && !event.metaKey && !event.shiftKey) event.preventDefault();
     };
-    return make("a", { href: "/kernel/" + props.data.id, onClick: go, className: "row-link" }, props.value);
+    const link = make("a", { href: "/kernel/" + props.data.id, onClick: go, className: "row-link", tabIndex: -1 }, props.value);
+    return props.node.rowPinned ? make("span", null, make("span", { className: "tag" }, "baseline"), " ", link) : link;
   };
 
   cells.NcBusy = function (props) {
+    if (!props.data) return null;
     if (missing(props.value)) return make("span", null, MISSING);
-    return make("span", { className: "cause-cell" }, make("span", { className: "unit" }, props.data.unit), make("span", { className: "num" }, props.value.toFixed(1)));
+    const number = make("span", { className: "num" }, props.value.toFixed(1));
+    return make("span", { className: "cause-cell" }, make("span", { className: "unit" }, props.data.unit), difference(props), number);
   };
 
   cells.NcCause = function (props) {
+    if (!props.data) return null;
     const parts = (props.context && props.context.parts) || {};
     const causes = (props.context && props.context.causes) || {};
     const part = parts[props.data.cause_key];
@@ -54,6 +95,7 @@
   };
 
   cells.NcBubble = function (props) {
+    if (!props.data) return null;
     const parts = (props.context && props.context.parts) || {};
     if (missing(props.value)) return make("span", null, MISSING);
     const part = parts[props.data.bubble_key];
@@ -62,6 +104,7 @@
   };
 
   cells.NcAccount = function (props) {
+    if (!props.data) return null;
     const parts = (props.context && props.context.parts) || {};
     if (!props.value || !props.value.length) return make("span", { className: "missing" }, MISSING);
     const words = props.value.map(([name, share]) => (parts[name] ? parts[name][0] : name) + " " + share.toFixed(1) + " %");

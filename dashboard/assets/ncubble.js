@@ -1,4 +1,4 @@
-// What runs in the browser: theme, figures that follow it, the table's search, and links from rows and points.
+// What runs in the browser on every page: theme, figures that follow it, the address, the clipboard, keys.
 (function () {
   "use strict";
   const KEY = "ncubble-theme";
@@ -26,16 +26,6 @@
     data: figure.data,
     layout: Object.assign({}, figure.layout, { template: templates[theme] }),
   });
-  // A click with a modifier belongs to the browser (new tab, new window, selection), not to the table.
-  let modified = false;
-  document.addEventListener(
-    "click",
-    (event) => {
-      modified = event.ctrlKey || event.metaKey || event.shiftKey;
-    },
-    true
-  );
-  const MOST_SIDES = 8;
   // Without a secure context (plain HTTP from another host) there is no clipboard but that of a selected text.
   const copyByHand = (text) => {
     const area = document.createElement("textarea");
@@ -63,7 +53,6 @@
   };
   const typing = () => /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName) || document.activeElement.isContentEditable;
   window.ncubble = Object.assign({}, window.ncubble, { keep: keep, copy: copy, typing: typing });
-  const open = (id) => (id ? "/kernel/" + id : skip());
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ncubble: {
@@ -82,40 +71,6 @@
       draw: function (figure, theme, templates) {
         return figure && theme && templates ? shown(figure, theme, templates) : skip();
       },
-      search: function (text, options) {
-        return Object.assign({}, options, { quickFilterText: text || "" });
-      },
-      matches: function (visible, rows) {
-        if (!visible || !rows) return "";
-        return visible.length === rows.length ? rows.length + " shown" : visible.length + " of " + rows.length + " shown";
-      },
-      reset: function () {
-        return [{}, ""];
-      },
-      filterScatter: function (visible, figure) {
-        if (!figure) return skip();
-        if (!visible) return figure;
-        const ids = new Set(visible.map((row) => row.id));
-        const data = figure.data.map((trace) => {
-          const keep = trace.customdata.map((id) => ids.has(id));
-          const pick = (list) => list.filter((_, index) => keep[index]);
-          return Object.assign({}, trace, {
-            x: pick(trace.x),
-            y: pick(trace.y),
-            text: pick(trace.text),
-            customdata: pick(trace.customdata),
-            marker: Object.assign({}, trace.marker, { size: pick(trace.marker.size) }),
-          });
-        });
-        return { data: data.filter((trace) => trace.x.length), layout: figure.layout };
-      },
-      compareLink: function (rows) {
-        const chosen = (rows || []).slice(0, MOST_SIDES);
-        const href = "/compare?" + chosen.map((row) => "launch=" + row.id).join("&");
-        if (chosen.length < 2) return ["/compare", "Compare", "button primary hidden"];
-        const count = rows.length > MOST_SIDES ? "the first " + MOST_SIDES : rows.length;
-        return [href, "Compare " + count + " launches", "button primary"];
-      },
       copyMarkdown: function (clicks, text) {
         if (!clicks) return skip();
         const said = (ok) => (ok ? "copied" : "The browser refused: copy the text below.");
@@ -128,14 +83,6 @@
           window.setTimeout(() => (button.textContent = "Copy link"), 1500);
           return ok;
         });
-      },
-      openRow: function (cell) {
-        if (cell && cell.colId === "ag-Grid-SelectionColumn") return skip();
-        const selected = window.getSelection && String(window.getSelection());
-        return cell && !selected && !modified ? open(cell.rowId) : skip();
-      },
-      openPoint: function (click) {
-        return click && click.points && click.points.length ? open(click.points[0].customdata) : skip();
       },
     },
   });

@@ -1,35 +1,65 @@
-"""The overview: every launch in one table, ordered by recoverable idle time, and a scatter that follows its filters."""
+"""The overview: every launch in one table, ordered by recoverable idle time, and a figure that follows its filters."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.compare_address import PATH
-from ncubble.dashboard.components import aria, bare, card, figure, note
-from ncubble.dashboard.data import Failure, Progress, ReportStore
+from ncubble.dashboard.components import aria, bare, figure, note
+from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.figures import utilization_scatter
 from ncubble.dashboard.grid import grid, legend
+from ncubble.dashboard.launch_routes import block
+from ncubble.dashboard.launch_table import LaunchTable, table_of
+from ncubble.dashboard.overview_address import View, view
+from ncubble.dashboard.pages.overview_tools import toolbar
+from ncubble.dashboard.query import remembered
+from ncubble.dashboard.readings import Failure, Progress
+from ncubble.dashboard.roofline import roofline, worth_drawing
 
 FULL_TABLE = 1000
+KINDS = {"utilization": "tensor % against DRAM %", "roofline": "roofline"}
+_NEEDED = {"utilization": ("tensor", "dram"), "roofline": ("tflops", "intensity")}
+_LACKS = {
+    "utilization": "tensor or DRAM % not collected (--set pipeline)",
+    "roofline": "FLOPs or DRAM bytes not known (FLOPs come from the run's facts, or from counters: --set full)",
+}
 
 
 def layout(store: ReportStore, search: str = "") -> Component:
-    """The overview of everything that is loaded so far; rows that come later are added by the progress callback."""
-    rows, progress = store.rows(), store.progress()
+    """The overview of what is loaded, as its address asks; rows that come later are asked for by the browser."""
+    asked, table, progress = view(search), table_of(store), store.progress()
     head = [html.H1("Launches"), html.P(summary(progress), id="overview-summary", className="lead")]
-    parts = [
-        html.Div(head, className="page-head"),
-        dcc.Store(id="overview-version", data=progress.version),
-        dcc.Interval(id="overview-poll", interval=600, disabled=progress.finished),
-        html.Div(problems(store), id="overview-problems"),
-    ]
-    if progress.finished and not rows:
-        return html.Div([*parts, nothing_to_show()])
-    cards = [_table_card(rows, progress.finished), _scatter_card(rows)]
-    return html.Div([*parts, html.Div(cards, className="overview-grid")])
+    cards = [_table_card(table, asked, progress.finished), _figure_card(table, asked)]
+    return html.Div(
+        [
+            html.Div(head, className="page-head"),
+            dcc.Store(id="overview-first", data=_first(table, asked)),
+            dcc.Store(id="overview-view", data=asked.query()),
+            dcc.Store(id="overview-seen", data=progress.version),
+            dcc.Store(id="overview-started"),
+            dcc.Store(id="overview-refreshed"),
+            html.Div(problems(store), id="overview-problems"),
+            html.Div(nothing_to_show(), id="overview-nothing"),
+            html.Div(cards, className="overview-grid"),
+        ],
+        id="overview",
+        className=state_class(progress),
+    )
+
+
+def _first(table: LaunchTable, asked: View) -> dict[str, Any]:
+    """The first rows, so that the table need not ask for them; the query they answer; the usual columns."""
+    usual = [column.field for column in table.columns.values() if column.shown]
+    return {"query": asked.query(), "usual": usual, **block(table, asked)}
+
+
+def state_class(progress: Progress) -> str:
+    """Which state the page is in: ``is-empty`` shows what to do next in place of the table."""
+    return "is-empty" if progress.finished and not progress.launches else ""
 
 
 def summary(progress: Progress) -> str:
@@ -43,7 +73,7 @@ def summary(progress: Progress) -> str:
 
 
 def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def problems(store: ReportStore) -> list[Component]:
@@ -61,8 +91,13 @@ def problems(store: ReportStore) -> list[Component]:
     return blocks
 
 
+MOST_PROBLEMS = 200
+
+
 def _problem_list(title: str, items: list[Failure], kind: str, is_open: bool) -> Component:
-    entries = [html.Li([html.Code(item.where), html.Span(_why(item)), _remedy(item)]) for item in items]
+    entries = [html.Li([html.Code(item.where), html.Span(_why(item)), _remedy(item)]) for item in items[:MOST_PROBLEMS]]
+    if len(items) > MOST_PROBLEMS:
+        entries.append(html.Li(f"and {len(items) - MOST_PROBLEMS:,} more"))
     return html.Details([html.Summary(title), html.Ul(entries)], className=f"note note-{kind}", open=is_open)
 
 
@@ -75,50 +110,70 @@ def _remedy(item: Failure) -> Component:
     return html.Span(f"Remedy: {item.remedy}" if item.remedy else "", className="remedy")
 
 
-def _table_card(rows: list[dict[str, Any]], complete: bool) -> Component:
+def _table_card(table: LaunchTable, asked: View, complete: bool) -> Component:
     """The table with its tools, within the window as high as its rows need; unless ``complete``, more may come."""
-    search = dcc.Input(
-        id="search",
-        type="search",
-        placeholder="Search all columns ( / )",
-        debounce=False,
-        className="search",
-        persistence="search",
-        persistence_type="session",
-    )
-    tools = [
-        html.Label("Search", htmlFor="search", className="visually-hidden"),
-        search,
-        html.Span(id="match-count", className="hint", **aria(live="polite")),
-        dcc.Link("Compare", id="compare-selected", href=PATH, className="button primary hidden"),
-        html.Button("Reset filters", id="reset-filters", className="button", n_clicks=0),
+    nothing = [
+        html.P("No launch matches the search and the filters."),
+        html.Button("Show all launches", id="show-all", className="button", n_clicks=0),
     ]
     parts = [
-        html.Div(tools, className="toolbar"),
-        html.Div(grid(rows), className="grid-place"),
-        legend(rows if complete else None),
+        toolbar(table, asked),
+        html.Div(
+            [grid(table, asked), html.Div(nothing, id="nothing-matches", className="nothing hidden", role="status")],
+            className="grid-place",
+        ),
+        legend(table.rows if complete else None),
     ]
-    place = {"--rows": str(max(len(rows), 6) if complete else FULL_TABLE)}
+    place = {"--rows": str(max(len(table), 6) if complete else FULL_TABLE)}
     return html.Section(parts, className="card table-card", style=place, **aria(label="Table of launches"))
 
 
-def _scatter_card(rows: list[dict[str, Any]]) -> Component:
-    plotted = utilization_scatter(rows)
-    label = "Scatter of tensor pipe against DRAM utilization of the listed launches"
-    parts = [
-        dcc.Store(id="scatter-rows", data=bare(plotted)),
-        figure("scatter", plotted, label, "fill", tools=True),
-        html.P(scatter_hint(rows), id="scatter-hint", className="hint"),
+def _figure_card(table: LaunchTable, asked: View) -> Component:
+    drawn, hint = draw(table, asked)
+    options = [{"label": label, "value": kind} for kind, label in KINDS.items()]
+    switch = dcc.RadioItems(options, asked.figure, id="figure-kind", className="segments", inline=True)
+    head = [
+        html.H2("Where the launches stand"),
+        html.Div(switch, role="group", **aria(label="Kind of figure")),
+        html.Span("follows the table; click a point to open it", className="hint"),
     ]
-    return card("Tensor against DRAM", parts, "follows the table; click a point to open it", "scatter-card")
+    parts = [
+        html.Div(head, className="card-head"),
+        figure("scatter", drawn, "Launches of the table as points: tensor % against DRAM %, or roofline", "fill", True),
+        html.P(hint, id="scatter-hint", className="hint"),
+    ]
+    return html.Section(parts, className="card scatter-card")
 
 
-def scatter_hint(rows: list[dict[str, Any]]) -> str:
-    """How many launches the scatter cannot show, and why; empty where it shows all."""
-    lacking = sum(1 for row in rows if row["tensor"] is None or row["dram"] is None)
-    return f"{_count(lacking, 'launch', 'launches')} not drawn: tensor or DRAM % not collected." if lacking else ""
+def draw(table: LaunchTable, asked: View) -> tuple[go.Figure, str]:
+    """The figure of what a view lists, and a line on what it leaves out."""
+    rows = remembered(table, asked).rows(table)
+    shown, lacking = worth_drawing(rows, _NEEDED[asked.figure])
+    drawn = roofline(shown) if asked.figure == "roofline" else utilization_scatter(shown)
+    return drawn, left_out(asked.figure, len(rows), len(shown), lacking)
 
 
-def nothing_to_show() -> Component:
-    """The page's state when there is no launch at all."""
-    return note("empty", "No launch to show. Record one with ", "ncubble profile tensor_core_gemm -p stages=3")
+def left_out(kind: str, listed: int, shown: int, lacking: int) -> str:
+    """What the figure does not show, and why; empty where it shows all that the table lists."""
+    said = []
+    if shown + lacking < listed:
+        said.append(f"Drawn: the {shown:,} of {listed - lacking:,} launches with the most recoverable time.")
+    if lacking:
+        said.append(f"{_count(lacking, 'launch', 'launches')} not drawn: {_LACKS[kind]}.")
+    return " ".join(said)
+
+
+def drawn_again(table: LaunchTable, asked: View) -> tuple[dict[str, Any], str]:
+    """``draw`` as the page keeps it."""
+    drawn, hint = draw(table, asked)
+    return bare(drawn), hint
+
+
+def nothing_to_show() -> list[Component]:
+    """What stands in place of the table when there is no launch at all: what to do next."""
+    return [
+        note("empty", "No launch to show. Record one with ", "ncubble profile tensor_core_gemm -p stages=3"),
+        note("empty", "Or show reports that exist: ", "ncubble dashboard PATH"),
+        note("empty", "Or look at recorded runs first: ", "ncubble demo"),
+        html.P(dcc.Link("Add report files", href="/open", className="button")),
+    ]
