@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.dashboard import export_content as content
-from ncubble.dashboard.data import Failure, Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.export import Drawn
 from ncubble.dashboard.export_choice import chosen, comparisons, entry_of
 from ncubble.dashboard.export_images import Look, image
+from ncubble.dashboard.readings import Failure, Launch
 from ncubble.errors import MeasurementError, ReportError, UsageError
 
 POLL_S = 0.1

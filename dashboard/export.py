@@ -13,6 +13,7 @@ from html import escape
 from typing import Any
 
 from dash.development.base_component import Component
+from plotly.basedatatypes import BaseFigure
 from plotly.io.json import to_json_plotly
 
 from ncubble.dashboard.export_tables import grid_table
@@ -90,11 +91,18 @@ def figures(tree: Any, late: Mapping[str, Callable[[], Any]] | None = None) -> l
     found, label = [], ""
     for node in _walk(tree, late or {}):
         if getattr(node, "role", None) == "figure":
-            label = str(node.to_plotly_json()["props"].get("aria-label", ""))
+            label = str(_given(node).get("aria-label", ""))
         name = _part_of(node, "drawn")
-        if name and isinstance(node.data, Mapping) and "layout" in node.data:
-            found.append(Drawn(name, label, dict(node.data)))
+        drawn = getattr(node, "data", None)
+        if name and isinstance(drawn, Mapping) and "layout" in drawn:
+            found.append(Drawn(name, label, dict(drawn)))
     return found
+
+
+def _given(node: Component) -> dict[str, Any]:
+    """What a component was made with, by name."""
+    props: dict[str, Any] = node.to_plotly_json()["props"]  # type: ignore[no-untyped-call]
+    return props
 
 
 def _walk(node: Any, late: Mapping[str, Callable[[], Any]]) -> Iterator[Component]:
@@ -150,7 +158,7 @@ def _element(tag: str, node: Component, inside: str, context: Context) -> str:
 
 def attributes(node: Component, prefix: str = "") -> str:
     """The attributes of a component that come through, each with a space before it."""
-    given = node.to_plotly_json()["props"]
+    given = _given(node)
     found: dict[str, str] = {}
     if isinstance(given.get("id"), str):
         found["id"] = prefix + given["id"]
@@ -198,7 +206,7 @@ def _link(node: Component, context: Context) -> str:
 
 def _graph(node: Component, context: Context) -> str:
     given = context.drawn.get(_part_of(node, "figure")) or getattr(node, "figure", None)
-    if hasattr(given, "to_plotly_json"):
+    if isinstance(given, BaseFigure):
         given = given.to_plotly_json()
     if not given:
         return ""
@@ -216,7 +224,7 @@ def data(value: Any) -> str:
 
 def _downloads(node: Component, context: Context) -> str:
     """Of all buttons only those that save a figure work without a server."""
-    given = node.to_plotly_json()["props"]
+    given = _given(node)
     if not {"data-figure", "data-format"} <= given.keys():
         return ""
     said = [(name, str(given[name])) for name in ("data-figure", "data-format", "aria-label", "title") if name in given]

@@ -9,7 +9,8 @@ from typing import Any
 
 from ncubble.analysis.sides import Group, groups, match, subject_of
 from ncubble.dashboard.compare_address import Asked
-from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.readings import Launch
 from ncubble.errors import UsageError
 from ncubble.profiling.run import find_runs
 

@@ -13,11 +13,12 @@ from dash.development.base_component import Component
 from ncubble.dashboard import words
 from ncubble.dashboard.compare_address import Asked
 from ncubble.dashboard.components import note
-from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.export import Context, Drawn, figures
 from ncubble.dashboard.export_choice import Row, entry_of
 from ncubble.dashboard.export_page import Section, document, index
 from ncubble.dashboard.pages import compare, kernel
+from ncubble.dashboard.readings import Launch
 
 MOST_PAGES = 24
 """Pages of one file. Each adds 50 to 500 kB; beyond that a file is slow to open, and the app is the better place."""
