@@ -1,4 +1,7 @@
-"""The PM-sampling timeline of one launch: tracks on one time axis, with the phases of the account shaded and named."""
+"""The PM-sampling timeline of one launch as data: tracks on one time axis, and the phases of the account to be marked.
+
+``timeline_figure`` draws it.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from ncubble.analysis.units import INCIDENTAL_PCT
 from ncubble.dashboard.figures import safe
-from ncubble.dashboard.palette import TRACK_COLORS, part_color, part_label
 from ncubble.dashboard.words import percent, unit_words
-
-TRACK_PX = 92
-LABEL_WIDTH = 0.11
-"""Least distance of two labels, as a share of the time axis, so that they do not collide at 1000 px."""
 
 
 @dataclass(frozen=True)
@@ -172,45 +169,6 @@ MIN_ACTIVE = 4
 NO_MARKS = "No bubbles are marked: the account's unit was not sampled, or too briefly to tell phases apart."
 
 
-def timeline_figure(shown: Window, marks: Marks | None) -> go.Figure:
-    """Tracks of one launch on a shared axis in µs from its first to its last active sample, with its bubbles shaded.
-
-    The steady level that ``marks`` speak of is the dotted line in the track of that series.
-    """
-    rows, span = len(shown.tracks), max(shown.end_ns - shown.start_ns, 1.0)
-    figure = go.Figure()
-    for row, (track, name, values, measured) in enumerate(shown.tracks):
-        step = float(np.median(np.diff(values.index))) if len(values) > 1 else 0.0
-        near = values[(values.index >= shown.start_ns - step) & (values.index <= shown.end_ns + step)]
-        scaled, words = as_percent(name, near, measured)
-        _draw_track(figure, row, track, (near.index.to_numpy() - shown.start_ns) / 1e3, scaled, words)
-        figure.layout[axis_name("yaxis", row)].domain = domain(row, rows)
-    drawn = _shade(marks, shown.start_ns, span) if marks else {}
-    if marks:
-        drawn["shapes"] += [
-            _level(marks, row) for row, (_, name, *_) in enumerate(shown.tracks) if name == marks.series
-        ]
-    figure.update_layout(
-        **drawn,
-        height=TRACK_PX * rows + 74,
-        showlegend=False,
-        hovermode="x unified",
-        hoversubplots="axis",
-        margin={"l": 8, "r": 16, "t": 28, "b": 40},
-    )
-    figure.update_xaxes(
-        anchor=axis_name("y", rows - 1),
-        range=[-0.01 * span / 1e3, 1.01 * span / 1e3],
-        showspikes=True,
-        spikemode="across",
-        spikethickness=1,
-        spikesnap="hovered data",
-        title={"text": "time since the first active sample, µs", "standoff": 8},
-        unifiedhovertitle={"text": "%{x:.1f} µs"},
-    )
-    return figure
-
-
 def axis_name(name: str, row: int) -> str:
     """Plotly's name of the axis of the track in ``row`` (from 0): ``y``, ``y2``, …"""
     return name if row == 0 else f"{name}{row + 1}"
@@ -229,68 +187,3 @@ def as_percent(name: str, values: pd.Series, unit: str) -> tuple[pd.Series, str]
     if name == "sm_active" and unit != "%" and values.max() > 0:
         return 100.0 * values / values.max(), "% of max"
     return values, "%" if unit == "%" else safe(unit)
-
-
-def _draw_track(figure: go.Figure, row: int, track: Track, micros: Any, values: pd.Series, unit: str) -> None:
-    color = TRACK_COLORS[track.color]
-    figure.add_scatter(
-        x=micros.round(3).tolist(),
-        y=values.round(3).tolist(),
-        name=track.label,
-        mode="lines",
-        line={"color": color, "width": 1.4, "shape": "hvh"},
-        fill="tozeroy",
-        fillcolor=_faded(color, 0.18),
-        hovertemplate=f"{track.label} %{{y:.1f}} {unit}<extra></extra>",
-        xaxis="x",
-        yaxis=axis_name("y", row),
-    )
-    title = {"text": f"{track.label}<br>{unit}", "font": {"size": 12}, "standoff": 6}
-    axis: dict[str, Any] = {"title": title, "automargin": True}
-    if unit.startswith("%"):
-        top = max(100.0, float(np.nanmax(values.to_numpy()))) * 1.04
-        axis |= {"range": [0, top], "tickvals": [0, 50, 100]}
-    else:
-        axis |= {"rangemode": "tozero", "nticks": 3}
-    figure.update_layout({axis_name("yaxis", row): axis})
-
-
-def _shade(marks: Marks, zero_ns: float, span: float) -> dict[str, list[dict[str, Any]]]:
-    """``shapes`` that shade every stretch over all tracks, and ``annotations`` that name them where there is room.
-
-    Built as plain lists: adding shapes to a figure one by one takes seconds for a hundred of them.
-    """
-    widest = sorted(marks.stretches, key=lambda one: (one.part == "wave_gap", one.start_ns - one.end_ns))
-    named: list[float] = []
-    shapes, labels = [], []
-    for absolute in widest:
-        one = Stretch(absolute.part, absolute.start_ns - zero_ns, absolute.end_ns - zero_ns)
-        color, middle = part_color(one.part), (one.start_ns + one.end_ns) / 2
-        place = {"xref": "x", "x0": one.start_ns / 1e3, "x1": one.end_ns / 1e3, "yref": "paper", "y0": 0, "y1": 1}
-        shapes.append(
-            {"type": "rect", "fillcolor": color, "opacity": 0.28, "line": {"width": 0}, "layer": "below", **place}
-        )
-        if all(abs(middle - other) > LABEL_WIDTH * span for other in named):
-            named.append(middle)
-            labels.append(_label(one, marks, span))
-    return {"shapes": shapes, "annotations": labels}
-
-
-def _level(marks: Marks, row: int) -> dict[str, Any]:
-    """The dotted line at the steady level, over the whole track in ``row``."""
-    place = {"xref": "paper", "x0": 0, "x1": 1, "yref": axis_name("y", row), "y0": marks.steady, "y1": marks.steady}
-    return {"type": "line", "line": {"dash": "dot", "width": 1.2, "color": "#858d96"}, **place}
-
-
-def _label(one: Stretch, marks: Marks, span: float) -> dict[str, Any]:
-    middle = (one.start_ns + one.end_ns) / 2
-    anchor = "left" if middle < 0.06 * span else "right" if middle > 0.94 * span else "center"
-    at = {"left": one.start_ns, "right": one.end_ns, "center": middle}[anchor]
-    text = part_label(one.part) if one.part == "wave_gap" else f"{one.part} {marks.shares.get(one.part, 0.0):.1f} %"
-    place = {"x": at / 1e3, "xref": "x", "y": 1, "yref": "paper", "xanchor": anchor, "yanchor": "bottom"}
-    return {"text": f"<b>{text}</b>", "showarrow": False, "font": {"size": 11, "color": part_color(one.part)}, **place}
-
-
-def _faded(color: str, alpha: float) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{alpha})"

@@ -6,6 +6,7 @@ kernel without tensor work that lacks timeline and samples, and launches with ho
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,6 +56,33 @@ class FakeReport:
     def scalars(self, launch: int) -> dict[str, float]:
         """The metrics of one launch by name: those of ``numbers``."""
         return self.numbers.get(launch, {})
+
+    @property
+    def metrics(self) -> pd.DataFrame:
+        """All of ``numbers``, as the frame of the contract."""
+        rows = [(launch, name, value, "") for launch, found in self.numbers.items() for name, value in found.items()]
+        return pd.DataFrame(rows, columns=["launch", "metric", "value", "unit"])
+
+    def value(self, launch: int, metric: str) -> float:
+        """One metric; NaN where it is not there."""
+        return self.scalars(launch).get(metric, float("nan"))
+
+    def first(self, launch: int, metrics: Iterable[str]) -> float:
+        """The first metric that is there; NaN where none is."""
+        return next((value for name in metrics if not np.isnan(value := self.value(launch, name))), float("nan"))
+
+    def source_of(self, launch: int) -> pd.DataFrame:
+        """The instructions of one launch, numbered from 0."""
+        return self.source[self.source["launch"] == launch].reset_index(drop=True)
+
+    def timeline_of(self, launch: int) -> pd.DataFrame:
+        """The samples of one launch."""
+        return self.timeline[self.timeline["launch"] == launch]
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.run.path
 
 
 def phases() -> SimpleNamespace:

@@ -6,57 +6,53 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
-from dash import html
+from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.samples import stall_columns
-from ncubble.dashboard import words
-from ncubble.dashboard.components import meter, swatch, table
-from ncubble.dashboard.palette import PART_STYLES, Part, part_color, part_label
+from ncubble.dashboard import source_address, words
+from ncubble.dashboard.components import Child, meter, table
+from ncubble.dashboard.palette import PART_STYLES, part_color, part_label
 
 TOP_LINES = 14
 KINDS = {"optimization": 0, "warning": 1, "error": 1, "": 2, "ok": 3}
 
 
-def account_legend(account: Mapping[str, Any], duration_ns: float | None, unit: str) -> Component:
-    """The account in numbers: colour, name, percent and time of each part; its meaning on hover."""
-    entries = []
-    for name, share, style in _parts(account):
-        took = words.duration(duration_ns * share / 100.0) if duration_ns is not None else ""
-        label = html.Dt([swatch(style.color, style.hatch), part_label(name, unit)], className="part-name")
-        cells = [label, html.Dd(f"{share:.1f} %", className="num"), html.Dd(took, className="num hint")]
-        entries.append(html.Div(cells, title=style.meaning))
-    return html.Dl(entries, className="parts")
+Address = tuple[str, int]
 
 
-def account_meanings(account: Mapping[str, Any], unit: str) -> Component:
-    """What each part of this account means, folded away."""
-    rows = [[part_label(name, unit), style.meaning] for name, _, style in _parts(account)]
-    meanings = table(["Part", "Meaning"], rows, "Meaning of the parts of the bubble account")
-    return html.Details([html.Summary("What the parts mean"), meanings], className="meanings")
+def launch_address(row: Mapping[str, Any]) -> Address:
+    """(key, number) of a launch, from the id of its row."""
+    key, _, launch = str(row["id"]).partition("/")
+    return key, int(launch)
 
 
-def _parts(account: Mapping[str, Any]) -> list[tuple[str, float, Part]]:
-    """(name, percent, style) in display order; parts of less than 0.05 % are left out."""
-    names = [*PART_STYLES, *(extra for extra in account if extra not in PART_STYLES)]
-    known = [(name, words.number(account.get(name)) or 0.0) for name in names]
-    return [(name, share, PART_STYLES.get(name, PART_STYLES["other"])) for name, share in known if share >= 0.05]
+def as_table(
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[Child]], numeric: Sequence[int] = ()
+) -> Component:
+    """The numbers of a figure, folded away below it."""
+    return html.Details([html.Summary("View as table"), table(head, rows, caption, numeric)], className="as-table")
 
 
-def causes_list(causes: Sequence[Mapping[str, Any]]) -> Component:
-    """Ranked causes: share, disease, fix, predicted gain, and where in the source."""
-    return html.Ol([_cause(cause) for cause in causes], className="causes")
+def causes_list(
+    causes: Sequence[Mapping[str, Any]],
+    address: Address | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
+) -> Component:
+    """Ranked causes: predicted gain, share, disease, fix, and where in the source.
+
+    ``address`` is that of the launch, for links to its code; ``ranges`` are least and most gain by cause, in percent.
+    """
+    return html.Ol([_cause(cause, address, ranges or {}) for cause in causes], className="causes")
 
 
-def _cause(cause: Mapping[str, Any]) -> Component:
+def _cause(cause: Mapping[str, Any], address: Address | None, ranges: Mapping[str, tuple[float, float]]) -> Component:
     name, disease = str(cause.get("cause") or "unknown"), cause.get("disease")
-    head = [html.Span(className="swatch", style={"background": part_color(name)}), html.Strong(part_label(name))]
-    head.append(html.Span(words.percent(cause.get("pct")), className="num"))
+    head = [_gain(cause, ranges.get(name)), html.Span(className="swatch", style={"background": part_color(name)})]
+    head.append(html.Strong(part_label(name)))
     if disease:
         head.append(html.Span(words.disease_words(disease), className="tag"))
-    gain = words.number(cause.get("predicted_gain_pct"))
-    if gain is not None:
-        head.append(html.Span(f"predicted gain {words.percent(gain)}", className="hint"))
+    head.append(html.Span(f"{words.percent(cause.get('pct'))} of the time", className="hint"))
     body: list[Component] = [html.Div(head, className="cause-head")]
     if cause.get("fix"):
         fix = str(cause["fix"])
@@ -64,7 +60,19 @@ def _cause(cause: Mapping[str, Any]) -> Component:
     where = [_place(place) for place in cause.get("where") or [] if _counts(place)]
     if where:
         body.append(html.Ul(where, className="places"))
+    if address is not None and where and name in PART_STYLES:
+        href = source_address.href(*address, by=name)
+        body.append(dcc.Link("show in the source", href=href, className="hint"))
     return html.Li(body)
+
+
+def _gain(cause: Mapping[str, Any], least_most: tuple[float, float] | None) -> Component:
+    """What the cure gains, first in its row, so that ours and Nsight's can be held against each other."""
+    gain = words.number(cause.get("predicted_gain_pct"))
+    if gain is None:
+        return html.Span("gain not identified", className="gain missing")
+    span = f" ({least_most[0]:.0f} to {least_most[1]:.0f})" if least_most else ""
+    return html.Span([html.Strong(f"{gain:.1f} %"), html.Span(span, className="hint")], className="gain", title="gains")
 
 
 def _counts(place: Mapping[str, Any]) -> bool:
@@ -103,14 +111,19 @@ def rules_list(rules: pd.DataFrame) -> Component:
 
 def _rule(rule: Mapping[Any, Any]) -> list[Component]:
     gain, scope = words.number(rule["speedup_pct"]), str(rule["speedup_kind"] or "")
-    head: list[Component] = [html.Strong(words.plain(str(rule["title"] or rule["rule"])))]
+    told: list[Component | str] = ["no estimate"]
     if gain is not None and gain >= 0.05:
-        head.append(html.Span(f"Nsight estimates {gain:.1f} %{f' ({scope})' if scope else ''}", className="tag"))
+        told = [html.Strong(f"{gain:.1f} %"), html.Span(f" ({scope})" if scope else "", className="hint")]
+    head: list[Component] = [html.Span(told, className="gain" if len(told) > 1 else "gain missing")]
+    head.append(html.Strong(words.plain(str(rule["title"] or rule["rule"]))))
     return [html.Div(head, className="cause-head"), html.P(words.plain(str(rule["message"] or "")))]
 
 
-def source_table(source: pd.DataFrame) -> Component:
-    """The instructions with the most warp samples: share, main stall reason, place in the source, SASS."""
+def source_table(source: pd.DataFrame, key: str, launch: int) -> Component:
+    """The instructions with the most warp samples: share, main stall reason, place in the source, SASS.
+
+    ``key`` and ``launch`` are the launch's address, for links to each instruction.
+    """
     whole, reasons = float(source["samples"].sum()), [name for name in stall_columns(source) if name != "selected"]
     top = source[source["samples"] > 0].nlargest(TOP_LINES, "samples")
     most = 100.0 * float(top["samples"].max()) / whole
@@ -119,8 +132,10 @@ def source_table(source: pd.DataFrame) -> Component:
         share = 100.0 * float(row["samples"]) / whole
         bar = html.Span([meter(share, most), f"{share:.1f} %"], className="metered")
         offset = f"+0x{int(row['pc']):x}"
-        place = html.Span(
-            words.location(row["file"], row["line"]) or offset, title=str(row["file"] or "no line information")
+        place = dcc.Link(
+            words.location(row["file"], row["line"]) or offset,
+            href=source_address.href(key, launch, pc=int(row["pc"])),
+            title=str(row["file"] or "no line information"),
         )
         rows.append([bar, _main_reason(row, reasons), place, html.Code(words.text(row["sass"]), title=offset)])
     head = ["Samples", "Main stall", "Source", "SASS"]

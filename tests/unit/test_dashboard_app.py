@@ -164,7 +164,7 @@ def test_every_figure_hides_the_button_that_uploads(store: ReportStore) -> None:
                 walk(value)
 
     walk(json.loads(shown(store, GEMM)))
-    assert len(found) == 3
+    assert len(found) == 4
     assert all(config["showSendToCloud"] is False and config["plotlyServerURL"] == "" for config in found)
 
 

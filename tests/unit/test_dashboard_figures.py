@@ -14,7 +14,8 @@ from ncubble.analysis.samples import stall_shares
 from ncubble.dashboard.components import bare
 from ncubble.dashboard.figures import account_bar, stall_bar, utilization_scatter
 from ncubble.dashboard.themes import TEMPLATES
-from ncubble.dashboard.timeline import NO_MARKS, Marks, Window, sampling_interval_ns, stretches, timeline_figure, window
+from ncubble.dashboard.timeline import NO_MARKS, Marks, Window, sampling_interval_ns, stretches, window
+from ncubble.dashboard.timeline_figure import timeline_figure
 
 
 def marked(phases: object, shown: Window) -> Marks:

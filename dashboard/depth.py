@@ -1,0 +1,135 @@
+"""Other depths of a pipeline: predictions as rows, as a sentence, and as a figure. Pure functions of the advice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from ncubble.dashboard.figures import safe
+from ncubble.dashboard.palette import ACCENT, PART_STYLES
+from ncubble.dashboard.words import NOT_COLLECTED, number, percent
+
+UNKNOWN = "not identified"
+WORTH = 1.0
+"""Percent of the present time that another depth has to save before it is recommended."""
+
+
+@dataclass(frozen=True)
+class DepthRow:
+    """One depth: busy share and its interval in percent, cycles, and percent of the present time that it takes more
+    (negative: less). None where it is not identified. ``present`` is the depth as measured."""
+
+    depth: int
+    busy_pct: float | None
+    low: float | None
+    high: float | None
+    cycles: float | None
+    change_pct: float | None
+    present: bool
+
+    @property
+    def busy_words(self) -> str:
+        """The busy share, said to be measured where it is."""
+        if self.busy_pct is None:
+            return UNKNOWN
+        return f"{percent(self.busy_pct)}{' (measured)' if self.present else ''}"
+
+    @property
+    def interval_words(self) -> str:
+        """``72 to 90 %``; empty for what was measured or is not known."""
+        return "" if self.present or self.low is None or self.high is None else f"{self.low:.0f} to {self.high:.0f} %"
+
+    @property
+    def cycles_words(self) -> str:
+        """Cycles with thin spaces between thousands."""
+        return "" if self.cycles is None else f"{self.cycles:,.0f}".replace(",", "\u2009")
+
+    @property
+    def change_words(self) -> str:
+        """Time against the present depth, in percent."""
+        return "" if self.change_pct is None or self.present else f"{self.change_pct:+.1f} %"
+
+
+def depth_rows(advice: Mapping[str, Any]) -> list[DepthRow]:
+    """A row per depth of the advice (``analysis.advise``), in order."""
+    depths = {int(depth): told for depth, told in (advice.get("depths") or {}).items()}
+    present = advice.get("stages")
+    now = number((depths.get(present) or {}).get("cycles")) if present else None
+    return [_row(depth, depths[depth] or {}, depth == present, now) for depth in sorted(depths)]
+
+
+def _row(depth: int, told: Mapping[str, Any], present: bool, now: float | None) -> DepthRow:
+    cycles = number(told.get("cycles"))
+    change = 100.0 * (cycles / now - 1.0) if cycles is not None and now else None
+    known = (number(told.get(name)) for name in ("tensor_active_pct", "low", "high"))
+    return DepthRow(depth, *known, cycles, change, present)
+
+
+def best_depth(rows: Sequence[DepthRow], present: int | None, unit: str) -> str:
+    """What to do about the depth, in a sentence. The shallowest of the best is taken: depth costs shared memory."""
+    known = [row for row in rows if row.change_pct is not None and row.busy_pct is not None]
+    if not known or present is None:
+        return "The present depth is not known: no change can be told."
+    fastest = min(row.change_pct for row in known if row.change_pct is not None)
+    best = next(row for row in known if row.change_pct is not None and row.change_pct <= fastest + 0.5)
+    if best.present or fastest > -WORTH:
+        kept = f"Keep {present} stage{'' if present == 1 else 's'}"
+        return f"{kept}: no other depth is predicted to save {WORTH:.0f} % or more."
+    return (
+        f"Take {best.depth} stages instead of {present}: {unit} {percent(best.busy_pct)} busy "
+        f"({best.interval_words}), {-fastest:.0f} % less time."
+        if best.change_pct is not None
+        else NOT_COLLECTED
+    )
+
+
+def depth_figure(rows: Sequence[DepthRow], unit: str) -> go.Figure:
+    """Busy share by stages: predicted points with their intervals, the present depth as a filled square, and a cross on
+    the axis where nothing is identified."""
+    figure = go.Figure()
+    predicted = [row for row in rows if row.busy_pct is not None and not row.present]
+    figure.add_scatter(
+        x=[row.depth for row in predicted],
+        y=[row.busy_pct for row in predicted],
+        name="predicted",
+        mode="markers",
+        marker={"color": ACCENT, "size": 9, "symbol": "circle"},
+        error_y={
+            "type": "data",
+            "symmetric": False,
+            "array": [(row.high or 0.0) - (row.busy_pct or 0.0) for row in predicted],
+            "arrayminus": [(row.busy_pct or 0.0) - (row.low or 0.0) for row in predicted],
+            "color": ACCENT,
+            "thickness": 1.4,
+            "width": 5,
+        },
+        customdata=[[row.interval_words, row.change_words] for row in predicted],
+        hovertemplate="%{x} stages: %{y:.1f} %<br>%{customdata[0]}, time %{customdata[1]}<extra>predicted</extra>",
+    )
+    now = [row for row in rows if row.present and row.busy_pct is not None]
+    figure.add_scatter(
+        x=[row.depth for row in now],
+        y=[row.busy_pct for row in now],
+        name="measured",
+        mode="markers",
+        marker={"color": PART_STYLES["tensor_busy"].color, "size": 13, "symbol": "square"},
+        hovertemplate="%{x} stages: %{y:.1f} %<extra>measured, now</extra>",
+    )
+    unknown = [row.depth for row in rows if row.busy_pct is None]
+    figure.add_scatter(
+        x=unknown,
+        y=[0] * len(unknown),
+        name=UNKNOWN,
+        mode="markers",
+        marker={"color": PART_STYLES["other"].color, "size": 9, "symbol": "x"},
+        cliponaxis=False,
+        hovertemplate="%{x} stages: not identified<extra></extra>",
+    )
+    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
+    figure.update_layout(height=240, margin={"l": 8, "r": 8, "t": 26, "b": 40}, legend=legend, hovermode="closest")
+    figure.update_xaxes(title="stages", dtick=1, range=[0.5, (rows[-1].depth if rows else 8) + 0.5], fixedrange=True)
+    figure.update_yaxes(title=f"{safe(unit)} busy, %", range=[0, 104], automargin=True, fixedrange=True)
+    return figure

@@ -1,0 +1,96 @@
+"""Callbacks of the kernel page: what comes after the first paint, and what runs in the browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import ClientsideFunction, Dash, Input, Output, State, no_update
+from dash.exceptions import PreventUpdate
+
+from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.opened import Opened
+from ncubble.dashboard.pages.kernel import LATE, late_advice
+
+TIMELINE = {"type": "figure", "name": "timeline"}
+DRAWN = {"type": "drawn", "name": "timeline"}
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Add the page's callbacks."""
+    _late(app, store)
+    _metrics(app, store)
+    _browser(app)
+
+
+def entry_of(store: ReportStore, address: Any) -> Launch:
+    """The launch at ``KEY/LAUNCH``, which a browser sent; raises PreventUpdate where there is none."""
+    key, _, number = str(address or "").partition("/")
+    entry = store.find(key, int(number)) if number.isdecimal() and len(number) < 10 else None
+    if entry is None:
+        raise PreventUpdate
+    return entry
+
+
+def _late(app: Dash, store: ReportStore) -> None:
+    @app.callback(
+        Output("kernel-advice", "children"), Output("kernel-depth", "children"), Input("kernel-launch", "data")
+    )
+    def advice(address: str | None) -> tuple[Any, Any]:
+        return late_advice(Opened(entry_of(store, address)))
+
+
+def _metrics(app: Dash, store: ReportStore) -> None:
+    @app.callback(
+        Output("kernel-metrics", "children"),
+        Input("metrics-open", "n_clicks"),
+        State("kernel-launch", "data"),
+        prevent_initial_call=True,
+    )
+    def metrics(clicks: int | None, address: str | None) -> Any:
+        # Opened the first time; closing it and opening it again keeps what is there.
+        return LATE["kernel-metrics"](store, entry_of(store, address)) if clicks == 1 else no_update
+
+
+def _browser(app: Dash) -> None:
+    def run(name: str, *parts: Any, **options: Any) -> None:
+        app.clientside_callback(ClientsideFunction("ncubble_kernel", name), *parts, **options)  # type: ignore[no-untyped-call]
+
+    run(
+        "measure",
+        Output("timeline-range", "children"),
+        Output("timeline-from", "value"),
+        Output("timeline-to", "value"),
+        Input(TIMELINE, "relayoutData"),
+        Input(DRAWN, "data"),
+        State("timeline-span", "data"),
+    )
+    run(
+        "zoom",
+        Output("timeline-zoomed", "data"),
+        Input("timeline-from", "value"),
+        Input("timeline-to", "value"),
+        State("timeline-span", "data"),
+        prevent_initial_call=True,
+    )
+    run(
+        "whole",
+        Output("timeline-zoomed", "data", allow_duplicate=True),
+        Input("timeline-whole", "n_clicks"),
+        State("timeline-span", "data"),
+        prevent_initial_call=True,
+    )
+    run(
+        "samples",
+        Output("timeline-samples", "children"),
+        Input("timeline-samples-open", "n_clicks"),
+        Input("timeline-range", "children"),
+        State(DRAWN, "data"),
+        prevent_initial_call=True,
+    )
+    run(
+        "find",
+        Output("metrics-grid", "dashGridOptions"),
+        Input("metric-search", "value"),
+        State("metrics-grid", "dashGridOptions"),
+        prevent_initial_call=True,
+    )

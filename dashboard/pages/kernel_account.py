@@ -1,0 +1,59 @@
+"""The account of one launch as a waterfall, with its numbers and what it cannot tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dash import html
+from dash.development.base_component import Component
+
+from ncubble.dashboard import words
+from ncubble.dashboard.components import card, figure, not_collected, swatch
+from ncubble.dashboard.opened import Opened
+from ncubble.dashboard.pages.tables import as_table
+from ncubble.dashboard.palette import WORK_PARTS, part_label
+from ncubble.dashboard.waterfall import parts_of, said, waterfall
+
+
+def section(entry: Opened, found: Any | None) -> Component:
+    """The card of the account; ``found`` is the ``BubbleAccount`` or None."""
+    account = entry.verdict.get("account") or {}
+    if words.bubble_pct(account) is None:
+        return card(
+            "Bubble account", [not_collected("counters from which elapsed cycles can be shared out", "--set pipeline")]
+        )
+    unit, took = words.unit_words(entry.verdict.get("unit")), entry.row["duration_ns"]
+    drawn = figure("account", waterfall(account, took, unit), said(account, unit))
+    notes = [html.P(line, className="hint") for line in account_notes(found)]
+    return card(
+        "Bubble account",
+        [drawn, *notes, _numbers(account, took, unit)],
+        "from 100 % of elapsed SM cycles down to work; the parts sum to 100",
+    )
+
+
+def _numbers(account: dict[str, Any], duration_ns: float | None, unit: str) -> Component:
+    """Every part with its percent, its time, and what it means."""
+    ranked = sorted(parts_of(account), key=lambda part: (part[0] in WORK_PARTS, -part[1]))
+    rows = []
+    for name, share, style in ranked:
+        took = words.duration(duration_ns * share / 100.0) if duration_ns is not None else words.NOT_COLLECTED
+        label = html.Span([swatch(style.color, style.hatch), part_label(name, unit)], className="part-name")
+        rows.append([label, f"{share:.2f} %", took, style.meaning])
+    return as_table("The account in numbers", ["Part", "Share", "Time", "Meaning"], rows, numeric=(1, 2))
+
+
+def account_notes(account: Any | None) -> list[str]:
+    """What an account cannot tell apart, and which counters would; empty where it tells all."""
+    if account is None:
+        return []
+    lines = [f"{part_label(coarse)} stands for {_listed(finer)} together." for coarse, finer in account.merged.items()]
+    if account.missing:
+        lines.append(f"Not collected, and needed to tell more: {', '.join(account.missing)}.")
+    return lines
+
+
+def _listed(parts: Sequence[str]) -> str:
+    names = [part_label(name) for name in parts]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,178 @@
+"""Head of the kernel page: where one is, the verdict in one sentence with its numbers, and where the data come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.analysis.fixes import FIXES
+from ncubble.dashboard import source_address, words
+from ncubble.dashboard.components import aria, facts, stat
+from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.opened import Opened
+from ncubble.dashboard.pages.against import comparable
+from ncubble.dashboard.pages.tables import launch_address
+from ncubble.dashboard.palette import GOOD_CAUSES, part_color, part_label
+from ncubble.dashboard.timeline import sampling_interval_ns
+
+
+def head(store: ReportStore, entry: Launch, one: Opened) -> Component:
+    """Links around the launch, its name, and what tells it from others of its kernel."""
+    row = entry.row
+    name = str(row["name"])
+    parts: list[Component] = [_crumbs(store, entry), html.H1(words.short_name(name, 120), title=name)]
+    told = [row["label"], row["shape"], row["device"], _clock(one)]
+    lead = " · ".join(dict.fromkeys(str(text) for text in told if text))
+    if lead:
+        parts.append(html.P(lead, className="lead"))
+    if (others := comparable(store, entry)) is not None:
+        parts.append(others)
+    if row["demangled"] not in (name, row["kernel"]):
+        full = html.Code(row["demangled"])
+        parts.append(html.Details([html.Summary("full signature"), full], className="signature"))
+    return html.Div(parts, className="page-head kernel-head")
+
+
+def _clock(entry: Opened) -> str:
+    known = words.number(entry.report.identity(entry.launch)["sm_clock_hz"])
+    return "" if known is None else f"{known / 1e9:.2f} GHz"
+
+
+def _crumbs(store: ReportStore, entry: Launch) -> Component:
+    family = store.siblings(entry)
+    index = next((i for i, other in enumerate(family) if other.launch == entry.launch), 0)
+    steps: list[Component] = [dcc.Link("← All launches", href="/", className="button")]
+    if len(family) > 1:
+        steps.append(html.Span(f"launch {index + 1} of {len(family)} in this report", className="hint"))
+        around = ((index - 1, "‹ previous", "previous-launch"), (index + 1, "next ›", "next-launch"))
+        for other, text, name in around:
+            if 0 <= other < len(family):
+                steps.append(dcc.Link(text, href=f"/kernel/{family[other].row['id']}", className="button", id=name))
+    key, launch = launch_address(entry.row)
+    source = dcc.Link("Source and SASS", href=source_address.href(key, launch), className="button", id="show-source")
+    return html.Nav([*steps, source], className="crumbs", **aria(label="Launches"))
+
+
+def verdict(entry: Opened) -> Component:
+    """The verdict in one sentence, what to do, and the numbers that one asks for first."""
+    found, row = entry.verdict, entry.row
+    cause = str(found.get("cause") or "unknown")
+    color = "var(--good)" if cause in GOOD_CAUSES else part_color(cause)
+    said: list[Component] = [html.P(words.sentence(found), className="sentence")]
+    if (advice := FIXES.get(cause)) and cause not in {one.get("cause") for one in found.get("causes") or []}:
+        said.append(html.P(f"{advice[:1].upper()}{advice[1:]}.", className="advice"))
+    said.append(html.Dl(_stats(found, row), className="stats"))
+    doubts = words.doubts(found)
+    others = [str(text) for text in found.get("warnings") or [] if text not in doubts]
+    if doubts:
+        said.insert(0, html.Ul([html.Li(text) for text in doubts], className="note note-error doubts", role="alert"))
+    if others:
+        said.append(html.Ul([html.Li(text) for text in others], className="warnings"))
+    return html.Section(said, className="card verdict", style={"borderLeftColor": color}, **aria(label="Verdict"))
+
+
+def _stats(found: Mapping[str, Any], row: Mapping[str, Any]) -> list[Component]:
+    copies = found.get("async_copy") or {}
+    largest = words.biggest_bubble(found.get("account"))
+    return [
+        stat("Duration", words.duration(row["duration_ns"])),
+        _busy(found, row),
+        stat("DRAM", words.percent(row["dram"])),
+        stat(
+            "Biggest bubble",
+            words.percent(largest[1]) if largest else words.NOT_COLLECTED,
+            part_label(largest[0]) if largest else "",
+        ),
+        _recoverable(row["recoverable_ns"], words.unit_words(found.get("unit"))),
+        stat("Async copies (LDGSTS)", _count(copies.get("ldgsts")), f"TMA: {_count(copies.get('tma'))}"),
+    ]
+
+
+def _busy(found: Mapping[str, Any], row: Mapping[str, Any]) -> Component:
+    """The unit that the account counts: the tensor pipe, or by name the busiest one of a kernel without tensor work."""
+    unit = found.get("unit")
+    if unit is None or unit == "tensor":
+        return stat("Tensor pipe busy", words.percent(row["tensor"]))
+    return stat(
+        f"{words.unit_words(unit)} busy", words.percent(row["busy"]), f"tensor pipe {words.percent(row['tensor'])}"
+    )
+
+
+def _recoverable(value: float | None, unit: str) -> Component:
+    """The idle time of the counted unit, which bounds what removing bubbles can give back."""
+    if value == 0.0:
+        return stat("Recoverable", "none", "nothing that a change of the pipeline gives back")
+    return stat("Recoverable, at most", words.duration(value), "" if value is None else f"idle time of the {unit}")
+
+
+def _count(warp_instructions: Any) -> str:
+    """A number of executed warp instructions with its SI prefix."""
+    value = words.number(warp_instructions)
+    if value is None:
+        return words.NOT_COLLECTED
+    for scale, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= scale:
+            return f"{value / scale:.2f} {prefix}"
+    return f"{value:.0f}"
+
+
+def provenance(entry: Opened) -> Component:
+    """What was measured, on what, with what, when: one flowing line."""
+    report = entry.report
+    one, manifest = report.identity(entry.launch), report.run.manifest
+    timeline = entry.timeline
+    capability = f" (CC {one['compute_capability']})" if one["compute_capability"] else ""
+    scalars = report.scalars(entry.launch)
+    pairs = [
+        ("GPU", f"{words.text(one['device'])}{capability}"),
+        ("SM clock", words.frequency(one["sm_clock_hz"])),
+        ("clocks", _clock_control(manifest.ncu_argv)),
+        ("grid × block", f"{words.text(one['grid'])} × {words.text(one['block'])}"),
+        ("registers", _whole(one["registers"])),
+        ("shared memory", _bytes(one["smem_static_B"], one["smem_dynamic_B"])),
+        ("Nsight Compute", words.text(one["ncu_version"])),
+        ("replay passes", _passes(entry, scalars)),
+        ("sampling interval", words.duration(sampling_interval_ns(timeline))),
+        ("content", str(report.key)),
+        ("file", str(report.run.path)),
+    ]
+    optional = [
+        ("NVTX", one["nvtx"]),
+        ("driver", manifest.device.get("driver")),
+        ("metric set", "+".join(manifest.metric_set)),
+        ("git", str(manifest.git.get("sha") or "")[:12] + (" (dirty)" if manifest.git.get("dirty") else "")),
+        ("recorded", manifest.started),
+    ]
+    pairs += [(name, str(value)) for name, value in optional if value]
+    return html.Section([html.H2("Provenance"), facts(pairs)], className="card provenance", **aria(label="Provenance"))
+
+
+_CLOCKS = {"none": "as they are", "base": "locked to base by ncu", "boost": "locked to boost by ncu"}
+
+
+def _clock_control(argv: list[str]) -> str:
+    """Whether ncu locked the clocks, as far as the manifest tells; a report by itself does not."""
+    if not argv:
+        return words.NOT_COLLECTED
+    given = dict(pairwise(argv)).get("--clock-control", "base")
+    return _CLOCKS.get(given, given)
+
+
+def _passes(entry: Opened, scalars: Mapping[str, float]) -> str:
+    recorded = entry.report.run.manifest.report.get("launches") or []
+    told = recorded[entry.launch].get("passes") if entry.launch < len(recorded) else None
+    return _whole(scalars.get("profiler__replayer_passes") if told is None else told)
+
+
+def _whole(value: Any) -> str:
+    known = words.number(value)
+    return words.NOT_COLLECTED if known is None else f"{known:.0f}"
+
+
+def _bytes(*values: Any) -> str:
+    known = [number for value in values if (number := words.number(value)) is not None]
+    return f"{sum(known) / 1024:.1f} KiB" if known else words.NOT_COLLECTED

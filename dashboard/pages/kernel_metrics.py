@@ -1,0 +1,86 @@
+"""Every metric of one launch in a table that is searched in the browser; sent when it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_ag_grid as dag
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.dashboard.components import aria, note
+from ncubble.dashboard.grid import GRID_THEME
+from ncubble.dashboard.kernel_address import LONGEST_FIND, Asked
+from ncubble.dashboard.metric_table import metric_rows
+from ncubble.dashboard.opened import Opened
+
+MOST = 6000
+"""Metrics of one launch that are sent; the largest public report holds half of that."""
+
+
+def section(entry: Opened, wanted: Asked) -> Component:
+    """The folded card; where the address asks for the table, it is open and filled."""
+    inside = (
+        grid(entry, wanted.find) if wanted.metrics else html.P("Reading the metrics of this launch.", className="hint")
+    )
+    count = len(entry.report.scalars(entry.launch))
+    summary = html.Summary(
+        [html.H2("All metrics"), html.Span(f"{count} of this launch, each explained", className="hint")],
+        id="metrics-open",
+        n_clicks=1 if wanted.metrics else 0,
+    )
+    folded = html.Details([summary, html.Div(inside, id="kernel-metrics")], open=wanted.metrics, id="metrics-details")
+    return html.Section(folded, className="card metrics-card", **aria(label="All metrics"))
+
+
+def grid(entry: Opened, find: str = "") -> Component:
+    """Search field and table: name, value with its SI prefix, explanation."""
+    report = entry.report
+    rows = metric_rows(report.metrics[report.metrics["launch"] == entry.launch])
+    if not rows:
+        return note("empty", "This report holds no metrics of this launch.")
+    box = dcc.Input(
+        id="metric-search",
+        type="search",
+        value=find,
+        debounce=0.15,
+        maxLength=LONGEST_FIND,
+        className="search",
+        placeholder="names, values, explanations",
+    )
+
+    table = dag.AgGrid(
+        id="metrics-grid",
+        columnDefs=_COLUMNS,
+        rowData=rows[:MOST],
+        getRowId="params.data.metric",
+        defaultColDef={"sortable": True, "filter": True, "resizable": True, "wrapHeaderText": True},
+        dashGridOptions={
+            "theme": {"function": GRID_THEME},
+            "rowHeight": 30,
+            "headerHeight": 34,
+            "tooltipShowDelay": 250,
+            "enableCellTextSelection": True,
+            "quickFilterText": find,
+            "overlayNoRowsTemplate": "No metric matches.",
+        },
+        style={"height": "520px", "width": "100%"},
+        className="metrics-grid",
+    )
+    return html.Div([html.Label([html.Span("Search"), box], className="metric-find live-only"), table])
+
+
+_COLUMNS: list[dict[str, Any]] = [
+    {"field": "metric", "headerName": "Metric", "width": 430, "tooltipField": "explained", "cellClass": "mono"},
+    {
+        "field": "raw",
+        "headerName": "Value",
+        "width": 170,
+        "type": "rightAligned",
+        "valueFormatter": {"function": "params.data.value"},
+        "tooltipField": "exact",
+        "filter": "agNumberColumnFilter",
+    },
+    {"field": "unit", "headerName": "Unit", "width": 120},
+    {"field": "explained", "headerName": "Explanation", "flex": 1, "minWidth": 260, "tooltipField": "explained"},
+]

@@ -1,0 +1,21 @@
+"""The hottest instructions of one launch."""
+
+from __future__ import annotations
+
+from dash import dcc
+from dash.development.base_component import Component
+
+from ncubble.dashboard import source_address
+from ncubble.dashboard.components import card, not_collected
+from ncubble.dashboard.opened import Opened
+from ncubble.dashboard.pages.tables import launch_address, source_table
+
+
+def section(entry: Opened) -> Component:
+    """Instructions with the most samples, each linked to its place on the Source page."""
+    rows = entry.source
+    if rows.empty or not rows["samples"].sum() > 0:
+        return card("Hottest instructions", [not_collected("warp samples per instruction", "--set source")])
+    key, launch = launch_address(entry.row)
+    all_of_them = dcc.Link("all instructions beside their source", href=source_address.href(key, launch))
+    return card("Hottest instructions", [source_table(rows, key, launch), all_of_them], "by share of warp samples")
