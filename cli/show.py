@@ -39,6 +39,9 @@ def dashboard(
     allow_upload: Annotated[
         bool, typer.Option("--allow-upload", help="Let files be added though others reach the address, too.")
     ] = False,
+    checks: Annotated[
+        Path | None, typer.Option("--checks", metavar="DIR", help="History of `ncubble check` (else ./checks).")
+    ] = None,
 ) -> None:
     """Serve the dashboard: every launch in one table, and a page with account and timeline for each."""
     from ncubble.dashboard.data import default_paths
@@ -47,7 +50,9 @@ def dashboard(
     chosen = default_paths(paths or [], Path.cwd())
     if absent := [path for path in chosen if not path.exists()]:
         raise UsageError(f"{absent[0]}: no such file or directory", "name run directories or report files")
-    server, _ = _bind(chosen, host, port, trust or [], _upload_mb(host, upload_limit, allow_upload))
+    if checks is not None and not checks.is_dir():
+        raise UsageError(f"--checks {checks}: no such folder", "name the folder that `ncubble check` wrote to")
+    server, _ = _bind(chosen, host, port, trust or [], _upload_mb(host, upload_limit, allow_upload), checks)
     if host != HOST:
         typer.echo("ncubble: no password protects this address; keep it inside a network you trust", err=True)
     if browser:
@@ -88,13 +93,15 @@ def _upload_mb(host: str, limit: int, allowed: bool) -> int:
     return limit if allowed or is_loopback(host) else 0
 
 
-def _bind(paths: list[Path], host: str, port: int, trust: list[str], upload_mb: int = 0) -> tuple[Server, ReportStore]:
+def _bind(
+    paths: list[Path], host: str, port: int, trust: list[str], upload_mb: int = 0, checks: Path | None = None
+) -> tuple[Server, ReportStore]:
     """Listen before anything is printed: a port that is taken is said at once. Reports load in the background."""
     from ncubble.dashboard.app import create_app
     from ncubble.dashboard.data import ReportStore
     from ncubble.dashboard.server import Server
 
-    store = ReportStore(paths, watch=True)
+    store = ReportStore(paths, watch=True, checks=checks)
     return Server(create_app(paths, host=host, trusted=trust, store=store), host, port), store
 
 

@@ -105,6 +105,27 @@ CAUSE_COLORS: dict[str, str] = {
 }
 
 
+@dataclass(frozen=True)
+class VerdictStyle:
+    """How a verdict of the gate is shown: words, colour, plotly's ``symbol`` and the ``sign`` that looks like it."""
+
+    label: str
+    color: str
+    symbol: str
+    sign: str
+
+
+VERDICT_STYLES: dict[str, VerdictStyle] = {
+    "regressed": VerdictStyle("regressed", "#cf4307", "triangle-down", "▼"),
+    "not_comparable": VerdictStyle("not comparable", "#a87400", "diamond", "◆"),
+    "nothing_measured": VerdictStyle("nothing measured", "#76869a", "circle-open", "○"),
+    "improved": VerdictStyle("improved", "#2f7fe0", "triangle-up", "▲"),
+    "pass": VerdictStyle("pass", "#15805f", "circle", "●"),
+    "info": VerdictStyle("not gated", "#858d96", "square", "■"),
+}
+"""Verdicts of the gate. An unknown one is shown like ``info``, by its own name."""
+
+
 def part_label(name: str, unit: str = "") -> str:
     """The words for a part or cause; an unknown name is shown as it is, with spaces. ``unit`` names the busy unit."""
     if name == "unit_busy" and unit:
