@@ -5,6 +5,7 @@ Pure: frames of one launch in, a dict for JSON out. Rows are instructions, numbe
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,7 +41,8 @@ KINDS: dict[str, str] = {
     "other": "other",
 }
 """Classes of instructions (``opcodes.role``), in words."""
-_APART = {"unit": "at the busy unit", "aside": "holds nothing up"}
+NO_LINES = "Source lines: not collected, as the kernel was built without line information (Numba: lineinfo=True)."
+_APART = {"unit": "at the busy unit", "aside": "holding nothing up"}
 _PLAIN = re.compile(r"[a-z0-9_]{1,64}")
 
 
@@ -50,23 +52,22 @@ def view(source: pd.DataFrame, files: Mapping[str, str], account: Any | None = N
     ``source`` is the launch's source frame, ``files`` texts by name, ``account`` its ``BubbleAccount`` or None.
     Members by row: ``pc``, ``sass``, ``file`` (number in ``files``, -1: none), ``line`` (0: none), ``executed`` (null:
     not collected), ``kind`` (number in ``kinds``), ``stall`` (number in ``causes``, -1: none). Others: ``samples`` in
-    all; ``causes`` with ``id``, ``label``, ``group``, ``unit``, ``color``, ``sum``, and ``percent`` at ``rows``;
-    ``kinds``; ``files``; ``notes``.
+    all; ``causes`` (``_cause``) with ``group`` (``all``, ``stall``, ``part``) and ``unit`` (percent of
+    ``samples``, or of kernel ``time``); ``kinds``; ``files``; ``notes``.
     """
     shown = source.iloc[:MOST_ROWS]
     names, listed = _files(shown, files)
     found = _causes(source, account, len(shown))
     reasons = [cause["id"] for cause in found]
     column = {cause["column"]: reasons.index(cause["id"]) for cause in found if cause["group"] == "stall"}
-    roles = [role(opcode) for opcode in shown["opcode"].astype(str)]
-    kinds = [kind for kind in KINDS if kind in set(roles)]
+    kinds, kind_of = _kinds(shown)
     return {
         "pc": _whole(shown["pc"]),
-        "sass": [_utf8(text) for text in shown["sass"].astype(str)],
+        "sass": shown["sass"].to_numpy(dtype=object).tolist(),
         "file": names,
         "line": _whole(shown["line"]),
         "executed": _executed(shown),
-        "kind": [kinds.index(name) for name in roles],
+        "kind": kind_of,
         "stall": _main_stall(shown, column),
         "samples": float(_counts(source["samples"]).sum()),
         "kinds": [{"id": kind, "label": KINDS[kind]} for kind in kinds],
@@ -94,7 +95,7 @@ def notes(source: pd.DataFrame, files: Sequence[Mapping[str, Any]], account: Any
         few = f"{total:.0f} warp samples; fewer than {MIN_SAMPLES} carry no split." if total < MIN_SAMPLES else ""
         add("parts", f"The samples are not shared out among the parts of the account. {few}".strip())
     if not files:
-        add("lines", "Not collected: no instruction names a source line. Compile for nvcc with", "-lineinfo")
+        add("lines", f"{NO_LINES} Compile for nvcc with", "-lineinfo")
     if len(source) > MOST_ROWS:
         add("rows", f"The first {MOST_ROWS:,} of {len(source):,} instructions are shown.")
     return found
@@ -107,7 +108,8 @@ def _counts(column: pd.Series) -> np.ndarray:
 
 
 def _whole(column: pd.Series) -> list[int]:
-    return [int(value) for value in _counts(column)]
+    whole: list[int] = _counts(column).astype(np.int64).tolist()
+    return whole
 
 
 def _executed(source: pd.DataFrame) -> list[float | None] | None:
@@ -115,28 +117,40 @@ def _executed(source: pd.DataFrame) -> list[float | None] | None:
     values = source["executed"].to_numpy(dtype=float)
     if not np.isfinite(values).any():
         return None
-    return [float(value) if np.isfinite(value) else None for value in values]
+    return [value if math.isfinite(value) else None for value in values.tolist()]
 
 
-def _utf8(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _kinds(source: pd.DataFrame) -> tuple[list[str], list[int]]:
+    """The classes of instructions that there are, and the number of each row's."""
+    codes, opcodes = pd.factorize(source["opcode"])
+    roles = [role(str(opcode)) for opcode in opcodes]
+    kinds = [kind for kind in KINDS if kind in roles]
+    numbers: list[int] = np.array([kinds.index(name) for name in roles], dtype=int)[codes].tolist()
+    return kinds, numbers
 
 
 def _causes(source: pd.DataFrame, account: Any | None, rows: int) -> list[dict[str, Any]]:
     """All samples, then stall reasons, then parts of the account; within these the largest first."""
     samples = _counts(source["samples"])
-    total = samples.sum()
+    total = float(samples.sum())
     if not total > 0:
         return []
-    first = _cause("samples", "all samples", "all", samples / total * 100.0, rows)
+    first = _cause("samples", "all samples", "all", samples, 100.0 / total, rows)
     return [first, *_stalls(source, total, rows), *_parts(account, total, rows)]
 
 
-def _cause(name: str, label: str, group: str, percent: np.ndarray, rows: int, **extra: str) -> dict[str, Any]:
-    where = np.flatnonzero(percent[:rows] > 0)
+def _cause(
+    name: str, label: str, group: str, counts: np.ndarray, scale: float, rows: int, **extra: str
+) -> dict[str, Any]:
+    """``counts`` of the rows that have any, at ``steps`` from row to row (the first from row 0); times ``scale`` they
+    are percent of ``unit``. ``sum`` is that of all rows, in percent."""
+    where = np.flatnonzero(counts[:rows] > 0)
+    found = np.round(counts[where], 2)
+    whole = found.astype(np.int64)
     base = {"id": name, "label": label, "group": group, "unit": "samples", "color": HEAT, "column": ""}
-    values = [round(float(value), 4) for value in percent[where]]
-    return {**base, "percent": values, "rows": where.tolist(), "sum": float(percent.sum()), **extra}
+    steps = np.diff(where, prepend=0).tolist()
+    numbers = whole.tolist() if (whole == found).all() else found.tolist()
+    return {**base, "steps": steps, "counts": numbers, "scale": scale, "sum": float(counts.sum() * scale), **extra}
 
 
 def _stalls(source: pd.DataFrame, total: float, rows: int) -> list[dict[str, Any]]:
@@ -145,10 +159,9 @@ def _stalls(source: pd.DataFrame, total: float, rows: int) -> list[dict[str, Any
     for number, reason in enumerate(reasons_of(source)):
         counts = _counts(source[reason])
         usable = bool(_PLAIN.fullmatch(reason)) and reason not in taken
-        name = reason if usable else f"stall.{number}"
-        label = _utf8(reason.replace("_", " "))
+        name, label = reason if usable else f"stall.{number}", reason.replace("_", " ")
         if counts.any():
-            found.append(_cause(name, label, "stall", counts / total * 100.0, rows, column=reason))
+            found.append(_cause(name, label, "stall", counts, 100.0 / total, rows, column=reason))
     return sorted(found, key=lambda cause: -float(cause["sum"]))
 
 
@@ -164,10 +177,9 @@ def _parts(account: Any | None, total: float, rows: int) -> list[dict[str, Any]]
         if not weight.any():
             continue
         apart = part in _APART
-        percent = weight / total * 100.0 if apart else weight * scale
         label, color = (_APART[part], HEAT) if apart else (part_label(part), part_color(part))
-        unit = "samples" if apart else "time"
-        found.append(_cause(part, label, "part", percent, rows, unit=unit, color=color))
+        unit, factor = ("samples", 100.0 / total) if apart else ("time", scale)
+        found.append(_cause(part, label, "part", weight, factor, rows, unit=unit, color=color))
     return sorted(found, key=lambda cause: (cause["unit"] != "time", -float(cause["sum"])))
 
 
@@ -180,27 +192,34 @@ def _time_per_sample(parts: Mapping[str, float], weights: pd.Series) -> float:
 
 
 def _main_stall(source: pd.DataFrame, causes: Mapping[str, int]) -> list[int]:
-    """The cause of most samples of each row, issued ones aside; -1 where there is none."""
-    columns = [column for column in causes if column != "selected"]
-    if not columns or source.empty:
+    """The cause of most samples of each row, ``selected`` only where there is no other; -1 where there are none."""
+    if not causes or source.empty:
         return [-1] * len(source)
+    columns = sorted(causes, key=lambda column: column == "selected")
     counts = np.column_stack([_counts(source[column]) for column in columns])
+    if columns[-1] == "selected":
+        counts[:, -1] *= counts[:, :-1].max(axis=1, initial=0.0) == 0
     numbers = np.array([causes[column] for column in columns])
-    return [int(number) for number in np.where(counts.max(axis=1) > 0, numbers[counts.argmax(axis=1)], -1)]
+    chosen: list[int] = np.where(counts.max(axis=1) > 0, numbers[counts.argmax(axis=1)], -1).tolist()
+    return chosen
 
 
 def _files(source: pd.DataFrame, texts: Mapping[str, str]) -> tuple[list[int], list[dict[str, Any]]]:
     """The number of each row's file, and the files that the launch's instructions name, most samples first: ``name``,
     ``text`` (null where there is none) and ``state`` (``text``, ``missing``, ``large``)."""
-    named = source["file"].astype(str).where(source["line"].to_numpy(dtype=float) > 0, "")
-    samples = pd.Series(_counts(source["samples"])).groupby(named.to_numpy(), sort=True).sum()
-    ranked = samples.drop("", errors="ignore").sort_values(ascending=False, kind="stable")
+    codes, names = pd.factorize(source["file"])
+    codes = np.where((source["line"].to_numpy(dtype=float) > 0) & (np.asarray(names == "")[codes] == 0), codes, -1)
+    samples = np.bincount(codes + 1, _counts(source["samples"]), len(names) + 1)[1:]
+    used = [code for code in range(len(names)) if (codes == code).any()]
+    ranked = sorted(used, key=lambda code: (-samples[code], str(names[code])))
     room, listed = MOST_TEXTS, []
-    for name in ranked.index:
-        text = texts.get(name)
+    for code in ranked:
+        text = texts.get(names[code])
         fits = text is not None and len(text) <= min(MOST_TEXT, room)
         room -= len(text) if text is not None and fits else 0
         state = "missing" if text is None else "text" if fits else "large"
-        listed.append({"name": _utf8(name), "text": _utf8(text) if text is not None and fits else None, "state": state})
-    numbers = {name: number for number, name in enumerate(ranked.index)}
-    return [numbers.get(name, -1) for name in named], listed
+        listed.append({"name": str(names[code]), "text": text if fits else None, "state": state})
+    numbers = np.full(len(names) + 1, -1)
+    numbers[ranked] = range(len(ranked))
+    file: list[int] = numbers[codes].tolist()  # code -1 takes the last one, which is -1
+    return file, listed

@@ -18,6 +18,11 @@
   class Code {
     constructor(data) {
       Object.assign(this, data);
+      this.causes.forEach((cause) => {
+        let row = 0;
+        cause.rows = cause.steps.map((step) => (row += step));
+        cause.percent = cause.counts.map((samples) => samples * cause.scale);
+      });
       this.rowCount = data.sass.length;
       this.places = data.files.map(() => new Map());
       for (let row = 0; row < this.rowCount; row++) {
@@ -55,7 +60,7 @@
     }
 
     // The lines of one file: all of its text, then lines that instructions name beyond its end; without text only those.
-    file_view(index) {
+    viewOf(index) {
       if (index < 0) return { lines: [], texts: [], inside: [], known: new Map(), widest: 0 };
       if (this.views.has(index)) return this.views.get(index);
       const { name, text } = this.files[index];
@@ -124,6 +129,7 @@
       this.root.append(this.tools, this.panes, this.detail);
       this.source = this.sourcePane(make);
       this.sass = this.sassPane(make);
+      this.panes.classList.toggle("no-source", !this.code.files.length);
     }
 
     button(make, id, text, title, act) {
@@ -150,7 +156,7 @@
         this.button(make, "use-next", "use ›", "Next instruction of this line (u)", () => this.use(1)),
       ];
       if (!this.code.causes.length) [this.bySelect, this.only, buttons[0], buttons[1]].forEach((one) => (one.disabled = true));
-      const parts = [label("Heat", this.bySelect), label("of", this.opSelect), label("only rows with heat", this.only), label("scroll with the pointer", this.follow)];
+      const parts = [label("Heat", this.bySelect), label("of", this.opSelect), label("only rows with heat", this.only), label("follow pointer", this.follow)];
       const steps = make("div", { class: "source-steps", role: "group", "aria-label": "Steps" }, buttons);
       return make("div", { class: "source-tools", role: "group", "aria-label": "Heat and search" }, [...parts, steps, this.input, this.counted]);
     }
@@ -206,7 +212,7 @@
     // ---- rows
 
     view() {
-      return this.code.file_view(this.file);
+      return this.code.viewOf(this.file);
     }
 
     heatOf(line) {
@@ -216,7 +222,7 @@
     heatCell(cell, value, most, known) {
       if (!cell.firstChild) cell.append(document.createElement("span"), document.createElement("i"));
       cell.firstChild.textContent = known ? percent(value) : "";
-      cell.lastChild.style.width = most > 0 && value > 0 ? Math.max(1, Math.round((value / most) * 34)) + "px" : "0";
+      cell.lastChild.style.width = most > 0 && value > 0 ? Math.max(1, Math.round((value / most) * 28)) + "px" : "0";
     }
 
     fillLine(cells, item) {
@@ -243,7 +249,7 @@
       this.heatCell(cells[1], code.hot[row], code.mostRow, code.causes.length > 0);
       cells[2].textContent = count(runs);
       cells[2].title = runs === null ? "not collected" : runs + " warp instructions";
-      cells[3].textContent = stall ? stall.label : "";
+      cells[3].textContent = cells[3].title = stall ? stall.label : "";
       cells[4].replaceChildren(...window.ncubble.code.nodes(window.ncubble.code.found(window.ncubble.code.sass(code.sass[row]), this.found.search)));
     }
 
@@ -295,9 +301,9 @@
       this.file = index;
       this.listFiles();
       const file = this.code.files[index];
-      const words = file ? { missing: "The report carries no text of this file; lines with instructions are listed. Carry it along with", large: "The text of this file is too long to show; lines with instructions are listed." }[file.state] : "No instruction names a source line.";
-      this.fileNote.hidden = !words || !file;
-      if (words && file) {
+      const words = file && { missing: "The report carries no text of this file; lines with instructions are listed. Carry it along with", large: "The text of this file is too long to show; lines with instructions are listed." }[file.state];
+      this.fileNote.hidden = !words;
+      if (words) {
         const command = file.state === "missing" ? [window.ncubble.make("code", { text: "--set source" }), " (ncu --import-source yes)"] : [];
         this.fileNote.replaceChildren(words, ...command);
       }
@@ -410,18 +416,32 @@
       this.after("open");
     }
 
+    // The first change is written at once, those that follow quickly together: "Copy link" never copies an old place.
     keep() {
-      window.clearTimeout(this.keeping);
-      this.keeping = window.setTimeout(() => {
-        if (!this.root.isConnected || window.location.pathname !== this.page) return;
-        const { side, file, line, row } = this.chosen;
-        const inSource = side === "source" && this.touched;
-        const place = !this.touched ? {} : { file: null, line: null, pc: row >= 0 ? this.code.pc[row] : null };
-        if (inSource) Object.assign(place, { file: this.code.files[file] ? this.code.files[file].name : null, line: line });
-        else if (this.touched && file !== this.file && this.file >= 0) place.file = this.code.files[this.file].name;
-        const by = this.code.by === (this.code.causes[0] || {}).id ? null : this.code.by;
-        window.ncubble.keep(Object.assign(place, { by: by, op: this.code.op || null, only: this.only.checked ? "1" : null, follow: this.follow.checked ? "1" : null, find: this.input.value || null }));
-      }, KEEP_AFTER);
+      if (this.keeping) return;
+      const wait = this.kept ? Math.max(0, this.kept + KEEP_AFTER - performance.now()) : 0;
+      this.keeping = window.setTimeout(() => this.write(), wait);
+    }
+
+    write() {
+      this.keeping = 0;
+      if (!this.root.isConnected || window.location.pathname !== this.page) return;
+      this.kept = performance.now();
+      const { by, op, causes } = this.code;
+      const usual = causes.length ? causes[0].id : "";
+      const flag = (box) => (box.checked ? "1" : null);
+      const heat = { by: by === usual ? null : by, op: op || null, only: flag(this.only) };
+      window.ncubble.keep(Object.assign(this.place(), heat, { follow: flag(this.follow), find: this.input.value || null }));
+    }
+
+    // The chosen place as it stands in the address; nothing of it changes before something was chosen.
+    place() {
+      if (!this.touched) return {};
+      const { side, file, line, row } = this.chosen;
+      const pc = row >= 0 ? this.code.pc[row] : null;
+      const name = (index) => (this.code.files[index] ? this.code.files[index].name : null);
+      if (side === "source") return { file: name(file), line: line, pc: pc };
+      return { file: file !== this.file ? name(this.file) : null, line: null, pc: pc };
     }
 
     // ---- the pointer
@@ -554,8 +574,10 @@
       const words = (pairs) => pairs.sort((a, b) => b[1] - a[1]).slice(0, 4).map(([cause, value]) => cause.label + " " + percent(value)).join(", ");
       const all = of("all").map(([, value]) => percent(value) + " % of samples");
       const stalls = words(of("stall"));
-      const parts = words(of("part").filter(([cause]) => cause.unit === "time"));
-      return [...all, ...(stalls ? ["stalls: " + stalls] : []), ...(parts ? ["% of time: " + parts] : [])];
+      const parts = of("part");
+      const time = words(parts.filter(([cause]) => cause.unit === "time"));
+      const apart = words(parts.filter(([cause]) => cause.unit !== "time"));
+      return [...all, ...(stalls ? ["stalls: " + stalls] : []), ...(time ? ["% of kernel time: " + time] : []), ...(apart ? ["no idle time: " + apart] : [])];
     }
   }
 

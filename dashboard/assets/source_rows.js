@@ -2,7 +2,7 @@
 (function () {
   "use strict";
   const HEIGHT = 18;
-  const BEYOND = 12; // rows kept above and below what is visible, so that a wheel step meets finished rows
+  const BEYOND = 20; // rows kept above and below what is visible, so that a wheel step meets finished rows
   const make = (tag, options, children) => {
     const node = document.createElement(tag);
     Object.entries(options || {}).forEach(([name, value]) => {
@@ -212,15 +212,19 @@
       this.theme.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
     }
 
+    // A list that fits is drawn beside its rows, at their height.
+    span() {
+      return Math.min(this.node.clientHeight, this.rows.count * HEIGHT);
+    }
+
     jump(event) {
-      const box = this.node.getBoundingClientRect();
-      const share = (event.clientY - box.top) / box.height;
+      const share = (event.clientY - this.node.getBoundingClientRect().top) / this.span();
       this.rows.grid.scrollTop = share * this.rows.count * HEIGHT - this.rows.room() / 2;
     }
 
     place() {
       const whole = Math.max(1, this.rows.count * HEIGHT);
-      const height = this.node.clientHeight;
+      const height = this.span();
       const size = Math.min(1, this.rows.room() / whole) * height;
       this.window.style.height = Math.max(6, size) + "px";
       this.window.style.transform = "translateY(" + (this.rows.grid.scrollTop / whole) * height + "px)";
@@ -236,11 +240,12 @@
       const pen = this.canvas.getContext("2d");
       const style = window.getComputedStyle(this.node);
       pen.scale(scale, scale);
-      this.bars(pen, width, height, style.getPropertyValue("--heat"));
+      const span = this.span();
+      this.bars(pen, width, span, style.getPropertyValue("--heat"));
       pen.fillStyle = style.getPropertyValue("--accent");
       this.marks().forEach((item) => {
         const at = this.rows.position(item);
-        if (at >= 0) pen.fillRect(0, Math.min(height - 2, (at / this.rows.count) * height), 5, 2);
+        if (at >= 0) pen.fillRect(0, Math.min(span - 2, (at / this.rows.count) * span), 5, 2);
       });
       this.place();
     }

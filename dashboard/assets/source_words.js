@@ -46,7 +46,7 @@
     let named = false;
     return split(cut(text), SASS, (match) => {
       if (match[1]) return "predicate";
-      if (match[2]) return "register";
+      if (match[2]) return ""; // the colour of the cell: registers are most of the text, and every word is a node
       if (match[3]) return "memory";
       if (match[4]) return "number";
       if (named || match[0] === "RZ") return "";
