@@ -8,7 +8,7 @@ from typing import Any
 from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.development.base_component import Component
 
-from ncubble.dashboard import checks_callbacks, open_callbacks, overview_callbacks, source_callbacks
+from ncubble.dashboard import checks_callbacks, kernel_callbacks, open_callbacks, overview_callbacks, source_callbacks
 from ncubble.dashboard.data import Progress, ReportStore
 from ncubble.dashboard.routes import page
 from ncubble.dashboard.shell import menu
@@ -16,6 +16,7 @@ from ncubble.dashboard.shell import menu
 READING_MS, WATCHING_MS = 600, 2500
 """How often the browser asks what is new: while reports are being read, and while only new runs may appear."""
 REGISTRARS: tuple[Callable[[Dash, ReportStore], None], ...] = (
+    kernel_callbacks.register,
     overview_callbacks.register,
     source_callbacks.register,
     open_callbacks.register,
