@@ -12,8 +12,9 @@ import orjson
 from dash import ClientsideFunction, Dash, Input, Output
 from flask import Response, request
 
-from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.pages.source import DATA
+from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.source_model import view
 from ncubble.errors import NcubbleError
 
@@ -46,9 +47,10 @@ class Packed:
 
 def pack(store: ReportStore, entry: Launch) -> bytes:
     """What the page of one launch shows, as compressed JSON. Fast compression: most browsers are on this machine."""
-    source = entry.report.source_of(entry.launch)
+    report = entry.report
+    source = report.source_of(entry.launch)
     account = store.account_of(entry) if len(source) else None
-    return gzip.compress(orjson.dumps(view(source, entry.report.files, account)), compresslevel=1, mtime=0)
+    return gzip.compress(orjson.dumps(view(source, report.files, account)), compresslevel=1, mtime=0)
 
 
 def register(app: Dash, store: ReportStore) -> None:
@@ -76,7 +78,7 @@ def register(app: Dash, store: ReportStore) -> None:
 
 
 def _sent(packed: bytes) -> Response:
-    if "gzip" in request.accept_encodings:
+    if request.accept_encodings.quality("gzip") > 0:
         answer = Response(packed, mimetype="application/json")
         answer.headers["Content-Encoding"] = "gzip"
     else:

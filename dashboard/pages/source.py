@@ -13,7 +13,8 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard import words
 from ncubble.dashboard.components import aria
-from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.source_address import asked
 
 DATA = "/_source"
