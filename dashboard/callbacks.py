@@ -8,7 +8,15 @@ from typing import Any
 from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.development.base_component import Component
 
-from ncubble.dashboard import checks_callbacks, kernel_callbacks, open_callbacks, overview_callbacks, source_callbacks
+from ncubble.dashboard import (
+    checks_callbacks,
+    compare_callbacks,
+    kernel_callbacks,
+    open_callbacks,
+    overview_callbacks,
+    source_callbacks,
+    sweep_callbacks,
+)
 from ncubble.dashboard.data import Progress, ReportStore
 from ncubble.dashboard.routes import page
 from ncubble.dashboard.shell import menu
@@ -21,6 +29,8 @@ REGISTRARS: tuple[Callable[[Dash, ReportStore], None], ...] = (
     source_callbacks.register,
     open_callbacks.register,
     checks_callbacks.register,
+    compare_callbacks.register,
+    sweep_callbacks.register,
 )
 """What adds the callbacks of single pages."""
 

@@ -220,11 +220,11 @@ def prediction_figure(depths: Sequence[Depth], present: int, parameter: str, cyc
     that was predicted from is ``present``.
     """
     measured = [(one.depth, found) for one in depths if (found := one.cycles if cycles else one.busy)]
-    told = [one for one in depths if one.predicted and one.depth != present]
+    told = [one for one in depths if one.predicted]
     traces = [_measured(measured, cycles), _predicted(told, cycles)]
-    here = next((spread.mean for depth, spread in measured if depth == present), None)
+    here = next((one.predicted for one in depths if one.depth == present and one.predicted), None)
     if here is not None:
-        traces.append(_here(present, here))
+        traces.append(_here(present, _bounds(here, cycles)[1]))
     values = [str(one.depth) for one in depths if one.busy or one.predicted]
     layout = _lines_layout(values, (parameter, "elapsed cycles" if cycles else "unit busy, % of elapsed cycles"))
     layout["yaxis"] |= {"rangemode": "tozero"}

@@ -16,9 +16,11 @@ from ncubble.dashboard import words
 from ncubble.dashboard.compare_address import MOST, Asked, asked
 from ncubble.dashboard.compare_figures import Sampled, accounts_figure, changes_figure, overlaid_figure, stalls_figure
 from ncubble.dashboard.components import aria, badge, card, figure, guarded, note
-from ncubble.dashboard.data import Launch, ReportStore
-from ncubble.dashboard.pages.compare_tables import metric_tables, parts_legend
+from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.pages.compare_chooser import alone, chooser
+from ncubble.dashboard.pages.compare_tables import as_table, metric_tables, parts_legend, stalls_table, timelines_table
 from ncubble.dashboard.pages.missing import still_loading
+from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.rows import labels
 from ncubble.dashboard.timeline import MIN_ACTIVE, window
 
@@ -39,9 +41,18 @@ def layout(store: ReportStore, search: str) -> Component:
     if wanted.dropped:
         problems.append(note("error", f"Left out: {wanted.dropped} of the address; it takes up to {MOST} launches."))
     if len(entries) < 2:
-        return html.Div([_head(entries), *problems, _too_few()])
+        first = [alone(told_apart(entries)[0], shown)] if entries else []
+        return html.Div([_head(shown), *problems, *first, chooser(store, shown)], className="compare-page")
     comparison = compare_groups(sides(store, entries))
-    return html.Div([_head(entries), *problems, *_sections(entries, comparison, shown)], className="compare-page")
+    chosen = guarded("Sides", lambda: _sides(entries, comparison, shown))
+    sections = _sections(entries, comparison, shown)
+    return html.Div([_head(shown), *problems, chosen, chooser(store, shown), *sections], className="compare-page")
+
+
+def told_apart(entries: Sequence[Launch]) -> list[dict[str, Any]]:
+    """The rows of launches, with labels that tell these from each other."""
+    rows = [entry.row for entry in entries]
+    return [row | {"label": label} for row, label in zip(rows, labels(rows), strict=True)]
 
 
 def _find(store: ReportStore, address: str) -> Launch | None:
@@ -67,22 +78,20 @@ def _may_repeat(other: Launch, entry: Launch) -> bool:
     return same and other.launch != entry.launch
 
 
-def _too_few() -> Component:
-    text = "Select two launches or more in the table, then press Compare. In the terminal:"
-    return html.Div(
-        [note("empty", text, "ncubble compare A B"), html.P(dcc.Link("All launches", href="/", className="button"))]
-    )
-
-
-def _head(entries: Sequence[Launch]) -> Component:
-    lead = f"{len(entries)} launches; every difference is against A" if len(entries) > 1 else ""
-    back = html.Nav(dcc.Link("← All launches", href="/", className="button"), className="crumbs", **aria(label="Back"))
+def _head(shown: Asked) -> Component:
+    count = len(shown.launches)
+    lead = f"{count} launches; every difference is against A" if count > 1 else "launches side by side"
+    links = [dcc.Link("← All launches", href="/", className="button")]
+    if count == 2:
+        links.append(dcc.Link("Swap A and B", href=shown.href(shown.launches[::-1]), className="button"))
+    if count > 1:
+        links.append(dcc.Link("Choose anew", href=shown.href([]), className="button"))
+    back = html.Nav(links, className="crumbs", **aria(label="Back, and other choices"))
     return html.Div([back, html.H1("Compare"), html.P(lead, className="lead")], className="page-head compare-head")
 
 
 def _sections(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -> list[Component]:
     return [
-        guarded("Sides", lambda: _sides(entries, comparison, shown)),
         guarded("Difference", lambda: _difference(comparison)),
         guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
         guarded("Timelines", lambda: _timelines(entries, shown)),
@@ -99,7 +108,7 @@ def _sections(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -
 
 def _sides(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -> Component:
     """One line per side, with links that change who takes part and who is A."""
-    items, named = [], labels([entry.row for entry in entries])
+    items, rows = [], told_apart(entries)
     for index, (entry, group) in enumerate(zip(entries, comparison.sides, strict=True)):
         one = shown.launches[index]
         others = [other for other in shown.launches if other != one]
@@ -107,13 +116,14 @@ def _sides(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -> C
         parts: list[Any] = [
             badge(index),
             dcc.Link(name, href=f"/kernel/{entry.row['id']}", className="row-link", title=str(entry.row["demangled"])),
-            html.Span(named[index], className="side-label"),
+            html.Span(str(rows[index]["label"]), className="side-label"),
             html.Span(about(group) if group else "", className="hint"),
             html.Span(str(entry.row["path"]), className="hint side-path", title=str(entry.row["path"])),
         ]
         links = [dcc.Link("make it A", href=shown.href([one, *others]), className="button small")] if index else []
-        if len(entries) > 2:
-            links.append(dcc.Link("remove", href=shown.href(others), className="button small"))
+        links.append(
+            dcc.Link("remove", href=shown.href(others), className="button small", title=f"remove {letter(index)}")
+        )
         items.append(html.Li([*parts, html.Span(links, className="side-links")]))
     return html.Section(html.Ol(items, className="sides"), className="card", **aria(label="Sides"))
 
@@ -153,7 +163,7 @@ def _timelines(entries: Sequence[Launch], shown: Asked) -> Component:
     if not sampled:
         return card("Timelines", [_lacking("PM samples, or too few to draw", "--set timeline")])
     drawn = figure("overlaid", overlaid_figure(sampled, shown.relative), "Timelines of all sides, overlaid", tools=True)
-    parts: list[Component] = [_axis_choice(shown), drawn]
+    parts: list[Component] = [_axis_choice(shown), drawn, as_table(timelines_table(sampled))]
     if without:
         parts.append(html.P(f"Not sampled, or too briefly to draw: {', '.join(without)}.", className="hint"))
     return card("Timelines", parts, "PM sampling, overlaid from each launch's start; drag to zoom")
@@ -181,7 +191,8 @@ def _stalls(comparison: Comparison) -> Component:
     if not comparison.section("stalls"):
         return card("Stall reasons", [_lacking("warp samples", "--set source")])
     drawn = stalls_figure(comparison)
-    return card("Stall reasons", [figure("stalls", drawn, "Warp samples by stall reason")], "all warp samples")
+    parts = [figure("stalls", drawn, "Warp samples by stall reason"), as_table(stalls_table(comparison))]
+    return card("Stall reasons", parts, "all warp samples")
 
 
 def _markdown(comparison: Comparison) -> Component:

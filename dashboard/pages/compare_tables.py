@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
 from dash import html
 from dash.development.base_component import Component
 
 from ncubble.analysis.compare import Comparison
 from ncubble.analysis.compare_text import Line, headings, lines
+from ncubble.analysis.sides import letter
+from ncubble.dashboard.compare_figures import Sampled
 from ncubble.dashboard.components import swatch, table
 from ncubble.dashboard.palette import PART_STYLES, part_label
+from ncubble.dashboard.timeline import as_percent
 
 SIGNS = {"better": "▲ better", "worse": "▼ worse", "changed": "◆ changed", "unclear": "? unclear"}
 """Outcomes of the noise test: a sign and a word beside the colour."""
@@ -56,3 +61,37 @@ def parts_legend(comparison: Comparison, unit: str) -> Component:
             text = part_label(row.name, unit)
             items.append(html.Span([swatch(style.color, style.hatch), text], title=style.meaning))
     return html.Div(items, className="legend bare")
+
+
+def as_table(numbers: Component) -> Component:
+    """The numbers of a figure, folded away below it."""
+    return html.Details([html.Summary("View as table"), numbers], className="as-table")
+
+
+def stalls_table(comparison: Comparison) -> Component:
+    """Every stall reason that any side has, in percent of its warp samples."""
+    sides = [index for index, side in enumerate(comparison.sides) if side]
+    head = ["% of warp samples", *(letter(index) for index in sides)]
+    rows = [
+        [row.name.replace("_", " "), *(f"{value.mean:.1f}" if (value := row.values[i]) else "–" for i in sides)]
+        for row in comparison.section("stalls")
+    ]
+    return table(head, rows, "Warp samples by stall reason on every side", numeric=range(1, len(head)))
+
+
+def timelines_table(sampled: Sequence[Sampled]) -> Component:
+    """Least, mean and most of each track while a side is active."""
+    head = ["Track", "Side", "least", "mean", "most", "samples"]
+    rows: list[list[Component | str]] = []
+    for label in dict.fromkeys(track.label for one in sampled for track, *_ in one.window.tracks):
+        for one in sampled:
+            tracks = [track for track in one.window.tracks if track[0].label == label]
+            rows += [_track_row(label, one, name, values, unit) for _, name, values, unit in tracks]
+    return table(head, rows, "Tracks of the timelines in numbers", numeric=(2, 3, 4, 5))
+
+
+def _track_row(label: str, one: Sampled, name: str, values: pd.Series, measured: str) -> list[Component | str]:
+    inside = values[(values.index >= one.window.start_ns) & (values.index <= one.window.end_ns)]
+    scaled, unit = as_percent(name, inside, measured)
+    numbers = [f"{number:,.1f} {unit}" for number in (scaled.min(), scaled.mean(), scaled.max())]
+    return [label, letter(one.side), *numbers, str(len(scaled))]

@@ -89,7 +89,7 @@ def _listed(all_found: Sequence[Sweep]) -> Component:
     if len(all_found) > MOST_LISTED:
         text = f"{len(all_found) - MOST_LISTED} more are not listed: open fewer reports to see them."
         parts.append(html.P(text, className="hint"))
-    return card("Sweeps", parts, "found among all launches; parameters first, the most time at stake on top")
+    return card("Sweeps", parts, "found among all launches; parameters first, the largest differences on top")
 
 
 def _line(one: Sweep) -> list[Component | str]:

@@ -13,9 +13,9 @@ from ncubble.dashboard import words
 from ncubble.dashboard.compare_address import Asked
 from ncubble.dashboard.components import aria, card, figure, guarded, note, swatch
 from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.pages.sweep_choice import choice, choices
+from ncubble.dashboard.pages.sweep_choice import choices
 from ncubble.dashboard.pages.sweep_predicted import prediction_section
-from ncubble.dashboard.pages.sweep_tables import numbers_table, parts_table
+from ncubble.dashboard.pages.sweep_tables import numbers_tables, parts_table
 from ncubble.dashboard.palette import PART_STYLES, part_label
 from ncubble.dashboard.sweep_address import PATH, Wanted
 from ncubble.dashboard.sweep_figures import MOST_SERIES, parts_figure, series_figure
@@ -51,7 +51,11 @@ def shown(store: ReportStore, all_found: Sequence[Sweep], chosen: Sweep, asked: 
     if is_depth(drawn.parameter, drawn.series):
         title = "Predicted against measured"
         sections.append(guarded(title, lambda: prediction_section(store, drawn, asked)))
-    sections.append(guarded("Numbers", lambda: card("Numbers", [numbers_table(drawn)], "mean over launches")))
+    sections.append(
+        guarded(
+            "Numbers", lambda: card("Numbers", numbers_tables(drawn), "mean, and least to most of several launches")
+        )
+    )
     more = len(chosen.series) - len(drawn.series)
     left_out = [note("info", f"{more} more series are not drawn. Fix a parameter to see them.")] if more > 0 else []
     return html.Div([_head(drawn), _choices(all_found, whole, asked), *left_out, *sections], className="sweep-page")
@@ -91,7 +95,8 @@ def _choices(all_found: Sequence[Sweep], whole: Sweep, asked: Wanted) -> Compone
         links = [("all", asked.fixing(name, None), name not in fixed)]
         links += [(value, asked.fixing(name, value), fixed.get(name) == value) for value in values if value]
         lines.append(choices(name, links))
-    return html.Section(html.Dl(lines, className="choices"), className="card", **aria(label="What is drawn"))
+    lines.append(choices("time as", [(text, asked.href(y=y), y == asked.y) for y, text in Y_WORDS.items()]))
+    return html.Section(html.Dl(lines, className="sweep-choices"), className="card", **aria(label="What is drawn"))
 
 
 def _result(one: Sweep) -> Component:
@@ -107,9 +112,9 @@ def _sentence(sweep: Sweep, one: Series, name: str) -> Component:
     if ends is None:
         return html.Li([*prefix, "neither times nor cycles were collected; profile with ", html.Code("--set pipeline")])
     best, worst, of = ends
-    text = f"{_took_at(sweep, best, of)}, the least"
-    if one.ratio > 1.0:
-        text += f"; {_took_at(sweep, worst, of)}, the most, {100 * (one.ratio - 1):.1f} % longer"
+    text = f"Best: {_took_at(sweep, best, of)}. Worst: {_took_at(sweep, worst, of)}"
+    if one.ratio >= 1.0005:
+        text += f", {100 * (one.ratio - 1):.1f} % more"
     if explained_by_noise(best, worst, of):
         text += ", which noise explains"
     href = Asked((str(worst.typical()["id"]), str(best.typical()["id"]))).href()
@@ -142,11 +147,11 @@ def _took(one: Sweep, asked: Wanted) -> Component:
     title = f"{Y_WORDS[asked.y]}{f', {unit}' if unit not in ('', '×') else ''}"
     read = partial(_scaled, scale, asked.y)
     drawn = series_figure(one.series, one.names(), read, (one.parameter, title), unit, "low")
-    links = [choice(text, asked.href(y=y), y == asked.y) for y, text in Y_WORDS.items()]
-    nav = html.Nav(links, className="crumbs", **aria(label="What the figure shows"))
+    name = "Time" if asked.y.startswith("time") else "Cycles"
     if not drawn.data:
-        return card("Time", [nav, _lacking(Y_WORDS[asked.y], "--set pipeline")])
-    return card("Time", [nav, figure("sweep-time", drawn, f"{title} against {one.parameter}")])
+        return card(name, [_lacking(Y_WORDS[asked.y], "--set pipeline")])
+    hint = "as a multiple of the best of each series" if unit == "×" else ""
+    return card(name, [figure("sweep-time", drawn, f"{title} against {one.parameter}")], hint)
 
 
 def _scale(one: Sweep, y: str) -> tuple[float, str]:

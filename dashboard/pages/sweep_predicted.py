@@ -61,7 +61,7 @@ def _choices(one: Sweep, asked: Wanted, chosen: str) -> Component:
         if links:
             label = f"from, {words.short_name(name, 60)}" if len(one.series) > 1 else "from"
             lines.append(choices(label, links))
-    return html.Dl(lines, className="choices")
+    return html.Dl(lines, className=f"sweep-choices {'wide' if len(one.series) > 1 else ''}".strip())
 
 
 def _predicted(one: Sweep, series: Series, point: Point, entry: Launch) -> list[Component]:
@@ -104,7 +104,7 @@ def sentences(parameter: str, told: Told, found: Verdict | None) -> list[str]:
 
 
 def _table(parameter: str, depths: Sequence[Depth], told: Told) -> Component:
-    head = [parameter, "measured", "predicted", "between", "error, points", "cycles measured", "predicted", "error"]
+    head = [parameter, "measured", "predicted", "between", "error, points", "cycles measured", "predicted", "error", ""]
     rows = [_row(one, told.present) for one in depths]
     numeric = [1, 2, 3, 4, 5, 6, 7]
     return table(head, rows, "Predicted and measured utilization and cycles by depth", numeric)
@@ -114,10 +114,10 @@ def _row(one: Depth, present: int) -> list[Component | str]:
     absent = html.Span("not measured", className="missing")
     measured = [f"{one.busy.mean:.1f} %" if one.busy else absent, f"{one.cycles.mean:,.0f}" if one.cycles else absent]
     if one.depth == present:
-        return [str(one.depth), measured[0], "predicted from here", "", "", measured[1], "", ""]
+        return [str(one.depth), measured[0], "", "", "", measured[1], "", "", "predicted from here"]
     if one.predicted is None:
-        why = html.Span(one.refusal or "not identified", className="missing sweep-why")
-        return [str(one.depth), measured[0], why, "", "", measured[1], "", ""]
+        why = html.Span(f"no prediction: {one.refusal or 'not identified'}", className="hint sweep-why")
+        return [str(one.depth), measured[0], "", "", "", measured[1], "", "", why]
     told = one.predicted
     error, more = one.error, one.cycles_error_pct
     return [
@@ -129,4 +129,5 @@ def _row(one: Depth, present: int) -> list[Component | str]:
         measured[1],
         f"{told.cycles:,.0f}",
         f"{more:+.1f} %" if more is not None else "",
+        "",
     ]

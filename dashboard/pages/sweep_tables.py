@@ -17,25 +17,22 @@ MOST_LINKS = 10
 """Launches of one value that have a link."""
 
 
-def numbers_table(one: Sweep) -> Component:
-    """One line per series and value: share, time, cycles, the largest bubble, and links to the launches."""
-    several = len(one.series) > 1
+def numbers_tables(one: Sweep) -> list[Component]:
+    """A table for each series, one line per value: share, time, cycles, the largest bubble, links to the launches."""
     unit = "tensor" if one.unit() == "tensor" else one.unit() or "unit"
-    head = ["Series"] if several else []
-    head += [one.parameter, f"{unit} busy", "time", "cycles", "against the best", "largest bubble", "launches"]
-    rows = []
+    head = [one.parameter, f"{unit} busy", "time", "cycles", "against the best", "largest bubble", "launches"]
+    found: list[Component] = []
     for index, (series, name) in enumerate(zip(one.series, one.names(), strict=True)):
-        for point in series.points:
-            first = [_series_name(index, name)] if several else []
-            rows.append([*first, *_cells(one, series, point)])
-    offset = int(several)
-    return table(head, rows, f"Numbers by {one.parameter}", numeric=[offset + column for column in (1, 2, 3, 4)])
+        if len(one.series) > 1:
+            found.append(_series_title(index, name))
+        rows = [_cells(one, series, point) for point in series.points]
+        found.append(table(head, rows, f"Numbers of {name} by {one.parameter}", numeric=(1, 2, 3, 4)))
+    return found
 
 
-def _series_name(index: int, name: str) -> Component:
+def _series_title(index: int, name: str) -> Component:
     style, _ = style_of(index)
-    mark = html.Span(className="swatch", style={"background": style.color})
-    return html.Span([mark, words.short_name(name, 60)], className="part-name")
+    return html.H3([html.Span(className="swatch", style={"background": style.color}), words.short_name(name, 110)])
 
 
 def _cells(sweep: Sweep, series: Series, point: Point) -> list[Component | str]:
