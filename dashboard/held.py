@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 MOST = 16
-MOST_B = 128 << 20
+MOST_B = 64 << 20
 """Bytes of frames that are kept of reports no page is being made of."""
 
 
