@@ -62,11 +62,13 @@ class Context:
 
     ``anchors`` maps addresses of the dashboard (``/kernel/KEY/0``) to ids in the file; links to others become text.
     ``prefix`` keeps ids of several pages apart; ``late`` gives what a callback would put below the component of an id.
+    ``grouped`` is for one page among others: its named sections are groups, for landmarks of one name must be unique.
     """
 
     anchors: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
     late: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    grouped: bool = False
     drawn: dict[str, Any] = field(default_factory=dict)
 
 
@@ -152,7 +154,10 @@ def _element(tag: str, node: Component, inside: str, context: Context) -> str:
         return ""
     if tag == "details" and inside.endswith("</summary>"):
         return ""
-    opened = f"<{tag}{attributes(node, context.prefix)}>"
+    said = attributes(node, context.prefix)
+    if context.grouped and tag in ("section", "nav") and " aria-label=" in said and " role=" not in said:
+        return f'<div role="group"{said}>{inside}</div>'
+    opened = f"<{tag}{said}>"
     return opened if tag in VOID else f"{opened}{inside}</{tag}>"
 
 

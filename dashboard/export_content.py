@@ -69,7 +69,7 @@ def launches_file(store: ReportStore, rows: Sequence[Row], theme: str, problems:
     """The pages of these launches; several get a table in front that links them."""
     shown = rows[:MOST_PAGES]
     anchors = {f"/kernel/{row['id']}": anchor_of(row) for row in shown}
-    sections = [_kernel(store, row, anchors, len(shown) <= MOST_WHOLE) for row in shown]
+    sections = [_kernel(store, row, anchors) for row in shown]
     left = len(rows) - len(shown)
     head = _head(f"{len(shown)} launches", shown, left, problems) if len(rows) > 1 or problems else None
     title = title_of(shown[0]) if len(shown) == 1 else f"{len(shown)} launches"
@@ -83,7 +83,7 @@ def comparisons_file(
     shown = found[:MOST_PAGES]
     left = len(found) - len(shown)
     sections = [
-        Section(f"comparison-{number}", title, _compared(store, asked), _own(number))
+        Section(f"comparison-{number}", title, _compared(store, asked), _own(number, len(shown)))
         for number, (title, asked) in enumerate(shown)
     ]
     head = _list(shown, left, problems) if len(found) > 1 or problems else None
@@ -97,15 +97,15 @@ def anchor_of(row: Row) -> str:
     return f"launch-{row['id'].replace('/', '-')}"
 
 
-def _kernel(store: ReportStore, row: Row, anchors: dict[str, str], whole: bool) -> Section:
-    entry = entry_of(store, row)
-    anchor = anchor_of(row)
-    own = Context(anchors, f"{anchor}-", late_sections(store, entry, whole))
+def _kernel(store: ReportStore, row: Row, anchors: dict[str, str]) -> Section:
+    entry, anchor = entry_of(store, row), anchor_of(row)
+    late = late_sections(store, entry, len(anchors) <= MOST_WHOLE)
+    own = Context(anchors, f"{anchor}-", late, grouped=len(anchors) > 1)
     return Section(anchor, title_of(row), kernel.layout(store, entry), own)
 
 
-def _own(number: int) -> Context:
-    return Context(prefix=f"comparison-{number}-")
+def _own(number: int, pages: int) -> Context:
+    return Context(prefix=f"comparison-{number}-", grouped=pages > 1)
 
 
 def title_of(row: Row) -> str:

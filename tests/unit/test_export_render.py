@@ -88,6 +88,12 @@ def test_addresses_of_the_file_become_anchors_and_ids_get_the_prefix_of_their_pa
     assert 'href="#p-stalls"' in made and 'id="p-stalls"' in made and 'aria-labelledby="p-stalls"' in made
 
 
+def test_named_sections_of_one_page_among_others_are_groups() -> None:
+    tree = html.Section("x", className="card", **aria(label="Verdict"))
+    assert render(tree, Context(grouped=True)) == '<div role="group" class="card" aria-label="Verdict">x</div>'
+    assert render(tree) == '<section class="card" aria-label="Verdict">x</section>'
+
+
 def drawn(text: str = "x") -> go.Figure:
     return go.Figure(go.Bar(x=[1, 2], y=[text, "b"]), layout={"height": 120})
 
