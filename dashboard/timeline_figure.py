@@ -20,6 +20,8 @@ from ncubble.dashboard.timeline import Marks, Stretch, Track, Window, as_percent
 TRACK_PX = 58
 UNIT_WEIGHT, STALL_WEIGHT = 2.3, 1.7
 """Heights of the unit's and of the stalls' row, in those of another."""
+LEFT_PX = 118
+"""Room for the names of the rows and the ticks of their axes."""
 LABEL_WIDTH = 0.11
 """Least distance of two labels, as a share of the time axis, so that they do not collide at 1000 px."""
 NAMED_BAND = 9.0
@@ -60,10 +62,11 @@ def timeline_figure(
     rows = [_row(row, track, shown, drawn.bands if row == 0 else {}) for row, track in enumerate(shown.tracks)]
     rows += [_stall_row(len(rows), drawn, shown)] if drawn.stalls else []
     axes = {
-        axis_name("yaxis", row): {**axis, "domain": place, "fixedrange": True, "automargin": True}
+        axis_name("yaxis", row): {**axis, "domain": place, "fixedrange": True}
         for row, ((_, axis), place) in enumerate(zip(rows, domains(weights), strict=True))
     }
-    marked = _marked(marks, shown, drawn.bands, span) if marks else {}
+    marked = _marked(marks, shown, drawn.bands, span) if marks else {"shapes": [], "annotations": []}
+    marked["annotations"] += [_title(axis.pop("name"), axis["domain"]) for axis in axes.values()]
     # One construction: adding to a figure one by one takes several times as long.
     return go.Figure(
         [trace for traces, _ in rows for trace in traces],
@@ -77,7 +80,7 @@ def timeline_figure(
             "hoversubplots": "axis",
             "dragmode": "zoom",
             "uirevision": "timeline",
-            "margin": {"l": 8, "r": 16, "t": 28, "b": 40},
+            "margin": {"l": LEFT_PX, "r": 16, "t": 28, "b": 40},
         },
     )
 
@@ -153,15 +156,19 @@ def _track(row: int, track: Track, micros: list[float], values: pd.Series, unit:
 
 
 def _track_axis(label: str, values: pd.Series, unit: str, stacked: bool) -> dict[str, Any]:
-    title = _title(label, unit)
+    name = f"{label}<br>{unit}"
     if not unit.startswith("%"):
-        return {"title": title, "rangemode": "tozero", "nticks": 3}
+        return {"name": name, "rangemode": "tozero", "nticks": 3}
     top = max(100.0, float(np.nanmax(values.to_numpy())))
-    return {"title": title, "range": [0, top if stacked else 1.04 * top], "tickvals": [0, 50, 100]}
+    # No tick at the top of a low row: it would meet the 0 of the row above.
+    ticks = {"range": [0, top if stacked else 1.04 * top], "tickvals": [0, 50, 100] if stacked else [0, 50]}
+    return {"name": name, **ticks}
 
 
-def _title(label: str, unit: str) -> dict[str, Any]:
-    return {"text": f"{label}<br>{unit}", "font": {"size": 11}, "standoff": 6}
+def _title(name: str, place: list[float]) -> dict[str, Any]:
+    """The name of a row and its unit, left of its axis and not turned: a row is too low for turned text."""
+    at = {"xref": "paper", "x": 0, "xanchor": "right", "xshift": -34, "yref": "paper", "y": sum(place) / 2}
+    return {"text": name, "showarrow": False, "align": "right", "yanchor": "middle", "font": {"size": 11.5}, **at}
 
 
 def _band(row: int, micros: list[float], values: np.ndarray, style: Part, meta: dict[str, str]) -> dict[str, Any]:
@@ -192,7 +199,7 @@ def _stall_row(row: int, drawn: Overlay, shown: Window) -> Row:
         micros = ((values.index.to_numpy() - shown.start_ns) / 1e3).round(3).tolist()
         style = OTHER if reason == REST else reason_style(reason)
         traces.append(_band(row, micros, values.to_numpy(dtype=float), style, {"reason": reason, "unit": unit}))
-    return traces, {"title": _title("warps stalled", unit), "rangemode": "tozero", "nticks": 3}
+    return traces, {"name": f"warps stalled<br>{unit}", "rangemode": "tozero", "nticks": 3}
 
 
 def _band_names(bands: Bands, shown: Window, marks: Marks) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from ncubble.dashboard.words import duration, number
 SMALLEST = 0.05
 """Percent below which a part is not drawn: its label would read 0.0 %."""
 WHOLE = "#858d96"
-HEIGHT_PX = 236
+HEIGHT_PX = 204
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def _bar(step: Step, style: Part, place: str, label: str, took: str) -> dict[str
         "y": [step.share],
         "base": [step.base],
         "name": safe(label),
-        "customdata": [step.part],
+        "customdata": [safe(step.part)],
         "marker": {
             "color": style.color,
             "line": {"width": 0},

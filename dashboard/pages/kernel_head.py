@@ -29,8 +29,6 @@ def head(store: ReportStore, entry: Launch, one: Opened) -> Component:
     lead = " · ".join(dict.fromkeys(str(text) for text in told if text))
     if lead:
         parts.append(html.P(lead, className="lead"))
-    if (others := comparable(store, entry)) is not None:
-        parts.append(others)
     if row["demangled"] not in (name, row["kernel"]):
         full = html.Code(row["demangled"])
         parts.append(html.Details([html.Summary("full signature"), full], className="signature"))
@@ -54,7 +52,10 @@ def _crumbs(store: ReportStore, entry: Launch) -> Component:
                 steps.append(dcc.Link(text, href=f"/kernel/{family[other].row['id']}", className="button", id=name))
     key, launch = launch_address(entry.row)
     source = dcc.Link("Source and SASS", href=source_address.href(key, launch), className="button", id="show-source")
-    return html.Nav([*steps, source], className="crumbs", **aria(label="Launches"))
+    steps.append(source)
+    if (others := comparable(store, entry)) is not None:
+        steps.append(others)
+    return html.Nav(steps, className="crumbs", **aria(label="Launches"))
 
 
 def verdict(entry: Opened) -> Component:

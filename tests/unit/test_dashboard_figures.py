@@ -94,7 +94,7 @@ def test_labels_of_many_gaps_do_not_pile_up() -> None:
     shown = window(frames.timeline(0))
     assert shown is not None
     drawn = timeline_figure(shown, marked(phases, shown))
-    middles = sorted(annotation.x for annotation in drawn.layout.annotations)
+    middles = sorted(label.x for label in drawn.layout.annotations if label.xref == "x" and label.yref == "paper")
     assert len(middles) <= 11
     assert min(np.diff(middles)) > 0.08 * 400
 
