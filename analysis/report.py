@@ -18,6 +18,9 @@ from ncubble.profiling.run import MANIFEST, Run, find_runs
 if TYPE_CHECKING:  # what needs pandas imports it when it is asked for: a remembered verdict does without
     import pandas as pd
 
+ALONE = 4
+"""Launches of a report whose code is read by itself, at a twentieth of the time that all of 300 take."""
+
 
 @dataclass(frozen=True)
 class ReportFailure:
@@ -51,15 +54,16 @@ class Report:
             raise ReportError(f"{path}: holds {len(reports)} reports, not one", "name one run directory or report file")
         return reports[0]
 
-    def _table(self, name: str) -> pd.DataFrame:
-        """One raw table. Where the cache lacks its part, or holds it damaged, the report is read (again)."""
+    def _table(self, name: str, launch: int | None = None) -> pd.DataFrame:
+        """One raw table, or its rows of one launch. Where the cache lacks its part, or holds it damaged, the report is
+        read (again)."""
         if store.holds(self.frame.sha256, store.part_of(name)):
             with suppress(MeasurementError):
-                return store.load(self.frame.sha256, name)
+                return store.load(self.frame.sha256, name, launch)
         failed = ingest([self._file], (store.part_of(name),))
         if failed:
             raise failed[0]
-        return store.load(self.frame.sha256, name)
+        return store.load(self.frame.sha256, name, launch)
 
     @cached_property
     def launches(self) -> pd.DataFrame:
@@ -129,10 +133,22 @@ class Report:
         return next((value for value in values if not math.isnan(value)), math.nan)
 
     def source_of(self, launch: int) -> pd.DataFrame:
-        """The source frame of one launch, rows numbered from 0. One object for all callers: do not write to it."""
+        """The source frame of one launch, rows numbered from 0. One object for all callers: do not write to it.
+
+        Of a report of many launches, the first few that are asked for are read alone: a page shows one of them.
+        """
         if launch not in self._sources:
-            self._sources[launch] = _rows_of(self.source, launch).reset_index(drop=True)
+            rows = self._source_alone(launch) if self._few_asked() else _rows_of(self.source, launch)
+            self._sources[launch] = rows.reset_index(drop=True)
         return self._sources[launch]
+
+    def _few_asked(self) -> bool:
+        return "source" not in vars(self) and len(self._sources) < ALONE < len(self.launches)
+
+    def _source_alone(self, launch: int) -> pd.DataFrame:
+        from ncubble.analysis import frames
+
+        return frames.source(self._table("code", launch), self._table("samples", launch))
 
     def timeline_of(self, launch: int) -> pd.DataFrame:
         """The timeline of one launch."""

@@ -77,9 +77,9 @@ def _unwritable(folder: Path, error: OSError) -> MeasurementError:
     )
 
 
-def load(sha256: str, name: str) -> pd.DataFrame:
-    """One table of a stored report. A part with a table that cannot be read is dropped whole, so that it is read from
-    the report again; raises MeasurementError then."""
+def load(sha256: str, name: str, launch: int | None = None) -> pd.DataFrame:
+    """One table of a stored report, or its rows of one launch. A part with a table that cannot be read is dropped
+    whole, so that it is read from the report again; raises MeasurementError then."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -88,7 +88,11 @@ def load(sha256: str, name: str) -> pd.DataFrame:
         data = file.read_bytes()
         if hashlib.sha256(data).hexdigest() != json.loads((file.parent / DIGESTS).read_bytes())[file.name]:
             raise ValueError("not what was written")
-        frame: pd.DataFrame = pq.ParquetFile(pa.BufferReader(data)).read().to_pandas()  # imports less than pandas does
+        if launch is None:
+            rows = pq.ParquetFile(pa.BufferReader(data)).read()  # imports less than pandas does
+        else:
+            rows = pq.read_table(pa.BufferReader(data), filters=[("launch", "=", launch)])
+        frame: pd.DataFrame = rows.to_pandas()
         return frame
     except (OSError, ValueError, LookupError) as error:
         discard(file.parent)
