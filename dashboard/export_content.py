@@ -44,8 +44,9 @@ def late_sections(store: ReportStore, entry: Launch, whole: bool = True) -> dict
 
     Without ``whole``, a note stands in the place of what is large.
     """
-    known: dict[str, Callable[[ReportStore, Launch], Any]] = getattr(kernel, "LATE", {})
-    made: dict[str, Callable[[], Any]] = {name: cache(partial(build, store, entry)) for name, build in known.items()}
+    made: dict[str, Callable[[], Any]] = {
+        name: cache(partial(build, store, entry)) for name, build in kernel.LATE.items()
+    }
     if not whole:
         made |= {name: partial(note, "empty", text, f"--launch {entry.launch}") for name, text in LARGE.items()}
     return made

@@ -103,4 +103,4 @@ def _place(anchor: str, content: Component) -> Component:
 def _contents() -> Component:
     """Buttons that lead to the sections, which stay in sight; ``assets/kernel.js`` scrolls."""
     links = [html.Li(html.Button(name, **{"data-anchor": anchor})) for anchor, name in SECTIONS.items()]  # type: ignore[arg-type]
-    return html.Nav(html.Ul(links), className="sections live-only", **aria(label="Sections of this page"))
+    return html.Nav(html.Ul(links), className="sections", **aria(label="Sections of this page"))

@@ -17,5 +17,7 @@ def section(entry: Opened) -> Component:
     if rows.empty or not rows["samples"].sum() > 0:
         return card("Hottest instructions", [not_collected("warp samples per instruction", "--set source")])
     key, launch = launch_address(entry.row)
-    all_of_them = dcc.Link("all instructions beside their source", href=source_address.href(key, launch))
+    all_of_them = dcc.Link(
+        "all instructions beside their source", href=source_address.href(key, launch), className="live-only"
+    )
     return card("Hottest instructions", [source_table(rows, key, launch), all_of_them], "by share of warp samples")

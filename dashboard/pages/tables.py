@@ -62,7 +62,7 @@ def _cause(cause: Mapping[str, Any], address: Address | None, ranges: Mapping[st
         body.append(html.Ul(where, className="places"))
     if address is not None and where and name in PART_STYLES:
         href = source_address.href(*address, by=name)
-        body.append(dcc.Link("show in the source", href=href, className="hint"))
+        body.append(dcc.Link("show in the source", href=href, className="hint live-only"))
     return html.Li(body)
 
 
