@@ -10,7 +10,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ncubble.analysis.compare import Change, Comparison, Outcome, Row
-from ncubble.analysis.compare_text import IN_FULL, Line, about, cells, headings, lines, sentences, spread, summary_cells
+from ncubble.analysis.compare_text import (
+    IN_FULL,
+    Line,
+    about,
+    cells,
+    headings,
+    lines,
+    sentences,
+    spread,
+    summaries,
+    titles,
+)
 from ncubble.analysis.markdown import code, escape
 from ncubble.analysis.sides import Group, letter
 
@@ -22,10 +33,11 @@ def markdown(outcome: Outcome, errors: Iterable[tuple[str, str]] = ()) -> str:
     """The whole comparison for a merge request; beyond ``IN_FULL`` a summary, and the tables folded away."""
     found = [MARK, "### ncubble compare", ""]
     folded = len(outcome.comparisons) > IN_FULL
+    summed = summaries(outcome.comparisons)
     if folded:
-        found += [*_summary(outcome.comparisons), ""]
-    for comparison in outcome.comparisons:
-        found += _folded(comparison) if folded else _full(comparison)
+        found += [*_summary(summed), ""]
+    for comparison, (title, _) in zip(outcome.comparisons, summed, strict=True):
+        found += _folded(title, comparison) if folded else _full(comparison)
     for left in outcome.leftovers:
         group = left.group
         found.append(f"- {letter(left.side)}: {code(group.title)}, {escape(about(group))}: {escape(left.reason)}")
@@ -33,29 +45,20 @@ def markdown(outcome: Outcome, errors: Iterable[tuple[str, str]] = ()) -> str:
     return "\n".join(found).rstrip() + "\n"
 
 
-def _summary(comparisons: Sequence[Comparison]) -> list[str]:
-    rows = ["| kernel | compared |", "| --- | --- |"]
-    for comparison in comparisons:
-        title, said = summary_cells(comparison)
-        rows.append(f"| {code(title)} | {'<br>'.join(said)} |")
-    return rows
+def _summary(summed: Sequence[tuple[str, list[str]]]) -> list[str]:
+    rows = [f"| {code(title)} | {'<br>'.join(said)} |" for title, said in summed]
+    return ["| kernel | compared |", "| --- | --- |", *rows]
 
 
-def _folded(comparison: Comparison) -> list[str]:
-    return [
-        "<details>",
-        f"<summary>{code(summary_cells(comparison)[0])}</summary>",
-        "",
-        *_full(comparison),
-        "</details>",
-        "",
-    ]
+def _folded(title: str, comparison: Comparison) -> list[str]:
+    return ["<details>", f"<summary>{code(title)}</summary>", "", *_full(comparison), "</details>", ""]
 
 
 def _full(comparison: Comparison) -> list[str]:
+    sides = zip(comparison.sides, titles(comparison.sides), strict=True)
     found = [
-        f"- **{letter(index)}** {code(side.title)}, {escape(about(side))}, {code(side.first.report)}"
-        for index, side in enumerate(comparison.sides)
+        f"- **{letter(index)}** {code(title)}, {escape(about(side))}, {code(side.first.report)}"
+        for index, (side, title) in enumerate(sides)
         if side
     ]
     found += ["", *sentences(comparison), ""]

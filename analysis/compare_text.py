@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ncubble.analysis.compare import WORK, Change, Comparison, Row, Value
+from ncubble.analysis.shapes import telling_dims
 from ncubble.analysis.sides import Group, letter
 
 IN_FULL = 3
@@ -219,7 +222,24 @@ def spread(comparison: Comparison) -> str:
     return "mean ± standard deviation" if several else ""
 
 
-def summary_cells(comparison: Comparison) -> tuple[str, list[str]]:
-    """Title of one comparison and, per other side, its sentence."""
-    first = comparison.sides[0]
-    return (first.title if first else ""), sentences(comparison)
+def titles(groups: Sequence[Group | None], by_name: bool = False) -> list[str]:
+    """The title of each group, and behind it the dimensions of its problem in which the groups differ.
+
+    ``by_name``: in which groups of the same title differ. A side that is None has an empty title.
+    """
+    known = [group for group in groups if group]
+    names = [group.title if by_name else "" for group in known]
+    told = iter(telling_dims(names, [_dims(group.first.shape) for group in known]))
+    return [f"{group.title} {next(told)}".rstrip() if group else "" for group in groups]
+
+
+def _dims(shape: str) -> list[str]:
+    """``["k=1024", "m=4096"]`` of the JSON text of a shape."""
+    told = json.loads(shape or "{}")
+    return [f"{name}={value}" for name, value in told.items()] if isinstance(told, dict) else []
+
+
+def summaries(comparisons: Sequence[Comparison]) -> list[tuple[str, list[str]]]:
+    """For each comparison its title, which tells it from the others, and a sentence per other side."""
+    named = titles([comparison.sides[0] for comparison in comparisons], by_name=True)
+    return [(name, sentences(comparison)) for name, comparison in zip(named, comparisons, strict=True)]

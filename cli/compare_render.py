@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.compare import Comparison, Leftover, Outcome
-from ncubble.analysis.compare_text import IN_FULL, Line, about, headings, lines, sentences, spread, summary_cells
+from ncubble.analysis.compare_text import IN_FULL, Line, about, headings, lines, sentences, spread, summaries, titles
 from ncubble.analysis.sides import letter
 from ncubble.cli.render import printable
 
@@ -38,9 +38,9 @@ def print_outcome(outcome: Outcome, errors: Sequence[tuple[str, str]], details: 
 
 def print_comparison(out: Console, comparison: Comparison) -> None:
     """One comparison in full: its sides, a sentence for each, a table, and what to know."""
-    for index, side in enumerate(comparison.sides):
+    for index, (side, name) in enumerate(zip(comparison.sides, titles(comparison.sides), strict=True)):
         if side is not None:
-            title = Text(f"{letter(index)}  {printable(side.title)}", style="bold")
+            title = Text(f"{letter(index)}  {printable(name)}", style="bold")
             out.print(title.append(f"  {printable(about(side))}", style="dim not bold"))
     for sentence in sentences(comparison):
         out.print(Text(f"→ {printable(sentence)}"))
@@ -82,8 +82,7 @@ def _summary(comparisons: Sequence[Comparison]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("kernel", overflow="fold", ratio=2)
     table.add_column("compared with A", overflow="fold", ratio=3)
-    for comparison in comparisons:
-        title, said = summary_cells(comparison)
+    for title, said in summaries(comparisons):
         table.add_row(Text(printable(title), style="bold"), Text("\n".join(printable(text) for text in said)))
     return table
 

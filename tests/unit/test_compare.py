@@ -12,7 +12,7 @@ from compare_subjects import COARSE, FULL, MERGED, group, subject
 
 from ncubble.analysis.compare import Outcome, compare_groups, compare_sides, folded
 from ncubble.analysis.compare_output import as_json, markdown
-from ncubble.analysis.compare_text import amount, lines, sentences
+from ncubble.analysis.compare_text import amount, lines, sentences, summaries, titles
 from ncubble.analysis.report import Report
 from ncubble.analysis.results import judge
 from ncubble.analysis.sides import Group, groups, letter, match, subject_of
@@ -268,3 +268,17 @@ def test_json_holds_every_row_and_no_number_that_is_none() -> None:
     }
     assert {row["section"] for row in one["rows"]} == {"launch", "account", "time"}
     assert found["unmatched"][0]["kernel"] == "scan" and found["errors"] == [{"report": "f", "error": "broken"}]
+
+
+def test_titles_tell_the_dimensions_in_which_sides_differ() -> None:
+    sides = [group(1e5, shape=json.dumps({"m": 4096, "k": k})) for k in (1024, 4096)]
+    assert titles(sides) == ["gemm k=1024", "gemm k=4096"]
+    assert titles([sides[0], None, sides[0]]) == ["gemm", "", "gemm"]
+    compared = compare_groups(sides)
+    assert "<code>gemm k=1024</code>" in markdown(Outcome((compared,), ()))
+
+
+def test_a_summary_tells_comparisons_of_other_shapes_apart() -> None:
+    shapes = [json.dumps({"m": 4096, "k": k}) for k in (1024, 4096)]
+    found = summaries([compare_groups([group(1e5, shape=shape), group(2e5, shape=shape)]) for shape in shapes])
+    assert [title for title, _ in found] == ["gemm k=1024", "gemm k=4096"]
