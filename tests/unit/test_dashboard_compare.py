@@ -18,7 +18,10 @@ from ncubble.analysis.sides import Group
 from ncubble.dashboard import compare_figures as figures
 from ncubble.dashboard.app import create_app
 from ncubble.dashboard.compare_address import LONGEST, MOST, Asked, asked
+from ncubble.dashboard.compare_search import MOST as MOST_SUGGESTED
+from ncubble.dashboard.compare_search import Searchable, suggest
 from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.pages.compare_chooser import suggestions
 from ncubble.dashboard.palette import SIDE_STYLES, contrast
 from ncubble.dashboard.routes import exists, page
 from ncubble.dashboard.timeline import window
@@ -168,9 +171,80 @@ def test_hostile_names_and_addresses_are_text(store: ReportStore) -> None:
     assert "javascript:" not in shown(store, "?launch=javascript:alert(1)&launch=0123456789abcdef/0")
 
 
-@pytest.mark.parametrize("search", ["", "?launch=0123456789abcdef/0"])
-def test_fewer_than_two_launches_are_told_how_to_choose(store: ReportStore, search: str) -> None:
-    assert "Select two launches or more" in shown(store, search)
+def test_without_sides_every_launch_can_be_chosen_as_the_first(store: ReportStore) -> None:
+    sent = shown(store, "")
+    assert "Choose the first launch" in sent and Asked(BOTH[:1]).href() in sent
+    assert "Swap A and B" not in sent
+
+
+def test_with_one_side_others_can_be_held_against_it_and_it_can_be_removed(store: ReportStore) -> None:
+    sent = shown(store, "?launch=" + BOTH[0])
+    assert "Choose a launch to hold against it" in sent and Asked(BOTH).href() in sent
+    assert '"href": "/compare?"' in sent and Asked((BOTH[0], BOTH[0])).href() not in sent
+
+
+def test_sides_can_be_swapped_added_and_removed(store: ReportStore) -> None:
+    sent = shown(store, PAIR)
+    assert Asked(BOTH[::-1]).href() in sent and "Swap A and B" in sent and "Add another launch" in sent
+    assert Asked((*BOTH, "00000000deadbeef/0")).href() in sent
+    assert Asked(BOTH[1:]).href() in sent
+
+
+def test_a_full_comparison_takes_no_more_and_says_so(tmp_path: Path) -> None:
+    store = frames.store(tmp_path, [frames.hostile(MOST)])
+    full = Asked(tuple(f"00000000deadbeef/{i}" for i in range(MOST)))
+    assert f"takes up to {MOST} launches" in shown(store, full.href().removeprefix("/compare"))
+
+
+def test_an_empty_store_says_how_to_come_by_launches(tmp_path: Path) -> None:
+    assert "No launch is here yet" in shown(frames.store(tmp_path, []), "")
+
+
+def candidate(number: int, **changes: Any) -> dict[str, Any]:
+    base = {"id": f"{number:016x}/0", "kernel": "gemm", "name": "gemm", "label": f"stages={number}", "launch": 0}
+    return {
+        **base,
+        "demangled": "gemm",
+        "shape": "m=1",
+        "gpu": "H200",
+        "cause": "none",
+        "path": f"r/{number}",
+        **changes,
+    }
+
+
+def test_launches_are_found_by_all_words_and_those_taken_are_left_out() -> None:
+    rows = [candidate(1), candidate(2, gpu="A100"), candidate(3, name="softmax", kernel="softmax")]
+    among = Searchable.of(rows)
+    assert [row["id"] for row in suggest(among, "GEMM a100").rows] == [rows[1]["id"]]
+    assert suggest(among, "gemm", [rows[0]["id"]]).rows == (rows[1],)
+    assert suggest(among, "nothing").total == 0 and suggest(among, "").total == 3
+
+
+def test_partners_of_the_same_kernel_come_first_and_no_more_than_fit() -> None:
+    rows = [candidate(i, kernel=f"k{i}") for i in range(100)] + [candidate(500), candidate(501, label="stages=9")]
+    found = suggest(Searchable.of(rows), "", (), candidate(9))
+    assert [row["label"] for row in found.rows[:2]] == ["stages=500", "stages=9"]
+    assert len(found.rows) == MOST_SUGGESTED and found.total == 102
+
+
+def test_repeats_of_one_report_are_one_suggestion() -> None:
+    rows = [candidate(1, id=f"{1:016x}/{i}", launch=i) for i in range(5)] + [candidate(1, id=f"{2:016x}/0")]
+    found = suggest(Searchable.of(rows), "gemm")
+    assert found.repeats == (5, 1) and found.total == 2
+
+
+def test_what_is_typed_becomes_links_that_add_a_side(store: ReportStore) -> None:
+    links, said = suggestions(store, "wmma_gemm_deep", Asked(BOTH[:1]))
+    assert (
+        len(links) == 1 and said == "1 configuration" and Asked(BOTH).href() in json.dumps(links, cls=PlotlyJSONEncoder)
+    )
+    assert suggestions(store, "zzz", Asked(()))[1].startswith("No launch has all of these words")
+
+
+def test_figures_without_a_table_beside_them_have_one_below(store: ReportStore) -> None:
+    sent = shown(store, PAIR)
+    assert sent.count("View as table") == 2 and "Tracks of the timelines in numbers" in sent
 
 
 def test_a_launch_that_is_not_there_is_named(store: ReportStore) -> None:
