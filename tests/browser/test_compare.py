@@ -109,11 +109,37 @@ def test_hostile_names_are_text(served: str, open_page: Open) -> None:
     assert "owned" not in page.title().replace(frames.HOSTILE, "")
 
 
-def test_one_launch_alone_is_told_how_to_choose(served: str, open_page: Open) -> None:
+def test_sides_are_chosen_by_search_added_swapped_and_removed(served: str, open_page: Open) -> None:
+    page = open_page(f"{served}/compare")
+    links = page.locator("#compare-found a")
+    expect(links).to_have_count(8)
+    page.locator("h1").click()
+    page.keyboard.press("/")
+    page.keyboard.type("wmma_gemm")
+    expect(page.locator("#compare-count")).to_have_text("2 configurations")
+    page.keyboard.press("ArrowDown")
+    expect(links.first).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("h2").first).to_have_text("Choose a launch to hold against it")
+    links.first.click()
+    expect(page.locator(".sides li")).to_have_count(2)
+    before = page.locator(".sides a.row-link").all_inner_texts()
+    page.get_by_role("link", name="Swap A and B").click()
+    expect(page.locator(".sides a.row-link").first).to_have_text(before[1])
+    page.get_by_text("Add another launch").click()
+    page.locator("#compare-find").fill("copy_kernel")
+    expect(links).to_have_count(1)
+    links.first.click()
+    expect(page.locator(".sides li")).to_have_count(3)
+    page.get_by_role("link", name="remove").first.click()
+    expect(page.locator(".sides li")).to_have_count(2)
+
+
+def test_a_search_without_result_says_so(served: str, open_page: Open) -> None:
     page = open_page(f"{served}/compare?launch=0123456789abcdef/0")
-    expect(page.locator(".note")).to_contain_text("Select two launches or more")
-    page.locator("main").get_by_role("link", name="← All launches").click()
-    expect(page.locator("h1")).to_have_text("Launches")
+    page.locator("#compare-find").fill("no such kernel")
+    expect(page.locator("#compare-count")).to_contain_text("No launch has all of these words")
+    expect(page.locator("#compare-found a")).to_have_count(0)
 
 
 def test_the_page_is_not_wider_than_the_window(served: str, open_page: Open) -> None:
