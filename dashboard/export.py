@@ -227,9 +227,12 @@ def data(value: Any) -> str:
     )
 
 
-def _downloads(node: Component, context: Context) -> str:
-    """Of all buttons only those that save a figure work without a server."""
+def _button(node: Component, context: Context) -> str:
+    """Two kinds of buttons work without a server: those that save a figure, and those that lead to a section."""
     given = _given(node)
+    if "data-anchor" in given:
+        target = escape(context.prefix + str(given["data-anchor"]), quote=True)
+        return f'<a href="#{target}">{_any(given.get("children"), context)}</a>'
     if not {"data-figure", "data-format"} <= given.keys():
         return ""
     said = [(name, str(given[name])) for name in ("data-figure", "data-format", "aria-label", "title") if name in given]
@@ -254,6 +257,6 @@ _SPECIAL: dict[tuple[str, str], Callable[[Component, Context], str]] = {
     ("dash_html_components", "A"): _link,
     ("dash_core_components", "Graph"): _graph,
     ("dash_core_components", "Textarea"): _text_area,
-    ("dash_html_components", "Button"): _downloads,
+    ("dash_html_components", "Button"): _button,
     ("dash_ag_grid", "AgGrid"): _grid,
 }

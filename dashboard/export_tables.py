@@ -18,12 +18,17 @@ _SHOWN = re.compile(r"params\.data\.(\w+)")
 def grid_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> str:
     """An ag-grid as an HTML table: columns that are shown and hold plain values, in their order."""
     shown = [one for one in _flat(columns) if one.get("field") and not one.get("hide") and _plain(one["field"], rows)]
-    head = "".join(f'<th scope="col">{_text(one.get("headerName") or one["field"])}</th>' for one in shown)
+    head = "".join(map(_head, shown))
     body = "".join(_row(shown, row) for row in rows[:MOST_ROWS])
     left = len(rows) - MOST_ROWS
     more = f'<p class="hint">{left} more rows are left out of this file.</p>' if left > 0 else ""
     table = f'<table class="plain filterable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="table-scroll grid-table">{table}</div>{more}'
+
+
+def _head(column: Mapping[str, Any]) -> str:
+    named = ' class="num"' if column.get("type") in ("rightAligned", "numericColumn") else ""
+    return f'<th scope="col"{named}>{_text(column.get("headerName") or column["field"])}</th>'
 
 
 def _flat(columns: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -88,6 +88,11 @@ def test_addresses_of_the_file_become_anchors_and_ids_get_the_prefix_of_their_pa
     assert 'href="#p-stalls"' in made and 'id="p-stalls"' in made and 'aria-labelledby="p-stalls"' in made
 
 
+def test_buttons_that_lead_to_a_section_become_anchors() -> None:
+    node = html.Button("Stalls <b>", **{"data-anchor": "stalls"})  # type: ignore[arg-type]
+    assert render(node, Context(prefix="p-")) == '<a href="#p-stalls">Stalls &lt;b&gt;</a>'
+
+
 def test_named_sections_of_one_page_among_others_are_groups() -> None:
     tree = html.Section("x", className="card", **aria(label="Verdict"))
     assert render(tree, Context(grouped=True)) == '<div role="group" class="card" aria-label="Verdict">x</div>'
