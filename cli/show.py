@@ -100,9 +100,10 @@ def _bind(
     from ncubble.dashboard.app import create_app
     from ncubble.dashboard.data import ReportStore
     from ncubble.dashboard.server import Server
+    from ncubble.dashboard.uploads import Limits
 
-    store = ReportStore(paths, watch=True, checks=checks)
-    return Server(create_app(paths, host=host, trusted=trust, store=store), host, port), store
+    store, limits = ReportStore(paths, watch=True, checks=checks), Limits.of_megabytes(upload_mb)
+    return Server(create_app(paths, host=host, trusted=trust, store=store, limits=limits), host, port), store
 
 
 def _serve(server: Server) -> None:

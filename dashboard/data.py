@@ -247,12 +247,24 @@ class ReportStore:
                 self._finished = False
                 self._forget(path)
                 self._set(Reading(path, shown_as=self._added.get(path, ""), signature=found[path]))
+        listed = set(changed)
         for start in range(0, len(changed), BATCH):
+            self._read_added(listed)
             self._read(changed[start : start + BATCH])
         if changed:
             self._remember()
         if any(reading.state == "queued" for reading in self.readings()):  # what was a copy of something that changed
             self._pass()
+
+    def _read_added(self, listed: set[Path]) -> None:
+        """Read what was added since the pass began, so that nobody waits for a folder to see one file."""
+        with self._lock:
+            known = [self._readings.get(path) for path in self._added if path not in listed]
+            waiting = [one for one in known if one is not None and one.state == "queued"]
+            for one in waiting:
+                self._set(replace(one, signature=index.signature_of(one.path)))
+        if waiting:
+            self._read([one.path for one in waiting])
 
     def _is_new(self, path: Path, signature: Signature) -> bool:
         reading = self._readings.get(path)

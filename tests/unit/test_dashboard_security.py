@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import inspect
 import ipaddress
 import json
 import threading
@@ -207,8 +208,21 @@ def test_files_are_taken_from_this_machine_unless_told_otherwise(host: str, loop
     assert show._upload_mb(host, 0, True) == 0
 
 
-def test_the_options_for_uploads_are_there() -> None:
-    import inspect
+@pytest.mark.parametrize(("megabytes", "allowed"), [(0, False), (7, True)])
+def test_the_limit_of_the_command_line_reaches_the_server(folder: Path, megabytes: int, allowed: bool) -> None:
+    bound, store = show._bind([folder / "root"], show.HOST, 0, [], megabytes)
+    thread = threading.Thread(target=bound.run)
+    thread.start()
+    try:
+        status, _, said = ask(bound, "GET", "/upload")
+        assert status == 200 and json.loads(said)["allowed"] is allowed
+        assert json.loads(said)["largest"] == megabytes * 1_000_000
+    finally:
+        bound.close()
+        thread.join(20)
+        store.wait(20)
 
+
+def test_the_options_for_uploads_are_there() -> None:
     given: dict[str, Any] = {name: one.default for name, one in inspect.signature(show.dashboard).parameters.items()}
     assert (given["upload_limit"], given["allow_upload"]) == (512, False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -192,3 +193,24 @@ def test_the_page_of_a_report_that_is_gone_says_so(runs: Path) -> None:
     content, title = routes.page(store, address)
     assert title.startswith("Not readable")
     assert "no such file" in str(content)
+
+
+def test_an_added_file_does_not_wait_for_the_rest_of_a_folder(tmp_path: Path) -> None:
+    asked: list[str] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def opener(paths: Any) -> Any:
+        asked.extend(path.name for path in paths)
+        begun.set()
+        assert go_on.wait(30)
+        return [], []
+
+    paths = [tmp_path / f"{number:02d}.ncu-rep" for number in range(9)]
+    for path in [*paths, tmp_path / "added"]:
+        path.touch()
+    store = ReportStore(paths, opener).start()
+    assert begun.wait(30)
+    store.add(tmp_path / "added", shown_as="mine")
+    go_on.set()
+    assert store.wait(30)
+    assert asked.index("added") == 4 and asked.count("added") == 1
