@@ -30,7 +30,7 @@ def chooser(store: ReportStore, shown: Asked) -> Component:
     if count < 2:
         return card(title, parts, "or select rows in the table of all launches")
     body = html.Details([html.Summary("Add another launch"), *parts])
-    return html.Section(body, className="card compare-add", **aria(label="Add another launch"))
+    return html.Section(body, className="card compare-add live-only", **aria(label="Add another launch"))
 
 
 def _nothing() -> Component:
