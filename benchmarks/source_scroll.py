@@ -4,7 +4,8 @@
 
 The launch is made up. Wheel events scroll its SASS from the first row to the last; ``requestAnimationFrame`` gives the
 time of each frame. Dropped are as many frames as the display stood still for. Prints frame times in ms, the size of the
-payload, the server's time for it and the time to the first rows.
+payload, the server's time for it, the time to the first rows, and the CPU time of the page's main thread for each step
+that showed new rows, which other programs on the machine hardly change.
 """
 
 from __future__ import annotations
@@ -113,14 +114,23 @@ def scroll(page: Page, rows: int) -> dict[str, float]:
     assert box is not None
     grid.evaluate("(grid) => (grid.scrollTop = 0)")
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    cdp = page.context.new_cdp_session(page)
+    cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
+    before = _counters(cdp)
     page.evaluate(FRAMES)
     for _ in range(rows * 18 // WHEEL_PX + 20):
         page.mouse.wheel(0, WHEEL_PX)
         time.sleep(WHEEL_S)
-    stamps = page.evaluate(STOP)
+    stamps, after = page.evaluate(STOP), _counters(cdp)
+    drawn = after["LayoutCount"] - before["LayoutCount"]
     last = page.locator(f"#source-sass .code-row[data-at='{rows - 1}']")
     last.wait_for(timeout=10_000)
-    return frame_times([float(stamp) for stamp in stamps])
+    work = {"cpu_ms_per_step": 1e3 * (after["TaskDuration"] - before["TaskDuration"]) / max(1.0, drawn)}
+    return {**frame_times([float(stamp) for stamp in stamps]), **work}
+
+
+def _counters(cdp: Any) -> dict[str, float]:
+    return {one["name"]: float(one["value"]) for one in cdp.send("Performance.getMetrics")["metrics"]}
 
 
 def frame_times(stamps: list[float]) -> dict[str, float]:

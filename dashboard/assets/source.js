@@ -249,7 +249,8 @@
       this.heatCell(cells[1], code.hot[row], code.mostRow, code.causes.length > 0);
       cells[2].textContent = count(runs);
       cells[2].title = runs === null ? "not collected" : runs + " warp instructions";
-      cells[3].textContent = cells[3].title = stall ? stall.label : "";
+      cells[3].title = stall ? stall.label : "";
+      cells[3].textContent = cells[3].title.length > 15 ? cells[3].title.slice(0, 14) + "…" : cells[3].title;
       cells[4].replaceChildren(...window.ncubble.code.nodes(window.ncubble.code.found(window.ncubble.code.sass(code.sass[row]), this.found.search)));
     }
 

@@ -2,6 +2,7 @@
 (function () {
   "use strict";
   const HEIGHT = 18;
+  const AT_REST = 120; // ms after a scroll in which rows that pass under the pointer are not what it points at
   const BEYOND = 20; // rows kept above and below what is visible, so that a wheel step meets finished rows
   const make = (tag, options, children) => {
     const node = document.createElement(tag);
@@ -22,6 +23,7 @@
       this.count = 0;
       this.pool = [];
       this.chosen = -1;
+      this.scrolled = -AT_REST;
       const head = options.columns.map(([name, title, kind]) => make("div", { role: "columnheader", class: "c " + kind, title: title, text: name }));
       this.head = make("div", { role: "row", class: "code-head", "aria-rowindex": 1 }, head);
       this.body = make("div", { role: "rowgroup", class: "code-body" });
@@ -32,12 +34,14 @@
     }
 
     listen() {
-      this.grid.addEventListener("scroll", () => this.later(), { passive: true });
+      this.grid.addEventListener("scroll", (event) => this.later(event.timeStamp), { passive: true });
       this.grid.addEventListener("click", (event) => {
         const item = this.under(event);
         if (item !== null && !String(window.getSelection())) this.options.choose(item, "click");
       });
-      this.grid.addEventListener("mouseover", (event) => this.options.rest(this.under(event)));
+      this.grid.addEventListener("mouseover", (event) => {
+        if (event.timeStamp - this.scrolled > AT_REST) this.options.rest(this.under(event));
+      });
       this.grid.addEventListener("mouseleave", () => this.options.rest(null));
       this.grid.addEventListener("keydown", (event) => this.key(event));
       this.observer = new ResizeObserver(() => {
@@ -121,7 +125,8 @@
       else if (top + HEIGHT > at + room) this.grid.scrollTop = top + HEIGHT - room;
     }
 
-    later() {
+    later(now) {
+      this.scrolled = now;
       if (this.waiting) return;
       this.waiting = window.requestAnimationFrame(() => {
         this.waiting = 0;
@@ -130,10 +135,13 @@
     }
 
     // Rows keep their place in the pool (position modulo its size): a scrolled step fills only the rows that are new.
+    // What is measured is measured first: after a write, each question makes the browser lay out again.
     draw(anew) {
-      const first = this.first();
+      const room = this.room();
+      this.top = this.grid.scrollTop;
+      const first = Math.floor(this.top / HEIGHT);
       const from = Math.max(0, first - BEYOND);
-      const to = Math.min(this.count, first + Math.ceil(this.room() / HEIGHT) + 1 + BEYOND);
+      const to = Math.min(this.count, first + Math.ceil(room / HEIGHT) + 1 + BEYOND);
       while (this.pool.length < to - from) this.grow();
       if (anew) this.pool.forEach((row) => (row.at = -1));
       for (let at = from; at < to; at++) {
@@ -163,7 +171,7 @@
       const item = this.item(at);
       row.at = at;
       row.node.dataset.at = at;
-      row.node.style.transform = "translateY(" + at * HEIGHT + "px)";
+      row.node.style.top = at * HEIGHT + "px";
       row.node.setAttribute("aria-rowindex", at + 2);
       if (!row.shown) row.node.style.display = "";
       row.shown = true;
@@ -173,7 +181,9 @@
 
     style(row) {
       const chosen = row.at === this.chosen;
-      row.node.className = "code-row " + this.options.mark(this.item(row.at)) + (chosen ? " chosen" : "");
+      const name = "code-row " + this.options.mark(this.item(row.at)) + (chosen ? " chosen" : "");
+      if (row.name === name) return;
+      row.name = row.node.className = name;
       row.node.setAttribute("aria-selected", chosen ? "true" : "false");
     }
 
@@ -206,7 +216,10 @@
         this.jump(event);
       });
       this.node.addEventListener("pointermove", (event) => (event.buttons & 1 ? this.jump(event) : null));
-      this.observer = new ResizeObserver(() => this.draw());
+      this.observer = new ResizeObserver(() => {
+        this.height = 0;
+        this.draw();
+      });
       this.observer.observe(this.node);
       this.theme = new MutationObserver(() => this.draw());
       this.theme.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
@@ -214,7 +227,8 @@
 
     // A list that fits is drawn beside its rows, at their height.
     span() {
-      return Math.min(this.node.clientHeight, this.rows.count * HEIGHT);
+      if (!this.height) this.height = this.node.clientHeight;
+      return Math.min(this.height, this.rows.count * HEIGHT);
     }
 
     jump(event) {
@@ -227,7 +241,7 @@
       const height = this.span();
       const size = Math.min(1, this.rows.room() / whole) * height;
       this.window.style.height = Math.max(6, size) + "px";
-      this.window.style.transform = "translateY(" + (this.rows.grid.scrollTop / whole) * height + "px)";
+      this.window.style.transform = "translateY(" + (this.rows.top / whole) * height + "px)";
     }
 
     draw() {
