@@ -12,6 +12,7 @@ from ncubble.dashboard import (
     checks_callbacks,
     compare_callbacks,
     kernel_callbacks,
+    lanes_callbacks,
     open_callbacks,
     overview_callbacks,
     source_callbacks,
@@ -29,6 +30,7 @@ REGISTRARS: tuple[Callable[[Dash, ReportStore], None], ...] = (
     source_callbacks.register,
     open_callbacks.register,
     checks_callbacks.register,
+    lanes_callbacks.register,
     compare_callbacks.register,
     sweep_callbacks.register,
 )

@@ -15,7 +15,8 @@ from dash.development.base_component import Component
 from ncubble.dashboard.checks_address import PATH as CHECKS
 from ncubble.dashboard.compare_address import PATH as COMPARE
 from ncubble.dashboard.data import Launch, ReportStore
-from ncubble.dashboard.pages import checks, compare, kernel, missing, overview, source, sweep
+from ncubble.dashboard.lanes_address import PATH as TIMELINES
+from ncubble.dashboard.pages import checks, compare, kernel, missing, overview, source, sweep, timelines
 from ncubble.dashboard.pages import open as open_page
 from ncubble.dashboard.pages.open import PATH as OPEN
 from ncubble.dashboard.source_address import PATH as SOURCE
@@ -49,6 +50,7 @@ ROUTES: tuple[Route, ...] = (
     Route("/", "Launches", of_store=overview.layout),
     Route(COMPARE, "Compare", of_store=compare.layout),
     Route(SWEEP, "Sweep", of_store=sweep.layout),
+    Route(TIMELINES, "Timelines", of_store=timelines.layout),
     Route(CHECKS, "Checks", of_store=checks.layout),
     Route("/kernel", "Kernel", of_launch=kernel.layout, in_menu=False),
     Route(SOURCE, "Source", of_launch=source.layout, in_menu=False),

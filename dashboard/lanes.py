@@ -1,0 +1,211 @@
+"""The figure of lanes: one row per warp, stream or engine, its intervals coloured and hatched by what it did.
+
+A pure function of a frame of lanes (``analysis.lanes``). More intervals than a browser draws at once are summed up:
+time is cut into steps, and each step of a lane shows the tag that took most of it. A narrower window shows them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+
+from ncubble.analysis.concurrency import works
+from ncubble.dashboard.figures import HATCH, safe
+from ncubble.dashboard.palette import PART_STYLES, SIDE_STYLES, text_color
+from ncubble.dashboard.words import duration
+
+PIXELS = 1600
+MOST_DRAWN = 4000
+"""Bars of a figure: a browser draws more of them with a delay."""
+MOST_LANES = 96
+MOST_TAGS = 24
+OTHER = "other tags"
+LANE_PX = 20
+_WAIT = PART_STYLES["other"].color
+_NAMED = 0.06
+"""Share of the window from which on a bar has room for its tag."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The figure, and what it does not show: lanes beyond ``MOST_LANES``, and detail within steps of ``step_ns``."""
+
+    figure: go.Figure
+    intervals: int
+    bars: int
+    lanes: int
+    left_out: int
+    step_ns: float
+
+
+def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None) -> Drawn:
+    """Lanes of ``frame`` over ``window`` (ns after the first start; the whole by default), grouped, time in µs."""
+    frame = few_tags(frame)
+    zero = float(frame["start_ns"].min()) if len(frame) else 0.0
+    whole = (0.0, float(frame["end_ns"].max()) - zero) if len(frame) else (0.0, 1.0)
+    low, high = window or whole
+    high = max(high, low + 1.0)
+    every, tags = lane_names(frame), _tags(frame)
+    names = list(every.values())[:MOST_LANES]
+    placed = _placed(frame, list(every), tags, zero, low, high)
+    placed = placed[placed["lane"] < MOST_LANES]
+    bars, step = summed(placed, len(names), len(tags), low, high)
+    figure = go.Figure()
+    for index, tag in enumerate(tags):
+        _add_tag(figure, bars[bars["tag"] == index], names, tag, index, high - low)
+    _lay_out(figure, names, low, high)
+    return Drawn(figure, len(placed), len(bars), len(names), len(every) - len(names), step)
+
+
+def _placed(
+    frame: pd.DataFrame, lanes: list[tuple[str, str]], tags: list[str], zero: float, low: float, high: float
+) -> pd.DataFrame:
+    """Intervals within a window: ``lane`` and ``tag`` as places in the lists, ``start`` and ``end`` in ns from zero."""
+    appeared = frame.groupby(["group", "lane"], sort=False).ngroup().to_numpy()
+    pairs = frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None)
+    order = np.array([lanes.index(pair) for pair in pairs], dtype=int)
+    placed = pd.DataFrame(
+        {
+            "lane": order[appeared],
+            "tag": frame["tag"].map({tag: index for index, tag in enumerate(tags)}).to_numpy(int),
+            "start": np.clip(frame["start_ns"].to_numpy(float) - zero, low, None),
+            "end": np.clip(frame["end_ns"].to_numpy(float) - zero, None, high),
+        }
+    )
+    return placed[placed["end"] >= placed["start"]]
+
+
+def few_tags(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with at most ``MOST_TAGS`` tags: those that took most time, the others as ``OTHER``."""
+    if frame["tag"].nunique() <= MOST_TAGS:
+        return frame
+    took = (frame["end_ns"] - frame["start_ns"]).groupby(frame["tag"]).sum()
+    kept = took.nlargest(MOST_TAGS - 1).index
+    return frame.assign(tag=frame["tag"].where(frame["tag"].isin(kept), OTHER))
+
+
+def lane_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """What stands beside each lane, by (group, lane): groups together, otherwise in order of appearance."""
+    pairs = frame[["group", "lane"]].drop_duplicates()
+    groups = list(dict.fromkeys(pairs["group"]))
+    ordered = sorted(pairs.itertuples(index=False, name=None), key=lambda pair: groups.index(pair[0]))
+    return {
+        (group, lane): safe(lane if lane == group else f"{group} · {lane}")
+        for group, lane in ((str(group), str(lane)) for group, lane in ordered)
+    }
+
+
+def _tags(frame: pd.DataFrame) -> list[str]:
+    """Tags in order of appearance, waits last."""
+    work = works(frame)
+    return [str(tag) for rows in (frame[work], frame[~work]) for tag in rows["tag"].unique()]
+
+
+def summed(placed: pd.DataFrame, lanes: int, tags: int, low: float, high: float) -> tuple[pd.DataFrame, float]:
+    """Bars (lane, tag, start, end, ``count`` of intervals that end there, ``share`` of the bar that the tag took), and
+    the step in ns; where all intervals can be drawn, they are the bars, and the step is 0."""
+    if len(placed) <= MOST_DRAWN:
+        return placed.assign(count=1, share=1.0), 0.0
+    steps = max(1, min(PIXELS, MOST_DRAWN // max(lanes, 1)))
+    step = (high - low) / steps
+    took, ended = _by_step(placed, (lanes, tags, steps), low, step)
+    most = np.where(took.sum(axis=1) > 0, took.argmax(axis=1), -1)
+    first = np.concatenate([np.ones((lanes, 1), dtype=bool), most[:, 1:] != most[:, :-1]], axis=1).ravel()
+    begins = np.flatnonzero(first)
+    lane, place = np.divmod(begins, steps)
+    length = np.diff(np.append(begins, lanes * steps))
+    own = np.take_along_axis(took, np.maximum(most, 0)[:, None, :], axis=1)[:, 0, :].ravel()
+    bars = pd.DataFrame(
+        {
+            "lane": lane,
+            "tag": most.ravel()[begins],
+            "start": low + place * step,
+            "end": low + (place + length) * step,
+            "count": np.add.reduceat(ended.sum(axis=1).ravel(), begins),
+            "share": np.add.reduceat(own, begins) / (length * step),
+        }
+    )
+    return bars[bars["tag"] >= 0], step
+
+
+def _by_step(
+    placed: pd.DataFrame, shape: tuple[int, int, int], low: float, step: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Time in ns, and number of intervals that end, by lane, tag and step."""
+    steps, start, end = shape[2], placed["start"].to_numpy(), placed["end"].to_numpy()
+    first = np.clip(((start - low) // step).astype(int), 0, steps - 1)
+    last = np.clip(((end - low) // step).astype(int), first, steps - 1)
+    pieces = last - first + 1
+    of = np.repeat(np.arange(len(placed)), pieces)
+    at = first[of] + np.arange(len(of)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    left = np.maximum(start[of], low + at * step)
+    right = np.minimum(end[of], low + (at + 1) * step)
+    row = placed["lane"].to_numpy() * shape[1] + placed["tag"].to_numpy()
+    size = shape[0] * shape[1] * steps
+    # What takes no time is still seen: it counts as a billionth of a step.
+    took = np.bincount(row[of] * steps + at, np.maximum(right - left, 1e-9 * step), size)
+    ended = np.bincount(row * steps + last, minlength=size)
+    return took.reshape(shape), ended.reshape(shape)
+
+
+def _add_tag(figure: go.Figure, bars: pd.DataFrame, names: list[str], tag: str, index: int, span: float) -> None:
+    waits = tag.lower().startswith("wait")
+    style = SIDE_STYLES[1 + index % (len(SIDE_STYLES) - 1)]
+    color, hatch = (_WAIT, "/") if waits else (style.color, style.hatch if index else "")
+    length = (bars["end"] - bars["start"]).to_numpy(float)
+    figure.add_bar(
+        base=bars["start"].to_numpy(float) / 1e3,
+        x=np.maximum(length, span / PIXELS) / 1e3,
+        y=np.array([names[lane] for lane in bars["lane"]], dtype=object),
+        orientation="h",
+        name=safe(tag),
+        text=np.array([safe(tag) if one >= _NAMED * span else "" for one in length], dtype=object),
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        textfont={"color": text_color(color), "size": 11},
+        marker={"color": color, "line": _EDGE, "pattern": {**HATCH, "shape": hatch, "bgcolor": color}},
+        customdata=np.array([_told(*row) for row in bars[_SAID].itertuples(index=False)], dtype=object),
+        hovertemplate=f"<b>{safe(tag)}</b> · %{{y}}<br>%{{customdata}}<extra></extra>",
+    )
+
+
+_EDGE = {"width": 0.6, "color": "rgba(16,22,29,0.5)"}
+_SAID = ["start", "end", "count", "share"]
+
+
+def _told(start: float, end: float, count: int, share: float) -> str:
+    where = f"{duration(end - start)} from {duration(start)}"
+    if count == 1 and share == 1.0:
+        return where
+    return f"{100 * share:.0f} % of {where}, in which {count:.0f} intervals of this lane end"
+
+
+def _lay_out(figure: go.Figure, names: list[str], low: float, high: float) -> None:
+    room: dict[str, Any] = {"l": 8, "r": 16, "t": 34, "b": 44}
+    legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
+    figure.update_layout(
+        barmode="overlay",
+        bargap=0.18,
+        height=96 + LANE_PX * max(len(names), 4),
+        margin=room,
+        showlegend=True,
+        legend=legend,
+        hovermode="closest",
+    )
+    figure.update_xaxes(range=[low / 1e3, high / 1e3], title="time since the first interval, µs", title_standoff=8)
+    figure.update_yaxes(
+        categoryorder="array",
+        categoryarray=names,
+        range=[len(names) - 0.5, -0.5],
+        automargin=True,
+        showgrid=False,
+        fixedrange=True,
+        tickmode="array",
+        tickvals=names,
+        ticksuffix=" ",
+    )

@@ -1,0 +1,53 @@
+"""The Timelines page in a real browser: made-up lanes, a zoom that stays in the address, and the empty state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from lane_frames import streams, warps, write
+from playwright.sync_api import Page, expect
+
+from ncubble.analysis.lanes import LaneRun
+from ncubble.dashboard.data import ReportStore
+
+from .conftest import serving
+
+pytestmark = pytest.mark.browser
+Open = Callable[..., Page]
+
+
+def test_a_zoom_shows_detail_stays_in_the_address_and_is_undone(
+    tmp_path: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ncubble.dashboard.lanes.MOST_DRAWN", 400)
+    write(tmp_path / "copies", streams())
+    write(tmp_path / "roles", warps(4_000), "warps")
+    with serving(ReportStore([tmp_path])) as url:
+        page = open_page(f"{url}/timelines")
+        expect(page.locator(".sentence")).to_contain_text("upload and kernel work together for 38.1 %")
+        page.get_by_role("link", name="roles", exact=True).click()
+        expect(page.locator("#lanes-hint")).to_contain_text("summed up in steps of")
+        place = page.locator(".js-plotly-plot .nsewdrag").first
+        box = place.bounding_box()
+        assert box is not None
+        for at, act in ((0.40, page.mouse.down), (0.43, page.mouse.up)):
+            page.mouse.move(box["x"] + at * box["width"], box["y"] + box["height"] / 2, steps=4)
+            act()
+        expect(page.locator("#lanes-hint")).not_to_contain_text("summed up")
+        assert f"run={LaneRun(tmp_path / 'roles').id}&from=" in page.url
+        page.reload()
+        expect(page.locator("#lanes-hint")).to_contain_text("intervals.")
+        expect(page.locator("#lanes-hint")).not_to_contain_text("summed up")
+        page.get_by_role("button", name="Whole run").click()
+        expect(page.locator("#lanes-hint")).to_contain_text("summed up in steps of")
+        assert "from=" not in page.url
+
+
+def test_without_lanes_the_page_says_what_is_not_there_yet(tmp_path: Path, open_page: Open) -> None:
+    with serving(ReportStore([tmp_path])) as url:
+        page = open_page(f"{url}/timelines", color_scheme="dark")
+        expect(page.locator("section.card")).to_have_count(2)
+        expect(page.locator("main")).to_contain_text("the recorder comes with a later version")
+        expect(page.locator("main")).to_contain_text(str(tmp_path))
