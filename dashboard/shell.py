@@ -20,6 +20,7 @@ KEYS = (
     ("[  ]", "previous, next launch of the report"),
     ("s", "source of this launch"),
     ("n  p", "next, previous hot instruction"),
+    ("u  U", "next, previous instruction of the line"),
     ("?", "this list"),
 )
 """Keys and what they do; ``assets`` implements them."""

@@ -15,7 +15,7 @@ from ncubble.dashboard import words
 from ncubble.dashboard.components import aria
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.readings import Launch
-from ncubble.dashboard.source_address import asked
+from ncubble.dashboard.source_address import PATH, asked
 
 DATA = "/_source"
 """Where the browser asks for the code of KEY/LAUNCH."""
@@ -29,18 +29,19 @@ def layout(store: ReportStore, entry: Launch, search: str = "") -> Component:
         [
             dcc.Store(id="source-config", data=config),
             dcc.Store(id="source-mounted"),
-            _head(entry, place),
+            _head(store, entry),
             html.Div(id="source-viewer", className="source-viewer"),
         ],
         className="source-page",
     )
 
 
-def _head(entry: Launch, place: str) -> Component:
+def _head(store: ReportStore, entry: Launch) -> Component:
     name = str(entry.row["name"])
     crumbs = [
         dcc.Link("← All launches", href="/", className="button"),
-        dcc.Link("← Kernel", href=f"/kernel/{place}", className="button"),
+        dcc.Link("← Kernel", href=f"/kernel/{entry.row['id']}", className="button"),
+        *_neighbours(store, entry),
     ]
     lead = [text for text in (str(entry.row["label"] or ""), str(entry.row["shape"] or "")) if text]
     gpu = str(entry.row["device"] or "")
@@ -53,3 +54,13 @@ def _head(entry: Launch, place: str) -> Component:
         ],
         className="page-head source-head",
     )
+
+
+def _neighbours(store: ReportStore, entry: Launch) -> list[Component]:
+    """Links to the code of the launches before and after this one in its report; the keys ``[`` and ``]`` follow
+    them."""
+    family = store.siblings(entry)
+    index = next((i for i, other in enumerate(family) if other.launch == entry.launch), 0)
+    around = ((index - 1, "‹ previous", "previous-launch"), (index + 1, "next ›", "next-launch"))
+    known = [(family[at].row["id"], text, name) for at, text, name in around if 0 <= at < len(family)]
+    return [dcc.Link(text, href=f"{PATH}/{place}", className="button", id=name) for place, text, name in known]

@@ -228,6 +228,7 @@ def test_the_page_opens_no_report(asking: Any) -> None:
     assert '"/_source/0123456789abcdef/0"' in text
     assert '"pc": 32' in text and '"by": "barrier"' in text
     assert '"/kernel/0123456789abcdef/0"' in text
+    assert '"/source/0123456789abcdef/1"' in text and '"previous-launch"' not in text
 
 
 def test_the_code_is_sent_compressed_where_it_is_taken(asking: Any) -> None:
