@@ -14,7 +14,6 @@ import plotly.graph_objects as go
 from ncubble.dashboard.figures import HATCH, safe
 from ncubble.dashboard.palette import PART_STYLES, SIDE_STYLES, Side, part_label, text_color
 from ncubble.dashboard.sweep_model import Point, Series, Spread, as_number, logarithmic, ordered
-from ncubble.dashboard.sweep_prediction import Depth
 from ncubble.dashboard.timeline import axis_name
 from ncubble.dashboard.words import short_name
 
@@ -37,10 +36,11 @@ def style_of(index: int) -> tuple[Side, str]:
 def series_figure(
     series: Sequence[Series], names: Sequence[str], read: Reading, axes: tuple[str, str], unit: str, best: str = ""
 ) -> go.Figure:
-    """One line per series over the values of the parameter; whiskers from least to most of launches at one value.
+    """One line per series over the values of the parameter, or one group of bars per value that is no number; whiskers
+    from least to most of launches at one value.
 
     ``axes`` are the titles of x and y, ``unit`` stands behind numbers, ``best`` (``low`` or ``high``) names the end of
-    each series that is marked. Values that are no numbers are joined by no line.
+    each series that is marked.
     """
     values, ends, traces = _values(series), [0.0], list[Drawn]()
     numeric = all(as_number(value) is not None for value in values)
@@ -48,11 +48,10 @@ def series_figure(
         found = [(point, spread) for point in one.points if (spread := read(one, point)) is not None]
         ends += [end for _, spread in found for end in (spread.low, spread.high)]
         if found:
-            traces.append(_line(index, name, found, (unit, best), numeric))
-    range_ = [1.14 * min(ends), 1.14 * max(ends) or 1.0]
-    layout = _lines_layout(values, axes) | {"hovermode": "closest", "showlegend": len(series) > 1}
-    layout["yaxis"] |= {"range": range_}
-    return figure_of(traces, layout)
+            traces.append((_line if numeric else _bars)(index, name, found, unit, best))
+    layout = lines_layout(values, axes) | {"hovermode": "closest", "showlegend": len(series) > 1}
+    layout["yaxis"] |= {"range": [1.14 * min(ends), 1.14 * max(ends) or 1.0]}
+    return figure_of(traces, layout | {"barmode": "group", "bargap": 0.3})
 
 
 def figure_of(traces: Sequence[Drawn], layout: Drawn) -> go.Figure:
@@ -60,7 +59,8 @@ def figure_of(traces: Sequence[Drawn], layout: Drawn) -> go.Figure:
     return go.Figure({"data": list(traces), "layout": layout}, _validate=False)
 
 
-def _lines_layout(values: Sequence[str], axes: tuple[str, str]) -> Drawn:
+def lines_layout(values: Sequence[str], axes: tuple[str, str]) -> Drawn:
+    """The layout that figures of lines share; ``axes`` are the titles of x and y."""
     return {
         "height": LINES_PX,
         "margin": {"l": 8, "r": 18, "t": 30, "b": 44},
@@ -85,38 +85,63 @@ def axis_of(values: Sequence[str]) -> Drawn:
     return {"type": "log" if logarithmic(values) else "linear", **numbers}
 
 
-def _line(index: int, name: str, found: Sequence[tuple[Point, Spread]], said: tuple[str, str], numeric: bool) -> Drawn:
-    (unit, best), (style, symbol) = said, style_of(index)
-    means = [spread.mean for _, spread in found]
-    marked = {"low": min(means), "high": max(means)}.get(best)
-    return {
+def _line(index: int, name: str, found: Sequence[tuple[Point, Spread]], unit: str, best: str) -> Drawn:
+    style, symbol = style_of(index)
+    return _common(index, name, found, unit, best) | {
         "type": "scatter",
-        "x": [point.at if numeric else safe(point.value) for point, _ in found],
-        "y": [round(mean, 5) for mean in means],
-        "name": safe(short_name(name, 60)),
-        "mode": ("lines+" if numeric else "") + "markers+text",
-        "text": ["best" if len(means) > 1 and mean == marked else "" for mean in means],
+        "x": [point.at for point, _ in found],
+        "mode": "lines+markers+text",
         "textposition": "top center" if best == "high" else "bottom center",
-        "textfont": {"size": 11},
         "line": {"color": style.color, "width": 2, "dash": style.dash},
         "marker": {"color": style.color, "symbol": symbol, "size": 9},
+    }
+
+
+def _bars(index: int, name: str, found: Sequence[tuple[Point, Spread]], unit: str, best: str) -> Drawn:
+    style, _ = style_of(index)
+    return _common(index, name, found, unit, best) | {
+        "type": "bar",
+        "x": [safe(point.value) for point, _ in found],
+        "textposition": "outside",
+        "textangle": 0,
+        "constraintext": "none",
+        "marker": {
+            "color": style.color,
+            "line": {"width": 0},
+            "pattern": {**HATCH, "shape": style.hatch, "bgcolor": style.color},
+        },
+    }
+
+
+def _common(index: int, name: str, found: Sequence[tuple[Point, Spread]], unit: str, best: str) -> Drawn:
+    """What a line and bars of one series share: values, whiskers, the word at the best, and what hovering tells."""
+    means = [spread.mean for _, spread in found]
+    marked = {"low": min(means), "high": max(means)}.get(best)
+    told = "%{customdata[1]}: <b>%{y:,.4~g} " + unit + "</b>, %{customdata[0]}"
+    return {
+        "name": safe(short_name(name, 60)),
+        "y": [round(mean, 5) for mean in means],
+        "text": ["best" if len(means) > 1 and mean == marked else "" for mean in means],
+        "textfont": {"size": 11},
         "error_y": {
             "type": "data",
             "symmetric": False,
             "array": [round(spread.high - spread.mean, 5) for _, spread in found],
             "arrayminus": [round(spread.mean - spread.low, 5) for _, spread in found],
-            "color": style.color,
+            "color": style_of(index)[0].color,
             "thickness": 1.4,
             "width": 4,
         },
-        "customdata": [[_launches(spread), safe(point.value), str(point.typical()["id"])] for point, spread in found],
+        "customdata": [
+            [launches_in_words(spread), safe(point.value), str(point.typical()["id"])] for point, spread in found
+        ],
         "cliponaxis": False,
-        "hovertemplate": f"%{{customdata[1]}}: <b>%{{y:,.4~g}} {unit}</b>, %{{customdata[0]}}<extra>%{{fullData.name}}"
-        "</extra>",
+        "hovertemplate": f"{told}<extra>%{{fullData.name}}</extra>",
     }
 
 
-def _launches(spread: Spread) -> str:
+def launches_in_words(spread: Spread) -> str:
+    """``1 launch``, or how many there are and how far they spread."""
     if spread.n == 1:
         return "1 launch"
     return f"mean of {spread.n} launches, {spread.low:,.4g} to {spread.high:,.4g}"
@@ -208,90 +233,3 @@ def _title(panel: int, columns: int, rows: int, name: str) -> Drawn:
     across, up = _span(panel, columns, rows)
     place = {"x": across[0], "y": up[1], "xref": "paper", "yref": "paper", "xanchor": "left", "yanchor": "bottom"}
     return {"text": f"<b>{safe(short_name(name, 64 // columns + 14))}</b>", "showarrow": False, **place}
-
-
-MEASURED, PREDICTED = SIDE_STYLES[1], SIDE_STYLES[2]
-
-
-def prediction_figure(depths: Sequence[Depth], present: int, parameter: str, cycles: bool = False) -> go.Figure:
-    """Measured and predicted busy share in percent, or elapsed cycles, by depth.
-
-    Measured: solid with filled symbols; predicted: dashed with open ones, with the bounds of the prediction. The depth
-    that was predicted from is ``present``.
-    """
-    measured = [(one.depth, found) for one in depths if (found := one.cycles if cycles else one.busy)]
-    told = [one for one in depths if one.predicted]
-    traces = [_measured(measured, cycles), _predicted(told, cycles)]
-    here = next((one.predicted for one in depths if one.depth == present and one.predicted), None)
-    if here is not None:
-        traces.append(_here(present, _bounds(here, cycles)[1]))
-    values = [str(one.depth) for one in depths if one.busy or one.predicted]
-    layout = _lines_layout(values, (parameter, "elapsed cycles" if cycles else "unit busy, % of elapsed cycles"))
-    layout["yaxis"] |= {"rangemode": "tozero"}
-    return figure_of(traces, layout)
-
-
-def _here(depth: int, value: float) -> Drawn:
-    """A ring around the point that was predicted from."""
-    ring = {"symbol": "circle-open", "size": 19, "color": PREDICTED.color, "line": {"width": 2}}
-    name = "predicted from here"
-    return {
-        "type": "scatter",
-        "x": [depth],
-        "y": [value],
-        "mode": "markers",
-        "name": name,
-        "marker": ring,
-        "hoverinfo": "skip",
-    }
-
-
-def _measured(found: Sequence[tuple[int, Spread]], cycles: bool) -> Drawn:
-    unit = "cycles" if cycles else "%"
-    return {
-        "type": "scatter",
-        "x": [depth for depth, _ in found],
-        "y": [round(spread.mean, 3) for _, spread in found],
-        "name": "measured",
-        "mode": "lines+markers",
-        "line": {"color": MEASURED.color, "width": 2, "dash": "solid"},
-        "marker": {"color": MEASURED.color, "symbol": "circle", "size": 9},
-        "customdata": [_launches(spread) for _, spread in found],
-        "cliponaxis": False,
-        "hovertemplate": f"measured at %{{x}}: <b>%{{y:,.5~g}} {unit}</b><br>%{{customdata}}<extra></extra>",
-    }
-
-
-def _predicted(told: Sequence[Depth], cycles: bool) -> Drawn:
-    bounds = [_bounds(one.predicted, cycles) for one in told]
-    unit = "cycles" if cycles else "%"
-    return {
-        "type": "scatter",
-        "x": [one.depth for one in told],
-        "y": [round(middle, 3) for _, middle, _ in bounds],
-        "name": "predicted",
-        "mode": "lines+markers",
-        "line": {"color": PREDICTED.color, "width": 2, "dash": "dash"},
-        "marker": {"color": PREDICTED.color, "symbol": "diamond-open", "size": 10, "line": {"width": 2}},
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [round(high - middle, 3) for _, middle, high in bounds],
-            "arrayminus": [round(middle - low, 3) for low, middle, _ in bounds],
-            "color": PREDICTED.color,
-            "thickness": 1.2,
-            "width": 5,
-        },
-        "customdata": [[f"{low:,.4g}", f"{high:,.4g}"] for low, _, high in bounds],
-        "cliponaxis": False,
-        "hovertemplate": f"predicted at %{{x}}: <b>%{{y:,.5~g}} {unit}</b><br>%{{customdata[0]}} to %{{customdata[1]}}"
-        "<extra></extra>",
-    }
-
-
-def _bounds(told: Any, cycles: bool) -> tuple[float, float, float]:
-    """(low, expected, high) busy share, or the cycles that stand for it."""
-    if not cycles:
-        return told.low, told.tensor_active_pct, told.high
-    work = told.cycles * told.tensor_active_pct
-    return work / max(told.high, 1e-9), told.cycles, work / max(told.low, 1e-9)

@@ -215,7 +215,7 @@ def sweeps(rows: Sequence[Row]) -> list[Sweep]:
     for (kernel, gpu, name, kind), by_rest in groups.items():
         series = [_series(rest, held) for rest, held in by_rest.items() if len(held) > 1]
         if series:
-            series.sort(key=lambda one: (-len(one.points), -one.ratio))
+            series.sort(key=lambda one: (-len(one.points), [_rank(value) for _, value in one.fixed]))
             swept.append(Sweep(kernel, gpu, name, kind, tuple(series)))
     return sorted(swept, key=lambda one: (_KINDS.index(one.kind), -one.ratio, one.kernel))
 

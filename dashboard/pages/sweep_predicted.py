@@ -13,9 +13,9 @@ from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.pages.sweep_choice import choices
 from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.sweep_address import Wanted
-from ncubble.dashboard.sweep_figures import prediction_figure
 from ncubble.dashboard.sweep_model import Point, Row, Series, Sweep
 from ncubble.dashboard.sweep_prediction import Depth, Told, Verdict, held_against, profiles, told_by, verdict
+from ncubble.dashboard.sweep_prediction_figure import prediction_figure
 
 TITLE = "Predicted against measured"
 FLAT = 2.0

@@ -20,10 +20,11 @@ from ncubble.dashboard.palette import PART_STYLES
 from ncubble.dashboard.routes import page
 from ncubble.dashboard.sweep_address import LONGEST, MOST_FIXED, Wanted, wanted
 from ncubble.dashboard.sweep_coordinates import template_arguments
-from ncubble.dashboard.sweep_figures import axis_of, parts_figure, prediction_figure, series_figure
+from ncubble.dashboard.sweep_figures import axis_of, parts_figure, series_figure
 from ncubble.dashboard.sweep_model import Series, Sweep, as_number, logarithmic, ordered, sweeps, timed
 from ncubble.dashboard.sweep_noise import explained_by_noise
 from ncubble.dashboard.sweep_prediction import Depth, Told, held_against, is_depth, profiles, told_by, verdict
+from ncubble.dashboard.sweep_prediction_figure import prediction_figure
 from ncubble.recordings import ROOT
 
 SPLIT = [["tensor_busy", 60.0], ["data_wait", 30.0], ["issue", 10.0]]
@@ -73,8 +74,8 @@ def test_launches_that_differ_in_one_parameter_are_a_series_and_others_are_their
     ]
     one = found([*rows, row(9, stages=3, vec=8), row(10, stages=7, gpu="A100")])
     assert one.gpu == "H200" and one.values() == ["1", "2"]
-    assert [dict(series.fixed)["vec"] for series in one.series] == ["16", "4"]
-    assert one.varying() == {"vec": ["4", "16"]} and one.names() == ["vec=16", "vec=4"]
+    assert [dict(series.fixed)["vec"] for series in one.series] == ["4", "16"]
+    assert one.varying() == {"vec": ["4", "16"]} and one.names() == ["vec=4", "vec=16"]
     assert len(one.narrowed([("vec", "4")]).series) == 1 and one.narrowed([("vec", "5")]).series == ()
 
 
@@ -266,10 +267,11 @@ def test_a_series_has_colour_symbol_and_dash_and_whiskers_from_least_to_most() -
     assert "lines" in line.mode and figure.layout.showlegend
 
 
-def test_values_that_are_no_numbers_are_joined_by_no_line() -> None:
+def test_values_that_are_no_numbers_are_bars_side_by_side() -> None:
     one = found([row(0, parameters={"path": "tma"}), row(1, parameters={"path": "cp_async"})], "path")
     figure = drawn(one)
-    assert list(figure.data[0].x) == ["cp_async", "tma"] and figure.data[0].mode == "markers+text"
+    assert list(figure.data[0].x) == ["cp_async", "tma"] and figure.data[0].type == "bar"
+    go.Figure(figure.to_dict())  # raises ValueError for any member that plotly does not know
 
 
 def test_parts_keep_their_colours_and_hatches_and_sum_to_100() -> None:
@@ -280,7 +282,7 @@ def test_parts_keep_their_colours_and_hatches_and_sum_to_100() -> None:
         assert [sum(trace.y[at] for trace in bars) for at in (0, 1)] == pytest.approx([100.0, 100.0])
     wait = next(trace for trace in figure.data if trace.name == "data wait")
     assert wait.marker.color == PART_STYLES["data_wait"].color
-    assert [note.text for note in figure.layout.annotations] == ["<b>vec=16</b>", "<b>vec=4</b>"]
+    assert [note.text for note in figure.layout.annotations] == ["<b>vec=4</b>", "<b>vec=16</b>"]
 
 
 def test_names_and_values_from_reports_are_text_in_figures_and_pages(tmp_path: Path) -> None:
