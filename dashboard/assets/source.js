@@ -250,7 +250,7 @@
       cells[2].textContent = count(runs);
       cells[2].title = runs === null ? "not collected" : runs + " warp instructions";
       cells[3].title = stall ? stall.label : "";
-      cells[3].textContent = cells[3].title.length > 15 ? cells[3].title.slice(0, 14) + "…" : cells[3].title;
+      cells[3].textContent = cells[3].title.length > 16 ? cells[3].title.slice(0, 15) + "…" : cells[3].title;
       cells[4].replaceChildren(...window.ncubble.code.nodes(window.ncubble.code.found(window.ncubble.code.sass(code.sass[row]), this.found.search)));
     }
 
