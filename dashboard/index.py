@@ -47,7 +47,8 @@ def signature_of(path: Path) -> Signature:
                 found += (one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino)
     if found and path.stem == "report":  # a bare report may have its manifest beside it
         with suppress(OSError):
-            found += (path.parent / MANIFEST).stat()[6:9]
+            beside = (path.parent / MANIFEST).stat()
+            found += (beside.st_size, beside.st_mtime_ns)
     return tuple(found)
 
 
