@@ -13,6 +13,8 @@ from ncubble.dashboard.palette import ACCENT, PART_STYLES
 from ncubble.dashboard.words import NOT_COLLECTED, number, percent
 
 UNKNOWN = "not identified"
+UNKNOWN_Y = 4.0
+"""Where the crosses stand: on the floor, clear of the ticks."""
 WORTH = 1.0
 """Percent of the present time that another depth has to save before it is recommended."""
 
@@ -121,7 +123,7 @@ def depth_figure(rows: Sequence[DepthRow], unit: str) -> go.Figure:
     unknown = [row.depth for row in rows if row.busy_pct is None]
     figure.add_scatter(
         x=unknown,
-        y=[0] * len(unknown),
+        y=[UNKNOWN_Y] * len(unknown),
         name=UNKNOWN,
         mode="markers",
         marker={"color": PART_STYLES["other"].color, "size": 9, "symbol": "x"},
@@ -129,7 +131,7 @@ def depth_figure(rows: Sequence[DepthRow], unit: str) -> go.Figure:
         hovertemplate="%{x} stages: not identified<extra></extra>",
     )
     legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
-    figure.update_layout(height=240, margin={"l": 8, "r": 8, "t": 26, "b": 40}, legend=legend, hovermode="closest")
+    figure.update_layout(height=220, margin={"l": 8, "r": 8, "t": 26, "b": 40}, legend=legend, hovermode="closest")
     figure.update_xaxes(title="stages", dtick=1, range=[0.5, (rows[-1].depth if rows else 8) + 0.5], fixedrange=True)
     figure.update_yaxes(title=f"{safe(unit)} busy, %", range=[0, 104], automargin=True, fixedrange=True)
     return figure

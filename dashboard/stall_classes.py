@@ -1,8 +1,9 @@
-"""Warp samples by the class of the instruction that a warp stood at, with the stall reason inside. Pure functions.
+"""Warp samples by the class of the instruction that holds a warp up, with the stall reason inside. Pure functions.
 
-A sample's instruction is the one that the warp could not issue: what holds it up mostly stands before it. Which part of
-the account samples were given to therefore follows from their reason and context (``analysis.stalls``), and is shown
-beside each class.
+A sample's instruction is the one that the warp could not issue: what holds it up mostly stands before it. The wait for
+``cp.async`` shows as ``long_scoreboard`` at whatever follows DEPBAR. So samples of a reason that names a wait count at
+the nearest instruction before that such a wait is for, within the look-back of ``analysis.stalls``; all others where
+they were taken. The part of the account that samples were given to is shown beside each class.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ import plotly.graph_objects as go
 
 from ncubble.analysis.opcodes import role
 from ncubble.analysis.samples import stall_columns
+from ncubble.analysis.stalls import LOOKBACK
 from ncubble.dashboard.figures import HATCH, safe
-from ncubble.dashboard.palette import text_color
+from ncubble.dashboard.palette import part_label, text_color
 from ncubble.dashboard.reasons import OTHER, reason_style
 
 CLASSES: dict[str, tuple[str, str]] = {
@@ -51,10 +53,28 @@ _FAMILIES = {
                 "UIADD", "UIMAD", "ULEA", "ULOP", "USHF", "UISETP", "UPRMT", "UBREV", "UFLO", "UPOPC", "USGXT", "UBMSK",
                 "UVIADD", "UIMNMX", "UVIMNMX"),
 }  # fmt: skip
+_MEMORY = ("copy", "load_global", "store_shared", "load_shared", "store_global", "local")
+AWAITED: dict[str, tuple[str, ...]] = {
+    "long_scoreboard": ("copy_wait", "load_global", "local", "copy"),
+    "short_scoreboard": ("load_shared", "copy_wait", "convert", "store_shared"),
+    "barrier": ("barrier", "mma_wait"),
+    "membar": ("barrier",),
+    "gmma": ("mma_wait", "mma"),
+    "warpgroup_arrive": ("mma_wait", "mma"),
+    "lg_throttle": _MEMORY,
+    "mio_throttle": (*_MEMORY, "mma", "convert", "barrier"),
+    "drain": ("store_global",),
+    "branch_resolving": ("branch",),
+}
+"""What a reason waits for: classes, of which the nearest instruction at or before a sample counts."""
 MOST_REASONS = 7
 """Reasons with a colour of their own in the figure; the others share one."""
 REST = "other"
 SMALL = 0.05
+TOLD = 0.5
+"""Percent of kernel time from which a part is told beside a bar."""
+LABELLED = 1.5
+"""The axis, in longest bars: room for what stands beside them."""
 
 
 @dataclass(frozen=True)
@@ -81,22 +101,24 @@ def class_of(opcode: str) -> str:
 def class_rows(
     source: pd.DataFrame, weights: pd.DataFrame | None = None, parts: Mapping[str, float] | None = None
 ) -> list[ClassRow]:
-    """Classes of one launch's ``source`` rows that have samples, largest first; empty without samples.
+    """Classes that samples of one launch's ``source`` rows count at, largest first; empty without samples.
 
     ``weights`` are those of ``BubbleAccount`` (rows as in ``source``, one column per class of samples), ``parts`` its
-    parts in percent: each part is shared out among classes in proportion to its weights.
+    parts in percent: each part is shared out among instructions in proportion to its weights, and within an instruction
+    in proportion to samples.
     """
     reasons = stall_columns(source)
     counts = source[reasons].to_numpy(dtype=float) if reasons else np.zeros((len(source), 0))
     total = float(np.nansum(counts))
     if not total > 0:
         return []
-    classes = np.array([class_of(opcode) for opcode in source["opcode"].tolist()], dtype=object)
-    given = _given(weights, parts or {}, len(source))
+    classes = [class_of(opcode) for opcode in source["opcode"].tolist()]
+    at = np.column_stack([_held_at(reason, classes) for reason in reasons])
+    given = _given(weights, parts or {}, np.nan_to_num(counts))
     rows = []
-    for name, (label, _) in CLASSES.items():
-        mine = classes == name
-        share = 100.0 * np.nansum(counts[mine], axis=0) / total
+    for index, (name, (label, _)) in enumerate(CLASSES.items()):
+        mine = at == index
+        share = 100.0 * np.nansum(np.where(mine, counts, 0.0), axis=0) / total
         if share.sum() > 0:
             inside = _ranked(dict(zip(reasons, share.tolist(), strict=True)))
             brought = _ranked({part: float(values[mine].sum()) for part, values in given.items()})
@@ -104,15 +126,32 @@ def class_rows(
     return sorted(rows, key=lambda row: -row.share)
 
 
-def _given(weights: pd.DataFrame | None, parts: Mapping[str, float], rows: int) -> dict[str, np.ndarray]:
-    """Percent of kernel time that each instruction's samples brought to each part."""
-    if weights is None or len(weights) != rows:
+_NUMBERS = {name: index for index, name in enumerate(CLASSES)}
+
+
+def _held_at(reason: str, classes: list[str]) -> np.ndarray:
+    """For each instruction, the number of the class that samples of ``reason`` there count at."""
+    own = np.array([_NUMBERS[name] for name in classes])
+    awaited = AWAITED.get(reason)
+    if not awaited:
+        return own
+    places = np.arange(len(classes))
+    nearest = np.maximum.accumulate(np.where([name in awaited for name in classes], places, -1))
+    near = (nearest >= 0) & (places - nearest <= LOOKBACK)
+    return np.where(near, own[np.maximum(nearest, 0)], own)
+
+
+def _given(weights: pd.DataFrame | None, parts: Mapping[str, float], counts: np.ndarray) -> dict[str, np.ndarray]:
+    """Percent of kernel time that samples brought to each part, by instruction and reason (as in ``counts``)."""
+    if weights is None or len(weights) != len(counts):
         return {}
+    samples = counts.sum(axis=1, keepdims=True)
+    shares = np.divide(counts, samples, out=np.zeros_like(counts), where=samples > 0)
     found = {}
     for part, percent in parts.items():
-        values = weights[part].to_numpy(dtype=float) if part in weights else np.zeros(rows)
+        values = weights[part].to_numpy(dtype=float) if part in weights else np.zeros(len(counts))
         if percent > 0 and values.sum() > 0:
-            found[part] = percent * values / values.sum()
+            found[part] = percent * values[:, None] / values.sum() * shares
     return found
 
 
@@ -130,7 +169,10 @@ def shown_reasons(rows: list[ClassRow]) -> list[str]:
 
 
 def class_figure(rows: list[ClassRow]) -> go.Figure:
-    """A bar per class, stacked by stall reason, in percent of all warp samples; wide segments carry their reason."""
+    """A bar per class, stacked by stall reason, in percent of all warp samples; wide segments carry their reason.
+
+    Beside the bar its percent, and the part of the account that most of it was given to, in percent of kernel time.
+    """
     named, labels = shown_reasons(rows), [safe(row.label) for row in rows]
     longest = max((row.share for row in rows), default=1.0)
     layers = [(reason, [row.reasons.get(reason, 0.0) for row in rows]) for reason in named]
@@ -143,9 +185,13 @@ def class_figure(rows: list[ClassRow]) -> go.Figure:
             "bargap": 0.2,
             "showlegend": False,
             "height": 52 + 25 * len(rows),
-            "margin": {"l": 8, "r": 52, "t": 4, "b": 40},
-            "annotations": [_total(row.share, label) for row, label in zip(rows, labels, strict=True)],
-            "xaxis": {"title": {"text": "% of warp samples", "standoff": 8}, "rangemode": "tozero", "fixedrange": True},
+            "margin": {"l": 8, "r": 8, "t": 4, "b": 40},
+            "annotations": [_total(row, label) for row, label in zip(rows, labels, strict=True)],
+            "xaxis": {
+                "title": {"text": "% of warp samples", "standoff": 8},
+                "range": [0, longest * LABELLED],
+                "fixedrange": True,
+            },
             "yaxis": {"autorange": "reversed", "ticksuffix": " ", **axis},
         },
     )
@@ -171,9 +217,11 @@ def _layer(reason: str, values: list[float], labels: list[str], longest: float) 
     }
 
 
-def _total(share: float, label: str) -> dict[str, Any]:
-    place = {"x": share, "y": label, "xanchor": "left", "xshift": 4}
-    return {"text": f"{share:.1f} %", "showarrow": False, "font": {"size": 11}, **place}
+def _total(row: ClassRow, label: str) -> dict[str, Any]:
+    place = {"x": row.share, "y": label, "xanchor": "left", "xshift": 4}
+    part, given = next(iter(row.parts.items()), ("", 0.0))
+    told = f" → {safe(part_label(part))} <b>{given:.1f} %</b>" if given >= TOLD else ""
+    return {"text": f"{row.share:.1f} %{told}", "showarrow": False, "font": {"size": 11}, **place}
 
 
 def _inside(label: str, value: float, longest: float) -> str:

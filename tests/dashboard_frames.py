@@ -258,6 +258,7 @@ def gemm() -> FakeReport:
         source(0),
         rules(0),
     )
+    report.numbers[0] = {"launch__block_size": 256.0, "sm__cycles_active.avg": 702_000.0}
     full = {**dict.fromkeys(PARTS, 0.0), "tensor_busy": 96.9, "issue": 3.1}
     report.verdicts = {
         0: verdict(rows[0][1], rows[0][2], "copy_cost"),

@@ -73,16 +73,20 @@ def layout(store: ReportStore, entry: Launch, search: str = "") -> Component:
             html.Div(
                 [
                     html.Div(guarded("Causes and fixes", lambda: kernel_advice.causes(one)), id="kernel-advice"),
-                    html.Div(guarded("Nsight's rules", lambda: kernel_advice.rules(one))),
+                    html.Div(
+                        [
+                            guarded("Nsight's rules", lambda: kernel_advice.rules(one)),
+                            html.Div(html.Div(kernel_advice.depth_waiting(), id="kernel-depth"), id="depth"),
+                        ]
+                    ),
                 ],
                 className="columns",
                 id="advice",
             ),
-            _place("depth", html.Div(kernel_advice.depth_waiting(), id="kernel-depth")),
             html.Div(
                 [
                     html.Div(guarded("Stall reasons", lambda: kernel_stalls.reasons(one))),
-                    html.Div(guarded("Stalls by instruction", lambda: kernel_stalls.classes(one, account()))),
+                    html.Div(guarded("Stalls by what holds warps up", lambda: kernel_stalls.classes(one, account()))),
                 ],
                 className="columns",
                 id="stalls",

@@ -48,7 +48,7 @@ def account_notes(account: Any | None) -> list[str]:
     """What an account cannot tell apart, and which counters would; empty where it tells all."""
     if account is None:
         return []
-    lines = [f"{part_label(coarse)} stands for {_listed(finer)} together." for coarse, finer in account.merged.items()]
+    lines = [f"“{part_label(name)}” stands for {_listed(finer)} together." for name, finer in account.merged.items()]
     if account.missing:
         lines.append(f"Not collected, and needed to tell more: {', '.join(account.missing)}.")
     return lines

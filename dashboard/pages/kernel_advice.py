@@ -71,8 +71,8 @@ def depth(entry: Opened) -> Component:
     head = ["Stages", f"{unit} busy", "Interval", "Cycles", "Time against now"]
     drawn = figure("depths", depth_figure(known, unit), f"Predicted utilization by stages. {said}")
     numbers = as_table("Predicted utilization by stages", head, lines, numeric=(0, 1, 2, 3, 4))
-    left = html.Div([html.P(said, className="depth-sentence"), *listed])
-    return card(title, [html.Div([left, html.Div([drawn, numbers])], className="columns depth")], _source(advice))
+    parts = [html.P(said, className="depth-sentence"), drawn, numbers, *listed]
+    return card(title, parts, _source(advice))
 
 
 def _source(advice: dict[str, Any]) -> str:

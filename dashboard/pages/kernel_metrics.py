@@ -25,7 +25,7 @@ def section(entry: Opened, wanted: Asked) -> Component:
     )
     count = len(entry.report.scalars(entry.launch))
     summary = html.Summary(
-        [html.H2("All metrics"), html.Span(f"{count} of this launch, each explained", className="hint")],
+        [html.H2("All metrics"), html.Span(f"{count} of this launch, with what they mean", className="hint")],
         id="metrics-open",
         n_clicks=1 if wanted.metrics else 0,
     )
@@ -62,7 +62,6 @@ def grid(entry: Opened, find: str = "") -> Component:
             "tooltipShowDelay": 250,
             "enableCellTextSelection": True,
             "quickFilterText": find,
-            "overlayNoRowsTemplate": "No metric matches.",
         },
         style={"height": "520px", "width": "100%"},
         className="metrics-grid",

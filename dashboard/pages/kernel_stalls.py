@@ -34,12 +34,12 @@ def classes(entry: Opened, account: Any | None) -> Component:
     """Samples by class of instruction, the reasons inside, and the parts of the account that they were given to."""
     weights, parts = getattr(account, "weights", None), getattr(account, "parts", None)
     rows = class_rows(entry.source, weights, parts)
-    title = "Stalls by instruction"
+    title = "Stalls by what holds warps up"
     if not rows:
         return card(title, [not_collected("warp samples per instruction", "--set source")])
     said = ", ".join(f"{row.label} {row.share:.0f} %" for row in rows[:5])
     drawn = figure("stall-classes", class_figure(rows), f"Warp samples by class of instruction: {said}")
-    hint = "where warps stood, by class of the instruction they could not issue"
+    hint = "by class of instruction: a wait counts at the copy, load or barrier that it is for. → part of the account"
     return card(title, [drawn, _legend(rows), _numbers(entry, rows)], hint)
 
 

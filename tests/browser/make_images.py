@@ -41,7 +41,7 @@ def main() -> None:
         expect(page.locator("#match-count")).to_have_text(f"{len(store.rows())} shown")
         taken = [_photograph(page, "overview.png", ".scatter-card")]
         page.goto(f"{server.url.rstrip('/')}/kernel/{address}")
-        expect(page.locator(".js-plotly-plot")).to_have_count(3)
+        expect(page.locator(".js-plotly-plot")).to_have_count(5)
         taken.append(_photograph(page, "bubbles.png", "section.card:has(h2:text-is('Timeline'))"))
         browser.close()
     server.close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,10 @@ pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
 GEMM = "/kernel/0123456789abcdef/0"
 FIGURE_TEXT = "() => document.querySelector('.js-plotly-plot')?._fullLayout?.font.color"
-BAR_WIDTHS = """() => [...document.querySelectorAll('.js-plotly-plot')[0].querySelectorAll('.barlayer .point path')]
-    .map((segment) => segment.getBBox().width)"""
+BAR_EDGES = """() => [...document.querySelectorAll('.js-plotly-plot')[0].querySelectorAll('.barlayer .point path')]
+    .map((bar) => bar.getBBox()).map((box) => [box.y, box.y + box.height])"""
+RANGE = """() => document.querySelectorAll('.js-plotly-plot')[1]._fullLayout.xaxis.range.map(Math.round)"""
+TRACK = "#timeline-range table >> nth=0"
 
 
 def test_an_address_opens_its_launch_and_survives_a_reload(served: str, open_page: Open) -> None:
@@ -29,16 +33,21 @@ def test_an_address_opens_its_launch_and_survives_a_reload(served: str, open_pag
     page.reload()
     expect(page.locator("h1")).to_contain_text("wmma_gemm<3, 16>")
     expect(page).to_have_title("void wmma_gemm<3, 16>(half const*, half const*, float*) · ncubble")
-    expect(page.locator(".js-plotly-plot")).to_have_count(3)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
     expect(page.locator(".sentence")).to_contain_text("the cause to remove first is copy cost (narrow copies)")
 
 
-def test_the_account_is_drawn_to_the_full_width(served: str, open_page: Open) -> None:
+def test_the_account_falls_in_steps_from_100_percent_to_work(served: str, open_page: Open) -> None:
     page = open_page(served + GEMM)
     expect(page.locator(".barlayer .point path").first).to_be_visible()
-    drawn = page.evaluate(BAR_WIDTHS)
-    plot = page.evaluate("() => document.querySelector('.js-plotly-plot')._fullLayout._plots.xy.xaxis._length")
-    assert sum(drawn) == pytest.approx(plot, rel=0.01)
+    edges = page.evaluate(BAR_EDGES)
+    whole, bubbles, work = edges[0], edges[1:-1], edges[-1]
+    assert bubbles[0][0] == pytest.approx(whole[0], abs=1)
+    for above, below in pairwise(bubbles):
+        assert below[0] == pytest.approx(above[1], abs=1)
+    assert work[0] == pytest.approx(bubbles[-1][1], abs=1) and work[1] == pytest.approx(whole[1], abs=1)
+    page.locator("#account summary", has_text="View as table").click()
+    expect(page.locator("#account table")).to_contain_text("21.00 %")
 
 
 def test_bubbles_are_shaded_and_named_on_the_timeline(served: str, open_page: Open) -> None:
@@ -46,7 +55,74 @@ def test_bubbles_are_shaded_and_named_on_the_timeline(served: str, open_page: Op
     timeline = page.locator(".js-plotly-plot").nth(1)
     expect(timeline.locator(".annotation-text", has_text="ramp 2.4 %")).to_be_visible()
     expect(timeline.locator(".annotation-text", has_text="tail 5.5 %")).to_be_visible()
+    expect(timeline.locator(".annotation-text", has_text="copy cost")).to_be_visible()
     assert timeline.locator("path[data-index]").count() == 6
+
+
+def test_a_dragged_range_is_measured_kept_in_the_address_and_linked(served: str, open_page: Open) -> None:
+    page = open_page(served + GEMM)
+    expect(page.locator(TRACK)).to_contain_text("tensor pipe")
+    whole = page.locator(TRACK).inner_text()
+    box = page.locator(".js-plotly-plot").nth(1).locator(".nsewdrag").first.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 0.25 * box["width"], y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.5 * box["width"], y, steps=4)
+    page.mouse.up()
+    expect(page.locator(TRACK)).not_to_have_text(whole)
+    low, high = page.evaluate(RANGE)
+    assert 85 <= low <= 115 and 185 <= high <= 215
+    address = re.search(r"range=([\d.]+),([\d.]+)", page.url)
+    assert address and float(address[1]) == pytest.approx(low, abs=1)
+    expect(page.locator("#timeline-from")).to_have_value(re.compile(rf"^{address[1]}"))
+    page.reload()
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    eventually(page, RANGE, [low, high])
+    page.get_by_role("button", name="Whole launch").click()
+    eventually(page, "() => location.search", "")
+
+
+def test_a_typed_range_tells_the_numbers_of_its_samples(served: str, open_page: Open) -> None:
+    page = open_page(f"{served}{GEMM}?range=99.5,106")
+    expect(page.locator(TRACK)).to_contain_text("tensor pipe\t18.0\t18.0\t18.0\t%", use_inner_text=True)
+    bubbles = page.locator("#timeline-range table").nth(1)
+    expect(bubbles).to_contain_text("wave gap\t34.0 %\t2.210 µs", use_inner_text=True)
+    page.locator("#timeline-to").fill("50")
+    page.locator("#timeline-from").fill("20")
+    page.keyboard.press("Enter")
+    eventually(page, RANGE, [20, 50])
+    expect(bubbles).not_to_contain_text("wave gap")
+    page.locator("#timeline-samples-open").click()
+    rows = page.locator("#timeline-samples tbody tr")
+    expect(rows).to_have_count(20)
+    expect(rows.first).to_contain_text("21.00")
+
+
+def test_metrics_come_when_they_are_asked_for_and_are_searched(served: str, open_page: Open) -> None:
+    page = open_page(served + GEMM)
+    expect(page.locator("#kernel-depth .note")).to_contain_text("No other depth can be predicted")
+    assert page.locator("#metrics-grid").count() == 0
+    page.locator("#metrics-open").press("Enter")
+    rows = page.locator("#metrics-grid .ag-center-cols-container .ag-row")
+    expect(rows.first).to_be_visible()
+    assert page.url.endswith("?show=metrics")
+    page.locator("#metric-search").fill("threads of a CTA")
+    expect(rows).to_have_count(1)
+    expect(rows.first).to_contain_text("launch__block_size")
+    page.reload()
+    expect(rows).to_have_count(1)
+
+
+def test_sections_are_reached_by_keyboard_and_links_carry_their_names(served: str, open_page: Open) -> None:
+    page = open_page(served + GEMM)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    page.locator(".sections button", has_text="Limits").press("Enter")
+    expect(page.locator("#limits")).to_be_focused()
+    expect(page.locator("#limits h2")).to_be_in_viewport()
+    page.keyboard.press("]")
+    expect(page).to_have_url(f"{served}/kernel/0123456789abcdef/1")
+    expect(page.locator("#show-source")).to_have_attribute("href", "/source/0123456789abcdef/1")
 
 
 def test_next_and_previous_walk_through_the_report(served: str, open_page: Open) -> None:
@@ -101,7 +177,7 @@ def test_the_theme_follows_the_system_until_one_is_chosen(served: str, open_page
 
 def test_the_switch_turns_page_and_figures_and_is_remembered(served: str, open_page: Open) -> None:
     page = open_page(served + GEMM, color_scheme="light")
-    expect(page.locator(".js-plotly-plot")).to_have_count(3)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
     eventually(page, FIGURE_TEXT, "#1c2733")
     light = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     page.locator("#theme-choice label", has_text="dark").click()
@@ -124,7 +200,7 @@ def test_pages_are_photographed_for_the_eye(served: str, open_page: Open, width:
     page.wait_for_timeout(300)
     page.screenshot(path=SCREENSHOTS / f"overview-{width}-{scheme}.png", full_page=True)
     page.goto(served + GEMM)
-    expect(page.locator(".js-plotly-plot")).to_have_count(3)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
     page.wait_for_timeout(300)
     taken = page.screenshot(path=SCREENSHOTS / f"kernel-{width}-{scheme}.png", full_page=True)
     assert len(taken) > 50_000
