@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ncubble.cli.progress import reading
 from ncubble.dashboard import export_content as content
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.export import Drawn
@@ -34,10 +35,12 @@ class Job:
 def write_page(job: Job, out: Path) -> dict[str, Any]:
     """Write the HTML file of a job; says what was written, as ``ncubble export --json`` prints it."""
     store, rows, errors = _read(job)
-    if job.compare:
-        made = content.comparisons_file(store, comparisons(store, rows, job.paths), job.theme, errors)
-    else:
-        made = content.launches_file(store, rows, job.theme, errors)
+    found = comparisons(store, rows, job.paths) if job.compare else []
+    with reading("making pages") as step:
+        if job.compare:
+            made = content.comparisons_file(store, found, job.theme, errors, step)
+        else:
+            made = content.launches_file(store, rows, job.theme, errors, step)
     written = made.text.encode("utf-8", "backslashreplace")
     put(out, written)
     return _told(out, len(written), made.launches, errors, left_out=made.left_out)
@@ -78,8 +81,6 @@ def _told(
 
 def _read(job: Job) -> tuple[ReportStore, list[dict[str, Any]], list[str]]:
     """The store of all reports, the rows that are asked for, worst first, and what could not be read."""
-    from ncubble.cli.progress import reading
-
     store = ReportStore(list(job.paths)).start()
     with reading() as progress:
         while not store.wait(POLL_S):

@@ -1,4 +1,4 @@
-"""A progress bar on stderr while reports are read."""
+"""A progress bar on stderr while reports are read, or something is made of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def reading() -> Iterator[Callable[[int, int], None]]:
-    """Yields what ``open_reports`` calls with the number of reports that are read, and of all."""
+def reading(what: str = "reading reports") -> Iterator[Callable[[int, int], None]]:
+    """Yields what is called with the number of those that are done, and of all; ``what`` stands before the bar."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading reports", total=None)
+        task = progress.add_task(what, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -21,13 +21,15 @@ from ncubble.dashboard.pages import compare, kernel
 from ncubble.dashboard.readings import Launch
 
 MOST_PAGES = 24
-"""Pages of one file. Each adds 50 to 500 kB; beyond that a file is slow to open, and the app is the better place."""
+"""Pages of one file. Each adds 15 to 550 kB; beyond that a file is slow to open, and the app is the better place."""
 MOST_WHOLE = 4
 """Pages up to which each holds its thousands of metrics; beyond, one file per launch does."""
 LARGE = {"kernel-metrics": f"Left out of a file of more than {MOST_WHOLE} launches. Export this one alone with"}
 COLUMNS = ("Kernel", "Parameters", "Duration", "Recoverable, at most", "Busy", "DRAM", "Cause", "GPU")
 
 NUMERIC = (2, 3, 4, 5)
+
+Step = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,18 @@ class File:
     text: str
     launches: tuple[str, ...]
     left_out: int = 0
+
+
+def _silent(done: int, total: int) -> None:
+    """Nobody is told."""
+
+
+def _stepped(sections: Iterable[Section], total: int, step: Step) -> Iterator[Section]:
+    """The sections one by one: each is drawn before the next is made."""
+    for done, section in enumerate(sections):
+        step(done, total)
+        yield section
+    step(total, total)
 
 
 def late_sections(store: ReportStore, entry: Launch, whole: bool = True) -> dict[str, Callable[[], Any]]:
@@ -66,11 +80,13 @@ def _compared(store: ReportStore, asked: Asked) -> Component:
     return compare.layout(store, asked.href().partition("?")[2])
 
 
-def launches_file(store: ReportStore, rows: Sequence[Row], theme: str, problems: Sequence[str] = ()) -> File:
-    """The pages of these launches; several get a table in front that links them."""
+def launches_file(
+    store: ReportStore, rows: Sequence[Row], theme: str, problems: Sequence[str] = (), step: Step = _silent
+) -> File:
+    """The pages of these launches; several get a table in front that links them. ``step`` hears how far it has come."""
     shown = rows[:MOST_PAGES]
     anchors = {f"/kernel/{row['id']}": anchor_of(row) for row in shown}
-    sections = [_kernel(store, row, anchors) for row in shown]
+    sections = _stepped((_kernel(store, row, anchors) for row in shown), len(shown), step)
     left = len(rows) - len(shown)
     head = _head(f"{len(shown)} launches", shown, left, problems) if len(rows) > 1 or problems else None
     title = title_of(shown[0]) if len(shown) == 1 else f"{len(shown)} launches"
@@ -78,15 +94,20 @@ def launches_file(store: ReportStore, rows: Sequence[Row], theme: str, problems:
 
 
 def comparisons_file(
-    store: ReportStore, found: Sequence[tuple[str, Asked]], theme: str, problems: Sequence[str] = ()
+    store: ReportStore,
+    found: Sequence[tuple[str, Asked]],
+    theme: str,
+    problems: Sequence[str] = (),
+    step: Step = _silent,
 ) -> File:
-    """The Compare pages of these launches; several get a list in front that links them."""
+    """The Compare pages of these launches; several get a list in front that links them. ``step`` as above."""
     shown = found[:MOST_PAGES]
     left = len(found) - len(shown)
-    sections = [
+    made = (
         Section(f"comparison-{number}", title, _compared(store, asked), _own(number, len(shown)))
         for number, (title, asked) in enumerate(shown)
-    ]
+    )
+    sections = _stepped(made, len(shown), step)
     head = _list(shown, left, problems) if len(found) > 1 or problems else None
     title = shown[0][0] if len(shown) == 1 else f"{len(shown)} comparisons"
     ids = dict.fromkeys(one for _, asked in shown for one in asked.launches)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from html import escape
@@ -37,7 +37,7 @@ class Section:
     context: Context = field(default_factory=Context)
 
 
-def document(title: str, sections: Sequence[Section], head: Component | None = None, theme: str = "system") -> str:
+def document(title: str, sections: Iterable[Section], head: Component | None = None, theme: str = "system") -> str:
     """The whole file. Equal input gives equal text: the time of writing is not in it."""
     pages = "".join(_article(one, back=head is not None) for one in sections)
     body = (
