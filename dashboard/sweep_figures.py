@@ -7,11 +7,11 @@ everywhere. No figure names a theme.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import plotly.graph_objects as go
 
-from ncubble.dashboard.figures import HATCH, safe
+from ncubble.dashboard.drawn import Drawn, figure_of, filled
+from ncubble.dashboard.figures import safe
 from ncubble.dashboard.palette import PART_STYLES, SIDE_STYLES, Side, part_label, text_color
 from ncubble.dashboard.sweep_model import Point, Series, Spread, as_number, logarithmic, ordered
 from ncubble.dashboard.timeline import axis_name
@@ -21,7 +21,6 @@ MOST_SERIES = 6
 """Series that are drawn at once; a figure with more is not read."""
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
 LINES_PX, PARTS_PX = 330, 250
-Drawn = dict[str, Any]
 LEAST_SHARE = 7.0
 """Percent from which a part is high enough for its number."""
 Reading = Callable[[Series, Point], Spread | None]
@@ -52,11 +51,6 @@ def series_figure(
     layout = lines_layout(values, axes) | {"hovermode": "closest", "showlegend": len(series) > 1}
     layout["yaxis"] |= {"range": [1.14 * min(ends), 1.14 * max(ends) or 1.0]}
     return figure_of(traces, layout | {"barmode": "group", "bargap": 0.3})
-
-
-def figure_of(traces: Sequence[Drawn], layout: Drawn) -> go.Figure:
-    """The figure of plain traces and a layout. Plotly's checks would take ten times as long; the tests make them."""
-    return go.Figure({"data": list(traces), "layout": layout}, _validate=False)
 
 
 def lines_layout(values: Sequence[str], axes: tuple[str, str]) -> Drawn:
@@ -105,11 +99,7 @@ def _bars(index: int, name: str, found: Sequence[tuple[Point, Spread]], unit: st
         "textposition": "outside",
         "textangle": 0,
         "constraintext": "none",
-        "marker": {
-            "color": style.color,
-            "line": {"width": 0},
-            "pattern": {**HATCH, "shape": style.hatch, "bgcolor": style.color},
-        },
+        "marker": filled(style.color, style.hatch),
     }
 
 
@@ -187,11 +177,7 @@ def _part(name: str, one: Series, accounts: Sequence[dict[str, float]], panel: i
         "textangle": 0,
         "constraintext": "none",
         "textfont": {"color": text_color(style.color), "size": 12},
-        "marker": {
-            "color": style.color,
-            "line": {"width": 0},
-            "pattern": {**HATCH, "shape": style.hatch, "bgcolor": style.color},
-        },
+        "marker": filled(style.color, style.hatch),
         "customdata": [_mean_of(point.account()[1]) for point in one.points],
         "hovertemplate": f"%{{x}} <b>{label}</b> %{{y:.2f}} %<br>%{{customdata}}<br>{style.meaning}<extra></extra>",
         "xaxis": axis_name("x", panel),

@@ -7,8 +7,9 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from ncubble.dashboard.drawn import Drawn, figure_of
 from ncubble.dashboard.palette import SIDE_STYLES
-from ncubble.dashboard.sweep_figures import Drawn, figure_of, launches_in_words, lines_layout
+from ncubble.dashboard.sweep_figures import launches_in_words, lines_layout
 from ncubble.dashboard.sweep_model import Spread
 from ncubble.dashboard.sweep_prediction import Depth
 

@@ -9,6 +9,7 @@ from typing import Any
 import dashboard_frames as frames
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 import pytest
 from compare_subjects import FULL, group, subject
 from plotly.utils import PlotlyJSONEncoder
@@ -64,13 +65,23 @@ def test_the_accounts_stand_below_each_other_and_sum_to_100() -> None:
     other = Group((subject(verdict={"account": {**FULL, "data_wait": 10.0, "tensor_busy": 70.0}}),))
     drawn = figures.accounts_figure(compare_groups([group(1e5), other]))
     assert [sum(trace.x[side] for trace in drawn.data) for side in (0, 1)] == pytest.approx([100.0, 100.0])
-    assert drawn.data[0].y == ("<b>A</b>", "<b>B</b>") and drawn.layout.yaxis.autorange == "reversed"
+    assert list(drawn.data[0].y) == ["<b>A</b>", "<b>B</b>"] and drawn.layout.yaxis.autorange == "reversed"
+
+
+def test_every_figure_is_one_that_plotly_takes() -> None:
+    compared = compare_groups(
+        [group(1e5, stalls={"barrier": 100.0}), group(2e5, stalls={"barrier": 100.0}), group(3e5)]
+    )
+    drawn = [figures.accounts_figure(compared), figures.changes_figure(compared), figures.stalls_figure(compared)]
+    for figure in [*drawn, figures.overlaid_figure([sampled(0, 100_000), sampled(1, 50_000)])]:
+        go.Figure(figure.to_dict())  # raises ValueError for any member that plotly does not know
+        assert figure.data
 
 
 def test_a_side_without_account_has_no_bar() -> None:
     bare = Group((subject(verdict={"account": None}),))
     drawn = figures.accounts_figure(compare_groups([group(1e5), bare, group(1e5)]))
-    assert drawn.data[0].y == ("<b>A</b>", "<b>C</b>")
+    assert list(drawn.data[0].y) == ["<b>A</b>", "<b>C</b>"]
 
 
 def test_differences_in_time_have_the_colours_of_parts_or_of_sides() -> None:
