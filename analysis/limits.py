@@ -8,7 +8,7 @@ per warp, a quarter of them to each scheduler; shared memory in units of 128 B, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 WARP = 32
@@ -73,7 +73,7 @@ class Limits:
 
 def limits_of(scalars: Mapping[str, float]) -> Limits:
     """Read the limits of one launch off its scalar metrics."""
-    get = _getter(scalars)
+    get = _Values(scalars)
     found = {name: get(metric) for name, metric in RESOURCES.items()}
     # Versions without barriers, and launches without registers, tell 0 or leave it out: that limits nothing.
     known = {name: value for name, value in found.items() if value >= 1}
@@ -95,7 +95,7 @@ def limits_of(scalars: Mapping[str, float]) -> Limits:
     )
 
 
-class _getter:  # noqa: N801
+class _Values:
     """Values by name; NaN for what is not there."""
 
     def __init__(self, scalars: Mapping[str, float]) -> None:
@@ -109,16 +109,16 @@ def _first(*values: float) -> float:
     return next((value for value in values if not math.isnan(value)), math.nan)
 
 
-def _theoretical(get: _getter, ctas: float, warps: float) -> float:
+def _theoretical(get: _Values, ctas: float, warps: float) -> float:
     """As the report tells it, else from the limits."""
     told = get("sm__maximum_warps_per_active_cycle_pct")
     most = get(f"{_ATTRIBUTE}max_warps_per_multiprocessor")
     return told if not math.isnan(told) else 100.0 * ctas * warps / most
 
 
-def _limit(name: str, allowed: float, ctas: float, warps: float, get: _getter) -> Limit:
+def _limit(name: str, allowed: float, ctas: float, warps: float, get: _Values) -> Limit:
     wanted = ctas + 1
-    describe = {"registers": _registers, "shared memory": _shared, "warps": _warps, "CTA slots": _slots}.get(name)
+    describe = _DESCRIBED.get(name)
     if describe is None or math.isnan(allowed):
         return Limit(name, allowed, one_more=_other(allowed, wanted))
     uses, has, need = describe(allowed, wanted, warps, get)
@@ -141,7 +141,7 @@ def registers_for(ctas: float, warps: float, sm_registers: float) -> int:
     return next((count for count in counts if ctas_by_registers(count, warps, sm_registers) >= ctas), 0)
 
 
-def _registers(allowed: float, wanted: float, warps: float, get: _getter) -> tuple[str, str, str]:
+def _registers(allowed: float, wanted: float, warps: float, get: _Values) -> tuple[str, str, str]:
     used, sm = get("launch__registers_per_thread"), get(f"{_ATTRIBUTE}max_registers_per_multiprocessor")
     if math.isnan(used + sm + warps):
         return "", "", ""
@@ -154,7 +154,7 @@ def _registers(allowed: float, wanted: float, warps: float, get: _getter) -> tup
     return uses, has, need
 
 
-def _shared(allowed: float, wanted: float, _: float, get: _getter) -> tuple[str, str, str]:
+def _shared(allowed: float, wanted: float, _: float, get: _Values) -> tuple[str, str, str]:
     driver = get("launch__shared_mem_per_block_driver")
     own = get("launch__shared_mem_per_block_static") + get("launch__shared_mem_per_block_dynamic")
     sm, most = get("launch__shared_mem_config_size"), get(f"{_ATTRIBUTE}max_shared_memory_per_multiprocessor")
@@ -176,7 +176,7 @@ def _up(size: float) -> float:
     return math.ceil(size / SHARED_UNIT_B) * SHARED_UNIT_B
 
 
-def _warps(allowed: float, wanted: float, warps: float, get: _getter) -> tuple[str, str, str]:
+def _warps(allowed: float, wanted: float, warps: float, get: _Values) -> tuple[str, str, str]:
     most = get(f"{_ATTRIBUTE}max_warps_per_multiprocessor")
     if math.isnan(most + warps):
         return "", "", ""
@@ -185,7 +185,7 @@ def _warps(allowed: float, wanted: float, warps: float, get: _getter) -> tuple[s
     return f"{warps:.0f} warps", f"{most:.0f} warps", need
 
 
-def _slots(allowed: float, *_: object) -> tuple[str, str, str]:
+def _slots(allowed: float, wanted: float, warps: float, get: _Values) -> tuple[str, str, str]:
     return "1 slot", f"{allowed:.0f} slots", "nothing: the SM has no more slots; give each CTA more work"
 
 
@@ -193,3 +193,12 @@ def kib(size: float) -> str:
     """Bytes in KiB, with one digit where it is not whole."""
     whole = size / 1024
     return f"{whole:.0f} KiB" if whole == int(whole) else f"{whole:.1f} KiB"
+
+
+_DESCRIBED: Mapping[str, Callable[[float, float, float, _Values], tuple[str, str, str]]] = {
+    "registers": _registers,
+    "shared memory": _shared,
+    "warps": _warps,
+    "CTA slots": _slots,
+}
+"""What a CTA takes of each resource, what an SM has, and what one more would need."""

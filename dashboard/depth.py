@@ -66,8 +66,8 @@ def depth_rows(advice: Mapping[str, Any]) -> list[DepthRow]:
 def _row(depth: int, told: Mapping[str, Any], present: bool, now: float | None) -> DepthRow:
     cycles = number(told.get("cycles"))
     change = 100.0 * (cycles / now - 1.0) if cycles is not None and now else None
-    known = (number(told.get(name)) for name in ("tensor_active_pct", "low", "high"))
-    return DepthRow(depth, *known, cycles, change, present)
+    busy, low, high = (number(told.get(name)) for name in ("tensor_active_pct", "low", "high"))
+    return DepthRow(depth, busy, low, high, cycles, change, present)
 
 
 def best_depth(rows: Sequence[DepthRow], present: int | None, unit: str) -> str:

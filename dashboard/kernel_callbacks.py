@@ -7,9 +7,10 @@ from typing import Any
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.exceptions import PreventUpdate
 
-from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.opened import Opened
 from ncubble.dashboard.pages.kernel import LATE, late_advice
+from ncubble.dashboard.readings import Launch
 
 TIMELINE = {"type": "figure", "name": "timeline"}
 DRAWN = {"type": "drawn", "name": "timeline"}

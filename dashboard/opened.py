@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from ncubble.dashboard.data import Launch
+from ncubble.dashboard.readings import Launch
 
 
 class Opened:

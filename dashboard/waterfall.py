@@ -109,7 +109,8 @@ def wrapped(label: str) -> str:
     if len(words) < 2 or len(label) <= 8:
         return label
     halves = [(" ".join(words[:cut]), " ".join(words[cut:])) for cut in range(1, len(words))]
-    return "\n".join(min(halves, key=lambda pair: max(len(pair[0]), len(pair[1]))))
+    first, second = min(halves, key=lambda pair: max(len(pair[0]), len(pair[1])))
+    return f"{first}\n{second}"
 
 
 def _connector(index: int, level: float) -> dict[str, Any]:

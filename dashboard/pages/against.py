@@ -7,7 +7,8 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard import words
 from ncubble.dashboard.compare_address import Asked
-from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.rows import labels
 
 MOST = 16

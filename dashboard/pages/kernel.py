@@ -14,7 +14,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.dashboard.components import aria, guarded
-from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.kernel_address import asked
 from ncubble.dashboard.opened import Opened
 from ncubble.dashboard.pages import (
@@ -27,6 +27,7 @@ from ncubble.dashboard.pages import (
     kernel_stalls,
     kernel_timeline,
 )
+from ncubble.dashboard.readings import Launch
 
 SECTIONS = {
     "account": "Account",

@@ -9,7 +9,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from ncubble.dashboard import words
-from ncubble.dashboard.components import card, figure, not_collected, swatch
+from ncubble.dashboard.components import Child, card, figure, not_collected, swatch
 from ncubble.dashboard.opened import Opened
 from ncubble.dashboard.pages.tables import as_table
 from ncubble.dashboard.palette import WORK_PARTS, part_label
@@ -36,7 +36,7 @@ def section(entry: Opened, found: Any | None) -> Component:
 def _numbers(account: dict[str, Any], duration_ns: float | None, unit: str) -> Component:
     """Every part with its percent, its time, and what it means."""
     ranked = sorted(parts_of(account), key=lambda part: (part[0] in WORK_PARTS, -part[1]))
-    rows = []
+    rows: list[list[Child]] = []
     for name, share, style in ranked:
         took = words.duration(duration_ns * share / 100.0) if duration_ns is not None else words.NOT_COLLECTED
         label = html.Span([swatch(style.color, style.hatch), part_label(name, unit)], className="part-name")

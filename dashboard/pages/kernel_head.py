@@ -12,11 +12,12 @@ from dash.development.base_component import Component
 from ncubble.analysis.fixes import FIXES
 from ncubble.dashboard import source_address, words
 from ncubble.dashboard.components import aria, facts, stat
-from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.opened import Opened
 from ncubble.dashboard.pages.against import comparable
 from ncubble.dashboard.pages.tables import launch_address
 from ncubble.dashboard.palette import GOOD_CAUSES, part_color, part_label
+from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.timeline import sampling_interval_ns
 
 

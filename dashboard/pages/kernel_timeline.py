@@ -33,7 +33,7 @@ def section(entry: Opened, account: Any | None, range_us: tuple[float, float] | 
     if shown.apart:
         said += f" Not drawn, for they were recorded in another pass with its own clock: {', '.join(shown.apart)}."
     drawn = timeline_figure(shown, marks, Overlay(bands, stalls, stall_unit), range_us)
-    below = [html.P(line, className="hint") for line in (said, _bands_words(bool(bands))) if line]
+    below: list[Component] = [html.P(line, className="hint") for line in (said, _bands_words(bool(bands))) if line]
     if not stalls:
         below.append(_no_stalls())
     placed = figure("timeline", drawn, f"Timeline of the launch. {said}", tools=True)
