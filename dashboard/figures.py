@@ -6,7 +6,7 @@ Every text that comes out of a report goes through ``safe``: plotly renders some
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
@@ -105,34 +105,50 @@ def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> go.Figure
 
 
 def utilization_scatter(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
+    """``utilization_data`` as a figure of plotly."""
+    return go.Figure(utilization_data(rows))
+
+
+def utilization_data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Tensor % against DRAM % of launches, one trace per cause; area of a point grows with its recoverable idle time.
 
+    ``data`` and ``layout``, JSON-ready: with thousands of points, plotly's objects cost more than all the rest.
     Launches that lack either number are counted below the figure by the page, not drawn.
     """
     drawn = [row for row in rows if row.get("tensor") is not None and row.get("dram") is not None]
-    largest = max((row.get("recoverable_ns") or 0.0 for row in drawn), default=0.0)
+    return {
+        "data": point_traces(drawn, "dram", "tensor", point_text),
+        "layout": {
+            **scatter_layout(),
+            "xaxis": {"title": {"text": "DRAM throughput, % of peak"}, "range": [-2, 102], "automargin": True},
+            "yaxis": {"title": {"text": "tensor pipe active, % of peak"}, "range": [-3, 103], "automargin": True},
+        },
+    }
+
+
+def point_traces(
+    rows: Sequence[Mapping[str, Any]], across: str, up: str, words: Callable[[Mapping[str, Any]], str]
+) -> list[dict[str, Any]]:
+    """A trace of points per cause: ``across`` and ``up`` name the fields, ``words`` says what hovering shows."""
+    largest = max((row.get("recoverable_ns") or 0.0 for row in rows), default=0.0)
     traces: list[dict[str, Any]] = []
-    for cause in dict.fromkeys(str(row["cause_key"]) for row in drawn):
-        group = [row for row in drawn if row["cause_key"] == cause]
+    for cause in dict.fromkeys(str(row["cause_key"]) for row in rows):
+        group = [row for row in rows if row["cause_key"] == cause]
         traces.append(
             {
                 "type": "scatter",
-                "x": [row["dram"] for row in group],
-                "y": [row["tensor"] for row in group],
+                "x": [row[across] for row in group],
+                "y": [row[up] for row in group],
                 "mode": "markers",
                 "name": safe(part_label(cause)),
                 "customdata": [row["id"] for row in group],
-                "text": [point_text(row) for row in group],
-                "marker": {"color": part_color(cause), **point_marker(cause, group, largest)},
+                "text": [words(row) for row in group],
+                "marker": {"color": part_color(cause), **_marker(cause, group, largest)},
                 "cliponaxis": False,
                 "hovertemplate": "%{text}<extra></extra>",
             }
         )
-    figure = go.Figure(traces)
-    figure.update_layout(**scatter_layout())
-    figure.update_xaxes(title="DRAM throughput, % of peak", range=[-2, 102], automargin=True)
-    figure.update_yaxes(title="tensor pipe active, % of peak", range=[-3, 103], automargin=True)
-    return figure
+    return traces
 
 
 def scatter_layout() -> dict[str, Any]:
@@ -142,8 +158,8 @@ def scatter_layout() -> dict[str, Any]:
     return {"margin": margin, "hovermode": "closest", "showlegend": True, "legend": below}
 
 
-def point_marker(cause: str, group: Sequence[Mapping[str, Any]], largest: float) -> dict[str, Any]:
-    """Symbol of a cause and sizes of its points, whose area grows with recoverable time up to ``largest`` ns."""
+def _marker(cause: str, group: Sequence[Mapping[str, Any]], largest: float) -> dict[str, Any]:
+    """Symbol of a cause, and sizes of its points: their area grows with recoverable time up to ``largest`` ns."""
     return {
         "symbol": _symbol(cause),
         "size": [_point_size(row.get("recoverable_ns"), largest) for row in group],

@@ -20,7 +20,6 @@ from ncubble.dashboard.pages.overview_tools import column_options
 DRAWN = {"type": "drawn", "name": "scatter"}
 
 _CHANGES: dict[str, Any] = {
-    "search": Input("search", "value"),
     "columns": Input("columns-shown", "value"),
     "figure": Input("figure-kind", "value"),
     "time": Input("time-unit", "value"),
@@ -72,7 +71,7 @@ def _figure(app: Dash, store: ReportStore) -> None:
         prevent_initial_call=True,
     )
     def draw(query: str | None, _: Any) -> tuple[Any, ...]:
-        return overview.drawn_again(table_of(store), view(query))
+        return overview.draw(table_of(store), view(query))
 
 
 def _browser(app: Dash) -> None:

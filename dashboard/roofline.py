@@ -17,8 +17,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from ncubble.dashboard.figures import point_marker, point_text, safe, scatter_layout
-from ncubble.dashboard.palette import part_color, part_label
+from ncubble.dashboard.figures import point_text, point_traces, safe, scatter_layout
 
 MOST_POINTS = 2000
 MOST_GPUS = 3
@@ -68,41 +67,39 @@ def _exceeded(roof: Roof, rows: Sequence[Row]) -> bool:
 
 
 def roofline(rows: Sequence[Row]) -> go.Figure:
-    """TFLOP/s over FLOP per byte, both logarithmic, with the roofs of the GPUs; one trace per cause.
+    """``roofline_data`` as a figure of plotly."""
+    return go.Figure(roofline_data(rows))
+
+
+def roofline_data(rows: Sequence[Row]) -> dict[str, Any]:
+    """TFLOP/s over FLOP per byte, both logarithmic, with the roofs of the GPUs: ``data`` and ``layout``, JSON-ready.
 
     Every row must hold ``tflops`` and ``intensity`` (``worth_drawing``).
     """
-    largest = max((row.get("recoverable_ns") or 0.0 for row in rows), default=0.0)
-    traces = [*_roof_traces(rows), *(_points(rows, cause, largest) for cause in dict.fromkeys(_cause(r) for r in rows))]
-    figure = go.Figure(traces)
-    figure.update_layout(**scatter_layout())
-    figure.update_xaxes(
-        title="FLOP per byte of DRAM traffic", type="log", automargin=True, **_decades(rows, "intensity")
-    )
-    figure.update_yaxes(title="TFLOP/s", type="log", automargin=True, **_decades(rows, "tflops", _tops(rows)))
-    for note in _names(rows):
-        figure.add_annotation(**note)
-    return figure
-
-
-def _cause(row: Row) -> str:
-    return str(row["cause_key"])
-
-
-def _points(rows: Sequence[Row], cause: str, largest: float) -> dict[str, Any]:
-    group = [row for row in rows if row["cause_key"] == cause]
+    groups = _by_gpu(rows)
+    span = _span(rows, groups)
+    peaks = [top.peak for _, tops in groups for top in tops]
+    height = _range([*(float(row["tflops"]) for row in rows), *peaks], 3, 2.2)
     return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [row["intensity"] for row in group],
-        "y": [row["tflops"] for row in group],
-        "name": safe(part_label(cause)),
-        "customdata": [row["id"] for row in group],
-        "text": [_text(row) for row in group],
-        "marker": {"color": part_color(cause), **point_marker(cause, group, largest)},
-        "cliponaxis": False,
-        "hovertemplate": "%{text}<extra></extra>",
+        "data": [*_roof_traces(groups, span), *point_traces(rows, "intensity", "tflops", _text)],
+        "layout": {
+            **scatter_layout(),
+            "xaxis": _axis("FLOP per byte of DRAM traffic", span),
+            "yaxis": _axis("TFLOP/s", height),
+            "annotations": _names(groups, span),
+        },
     }
+
+
+Span = tuple[float, float]
+Groups = Sequence[tuple[Roof, Sequence[Roof]]]
+
+
+def _axis(title: str, span: Span) -> dict[str, Any]:
+    """A logarithmic axis, named at each decade; a short one at 2 and 5, too."""
+    ends = [math.log10(end) for end in span]
+    step = 1 if ends[1] - ends[0] > 2 else "D2"
+    return {"title": {"text": title}, "type": "log", "range": ends, "automargin": True, "dtick": step}
 
 
 def _text(row: Row) -> str:
@@ -112,29 +109,30 @@ def _text(row: Row) -> str:
     return f"{point_text(row)}<br>{numbers}{moved}<br>{safe(source)}"
 
 
-def _span(rows: Sequence[Row]) -> tuple[float, float]:
-    """The range of x: at least two decades around the launches and the ridges."""
-    values = [float(row["intensity"]) for row in rows if row["intensity"] > 0]
-    values += [1e3 * top.peak / memory.peak for memory, tops in _by_gpu(rows) for top in tops]
-    low, high = min(values, default=1.0), max(values, default=100.0)
-    return low / 3, high * 4
-
-
-def _by_gpu(rows: Sequence[Row]) -> list[tuple[Roof, list[Roof]]]:
+def _by_gpu(rows: Sequence[Row]) -> Groups:
     """The DRAM roof of each GPU that has one, with its compute roofs."""
     roofs = roofs_of(rows)
     return [(one, [r for r in roofs if r.gpu == one.gpu and r.name != "DRAM"]) for one in roofs if one.name == "DRAM"]
 
 
-def _roof_traces(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    if not rows:
-        return []
-    low, high = _span(rows)
+def _span(rows: Sequence[Row], groups: Groups) -> Span:
+    """The range of x: the launches and the ridges, with room on both sides."""
+    values = [float(row["intensity"]) for row in rows]
+    return _range(values + [1e3 * top.peak / memory.peak for memory, tops in groups for top in tops], 3, 4)
+
+
+def _range(values: Sequence[float], below: float, above: float) -> Span:
+    """From the smallest positive value to the largest, widened by these factors."""
+    positive = [value for value in values if value > 0]
+    return min(positive, default=1.0) / below, max(positive, default=100.0) * above
+
+
+def _roof_traces(groups: Groups, span: Span) -> list[dict[str, Any]]:
     traces = []
-    for place, (memory, tops) in enumerate(_by_gpu(rows)):
+    low, high = span
+    for place, (memory, tops) in enumerate(groups):
         highest = max((top.peak for top in tops), default=memory.peak * high / 1e3)
-        ridge = min(1e3 * highest / memory.peak, high)
-        slope = _steps(low, ridge)
+        slope = _steps(low, min(1e3 * highest / memory.peak, high))
         traces.append(_line(slope, [x * memory.peak / 1e3 for x in slope], memory, f"{memory.peak:,.0f} GB/s", place))
         for top in tops:
             flat = _steps(1e3 * top.peak / memory.peak, high)
@@ -149,9 +147,8 @@ def _steps(low: float, high: float, count: int = 12) -> list[float]:
 
 
 def _line(x: list[float], y: list[float], roof: Roof, peak: str, place: int) -> dict[str, Any]:
-    text = (
-        f"<b>{safe(roof.gpu)}: {safe(roof.name)} roof</b><br>{peak}, median of the drawn launches<br>{safe(roof.basis)}"
-    )
+    name = f"<b>{safe(roof.gpu)}: {safe(roof.name)} roof</b>"
+    text = f"{name}<br>{peak}, median of the drawn launches<br>{safe(roof.basis)}"
     return {
         "type": "scatter",
         "mode": "lines",
@@ -164,18 +161,17 @@ def _line(x: list[float], y: list[float], roof: Roof, peak: str, place: int) -> 
     }
 
 
-def _names(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The name of each roof at its line: compute roofs at their right end, DRAM along its slope."""
-    groups, (_, high) = _by_gpu(rows), _span(rows)
+def _names(groups: Groups, span: Span) -> list[dict[str, Any]]:
+    """The name of each roof at its line: compute roofs at their right end, DRAM beside its slope."""
     several, notes = len(groups) > 1, []
+    low, high = span
     for memory, tops in groups:
         prefix = f"{safe(memory.gpu)} " if several else ""
         for top in tops:
-            text = f"{prefix}{safe(top.name)} {top.peak:.3g} TFLOP/s"
-            notes.append(_note(high, top.peak, text, "right", "bottom"))
-        lowest = min((top.peak for top in tops), default=1.0)
-        x = 1e3 * lowest / memory.peak / 4
-        notes.append(_note(x, x * memory.peak / 1e3, f"{prefix}DRAM {memory.peak:,.0f} GB/s", "right", "bottom"))
+            notes.append(_note(high, top.peak, f"{prefix}{safe(top.name)} {top.peak:.3g} TFLOP/s", "right", "bottom"))
+        ridge = 1e3 * max((top.peak for top in tops), default=memory.peak * high / 1e3) / memory.peak
+        x = (low * min(ridge, high)) ** 0.5  # the middle of the slope on a logarithmic axis
+        notes.append(_note(x, x * memory.peak / 1e3, f"{prefix}DRAM {memory.peak:,.0f} GB/s ", "right", "bottom"))
     return notes
 
 
@@ -189,17 +185,3 @@ def _note(x: float, y: float, text: str, xanchor: str, yanchor: str) -> dict[str
         "showarrow": False,
         "font": {"size": 11},
     }
-
-
-def _tops(rows: Sequence[Row]) -> list[float]:
-    return [top.peak for _, tops in _by_gpu(rows) for top in tops]
-
-
-def _decades(rows: Sequence[Row], name: str, more: Sequence[float] = ()) -> dict[str, Any]:
-    """The range of a logarithmic axis in powers of ten."""
-    if name == "intensity":
-        low, high = _span(rows) if rows else (0.1, 1000.0)
-        return {"range": [math.log10(low), math.log10(high)]}
-    values = [*(float(row[name]) for row in rows if row[name] > 0), *more]
-    low, high = min(values, default=0.1), max(values, default=100.0)
-    return {"range": [math.log10(low / 3), math.log10(high * 2.2)]}

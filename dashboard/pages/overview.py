@@ -8,9 +8,9 @@ import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.components import aria, bare, figure, note
+from ncubble.dashboard.components import aria, figure, note
 from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.figures import utilization_scatter
+from ncubble.dashboard.figures import utilization_data
 from ncubble.dashboard.grid import grid, legend
 from ncubble.dashboard.launch_routes import block
 from ncubble.dashboard.launch_table import LaunchTable, table_of
@@ -18,7 +18,7 @@ from ncubble.dashboard.overview_address import View, view
 from ncubble.dashboard.pages.overview_tools import toolbar
 from ncubble.dashboard.query import remembered
 from ncubble.dashboard.readings import Failure, Progress
-from ncubble.dashboard.roofline import roofline, worth_drawing
+from ncubble.dashboard.roofline import roofline_data, worth_drawing
 
 FULL_TABLE = 1000
 KINDS = {"utilization": "tensor % against DRAM %", "roofline": "roofline"}
@@ -139,17 +139,27 @@ def _figure_card(table: LaunchTable, asked: View) -> Component:
     ]
     parts = [
         html.Div(head, className="card-head"),
-        figure("scatter", drawn, "Launches of the table as points: tensor % against DRAM %, or roofline", "fill", True),
+        _place(drawn),
         html.P(hint, id="scatter-hint", className="hint"),
     ]
     return html.Section(parts, className="card scatter-card")
 
 
-def draw(table: LaunchTable, asked: View) -> tuple[go.Figure, str]:
-    """The figure of what a view lists, and a line on what it leaves out."""
+def _place(drawn: dict[str, Any]) -> Component:
+    """The figure in its place, without a detour through plotly's objects."""
+    label = "Launches of the table as points: tensor % against DRAM %, or roofline"
+    place: Any = figure("scatter", go.Figure(), label, "fill", True)
+    kept: Any = next(part for part in place.children if isinstance(part, dcc.Store))
+    kept.data = drawn
+    return place  # type: ignore[no-any-return]
+
+
+def draw(table: LaunchTable, asked: View) -> tuple[dict[str, Any], str]:
+    """The figure of what a view lists as the page keeps it, and a line on what it leaves out."""
     rows = remembered(table, asked).rows(table)
     shown, lacking = worth_drawing(rows, _NEEDED[asked.figure])
-    drawn = roofline(shown) if asked.figure == "roofline" else utilization_scatter(shown)
+    drawn = roofline_data(shown) if asked.figure == "roofline" else utilization_data(shown)
+    drawn["layout"]["autosize"] = True
     return drawn, left_out(asked.figure, len(rows), len(shown), lacking)
 
 
@@ -161,12 +171,6 @@ def left_out(kind: str, listed: int, shown: int, lacking: int) -> str:
     if lacking:
         said.append(f"{_count(lacking, 'launch', 'launches')} not drawn: {_LACKS[kind]}.")
     return " ".join(said)
-
-
-def drawn_again(table: LaunchTable, asked: View) -> tuple[dict[str, Any], str]:
-    """``draw`` as the page keeps it."""
-    drawn, hint = draw(table, asked)
-    return bare(drawn), hint
 
 
 def nothing_to_show() -> list[Component]:

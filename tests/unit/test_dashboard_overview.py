@@ -87,7 +87,7 @@ def test_what_the_figure_leaves_out_is_counted_and_said(tmp_path: Path) -> None:
     table = table_of(frames.store(tmp_path))
     assert "1 launch not drawn: tensor or DRAM %" in overview.draw(table, view(""))[1]
     drawn, hint = overview.draw(table, view("?figure=roofline"))
-    assert not drawn.data and "8 launches not drawn: FLOPs or DRAM bytes not known" in hint
+    assert not drawn["data"] and "8 launches not drawn: FLOPs or DRAM bytes not known" in hint
     assert overview.left_out("utilization", 5000, 2000, 10).startswith("Drawn: the 2,000 of 4,990 launches")
 
 

