@@ -60,8 +60,8 @@ _BYTES = "(dram__bytes_read.sum + dram__bytes_write.sum) / gpu__time_duration.su
 COLUMNS: tuple[Column, ...] = (
     Column("name", "Kernel", "text", "Kernel name", shown=True, width=168, flex=2, renderer="NcKernel"),
     Column("label", "Parameters", "text", "Parameters of the run, or grid × block", shown=True, width=236, flex=3),
-    Column("duration_ns", "Duration", "time", "Time of the launch", "ns", "gpu__time_duration.sum", True, 86),
-    Column("recoverable_ns", "Recoverable ≤", "time", _GAIN, "ns", shown=True, width=140),
+    Column("duration_ns", "Duration", "time", "Time of the launch", "ns", "gpu__time_duration.sum", True, 98),
+    Column("recoverable_ns", "Recoverable ≤", "time", _GAIN, "ns", shown=True, width=142),
     Column("busy", "Busy %", "percent", _BUSY, "%", shown=True, width=112, renderer="NcBusy"),
     Column("dram", "DRAM %", "percent", "DRAM throughput, of its peak", "%", _DRAM, True, 92),
     Column(

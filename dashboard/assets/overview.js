@@ -58,7 +58,10 @@
   const deliver = (params, answer, question) => {
     params.successCallback(answer.rows, answer.count);
     if (question === asked) count(answer);
-    window.requestAnimationFrame(reselect);
+    window.requestAnimationFrame(() => {
+      reselect();
+      refocus();
+    });
   };
   const address = (from, start, end) => {
     const text = from.toString();
@@ -96,8 +99,20 @@
     fresh = false;
     asked += 1;
     if (!grid || grid.isDestroyed()) return;
-    grid.ensureIndexVisible(0);
+    if (grid.getDisplayedRowCount()) grid.ensureIndexVisible(0);
     grid.purgeInfiniteCache();
+  };
+  let typed = null;
+  const searchSoon = () => {
+    window.clearTimeout(typed);
+    typed = window.setTimeout(searchNow, 120);
+  };
+  const searchNow = () => {
+    const field = at("search");
+    if (!field || !at("launches") || field.value === (query().get("q") || "")) return;
+    keep({ q: field.value || null });
+    ask();
+    tell();
   };
   const sortWords = () =>
     grid
@@ -298,7 +313,18 @@
   };
 
   // ----- keys: j and k move the focused row, Enter opens it, Space (the table's own) selects it
+  let held = false; // whether the focus belongs in the table: rows that are drawn anew take it away
+  const refocus = () => {
+    const cell = held && grid && !grid.isDestroyed() && grid.getFocusedCell();
+    if (!held || document.activeElement !== document.body || !grid.getDisplayedRowCount()) return;
+    if (cell) grid.setFocusedCell(cell.rowIndex, cell.column, cell.rowPinned);
+    else focusRow(0);
+  };
+  document.addEventListener("focusin", (event) => {
+    held = Boolean(event.target.closest("#launches"));
+  });
   const focusRow = (step) => {
+    held = true;
     if (!grid || grid.isDestroyed() || !grid.getDisplayedRowCount()) return;
     const cell = grid.getFocusedCell();
     const from = cell && !cell.rowPinned ? cell.rowIndex + step : 0;
@@ -355,6 +381,7 @@
   });
   document.addEventListener("input", (event) => {
     if (event.target.id === "columns-search") findColumns(event.target.value);
+    if (event.target.id === "search" && at("launches")) searchSoon();
   });
 
   const listen = () => {
@@ -382,6 +409,7 @@
     first = block;
     fresh = true;
     focused = null;
+    held = held && document.activeElement === document.body;
     chosen = recallChosen();
     shown().baseline = null;
     shown().time = query().get("time") || "auto";
@@ -391,9 +419,9 @@
     pinned(block.pinned);
     listViews();
     showChosen();
+    searchSoon(); // what was typed before the table was there
   };
 
-  let typed = null;
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ncubble_overview: {
       start: function (block) {
@@ -407,17 +435,6 @@
       refresh: function () {
         fresh = false;
         if (grid && !grid.isDestroyed()) grid.refreshInfiniteCache();
-        return skip();
-      },
-      search: function (text) {
-        if ((text || "") === (query().get("q") || "")) return skip();
-        window.clearTimeout(typed);
-        typed = window.setTimeout(() => {
-          if (!at("launches")) return;
-          keep({ q: text || null });
-          ask();
-          tell();
-        }, 120);
         return skip();
       },
       columns: function (wanted) {

@@ -70,7 +70,11 @@ def _columns(table: LaunchTable, asked: View) -> Component:
     parts = [
         html.Label("Find a column", htmlFor="columns-search", className="visually-hidden"),
         dcc.Input(id="columns-search", type="search", placeholder="Find a column", className="search"),
-        dcc.Checklist(column_options(table), shown, id="columns-shown", className="choices"),
+        html.Div(
+            dcc.Checklist(column_options(table), shown, id="columns-shown", className="choices"),
+            role="group",
+            **aria(label="Columns of the table"),
+        ),
         html.Button("Usual columns", id="usual-columns", className="button", n_clicks=0),
     ]
     return _menu("Columns", parts, "columns-menu")
