@@ -22,9 +22,9 @@
     if (relayout && relayout["xaxis.range[0]"] !== undefined) return [Number(relayout["xaxis.range[0]"]), Number(relayout["xaxis.range[1]"])];
     const drawn = plot();
     if (relayout && relayout["xaxis.autorange"] && drawn && drawn._fullLayout) return drawn._fullLayout.xaxis.range.map(Number);
-    if (relayout && Object.keys(relayout).length && !relayout.autosize) return null;
-    if (relayout && relayout.autosize && drawn && drawn._fullLayout && drawn._fullLayout.xaxis) return drawn._fullLayout.xaxis.range.map(Number);
-    return figure.layout.xaxis.range.map(Number);
+    // A new size, or anything else that is no range, leaves numbers and half-typed fields alone once they are there.
+    const place = document.getElementById("timeline-range");
+    return relayout && place && place.childElementCount ? null : figure.layout.xaxis.range.map(Number);
   };
   const isWhole = (range, span) => range[0] <= 0 && range[1] >= span;
 
