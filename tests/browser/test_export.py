@@ -97,6 +97,8 @@ def test_a_comparison_in_a_file_draws_and_copies(tmp_path: Path, open_page: Open
 
 def save(page: Page, figure: Locator, kind: str) -> Download:
     """Save a figure by keyboard: nothing has to lie still or under the pointer."""
+    page.set_default_timeout(60_000)  # a page that is still drawing its figures on a busy machine answers late
+    expect(figure.locator(".main-svg" if page.url.startswith("http") else ".plot").first).to_be_attached(timeout=60_000)
     figure.evaluate("element => element.scrollIntoView()")
     expect(figure.locator(".main-svg").first).to_be_visible()
     figure.get_by_role("button", name=f" as {kind}").focus()
