@@ -67,9 +67,10 @@ def ask(server: Server, method: str, target: str, body: bytes = b"", **headers: 
 
 
 def targets(folder: Path) -> list[str]:
-    """Every family of addresses with every way to climb out of it, to a file that is there."""
+    """Every rule of the server and every page with every way to climb out of it, to a file that is there."""
     below = str(folder / "secret.txt").lstrip("/")
-    prefixes = ["/", "/assets/", "/static/", "/_dash-component-suites/dash/", "/_favicon.ico/", "/upload/"]
+    rules = create_app([], store=ReportStore([])).server.url_map.iter_rules()
+    prefixes = ["/_dash-component-suites/dash/", *(f"{rule.rule.split('<')[0].rstrip('/')}/" for rule in rules)]
     prefixes += [f"{route.path.rstrip('/')}/" for route in ROUTES]
     found = [f"{prefix}{up * 12}{file}" for prefix in prefixes for up in UPS for file in (below, "etc/passwd")]
     found += [f"{prefix}{start}{below}" for prefix in prefixes for start in ("/", "%2f", "//", "file:///", "\\")]
