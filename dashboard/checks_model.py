@@ -24,7 +24,7 @@ from ncubble.analysis.repeats import slug
 from ncubble.dashboard.checks_address import NAME
 from ncubble.dashboard.words import number, short_name
 
-MOST_CHECKS = 400
+MOST_CHECKS = 250
 """Checks of one subject that are drawn, the newest: more would neither be told apart nor drawn at once."""
 STRIP = 14
 """Verdicts that the strip of a subject shows, the newest last."""
@@ -158,11 +158,15 @@ def checks_of(history: History, subject: Subject) -> pd.DataFrame:
     devices = [text for text in pc.unique(table["device"]).to_pylist() if slug(_text(text)) == subject.gpu]
     ids = [text for text in pc.unique(table["id"]).to_pylist() if _name(text) == subject.kernel]
     wanted = pc.and_(_among(table["id"], ids), _among(table["device"], devices))
-    rows = table.filter(wanted)
-    rows = rows.slice(max(0, len(rows) - MOST_CHECKS * (len(_ORDER) + 1)))
-    frame: pd.DataFrame = rows.select(_DRAWN).to_pandas()
-    for name in frame.select_dtypes("category"):
-        frame[name] = frame[name].astype(object)
+    places = pc.indices_nonzero(pc.fill_null(wanted, False))
+    newest = places.slice(max(0, len(places) - MOST_CHECKS * (len(_ORDER) + 1)))
+    rows = table.select(_DRAWN).take(newest)
+    # Dictionaries hold the texts of all rows, and would be walked as a whole for a few of them.
+    texts = {
+        name: rows[name].cast(pa.string()).to_pylist() for name in _DRAWN if pa.types.is_dictionary(rows[name].type)
+    }
+    frame: pd.DataFrame = rows.drop_columns(list(texts)).to_pandas()
+    frame = frame.assign(**{name: pd.Series(found, dtype=object) for name, found in texts.items()})
     return frame[frame["check"].isin(frame["check"].unique()[-MOST_CHECKS:])]
 
 
