@@ -14,6 +14,7 @@
 
   let grid = null; // the api of the table that is on the page
   let first = null; // the first block, which came with the page
+  let later = false; // whether the figure waits for the table
   let fresh = false; // whether that block still says what the server would
   let asked = 0; // grows with every change of what is listed: an answer to an older question sets no counts
   let chosen = new Map(); // selected rows by id: they outlive sorting, filtering and a look at another page
@@ -61,6 +62,8 @@
     window.requestAnimationFrame(() => {
       reselect();
       refocus();
+      if (later) window.setTimeout(() => set("overview-view", { data: window.location.search + "&" }), 50);
+      later = false;
     });
   };
   const address = (from, start, end) => {
@@ -419,6 +422,7 @@
     pinned(block.pinned);
     listViews();
     showChosen();
+    later = block.figure_later;
     searchSoon(); // what was typed before the table was there
   };
 

@@ -21,6 +21,8 @@ from ncubble.dashboard.readings import Failure, Progress
 from ncubble.dashboard.roofline import roofline_data, worth_drawing
 
 FULL_TABLE = 1000
+DRAWN_AT_ONCE = 300
+"""With more launches, the table comes first, and the browser asks for the figure once it is there."""
 KINDS = {"utilization": "tensor % against DRAM %", "roofline": "roofline"}
 _NEEDED = {"utilization": ("tensor", "dram"), "roofline": ("tflops", "intensity")}
 _LACKS = {
@@ -54,7 +56,8 @@ def layout(store: ReportStore, search: str = "") -> Component:
 def _first(table: LaunchTable, asked: View) -> dict[str, Any]:
     """The first rows, so that the table need not ask for them; the query they answer; the usual columns."""
     usual = [column.field for column in table.columns.values() if column.shown]
-    return {"query": asked.query(), "usual": usual, **block(table, asked)}
+    found = block(table, asked)
+    return {"query": asked.query(), "usual": usual, "figure_later": found["count"] > DRAWN_AT_ONCE, **found}
 
 
 def state_class(progress: Progress) -> str:
@@ -129,7 +132,8 @@ def _table_card(table: LaunchTable, asked: View, complete: bool) -> Component:
 
 
 def _figure_card(table: LaunchTable, asked: View) -> Component:
-    drawn, hint = draw(table, asked)
+    later = len(remembered(table, asked)) > DRAWN_AT_ONCE
+    drawn, hint = ({"data": [], "layout": {"autosize": True}}, "Drawing.") if later else draw(table, asked)
     options = [{"label": label, "value": kind} for kind, label in KINDS.items()]
     switch = dcc.RadioItems(options, asked.figure, id="figure-kind", className="segments", inline=True)
     head = [

@@ -251,6 +251,7 @@ def test_the_browser_holds_the_rows_in_sight_only(many: str, open_page: Open) ->
     expect(page.locator("#match-count")).to_have_text("600 shown")
     expect(row(page, 0)).to_contain_text("_599")
     assert page.locator(ROWS).count() < 80
+    eventually(page, POINTS, 600)
     page.locator(".ag-body-viewport").evaluate("(place) => { place.scrollTop = place.scrollHeight; }")
     expect(row(page, 599)).to_contain_text("_0")
     expect(page.locator(ROWS, has_text="…")).to_have_count(0)

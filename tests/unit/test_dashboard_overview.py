@@ -128,3 +128,9 @@ def test_a_list_of_failures_has_an_end(tmp_path: Path) -> None:
     sent = json.dumps(overview.problems(store), cls=PlotlyJSONEncoder)
     assert "5,000 files or launches could not be shown" in sent and "and 4,800 more" in sent
     assert sent.count('"type": "Li"') == 201
+
+
+def test_with_many_launches_the_table_comes_before_the_figure(tmp_path: Path) -> None:
+    few, many = frames.store(tmp_path), frames.store(tmp_path, [frames.hostile(overview.DRAWN_AT_ONCE + 1)])
+    assert '"figure_later": false' in shown(few) and '"figure_later": true' in shown(many)
+    assert "Drawing." in shown(many) and "tensor pipe active" not in shown(many)
