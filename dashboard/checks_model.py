@@ -24,7 +24,7 @@ from ncubble.analysis.repeats import slug
 from ncubble.dashboard.checks_address import NAME
 from ncubble.dashboard.words import number, short_name
 
-MOST_CHECKS = 250
+MOST_CHECKS = 200
 """Checks of one subject that are drawn, the newest: more would neither be told apart nor drawn at once."""
 STRIP = 14
 """Verdicts that the strip of a subject shows, the newest last."""
