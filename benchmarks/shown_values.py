@@ -19,8 +19,9 @@ import numpy as np
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.cli.render import finite
-from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.pages import kernel
+from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.rows import launch_row
 
 LABEL = "suspicious:"

@@ -44,7 +44,7 @@ def dashboard(
     ] = None,
 ) -> None:
     """Serve the dashboard: every launch in one table, and a page with account and timeline for each."""
-    from ncubble.dashboard.data import default_paths
+    from ncubble.dashboard.openers import default_paths
     from ncubble.errors import UsageError
 
     chosen = default_paths(paths or [], Path.cwd())

@@ -18,7 +18,8 @@ from ncubble.dashboard import (
     source_callbacks,
     sweep_callbacks,
 )
-from ncubble.dashboard.data import Progress, ReportStore
+from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.readings import Progress
 from ncubble.dashboard.routes import page
 from ncubble.dashboard.shell import menu
 

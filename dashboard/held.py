@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,9 @@ MOST = 16
 MOST_B = 64 << 20
 """Bytes of frames that are kept of reports no page is being made of."""
 
+WEIGH_S = 1.0
+"""How often growing frames are weighed: a page asks for its report many times."""
+
 
 @dataclass
 class Held:
@@ -19,6 +23,7 @@ class Held:
 
     _reports: OrderedDict[Path, Any] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _weighed: float = 0.0
 
     def get(self, path: Path) -> Any | None:
         """The report at ``path`` if it is held. Frames grow while pages are made, so others may go now."""
@@ -26,7 +31,8 @@ class Held:
             found = self._reports.get(path)
             if found is not None:
                 self._reports.move_to_end(path)
-                self._lighten()
+                if time.monotonic() - self._weighed > WEIGH_S:
+                    self._lighten()
             return found
 
     def put(self, path: Path, report: Any) -> None:
@@ -42,6 +48,7 @@ class Held:
             self._reports.pop(path, None)
 
     def _lighten(self) -> None:
+        self._weighed = time.monotonic()
         weights = [getattr(report, "held_B", 0) for report in self._reports.values()]
         while len(weights) > 1 and (len(weights) > MOST or sum(weights) > MOST_B):
             self._reports.popitem(last=False)

@@ -14,11 +14,12 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.checks_address import PATH as CHECKS
 from ncubble.dashboard.compare_address import PATH as COMPARE
-from ncubble.dashboard.data import Launch, ReportStore
+from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.lanes_address import PATH as TIMELINES
 from ncubble.dashboard.pages import checks, compare, kernel, missing, overview, source, sweep, timelines
 from ncubble.dashboard.pages import open as open_page
 from ncubble.dashboard.pages.open import PATH as OPEN
+from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.source_address import PATH as SOURCE
 from ncubble.dashboard.sweep_address import PATH as SWEEP
 from ncubble.errors import NcubbleError

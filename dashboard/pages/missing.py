@@ -6,7 +6,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.dashboard.components import aria, note
-from ncubble.dashboard.data import Progress
+from ncubble.dashboard.readings import Progress
 from ncubble.errors import NcubbleError
 
 

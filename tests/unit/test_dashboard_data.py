@@ -12,7 +12,8 @@ import dashboard_frames as frames
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
-from ncubble.dashboard.data import ReportStore, default_paths
+from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.openers import default_paths
 from ncubble.dashboard.pages.against import comparable
 from ncubble.dashboard.rows import labels, launch_row, recoverable_ns, short_gpu, telling_name
 from ncubble.errors import ReportError

@@ -14,7 +14,7 @@ from typing import Any
 import dashboard_frames as frames
 import pytest
 
-from ncubble.dashboard import data, held, index, routes
+from ncubble.dashboard import data, held, index, openers, routes
 from ncubble.dashboard.data import ReportStore
 from ncubble.errors import NcubbleError
 from ncubble.recordings import ROOT
@@ -46,7 +46,7 @@ def eventually(found: Callable[[], bool]) -> None:
 
 def test_the_second_visit_opens_no_report(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = loaded(runs)
-    monkeypatch.setattr(data, "_open_reports", lambda paths: pytest.fail(f"opened {paths}"))
+    monkeypatch.setattr(openers, "open_reports", lambda paths: pytest.fail(f"opened {paths}"))
     assert loaded(runs).rows() == first.rows() != []
 
 

@@ -1,0 +1,44 @@
+"""What opens and judges reports, unless a store is told otherwise, and where it looks by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+Opener = Callable[[Sequence[Path]], tuple[Sequence[Any], Sequence[Any]]]
+Judge = Callable[[Any, int], dict[str, Any]]
+
+
+def default_paths(given: Iterable[Path], here: Path) -> list[Path]:
+    """The paths to show: those given, else ``here/runs`` where it exists, else the recordings that are shipped."""
+    from ncubble.recordings import FULL, ROOT
+
+    chosen = list(given)
+    if chosen:
+        return chosen
+    runs = here / "runs"
+    return [runs] if runs.is_dir() else [ROOT, FULL]
+
+
+def open_reports(paths: Sequence[Path]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Reports, and those that could not be opened with their errors."""
+    from ncubble.analysis import report
+
+    return report.open_reports(paths)
+
+
+def verdict_of(report: Any, launch: int) -> dict[str, Any]:
+    """The verdict of a launch, remembered or made; raises NcubbleError where there is none."""
+    from ncubble.analysis.results import judge
+    from ncubble.analysis.verdict import launch_verdict
+
+    known = next((one for one in judge(report)[0] if one["launch"] == launch), None)
+    return known if known is not None else launch_verdict(report, launch)  # which says again why there is none
+
+
+def account_of(report: Any, launch: int) -> Any:
+    """The ``BubbleAccount`` of a launch, or None."""
+    from ncubble.analysis.account import account
+
+    return account(report, launch)
