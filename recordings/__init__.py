@@ -14,4 +14,5 @@ REPEATS = Path(__file__).resolve().parent / "h200-repeats"
 VALIDATION = Path(__file__).resolve().parent / "validation"
 """What ``ncubble validate`` is scored on: ``account``, ``diagnosis``, ``prediction``, as ``--measure`` writes them."""
 CHECKS = Path(__file__).resolve().parent / "h200-checks"
-"""Results of ``ncubble check`` of recorded runs against the baselines: what the page Checks shows without one's own."""
+"""Results of ``ncubble check`` on another H200 than the one of the baselines, six in a row and one of narrower copies:
+what the page Checks shows without one's own."""
