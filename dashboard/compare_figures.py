@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-import plotly.graph_objects as go
 
 from ncubble.analysis.compare import Comparison, Row
 from ncubble.analysis.compare_text import amount
 from ncubble.analysis.sides import letter
-from ncubble.dashboard.drawn import Drawn, figure_of, filled
+from ncubble.dashboard.drawn import Drawn, Figure, figure_of, filled
 from ncubble.dashboard.figures import safe, segment_text
 from ncubble.dashboard.palette import PART_STYLES, SIDE_STYLES, Part, Side, part_label, text_color
 from ncubble.dashboard.timeline import TRACKS, Window, as_percent, axis_name, domain
@@ -24,7 +23,7 @@ STALLS = 8
 """Stall reasons that are drawn; the table has all."""
 
 
-def accounts_figure(comparison: Comparison, unit: str = "") -> go.Figure:
+def accounts_figure(comparison: Comparison, unit: str = "") -> Figure:
     """The accounts one below the other, A on top, each from 0 to 100 % of its own elapsed SM cycles."""
     rows = comparison.section("account")
     shown = [index for index, side in enumerate(comparison.sides) if side and _has(rows, index)]
@@ -65,7 +64,7 @@ def _has(rows: Sequence[Row], index: int) -> bool:
     return any(row.values[index] for row in rows)
 
 
-def changes_figure(comparison: Comparison) -> go.Figure:
+def changes_figure(comparison: Comparison) -> Figure:
     """Time of every part on the other sides minus that of A in µs; the bars of a side sum to its change of duration.
 
     A single other side has the colours of the parts, several have their own.
@@ -127,7 +126,7 @@ def _grouped(rows: int, sides: int, title: str) -> Drawn:
     }
 
 
-def stalls_figure(comparison: Comparison) -> go.Figure:
+def stalls_figure(comparison: Comparison) -> Figure:
     """Shares of warp samples by stall reason, the largest on any side on top."""
     rows = comparison.section("stalls")[:STALLS]
     sides = [index for index, side in enumerate(comparison.sides) if side and _has(rows, index)]
@@ -161,7 +160,7 @@ class Sampled:
     window: Window
 
 
-def overlaid_figure(sampled: Sequence[Sampled], relative: bool = False) -> go.Figure:
+def overlaid_figure(sampled: Sequence[Sampled], relative: bool = False) -> Figure:
     """Tracks that any side has, all sides in each, from each launch's own first active sample on.
 
     The axis is time in µs, or percent of each launch's own active time where ``relative``.

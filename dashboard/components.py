@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
+from plotly.basedatatypes import BaseFigure
 
 from ncubble.analysis.sides import letter
+from ncubble.dashboard.drawn import Figure
 from ncubble.dashboard.palette import SIDE_STYLES, text_color
 from ncubble.errors import NcubbleError
 
@@ -34,21 +35,23 @@ def aria(**attributes: str) -> dict[str, Any]:
     return {f"aria-{name}": value for name, value in attributes.items()}
 
 
-def figure(name: str, drawn: go.Figure, label: str, class_name: str = "", tools: bool = False) -> Component:
+def figure(name: str, drawn: Figure | BaseFigure, label: str, class_name: str = "", tools: bool = False) -> Component:
     """A figure that follows the theme: the page keeps it without one, and the browser adds the template in use.
 
     ``label`` says in words what is drawn, for those who do not see it; ``tools`` shows plotly's buttons on hover.
     """
     config: Any = {**GRAPH_CONFIG, "displayModeBar": "hover" if tools else False}
+    data = bare(drawn)
+    height = data["layout"].get("height")
     return html.Div(
         [
-            dcc.Store(id={"type": "drawn", "name": name}, data=bare(drawn)),
+            dcc.Store(id={"type": "drawn", "name": name}, data=data),
             dcc.Graph(id={"type": "figure", "name": name}, config=config, responsive=True),
             _downloads(name),
         ],
         className=f"figure {class_name}".strip(),
         role="figure",
-        style={"height": f"{drawn.layout.height}px"} if drawn.layout.height else {},
+        style={"height": f"{height}px"} if height else {},
         **aria(label=label),
     )
 
@@ -66,12 +69,11 @@ def _downloads(name: str) -> Component:
     return html.Div(buttons, className="downloads")
 
 
-def bare(drawn: go.Figure) -> dict[str, Any]:
+def bare(drawn: Figure | BaseFigure) -> dict[str, Any]:
     """The figure as JSON-ready data without the template that plotly puts into every figure, and sized by its place."""
-    data: dict[str, Any] = drawn.to_plotly_json()
-    data["layout"].pop("template", None)
-    data["layout"]["autosize"] = True
-    return data
+    plain = drawn.to_plotly_json()
+    layout = {name: value for name, value in plain["layout"].items() if name != "template"}
+    return {**plain, "layout": {**layout, "autosize": True}}
 
 
 def card(title: str, children: Sequence[Child], hint: str = "", class_name: str = "") -> Component:

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import plotly.graph_objects as go
-
+from ncubble.dashboard.drawn import Drawn, Figure, figure_of
 from ncubble.dashboard.figures import safe
 from ncubble.dashboard.palette import ACCENT, PART_STYLES
 from ncubble.dashboard.words import NOT_COLLECTED, number, percent
@@ -88,50 +87,60 @@ def best_depth(rows: Sequence[DepthRow], present: int | None, unit: str) -> str:
     )
 
 
-def depth_figure(rows: Sequence[DepthRow], unit: str) -> go.Figure:
+def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:
     """Busy share by stages: predicted points with their intervals, the present depth as a filled square, and a cross on
     the axis where nothing is identified."""
-    figure = go.Figure()
-    predicted = [row for row in rows if row.busy_pct is not None and not row.present]
-    figure.add_scatter(
-        x=[row.depth for row in predicted],
-        y=[row.busy_pct for row in predicted],
-        name="predicted",
-        mode="markers",
-        marker={"color": ACCENT, "size": 9, "symbol": "circle"},
-        error_y={
+    now = [row for row in rows if row.present and row.busy_pct is not None]
+    measured = _points("measured", now, PART_STYLES["tensor_busy"].color, 13, "square")
+    measured["hovertemplate"] = "%{x} stages: %{y:.1f} %<extra>measured, now</extra>"
+    unknown = _points(UNKNOWN, [row for row in rows if row.busy_pct is None], PART_STYLES["other"].color, 9, "x")
+    unknown |= {"cliponaxis": False, "hovertemplate": "%{x} stages: not identified<extra></extra>"}
+    layout: Drawn = {
+        "height": 220,
+        "margin": {"l": 8, "r": 8, "t": 26, "b": 40},
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "hovermode": "closest",
+        "xaxis": {
+            "title": {"text": "stages"},
+            "dtick": 1,
+            "range": [0.5, (rows[-1].depth if rows else 8) + 0.5],
+            "fixedrange": True,
+        },
+        "yaxis": {
+            "title": {"text": f"{safe(unit)} busy, %"},
+            "range": [0, 104],
+            "automargin": True,
+            "fixedrange": True,
+        },
+    }
+    return figure_of([_predicted(rows), measured, unknown], layout)
+
+
+def _points(name: str, rows: Sequence[DepthRow], color: str, size: int, symbol: str) -> Drawn:
+    """A trace of one kind of depths; those without a busy share stand on the floor."""
+    return {
+        "type": "scatter",
+        "x": [row.depth for row in rows],
+        "y": [UNKNOWN_Y if row.busy_pct is None else row.busy_pct for row in rows],
+        "name": name,
+        "mode": "markers",
+        "marker": {"color": color, "size": size, "symbol": symbol},
+    }
+
+
+def _predicted(rows: Sequence[DepthRow]) -> Drawn:
+    """Points with the interval of each."""
+    shown = [row for row in rows if row.busy_pct is not None and not row.present]
+    return _points("predicted", shown, ACCENT, 9, "circle") | {
+        "error_y": {
             "type": "data",
             "symmetric": False,
-            "array": [(row.high or 0.0) - (row.busy_pct or 0.0) for row in predicted],
-            "arrayminus": [(row.busy_pct or 0.0) - (row.low or 0.0) for row in predicted],
+            "array": [(row.high or 0.0) - (row.busy_pct or 0.0) for row in shown],
+            "arrayminus": [(row.busy_pct or 0.0) - (row.low or 0.0) for row in shown],
             "color": ACCENT,
             "thickness": 1.4,
             "width": 5,
         },
-        customdata=[[row.interval_words, row.change_words] for row in predicted],
-        hovertemplate="%{x} stages: %{y:.1f} %<br>%{customdata[0]}, time %{customdata[1]}<extra>predicted</extra>",
-    )
-    now = [row for row in rows if row.present and row.busy_pct is not None]
-    figure.add_scatter(
-        x=[row.depth for row in now],
-        y=[row.busy_pct for row in now],
-        name="measured",
-        mode="markers",
-        marker={"color": PART_STYLES["tensor_busy"].color, "size": 13, "symbol": "square"},
-        hovertemplate="%{x} stages: %{y:.1f} %<extra>measured, now</extra>",
-    )
-    unknown = [row.depth for row in rows if row.busy_pct is None]
-    figure.add_scatter(
-        x=unknown,
-        y=[UNKNOWN_Y] * len(unknown),
-        name=UNKNOWN,
-        mode="markers",
-        marker={"color": PART_STYLES["other"].color, "size": 9, "symbol": "x"},
-        cliponaxis=False,
-        hovertemplate="%{x} stages: not identified<extra></extra>",
-    )
-    legend = {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"}
-    figure.update_layout(height=220, margin={"l": 8, "r": 8, "t": 26, "b": 40}, legend=legend, hovermode="closest")
-    figure.update_xaxes(title="stages", dtick=1, range=[0.5, (rows[-1].depth if rows else 8) + 0.5], fixedrange=True)
-    figure.update_yaxes(title=f"{safe(unit)} busy, %", range=[0, 104], automargin=True, fixedrange=True)
-    return figure
+        "customdata": [[row.interval_words, row.change_words] for row in shown],
+        "hovertemplate": "%{x} stages: %{y:.1f} %<br>%{customdata[0]}, time %{customdata[1]}<extra>predicted</extra>",
+    }

@@ -11,6 +11,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
+from ncubble.dashboard.drawn import HATCH as HATCH
+from ncubble.dashboard.drawn import Drawn, Figure, figure_of, filled
 from ncubble.dashboard.palette import (
     ACCENT,
     CAUSE_WORDS,
@@ -29,45 +31,43 @@ def safe(value: object) -> str:
     return html.escape(str(value), quote=True)
 
 
-def account_bar(account: Mapping[str, Any], unit: str = "") -> go.Figure:
+def account_bar(account: Mapping[str, Any], unit: str = "") -> Figure:
     """The account of one launch as a stacked bar from 0 to 100 % of elapsed SM cycles, in display order.
 
     Segments of 4 % and more carry their share; wide ones their name, too. Parts that are zero or unknown are left out.
     ``unit`` is the name of the unit that is counted as busy, in words.
     """
-    figure = go.Figure()
-    for name in [*PART_STYLES, *(extra for extra in account if extra not in PART_STYLES)]:
-        share = number(account.get(name))
-        if not share:
-            continue
-        style, label = PART_STYLES.get(name, PART_STYLES["other"]), safe(part_label(name, unit))
-        figure.add_bar(
-            x=[share],
-            y=[""],
-            orientation="h",
-            name=label,
-            text=segment_text(label, share),
-            textposition="inside",
-            insidetextanchor="middle",
-            textangle=0,
-            constraintext="none",
-            textfont={"color": text_color(style.color), "size": 13},
-            marker={
-                "color": style.color,
-                "line": {"width": 0},
-                "pattern": {**HATCH, "shape": style.hatch, "bgcolor": style.color},
-            },
-            hovertemplate=f"<b>{label}</b> %{{x:.2f}} %<br>{safe(style.meaning)}<extra></extra>",
-        )
-    figure.update_layout(
-        barmode="stack", bargap=0, showlegend=False, height=104, margin={"l": 16, "r": 22, "t": 4, "b": 34}
-    )
-    figure.update_xaxes(range=[0, 100], ticksuffix=" %", dtick=20, showgrid=False)
-    figure.update_yaxes(visible=False)
-    return figure
+    names = [*PART_STYLES, *(extra for extra in account if extra not in PART_STYLES)]
+    layout: Drawn = {
+        "barmode": "stack",
+        "bargap": 0,
+        "showlegend": False,
+        "height": 104,
+        "margin": {"l": 16, "r": 22, "t": 4, "b": 34},
+        "xaxis": {"range": [0, 100], "ticksuffix": " %", "dtick": 20, "showgrid": False},
+        "yaxis": {"visible": False},
+    }
+    return figure_of([_segment(name, share, unit) for name in names if (share := number(account.get(name)))], layout)
 
 
-HATCH = {"fgcolor": "rgba(255,255,255,0.3)", "size": 7, "solidity": 0.25}
+def _segment(name: str, share: float, unit: str) -> Drawn:
+    """The bar of one part of the account."""
+    style, label = PART_STYLES.get(name, PART_STYLES["other"]), safe(part_label(name, unit))
+    return {
+        "type": "bar",
+        "x": [share],
+        "y": [""],
+        "orientation": "h",
+        "name": label,
+        "text": segment_text(label, share),
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "constraintext": "none",
+        "textfont": {"color": text_color(style.color), "size": 13},
+        "marker": filled(style.color, style.hatch),
+        "hovertemplate": f"<b>{label}</b> %{{x:.2f}} %<br>{safe(style.meaning)}<extra></extra>",
+    }
 
 
 def segment_text(label: str, share: float) -> str:
@@ -77,7 +77,7 @@ def segment_text(label: str, share: float) -> str:
     return f"<b>{share:.0f}</b>" if share >= 4 else ""
 
 
-def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> go.Figure:
+def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
     """Warp samples by stall reason, largest on top; ``selected`` (a warp that issued) is green, it is no stall."""
     shown = list(shares[:limit])
     rest = sum(share for _, share in shares[limit:])
@@ -86,22 +86,25 @@ def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> go.Figure
     names = [safe(reason.replace("_", " ")) for reason, _ in shown]
     values = [share for _, share in shown]
     good = PART_STYLES["tensor_busy"].color
-    figure = go.Figure(
-        go.Bar(
-            x=values,
-            y=names,
-            orientation="h",
-            marker={"color": [good if reason == NO_STALL else ACCENT for reason, _ in shown]},
-            text=[f"{value:.1f} %" for value in values],
-            textposition="outside",
-            cliponaxis=False,
-            hovertemplate="%{y}: %{x:.2f} % of warp samples<extra></extra>",
-        )
-    )
-    figure.update_layout(height=56 + 24 * len(shown), margin={"l": 8, "r": 56, "t": 4, "b": 40}, bargap=0.25)
-    figure.update_xaxes(title="% of warp samples", rangemode="tozero", title_standoff=8)
-    figure.update_yaxes(autorange="reversed", automargin=True, showgrid=False, ticksuffix=" ")
-    return figure
+    bars: Drawn = {
+        "type": "bar",
+        "x": values,
+        "y": names,
+        "orientation": "h",
+        "marker": {"color": [good if reason == NO_STALL else ACCENT for reason, _ in shown]},
+        "text": [f"{value:.1f} %" for value in values],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "hovertemplate": "%{y}: %{x:.2f} % of warp samples<extra></extra>",
+    }
+    layout: Drawn = {
+        "height": 56 + 24 * len(shown),
+        "margin": {"l": 8, "r": 56, "t": 4, "b": 40},
+        "bargap": 0.25,
+        "xaxis": {"title": {"text": "% of warp samples", "standoff": 8}, "rangemode": "tozero"},
+        "yaxis": {"autorange": "reversed", "automargin": True, "showgrid": False, "ticksuffix": " "},
+    }
+    return figure_of([bars], layout)
 
 
 def utilization_scatter(rows: Sequence[Mapping[str, Any]]) -> go.Figure:

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
 from ncubble.analysis.opcodes import role
 from ncubble.analysis.samples import stall_columns
 from ncubble.analysis.stalls import LOOKBACK
-from ncubble.dashboard.figures import HATCH, safe
+from ncubble.dashboard.drawn import Figure, figure_of, filled
+from ncubble.dashboard.figures import safe
 from ncubble.dashboard.palette import part_label, text_color
 from ncubble.dashboard.reasons import OTHER, reason_style
 
@@ -168,7 +168,7 @@ def shown_reasons(rows: list[ClassRow]) -> list[str]:
     return list(_ranked(totals))[:MOST_REASONS]
 
 
-def class_figure(rows: list[ClassRow]) -> go.Figure:
+def class_figure(rows: list[ClassRow]) -> Figure:
     """A bar per class, stacked by stall reason, in percent of all warp samples; wide segments carry their reason.
 
     Beside the bar its percent, and the part of the account that most of it was given to, in percent of kernel time.
@@ -178,7 +178,7 @@ def class_figure(rows: list[ClassRow]) -> go.Figure:
     layers = [(reason, [row.reasons.get(reason, 0.0) for row in rows]) for reason in named]
     layers.append((REST, [sum(value for name, value in row.reasons.items() if name not in named) for row in rows]))
     axis = {"showgrid": False, "automargin": True, "fixedrange": True}
-    return go.Figure(
+    return figure_of(
         [_layer(reason, values, labels, longest) for reason, values in layers if sum(values) > 0],
         {
             "barmode": "stack",
@@ -199,7 +199,6 @@ def class_figure(rows: list[ClassRow]) -> go.Figure:
 
 def _layer(reason: str, values: list[float], labels: list[str], longest: float) -> dict[str, Any]:
     style = OTHER if reason == REST else reason_style(reason)
-    pattern = {**HATCH, "shape": style.hatch, "bgcolor": style.color}
     return {
         "type": "bar",
         "x": [round(value, 3) for value in values],
@@ -212,7 +211,7 @@ def _layer(reason: str, values: list[float], labels: list[str], longest: float) 
         "textangle": 0,
         "constraintext": "none",
         "textfont": {"color": text_color(style.color), "size": 11},
-        "marker": {"color": style.color, "line": {"width": 0}, "pattern": pattern},
+        "marker": filled(style.color, style.hatch),
         "hovertemplate": f"%{{y}}: <b>{safe(style.label)}</b> %{{x:.1f}} %<br>{safe(style.meaning)}<extra></extra>",
     }
 

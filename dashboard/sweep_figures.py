@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import plotly.graph_objects as go
-
-from ncubble.dashboard.drawn import Drawn, figure_of, filled
+from ncubble.dashboard.drawn import Drawn, Figure, figure_of, filled
 from ncubble.dashboard.figures import safe
 from ncubble.dashboard.palette import PART_STYLES, SIDE_STYLES, Side, part_label, text_color
 from ncubble.dashboard.sweep_model import Point, Series, Spread, as_number, logarithmic, ordered
@@ -34,7 +32,7 @@ def style_of(index: int) -> tuple[Side, str]:
 
 def series_figure(
     series: Sequence[Series], names: Sequence[str], read: Reading, axes: tuple[str, str], unit: str, best: str = ""
-) -> go.Figure:
+) -> Figure:
     """One line per series over the values of the parameter, or one group of bars per value that is no number; whiskers
     from least to most of launches at one value.
 
@@ -137,7 +135,7 @@ def launches_in_words(spread: Spread) -> str:
     return f"mean of {spread.n} launches, {spread.low:,.4g} to {spread.high:,.4g}"
 
 
-def parts_figure(series: Sequence[Series], names: Sequence[str], parameter: str, unit: str = "") -> go.Figure:
+def parts_figure(series: Sequence[Series], names: Sequence[str], parameter: str, unit: str = "") -> Figure:
     """The accounts by value of the parameter, stacked to 100 %: one panel per series, three panels in a row."""
     columns = 2 if len(series) == 4 else min(3, len(series))
     rows = -(-len(series) // columns)

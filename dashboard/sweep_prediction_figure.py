@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
-from ncubble.dashboard.drawn import Drawn, figure_of
+from ncubble.dashboard.drawn import Drawn, Figure, figure_of
 from ncubble.dashboard.palette import SIDE_STYLES
 from ncubble.dashboard.sweep_figures import launches_in_words, lines_layout
 from ncubble.dashboard.sweep_model import Spread
@@ -16,7 +14,7 @@ from ncubble.dashboard.sweep_prediction import Depth
 MEASURED, PREDICTED = SIDE_STYLES[1], SIDE_STYLES[2]
 
 
-def prediction_figure(depths: Sequence[Depth], present: int, parameter: str, cycles: bool = False) -> go.Figure:
+def prediction_figure(depths: Sequence[Depth], present: int, parameter: str, cycles: bool = False) -> Figure:
     """Measured and predicted busy share in percent, or elapsed cycles, by depth.
 
     Measured: solid with filled symbols; predicted: dashed with open ones, with the bounds of the prediction. The depth

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
-from ncubble.dashboard.figures import HATCH, safe
+from ncubble.dashboard.drawn import HATCH, Figure, figure_of
+from ncubble.dashboard.figures import safe
 from ncubble.dashboard.idle_bands import Bands, idle_bands
 from ncubble.dashboard.palette import PART_STYLES, TRACK_COLORS, Part, part_color, part_label, text_color
 from ncubble.dashboard.reasons import OTHER, reason_style
@@ -50,7 +50,7 @@ def bands_of(shown: Window, marks: Marks | None, phases: Any, parts: Mapping[str
 
 def timeline_figure(
     shown: Window, marks: Marks | None, over: Overlay | None = None, asked_us: tuple[float, float] | None = None
-) -> go.Figure:
+) -> Figure:
     """Tracks of one launch on a shared axis in µs from its first to its last active sample, with its bubbles shaded.
 
     The steady level that ``marks`` speak of is the dotted line in the track of that series. ``asked_us`` is the range
@@ -67,8 +67,7 @@ def timeline_figure(
     }
     marked = _marked(marks, shown, drawn.bands, span) if marks else {"shapes": [], "annotations": []}
     marked["annotations"] += [_title(axis.pop("name"), axis["domain"]) for axis in axes.values()]
-    # One construction: adding to a figure one by one takes several times as long.
-    return go.Figure(
+    return figure_of(
         [trace for traces, _ in rows for trace in traces],
         {
             **marked,

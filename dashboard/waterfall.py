@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import plotly.graph_objects as go
-
-from ncubble.dashboard.figures import HATCH, safe
+from ncubble.dashboard.drawn import Figure, figure_of, filled
+from ncubble.dashboard.figures import safe
 from ncubble.dashboard.palette import PART_STYLES, WORK_PARTS, Part, part_label
 from ncubble.dashboard.words import duration, number
 
@@ -45,7 +44,7 @@ def steps(account: Mapping[str, Any]) -> list[Step]:
     return [*found, *(Step(name, share, 0.0) for name, share in shown if name in WORK_PARTS)]
 
 
-def waterfall(account: Mapping[str, Any], duration_ns: float | None = None, unit: str = "") -> go.Figure:
+def waterfall(account: Mapping[str, Any], duration_ns: float | None = None, unit: str = "") -> Figure:
     """Bars from 100 % down to the busy share of ``unit`` (in words), each with its percent, and its time if known."""
     drawn = [(step, PART_STYLES.get(step.part, PART_STYLES["other"])) for step in steps(account)]
     whole = (Step("", 100.0, 0.0), Part("elapsed", WHOLE, "", "All SM cycles of the launch."))
@@ -54,8 +53,7 @@ def waterfall(account: Mapping[str, Any], duration_ns: float | None = None, unit
     places = [safe(wrapped(name)).replace("\n", "<br>") for name in named]
     times = [duration(duration_ns * step.share / 100.0) if duration_ns is not None else "" for step, _ in bars]
     axis = {"fixedrange": True, "automargin": True}
-    # One construction: adding traces and labels to a figure one by one takes several times as long.
-    return go.Figure(
+    return figure_of(
         [_bar(*one, at, name, took) for one, at, name, took in zip(bars, places, named, times, strict=True)],
         {
             "height": HEIGHT_PX,
@@ -79,11 +77,7 @@ def _bar(step: Step, style: Part, place: str, label: str, took: str) -> dict[str
         "base": [step.base],
         "name": safe(label),
         "customdata": [safe(step.part)],
-        "marker": {
-            "color": style.color,
-            "line": {"width": 0},
-            "pattern": {**HATCH, "shape": style.hatch, "bgcolor": style.color},
-        },
+        "marker": filled(style.color, style.hatch),
         "hovertemplate": f"<b>{safe(label)}</b> {said}<br>{safe(style.meaning)}<extra></extra>",
     }
 
