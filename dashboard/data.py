@@ -7,6 +7,7 @@ kept as a failure, too: nothing disappears without a word.
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -26,6 +27,8 @@ from ncubble.profiling.run import find_runs
 
 BATCH = 4
 VERDICTS = 64
+ACCOUNTS = 6
+"""Accounts that are kept, with their weights of every instruction: a page is made in several requests."""
 RESCAN_S = 2.0
 """Least time between two looks for new runs; a look that takes long is followed by twenty times as long a pause."""
 
@@ -90,7 +93,17 @@ class ReportStore(Listing):
 
     def account_of(self, entry: Launch) -> Any | None:
         """The ``BubbleAccount`` of a launch; None where the report holds no utilization of any unit."""
-        return (self.accountant or openers.account_of)(entry.report, entry.launch)
+        name = str(entry.row["id"])
+        with self._lock:
+            if name in self._accounts:
+                self._accounts.move_to_end(name)
+                return self._accounts[name]
+        found = (self.accountant or openers.account_of)(entry.report, entry.launch)
+        with self._lock:
+            self._accounts[name] = found
+            while len(self._accounts) > ACCOUNTS:
+                self._accounts.popitem(last=False)
+        return found
 
     def report_at(self, path: Path) -> Any:
         """The report at a path that is shown; raises NcubbleError where it can no longer be read."""
@@ -99,8 +112,9 @@ class ReportStore(Listing):
         reports, failures = (self.opener or openers.open_reports)([path])
         if not reports:
             raise failures[0].error
-        self._held.put(path, reports[0])
-        return reports[0]
+        found = openers.lean(reports[0])
+        self._held.put(path, found)
+        return found
 
     def verdict_of(self, entry: Launch) -> dict[str, Any]:
         """The verdict of a launch; raises NcubbleError as ``report_at`` does."""
@@ -128,7 +142,9 @@ class ReportStore(Listing):
                 self._trouble_is((failure_of("looking for runs", error),))
             with self._lock:
                 if not self._wake.is_set():
-                    self._version += not self._finished
+                    if not self._finished:
+                        self._version += 1
+                        gc.freeze()  # rows stay: looking through 10,000 of them for garbage stops all for 0.15 s
                     self._finished = True
                     self._settled.set()
             pause = max(RESCAN_S, 20 * (time.monotonic() - began))
@@ -232,7 +248,7 @@ class ReportStore(Listing):
         for number in numbers:
             if row := self._judge(report, number, reading, doubted, failed):
                 rows.append(row)
-        self._held.put(reading.path, report)
+        self._held.put(reading.path, openers.lean(report))
         with self._lock:
             self._show(replace(reading, failures=tuple(failed)), Known(key, reading.signature, tuple(rows), doubted))
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.exceptions import PreventUpdate
 
 from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.opened import Opened
-from ncubble.dashboard.pages.kernel import LATE, late_advice
+from ncubble.dashboard.kernel_address import asked
+from ncubble.dashboard.pages.kernel_late import LATE, STAGES, Shown, made
 from ncubble.dashboard.readings import Launch
 
 TIMELINE = {"type": "figure", "name": "timeline"}
@@ -33,11 +34,19 @@ def entry_of(store: ReportStore, address: Any) -> Launch:
 
 
 def _late(app: Dash, store: ReportStore) -> None:
-    @app.callback(
-        Output("kernel-advice", "children"), Output("kernel-depth", "children"), Input("kernel-launch", "data")
-    )
-    def advice(address: str | None) -> tuple[Any, Any]:
-        return late_advice(Opened(entry_of(store, address)))
+    for number, places in enumerate(STAGES):
+        _stage(app, store, number, places)
+
+
+def _stage(app: Dash, store: ReportStore, number: int, places: Sequence[str]) -> None:
+    """One stage, which waits for the one before: what that writes is its input."""
+    before = Input(f"kernel-stage-{number}", "data") if number else Input("kernel-launch", "data")
+    outputs = [Output(f"kernel-stage-{number + 1}", "data"), *(Output(name, "children") for name in places)]
+
+    @app.callback(*outputs, before, State("kernel-launch", "data"), State("kernel-asked", "data"))
+    def fill(_: Any, address: str | None, search: str | None) -> list[Any]:
+        shown = Shown(store, entry_of(store, address), asked(search))
+        return [address, *(made(name, shown) for name in places)]
 
 
 def _metrics(app: Dash, store: ReportStore) -> None:

@@ -36,6 +36,7 @@ class Listing:
     _trouble: tuple[Failure, ...] = field(default=(), init=False, repr=False)
     _held: Held = field(default_factory=Held, init=False, repr=False)
     _verdicts: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict, init=False, repr=False)
+    _accounts: OrderedDict[str, Any] = field(default_factory=OrderedDict, init=False, repr=False)
     _rows: tuple[int, float, list[dict[str, Any]]] = field(
         default_factory=lambda: (-1, 0.0, []), init=False, repr=False
     )
@@ -148,6 +149,7 @@ class Listing:
         for name in reading.ids if reading else ():
             self._launches.pop(name, None)
             self._verdicts.pop(name, None)
+            self._accounts.pop(name, None)
         for other in list(self._readings.values()):
             if reading and other.state == "duplicate" and other.twin == (reading.shown_as or str(path)):
                 self._set(replace(other, state="queued", twin=""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +12,8 @@ from ncubble.dashboard.readings import Launch
 class Opened:
     """One launch while a page of it is made. A report that cannot be opened is tried again by the next section."""
 
-    def __init__(self, entry: Launch) -> None:
-        self._entry = entry
+    def __init__(self, entry: Launch, account: Callable[[], Any] | None = None) -> None:
+        self._entry, self._account = entry, account
         self.launch = entry.launch
         self.row = entry.row
 
@@ -29,6 +30,10 @@ class Opened:
     @cached_property
     def advice(self) -> dict[str, Any]:
         """What ``ncubble advise`` says of the launch: a prediction, which takes a tenth of a second."""
+        if self._account is not None:
+            from ncubble.dashboard.advised import advice_of
+
+            return advice_of(self.report, self.launch, self._account())
         from ncubble.analysis.advise import advise
 
         return advise(self.report, self.launch)

@@ -42,3 +42,10 @@ def account_of(report: Any, launch: int) -> Any:
     from ncubble.analysis.account import account
 
     return account(report, launch)
+
+
+def lean(report: Any) -> Any:
+    """The report as pages ask for it: one launch at a time."""
+    from ncubble.dashboard.lean import LeanReport
+
+    return LeanReport.of(report)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ncubble.analysis.account import BubbleAccount
 from ncubble.dashboard.data import ReportStore
 from ncubble.errors import ReportError
 from ncubble.profiling.run import Manifest, Run
@@ -332,9 +333,8 @@ def account(report: FakeReport, launch: int) -> Any | None:
     if parts is None:
         return None
     merged = {"idle": ("data_wait", "copy_cost"), "no_cta": ("ramp", "tail")} if "idle" in parts else {}
-    notes = ("idle time is not split: no warp samples (collect the set 'source')",) if merged else ()
     found = None if report.timeline.empty else phases()
-    return SimpleNamespace(unit="tensor", parts=parts, merged=merged, missing=(), notes=notes, phases=found)
+    return BubbleAccount(launch, "tensor", parts, merged, phases=found)
 
 
 def store(tmp_path: Path, reports: list[FakeReport] | None = None) -> ReportStore:
@@ -359,3 +359,13 @@ def store(tmp_path: Path, reports: list[FakeReport] | None = None) -> ReportStor
 def judge(report: FakeReport, launch: int) -> dict[str, Any]:
     """Stands in for ``analysis.verdict.launch_verdict``."""
     return report.verdicts[launch]
+
+
+def late_parts(store: ReportStore, path: str) -> list[Any]:
+    """What comes after the first paint at the address of a launch, but the table of metrics; nothing at others."""
+    from ncubble.dashboard.pages.kernel_late import STAGES, Shown, made
+
+    kind, _, address = path.removeprefix("/").partition("/")
+    key, _, launch = address.partition("/")
+    entry = store.find(key, int(launch)) if kind == "kernel" else None
+    return [made(name, Shown(store, entry)) for places in STAGES for name in places] if entry is not None else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dash import html
@@ -16,8 +16,8 @@ from ncubble.dashboard.palette import WORK_PARTS, part_label
 from ncubble.dashboard.waterfall import parts_of, said, waterfall
 
 
-def section(entry: Opened, found: Any | None) -> Component:
-    """The card of the account; ``found`` is the ``BubbleAccount`` or None."""
+def section(entry: Opened) -> Component:
+    """The card of the account, as the verdict has it."""
     account = entry.verdict.get("account") or {}
     if words.bubble_pct(account) is None:
         return card(
@@ -25,7 +25,7 @@ def section(entry: Opened, found: Any | None) -> Component:
         )
     unit, took = words.unit_words(entry.verdict.get("unit")), entry.row["duration_ns"]
     drawn = figure("account", waterfall(account, took, unit), said(account, unit))
-    notes = [html.P(line, className="hint") for line in account_notes(found)]
+    notes = [html.P(line, className="hint") for line in merged_notes(entry.verdict.get("merged") or {})]
     return card(
         "Bubble account",
         [drawn, *notes, _numbers(account, took, unit)],
@@ -44,14 +44,15 @@ def _numbers(account: dict[str, Any], duration_ns: float | None, unit: str) -> C
     return as_table("The account in numbers", ["Part", "Share", "Time", "Meaning"], rows, numeric=(1, 2))
 
 
-def account_notes(account: Any | None) -> list[str]:
-    """What an account cannot tell apart, and which counters would; empty where it tells all."""
-    if account is None:
-        return []
-    lines = [f"“{part_label(name)}” stands for {_listed(finer)} together." for name, finer in account.merged.items()]
-    if account.missing:
-        lines.append(f"Not collected, and needed to tell more: {', '.join(account.missing)}.")
-    return lines
+def merged_notes(merged: Mapping[str, Sequence[str]]) -> list[str]:
+    """What an account cannot tell apart; empty where it tells all."""
+    return [f"“{part_label(name)}” stands for {_listed(finer)} together." for name, finer in merged.items()]
+
+
+def lacking(found: Any | None) -> Component:
+    """Which counters would tell more; ``found`` is the ``BubbleAccount`` or None."""
+    names = ", ".join(found.missing) if found is not None else ""
+    return html.P(f"Not collected, and needed to tell more: {names}.", className="hint") if names else html.Span()
 
 
 def _listed(parts: Sequence[str]) -> str:

@@ -21,12 +21,12 @@ from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.timeline import sampling_interval_ns
 
 
-def head(store: ReportStore, entry: Launch, one: Opened) -> Component:
+def head(store: ReportStore, entry: Launch) -> Component:
     """Links around the launch, its name, and what tells it from others of its kernel."""
     row = entry.row
     name = str(row["name"])
     parts: list[Component] = [_crumbs(store, entry), html.H1(words.short_name(name, 120), title=name)]
-    told = [row["label"], row["shape"], row["device"], _clock(one)]
+    told = [row["label"], row["shape"], row["device"], _clock(row)]
     lead = " · ".join(dict.fromkeys(str(text) for text in told if text))
     if lead:
         parts.append(html.P(lead, className="lead"))
@@ -36,9 +36,9 @@ def head(store: ReportStore, entry: Launch, one: Opened) -> Component:
     return html.Div(parts, className="page-head kernel-head")
 
 
-def _clock(entry: Opened) -> str:
-    known = words.number(entry.report.identity(entry.launch)["sm_clock_hz"])
-    return "" if known is None else f"{known / 1e9:.2f} GHz"
+def _clock(row: Mapping[str, Any]) -> str:
+    known = words.number(row["clock_ghz"])
+    return "" if known is None else f"{known:.2f} GHz"
 
 
 def _crumbs(store: ReportStore, entry: Launch) -> Component:

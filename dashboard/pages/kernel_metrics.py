@@ -8,7 +8,7 @@ import dash_ag_grid as dag
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.components import aria, note
+from ncubble.dashboard.components import aria, guarded, note
 from ncubble.dashboard.grid import GRID_THEME
 from ncubble.dashboard.kernel_address import LONGEST_FIND, Asked
 from ncubble.dashboard.metric_table import metric_rows
@@ -20,17 +20,21 @@ MOST = 6000
 
 def section(entry: Opened, wanted: Asked) -> Component:
     """The folded card; where the address asks for the table, it is open and filled."""
-    inside = (
-        grid(entry, wanted.find) if wanted.metrics else html.P("Reading the metrics of this launch.", className="hint")
-    )
-    count = len(entry.report.scalars(entry.launch))
+    inside: Component = html.P("Reading the metrics of this launch.", className="hint")
+    if wanted.metrics:
+        inside = guarded("All metrics", lambda: grid(entry, wanted.find))
     summary = html.Summary(
-        [html.H2("All metrics"), html.Span(f"{count} of this launch, with what they mean", className="hint")],
+        [html.H2("All metrics"), html.Span("with what they mean", className="hint", id="kernel-metrics-count")],
         id="metrics-open",
         n_clicks=1 if wanted.metrics else 0,
     )
     folded = html.Details([summary, html.Div(inside, id="kernel-metrics")], open=wanted.metrics, id="metrics-details")
     return html.Section(folded, className="card metrics-card", **aria(label="All metrics"))
+
+
+def counted(entry: Opened) -> str:
+    """How many there are, for the line that opens the table."""
+    return f"{len(entry.report.scalars(entry.launch))} of this launch, with what they mean"
 
 
 def grid(entry: Opened, find: str = "") -> Component:

@@ -128,7 +128,7 @@ def source_table(source: pd.DataFrame, key: str, launch: int) -> Component:
     top = source[source["samples"] > 0].nlargest(TOP_LINES, "samples")
     most = 100.0 * float(top["samples"].max()) / whole
     rows: list[list[Any]] = []
-    for _, row in top.iterrows():
+    for row in top.to_dict("records"):
         share = 100.0 * float(row["samples"]) / whole
         bar = html.Span([meter(share, most), f"{share:.1f} %"], className="metered")
         offset = f"+0x{int(row['pc']):x}"
@@ -142,8 +142,9 @@ def source_table(source: pd.DataFrame, key: str, launch: int) -> Component:
     return table(head, rows, "Instructions with the most warp samples", numeric=(0,))
 
 
-def _main_reason(row: pd.Series, reasons: Sequence[str]) -> str:
-    counts = row[list(reasons)].astype(float) if reasons else pd.Series(dtype=float)
-    if counts.empty or not counts.max() > 0:
+def _main_reason(row: Mapping[Any, Any], reasons: Sequence[str]) -> str:
+    counts = {name: count for name in reasons if (count := words.number(row[name])) is not None}
+    most = max(counts, key=lambda name: counts[name], default="")
+    if not most or not counts[most] > 0:
         return "none"
-    return f"{str(counts.idxmax()).replace('_', ' ')} {100.0 * counts.max() / float(row['samples']):.0f} %"
+    return f"{most.replace('_', ' ')} {100.0 * counts[most] / float(row['samples']):.0f} %"

@@ -125,6 +125,15 @@ def test_sections_are_reached_by_keyboard_and_links_carry_their_names(served: st
     expect(page.locator("#show-source")).to_have_attribute("href", "/source/0123456789abcdef/1")
 
 
+def test_what_comes_late_takes_the_room_that_was_kept_for_it(served: str, open_page: Open) -> None:
+    page = open_page(served + GEMM)
+    expect(page.locator(".kernel-page .waiting")).to_have_count(0)
+    assert "Reading." not in page.locator(".kernel-page").inner_text()
+    for part in ("#kernel-rules", "#kernel-limits", "#kernel-source", "#kernel-provenance", "#kernel-classes"):
+        expect(page.locator(f"{part} h2").first).to_be_visible()
+    expect(page.locator("#kernel-metrics-count")).to_contain_text("of this launch")
+
+
 def test_next_and_previous_walk_through_the_report(served: str, open_page: Open) -> None:
     page = open_page(served + GEMM)
     page.get_by_role("link", name="next ›").click()
@@ -164,6 +173,7 @@ def test_a_launch_that_is_still_being_read_appears_by_itself(tmp_path: Path, ope
             expect(page.locator("h1")).to_have_text("Reading reports")
             gate.set()
             expect(page.locator("h1")).to_contain_text("wmma_gemm<3, 16>")
+            expect(page.locator(".kernel-page .waiting")).to_have_count(0)
         finally:
             gate.set()
 

@@ -36,7 +36,7 @@ def tree(component: Any) -> str:
 
 
 def shown(store: ReportStore, path: str) -> str:
-    return tree(page(store, path)[0])
+    return tree([page(store, path)[0], frames.late_parts(store, path)])
 
 
 def test_the_overview_holds_every_launch_and_names_the_damaged_file(store: ReportStore) -> None:

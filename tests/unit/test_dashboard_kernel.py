@@ -15,9 +15,11 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.opcodes import role
 from ncubble.dashboard.depth import best_depth, depth_figure, depth_rows
+from ncubble.dashboard.kernel_address import asked
 from ncubble.dashboard.kernel_callbacks import entry_of
 from ncubble.dashboard.opened import Opened
 from ncubble.dashboard.pages import kernel, kernel_advice
+from ncubble.dashboard.pages.kernel_late import PARTS, STAGES, Shown, made
 from ncubble.dashboard.stall_classes import CLASSES, class_figure, class_of, class_rows
 
 GEMM = "0123456789abcdef"
@@ -137,7 +139,9 @@ def test_the_page_draws_what_it_has_and_names_links_for_keys(tmp_path: Path) -> 
     store = frames.store(tmp_path)
     entry = store.find(GEMM, 0)
     assert entry is not None
-    page = sent(kernel.layout(store, entry, "?range=10,20"))
+    shown = Shown(store, entry, asked("?range=10,20"))
+    late = [made(name, shown) for places in STAGES for name in places]
+    page = sent([kernel.layout(store, entry, "?range=10,20"), late])
     for name in ("account", "timeline", "stalls", "stall-classes"):
         assert f'"name": "{name}", "type": "drawn"' in page or f'"type": "drawn", "name": "{name}"' in page
     assert '"range": [10.0, 20.0]' in page
@@ -158,6 +162,28 @@ def test_what_comes_late_has_a_place_and_is_made_for_any_launch(tmp_path: Path) 
             assert f'"id": "{name}"' in page
             made = sent(build(store, entry))
             assert "could not be shown" not in made, (key, launch, name)
+
+
+def test_every_part_but_the_large_table_comes_in_one_stage() -> None:
+    staged = [name for places in STAGES for name in places]
+    assert sorted([*staged, "kernel-metrics"]) == sorted(PARTS)
+
+
+def test_a_part_that_fails_says_so_and_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = frames.store(tmp_path)
+    entry = store.find(GEMM, 0)
+    assert entry is not None
+    monkeypatch.setattr(store, "accountant", lambda report, launch: 1 / 0)
+    shown = Shown(store, entry)
+    assert "This section could not be shown: division by zero" in sent(made("kernel-timeline", shown))
+    assert "could not be shown" not in sent(made("kernel-limits", shown))
+
+
+def test_an_account_is_made_once_for_all_stages(tmp_path: Path) -> None:
+    store = frames.store(tmp_path)
+    entry = store.find(GEMM, 0)
+    assert entry is not None
+    assert Shown(store, entry).account is Shown(store, entry).account
 
 
 def test_intervals_stand_beside_gains_and_a_failing_prediction_leaves_the_causes(tmp_path: Path) -> None:

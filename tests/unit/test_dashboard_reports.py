@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dashboard_frames import late_parts
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.verdict import launch_verdict
@@ -31,7 +32,9 @@ def _loaded(paths: list[Path]) -> ReportStore:
 
 def _pages(store: ReportStore, step: int) -> Iterator[tuple[str, str]]:
     for row in store.rows()[::step]:
-        yield row["id"], json.dumps(page(store, f"/kernel/{row['id']}")[0], cls=PlotlyJSONEncoder, ensure_ascii=False)
+        path = f"/kernel/{row['id']}"
+        whole = [page(store, path)[0], late_parts(store, path)]
+        yield row["id"], json.dumps(whole, cls=PlotlyJSONEncoder, ensure_ascii=False)
 
 
 def test_every_recording_is_shown_without_a_failing_section(recorded: ReportStore) -> None:
