@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -9,9 +10,13 @@ from dash import Dash
 
 from ncubble.dashboard import callbacks, routes, security, shell, upload_routes
 from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.document import Document
+from ncubble.dashboard.launch_table import table_of
 from ncubble.dashboard.uploads import Limits, Uploads
 
 HOST = "127.0.0.1"
+LONGEST_WAIT_S = 120.0
+"""Reports that take longer to read than this are shown as they come, by requests that build the table themselves."""
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
     <head>
@@ -42,7 +47,8 @@ def create_app(
     ``host`` and ``trusted`` are the names under which browsers may ask for it, ``limits`` those of added files.
     """
     loaded = (store or ReportStore(list(paths))).start()
-    app = Dash(
+    threading.Thread(target=_prepare, args=(loaded,), name="ncubble-prepare", daemon=True).start()
+    app = Document(
         "ncubble",
         title="ncubble",
         update_title="",
@@ -64,3 +70,9 @@ def create_app(
     # Workers that meet a cold app can answer 500: the first request sets it up.
     app.server.test_client().get("/", headers={"Host": "localhost"})
     return app
+
+
+def _prepare(store: ReportStore) -> None:
+    """Build the table of what is loaded before the first request needs it."""
+    if store.wait(LONGEST_WAIT_S):
+        table_of(store)

@@ -46,10 +46,11 @@ def _news(app: Dash, store: ReportStore) -> None:
         Output("columns-shown", "options"),
         Output("overview-seen", "data"),
         Input("store-version", "data"),
-        Input("overview-first", "data"),  # what came between building the page and showing it
+        Input("overview-there", "data"),  # what came between building the page and showing its rows
         State("overview-seen", "data"),
         State("columns-shown", "options"),
         State("overview-view", "data"),
+        prevent_initial_call=True,
     )
     def refresh(_: Any, __: Any, seen: Any, known: Any, query: str | None) -> tuple[Any, ...]:
         progress, table = store.progress(), table_of(store)
@@ -79,6 +80,13 @@ def _browser(app: Dash) -> None:
         app.clientside_callback(ClientsideFunction("ncubble_overview", name), *parts, **options)  # type: ignore[no-untyped-call]
 
     run("start", Output("overview-started", "data"), Input("overview-first", "data"))
+    run(
+        "place",
+        Output("scatter-place", "children"),
+        Input("overview-there", "data"),
+        State("scatter-waiting", "data"),
+        prevent_initial_call=True,
+    )
     run("refresh", Output("overview-refreshed", "data"), Input("overview-seen", "data"), prevent_initial_call=True)
     for name, given in _CHANGES.items():
         done = Output("overview-started", "data", allow_duplicate=True)

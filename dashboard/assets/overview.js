@@ -6,6 +6,7 @@
   const CHOSEN_KEY = "ncubble-chosen";
   const MOST_SIDES = 8;
   const SELECTION = "ag-Grid-SelectionColumn";
+  const PATIENCE_MS = 2000; // the figure waits no longer for rows that do not come
   const FIRST_SORT = "-recoverable_ns";
   const at = (id) => document.getElementById(id);
   const skip = () => window.dash_clientside.no_update;
@@ -14,7 +15,8 @@
 
   let grid = null; // the api of the table that is on the page
   let first = null; // the first block, which came with the page
-  let later = false; // whether the figure waits for the table
+  let there = false; // whether the table has shown rows: only then plotly is loaded
+  let later = false; // whether the server draws the figure only after that
   let fresh = false; // whether that block still says what the server would
   let asked = 0; // grows with every change of what is listed: an answer to an older question sets no counts
   let chosen = new Map(); // selected rows by id: they outlive sorting, filtering and a look at another page
@@ -62,9 +64,16 @@
     window.requestAnimationFrame(() => {
       reselect();
       refocus();
-      if (later) window.setTimeout(() => set("overview-view", { data: window.location.search + "&" }), 50);
-      later = false;
+      if (!there) window.setTimeout(figures, 50);
+      there = true;
     });
+  };
+  const figures = () => {
+    if (!at("launches")) return;
+    there = true;
+    set("overview-there", { data: true });
+    if (later) set("overview-view", { data: window.location.search + "&" });
+    later = false;
   };
   const address = (from, start, end) => {
     const text = from.toString();
@@ -422,7 +431,9 @@
     pinned(block.pinned);
     listViews();
     showChosen();
+    there = false;
     later = block.figure_later;
+    window.setTimeout(() => there || figures(), PATIENCE_MS);
     searchSoon(); // what was typed before the table was there
   };
 
@@ -435,6 +446,9 @@
           start(api, block);
           return true;
         });
+      },
+      place: function (there, waiting) {
+        return there ? waiting : skip();
       },
       refresh: function () {
         fresh = false;

@@ -43,6 +43,7 @@ def layout(store: ReportStore, search: str = "") -> Component:
             dcc.Store(id="overview-view", data=asked.query()),
             dcc.Store(id="overview-seen", data=progress.version),
             dcc.Store(id="overview-started"),
+            dcc.Store(id="overview-there"),
             dcc.Store(id="overview-refreshed"),
             html.Div(problems(store), id="overview-problems"),
             html.Div(nothing_to_show(), id="overview-nothing"),
@@ -150,11 +151,16 @@ def _figure_card(table: LaunchTable, asked: View) -> Component:
 
 
 def _place(drawn: dict[str, Any]) -> Component:
-    """The figure in its place, without a detour through plotly's objects."""
+    """The figure in its place, without a detour through plotly's objects.
+
+    What draws it waits in a store until the table has its rows: plotly's code takes longer to start than all else.
+    """
     label = "Launches of the table as points: tensor % against DRAM %, or roofline"
     place: Any = figure("scatter", go.Figure(), label, "fill", True)
-    kept: Any = next(part for part in place.children if isinstance(part, dcc.Store))
+    kept, graph, downloads = place.children
     kept.data = drawn
+    waiting = dcc.Store(id="scatter-waiting", data=graph.to_plotly_json())
+    place.children = [kept, waiting, html.Div(id="scatter-place", className="figure-place"), downloads]
     return place  # type: ignore[no-any-return]
 
 

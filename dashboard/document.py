@@ -1,0 +1,42 @@
+"""The document around every page: the scripts of Dash less those that no page uses, and those of a table early."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dash import Dash, get_relative_path
+from flask import has_request_context, request
+
+_SCRIPT = re.compile(r'<script src="[^"]*"></script>\s*')
+_UNUSED = ("/dash/deps/polyfill@", "/dash/dash_table/")
+"""What old browsers lack, which the pages do not support, and a table that no page has."""
+TABLE = "/_dash-component-suites/dash_ag_grid/async-community.js"
+"""The table's code, which Dash asks for only once a page with one has arrived."""
+WITH_TABLE = ("/",)
+"""Addresses of pages that begin with a table."""
+
+
+class Document(Dash):
+    """A Dash application whose document names no script that is not used."""
+
+    def interpolate_index(self, **parts: Any) -> str:
+        """The document, of the parts that Dash collects."""
+        parts["scripts"] = used(parts["scripts"])
+        if has_request_context() and request.path in WITH_TABLE:
+            parts["scripts"] = early(get_relative_path(TABLE)) + parts["scripts"]
+        return super().interpolate_index(**parts)  # type: ignore[no-any-return]
+
+
+def used(scripts: str) -> str:
+    """Script elements without those that no page uses."""
+
+    def kept(found: re.Match[str]) -> str:
+        return "" if any(part in found[0] for part in _UNUSED) else found[0]
+
+    return _SCRIPT.sub(kept, scripts)
+
+
+def early(address: str) -> str:
+    """A script that is fetched and compiled beside the others: Dash finds it loaded and does not ask again."""
+    return f'<script src="{address}" async></script>\n'
