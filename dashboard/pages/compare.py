@@ -154,8 +154,8 @@ def _accounts(entries: Sequence[Launch], comparison: Comparison) -> Component:
 def _timelines(entries: Sequence[Launch], shown: Asked) -> Component:
     sampled, without = [], []
     for index, entry in enumerate(entries):
-        frame = entry.report.timeline
-        seen = window(frame[frame["launch"] == entry.launch], str(entry.verdict.get("unit") or "tensor"))
+        frame = entry.report.timeline_of(entry.launch)
+        seen = window(frame, str(entry.verdict.get("unit") or "tensor"))
         if seen is None or seen.active < MIN_ACTIVE:
             without.append(letter(index))
         else:
