@@ -22,7 +22,9 @@ from ncubble.dashboard.openers import Judge, Opener
 from ncubble.dashboard.readings import Failure, Launch, Reading
 from ncubble.dashboard.roots import OUTSIDE, leads_out
 from ncubble.dashboard.rows import launch_row
+from ncubble.dashboard.utf8 import utf8
 from ncubble.dashboard.words import doubts
+from ncubble.errors import ReportError
 from ncubble.profiling.run import find_runs
 
 BATCH = 4
@@ -67,7 +69,8 @@ class ReportStore(Listing):
         """Read one more file, known to people as ``shown_as``; returns at once. One that is there is read again."""
         with self._lock:
             self._added[path] = shown_as
-            self._set(Reading(path, shown_as=shown_as))
+            known = self._readings.get(path, Reading(path))
+            self._set(replace(known, state="queued", shown_as=shown_as))
             self._finished = False
             self._settled.clear()
         self._wake.set()
@@ -105,19 +108,24 @@ class ReportStore(Listing):
                 self._accounts.popitem(last=False)
         return found
 
-    def report_at(self, path: Path) -> Any:
-        """The report at a path that is shown; raises NcubbleError where it can no longer be read."""
-        if (known := self._held.get(path)) is not None:
-            return known
-        reports, failures = (self.opener or openers.open_reports)([path])
-        if not reports:
-            raise failures[0].error
-        found = openers.lean(reports[0])
-        self._held.put(path, found)
-        return found
+    def report_of(self, entry: Launch) -> Any:
+        """The report of a launch; raises NcubbleError where it cannot be read, or another lies in its place."""
+        known = self._held.get(entry.path)
+        if known is None or not known.key.startswith(entry.key):
+            reports, failures = (self.opener or openers.open_reports)([entry.path])
+            if not reports:
+                raise failures[0].error
+            known = openers.lean(reports[0])
+            self._held.put(entry.path, known)
+        if not known.key.startswith(entry.key):
+            self.rescan()
+            raise ReportError(
+                f"{entry.row['path']}: another report lies here since the list was made", "see all launches"
+            )
+        return known
 
     def verdict_of(self, entry: Launch) -> dict[str, Any]:
-        """The verdict of a launch; raises NcubbleError as ``report_at`` does."""
+        """The verdict of a launch; raises NcubbleError as ``report_of`` does."""
         name = address(entry.key, entry.launch)
         with self._lock:
             if name in self._verdicts:
@@ -131,11 +139,14 @@ class ReportStore(Listing):
 
     def _work(self) -> None:
         """Read, then wait to be woken; with ``watch``, look for new runs again and again."""
-        self._recall()
+        recalled = False
         while True:
             self._wake.clear()
             began = time.monotonic()
             try:
+                if not recalled:
+                    recalled = True
+                    self._recall()
                 self._pass()
                 self._trouble_is(())
             except Exception as error:
@@ -184,7 +195,8 @@ class ReportStore(Listing):
             known = [self._readings.get(path) for path in self._added if path not in listed]
             waiting = [one for one in known if one is not None and one.state == "queued"]
             for one in waiting:
-                self._set(replace(one, signature=index.signature_of(one.path)))
+                self._forget(one.path)
+                self._set(Reading(one.path, shown_as=one.shown_as, signature=index.signature_of(one.path)))
         if waiting:
             self._read([one.path for one in waiting])
 
@@ -228,7 +240,7 @@ class ReportStore(Listing):
             self._fail(failure.path, failure.error)
         with self._lock:
             for path in paths:  # an opener that says nothing of a path has nothing to show of it
-                if not self._readings[path].settled:
+                if self._readings[path].state == "reading":
                     self._set(replace(self._readings[path], state="shown"))
 
     def _take(self, report: Any) -> None:
@@ -263,7 +275,7 @@ class ReportStore(Listing):
         """The row of one launch, with its doubts noted; None, and a failure noted, where it cannot be judged."""
         try:
             verdict = (self.judge or openers.verdict_of)(report, number)
-            row = launch_row(report, number, verdict)
+            row: dict[str, Any] = utf8(launch_row(report, number, verdict))
         except Exception as error:
             failed.append(failure_of(f"{reading.shown_as or reading.path}, launch {number}", error))
             return None

@@ -20,6 +20,7 @@ import orjson
 
 from ncubble.analysis.home import root
 from ncubble.analysis.results import rules_hash
+from ncubble.dashboard.utf8 import utf8
 from ncubble.profiling.run import MANIFEST, SUFFIXES
 
 Signature = tuple[int, ...]
@@ -58,7 +59,7 @@ def _is_folder(found: os.stat_result) -> bool:
 
 def recall(roots: Iterable[Path]) -> dict[Path, Known]:
     """What was known of the reports below ``roots``; nothing where that was never written, or follows other rules."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         digest, _, body = _place(roots).read_bytes().partition(b"\n")
         if digest.decode() != hashlib.sha256(body).hexdigest():
             return {}
@@ -80,14 +81,15 @@ def _known(entry: Mapping[str, Any], words: dict[str, str]) -> Known:
 
 def remember(roots: Iterable[Path], known: Mapping[Path, Known]) -> None:
     """Write down what is known. Where the cache cannot be written, nothing is remembered."""
-    place = _place(roots)
     reports = {
         str(path): {"key": one.key, "signature": one.signature, "rows": one.rows, "doubts": one.doubts}
         for path, one in known.items()
+        if str(path) == utf8(str(path))  # the name of a file may be any bytes; such a one is read at each visit
     }
     body = orjson.dumps({"rules": _rules(), "reports": reports})
-    draft = place.with_name(f".{place.name}.{os.getpid()}")
     with suppress(OSError):
+        place = _place(roots)
+        draft = place.with_name(f".{place.name}.{os.getpid()}")
         place.parent.mkdir(parents=True, exist_ok=True)
         draft.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
         draft.replace(place)
@@ -95,7 +97,7 @@ def remember(roots: Iterable[Path], known: Mapping[Path, Known]) -> None:
 
 def _place(roots: Iterable[Path]) -> Path:
     named: Sequence[str] = sorted({str(path.absolute()) for path in roots})
-    return root() / "index" / f"{hashlib.sha256(chr(0).join(named).encode()).hexdigest()[:32]}.json"
+    return root() / "index" / f"{hashlib.sha256(os.fsencode(chr(0).join(named))).hexdigest()[:32]}.json"
 
 
 @cache

@@ -14,6 +14,7 @@ from ncubble.dashboard.held import Held
 from ncubble.dashboard.index import Known
 from ncubble.dashboard.readings import Failure, Launch, Progress, Reading
 from ncubble.dashboard.rows import labels
+from ncubble.dashboard.utf8 import utf8
 from ncubble.errors import NcubbleError
 
 log = logging.getLogger(__name__)
@@ -43,8 +44,8 @@ class Listing:
     _version: int = field(default=0, init=False, repr=False)
     _finished: bool = field(default=False, init=False, repr=False)
 
-    def report_at(self, path: Path) -> Any:
-        """The report at a path that is shown."""
+    def report_of(self, entry: Launch) -> Any:
+        """The report of a launch."""
         raise NotImplementedError
 
     def verdict_of(self, entry: Launch) -> dict[str, Any]:
@@ -128,11 +129,13 @@ class Listing:
     def _show(self, reading: Reading, known: Known) -> None:
         """Put the rows of one report into the list. The lock is held."""
         ids = tuple(str(row["id"]) for row in known.rows)
+        asked = self._readings.get(reading.path)
+        again = asked is not None and asked.state == "queued"  # it was added once more while it was being read
         self._keys[known.key] = reading.path
         for name, row in zip(ids, known.rows, strict=True):
             doubt = known.doubts.get(name, "")
             self._launches[name] = Launch(known.key, int(row["launch"]), row, reading.path, doubt, self)
-        self._set(replace(reading, state="shown", key=known.key, ids=ids))
+        self._set(replace(reading, state="queued" if again else "shown", key=known.key, ids=ids))
 
     def _set(self, reading: Reading) -> None:
         with self._lock:
@@ -165,12 +168,13 @@ class Listing:
 
 def failure_of(where: str, error: Exception | str) -> Failure:
     """What people read of an error: its message and remedy, or that it is a bug of ours."""
+    where = utf8(where)
     if isinstance(error, NcubbleError):
-        return Failure(where, error.message, error.remedy)
+        return Failure(where, utf8(error.message), utf8(error.remedy))
     if isinstance(error, Exception):
         log.error("%s: unexpected error", where, exc_info=error)
-        return Failure(where, f"unexpected {type(error).__name__}: {error}", "report this as a bug of ncubble")
-    return Failure(where, error)
+        return Failure(where, utf8(f"unexpected {type(error).__name__}: {error}"), "report this as a bug of ncubble")
+    return Failure(where, utf8(error))
 
 
 def address(key: str, launch: int) -> str:

@@ -12,8 +12,8 @@ from ncubble.dashboard.index import Signature
 class Opens(Protocol):
     """What gives a launch its report and its verdict: the store."""
 
-    def report_at(self, path: Path) -> Any:
-        """The report at a path that is shown."""
+    def report_of(self, entry: Launch) -> Any:
+        """The report of a launch."""
 
     def verdict_of(self, entry: Launch) -> dict[str, Any]:
         """The verdict of a launch."""
@@ -41,8 +41,9 @@ class Launch:
 
     @property
     def report(self) -> Any:
-        """The report, opened anew if it was not looked at lately. Raises NcubbleError where that fails."""
-        return self._store.report_at(self.path)
+        """The report, opened anew if it was not looked at lately. Raises NcubbleError where that fails, or where
+        another report lies in its place now."""
+        return self._store.report_of(self)
 
     @property
     def verdict(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import dashboard_frames as frames
+import orjson
 import pytest
 
 from ncubble.dashboard import data, held, index, openers, routes
@@ -214,3 +215,41 @@ def test_an_added_file_does_not_wait_for_the_rest_of_a_folder(tmp_path: Path) ->
     go_on.set()
     assert store.wait(30)
     assert asked.index("added") == 4 and asked.count("added") == 1
+
+
+def test_names_that_are_no_utf8_are_listed_and_hide_no_other(runs: Path) -> None:
+    odd = os.fsdecode(os.fsencode(runs) + b"/caf\xe9")
+    shutil.copytree(SOFTMAX, odd)
+    manifest = runs / "gemm" / "run.json"
+    manifest.write_text(manifest.read_text().replace('"copy": "async"', '"copy": "\\ud800"'))
+    (runs / os.fsdecode(b"damag\xe9d.ncu-rep")).write_bytes(b"no report")
+    store = loaded(runs)
+    assert len(store.rows()) == 2 and len(store.failures()) == 1
+    orjson.dumps([store.rows(), [str(one) for one in store.failures()]])
+    assert set(index.recall([runs])) == {runs / "gemm"}
+
+
+def test_a_report_that_took_the_place_of_another_is_not_shown_as_it(runs: Path) -> None:
+    store = loaded(runs)
+    entry = store.find(*_address(store))
+    assert entry is not None and entry.report.key.startswith(entry.key)
+    shutil.rmtree(runs / "gemm")
+    shutil.copytree(SOFTMAX, runs / "gemm")
+    store._held.drop(runs / "gemm")
+    with pytest.raises(NcubbleError, match="another report lies here"):
+        _ = entry.verdict
+    assert store.wait(60)
+    assert [row["kernel"] for row in store.rows()] != [entry.row["kernel"]]
+
+
+def test_a_file_that_is_added_twice_is_listed_once(runs: Path, tmp_path: Path) -> None:
+    store, file = loaded(runs), tmp_path / "0003.ncu-repz"
+    shutil.copy(SOFTMAX / "report.ncu-repz", file)
+    for _ in range(2):
+        store.add(file, "softmax.ncu-repz")
+        assert store.wait(60)
+    reading = store.state_of(file)
+    assert reading is not None and (reading.state, len(reading.ids)) == ("shown", 1)
+    store.drop(file)
+    assert store.wait(60)
+    assert len(store.rows()) == 1 and store.duplicates() == []
