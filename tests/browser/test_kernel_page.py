@@ -125,8 +125,9 @@ def test_sections_are_reached_by_keyboard_and_links_carry_their_names(served: st
     expect(page.locator("#show-source")).to_have_attribute("href", "/source/0123456789abcdef/1")
 
 
-def test_what_comes_late_takes_the_room_that_was_kept_for_it(served: str, open_page: Open) -> None:
+def test_what_comes_late_takes_the_place_that_was_kept_for_it(served: str, open_page: Open) -> None:
     page = open_page(served + GEMM)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
     expect(page.locator(".kernel-page .waiting")).to_have_count(0)
     assert "Reading." not in page.locator(".kernel-page").inner_text()
     for part in ("#kernel-rules", "#kernel-limits", "#kernel-source", "#kernel-provenance", "#kernel-classes"):
