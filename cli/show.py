@@ -68,13 +68,13 @@ def demo(
     from ncubble.cli.report import print_report
     from ncubble.errors import MeasurementError
     from ncubble.profiling.run import find_runs
-    from ncubble.recordings import FULL, ROOT
+    from ncubble.recordings import CHECKS, FULL, ROOT
 
     if not any(find_runs([ROOT])):
         raise MeasurementError(
             f"{ROOT}: no recorded run is installed", "reinstall ncubble, or show your own runs: ncubble dashboard PATH"
         )
-    server, store = _bind([ROOT, FULL], HOST, port, [], UPLOAD_MB)
+    server, store = _bind([ROOT, FULL], HOST, port, [], UPLOAD_MB, CHECKS)
     try:
         print_report([ROOT])
         if once:
@@ -98,11 +98,13 @@ def _bind(
 ) -> tuple[Server, ReportStore]:
     """Listen before anything is printed: a port that is taken is said at once. Reports load in the background."""
     from ncubble.dashboard.app import create_app
+    from ncubble.dashboard.checks_model import default_checks
     from ncubble.dashboard.data import ReportStore
     from ncubble.dashboard.server import Server
     from ncubble.dashboard.uploads import Limits
 
-    store, limits = ReportStore(paths, watch=True, checks=checks), Limits.of_megabytes(upload_mb)
+    history = (checks or default_checks(paths, Path.cwd())).absolute()  # now: the working directory may vanish later
+    store, limits = ReportStore(paths, watch=True, checks=history), Limits.of_megabytes(upload_mb)
     return Server(create_app(paths, host=host, trusted=trust, store=store, limits=limits), host, port), store
 
 

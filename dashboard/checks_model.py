@@ -5,8 +5,9 @@ Pure functions of ``analysis.history_file.History``; what takes time is remember
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -72,12 +73,18 @@ def reader(folder: Path) -> Reader:
     return Reader(folder)
 
 
-def default_checks(here: Path) -> Path:
-    """Where results of checks are looked for: ``here/checks``, else those that are shipped, if any are."""
+def default_checks(paths: Iterable[Path], here: Path = Path()) -> Path:
+    """Where results of checks are looked for: ``here/checks``.
+
+    Where that is not there and all ``paths`` are recordings that are shipped, the shipped checks, if any are.
+    """
     from ncubble import recordings
 
     own, shipped = here / "checks", recordings.CHECKS
-    return shipped if shipped.is_dir() and not own.is_dir() else own
+    if own.is_dir() or not shipped.is_dir():
+        return own
+    ours, shown = Path(os.path.realpath(recordings.ROOT.parent)), [Path(os.path.realpath(path)) for path in paths]
+    return shipped if shown and all(path.is_relative_to(ours) for path in shown) else own
 
 
 _listed: dict[Path, tuple[str, list[Subject]]] = {}

@@ -13,7 +13,7 @@ from ncubble.analysis.gate_result import RANKS
 from ncubble.analysis.history_file import History
 from ncubble.dashboard.checks_address import LONGEST_SEARCH, Asked, asked
 from ncubble.dashboard.checks_grid import grid
-from ncubble.dashboard.checks_model import NO_KERNEL, Subject, default_checks, find, reader, subjects
+from ncubble.dashboard.checks_model import NO_KERNEL, Subject, find, reader, subjects
 from ncubble.dashboard.checks_words import style_of
 from ncubble.dashboard.components import aria, note
 from ncubble.dashboard.data import ReportStore
@@ -25,8 +25,8 @@ _MOST_PROBLEMS = 20
 
 
 def folder_of(store: ReportStore) -> Path:
-    """Where this dashboard looks for results of checks."""
-    return store.checks or default_checks(Path.cwd())
+    """Where this dashboard looks for results of checks; a store that names no folder has them in the working one."""
+    return store.checks or Path("checks")
 
 
 def history_of(store: ReportStore) -> History:

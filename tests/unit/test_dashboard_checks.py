@@ -17,6 +17,7 @@ from ncubble.analysis.gate_history import Occasion, rows
 from ncubble.analysis.gate_result import CheckOptions
 from ncubble.analysis.history_file import History, Reader, append
 from ncubble.analysis.regress import check
+from ncubble.cli import show
 from ncubble.dashboard import checks_callbacks, checks_model
 from ncubble.dashboard.checks_address import LONGEST_SEARCH, Asked, asked
 from ncubble.dashboard.checks_figures import trend_figure
@@ -27,6 +28,7 @@ from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.pages import checks
 from ncubble.dashboard.palette import VERDICT_STYLES, contrast
 from ncubble.errors import UsageError
+from ncubble.recordings import FULL, ROOT
 
 WHEN = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 KEY = "0123456789abcdef"
@@ -314,13 +316,31 @@ class TestCommand:
         with pytest.raises(UsageError, match="no such folder"):
             dashboard([tmp_path], checks=tmp_path / "none")
 
-    def test_the_default_is_the_working_directory_then_what_is_shipped(
+    def test_shipped_checks_stand_beside_shipped_recordings_only(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        shipped = tmp_path / "shipped"
+        shipped, ours = tmp_path / "shipped", [ROOT, FULL / "some"]
         monkeypatch.setattr("ncubble.recordings.CHECKS", shipped)
-        assert checks_model.default_checks(tmp_path) == tmp_path / "checks"
+        assert checks_model.default_checks(ours, tmp_path) == tmp_path / "checks"
         shipped.mkdir()
-        assert checks_model.default_checks(tmp_path) == shipped
+        assert checks_model.default_checks(ours, tmp_path) == shipped
+        for paths in ([], [tmp_path / "runs"], [ROOT, tmp_path / "runs"], [ROOT.parent.parent]):
+            assert checks_model.default_checks(paths, tmp_path) == tmp_path / "checks"
         (tmp_path / "checks").mkdir()
-        assert checks_model.default_checks(tmp_path) == tmp_path / "checks"
+        assert checks_model.default_checks(ours, tmp_path) == tmp_path / "checks"
+
+    def test_the_folder_is_taken_once_at_the_start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "runs").mkdir()
+        for given, taken in ((None, tmp_path / "checks"), (Path("history"), tmp_path / "history")):
+            server, store = show._bind([Path("runs")], show.HOST, 0, [], 0, given)
+            server.close()
+            assert store.checks == taken
+
+    def test_a_working_directory_that_is_gone_is_no_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        assert "No check is recorded. Looked in " in texts(checks.layout(ReportStore([]), ""))
