@@ -34,8 +34,8 @@ def add_routes(server: Flask, store: ReportStore) -> None:
     @server.get(ROWS)
     def rows() -> Response:
         table, asked = table_of(store), _asked()
-        start = max(0, request.args.get("start", 0, int))
-        end = min(request.args.get("end", start + BLOCK, int), start + MOST_ROWS)
+        start = request.args.get("start", 0, int)
+        end = request.args.get("end", start + BLOCK, int)
         return Response(orjson.dumps(block(table, asked, start, end)), mimetype="application/json")
 
     @server.get(CSV)
@@ -54,9 +54,13 @@ def add_routes(server: Flask, store: ReportStore) -> None:
 def block(table: LaunchTable, asked: View, start: int = 0, end: int = BLOCK) -> dict[str, Any]:
     """Rows ``start`` to ``end`` of what a view lists, JSON-ready, with the counts that stand beside the search.
 
+    No more than ``MOST_ROWS`` rows from ``start`` on, and none where ``end`` lies before it.
+
     ``pinned`` is the row of the baseline, or null; ``said`` what of the request was read differently or ignored.
     """
     found: Selection = remembered(table, asked)
+    start = max(0, min(start, len(found)))
+    end = max(start, min(end, start + MOST_ROWS))
     at = table.place(asked.pin) if asked.pin else None
     gone = ("The pinned launch is not among those loaded.",) if asked.pin and at is None and len(table) else ()
     return {

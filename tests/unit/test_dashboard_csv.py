@@ -13,7 +13,9 @@ import pytest
 from ncubble.dashboard.app import create_app
 from ncubble.dashboard.csv_export import as_csv, as_json, cell
 from ncubble.dashboard.launch_columns import COLUMNS
-from ncubble.dashboard.launch_routes import CSV, JSON, ROWS, sent
+from ncubble.dashboard.launch_routes import CSV, JSON, ROWS, block, sent
+from ncubble.dashboard.launch_table import LaunchTable
+from ncubble.dashboard.overview_address import view
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
@@ -66,6 +68,14 @@ def test_no_request_for_rows_fails(tmp_path: Path, query: str) -> None:
     client = create_app([], store=frames.store(tmp_path)).server.test_client()
     answer = client.get(f"{ROWS}?{query}")
     assert answer.status_code == 200 and len(answer.get_json()["rows"]) <= 8
+
+
+def test_no_request_gets_more_rows_than_the_most() -> None:
+    rows = [{"id": f"{index:016x}/0", "name": "gemm", "parameters": {}, "dims": {}} for index in range(700)]
+    table = LaunchTable.of(rows)
+    asked = [(0, 10**9, 500), (0, -1, 0), (-5, -1, 0), (650, 10**9, 50), (10**30, 10**31, 0), (400, 300, 0), (-9, 4, 4)]
+    for start, end, count in asked:
+        assert len(block(table, view(""), start, end)["rows"]) == count, (start, end)
 
 
 def test_long_names_are_cut_for_the_table_only() -> None:
