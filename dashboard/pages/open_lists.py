@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -111,10 +113,20 @@ def watched(store: ReportStore) -> list[Component]:
 
 
 def _root(root: Path, readings: Sequence[Reading]) -> list[Child]:
-    own, below = str(root), f"{str(root).rstrip('/')}/"
-    inside = [one for one in readings if (name := str(one.path)) == own or name.startswith(below)]
+    own = _absolute(root)
+    below = own.rstrip("/") + "/"
+    inside = [one for one in readings if (name := _absolute(one.path)) == own or name.startswith(below)]
     failed = sum(1 for one in inside if one.failures)
-    return [html.Code(own), str(len(inside)), str(sum(len(one.ids) for one in inside)), str(failed)]
+    return [html.Code(str(root)), str(len(inside)), str(sum(len(one.ids) for one in inside)), str(failed)]
+
+
+@lru_cache(maxsize=1 << 15)
+def _absolute(path: Path) -> str:
+    """A path without ``.`` and ``..``, each worked out once: there can be thousands. Links stay, as the names do."""
+    try:
+        return os.path.normpath(path.absolute())
+    except OSError:  # the working directory is gone
+        return os.path.normpath(path)
 
 
 def _reading_now(reading: Sequence[Reading], done: int, total: int) -> list[Component]:

@@ -53,6 +53,23 @@ def test_roots_failures_and_reasons_are_listed(store: ReportStore, tmp_path: Pat
     assert "file ends inside block 3" in sent and "record it again" in sent
 
 
+@pytest.mark.parametrize(
+    ("root", "read", "count"),
+    [
+        (".", "a/b.ncu-rep", "1"),
+        ("runs/../runs", "runs/../runs/b.ncu-rep", "1"),
+        ("./runs/", "runs/b.ncu-rep", "1"),
+        ("../b.ncu-rep", "../b.ncu-rep", "1"),
+        ("/", "/runs/b.ncu-rep", "1"),
+        (".", "../b.ncu-rep", "0"),
+        ("run", "runs/b.ncu-rep", "0"),
+    ],
+)
+def test_reports_are_counted_below_their_root_however_it_is_written(root: str, read: str, count: str) -> None:
+    line = open_lists._root(Path(root), [Reading(Path(read), "shown", ids=("feed/7",))])
+    assert line[1:] == [count, count, "0"] and str(Path(root)) in tree(line[0])
+
+
 def kept(state: str, **changes: Any) -> str:
     """The card of one added file in this state."""
     one = Upload("ab12", f"{frames.HOSTILE}.ncu-rep", 2_000_000, Path("/cache/x.ncu-rep"), received=2_000_000)
