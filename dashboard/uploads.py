@@ -158,7 +158,7 @@ class Uploads:
         with self._lock:
             one = self._find(key)
         if one.complete:
-            self.store.add(one.path, shown_as=one.name)
+            self._hand_over(one)
 
     def remove(self, key: str) -> None:
         """Forget a file, or what has come of it. One that is not there is no error."""
@@ -200,9 +200,7 @@ class Uploads:
     def _folder(self) -> Path:
         """Where files lie: below the cache, or where that cannot be written, below the folder for temporary files."""
         if self._work is None or not self._work.exists():
-            parent, prefix = _place()
-            for _ in abandoned(parent, prefix):
-                pass
+            parent, prefix = clear_leftovers()
             self._keeper = ExitStack()
             self._work = self._keeper.enter_context(scratch(parent, prefix, {}))
             atexit.register(self._keeper.close)
@@ -260,7 +258,15 @@ class Uploads:
             if one.id not in self._known:
                 return  # removed meanwhile
             one.path = one.path.rename(one.path.with_suffix(suffix))
+        self._hand_over(one)
+
+    def _hand_over(self, one: Upload) -> None:
+        """Have the store read a file, and forget it where it was removed meanwhile: then ``remove`` came too early."""
         self.store.add(one.path, shown_as=one.name)
+        with self._lock:
+            gone = one.id not in self._known
+        if gone:
+            self.store.drop(one.path)
 
     def _clear_stale(self) -> None:
         until = time.monotonic() - STALE_S
@@ -282,6 +288,17 @@ def megabytes(size: float) -> str:
         if size >= scale:
             return f"{size / scale:.1f}".removesuffix(".0") + f" {unit}"
     return f"{max(1, round(size / 1e3))} kB" if size else "0 kB"
+
+
+def clear_leftovers() -> tuple[Path, str]:
+    """Remove what killed processes left; gives the folder below which uploads lie, and how their folders' names begin.
+
+    A folder that cannot be read or written is left as it is.
+    """
+    parent, prefix = _place()
+    for _ in abandoned(parent, prefix):
+        pass
+    return parent, prefix
 
 
 def _place() -> tuple[Path, str]:

@@ -211,6 +211,21 @@ def test_a_removed_file_is_forgotten_by_the_store(kept: Uploads, store: Taken, c
     assert store.dropped == [one.path] and files(cache) == []
 
 
+def test_a_file_that_is_removed_while_it_is_handed_over_leaves_no_entry(
+    kept: Uploads, store: Taken, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[Path] = []
+
+    def add(path: Path, shown_as: str = "") -> None:
+        kept.remove(kept.kept()[0].id)  # as another thread does between the renaming and this
+        listed.append(path)
+
+    monkeypatch.setattr(store, "add", add)
+    monkeypatch.setattr(store, "drop", lambda path: path in listed and listed.remove(path))
+    send(kept, REPORT)
+    assert listed == [] and files(cache) == []
+
+
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
