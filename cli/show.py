@@ -101,19 +101,36 @@ def _bind(
     from ncubble.dashboard.checks_model import default_checks
     from ncubble.dashboard.data import ReportStore
     from ncubble.dashboard.server import Server
-    from ncubble.dashboard.uploads import Limits
+    from ncubble.dashboard.uploads import Limits, clear_leftovers
 
+    clear_leftovers()
     history = (checks or default_checks(paths, Path.cwd())).absolute()  # now: the working directory may vanish later
     store, limits = ReportStore(paths, watch=True, checks=history), Limits.of_megabytes(upload_mb)
     return Server(create_app(paths, host=host, trusted=trust, store=store, limits=limits), host, port), store
 
 
 def _serve(server: Server) -> None:
-    import signal
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that added files end with the process then, too
+    _end_in_order()
     typer.echo(f"dashboard on {server.url} (Ctrl+C ends it)", err=True)
     server.run()
+
+
+def _end_in_order() -> None:
+    """End on SIGTERM, and when the terminal is closed, as on Ctrl+C: added files are removed then, too.
+
+    Only the first signal counts, for a closed terminal often sends two. What ``nohup`` has silenced stays so.
+    """
+    import signal
+
+    heard = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
+
+    def end(number: int, frame: object) -> None:
+        for one in heard:
+            signal.signal(one, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for one in heard:
+        signal.signal(one, end)
 
 
 def _answer_once(server: Server, store: ReportStore) -> None:
