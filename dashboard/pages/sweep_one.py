@@ -20,7 +20,7 @@ from ncubble.dashboard.palette import PART_STYLES, part_label
 from ncubble.dashboard.sweep_address import PATH, Wanted
 from ncubble.dashboard.sweep_figures import MOST_SERIES, parts_figure, series_figure
 from ncubble.dashboard.sweep_model import Point, Series, Spread, Sweep, timed
-from ncubble.dashboard.sweep_noise import explained_by_noise
+from ncubble.dashboard.sweep_noise import noise_words
 from ncubble.dashboard.sweep_prediction import is_depth
 
 Y_WORDS = {
@@ -115,8 +115,8 @@ def _sentence(sweep: Sweep, one: Series, name: str) -> Component:
     text = f"Best: {_took_at(sweep, best, of)}. Worst: {_took_at(sweep, worst, of)}"
     if one.ratio >= 1.0005:
         text += f", {100 * (one.ratio - 1):.1f} % more"
-    if explained_by_noise(best, worst, of):
-        text += ", which noise explains"
+    known = sum(point.spread(of) is not None for point in one.points)
+    text += noise_words(best, worst, of, known)
     href = Asked((str(worst.typical()["id"]), str(best.typical()["id"]))).href()
     link = dcc.Link("compare the two", href=href, className="button small")
     return html.Li([*prefix, f"{text}. ", link])

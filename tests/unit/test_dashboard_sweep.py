@@ -22,7 +22,7 @@ from ncubble.dashboard.sweep_address import LONGEST, MOST_FIXED, Wanted, wanted
 from ncubble.dashboard.sweep_coordinates import template_arguments
 from ncubble.dashboard.sweep_figures import axis_of, parts_figure, series_figure
 from ncubble.dashboard.sweep_model import Series, Sweep, as_number, logarithmic, ordered, sweeps, timed
-from ncubble.dashboard.sweep_noise import explained_by_noise
+from ncubble.dashboard.sweep_noise import noise_words, p_value, welch
 from ncubble.dashboard.sweep_prediction import Depth, Told, held_against, is_depth, profiles, told_by, verdict
 from ncubble.dashboard.sweep_prediction_figure import prediction_figure
 from ncubble.recordings import ROOT
@@ -193,15 +193,38 @@ def test_times_are_shown_as_they_are_or_against_the_best_of_their_series() -> No
     assert timed("time-best", lacking, lacking.points[0]) is None and lacking.ends() is None
 
 
-def test_noise_explains_small_differences_only_where_there_are_repeats() -> None:
-    def ends(*took: float) -> tuple[Any, Any]:
-        rows = [row(i, one, stages=2) for i, one in enumerate(took)] + [row(9, 1e5, stages=3)]
-        series = found(rows).series[0]
-        return series.points[1], series.points[0]
+def two_points(best: list[float], worst: list[float]) -> tuple[Any, Any]:
+    rows = [row(i, one, stages=2) for i, one in enumerate(worst)] + [row(9, one, stages=3) for one in best]
+    series = found(rows).series[0]
+    return series.points[1], series.points[0]
 
-    assert explained_by_noise(*ends(1.001e5, 1.002e5, 1.0005e5), "duration_ns")
-    assert not explained_by_noise(*ends(1.5e5, 1.501e5, 1.502e5), "duration_ns")
-    assert not explained_by_noise(*ends(1.001e5), "duration_ns")
+
+def test_noise_explains_what_repeats_cannot_tell_apart() -> None:
+    shape = [-1.0, -0.5, 0.0, 0.5, 1.0]
+    tight = two_points([99.2 + 0.0127 * one for one in shape], [100 + 0.0127 * one for one in shape])
+    loose = two_points([98 + 2.5 * one for one in shape], [100 + 3.8 * one for one in shape])
+    assert noise_words(*tight, "duration_ns", 2) == ""  # 0.8 %, but 80 standard deviations
+    assert "noise alone can explain (p = 0." in noise_words(*loose, "duration_ns", 2)
+
+
+def test_best_and_worst_of_many_points_differ_by_chance_more_often() -> None:
+    ends = two_points([98.0, 98.6, 99.2], [99.6, 100.2, 100.8])
+    two, four = (p_value(*ends, "duration_ns", points) for points in (2, 4))
+    assert two and four and two < 0.05 < four == pytest.approx(6 * two)
+    assert noise_words(*ends, "duration_ns", 2) == "" and "of 4 values" in noise_words(*ends, "duration_ns", 4)
+
+
+def test_nothing_is_said_of_noise_without_repeats_on_both_sides() -> None:
+    for best, worst in (([1e5], [1.001e5, 1.002e5]), ([1e5, 1.001e5], [1.002e5])):
+        assert noise_words(*two_points(best, worst), "duration_ns", 2) == ""
+
+
+def test_welch_agrees_with_scipy() -> None:
+    from scipy.stats import ttest_ind
+
+    one, other = [1.0, 2.0, 4.0], [3.0, 5.0, 9.0, 4.0]
+    assert welch(one, other) == pytest.approx(ttest_ind(one, other, equal_var=False).pvalue)
+    assert (welch([1.0, 1.0], [1.0, 1.0]), welch([1.0, 1.0], [2.0, 2.0])) == (1.0, 0.0)
 
 
 def test_an_address_is_read_as_it_was_written() -> None:
