@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Page, Request, sync_playwright
 
 HERE = Path(__file__).parent
 LIMITS = {"first page": 1500.0, "server time p95": 100.0, "kernel page": 300.0, "memory": 600.0}
@@ -103,16 +103,14 @@ def _name(request: Request) -> str:
     return str(json.loads(body).get("output", "")) if body else re.sub(r"https?://[^/]+", "", request.url)
 
 
-def first_page(browser: Browser, url: str, launches: int, since: float) -> tuple[float, float, Page, Timed]:
+def first_page(page: Page, url: str, launches: int, since: float) -> tuple[float, float]:
     """Seconds from ``since`` and from the navigation until the table shows rows and their number."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    timed = Timed(page)
     began = time.monotonic()
     page.goto(url, wait_until="commit")
     page.wait_for_selector(".ag-center-cols-container .ag-row", timeout=60_000)
     page.locator("#match-count", has_text=f"{launches}").wait_for(timeout=60_000)
     now = time.monotonic()
-    return now - since, now - began, page, timed
+    return now - since, now - began
 
 
 def walk(page: Page, url: str, ids: Sequence[str], quiet: Callable[[], None]) -> None:
@@ -143,8 +141,10 @@ def measure(folder: Path, launches: int, ids: Sequence[str], rounds: int) -> dic
         )
         browser.new_page().close()
         for number in range(rounds):
+            page = browser.new_page(viewport={"width": 1280, "height": 800})
+            timed = Timed(page)
             with serving(folder) as (url, pid, since):
-                took, opened, page, timed = first_page(browser, url, launches, since)
+                took, opened = first_page(page, url, launches, since)
                 firsts.append(took)
                 shown.append(opened)
                 if number == rounds - 1:

@@ -75,4 +75,4 @@ def create_app(
 def _prepare(store: ReportStore) -> None:
     """Build the table of what is loaded before the first request needs it."""
     if store.wait(LONGEST_WAIT_S):
-        table_of(store)
+        table_of(store).searched()

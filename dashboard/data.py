@@ -146,7 +146,7 @@ class ReportStore(Listing):
             try:
                 if not recalled:
                     recalled = True
-                    self._recall()
+                    self._recall_fast()
                 self._pass()
                 self._trouble_is(())
             except Exception as error:
@@ -160,6 +160,16 @@ class ReportStore(Listing):
                     self._settled.set()
             pause = max(RESCAN_S, 20 * (time.monotonic() - began))
             self._wake.wait(pause if self.watch else None)
+
+    def _recall_fast(self) -> None:
+        """``_recall`` and the rows, without the collector looking through a million new objects again and again."""
+        gc.disable()
+        try:
+            self._recall()
+            self.rows()
+        finally:
+            gc.enable()
+            gc.freeze()
 
     def _recall(self) -> None:
         """Show what was shown last time. The pass that follows finds out what of it has changed."""

@@ -123,7 +123,6 @@ class Snapshots:
             rows = self._store.rows()
             if rows is not self._table.rows:  # the store gives the same list until there is something new
                 self._table = LaunchTable.of(rows, progress.version)
-                self._table.searched()
                 ended = time.monotonic()
                 self._due = ended + max(STALE_S, 10 * (ended - start)) if rows else 0.0
             return self._table
