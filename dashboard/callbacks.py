@@ -19,6 +19,7 @@ from ncubble.dashboard import (
     sweep_callbacks,
 )
 from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.questions import refuse_strange
 from ncubble.dashboard.readings import Progress
 from ncubble.dashboard.routes import page
 from ncubble.dashboard.shell import menu
@@ -45,6 +46,7 @@ def register(app: Dash, store: ReportStore) -> None:
     _browser(app)
     for one in REGISTRARS:
         one(app, store)
+    refuse_strange(app)
 
 
 def _pages(app: Dash, store: ReportStore) -> None:

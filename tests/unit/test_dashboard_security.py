@@ -109,6 +109,37 @@ def test_no_callback_reads_a_file_that_was_not_named(server: Server, folder: Pat
         assert CANARY not in said.replace(json.dumps(str(folder)), "")
 
 
+PROGRESS = {
+    "output": "..loading-state.children...progress.disabled...progress.interval...store-version.data..",
+    "outputs": [
+        {"id": "loading-state", "property": "children"},
+        {"id": "progress", "property": "disabled"},
+        {"id": "progress", "property": "interval"},
+        {"id": "store-version", "property": "data"},
+    ],
+    "inputs": [{"id": "progress", "property": "n_intervals", "value": 1}],
+    "changedPropIds": ["progress.n_intervals"],
+    "state": [{"id": "store-version", "property": "data"}],
+}
+STRANGE: list[Any] = [
+    *({}, [], None, "x", 3, {"output": "nope.children", "inputs": []}, {"output": ["a"]}, {"output": "theme.data"}),
+    *({**PROGRESS, "inputs": wrong} for wrong in (5, [], [{}], [5], [[5]], [{"id": [], "property": "a"}])),
+    *({**PROGRESS, "state": wrong} for wrong in ({}, [], [{"id": {"a": {}}, "property": "a"}])),
+    *({**PROGRESS, "outputs": wrong} for wrong in (5, [5], [{"id": "page"}])),
+    *({**PROGRESS, "changedPropIds": wrong} for wrong in (5, [5])),
+]
+
+
+def test_a_question_that_no_page_asks_is_refused_without_a_traceback(
+    client: FlaskClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert client.post("/_dash-update-component", json=PROGRESS).status_code == 200
+    for question in STRANGE:
+        answer = client.post("/_dash-update-component", data=json.dumps(question), content_type="application/json")
+        assert (answer.status_code, answer.mimetype) == (400, "text/plain"), question
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("method", "target", "status"),
     [
