@@ -10,10 +10,11 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ncubble.dashboard.rows import device_of, gpu_names
 from ncubble.dashboard.sweep_coordinates import (
     CODE,
     GEOMETRY,
@@ -100,13 +101,17 @@ class Series:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All series in which one parameter of a kernel varies on one GPU; ``kind`` as in ``Coordinate``."""
+    """All series in which one parameter of a kernel varies on one GPU; ``kind`` as in ``Coordinate``.
+
+    ``gpu`` is its full name; ``gpu_shown`` the short one, where no other GPU with a sweep shares that.
+    """
 
     kernel: str
     gpu: str
     parameter: str
     kind: str
     series: tuple[Series, ...]
+    gpu_shown: str = ""
 
     @property
     def launches(self) -> int:
@@ -132,7 +137,7 @@ class Sweep:
         """Only the series that have all of these coordinates."""
         wanted = set(fixed)
         kept = tuple(one for one in self.series if wanted <= set(one.fixed))
-        return Sweep(self.kernel, self.gpu, self.parameter, self.kind, kept)
+        return replace(self, series=kept)
 
     def busy(self, _: Series, point: Point) -> Spread | None:
         """Busy share of ``unit`` in percent. That of the tensor pipe is what was counted, else the account's."""
@@ -211,12 +216,12 @@ def sweeps(rows: Sequence[Row]) -> list[Sweep]:
         for found, held in configurations.items():
             for kind, name, value, rest in _places(found):
                 groups[kernel, gpu, name, kind].setdefault(rest, []).append((value, held))
-    swept = []
+    swept, names = [], gpu_names({gpu for _, gpu, _, _ in groups})
     for (kernel, gpu, name, kind), by_rest in groups.items():
         series = [_series(rest, held) for rest, held in by_rest.items() if len(held) > 1]
         if series:
             series.sort(key=lambda one: (-len(one.points), [_rank(value) for _, value in one.fixed]))
-            swept.append(Sweep(kernel, gpu, name, kind, tuple(series)))
+            swept.append(Sweep(kernel, gpu, name, kind, tuple(series), names[gpu]))
     return sorted(swept, key=lambda one: (_KINDS.index(one.kind), -one.ratio, one.kernel))
 
 
@@ -225,7 +230,7 @@ def _configurations(rows: Iterable[Row]) -> dict[Pair, dict[tuple[Coordinate, ..
     known: dict[str, tuple[Coordinate, ...]] = {}
     found: defaultdict[Pair, dict[tuple[Coordinate, ...], list[Row]]] = defaultdict(dict)
     for row in rows:
-        kernel, gpu = str(row.get("kernel") or ""), str(row.get("gpu") or "")
+        kernel, gpu = str(row.get("kernel") or ""), device_of(row)
         if kernel and any(number(row.get(name)) is not None for name in ("duration_ns", "cycles", "busy")):
             told = source_of(row)
             if told not in known:

@@ -14,6 +14,7 @@ from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.pages.missing import still_loading
 from ncubble.dashboard.pages.sweep_one import shown
 from ncubble.dashboard.remembered import Remembered
+from ncubble.dashboard.rows import short_gpu
 from ncubble.dashboard.sweep_address import PATH, Wanted, wanted
 from ncubble.dashboard.sweep_coordinates import SHAPE
 from ncubble.dashboard.sweep_model import Sweep, sweeps
@@ -53,7 +54,7 @@ def choose(all_found: Sequence[Sweep], asked: Wanted) -> Sweep | None:
     It keeps the series that have all coordinates that the address fixes.
     """
     same = [one for one in all_found if one.kernel == asked.kernel and one.parameter == asked.parameter]
-    on_gpu = [one for one in same if not asked.gpu or one.gpu == asked.gpu]
+    on_gpu = [one for one in same if asked.gpu in ("", one.gpu, short_gpu(one.gpu))]
     kept = [left for one in on_gpu if (left := one.narrowed(asked.fixed)).series]
     return max(kept, key=lambda one: one.launches, default=None)
 
@@ -105,7 +106,7 @@ def _line(one: Sweep) -> list[Component | str]:
         str(len(one.series)),
         str(one.launches),
         f"{one.ratio:.2f} ×" if one.ratio > 1.0 else words.NOT_COLLECTED if not _timed(one) else "1.00 ×",
-        one.gpu or "unknown",
+        html.Span(one.gpu_shown or "unknown", title=one.gpu),
     ]
 
 

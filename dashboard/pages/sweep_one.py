@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -35,7 +36,7 @@ _SCALES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 def shown(store: ReportStore, all_found: Sequence[Sweep], chosen: Sweep, asked: Wanted) -> Component:
     """The page of one sweep; ``chosen`` holds the series that the address leaves, of which a few are drawn."""
     whole = next(one for one in all_found if _same(one, chosen))
-    drawn = Sweep(chosen.kernel, chosen.gpu, chosen.parameter, chosen.kind, chosen.series[:MOST_SERIES])
+    drawn = replace(chosen, series=chosen.series[:MOST_SERIES])
     asked = Wanted(chosen.kernel, chosen.parameter, chosen.gpu, asked.fixed, asked.y, asked.start)
     sections = [
         guarded("Result", lambda: _result(drawn)),
@@ -68,7 +69,7 @@ def _same(one: Sweep, other: Sweep) -> bool:
 def _head(one: Sweep) -> Component:
     count = len(one.series)
     lead = (
-        f"{words.short_name(one.kernel, 90)} on {one.gpu or 'an unknown GPU'}: {len(one.values())} values, "
+        f"{words.short_name(one.kernel, 90)} on {one.gpu_shown or 'an unknown GPU'}: {len(one.values())} values, "
         f"{count} series, {one.launches} launches"
     )
     back = html.Nav(dcc.Link("← All sweeps", href=PATH, className="button"), className="crumbs", **aria(label="Back"))
@@ -87,9 +88,8 @@ def _choices(all_found: Sequence[Sweep], whole: Sweep, asked: Wanted) -> Compone
         )
     ]
     if len(gpus) > 1:
-        lines.append(
-            choices("GPU", [(p.gpu or "unknown", asked.href(gpu=p.gpu, fixed=(), start=""), p is whole) for p in gpus])
-        )
+        links = [(p.gpu_shown or "unknown", asked.href(gpu=p.gpu, fixed=(), start=""), p is whole) for p in gpus]
+        lines.append(choices("GPU", links))
     fixed = dict(asked.fixed)
     for name, values in whole.varying().items():
         links = [("all", asked.fixing(name, None), name not in fixed)]

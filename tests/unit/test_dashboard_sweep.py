@@ -404,7 +404,7 @@ def test_the_page_of_a_recorded_sweep_has_every_section(recorded: ReportStore) -
 
 def test_the_page_lists_what_was_swept_and_links_to_it(recorded: ReportStore) -> None:
     sent = tree(page(recorded, "/sweep")[0])
-    assert "1 sweep: " in sent and Wanted("triton_gemm", "stages", "H200").href() in sent
+    assert "1 sweep: " in sent and Wanted("triton_gemm", "stages", "NVIDIA H200").href() in sent
     assert page(recorded, "/sweep")[1] == "Sweep · ncubble"
     lost = tree(page(recorded, "/sweep", "?kernel=gemm_ws&x=stages")[0])
     assert "No sweep is like that" in lost and Wanted("triton_gemm", "stages", "H200").href() in lost
@@ -430,6 +430,18 @@ def test_a_gpu_and_fixed_parameters_choose_among_series() -> None:
     other = sweep_page.choose(every, Wanted("gemm", "stages", "A100"))
     assert other and other.gpu == "A100"
     assert sweep_page.choose(every, Wanted("gemm", "stages", "L4")) is None
+
+
+def test_gpus_of_one_short_name_are_swept_apart(tmp_path: Path) -> None:
+    devices = ["NVIDIA A100-PCIE-40GB"] * 2 + ["NVIDIA A100-SXM4-80GB"] * 2
+    rows = [row(i, stages=2 + i % 2, gpu="A100", device=name) for i, name in enumerate(devices)]
+    every = [one for one in sweeps(rows) if one.parameter == "stages"]
+    assert {one.gpu: one.launches for one in every} == {devices[0]: 2, devices[2]: 2}
+    assert {one.gpu_shown for one in every} == set(devices)  # the short name would name both
+    assert sweep_page.choose(every, Wanted("gemm", "stages", devices[2])) in every
+    assert sweep_page.choose(every, Wanted("gemm", "stages", "A100")) in every
+    (alone,) = [one for one in sweeps(rows[:2]) if one.parameter == "stages"]
+    assert (alone.gpu, alone.gpu_shown) == (devices[0], "A100")
 
 
 def test_more_series_than_a_figure_holds_are_counted(tmp_path: Path) -> None:
