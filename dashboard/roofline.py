@@ -2,7 +2,9 @@
 
 Pure: rows of ``rows.launch_row`` in, a figure out. x is measured FLOP per measured byte of DRAM, y measured TFLOP/s. A
 roof is the median over the drawn launches of its GPU of what ``roofs.py`` found for each at its own clock; its hover
-text says where that peak comes from. A roof that a measurement exceeds by more than 5 % is not drawn.
+text says where that peak comes from. A roof that a measurement exceeds by more than 5 % is not drawn: DRAM by bytes, a
+compute roof by the FLOP/s of a launch that no other roof could hold. Those of CUDA cores do not bound launches whose
+tensor pipe worked, or may have.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from ncubble.dashboard.figures import point_text, point_traces, safe, scatter_layout
+from ncubble.dashboard.roofs import DRAM, IDLE_TENSOR_PCT, is_of_cores
+from ncubble.dashboard.rows import device_of, gpu_names
 
 MOST_POINTS = 2000
 MOST_GPUS = 3
@@ -39,7 +43,10 @@ def worth_drawing(rows: Sequence[Row], fields: Sequence[str]) -> tuple[list[Row]
 
 @dataclass(frozen=True)
 class Roof:
-    """One roof of one GPU: ``peak`` in GB/s for DRAM, else in TFLOP/s; ``basis`` says where it comes from."""
+    """One roof of one GPU: ``peak`` in GB/s for DRAM, else in TFLOP/s; ``basis`` says where it comes from.
+
+    ``gpu`` is what the GPU is called in the figure: by its full name only where another one shares the short name.
+    """
 
     gpu: str
     name: str
@@ -49,21 +56,34 @@ class Roof:
 
 def roofs_of(rows: Sequence[Row]) -> list[Roof]:
     """The roofs of the GPUs that most rows ran on, at most ``MOST_GPUS``, without those that a row exceeds."""
-    gpus = Counter(str(row.get("gpu")) for row in rows)
-    found: list[Roof] = []
-    for gpu, _ in gpus.most_common(MOST_GPUS):
-        mine = [row for row in rows if str(row.get("gpu")) == gpu]
+    devices = Counter(device_of(row) for row in rows)
+    names, found = gpu_names(devices), list[Roof]()
+    for device, _ in devices.most_common(MOST_GPUS):
+        mine = [row for row in rows if device_of(row) == device]
         for name in dict.fromkeys(name for row in mine for name in row.get("roofs") or {}):
             stated = [row["roofs"][name] for row in mine if name in (row.get("roofs") or {})]
-            roof = Roof(gpu, name, float(median(one[0] for one in stated)), str(stated[0][1]))
+            roof = Roof(
+                names[device] or "unknown GPU", name, float(median(one[0] for one in stated)), str(stated[0][1])
+            )
             if not _exceeded(roof, mine):
                 found.append(roof)
     return found
 
 
 def _exceeded(roof: Roof, rows: Sequence[Row]) -> bool:
-    """Whether a launch was faster than its memory's roof: then bytes or the roof are wrong."""
-    return roof.name == "DRAM" and any((row.get("dram_gbs") or 0.0) > OVERSHOOT * roof.peak for row in rows)
+    """Whether a launch was faster than this roof: then what was counted, or the roof, is wrong."""
+    speed = "dram_gbs" if roof.name == DRAM else "tflops"
+    return any(_bounds(roof, row) and (row.get(speed) or 0.0) > OVERSHOOT * roof.peak for row in rows)
+
+
+def _bounds(roof: Roof, row: Row) -> bool:
+    """Whether a launch cannot be faster than ``roof``: no higher one, and no pipe without one, may have worked."""
+    if roof.name == DRAM:
+        return True
+    peaks = {name: peak for name, (peak, _) in (row.get("roofs") or {}).items() if name != DRAM}
+    tensor = row.get("tensor")
+    cores_only = tensor is not None and tensor <= IDLE_TENSOR_PCT
+    return peaks.get(roof.name) == max(peaks.values(), default=None) and (cores_only or not is_of_cores(roof.name))
 
 
 def roofline(rows: Sequence[Row]) -> go.Figure:
@@ -92,7 +112,7 @@ def roofline_data(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 Span = tuple[float, float]
-Groups = Sequence[tuple[Roof, Sequence[Roof]]]
+Groups = Sequence[tuple[Roof | None, Sequence[Roof]]]
 
 
 def _axis(title: str, span: Span) -> dict[str, Any]:
@@ -110,15 +130,20 @@ def _text(row: Row) -> str:
 
 
 def _by_gpu(rows: Sequence[Row]) -> Groups:
-    """The DRAM roof of each GPU that has one, with its compute roofs."""
-    roofs = roofs_of(rows)
-    return [(one, [r for r in roofs if r.gpu == one.gpu and r.name != "DRAM"]) for one in roofs if one.name == "DRAM"]
+    """The DRAM roof of each GPU, if it has one, with its compute roofs."""
+    by_gpu: dict[str, list[Roof]] = {}
+    for roof in roofs_of(rows):
+        by_gpu.setdefault(roof.gpu, []).append(roof)
+    return [
+        (next((one for one in mine if one.name == DRAM), None), [one for one in mine if one.name != DRAM])
+        for mine in by_gpu.values()
+    ]
 
 
 def _span(rows: Sequence[Row], groups: Groups) -> Span:
     """The range of x: the launches and the ridges, with room on both sides."""
     values = [float(row["intensity"]) for row in rows]
-    return _range(values + [1e3 * top.peak / memory.peak for memory, tops in groups for top in tops], 3, 4)
+    return _range(values + [1e3 * top.peak / memory.peak for memory, tops in groups if memory for top in tops], 3, 4)
 
 
 def _range(values: Sequence[float], below: float, above: float) -> Span:
@@ -131,13 +156,19 @@ def _roof_traces(groups: Groups, span: Span) -> list[dict[str, Any]]:
     traces = []
     low, high = span
     for place, (memory, tops) in enumerate(groups):
-        highest = max((top.peak for top in tops), default=memory.peak * high / 1e3)
-        slope = _steps(low, min(1e3 * highest / memory.peak, high))
-        traces.append(_line(slope, [x * memory.peak / 1e3 for x in slope], memory, f"{memory.peak:,.0f} GB/s", place))
+        if memory:
+            slope = _steps(low, min(_ridge(memory, tops, high), high))
+            said = f"{memory.peak:,.0f} GB/s"
+            traces.append(_line(slope, [x * memory.peak / 1e3 for x in slope], memory, said, place))
         for top in tops:
-            flat = _steps(1e3 * top.peak / memory.peak, high)
+            flat = _steps(1e3 * top.peak / memory.peak if memory else low, high)
             traces.append(_line(flat, [top.peak] * len(flat), top, f"{top.peak:.4g} TFLOP/s", place))
     return traces
+
+
+def _ridge(memory: Roof, tops: Sequence[Roof], high: float) -> float:
+    """FLOP per byte at which the DRAM roof meets the highest compute roof; ``high`` where there is none."""
+    return 1e3 * max((top.peak for top in tops), default=memory.peak * high / 1e3) / memory.peak
 
 
 def _steps(low: float, high: float, count: int = 12) -> list[float]:
@@ -166,12 +197,12 @@ def _names(groups: Groups, span: Span) -> list[dict[str, Any]]:
     several, notes = len(groups) > 1, []
     low, high = span
     for memory, tops in groups:
-        prefix = f"{safe(memory.gpu)} " if several else ""
+        prefix = f"{safe((memory or tops[0]).gpu)} " if several else ""
         for top in tops:
             notes.append(_note(high, top.peak, f"{prefix}{safe(top.name)} {top.peak:.3g} TFLOP/s", "right", "bottom"))
-        ridge = 1e3 * max((top.peak for top in tops), default=memory.peak * high / 1e3) / memory.peak
-        x = (low * min(ridge, high)) ** 0.5  # the middle of the slope on a logarithmic axis
-        notes.append(_note(x, x * memory.peak / 1e3, f"{prefix}DRAM {memory.peak:,.0f} GB/s ", "right", "bottom"))
+        if memory:
+            x = (low * min(_ridge(memory, tops, high), high)) ** 0.5  # the middle of the slope on a logarithmic axis
+            notes.append(_note(x, x * memory.peak / 1e3, f"{prefix}DRAM {memory.peak:,.0f} GB/s ", "right", "bottom"))
     return notes
 
 

@@ -1,14 +1,18 @@
 """What the roofline needs of one launch: FLOP/s, DRAM bytes, and the roofs of its GPU. Pure: numbers in, numbers out.
 
 Nothing is guessed. FLOPs are those that the run's facts name, else those that counters of the report give: added,
-multiplied and fused operations of CUDA cores, and, where the tensor pipe worked, its operations; a launch whose tensor
-work no counter counts has none. Roofs are peaks that the report states (``peak_sustained`` times the clock), else the
-memory's bus width times its clock, else FLOP per clock and SM of the CUDA programming guide times SMs times the clock.
+multiplied and fused operations of CUDA cores of each width, and, where the tensor pipe worked, its operations. FLOPs
+are not known where a pipe's operations were not counted, unless the report shows that this pipe did nothing. Operations
+of halves count twice: their instructions work on pairs. Roofs are peaks that the report states (``peak_sustained``
+times the clock), else the memory's bus width times its clock, else FLOP per clock and SM of the CUDA programming guide
+times SMs times the clock.
 """
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +22,29 @@ from ncubble.dashboard.words import number
 Scalars = Mapping[str, float]
 _OPS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 _PEAK = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
-_FOURFOLD = "derived__smsp__sass_thread_inst_executed_op_hfma_pred_on_x4"
+_WEIGHTED = "derived__smsp__sass_thread_inst_executed_op_{}_pred_on_x{}"
+_WEIGHTED_PEAK = "derived__sm__sass_thread_inst_executed_op_{}_pred_on_x{}"
 _TENSOR_OPS = re.compile(r"sm__ops_path_tensor_src_((?!int)\w+)\.sum\.per_cycle_elapsed")
-_KINDS = {"FP32": ("fadd", "fmul", "ffma"), "FP64": ("dadd", "dmul", "dfma"), "FP16": ("hadd", "hmul", "hfma")}
+_KINDS = {
+    "FP32": {"fadd": 1, "fmul": 1, "ffma": 2},
+    "FP64": {"dadd": 1, "dmul": 1, "dfma": 2},
+    "FP16": {"hadd": 2, "hmul": 2, "hfma": 4},
+}
+"""FLOPs of one instruction of a thread, as ncu's derived metrics count them."""
+_PIPES = {
+    "FP32": (),
+    "FP64": ("sm__inst_executed_pipe_fp64", "sm__pipe_fp64_cycles_active"),
+    "FP16": ("sm__inst_executed_pipe_fma_type_fp16",),
+}
+"""Counters that are 0 where no operation of a kind was executed."""
+_FP16_PIPE, _FP16_PIPE_UNTIL = "sm__inst_executed_pipe_fp16", (7, 5)
+"""Up to this compute capability that pipe does all of halves; later ones do bfloat16, or all of them, with FMA."""
+_PIPE_FORMS = [
+    f".{rollup}{form}"
+    for rollup in ("sum", "avg")
+    for form in ("", *(f".pct_of_peak_sustained_{span}" for span in ("active", "elapsed")))
+]
+DRAM = "DRAM"
 GUIDE = {"FP32": {"8.0": 128, "8.6": 256, "8.9": 256, "9.0": 256}, "tensor FP16": {"8.0": 2048, "9.0": 4096}}
 """Dense FLOP per clock and SM by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions", and the
 architecture white papers). What is not listed has no roof, rather than a guessed one."""
@@ -66,7 +90,7 @@ def roofs(subject: Subject) -> dict[str, list[Any]]:
     """The roofs of the GPU at the clocks of this launch, by name."""
     found: dict[str, list[Any]] = {}
     if memory := _dram_roof(subject):
-        found["DRAM"] = memory
+        found[DRAM] = memory
     for kind in _KINDS:
         if (roof := _core_roof(subject, kind)) and (kind == "FP32" or _rate(subject, kind)):
             found[kind] = roof
@@ -80,7 +104,8 @@ def _tflops(subject: Subject) -> tuple[float | None, str]:
     rates = {kind: rate for kind in _KINDS if (rate := _rate(subject, kind)) is not None}
     tensor = _tensor_rates(subject)
     worked = subject.tensor_pct is None or subject.tensor_pct > IDLE_TENSOR_PCT
-    if "FP32" not in rates or (worked and not tensor):
+    uncounted = [kind for kind in _KINDS if kind not in rates and not _idle(subject, kind)]
+    if uncounted or not rates or (worked and not tensor):
         return None, ""
     total = sum(rates.values()) + sum(tensor.values())
     return (total / 1e12 or None), f"counters: {', '.join([*rates, *(['tensor'] if tensor else [])])}"
@@ -89,19 +114,37 @@ def _tflops(subject: Subject) -> tuple[float | None, str]:
 def _rate(subject: Subject, kind: str) -> float | None:
     """FLOP/s of one kind of CUDA core operations; None where its counters are not there."""
     clock = number(subject.scalars.get("smsp__cycles_elapsed.avg.per_second"))
-    add, multiply, fused = (number(subject.scalars.get(_OPS.format(name))) for name in _KINDS[kind])
-    if clock is None or fused is None or (kind != "FP16" and (add is None or multiply is None)):
+    counted = [_per_cycle(subject.scalars, name, weight) for name, weight in _KINDS[kind].items()]
+    if clock is None or None in counted:
         return None
-    return clock * ((add or 0.0) + (multiply or 0.0) + _fused_weight(subject, kind) * fused)
+    return clock * math.fsum(one or 0.0 for one in counted)
 
 
-def _fused_weight(subject: Subject, kind: str) -> float:
-    """FLOPs of one fused operation of a thread: ncu's own derived metrics say 4 for halves on some chips."""
-    return (
-        4.0
-        if kind == "FP16" and "derived__smsp__sass_thread_inst_executed_op_hfma_pred_on_x4" in subject.scalars
-        else 2.0
-    )
+def _per_cycle(scalars: Scalars, name: str, weight: int) -> float | None:
+    """FLOPs per cycle of one operation: as it was counted, else as ncu has weighted it already."""
+    counted = number(scalars.get(_OPS.format(name)))
+    return number(scalars.get(_WEIGHTED.format(name, weight))) if counted is None else weight * counted
+
+
+def _idle(subject: Subject, kind: str) -> bool:
+    """Whether the report shows that no operation of this kind was executed."""
+    pipes = _PIPES[kind]
+    if kind == "FP16" and _version(subject.compute_capability) <= _FP16_PIPE_UNTIL:
+        pipes = (*pipes, _FP16_PIPE)
+    told = (number(subject.scalars.get(pipe + form)) for pipe in pipes for form in _PIPE_FORMS)
+    known = [value for value in told if value is not None]
+    return bool(known) and not any(known)
+
+
+def _version(capability: str) -> tuple[int, int]:
+    """``8.6`` as a pair; what is no version comes after all of them."""
+    major, _, minor = capability.partition(".")
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (sys.maxsize, 0)
+
+
+def is_of_cores(name: str) -> bool:
+    """Whether a roof is that of CUDA cores."""
+    return name in _KINDS
 
 
 def _tensor_rates(subject: Subject) -> dict[str, float]:
@@ -140,9 +183,11 @@ def _dram_roof(subject: Subject) -> list[Any] | None:
 
 
 def _core_roof(subject: Subject, kind: str) -> list[Any] | None:
-    per_cycle = number(subject.scalars.get(_PEAK.format(_KINDS[kind][2])))
+    name, weight = list(_KINDS[kind].items())[-1]
+    counted = number(subject.scalars.get(_PEAK.format(name)))
+    per_cycle = weight * counted if counted else number(subject.scalars.get(_WEIGHTED_PEAK.format(name, weight)))
     if per_cycle and subject.clock_hz:
-        return [_short(_fused_weight(subject, kind) * per_cycle * subject.clock_hz / 1e12), STATED]
+        return [_short(per_cycle * subject.clock_hz / 1e12), STATED]
     return _guided(subject, kind)
 
 

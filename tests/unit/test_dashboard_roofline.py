@@ -15,6 +15,8 @@ from ncubble.dashboard.roofs import BUS, GUIDED, STATED, Subject, speeds
 OPS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 FP32 = {OPS.format("fadd"): 10.0, OPS.format("fmul"): 20.0, OPS.format("ffma"): 100.0}
 CLOCKS = {"smsp__cycles_elapsed.avg.per_second": 1e9, "sm__cycles_elapsed.avg.per_second": 1e9}
+IDLE = {"sm__inst_executed_pipe_fp64.sum": 0.0, "sm__inst_executed_pipe_fma_type_fp16.sum": 0.0}
+WEIGHTED = "derived__smsp__sass_thread_inst_executed_op_{}_pred_on_x{}"
 TRAFFIC = {"dram__bytes_read.sum": 3e6, "dram__bytes_write.sum": 1e6}
 HBM = {"device__attribute_global_memory_bus_width": 6144.0, "dram__cycles_elapsed.avg.per_second": 3.0e9}
 
@@ -31,14 +33,14 @@ def test_flops_of_the_run_come_first() -> None:
 
 
 def test_counters_give_flops_where_the_run_names_none() -> None:
-    found = speeds(subject({**FP32, **CLOCKS, **TRAFFIC}))
+    found = speeds(subject({**FP32, **CLOCKS, **TRAFFIC, **IDLE}))
     assert found["tflops"] == pytest.approx(230 * 1e9 / 1e12)
     assert found["flops_from"] == "counters: FP32"
 
 
 @pytest.mark.parametrize("tensor_pct", [40.0, None])
 def test_flops_are_not_known_where_tensor_work_is_not_counted(tensor_pct: float | None) -> None:
-    found = speeds(subject({**FP32, **CLOCKS, **TRAFFIC}, tensor_pct=tensor_pct))
+    found = speeds(subject({**FP32, **CLOCKS, **TRAFFIC, **IDLE}, tensor_pct=tensor_pct))
     assert (found["tflops"], found["intensity"], found["flops_from"]) == (None, None, None)
     assert found["dram_gbs"] == 4.0
 
@@ -50,9 +52,34 @@ def test_tensor_work_that_is_counted_adds_up_without_integers() -> None:
         "sm__ops_path_tensor_src_fp16.sum.peak_sustained": 8000.0,
         "sm__ops_path_tensor_op_hgmma_src_fp16_sparsity_off.sum.peak_sustained": 4000.0,
     }
-    found = speeds(subject({**FP32, **CLOCKS, **TRAFFIC, **tensor}, tensor_pct=40.0))
+    found = speeds(subject({**FP32, **CLOCKS, **TRAFFIC, **IDLE, **tensor}, tensor_pct=40.0))
     assert found["tflops"] == pytest.approx(1.23)
     assert found["roofs"]["tensor FP16"] == [4.0, STATED]  # the dense peak, not the sparse one
+
+
+@pytest.mark.parametrize("lacking", list(IDLE))
+def test_flops_are_not_known_where_a_pipe_may_have_worked_uncounted(lacking: str) -> None:
+    others = {name: value for name, value in IDLE.items() if name != lacking}
+    for told in (others, {**others, lacking: 5.0}):
+        assert speeds(subject({**FP32, **CLOCKS, **told}))["tflops"] is None
+
+
+def test_the_pipe_of_halves_tells_what_it_did_on_old_gpus_only() -> None:
+    told = {**FP32, **CLOCKS, "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active": 0.0}
+    told["sm__inst_executed_pipe_fp16.sum.pct_of_peak_sustained_active"] = 0.0
+    known = {cc: speeds(subject(told, compute_capability=cc))["tflops"] is not None for cc in ("7.5", "8.6", "")}
+    assert known == {"7.5": True, "8.6": False, "": False}
+
+
+def test_operations_of_halves_count_twice_however_they_are_reported() -> None:
+    halves = {OPS.format("hadd"): 1.0, OPS.format("hmul"): 10.0, OPS.format("hfma"): 100.0}
+    weighted = {WEIGHTED.format("hadd", 2): 2.0, WEIGHTED.format("hmul", 2): 20.0, WEIGHTED.format("hfma", 4): 400.0}
+    base = {**FP32, **CLOCKS, "sm__inst_executed_pipe_fp64.sum": 0.0}
+    for one in (halves, weighted, {**weighted, OPS.format("hfma"): 100.0}):
+        found = speeds(subject({**base, **one}))
+        assert found["tflops"] == pytest.approx(0.230 + 0.422) and found["flops_from"] == "counters: FP32, FP16"
+    del weighted[WEIGHTED.format("hadd", 2)]
+    assert speeds(subject({**base, **weighted}))["tflops"] is None
 
 
 def test_nothing_is_known_of_an_empty_report() -> None:
@@ -112,6 +139,36 @@ def test_the_roofline_draws_points_roofs_and_names_them() -> None:
 
 def test_a_memory_roof_that_a_launch_exceeds_is_not_drawn() -> None:
     assert {roof.name for roof in roofs_of([row(0), row(1, dram_gbs=9000.0)])} == {"FP32"}
+
+
+def test_a_compute_roof_that_a_launch_exceeds_is_not_drawn() -> None:
+    def names(*rows: dict[str, Any]) -> set[str]:
+        return {roof.name for roof in roofs_of(rows)}
+
+    tensor = {"DRAM": [4800.0, BUS], "FP32": [60.0, GUIDED], "tensor FP16": [900.0, STATED]}
+    assert names(row(0), row(1, tflops=70.0, tensor=0.0)) == {"DRAM"}
+    assert names(row(0), row(1, tflops=70.0, tensor=50.0)) == {"DRAM", "FP32"}  # its tensor work has no roof
+    assert names(row(0), row(1, tflops=70.0, tensor=None)) == {"DRAM", "FP32"}
+    assert names(row(0, roofs=tensor), row(1, tflops=800.0, tensor=80.0, roofs=tensor)) == set(tensor)
+    assert names(row(0, roofs=tensor), row(1, tflops=990.0, tensor=80.0, roofs=tensor)) == {"DRAM", "FP32"}
+
+
+def test_a_gpu_whose_memory_has_no_roof_keeps_those_of_its_cores() -> None:
+    drawn = roofline([row(0, dram_gbs=9000.0)])
+    (line,) = [trace for trace in drawn.data if trace.mode == "lines"]
+    assert set(line.y) == {60.0} and line.x[0] < 50.0 < line.x[-1]
+    assert [note.text for note in drawn.layout.annotations] == ["FP32 60 TFLOP/s"]
+
+
+def test_gpus_of_one_short_name_have_roofs_of_their_own() -> None:
+    small, large = "NVIDIA A100-PCIE-40GB", "NVIDIA A100-SXM4-80GB"
+    rows = [
+        row(0, gpu="A100", device=small, dram_gbs=1400.0, roofs={"DRAM": [1555.0, BUS]}),
+        row(1, gpu="A100", device=large, dram_gbs=1900.0, roofs={"DRAM": [2039.0, BUS]}),
+        row(2, gpu="H200", device="NVIDIA H200"),
+    ]
+    found = {roof.gpu: roof.peak for roof in roofs_of(rows) if roof.name == "DRAM"}
+    assert found == {small: 1555.0, large: 2039.0, "H200": 4800.0}
 
 
 def test_roofs_are_drawn_for_the_commonest_gpus_only() -> None:
