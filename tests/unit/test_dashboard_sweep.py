@@ -407,7 +407,7 @@ def test_the_page_lists_what_was_swept_and_links_to_it(recorded: ReportStore) ->
     assert "1 sweep: " in sent and Wanted("triton_gemm", "stages", "NVIDIA H200").href() in sent
     assert page(recorded, "/sweep")[1] == "Sweep · ncubble"
     lost = tree(page(recorded, "/sweep", "?kernel=gemm_ws&x=stages")[0])
-    assert "No sweep is like that" in lost and Wanted("triton_gemm", "stages", "H200").href() in lost
+    assert "No sweep is like that" in lost and Wanted("triton_gemm", "stages", "NVIDIA H200").href() in lost
 
 
 def test_without_sweeps_the_page_says_how_to_record_one(tmp_path: Path) -> None:
