@@ -16,7 +16,7 @@ from plotly.basedatatypes import BaseFigure
 
 from ncubble.analysis.sides import letter
 from ncubble.dashboard.drawn import Figure
-from ncubble.dashboard.palette import SIDE_STYLES, text_color
+from ncubble.dashboard.palette import HATCH_NAMES, SIDE_STYLES, text_color
 from ncubble.errors import NcubbleError
 
 log = logging.getLogger(__name__)
@@ -148,4 +148,4 @@ def meter(share: float, whole: float = 100.0, color: str = "var(--accent)") -> C
 
 def swatch(color: str, hatch: str = "") -> Component:
     """The coloured square that stands for a part of the account in its bar."""
-    return html.Span(className=f"swatch {'hatched' if hatch else ''}".strip(), style={"background": color})
+    return html.Span(className=f"swatch {HATCH_NAMES.get(hatch, '')}".strip(), style={"background": color})

@@ -14,7 +14,7 @@ from ncubble.dashboard.components import aria, swatch
 from ncubble.dashboard.launch_columns import Column
 from ncubble.dashboard.launch_table import LaunchTable
 from ncubble.dashboard.overview_address import NUMBER_TYPES, TEXT_TYPES, View
-from ncubble.dashboard.palette import CAUSE_COLORS, PART_STYLES
+from ncubble.dashboard.palette import CAUSE_COLORS, HATCH_NAMES, PART_STYLES
 
 _THEME = {
     "backgroundColor": "var(--surface)",
@@ -26,6 +26,8 @@ _THEME = {
     "oddRowBackgroundColor": "var(--surface)",
     "fontFamily": "inherit",
     "browserColorScheme": "inherit",
+    "checkboxUncheckedBorderColor": "var(--control)",
+    "inputBorder": "1px solid var(--control)",
 }
 _SIZES = "fontSize: 13, headerFontSize: 12, spacing: 6, cellHorizontalPadding: 10, wrapperBorder: false"
 GRID_THEME = f"themeQuartz.withParams({{{', '.join(f'{k}: {v!r}' for k, v in _THEME.items())}, {_SIZES}}})"
@@ -123,7 +125,7 @@ def grid(table: LaunchTable, view: View) -> Any:
 
 
 def _options() -> dict[str, Any]:
-    parts = {name: [style.label, style.color] for name, style in PART_STYLES.items()}
+    parts = {name: [style.label, style.color, HATCH_NAMES[style.hatch]] for name, style in PART_STYLES.items()}
     return {
         "theme": {"function": GRID_THEME},
         "rowSelection": {"mode": "multiRow", "enableClickSelection": False, "headerCheckbox": False},
@@ -146,7 +148,7 @@ def legend(rows: Sequence[Mapping[str, Any]] | None = None) -> Component:
     """What the colours of the account column stand for: those in ``rows``, or all while more may come (None)."""
     shown = set(PART_STYLES) if rows is None else {name for row in rows for name, _ in row["account"]}
     items = [
-        html.Span([swatch(style.color), style.label], title=style.meaning)
+        html.Span([swatch(style.color, style.hatch), style.label], title=style.meaning)
         for name, style in PART_STYLES.items()
         if name in shown
     ]

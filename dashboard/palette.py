@@ -21,6 +21,18 @@ class Part:
     meaning: str
 
 
+HATCH_NAMES = {
+    "": "",
+    "/": "hatch-up",
+    "\\": "hatch-down",
+    "x": "hatch-cross",
+    "-": "hatch-flat",
+    "|": "hatch-upright",
+    "+": "hatch-grid",
+    ".": "hatch-dots",
+}
+"""Hatches as classes of ``assets/ncubble.css``, for what no figure draws."""
+
 PART_STYLES: dict[str, Part] = {
     "tensor_busy": Part("tensor busy", "#15805f", "", "The tensor pipe is active: the work this kernel exists for."),
     "unit_busy": Part("busiest unit busy", "#5aa052", "", "The unit that bounds this kernel is active."),
@@ -95,6 +107,9 @@ SIDE_STYLES: tuple[Side, ...] = (
 )
 """Sides of a comparison in order: grey for A, that others are held against."""
 
+
+WAIT_COLORS = tuple(PART_STYLES[name].color for name in ("other", "idle", "no_cta", "epilogue"))
+"""Quiet colours for what a lane waits for; none of them is that of a side."""
 
 CAUSE_COLORS: dict[str, str] = {
     "none": PART_STYLES["tensor_busy"].color,

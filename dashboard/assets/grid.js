@@ -29,12 +29,17 @@
   functions.ncClass = (params) => (params.data && missing(params.value) ? "missing" : "");
   functions.ncNumber = (params) => (params.data && missing(params.value) ? "missing right" : "right num");
   functions.ncRaw = (params, unit) => (missing(params.value) ? MISSING : params.value + (unit ? " " + unit : ""));
+  // A comma parts groups of three digits, or else stands for the point: "1,500" is 1500, "1,5" and "0,500" are not.
+  const readNumber = (text) => {
+    if (/^-?[1-9]\d{0,2}(,\d{3})+(?:\.\d*)?(?:e-?\d+)?$/i.test(text)) return Number(text.replaceAll(",", ""));
+    return text.split(",").length > 2 || (text.includes(",") && text.includes(".")) ? NaN : Number(text.replace(",", "."));
+  };
   // Filters of times: "1.5 ms", or a bare number in the unit that the table shows (µs where that is automatic).
   functions.ncReadTime = (text) => {
     const found = /^\s*(-?[\d.,]+(?:e-?\d+)?)\s*(s|ms|us|µs|ns)?\s*$/i.exec(String(text === null || text === undefined ? "" : text));
     if (!found) return null;
     const unit = (found[2] || (shown.time === "auto" ? "us" : shown.time)).toLowerCase();
-    const number = Number(found[1].replaceAll(",", ""));
+    const number = readNumber(found[1]);
     return Number.isFinite(number) ? number * UNITS[unit] : null;
   };
   functions.ncWriteTime = (value) => {
@@ -44,9 +49,10 @@
   };
 
   const make = (...parts) => window.React.createElement(...parts);
-  const dot = (color) => make("span", { className: "swatch", style: color ? { background: color } : {} });
+  const dot = (color, hatch) => make("span", { className: ("swatch " + (hatch || "")).trim(), style: color ? { background: color } : {} });
   const SHARES = { busy: 1, dram: 1, tensor: 1, occupancy: 1 };
-  const LESS_IS_BETTER = { duration_ns: 1, recoverable_ns: 1, cycles: 1 };
+  // Which way is better, where that is known: more DRAM traffic or occupancy is neither good nor bad by itself.
+  const BETTER = { duration_ns: -1, recoverable_ns: -1, cycles: -1, busy: 1, tensor: 1, tflops: 1 };
   // The difference to the pinned row: points for shares, percent for everything else. The arrow says what the colour says.
   const difference = (props) => {
     const base = shown.baseline && shown.baseline[props.colDef.field];
@@ -54,10 +60,10 @@
     const points = SHARES[props.colDef.field];
     if (!points && !base) return null;
     const change = points ? props.value - base : (100 * (props.value - base)) / base;
-    const better = LESS_IS_BETTER[props.colDef.field] ? change < 0 : change > 0;
     const words = Math.abs(change) < 0.05 ? "±0" : (change > 0 ? "+" : "−") + Math.abs(change).toFixed(1) + (points ? " pt" : " %");
-    const kind = Math.abs(change) < 0.05 ? "" : better ? " better" : " worse";
-    return make("small", { className: "delta" + kind, title: better ? "better than the pinned launch" : "against the pinned launch" }, words);
+    const gain = Math.abs(change) < 0.05 ? 0 : change * (BETTER[props.colDef.field] || 0);
+    const kind = gain > 0 ? "better" : gain < 0 ? "worse" : "";
+    return make("small", { className: ("delta " + kind).trim(), title: kind ? kind + " than the pinned launch" : "against the pinned launch" }, words);
   };
   const written = (props) => props.valueFormatted || (missing(props.value) ? MISSING : String(props.value));
 
@@ -91,7 +97,7 @@
     const color = part ? part[1] : causes[props.data.cause_key];
     const words = props.data.disease ? props.value + " · " + props.data.disease : props.value;
     const cost = missing(props.data.cause_pct) ? null : make("span", { className: "num" }, props.data.cause_pct.toFixed(1));
-    return make("span", { className: "cause-cell", title: words }, dot(color), make("span", { className: "cause-name" }, words), cost);
+    return make("span", { className: "cause-cell", title: words }, dot(color, part && part[2]), make("span", { className: "cause-name" }, words), cost);
   };
 
   cells.NcBubble = function (props) {
@@ -100,7 +106,7 @@
     if (missing(props.value)) return make("span", null, MISSING);
     const part = parts[props.data.bubble_key];
     const words = make("span", { className: "bubble-name" }, props.data.bubble);
-    return make("span", { className: "cause-cell" }, dot(part && part[1]), words, make("span", { className: "num" }, props.value.toFixed(1)));
+    return make("span", { className: "cause-cell" }, dot(part && part[1], part && part[2]), words, make("span", { className: "num" }, props.value.toFixed(1)));
   };
 
   cells.NcAccount = function (props) {
@@ -109,7 +115,7 @@
     if (!props.value || !props.value.length) return make("span", { className: "missing" }, MISSING);
     const words = props.value.map(([name, share]) => (parts[name] ? parts[name][0] : name) + " " + share.toFixed(1) + " %");
     const segments = props.value.map(([name, share]) =>
-      make("span", { key: name, style: { width: share + "%", background: parts[name] ? parts[name][1] : "#808890" } })
+      make("span", { key: name, className: parts[name] ? parts[name][2] : "", style: { width: share + "%", background: parts[name] ? parts[name][1] : "#808890" } })
     );
     return make("span", { className: "account-cell", role: "img", "aria-label": words.join(", "), title: words.join("\n") }, ...segments);
   };

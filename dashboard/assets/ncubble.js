@@ -51,7 +51,12 @@
     if (navigator.clipboard && window.isSecureContext) return navigator.clipboard.writeText(text).then(() => true, () => false);
     return Promise.resolve(copyByHand(text));
   };
-  const typing = () => /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName) || document.activeElement.isContentEditable;
+  // Whether letters go into what has the focus: into texts and lists of choices, not into switches and buttons.
+  const typing = () => {
+    const focus = document.activeElement;
+    if (focus.tagName === "INPUT") return !/^(radio|checkbox|button|submit|reset|file|range|color|image)$/.test(focus.type);
+    return /^(TEXTAREA|SELECT)$/.test(focus.tagName) || focus.isContentEditable;
+  };
   window.ncubble = Object.assign({}, window.ncubble, { keep: keep, copy: copy, typing: typing });
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {

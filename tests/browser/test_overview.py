@@ -287,6 +287,10 @@ def test_other_launches_are_held_against_the_pinned_one(served: str, open_page: 
     expect(page.locator(".ag-floating-top")).to_contain_text("baseline")
     expect(row(page, 1).locator("[col-id='duration_ns']")).to_contain_text("−22.5 %")
     expect(row(page, 1).locator("[col-id='busy']")).to_contain_text("+53.8 pt")
+    expect(row(page, 1).locator("[col-id='busy'] .delta")).to_have_class("delta better")
+    neutral = row(page, 1).locator("[col-id='dram'] .delta")
+    expect(neutral).to_have_class("delta")
+    expect(neutral).to_have_attribute("title", "against the pinned launch")
     expect(page).to_have_url(f"{served}/?q=wmma&pin=0123456789abcdef/0")
     other = open_page(page.url)
     expect(other.locator(".ag-floating-top")).to_contain_text("wmma_gemm<3, 16>")
@@ -355,6 +359,38 @@ def test_a_filter_of_times_reads_units(served: str, open_page: Open) -> None:
     field.fill("310")
     expect(page.locator("#match-count")).to_have_text("1 of 8 shown")
     eventually(page, "() => decodeURIComponent(location.search).includes('310000')", True)
+
+
+READ = {
+    "1.5 ms": 1.5e6,
+    "1,5 ms": 1.5e6,
+    "1,500 ns": 1500,
+    "0,500 ms": 5e5,
+    "1,234,567.5 ns": 1234567.5,
+    "12,34 us": 12340,
+    "-2,5 s": -2.5e9,
+    "1,2,3 ms": None,
+    "1.500,5 ms": None,
+    "1,50,000 ns": None,
+    "2e3 ns": 2000,
+    "7": 7000,
+}
+
+
+def test_commas_of_times_and_keys_after_a_switch_and_hatches_of_parts(served: str, open_page: Open) -> None:
+    page = open_page(served)
+    expect(page.locator(ROWS)).to_have_count(8)
+    read = page.evaluate("(texts) => texts.map((text) => window.dashAgGridFunctions.ncReadTime(text))", list(READ))
+    assert dict(zip(READ, read, strict=True)) == pytest.approx(READ)
+    account = row(page, 0).locator(".account-cell > span")
+    images = account.evaluate_all("(all) => all.map((one) => getComputedStyle(one).backgroundImage)")
+    assert images[0] == "none" and len(set(images)) >= 6
+    page.get_by_role("radio", name="dark").check(force=True)
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.keyboard.press("/")
+    expect(page.locator("#search")).to_be_focused()
+    page.keyboard.type("?")
+    expect(page.locator("#help")).to_be_hidden()
 
 
 def test_an_answer_that_fails_is_said_and_can_be_asked_for_again(

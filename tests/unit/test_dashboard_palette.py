@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from ncubble.analysis.account import PARTS
+from ncubble.dashboard import palette
 from ncubble.dashboard.palette import CAUSE_COLORS, PART_STYLES, WORK_PARTS, contrast, part_label, text_color
 
 LIGHT, DARK = "#ffffff", "#17202b"
@@ -43,3 +46,20 @@ def test_contrast_of_black_and_white_is_21() -> None:
 def test_an_unknown_name_is_shown_as_it_is() -> None:
     assert part_label("new_part") == "new part"
     assert part_label("unit_busy", "DRAM") == "DRAM busy"
+
+
+def test_controls_have_an_edge_that_stands_out_in_both_themes() -> None:
+    sheet = (Path(palette.__file__).parent / "assets" / "ncubble.css").read_text()
+    themes = [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block)) for block in sheet.split("}") if "--bg:" in block]
+    assert len(themes) == 3
+    for tokens in themes:
+        for surface in ("bg", "surface", "surface-2"):
+            assert contrast(tokens["control"], tokens[surface]) >= 3.0
+
+
+def test_every_hatch_has_a_class_of_its_own() -> None:
+    sheet = (Path(palette.__file__).parent / "assets" / "ncubble.css").read_text()
+    for style in (*PART_STYLES.values(), *palette.SIDE_STYLES):
+        name = palette.HATCH_NAMES[style.hatch]
+        assert not name or f".{name} {{" in sheet
+    assert len(set(palette.HATCH_NAMES.values())) == len(palette.HATCH_NAMES)
