@@ -13,8 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ncubble.errors import ReportError
@@ -24,6 +26,7 @@ SCHEMA = 1
 KINDS = ("warps", "streams")
 MOST_ROWS = 1_000_000
 LARGEST_B = 64 << 20
+MOST_UNPACKED_B = 512 << 20
 LONGEST = 80
 """Characters of a lane, group or tag that are kept."""
 _TEXTS, _TIMES = ("lane", "group", "tag"), ("start_ns", "end_ns")
@@ -68,8 +71,10 @@ def read_lanes(run: LaneRun) -> tuple[str, pd.DataFrame]:
             raise ReportError(f"{path}: larger than {LARGEST_B >> 20} MB", "record a shorter stretch")
         with pq.ParquetFile(path) as file:
             kind = _kind(path, file)
+        # As dictionaries: one long text in a million rows is held once, and cut before it is repeated.
+        with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
             table = file.read(columns=[*_TEXTS, *_TIMES])
-        frame = pd.DataFrame({name: table[name].cast(pa.string()).to_pandas().astype(object) for name in _TEXTS})
+        frame = pd.DataFrame({name: _short(table[name]) for name in _TEXTS})
         for name in _TIMES:
             frame[name] = table[name].cast(pa.float64()).to_numpy()
     except (OSError, pa.ArrowException, ValueError) as error:
@@ -90,17 +95,37 @@ def _kind(path: Path, file: pq.ParquetFile) -> str:
     lacking = [name for name in (*_TEXTS, *_TIMES) if name not in schema.names]
     if lacking:
         raise ReportError(f"{path}: lacks the column {lacking[0]!r}", _REMEDY)
-    if file.metadata.num_rows > MOST_ROWS:
-        raise ReportError(f"{path}: more than {MOST_ROWS:,} intervals", "record a shorter stretch")
+    if any(pa.types.is_nested(schema.field(name).type) for name in (*_TEXTS, *_TIMES)):
+        raise ReportError(f"{path}: a column holds neither texts nor numbers", _REMEDY)
+    _check_size(path, file.metadata)
     return kind
 
 
+def _check_size(path: Path, told: pq.FileMetaData) -> None:
+    """Refuse by its metadata what would take too much memory to read."""
+    if told.num_rows > MOST_ROWS:
+        raise ReportError(f"{path}: more than {MOST_ROWS:,} intervals", "record a shorter stretch")
+    if sum(told.row_group(index).total_byte_size for index in range(told.num_row_groups)) > MOST_UNPACKED_B:
+        raise ReportError(f"{path}: unpacks to more than {MOST_UNPACKED_B >> 20} MB", "record a shorter stretch")
+
+
+def _short(column: pa.ChunkedArray) -> np.ndarray:
+    """The texts of a column, each cut to ``LONGEST`` characters; None where one is missing."""
+    found = np.empty(len(column), dtype=object)
+    start = 0
+    for chunk in column.chunks:
+        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        texts = pc.utf8_slice_codeunits(coded.dictionary.cast(pa.string()), 0, LONGEST).to_pylist()
+        places = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+        found[start : start + len(chunk)] = np.array([*texts, None], dtype=object)[places]
+        start += len(chunk)
+    return found
+
+
 def _checked(path: Path, frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with short texts; intervals that are none are refused, as nothing drawn from them would be true."""
+    """The frame, sorted; intervals that are none are refused, as nothing drawn from them would be true."""
     if frame[[*_TEXTS, *_TIMES]].isna().to_numpy().any():
         raise ReportError(f"{path}: a text or time is missing", _REMEDY)
     if (frame["end_ns"] < frame["start_ns"]).any() or (frame[[*_TIMES]].abs() > 1e18).to_numpy().any():
         raise ReportError(f"{path}: an interval ends before it starts", _REMEDY)
-    for name in _TEXTS:
-        frame[name] = frame[name].str.slice(0, LONGEST)
     return frame.sort_values("start_ns", kind="stable", ignore_index=True)

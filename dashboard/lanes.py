@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from ncubble.analysis.concurrency import works
+from ncubble.analysis.concurrency import WAIT, works
 from ncubble.dashboard.figures import HATCH, safe
-from ncubble.dashboard.palette import PART_STYLES, SIDE_STYLES, text_color
+from ncubble.dashboard.palette import SIDE_STYLES, WAIT_COLORS, text_color
 from ncubble.dashboard.words import duration
 
 PIXELS = 1600
@@ -25,7 +25,9 @@ MOST_LANES = 96
 MOST_TAGS = 24
 OTHER = "other tags"
 LANE_PX = 20
-_WAIT = PART_STYLES["other"].color
+_WORK_COLORS = [side.color for side in SIDE_STYLES[1:]]
+_WORK_HATCHES = ("", ".", "x", "\\", "|", "-", "+", "/")
+_WAIT_HATCHES = ("/", "x", "-", ".", "\\", "|", "+")
 _NAMED = 0.06
 """Share of the window from which on a bar has room for its tag."""
 
@@ -49,14 +51,13 @@ def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None)
     whole = (0.0, float(frame["end_ns"].max()) - zero) if len(frame) else (0.0, 1.0)
     low, high = window or whole
     high = max(high, low + 1.0)
-    every, tags = lane_names(frame), _tags(frame)
-    names = list(every.values())[:MOST_LANES]
-    placed = _placed(frame, list(every), tags, zero, low, high)
-    placed = placed[placed["lane"] < MOST_LANES]
+    every, tags = _lanes(frame), _tags(frame)
+    names = list(_named(every[:MOST_LANES]).values())
+    placed = _placed(frame, every, tags, zero, low, high)
     bars, step = summed(placed, len(names), len(tags), low, high)
     figure = go.Figure()
-    for index, tag in enumerate(tags):
-        _add_tag(figure, bars[bars["tag"] == index], names, tag, index, high - low)
+    for index, (tag, look) in enumerate(tag_looks(tags).items()):
+        _add_tag(figure, bars[bars["tag"] == index], names, tag, look, high - low)
     _lay_out(figure, names, low, high)
     return Drawn(figure, len(placed), len(bars), len(names), len(every) - len(names), step)
 
@@ -64,10 +65,14 @@ def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None)
 def _placed(
     frame: pd.DataFrame, lanes: list[tuple[str, str]], tags: list[str], zero: float, low: float, high: float
 ) -> pd.DataFrame:
-    """Intervals within a window: ``lane`` and ``tag`` as places in the lists, ``start`` and ``end`` in ns from zero."""
+    """Intervals of the first ``MOST_LANES`` lanes within a window: ``lane`` and ``tag`` as places in the lists,
+    ``start`` and ``end`` in ns from zero."""
     appeared = frame.groupby(["group", "lane"], sort=False).ngroup().to_numpy()
     pairs = frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None)
-    order = np.array([lanes.index(pair) for pair in pairs], dtype=int)
+    place = {pair: index for index, pair in enumerate(lanes)}
+    order = np.array([place[pair] for pair in pairs], dtype=int)
+    shown = order[appeared] < MOST_LANES if len(order) else np.zeros(0, dtype=bool)
+    frame, appeared = frame[shown], appeared[shown]
     placed = pd.DataFrame(
         {
             "lane": order[appeared],
@@ -90,13 +95,18 @@ def few_tags(frame: pd.DataFrame) -> pd.DataFrame:
 
 def lane_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
     """What stands beside each lane, by (group, lane): groups together, otherwise in order of appearance."""
+    return _named(_lanes(frame))
+
+
+def _lanes(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """(group, lane) of every lane: groups together, otherwise in order of appearance."""
     pairs = frame[["group", "lane"]].drop_duplicates()
-    groups = list(dict.fromkeys(pairs["group"]))
-    ordered = sorted(pairs.itertuples(index=False, name=None), key=lambda pair: groups.index(pair[0]))
-    return {
-        (group, lane): safe(lane if lane == group else f"{group} · {lane}")
-        for group, lane in ((str(group), str(lane)) for group, lane in ordered)
-    }
+    place = {group: index for index, group in enumerate(dict.fromkeys(pairs["group"]))}
+    return sorted(pairs.itertuples(index=False, name=None), key=lambda pair: place[pair[0]])
+
+
+def _named(lanes: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    return {(group, lane): safe(lane if lane == group else f"{group} · {lane}") for group, lane in lanes}
 
 
 def _tags(frame: pd.DataFrame) -> list[str]:
@@ -152,10 +162,30 @@ def _by_step(
     return took.reshape(shape), ended.reshape(shape)
 
 
-def _add_tag(figure: go.Figure, bars: pd.DataFrame, names: list[str], tag: str, index: int, span: float) -> None:
-    waits = tag.lower().startswith("wait")
-    style = SIDE_STYLES[1 + index % (len(SIDE_STYLES) - 1)]
-    color, hatch = (_WAIT, "/") if waits else (style.color, style.hatch if index else "")
+def tag_looks(tags: list[str]) -> dict[str, tuple[str, str]]:
+    """(colour, hatch) of each tag, all different for ``MOST_TAGS``: waits in quiet colours and hatched, work in others.
+
+    A hatch turns by two with each round of the colours, so that no pair comes twice in four rounds.
+    """
+    found, work, waits = {}, 0, 0
+    for tag in tags:
+        if tag.lower().startswith(WAIT):
+            found[tag] = (
+                WAIT_COLORS[waits // len(_WAIT_HATCHES) % len(WAIT_COLORS)],
+                _WAIT_HATCHES[waits % len(_WAIT_HATCHES)],
+            )
+            waits += 1
+        else:
+            turn, place = divmod(work, len(_WORK_COLORS))
+            found[tag] = _WORK_COLORS[place], _WORK_HATCHES[(place + 2 * turn) % len(_WORK_HATCHES)]
+            work += 1
+    return found
+
+
+def _add_tag(
+    figure: go.Figure, bars: pd.DataFrame, names: list[str], tag: str, look: tuple[str, str], span: float
+) -> None:
+    color, hatch = look
     length = (bars["end"] - bars["start"]).to_numpy(float)
     figure.add_bar(
         base=bars["start"].to_numpy(float) / 1e3,

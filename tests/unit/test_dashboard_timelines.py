@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,16 @@ import dashboard_frames as frames
 import numpy as np
 import pandas as pd
 import plotly.io
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from lane_frames import COLUMNS, streams, warps, write
 
 from ncubble.analysis.concurrency import concurrency, union
-from ncubble.analysis.lanes import LaneRun, find_lanes, lane_kind, read_lanes
+from ncubble.analysis.lanes import LONGEST, LaneRun, find_lanes, lane_kind, read_lanes
 from ncubble.dashboard import lanes
 from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.lanes import MOST_DRAWN, lane_names, lanes_figure
+from ncubble.dashboard.lanes import MOST_DRAWN, lane_names, lanes_figure, tag_looks
 from ncubble.dashboard.lanes_address import Asked, asked
 from ncubble.dashboard.lanes_callbacks import wanted
 from ncubble.dashboard.pages import timelines
@@ -134,6 +137,44 @@ def test_many_tags_become_few() -> None:
     frame = warps(400).assign(tag=lambda one: "tag " + one.index.astype(str))
     names = [trace.name for trace in lanes_figure(frame).figure.data]
     assert len(names) == lanes.MOST_TAGS and lanes.OTHER in names
+
+
+def test_as_many_tags_as_are_drawn_look_different() -> None:
+    for prefix in ("tag", "wait"):
+        looks = tag_looks([f"{prefix} {index}" for index in range(lanes.MOST_TAGS)])
+        assert len(set(looks.values())) == lanes.MOST_TAGS
+    work, waits = (set(tag_looks([f"{name}{i}" for i in range(12)]).values()) for name in ("a", "wait"))
+    assert not {color for color, _ in work} & {color for color, _ in waits} and all(hatch for _, hatch in waits)
+
+
+def test_thousands_of_lanes_take_no_longer_than_what_is_drawn() -> None:
+    count = 20_000
+    frame = pd.DataFrame({"lane": [f"w{i}" for i in range(count)], "group": [f"g{i}" for i in range(count)]})
+    frame = frame.assign(start_ns=np.arange(count, dtype=float), end_ns=lambda one: one["start_ns"] + 5, tag="a")
+    started = time.process_time()
+    made = lanes_figure(frame)
+    assert time.process_time() - started < 2.0
+    assert (made.lanes, made.left_out, made.intervals) == (lanes.MOST_LANES, count - lanes.MOST_LANES, lanes.MOST_LANES)
+
+
+def test_a_long_text_in_many_rows_is_held_once(tmp_path: Path) -> None:
+    frame = warps(200_000)
+    table = pa.Table.from_pandas(frame.drop(columns="tag"), preserve_index=False)
+    tag = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(frame), dtype=np.int32)), ["x" * 100_000])
+    marks = {"ncubble.lanes": "1", "ncubble.lanes.kind": "warps"}
+    table = table.append_column("tag", tag).replace_schema_metadata(marks)
+    pq.write_table(table, tmp_path / "lanes.parquet")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    read = read_lanes(LaneRun(tmp_path))[1]
+    assert set(read["tag"]) == {"x" * LONGEST} and len(read) == len(frame)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20  # KB; repeated, the texts take 20 GB
+
+
+def test_what_unpacks_to_too_much_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "run", warps(2000), "warps")
+    monkeypatch.setattr("ncubble.analysis.lanes.MOST_UNPACKED_B", 1 << 10)
+    with pytest.raises(ReportError, match="unpacks to more than"):
+        read_lanes(LaneRun(tmp_path / "run"))
 
 
 def test_lanes_of_a_group_stand_together() -> None:
