@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 WARP = 32
+MOST_THREADS = 1024
+"""Threads that a CTA can have (every compute capability)."""
+LARGEST = 1e15
+"""Counts beyond this are damage."""
 SCHEDULERS = 4
 REGISTER_UNIT = 256
 """Registers are handed out to a warp in multiples of this (compute capability 7.0 to 12.0)."""
@@ -78,7 +82,8 @@ def limits_of(scalars: Mapping[str, float]) -> Limits:
     # Versions without barriers, and launches without registers, tell 0 or leave it out: that limits nothing.
     known = {name: value for name, value in found.items() if value >= 1}
     ctas = min(known.values(), default=math.nan)
-    warps = math.ceil(get("launch__block_size") / WARP) if get("launch__block_size") > 0 else math.nan
+    threads = get("launch__block_size")
+    warps = math.ceil(threads / WARP) if 0 < threads <= MOST_THREADS else math.nan
     limits = tuple(_limit(name, known.get(name, math.nan), ctas, warps, get) for name in RESOURCES)
     return Limits(
         limits=limits,
@@ -96,13 +101,14 @@ def limits_of(scalars: Mapping[str, float]) -> Limits:
 
 
 class _Values:
-    """Values by name; NaN for what is not there."""
+    """Values by name; NaN for what is not there, or is no size that any GPU has."""
 
     def __init__(self, scalars: Mapping[str, float]) -> None:
         self._scalars = scalars
 
     def __call__(self, name: str) -> float:
-        return float(self._scalars.get(name, math.nan))
+        value = float(self._scalars.get(name, math.nan))
+        return value if abs(value) <= LARGEST else math.nan
 
 
 def _first(*values: float) -> float:

@@ -126,3 +126,12 @@ def test_the_arithmetic_agrees_with_every_recording() -> None:
         by_name = {one.resource: one for one in found.limits}
         used = scalars["launch__registers_per_thread"]
         assert ctas_by_registers(used, found.warps, 65536) == by_name["registers"].ctas, report.path
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, 1e300, 1e16, math.nan])
+def test_sizes_that_no_gpu_has_are_not_collected(value: float) -> None:
+    for name in H200:
+        found = limits_of({**H200, name: value})
+        assert name != "launch__block_size" or math.isnan(found.warps)
+    assert math.isnan(limits_of({**H200, "launch__block_size": 1e6}).warps)
+    assert not limits_of(dict.fromkeys(H200, value)).known
