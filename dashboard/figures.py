@@ -15,7 +15,6 @@ from ncubble.dashboard.drawn import HATCH as HATCH
 from ncubble.dashboard.drawn import Drawn, Figure, figure_of, filled
 from ncubble.dashboard.palette import (
     ACCENT,
-    CAUSE_WORDS,
     PART_STYLES,
     part_color,
     part_label,
@@ -164,22 +163,32 @@ def scatter_layout() -> dict[str, Any]:
 def _marker(cause: str, group: Sequence[Mapping[str, Any]], largest: float) -> dict[str, Any]:
     """Symbol of a cause, and sizes of its points: their area grows with recoverable time up to ``largest`` ns."""
     return {
-        "symbol": _symbol(cause),
+        "symbol": (symbol := _symbol(cause)),
         "size": [_point_size(row.get("recoverable_ns"), largest) for row in group],
         "opacity": 0.85,
-        "line": {"width": 1, "color": "rgba(255,255,255,0.5)"},
+        "line": {"width": 2 if symbol.endswith("-open") else 1, "color": "rgba(255,255,255,0.5)"},
     }
 
 
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "pentagon", "star", "hexagon")
-
-
-_CAUSES = [*PART_STYLES, *CAUSE_WORDS]
+_OPEN = {"epilogue": "square", "other": "diamond", "issue": "circle", "idle": "triangle-up"} | {
+    "none": "star",
+    "memory_bound": "cross",
+    "slow_path": "triangle-down",
+    "no_tensor_work": "x",
+    "tiny_launch": "pentagon",
+    "unknown": "hexagon",
+}
+_FILLED = [cause for cause in PART_STYLES if cause not in _OPEN]
+CAUSE_SYMBOLS: dict[str, str] = {
+    **dict(zip(_FILLED, _SYMBOLS, strict=True)),
+    **{cause: f"{symbol}-open" for cause, symbol in _OPEN.items()},
+}
+"""The marker of each cause, the same wherever it is drawn; no two share one."""
 
 
 def _symbol(cause: str) -> str:
-    """The marker of a cause: the same wherever it is drawn."""
-    return _SYMBOLS[_CAUSES.index(cause) % len(_SYMBOLS)] if cause in _CAUSES else _SYMBOLS[-1]
+    return CAUSE_SYMBOLS.get(cause, "asterisk-open")
 
 
 def _point_size(recoverable_ns: float | None, largest: float) -> float:

@@ -8,11 +8,13 @@ from pathlib import Path
 import dashboard_frames as frames
 import numpy as np
 import pandas as pd
+import plotly.graph_objects
 import pytest
 
 from ncubble.analysis.samples import stall_shares
 from ncubble.dashboard.components import bare
-from ncubble.dashboard.figures import account_bar, stall_bar, utilization_scatter
+from ncubble.dashboard.figures import CAUSE_SYMBOLS, account_bar, stall_bar, utilization_scatter
+from ncubble.dashboard.palette import CAUSE_WORDS, PART_STYLES
 from ncubble.dashboard.themes import TEMPLATES
 from ncubble.dashboard.timeline import NO_MARKS, Marks, Window, sampling_interval_ns, stretches, window
 from ncubble.dashboard.timeline_figure import timeline_figure
@@ -27,6 +29,15 @@ def test_the_account_bar_shows_every_part_that_is_not_zero_and_sums_to_100() -> 
     assert [trace.name for trace in bar.data][:3] == ["tensor busy", "ramp", "tail"]
     assert sum(trace.x[0] for trace in bar.data) == pytest.approx(100.0)
     assert "busiest unit busy" not in {trace.name for trace in bar.data}
+
+
+def test_every_cause_has_a_marker_of_its_own() -> None:
+    assert set(CAUSE_SYMBOLS) == {*PART_STYLES, *CAUSE_WORDS}
+    assert len(set(CAUSE_SYMBOLS.values())) == len(CAUSE_SYMBOLS)
+    shapes = {CAUSE_SYMBOLS[cause].removesuffix("-open") for cause in ("data_wait", "slow_path")}
+    assert len(shapes) == 2  # their colours are close
+    known = set(plotly.graph_objects.scatter.Marker()._get_validator("symbol").values)
+    assert set(CAUSE_SYMBOLS.values()) <= known
 
 
 def test_hatched_segments_keep_their_own_colour() -> None:
