@@ -52,13 +52,18 @@ def _stage(app: Dash, store: ReportStore, number: int, places: Sequence[str]) ->
 def _metrics(app: Dash, store: ReportStore) -> None:
     @app.callback(
         Output("kernel-metrics", "children"),
+        Output("metrics-open", "data-filled"),
         Input("metrics-open", "n_clicks"),
+        State("metrics-open", "data-filled"),
         State("kernel-launch", "data"),
         prevent_initial_call=True,
     )
-    def metrics(clicks: int | None, address: str | None) -> Any:
-        # Opened the first time; closing it and opening it again keeps what is there.
-        return LATE["kernel-metrics"](store, entry_of(store, address)) if clicks == 1 else no_update
+    def metrics(_: int | None, filled: str | None, address: str | None) -> tuple[Any, Any]:
+        # Once it is there, closing it and opening it again keeps it; what failed is tried at the next click.
+        if filled:
+            return no_update, no_update
+        built = LATE["kernel-metrics"](store, entry_of(store, address))
+        return built, "yes" if "metrics-grid" in list(built) else ""
 
 
 def _browser(app: Dash) -> None:

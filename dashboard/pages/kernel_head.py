@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -132,7 +132,7 @@ def provenance(entry: Opened) -> Component:
     pairs = [
         ("GPU", f"{words.text(one['device'])}{capability}"),
         ("SM clock", words.frequency(one["sm_clock_hz"])),
-        ("clocks", _clock_control(manifest.ncu_argv)),
+        ("clocks", _clock_control(manifest.ncu_argv, manifest.argv)),
         ("grid × block", f"{words.text(one['grid'])} × {words.text(one['block'])}"),
         ("registers", _whole(one["registers"])),
         ("shared memory", _bytes(one["smem_static_B"], one["smem_dynamic_B"])),
@@ -156,11 +156,21 @@ def provenance(entry: Opened) -> Component:
 _CLOCKS = {"none": "as they are", "base": "locked to base by ncu", "boost": "locked to boost by ncu"}
 
 
-def _clock_control(argv: list[str]) -> str:
-    """Whether ncu locked the clocks, as far as the manifest tells; a report by itself does not."""
+def _clock_control(argv: Sequence[str], program: Sequence[str] = ()) -> str:
+    """Whether ncu locked the clocks, as far as the manifest tells; a report by itself does not.
+
+    ``argv`` is all of ncu's command line, ``program`` the profiled command at its end, whose options are not ncu's.
+    """
     if not argv:
         return words.NOT_COLLECTED
-    given = dict(pairwise(argv)).get("--clock-control", "base")
+    own = argv[: -len(program)] if program and list(argv[-len(program) :]) == list(program) else argv
+    given = "base"
+    for text, after in pairwise([*own, ""]):
+        if text == "--":
+            break
+        name, sign, value = text.partition("=")
+        if name == "--clock-control":
+            given = value if sign else after
     return _CLOCKS.get(given, given)
 
 

@@ -27,6 +27,7 @@ def section(entry: Opened, wanted: Asked) -> Component:
         [html.H2("All metrics"), html.Span("with what they mean", className="hint", id="kernel-metrics-count")],
         id="metrics-open",
         n_clicks=1 if wanted.metrics else 0,
+        **{"data-filled": "yes" if wanted.metrics else ""},
     )
     folded = html.Details([summary, html.Div(inside, id="kernel-metrics")], open=wanted.metrics, id="metrics-details")
     return html.Section(folded, className="card metrics-card", **aria(label="All metrics"))

@@ -10,15 +10,18 @@ import dashboard_frames as frames
 import numpy as np
 import pandas as pd
 import pytest
+from dash import Dash, no_update
 from dash.exceptions import PreventUpdate
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.opcodes import role
+from ncubble.dashboard import kernel_callbacks
+from ncubble.dashboard.components import guarded
 from ncubble.dashboard.depth import best_depth, depth_figure, depth_rows
 from ncubble.dashboard.kernel_address import asked
 from ncubble.dashboard.kernel_callbacks import entry_of
 from ncubble.dashboard.opened import Opened
-from ncubble.dashboard.pages import kernel, kernel_advice
+from ncubble.dashboard.pages import kernel, kernel_advice, kernel_head
 from ncubble.dashboard.pages.kernel_late import PARTS, STAGES, Shown, made
 from ncubble.dashboard.stall_classes import CLASSES, class_figure, class_of, class_rows
 
@@ -27,6 +30,38 @@ GEMM = "0123456789abcdef"
 
 def sent(content: Any) -> str:
     return json.dumps(content, cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+
+def test_metrics_that_could_not_be_read_are_read_at_the_next_click(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, store = Dash(), frames.store(tmp_path, [frames.gemm()])
+    kernel_callbacks._metrics(app, store)
+    (found,) = (one["callback"].__wrapped__ for one in app.callback_map.values())
+    address = f"{GEMM}/0"
+    whole = kernel_callbacks.LATE["kernel-metrics"]
+    broken = lambda *_: guarded("All metrics", lambda: 1 // 0)  # type: ignore[arg-type,return-value]  # noqa: E731
+    monkeypatch.setitem(kernel_callbacks.LATE, "kernel-metrics", broken)
+    assert "could not be shown" in sent(found(1, "", address)[0]) and found(1, "", address)[1] == ""
+    monkeypatch.setitem(kernel_callbacks.LATE, "kernel-metrics", whole)
+    assert "metrics-grid" in sent(found(2, "", address)[0]) and found(2, "", address)[1] == "yes"
+    assert found(3, "yes", address) == (no_update, no_update)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["ncu", "--clock-control", "none", "app"], "as they are"),
+        (["ncu", "--clock-control=none", "app"], "as they are"),
+        (["ncu", "app"], "locked to base by ncu"),
+        (["ncu", "app", "--clock-control", "none"], "locked to base by ncu"),
+        (["ncu", "--clock-control", "none", "app", "--clock-control=base"], "as they are"),
+        ([], "not collected"),
+    ],
+)
+def test_clocks_are_told_by_the_options_of_ncu_alone(argv: list[str], said: str) -> None:
+    program = argv[argv.index("app") :] if argv else []
+    assert kernel_head._clock_control(argv, program) == said
 
 
 def code(*lines: tuple[str, dict[str, float]]) -> pd.DataFrame:
