@@ -28,6 +28,7 @@ _THEME = {
     "browserColorScheme": "inherit",
     "checkboxUncheckedBorderColor": "var(--control)",
     "inputBorder": "1px solid var(--control)",
+    "pickerButtonBorder": "1px solid var(--control)",
 }
 _SIZES = "fontSize: 13, headerFontSize: 12, spacing: 6, cellHorizontalPadding: 10, wrapperBorder: false"
 GRID_THEME = f"themeQuartz.withParams({{{', '.join(f'{k}: {v!r}' for k, v in _THEME.items())}, {_SIZES}}})"
