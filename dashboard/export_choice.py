@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.sides import Group, groups, match, subject_of
-from ncubble.dashboard.compare_address import Asked
+from ncubble.dashboard.compare_address import MOST, Asked
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.readings import Launch
 from ncubble.errors import UsageError
@@ -57,8 +57,11 @@ def entry_of(store: ReportStore, row: Row) -> Launch:
 def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) -> list[tuple[str, Asked]]:
     """Launches that belong together across ``paths``, as (title, query of the Compare page); A is of the first path.
 
-    Matched as ``ncubble compare`` does. Raises UsageError where a path has no launch, or no kernel is on two sides.
+    Matched as ``ncubble compare`` does. Raises UsageError where there are more paths than a comparison has sides, where
+    a path has no launch, or where no kernel is on two sides.
     """
+    if len(paths) > MOST:
+        raise UsageError(f"{len(paths)} sides, and a comparison holds {MOST}", f"name at most {MOST} paths")
     sides = [_side(store, rows, path, paths[:place]) for place, path in enumerate(paths)]
     matched, _ = match(sides)
     if not matched:

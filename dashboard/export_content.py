@@ -16,6 +16,7 @@ from ncubble.dashboard.components import note
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.export import Context, Drawn, figures
 from ncubble.dashboard.export_choice import Row, entry_of
+from ncubble.dashboard.export_names import Rename, renamed, renamer
 from ncubble.dashboard.export_page import Section, document, index
 from ncubble.dashboard.pages import compare, kernel
 from ncubble.dashboard.readings import Launch
@@ -85,10 +86,12 @@ def launches_file(
 ) -> File:
     """The pages of these launches; several get a table in front that links them. ``step`` hears how far it has come."""
     shown = rows[:MOST_PAGES]
-    anchors = {f"/kernel/{row['id']}": anchor_of(row) for row in shown}
-    sections = _stepped((_kernel(store, row, anchors) for row in shown), len(shown), step)
+    anchors, rename = {f"/kernel/{row['id']}": anchor_of(row) for row in shown}, _rename(store)
+    sections = _stepped((_kernel(store, row, anchors, rename) for row in shown), len(shown), step)
     left = len(rows) - len(shown)
-    head = _head(f"{len(shown)} launches", shown, left, problems) if len(rows) > 1 or problems else None
+    head = (
+        renamed(_head(f"{len(shown)} launches", shown, left, problems), rename) if len(rows) > 1 or problems else None
+    )
     title = title_of(shown[0]) if len(shown) == 1 else f"{len(shown)} launches"
     return File(document(title, sections, head, theme), tuple(str(row["id"]) for row in shown), left)
 
@@ -101,14 +104,14 @@ def comparisons_file(
     step: Step = _silent,
 ) -> File:
     """The Compare pages of these launches; several get a list in front that links them. ``step`` as above."""
-    shown = found[:MOST_PAGES]
+    shown, rename = found[:MOST_PAGES], _rename(store)
     left = len(found) - len(shown)
     made = (
-        Section(f"comparison-{number}", title, _compared(store, asked), _own(number, len(shown)))
+        Section(f"comparison-{number}", title, renamed(_compared(store, asked), rename), _own(number, len(shown)))
         for number, (title, asked) in enumerate(shown)
     )
     sections = _stepped(made, len(shown), step)
-    head = _list(shown, left, problems) if len(found) > 1 or problems else None
+    head = renamed(_list(shown, left, problems), rename) if len(found) > 1 or problems else None
     title = shown[0][0] if len(shown) == 1 else f"{len(shown)} comparisons"
     ids = dict.fromkeys(one for _, asked in shown for one in asked.launches)
     return File(document(f"Compare {title}", sections, head, theme), tuple(ids), left)
@@ -119,11 +122,21 @@ def anchor_of(row: Row) -> str:
     return f"launch-{row['id'].replace('/', '-')}"
 
 
-def _kernel(store: ReportStore, row: Row, anchors: dict[str, str]) -> Section:
+def _kernel(store: ReportStore, row: Row, anchors: dict[str, str], rename: Rename) -> Section:
     entry, anchor = entry_of(store, row), anchor_of(row)
-    late = late_sections(store, entry, len(anchors) <= MOST_WHOLE)
+    made = late_sections(store, entry, len(anchors) <= MOST_WHOLE)
+    late = {name: partial(_renamed, build, rename) for name, build in made.items()}
     own = Context(anchors, f"{anchor}-", late, grouped=len(anchors) > 1)
-    return Section(anchor, title_of(row), kernel.layout(store, entry), own)
+    return Section(anchor, title_of(row), renamed(kernel.layout(store, entry), rename), own)
+
+
+def _renamed(build: Callable[[], Any], rename: Rename) -> Any:
+    return renamed(build(), rename)
+
+
+def _rename(store: ReportStore) -> Rename:
+    """Names in place of the paths of all reports, those that could not be read among them."""
+    return renamer([*(str(row["path"]) for row in store.rows()), *(one.where for one in store.failures())])
 
 
 def _own(number: int, pages: int) -> Context:

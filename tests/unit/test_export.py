@@ -20,8 +20,10 @@ from ncubble.cli import export, export_job
 from ncubble.cli.export_job import Job, list_figures, put, write_page
 from ncubble.cli.main import main
 from ncubble.dashboard import export_choice, export_content, export_page
+from ncubble.dashboard.compare_address import Asked
 from ncubble.dashboard.export_choice import chosen
 from ncubble.dashboard.export_images import GROUND, TITLE_HEIGHT, Look, prepared
+from ncubble.dashboard.export_names import renamer
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -264,6 +266,39 @@ def test_the_same_launch_twice_is_no_comparison(pair: tuple[Path, ...], tmp_path
 def test_kernels_on_one_side_only_are_no_comparison(pair: tuple[Path, ...], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no launch to compare"):
         write_page(Job((pair[0], tmp_path), compare=True), tmp_path / "out.html")
+
+
+def test_more_sides_than_a_comparison_holds_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / str(number) for number in range(9)]
+    with pytest.raises(UsageError, match="9 sides, and a comparison holds 8") as error:
+        export_choice.comparisons(frames.store(tmp_path), [], paths)
+    assert error.value.exit_code == 2
+
+
+def test_files_name_runs_by_the_end_of_their_paths(
+    pair: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = export_job.ReportStore([])
+    assert opened.wait(60) or opened.start().wait(60)
+    folder = "/home/somebody/private"
+    for row in opened.rows():
+        row["path"] = f"{folder}/runs/{Path(row['path']).name}"
+    lines = [html.P(f"{row['path']}, launch 0", title=row["path"]) for row in opened.rows()]
+    monkeypatch.setattr(export_content.kernel, "layout", lambda store, entry: html.Div([*lines, html.Div(id="late")]))
+    monkeypatch.setattr(export_content.kernel, "LATE", {"late": lambda store, entry: html.B(lines[0].children)})
+    monkeypatch.setattr(export_content.compare, "layout", lambda store, search: html.Div(lines))
+    problems = [f"{opened.rows()[0]['path']}/report.ncu-rep: cut short"]
+    one = export_content.launches_file(opened, opened.rows()[:1], "light", problems).text
+    two = export_content.comparisons_file(opened, [("gemm", Asked((opened.rows()[0]["id"],)))], "light").text
+    name = f"runs/{Path(opened.rows()[0]['path']).name}"
+    for text in (one, two):
+        assert folder not in text and f'title="{name}"' in text and f">{name}, launch 0" in text
+    assert f"<b>{name}, launch 0</b>" in one and f"{name}/report.ncu-rep: cut short" in one
+
+
+def test_a_path_below_another_keeps_its_own_name() -> None:
+    rename = renamer(["/a/b/c", "/a/b/c/d/e", "x/y", "one"])
+    assert rename("/a/b/c/d/e and /a/b/c/f, x/y") == "d/e and b/c/f, x/y"
 
 
 def test_a_picture_has_title_ground_and_size_of_its_own() -> None:
