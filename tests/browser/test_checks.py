@@ -129,6 +129,7 @@ def test_the_first_check_and_the_next_appear_by_themselves(
         expect(page.locator(".sentence")).to_contain_text("Passed")
         add(tmp_path / "checks", 1, 40.0)
         expect(page.locator(".sentence")).to_contain_text("Regressed")
+        page.close()  # before its server: it asks every 300 ms
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1920, "dark")])
