@@ -9,6 +9,8 @@ from typing import Any
 
 from dash.development.base_component import Component
 
+from ncubble.analysis.markdown import escape
+
 NAMED = 2
 """Parts at the end of a path that name a run."""
 Rename = Callable[[str], str]
@@ -17,6 +19,7 @@ Rename = Callable[[str], str]
 def renamer(paths: Iterable[str]) -> Rename:
     """What puts the last parts of each of ``paths`` in place of the whole of it, wherever that stands in a text."""
     names = {path: "/".join(Path(path).parts[-NAMED:]) for path in paths if len(Path(path).parts) > NAMED}
+    names |= {escape(path): escape(name) for path, name in names.items()}  # as Markdown to be copied has them
     if not names:
         return str
     # The longest first: one run may lie below another.

@@ -23,11 +23,12 @@ def section(entry: Opened, wanted: Asked) -> Component:
     inside: Component = html.P("Reading the metrics of this launch.", className="hint")
     if wanted.metrics:
         inside = guarded("All metrics", lambda: grid(entry, wanted.find))
+    filled: dict[str, Any] = {"data-filled": "yes" if wanted.metrics else ""}
     summary = html.Summary(
         [html.H2("All metrics"), html.Span("with what they mean", className="hint", id="kernel-metrics-count")],
         id="metrics-open",
         n_clicks=1 if wanted.metrics else 0,
-        **{"data-filled": "yes" if wanted.metrics else ""},
+        **filled,
     )
     folded = html.Details([summary, html.Div(inside, id="kernel-metrics")], open=wanted.metrics, id="metrics-details")
     return html.Section(folded, className="card metrics-card", **aria(label="All metrics"))

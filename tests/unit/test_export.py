@@ -299,6 +299,7 @@ def test_files_name_runs_by_the_end_of_their_paths(
 def test_a_path_below_another_keeps_its_own_name() -> None:
     rename = renamer(["/a/b/c", "/a/b/c/d/e", "x/y", "one"])
     assert rename("/a/b/c/d/e and /a/b/c/f, x/y") == "d/e and b/c/f, x/y"
+    assert renamer(["/home/me/tri_ton/a_b"])("in /home/me/tri&#95;ton/a&#95;b") == "in tri&#95;ton/a&#95;b"
 
 
 def test_a_picture_has_title_ground_and_size_of_its_own() -> None:
