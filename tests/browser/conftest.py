@@ -96,3 +96,15 @@ def eventually(page: Page, script: str, wanted: Any, seconds: float = 20.0) -> N
     while (found := page.evaluate(script)) != wanted:
         assert time.monotonic() < deadline, f"{found!r} is not {wanted!r} after {seconds} s: {script}"
         page.wait_for_timeout(50)
+
+
+def photograph(page: Page, name: str) -> None:
+    """Pictures of a page for people (tests/browser/screenshots, not committed): two sizes, light and dark."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+    for width, height in ((1280, 800), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            page.wait_for_timeout(250)
+            taken = page.screenshot(path=SCREENSHOTS / f"{name}-{width}-{scheme}.png", full_page=True)
+            assert len(taken) > 25_000, f"{name} is nearly empty at {width}, {scheme}"

@@ -1,13 +1,14 @@
-"""Takes the pictures of README from the recorded runs: ``make images`` writes docs/images/*.png, each below 200 kB."""
+"""Takes the pictures of README from the recorded runs: ``make images`` writes docs/images/*.png, each below 260 kB."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ncubble.dashboard.app import create_app
 from ncubble.dashboard.data import ReportStore
@@ -15,20 +16,18 @@ from ncubble.dashboard.server import Server
 
 REPOSITORY = Path(__file__).parents[2]
 IMAGES = REPOSITORY / "docs" / "images"
-RECORDED = Path("recordings/h200")
-SHOWN = RECORDED / "triton_gemm" / "stages2"
-LARGEST_B = 200_000
+RECORDED = (Path("recordings/h200"), Path("recordings/h200-full"))
+LARGEST_B = 260_000
 
 
 def main() -> None:
-    """Serve the recordings, photograph overview and kernel page."""
+    """Serve the recordings, photograph five pages."""
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("chromium is not installed (apt-get install chromium)")
     os.chdir(REPOSITORY)  # The page shows the paths that it was given.
-    store = ReportStore([RECORDED]).start()
+    store = ReportStore(RECORDED).start()
     store.wait()
-    address = next(row["id"] for row in store.rows() if Path(row["path"]) == SHOWN)
     server = Server(create_app([], store=store), "127.0.0.1", 0)
     threading.Thread(target=server.run, daemon=True).start()
     IMAGES.mkdir(parents=True, exist_ok=True)
@@ -36,17 +35,38 @@ def main() -> None:
         browser = driver.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-gpu", "--disable-lcd-text"]
         )
-        page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
-        page.goto(server.url)
-        expect(page.locator("#match-count")).to_have_text(f"{len(store.rows())} shown")
-        taken = [_photograph(page, "overview.png", ".scatter-card")]
-        page.goto(f"{server.url.rstrip('/')}/kernel/{address}")
-        expect(page.locator(".js-plotly-plot")).to_have_count(5)
-        taken.append(_photograph(page, "bubbles.png", "section.card:has(h2:text-is('Timeline'))"))
+        taken = list(_photographs(browser, server.url.rstrip("/"), store))
         browser.close()
     server.close()
     if large := [f"{path}: {path.stat().st_size} B" for path in taken if path.stat().st_size > LARGEST_B]:
         raise SystemExit(f"larger than {LARGEST_B} B: {', '.join(large)}")
+
+
+def _photographs(browser: Browser, url: str, store: ReportStore) -> Iterator[Path]:
+    ids = {Path(row["path"]): row["id"] for row in store.rows()}
+    triton = RECORDED[0] / "triton_gemm"
+    light = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    light.goto(url)
+    expect(light.locator("#match-count")).to_have_text(f"{len(store.rows())} shown")
+    expect(light.locator(".scatter-card .js-plotly-plot .point").first).to_be_visible()
+    yield _photograph(light, "overview.png", ".scatter-card")
+    light.goto(f"{url}/kernel/{ids[RECORDED[1] / 'gemm_tma' / 'stages2-full']}")
+    expect(light.locator(".js-plotly-plot .main-svg").nth(4)).to_be_attached()
+    light.wait_for_timeout(2000)
+    yield _photograph(light, "bubbles.png", "section.card:has(h2:text-is('Timeline'))")
+    light.goto(f"{url}/sweep?kernel=triton_gemm&x=stages")
+    expect(light.locator(".js-plotly-plot .main-svg").nth(4)).to_be_attached()
+    yield _photograph(light, "sweep.png", "section.card:has(h2:text-is('Predicted against measured'))")
+    dark = browser.new_page(viewport={"width": 1280, "height": 720}, color_scheme="dark")
+    dark.goto(f"{url}/source/{ids[triton / 'stages2']}")
+    expect(dark.locator(".source-page, main")).to_contain_text("triton_gemm.py")
+    dark.wait_for_timeout(1500)
+    path = IMAGES / "source.png"
+    dark.screenshot(path=path, clip={"x": 0.0, "y": 48.0, "width": 1280.0, "height": 672.0})
+    yield path
+    dark.goto(f"{url}/compare?launch={ids[triton / 'stages2']}&launch={ids[triton / 'stages4']}")
+    expect(dark.locator(".js-plotly-plot .main-svg").nth(3)).to_be_attached()
+    yield _photograph(dark, "compare.png", "section.card:has(h2:text-is('Bubble accounts'))")
 
 
 def _photograph(page: Page, name: str, last: str) -> Path:

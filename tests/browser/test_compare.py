@@ -8,7 +8,7 @@ import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import SCREENSHOTS, eventually
+from .conftest import eventually, photograph
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
@@ -148,13 +148,7 @@ def test_the_page_is_not_wider_than_the_window(served: str, open_page: Open) -> 
     assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 1920])
-def test_the_page_is_photographed_for_the_eye(served: str, open_page: Open, width: int, scheme: str) -> None:
-    """Nothing is asserted about looks: the pictures are for people (tests/browser/screenshots, not committed)."""
-    SCREENSHOTS.mkdir(exist_ok=True)
-    page = open_page(served + PAIR, viewport={"width": width, "height": 900}, color_scheme=scheme)
+def test_the_page_is_photographed_for_the_eye(served: str, open_page: Open) -> None:
+    page = open_page(served + PAIR)
     expect(page.locator(".js-plotly-plot")).to_have_count(4)
-    page.wait_for_timeout(300)
-    taken = page.screenshot(path=SCREENSHOTS / f"compare-{width}-{scheme}.png", full_page=True)
-    assert len(taken) > 50_000
+    photograph(page, "compare")

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from ncubble.dashboard.data import ReportStore
 
-from .conftest import SCREENSHOTS, eventually, serving
+from .conftest import eventually, photograph, serving
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
@@ -200,18 +200,11 @@ def test_the_switch_turns_page_and_figures_and_is_remembered(served: str, open_p
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 1920])
-def test_pages_are_photographed_for_the_eye(served: str, open_page: Open, width: int, scheme: str) -> None:
-    """Nothing is asserted about looks: the pictures are for people (tests/browser/screenshots, not committed)."""
-    SCREENSHOTS.mkdir(exist_ok=True)
-    height = 800 if width == 1280 else 1080
-    page = open_page(served, viewport={"width": width, "height": height}, color_scheme=scheme)
+def test_pages_are_photographed_for_the_eye(served: str, open_page: Open) -> None:
+    page = open_page(served)
     expect(page.locator("#match-count")).to_have_text("8 shown")
-    page.wait_for_timeout(300)
-    page.screenshot(path=SCREENSHOTS / f"overview-{width}-{scheme}.png", full_page=True)
+    expect(page.locator(".js-plotly-plot")).to_have_count(1)
+    photograph(page, "overview")
     page.goto(served + GEMM)
     expect(page.locator(".js-plotly-plot")).to_have_count(4)
-    page.wait_for_timeout(300)
-    taken = page.screenshot(path=SCREENSHOTS / f"kernel-{width}-{scheme}.png", full_page=True)
-    assert len(taken) > 50_000
+    photograph(page, "kernel")

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from ncubble.dashboard.data import ReportStore
 from ncubble.recordings import ROOT
 
-from .conftest import SCREENSHOTS, eventually, serving
+from .conftest import eventually, photograph, serving
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
@@ -91,11 +91,7 @@ def test_an_unknown_sweep_is_named_and_the_page_fits_its_window_in_the_dark(swep
     assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1920, "dark")])
-def test_the_page_is_photographed_for_the_eye(swept: str, open_page: Open, width: int, scheme: str) -> None:
-    """Nothing is asserted about looks: the pictures are for people (tests/browser/screenshots, not committed)."""
-    SCREENSHOTS.mkdir(exist_ok=True)
-    page = open_page(swept + STAGES, viewport={"width": width, "height": 900}, color_scheme=scheme)
+def test_the_page_is_photographed_for_the_eye(swept: str, open_page: Open) -> None:
+    page = open_page(swept + STAGES)
     expect(page.locator(FIGURES)).to_have_count(5)
-    page.wait_for_timeout(300)
-    assert len(page.screenshot(path=SCREENSHOTS / f"sweep-{width}-{scheme}.png", full_page=True)) > 50_000
+    photograph(page, "sweep")
