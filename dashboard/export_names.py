@@ -28,13 +28,13 @@ def renamer(paths: Iterable[str]) -> Rename:
 
 
 def renamed(tree: Any, rename: Rename) -> Any:
-    """The tree, whose texts and titles are changed in place."""
+    """The tree, whose texts, titles and values of text fields are changed in place."""
     if isinstance(tree, str):
         return rename(tree)
     if isinstance(tree, list | tuple):
         return [renamed(one, rename) for one in tree]
     if isinstance(tree, Component):
-        for name in ("children", "title", "aria-label"):
+        for name in ("children", "title", "value", "aria-label"):
             if (value := getattr(tree, name, None)) is not None:
                 setattr(tree, name, renamed(value, rename))
     return tree

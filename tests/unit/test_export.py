@@ -14,7 +14,7 @@ import dashboard_frames as frames
 import plotly.offline
 import pytest
 import typer
-from dash import html
+from dash import dcc, html
 
 from ncubble.cli import export, export_job
 from ncubble.cli.export_job import Job, list_figures, put, write_page
@@ -23,7 +23,7 @@ from ncubble.dashboard import export_choice, export_content, export_page
 from ncubble.dashboard.compare_address import Asked
 from ncubble.dashboard.export_choice import chosen
 from ncubble.dashboard.export_images import GROUND, TITLE_HEIGHT, Look, prepared
-from ncubble.dashboard.export_names import renamer
+from ncubble.dashboard.export_names import renamed, renamer
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -299,6 +299,7 @@ def test_files_name_runs_by_the_end_of_their_paths(
 def test_a_path_below_another_keeps_its_own_name() -> None:
     rename = renamer(["/a/b/c", "/a/b/c/d/e", "x/y", "one"])
     assert rename("/a/b/c/d/e and /a/b/c/f, x/y") == "d/e and b/c/f, x/y"
+    assert renamed(dcc.Textarea(value="/a/b/c"), rename).value == "b/c"
     assert renamer(["/home/me/tri_ton/a_b"])("in /home/me/tri&#95;ton/a&#95;b") == "in tri&#95;ton/a&#95;b"
 
 
