@@ -20,12 +20,12 @@ WITH_TABLE = ("/",)
 class Document(Dash):
     """A Dash application whose document names no script that is not used."""
 
-    def interpolate_index(self, **parts: Any) -> str:
+    def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
         """The document, of the parts that Dash collects."""
         parts["scripts"] = used(parts["scripts"])
         if has_request_context() and request.path in WITH_TABLE:
-            parts["scripts"] = early(get_relative_path(TABLE)) + parts["scripts"]
-        return super().interpolate_index(**parts)  # type: ignore[no-any-return]
+            parts["scripts"] = early(str(get_relative_path(TABLE))) + parts["scripts"]  # type: ignore[no-untyped-call]
+        return str(super().interpolate_index(**parts))  # type: ignore[no-untyped-call]
 
 
 def used(scripts: str) -> str:
