@@ -38,15 +38,15 @@ HERE = Path(__file__).parent
 LIMITS = {"first page": 1500.0, "server time p95": 100.0, "kernel page": 300.0, "memory": 600.0}
 """ms, ms, ms, MB: what the product promises at 10,000 launches."""
 START_S = 60.0
-KERNELS = 30
 SLOWEST = 12
 
 
-def generate(folder: Path, launches: int, seeds: Sequence[str]) -> list[str]:
-    """The store in ``folder``; ids of launches that have frames."""
+def generate(folder: Path, launches: int, seeds: Sequence[str], detailed: int) -> list[str]:
+    """The store in ``folder``, with frames for some runs; ids of launches that have frames."""
     environment = {**os.environ, "NCUBBLE_CACHE": str(folder / "cache")}
     argv = [sys.executable, HERE / "launch_store.py", folder / "runs", *seeds, "--launches", str(launches)]
-    subprocess.run([*map(str, argv), "--ids", str(folder / "ids.json")], env=environment, check=True)
+    argv += ["--detailed", str(detailed), "--ids", folder / "ids.json"]
+    subprocess.run([*map(str, argv)], env=environment, check=True)
     found: list[str] = json.loads((folder / "ids.json").read_text())
     return found
 
@@ -132,8 +132,8 @@ def walk(page: Page, url: str, ids: Sequence[str], quiet: Callable[[], None]) ->
         quiet()
 
 
-def measure(folder: Path, launches: int, ids: Sequence[str], rounds: int) -> dict[str, float]:
-    """All figures: the median of ``rounds`` first visits, then one walk."""
+def measure(folder: Path, launches: int, ids: Sequence[str], rounds: int, pages: int) -> dict[str, float]:
+    """All figures: the median of ``rounds`` first visits, then one walk and ``pages`` of launches."""
     firsts, shown = list[float](), list[float]()
     with sync_playwright() as driver:
         browser = driver.chromium.launch(
@@ -148,7 +148,7 @@ def measure(folder: Path, launches: int, ids: Sequence[str], rounds: int) -> dic
                 firsts.append(took)
                 shown.append(opened)
                 if number == rounds - 1:
-                    kernels = _walk_all(page, timed, url, ids)
+                    kernels = _walk_all(page, timed, url, ids, pages)
                     resident, peak = memory_mb(pid)
         browser.close()
     everything = [took for _, took in timed.found]
@@ -170,7 +170,7 @@ def measure(folder: Path, launches: int, ids: Sequence[str], rounds: int) -> dic
     }
 
 
-def _walk_all(page: Page, timed: Timed, url: str, ids: Sequence[str]) -> list[float]:
+def _walk_all(page: Page, timed: Timed, url: str, ids: Sequence[str], pages: int) -> list[float]:
     """The walk, then pages of launches; server times of those, in ms."""
 
     def quiet() -> None:
@@ -179,7 +179,7 @@ def _walk_all(page: Page, timed: Timed, url: str, ids: Sequence[str]) -> list[fl
 
     walk(page, url, ids, quiet)
     before = len(timed.found)
-    chosen = random.Random(2).sample(list(ids), min(KERNELS, len(ids)))  # noqa: S311
+    chosen = random.Random(2).sample(list(ids), min(pages, len(ids)))  # noqa: S311
     for one in chosen:
         page.goto(f"{url}/kernel/{one}")
         page.locator(".js-plotly-plot .main-svg").first.wait_for(timeout=60_000)
@@ -191,20 +191,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="How fast the dashboard is on a generated store")
     parser.add_argument("--launches", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--pages", type=int, default=30, help="pages of launches that are opened")
+    parser.add_argument("--detailed", type=int, default=60, help="runs that have frames")
     parser.add_argument("--check", action="store_true", help="end with 1 where a limit is passed")
+    parser.add_argument(
+        "--slack", type=float, default=1.0, help="how often the limits of time count, on a busy machine"
+    )
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     parser.add_argument("--seeds", nargs="*", default=[], help="runs that launches are made of (else the recordings)")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ncubble-speed-") as name:
         folder = Path(name)
-        ids = generate(folder, given.launches, given.seeds)
-        found = measure(folder, given.launches, ids, given.rounds)
+        ids = generate(folder, given.launches, given.seeds, given.detailed)
+        found = measure(folder, given.launches, ids, given.rounds, given.pages)
     for key, value in found.items():
         limit = f"   (limit {LIMITS[key]:g})" if key in LIMITS else ""
         print(f"{key:20s} {value:9.1f}{limit}")
     if given.json:
         given.json.write_text(json.dumps({"launches": given.launches, **found}, indent=1) + "\n")
-    over = [key for key, limit in LIMITS.items() if found[key] > limit]
+    over = [key for key, limit in LIMITS.items() if found[key] > limit * (1.0 if key == "memory" else given.slack)]
     if over:
         print(f"over the limit: {', '.join(over)}")
     return 1 if given.check and over else 0
