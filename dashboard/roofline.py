@@ -192,14 +192,21 @@ def _line(x: list[float], y: list[float], roof: Roof, peak: str, place: int) -> 
     }
 
 
+CLOSE = 1.3
+"""Roofs whose peaks differ by less than this factor leave no room for a name between them."""
+
+
 def _names(groups: Groups, span: Span) -> list[dict[str, Any]]:
     """The name of each roof at its line: compute roofs at their right end, DRAM beside its slope."""
     several, notes = len(groups) > 1, []
     low, high = span
     for memory, tops in groups:
         prefix = f"{safe((memory or tops[0]).gpu)} " if several else ""
-        for top in tops:
-            notes.append(_note(high, top.peak, f"{prefix}{safe(top.name)} {top.peak:.3g} TFLOP/s", "right", "bottom"))
+        above = math.inf
+        for top in sorted(tops, key=lambda roof: -roof.peak):
+            side = "top" if above / top.peak < CLOSE else "bottom"  # below its line, where another is close above
+            notes.append(_note(high, top.peak, f"{prefix}{safe(top.name)} {top.peak:.3g} TFLOP/s", "right", side))
+            above = top.peak
         if memory:
             x = (low * min(_ridge(memory, tops, high), high)) ** 0.5  # the middle of the slope on a logarithmic axis
             notes.append(_note(x, x * memory.peak / 1e3, f"{prefix}DRAM {memory.peak:,.0f} GB/s ", "right", "bottom"))

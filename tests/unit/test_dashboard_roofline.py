@@ -185,3 +185,10 @@ def test_the_launches_with_the_most_recoverable_time_are_drawn() -> None:
     shown, lacking = worth_drawing(rows, ("tflops", "intensity"))
     assert (len(shown), lacking) == (MOST_POINTS, 1)
     assert min(one["recoverable_ns"] for one in shown) == 500.0
+
+
+def test_names_of_roofs_that_lie_close_stand_on_both_sides_of_them() -> None:
+    close = {"FP32": [60.0, GUIDED], "tensor FP16": [945.0, STATED], "tensor BF16": [915.0, STATED]}
+    drawn = roofline([row(0, tflops=100.0, tensor=40.0, roofs=close)])
+    sides = {note.text.split(" TFLOP")[0]: note.yanchor for note in drawn.layout.annotations}
+    assert sides == {"tensor FP16 945": "bottom", "tensor BF16 915": "top", "FP32 60": "bottom"}
