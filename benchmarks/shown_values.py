@@ -20,7 +20,7 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.cli.render import finite
 from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.pages import kernel
+from ncubble.dashboard.pages import kernel, kernel_late
 from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.rows import launch_row
 
@@ -57,12 +57,28 @@ def is_label(warning: str) -> bool:
     return warning.startswith(LABEL)
 
 
+@dataclass(frozen=True)
+class _Told:
+    """A store that gives a launch this verdict."""
+
+    store: ReportStore
+    verdict: dict[str, Any]
+
+    def report_of(self, entry: Launch) -> Any:
+        return self.store.report_of(entry)
+
+    def verdict_of(self, entry: Launch) -> dict[str, Any]:
+        return self.verdict
+
+
 def _shown(store: ReportStore, entry: Launch) -> Shown:
     warnings = entry.verdict["warnings"]
     verdict = {**entry.verdict, "warnings": [text for text in warnings if not is_label(text)]}
     row = launch_row(entry.report, entry.launch, verdict)
+    told = replace(entry, row=row, _store=_Told(store, verdict))
     with _errors_logged() as crashes:
-        page = _plain(kernel.layout(store, replace(entry, verdict=verdict, row=row)))
+        late = [kernel_late.made(name, kernel_late.Shown(store, told)) for part in kernel_late.STAGES for name in part]
+        page = _plain([kernel.layout(store, told), *late])
     parts = {"json": _nameless(_plain(finite(verdict)), row), **sections(page, row)}
     return Shown(_plain(finite(entry.verdict)), parts, any(map(is_label, warnings)), "\n".join(crashes))
 

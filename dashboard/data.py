@@ -241,7 +241,7 @@ class ReportStore(Listing):
         try:
             reports, failures = (self.opener or openers.open_reports)(inside) if inside else ([], [])
         except Exception as error:
-            reports, failures = [], [_Unopened(path, error) for path in inside]
+            reports, failures = [], [openers.Unopened(path, error) for path in inside]
         for path in led_out:
             self._fail(path, OUTSIDE)
         for report in reports:
@@ -294,11 +294,3 @@ class ReportStore(Listing):
         if said := " ".join(doubts(verdict)):
             doubted[row["id"]] = said
         return row
-
-
-@dataclass(frozen=True)
-class _Unopened:
-    """A path whose batch could not be opened at all."""
-
-    path: Path
-    error: Exception

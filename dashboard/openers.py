@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 Opener = Callable[[Sequence[Path]], tuple[Sequence[Any], Sequence[Any]]]
 Judge = Callable[[Any, int], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Unopened:
+    """A path whose batch could not be opened at all."""
+
+    path: Path
+    error: Exception
 
 
 def default_paths(given: Iterable[Path], here: Path) -> list[Path]:

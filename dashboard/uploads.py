@@ -16,7 +16,6 @@ import shutil
 import tempfile
 import threading
 import time
-import unicodedata
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,17 +23,16 @@ from typing import IO, Protocol
 
 from ncubble.analysis.home import root
 from ncubble.dashboard.formats import HEAD_B, foreign, suffix_of
+from ncubble.dashboard.upload_words import MB, megabytes, shown
 from ncubble.errors import NcubbleError
 from ncubble.profiling.scratch import abandoned, scratch
 
 PIECE_B = 8 << 20
 """Most bytes of one piece. The server holds a request back until it is complete: pieces bound what that takes."""
-MB = 1_000_000
 SPARE_B = 64 * MB
 """Bytes of the disk that uploads leave free."""
 STALE_S = 600.0
 """After so long without a piece an upload has been given up."""
-LONGEST_NAME = 200
 ON_COMMAND_LINE = "ncubble dashboard PATH"
 _COPY_B = 1 << 20
 _PREFIX = ".uploads-"
@@ -273,21 +271,6 @@ class Uploads:
         for one in [u for u in self._known.values() if not u.complete and not u.busy and u.seen < until]:
             del self._known[one.id]
             one.path.unlink(missing_ok=True)
-
-
-def shown(name: str) -> str:
-    """The name of a file as people see it: its last part, without control characters, not too long."""
-    last = name.replace("\\", "/").rsplit("/", 1)[-1]
-    kept = "".join(sign if unicodedata.category(sign)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for sign in last)
-    return f"{kept[:LONGEST_NAME]}…" if len(kept) > LONGEST_NAME else kept or "report without a name"
-
-
-def megabytes(size: float) -> str:
-    """A size in bytes as ``12.5 MB``, ``4 GB`` or ``3 kB``."""
-    for scale, unit in ((1e9, "GB"), (1e6, "MB")):
-        if size >= scale:
-            return f"{size / scale:.1f}".removesuffix(".0") + f" {unit}"
-    return f"{max(1, round(size / 1e3))} kB" if size else "0 kB"
 
 
 def clear_leftovers() -> tuple[Path, str]:

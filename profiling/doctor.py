@@ -32,6 +32,7 @@ _VIEW = (
     "ml-dtypes",
     "ncu-report",
     "numpy",
+    "orjson",
     "pandas",
     "plotly",
     "pyarrow",

@@ -11,7 +11,8 @@ from ncubble.dashboard import upload_routes
 from ncubble.dashboard.components import aria, card, note
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.pages.open_lists import added, failed, watched
-from ncubble.dashboard.uploads import Uploads, megabytes
+from ncubble.dashboard.upload_words import megabytes
+from ncubble.dashboard.uploads import Uploads
 
 PATH = "/open"
 _POLL_MS = 1000

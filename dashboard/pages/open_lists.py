@@ -15,7 +15,8 @@ from ncubble.dashboard import words
 from ncubble.dashboard.components import Child, aria, card, note, table
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.readings import Failure, Reading
-from ncubble.dashboard.uploads import Upload, megabytes
+from ncubble.dashboard.upload_words import megabytes
+from ncubble.dashboard.uploads import Upload
 
 LINKS = 3
 """Launches of one file that are linked here; the table has all."""

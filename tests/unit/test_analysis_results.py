@@ -61,7 +61,7 @@ def test_another_manifest_or_other_rules_are_judged_anew(tmp_path, monkeypatch, 
     (run / "run.json").write_text(json.dumps(manifest))
     judged(run)
     assert len(counted) == 2
-    monkeypatch.setattr(results, "_rules", lambda: "others")
+    monkeypatch.setattr(results, "rules_hash", lambda: "others")
     judged(run)
     assert len(counted) == 3
 

@@ -16,7 +16,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from ncubble.analysis.container import MAGIC, ZSTD_MAGIC
-from ncubble.dashboard import upload_routes, uploads
+from ncubble.dashboard import upload_routes, upload_words, uploads
 from ncubble.dashboard.security import LARGEST_BODY_B, protect
 from ncubble.dashboard.upload_routes import OFFSET, TOKEN
 from ncubble.dashboard.uploads import PIECE_B, Limits, Upload, UploadError, Uploads
@@ -234,7 +234,7 @@ def test_a_file_that_is_removed_while_it_is_handed_over_leaves_no_entry(
         ("a\nb\x1b[31m\0.ncu-rep", "a�b�[31m�.ncu-rep"),
         ("gpu\u202eper-ucn", "gpu�per-ucn"),
         ("", "report without a name"),
-        ("x" * 900, "x" * uploads.LONGEST_NAME + "…"),
+        ("x" * 900, "x" * upload_words.LONGEST_NAME + "…"),
         ("<b>&amp;", "<b>&amp;"),
     ],
 )
@@ -248,7 +248,7 @@ def test_names_are_shown_and_never_used(kept: Uploads, cache: Path, given: str, 
 def test_the_folder_ends_with_the_process_or_with_the_next_one(kept: Uploads, cache: Path, store: Taken) -> None:
     code = (
         "from ncubble.dashboard.uploads import Uploads; import os; "
-        "one = Uploads(None).admit('a', 9); print(one.path); os._exit(9)"
+        "one = Uploads(None).admit('a', 9); print(one.path, flush=True); os._exit(9)"
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
     left = Path(done.stdout.strip())
@@ -361,6 +361,6 @@ def test_a_server_that_takes_no_files_says_so(cache: Path, store: Taken) -> None
 
 
 def test_sizes_are_said_in_the_units_of_file_managers() -> None:
-    said = [uploads.megabytes(size) for size in (0, 12, 4200, 12_500_000, 4_000_000_000)]
+    said = [upload_words.megabytes(size) for size in (0, 12, 4200, 12_500_000, 4_000_000_000)]
     assert said == ["0 kB", "1 kB", "4 kB", "12.5 MB", "4 GB"]
     assert Limits.of_megabytes(9000) == Limits(9_000_000_000, 64, 9_000_000_000)
