@@ -71,7 +71,7 @@ def tour(sources: Sequence[Source], numbers: range, seed: int, folder: Path) -> 
 
 def _look(dashboard: Served, damaged: Sequence[Path], intact: dict[Path, Source], done: Tour) -> None:
     overview = dashboard.page("/")
-    rows: list[dict[str, Any]] = (find(overview, "launches") or {"rowData": []})["rowData"]
+    rows = dashboard.rows()
     named = texts(find(overview, "overview-problems"), "Code")
     listed = {row["path"] for row in rows}
     for path in map(str, damaged):

@@ -15,6 +15,13 @@ from urllib.parse import urlsplit
 
 import limited
 
+PROGRESS = [
+    ("loading-state", "children"),
+    ("progress", "disabled"),
+    ("progress", "interval"),
+    ("store-version", "data"),
+]
+"""What the callback of the header's progress answers."""
 START_S, ANSWER_S, END_S = 60.0, 60.0, 20.0
 
 
@@ -57,8 +64,9 @@ class Served:
     def wait(self, limit_s: float) -> float:
         """Seconds until the page says that everything is read."""
         begun = time.monotonic()
-        wanted = [("loading-state", "children"), ("progress", "disabled")]
-        while not self._ask(wanted, [("progress", "n_intervals", 1)])["progress"]["disabled"]:
+        while not self._ask(PROGRESS, [("progress", "n_intervals", 1)], [("store-version", "data", None)])[
+            "store-version"
+        ]["data"]["finished"]:
             if time.monotonic() - begun > limit_s:
                 self.problems.append(f"reading did not end within {limit_s:.0f} s")
                 break
@@ -68,22 +76,36 @@ class Served:
     def page(self, address: str) -> Any:
         """The components of the page at ``address``, after the request for its document."""
         self._request("GET", address)
-        wanted = [("page", "children"), ("page-title", "data")]
+        wanted = [("page", "children"), ("page-title", "data"), ("menu", "children")]
         path, _, query = address.partition("?")
         url = [("url", "pathname", path), ("url", "search", f"?{query}" if query else "")]
         return self._ask(wanted, url)["page"]["children"]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of the table, block by block as the browser asks for them."""
+        found: list[dict[str, Any]] = []
+        while True:
+            part = json.loads(self._request("GET", f"/_launches/rows?start={len(found)}&end={len(found) + 500}"))
+            found += part["rows"]
+            if not part["rows"] or len(found) >= part["count"]:
+                return found
 
     def loads(self, library: str) -> bool:
         """Whether the server's process has mapped a file of that name."""
         return library in Path(f"/proc/{self.process.pid}/maps").read_text()
 
-    def _ask(self, outputs: list[tuple[str, str]], given: list[tuple[str, str, Any]]) -> dict[str, Any]:
+    def _ask(
+        self,
+        outputs: list[tuple[str, str]],
+        given: list[tuple[str, str, Any]],
+        state: list[tuple[str, str, Any]] | None = None,
+    ) -> dict[str, Any]:
         question = {
             "output": f"..{'...'.join(f'{one}.{its}' for one, its in outputs)}..",
             "outputs": [{"id": one, "property": its} for one, its in outputs],
             "inputs": [{"id": name, "property": member, "value": value} for name, member, value in given],
             "changedPropIds": [f"{name}.{member}" for name, member, _ in given],
-            "state": [],
+            "state": [{"id": name, "property": member, "value": value} for name, member, value in state or []],
         }
         answer = json.loads(self._request("POST", "/_dash-update-component", json.dumps(question)))
         response: dict[str, Any] = answer["response"]

@@ -20,7 +20,8 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.cli.render import finite
 from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.pages import kernel, kernel_late
+from ncubble.dashboard.launch_routes import sent
+from ncubble.dashboard.pages import kernel
 from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.rows import launch_row
 
@@ -77,15 +78,14 @@ def _shown(store: ReportStore, entry: Launch) -> Shown:
     row = launch_row(entry.report, entry.launch, verdict)
     told = replace(entry, row=row, _store=_Told(store, verdict))
     with _errors_logged() as crashes:
-        late = [kernel_late.made(name, kernel_late.Shown(store, told)) for part in kernel_late.STAGES for name in part]
-        page = _plain([kernel.layout(store, told), *late])
+        page = _plain(kernel.layout(store, told))
     parts = {"json": _nameless(_plain(finite(verdict)), row), **sections(page, row)}
     return Shown(_plain(finite(entry.verdict)), parts, any(map(is_label, warnings)), "\n".join(crashes))
 
 
 def sections(page: Any, row: dict[str, Any]) -> dict[str, str]:
     """The page of a launch, as the browser gets it, by card, and its ``row`` of the table; without names of files."""
-    return {title: _nameless(part, row) for title, part in (("table", _plain(row)), *_cards(page))}
+    return {title: _nameless(part, row) for title, part in (("table", _plain(sent(row))), *_cards(page))}
 
 
 class _errors_logged(logging.Handler):  # noqa: N801
