@@ -124,11 +124,15 @@ def _cards(node: Any) -> Iterator[tuple[str, Any]]:
 
 def _alone(node: Any) -> Any:
     """The node without its links to other launches, which depend on what else is shown."""
-    children = node["props"].get("children")
-    if not isinstance(children, list):
-        return node
-    kept = [one for one in children if not (isinstance(one, dict) and one["props"].get("className") == "against")]
-    return {**node, "props": {**node["props"], "children": kept}}
+    if isinstance(node, list):
+        return [_alone(one) for one in node if not _links_others(one)]
+    if isinstance(node, dict):
+        return {name: _alone(one) for name, one in node.items()}
+    return node
+
+
+def _links_others(node: Any) -> bool:
+    return isinstance(node, dict) and (node.get("props") or {}).get("className") == "against"
 
 
 def _title(node: Any) -> str:
@@ -137,7 +141,7 @@ def _title(node: Any) -> str:
 
 
 def _nameless(part: Any, row: dict[str, Any]) -> str:
-    text = json.dumps(part)
+    text = json.dumps(part, sort_keys=True)  # the order of a component's attributes differs from process to process
     for number, name in enumerate((row["path"], row["id"].split("/")[0], row["report"])):
         text = text.replace(json.dumps(name)[1:-1], f"<{number}>")
     return text

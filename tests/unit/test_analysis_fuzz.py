@@ -58,7 +58,6 @@ def test_damaged_reports_crash_and_hang_nothing_and_are_mostly_caught(fuzz: Any,
     assert row["caught"] >= 0.8 * row["matters"]
 
 
-@pytest.mark.skip(reason="compares cards of the kernel page, which come in stages now (docs/open-questions.md)")
 def test_a_dashboard_among_damaged_reports_shows_the_intact_ones_and_names_the_others(
     fuzz: Any, originals: Any, tmp_path: Path
 ) -> None:
