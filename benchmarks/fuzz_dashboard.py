@@ -82,7 +82,7 @@ def _look(dashboard: Served, damaged: Sequence[Path], intact: dict[Path, Source]
             done.problems.append(f"{path} is neither shown nor named")
     for row in rows:
         done.pages += 1
-        page = dashboard.page(f"/kernel/{row['id']}")
+        page = dashboard.launch(row["id"])
         if Path(row["path"]) in intact:
             compare(intact[Path(row["path"])], row, page, done)
     missing = {str(path) for path in intact} - listed - set(named)

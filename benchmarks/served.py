@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import limited
 
+from ncubble.dashboard.pages.kernel_late import STAGES
+
 PROGRESS = [
     ("loading-state", "children"),
     ("progress", "disabled"),
@@ -80,6 +82,17 @@ class Served:
         path, _, query = address.partition("?")
         url = [("url", "pathname", path), ("url", "search", f"?{query}" if query else "")]
         return self._ask(wanted, url)["page"]["children"]
+
+    def launch(self, name: str) -> list[Any]:
+        """The components of the page of the launch ``KEY/NUMBER``, those of its later stages included."""
+        found = [self.page(f"/kernel/{name}")]
+        state = [("kernel-launch", "data", name), ("kernel-asked", "data", "")]
+        for number, places in enumerate(STAGES):
+            before = f"kernel-stage-{number}" if number else "kernel-launch"
+            outputs = [(f"kernel-stage-{number + 1}", "data"), *((place, "children") for place in places)]
+            answer = self._ask(outputs, [(before, "data", name)], state)
+            found += [answer[place]["children"] for place in places]
+        return found
 
     def rows(self) -> list[dict[str, Any]]:
         """All rows of the table, block by block as the browser asks for them."""

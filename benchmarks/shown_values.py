@@ -22,6 +22,8 @@ from ncubble.cli.render import finite
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.launch_routes import sent
 from ncubble.dashboard.pages import kernel
+from ncubble.dashboard.pages.kernel_late import STAGES, made
+from ncubble.dashboard.pages.kernel_late import Shown as Late
 from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.rows import launch_row
 
@@ -78,7 +80,9 @@ def _shown(store: ReportStore, entry: Launch) -> Shown:
     row = launch_row(entry.report, entry.launch, verdict)
     told = replace(entry, row=row, _store=_Told(store, verdict))
     with _errors_logged() as crashes:
-        page = _plain(kernel.layout(store, told))
+        late = Late(store, told)
+        stages = [made(name, late) for places in STAGES for name in places]
+        page = _plain([kernel.layout(store, told), *stages])
     parts = {"json": _nameless(_plain(finite(verdict)), row), **sections(page, row)}
     return Shown(_plain(finite(entry.verdict)), parts, any(map(is_label, warnings)), "\n".join(crashes))
 
@@ -110,7 +114,7 @@ def _plain(part: Any) -> Any:
 
 
 def _cards(node: Any) -> Iterator[tuple[str, Any]]:
-    """The cards of a page by title, and its head as ``head``."""
+    """The cards of a page by title, and its head as ``head``. A card stands in for one that waits for it."""
     if isinstance(node, list):
         for one in node:
             yield from _cards(one)
