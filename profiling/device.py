@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,21 @@ class DriverError(Exception):
 
 @dataclass(frozen=True)
 class Device:
-    """The first visible GPU. ``driver`` is the kernel module's version (580.82.07), ``cuda`` the newest it runs."""
+    """The first visible GPU. ``driver`` is the kernel module's version (580.82.07), ``cuda`` the newest it runs.
+
+    ``uuid`` tells this GPU from others of its model, as in ``nvidia-smi -L``; empty where the driver does not say.
+    """
 
     name: str
     capability: Version
     driver: str
     cuda: Version
+    uuid: str = ""
 
     def as_facts(self) -> dict[str, Any]:
         """As the manifest's ``device``."""
-        return {"name": self.name, "compute_capability": str(self.capability), "driver": self.driver}
+        facts = {"name": self.name, "compute_capability": str(self.capability), "driver": self.driver}
+        return {**facts, "uuid": self.uuid} if self.uuid else facts
 
 
 class CudaDriver:
@@ -73,7 +79,16 @@ class CudaDriver:
             capability=Version(major.value, minor.value),
             driver=_module_version(),
             cuda=Version(version.value // 1000, version.value % 1000 // 10),
+            uuid=self._uuid(handle),
         )
+
+    def _uuid(self, handle: ctypes.c_int) -> str:
+        raw = (ctypes.c_ubyte * 16)()
+        try:
+            self.call("cuDeviceGetUuid_v2", ctypes.byref(raw), handle)
+        except (DriverError, AttributeError):  # drivers before CUDA 11.4
+            return ""
+        return f"GPU-{uuid.UUID(bytes=bytes(raw))}"
 
 
 def describe() -> Device:
