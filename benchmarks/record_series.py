@@ -1,9 +1,10 @@
 """Record many repeats of a few kernels on this machine's GPU: what ``docs/validation/gate.md`` is computed from.
 
-    python benchmarks/record_series.py OUT [--processes 5] [--repeats 7] [--only REGEX]
+    python benchmarks/record_series.py OUT [--processes 2] [--repeats 7] [--quick 4] [--only REGEX]
 
-Writes OUT/KERNEL-VARIANT/PROCESS, one run of ``--repeats`` launches for each process. The kernels take turns, so that
-what drifts over minutes falls on all of them. Run it once per machine start: the noise between repeats, between
+Writes OUT/KERNEL-VARIANT/pPROCESS, runs of ``--repeats`` launches with the default sets, and OUT/KERNEL-VARIANT/qPROCESS,
+runs of QUICK_REPEATS launches with the sets ``tensor`` and ``dram`` alone, which take a third of the passes. The kernels
+take turns, so that what drifts over minutes falls on all of them. Run it once per machine start: the noise between repeats, between
 processes, and between starts are three things. Ends with 1 where any run failed.
 """
 
@@ -29,6 +30,10 @@ SERIES = {
 """By name of the series: what follows ``ncubble profile``. Five are bound by the tensor pipe, one by DRAM, one by FMA."""
 
 
+QUICK = ("--set", "tensor", "--set", "dram")
+QUICK_REPEATS = 10
+
+
 def record(out: Path, what: tuple[str, ...], repeats: int) -> bool:
     """One process of one series; kept where it is there already."""
     if (out / "run.json").is_file():
@@ -45,16 +50,19 @@ def record(out: Path, what: tuple[str, ...], repeats: int) -> bool:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--processes", type=int, default=5)
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=7)
+    parser.add_argument("--quick", type=int, default=4)
     parser.add_argument("--only", default="", help="regular expression over the names of the series")
     given = parser.parse_args()
     chosen = {name: what for name, what in SERIES.items() if re.search(given.only, name)}
-    results = [
-        record(given.out / name / f"p{process}", what, given.repeats)
-        for process in range(given.processes)
-        for name, what in chosen.items()
-    ]
+    results = []
+    for turn in range(max(given.processes, given.quick)):
+        for name, what in chosen.items():
+            if turn < given.quick:
+                results.append(record(given.out / name / f"q{turn}", (*what, *QUICK), QUICK_REPEATS))
+            if turn < given.processes:
+                results.append(record(given.out / name / f"p{turn}", what, given.repeats))
     print(f"{sum(results)} of {len(results)} runs")
     return 0 if results and all(results) else 1
 
