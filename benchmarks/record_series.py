@@ -2,10 +2,9 @@
 
     python benchmarks/record_series.py OUT [--processes 2] [--repeats 7] [--quick 4] [--only REGEX]
 
-Writes OUT/KERNEL-VARIANT/pPROCESS, runs of ``--repeats`` launches with the default sets, and OUT/KERNEL-VARIANT/qPROCESS,
-runs of QUICK_REPEATS launches with the sets ``tensor`` and ``dram`` alone, which take a third of the passes. The kernels
-take turns, so that what drifts over minutes falls on all of them. Run it once per machine start: the noise between repeats, between
-processes, and between starts are three things. Ends with 1 where any run failed.
+Writes OUT/SERIES/pPROCESS, runs of ``--repeats`` launches with the default sets, and OUT/SERIES/qPROCESS, runs of QUICK_REPEATS launches with ``tensor`` and ``dram`` alone, which take a third of the passes. The kernels take
+turns, so that what drifts over minutes falls on all of them. Run it once per machine start: the noise between repeats,
+between processes, and between starts are three things. Ends with 1 where any run failed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ SERIES = {
     "softmax_online": ("softmax_online",),
     "numba_tiled_matmul": ("numba_tiled_matmul",),
 }
-"""By name of the series: what follows ``ncubble profile``. Five are bound by the tensor pipe, one by DRAM, one by FMA."""
+"""By name of the series: what follows ``ncubble profile``. Six use the tensor pipe, one DRAM, one FMA."""
 
 
 QUICK = ("--set", "tensor", "--set", "dram")
