@@ -2,7 +2,8 @@
 
     python benchmarks/record_series.py OUT [--processes 2] [--repeats 7] [--quick 4] [--only REGEX]
 
-Writes OUT/SERIES/pPROCESS, runs of ``--repeats`` launches with the default sets, and OUT/SERIES/qPROCESS, runs of QUICK_REPEATS launches with ``tensor`` and ``dram`` alone, which take a third of the passes. The kernels take
+Writes OUT/SERIES/pPROCESS, runs of ``--repeats`` launches with the default sets, and OUT/SERIES/qPROCESS, runs of
+QUICK_REPEATS launches with ``tensor`` and ``dram`` alone, which take a third of the passes. The kernels take
 turns, so that what drifts over minutes falls on all of them. Run it once per machine start: the noise between repeats,
 between processes, and between starts are three things. Ends with 1 where any run failed.
 """
