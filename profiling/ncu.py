@@ -26,13 +26,15 @@ class Filters:
     """Which launches are profiled: all, where everything is left as it is.
 
     ``kernel`` is a regular expression searched in the function's base name, ``nvtx`` an NVTX include expression of ncu
-    (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the launches that match.
+    (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the launches that match. With ``window``, only
+    launches between ``cuProfilerStart`` and ``cuProfilerStop`` count (``profiling.window``).
     """
 
     kernel: str = ""
     nvtx: str = ""
     skip: int = 0
     count: int | None = None
+    window: bool = False
 
     def __post_init__(self) -> None:
         try:
@@ -50,6 +52,7 @@ class Filters:
             f"NVTX range {self.nvtx!r}": self.nvtx,
             f"skip {self.skip}": self.skip,
             f"count {self.count}": self.count,
+            "inside the profiler window": self.window,
         }
         return ", ".join(text for text, given in parts.items() if given) or "(no filter)"
 
@@ -132,6 +135,8 @@ def _filter_options(filters: Filters) -> Iterator[str]:
         yield from ("--launch-skip", str(filters.skip))
     if filters.count is not None:
         yield from ("--launch-count", str(filters.count))
+    if filters.window:
+        yield from ("--profile-from-start", "off")
 
 
 def find_ncu() -> Ncu:

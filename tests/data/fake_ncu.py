@@ -15,7 +15,15 @@ ABSENT = os.environ.get("FAKE_NCU_ABSENT", "").split(",")
 TAKES_VALUE = {
     *("--config-file", "--export", "--target-processes", "--replay-mode", "--clock-control", "--cache-control"),
     *("--import-source", "--set", "--section", "--metrics", "--kernel-name-base", "--kernel-name"),
-    *("--section-folder", "--nvtx-include", "--launch-skip", "--launch-count", "--import", "--page"),
+    *(
+        "--section-folder",
+        "--nvtx-include",
+        "--launch-skip",
+        "--launch-count",
+        "--profile-from-start",
+        "--import",
+        "--page",
+    ),
 }
 
 
