@@ -14,21 +14,23 @@ if TYPE_CHECKING:
     from ncubble.profiling.run import Run
     from ncubble.profiling.session import Observer, Request
 
-_PROGRAM = "ncubble.program"
+PROGRAM = "ncubble.program"
+"""Where a context keeps what followed ``--``: a list, or None where there was no ``--``."""
 
 
-class _WithProgram(TyperCommand):
+class WithProgram(TyperCommand):
     """A command that keeps what follows ``--`` apart, so that it is never mistaken for an argument of ours."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses what stands before ``--``."""
         cut = args.index("--") if "--" in args else len(args)
-        ctx.meta[_PROGRAM] = args[cut + 1 :] if cut < len(args) else None
+        ctx.meta[PROGRAM] = args[cut + 1 :] if cut < len(args) else None
         return super().parse_args(ctx, args[:cut])
 
 
 def register(app: typer.Typer) -> None:
     """Add ``profile`` and ``doctor`` to ``app``."""
-    app.command("profile", cls=_WithProgram)(profile)
+    app.command("profile", cls=WithProgram)(profile)
     app.command("doctor")(doctor)
 
 
@@ -75,10 +77,10 @@ def profile(
     from ncubble.profiling.ncu import Control, Filters
     from ncubble.profiling.session import Request
 
-    program, label, function = _program(ctx.meta[_PROGRAM], name, parameter or [], shape, catalog, repeat)
+    program, label, function = _program(ctx.meta[PROGRAM], name, parameter or [], shape, catalog, repeat)
     request = Request(
         program=program,
-        out=out or _default_out(label),
+        out=out or default_out(label),
         sets=tuple(set_ or DEFAULT_SETS),
         metrics=tuple(metric or ()),
         filters=Filters(kernel or function, nvtx, skip, count),
@@ -87,7 +89,7 @@ def profile(
         compress=not no_compress,
         force=force,
     )
-    _report(_observed(request), json)
+    _report(observed(request), json)
 
 
 def doctor(
@@ -124,7 +126,7 @@ def _program(
     if (name is None) == (program is None):
         raise UsageError("name either a kernel of the catalog or a program after --", "see `ncubble profile --help`")
     if program is None:
-        return _catalog_program(name or "", parameters, shape, catalog, repeat)
+        return catalog_program(name or "", parameters, shape, catalog, repeat)
     if parameters or shape or catalog or repeat != 1:
         raise UsageError("-p, --shape, --catalog and --repeat are for kernels of the catalog", "pass them after --")
     import shutil
@@ -134,7 +136,7 @@ def _program(
     return program, Path(program[0]).name, ""
 
 
-def _catalog_program(
+def catalog_program(
     name: str, parameters: list[str], shape: str | None, catalog: Path | None, repeat: int
 ) -> tuple[list[str], str, str]:
     """The argv that launches a catalog kernel ``repeat`` times, unverified and untimed; the request is checked here."""
@@ -158,7 +160,7 @@ def _catalog_program(
     return argv, "-".join([name, *chosen]), checked.spec.entry
 
 
-def _default_out(label: str) -> Path:
+def default_out(label: str) -> Path:
     """``runs/<label>-<UTC time>``, with whatever could trouble a file system made a dash."""
     import re
     from datetime import UTC, datetime
@@ -167,7 +169,7 @@ def _default_out(label: str) -> Path:
     return Path("runs") / f"{clean[:120]}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
 
 
-def _observed(request: Request) -> Run:
+def observed(request: Request) -> Run:
     """Profile with progress on stderr. SIGTERM and SIGINT both end it without a trace, with 143 and 130."""
     import signal
 

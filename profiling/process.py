@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Literal
 
 Stream = Literal["stdout", "stderr"]
@@ -27,8 +28,11 @@ def stream(
     env: Mapping[str, str],
     on_text: Callable[[Stream, str], None],
     timeout_s: float | None = None,
+    folder: Path | None = None,
 ) -> int:
     """Run ``argv`` (no shell), hand over its output as it comes, return its exit status (negative: ended by a signal).
+
+    It runs in ``folder``, by default in the current directory.
 
     Whatever ends this call, an exception in ``on_text`` or an interrupt included, the whole process group is gone then.
     Raises TimedOutError, and OSError if the program cannot be started.
@@ -39,6 +43,7 @@ def stream(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=dict(env),
+        cwd=folder,
         start_new_session=True,  # its own group: an interrupt at the terminal reaches only us, and we end the group
     )
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,18 @@ _FULL_B = 1 << 20  # less free space than this beside a failed run: the disk is 
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a program runs: its working directory (None: the current one), what is added to the environment, and the
+    state of the source tree that the manifest keeps (None: read off the directory by ``provenance.git_state``)."""
+
+    folder: Path | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    git: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
 class Request:
-    """What is to be profiled and how. ``program`` is an argv; it runs in the current directory and environment."""
+    """What is to be profiled and how. ``program`` is an argv, run in ``place``; ``out`` is relative to here."""
 
     program: Sequence[str]
     out: Path
@@ -34,6 +44,7 @@ class Request:
     timeout_s: float | None = None
     compress: bool = True
     force: bool = False
+    place: Place = field(default_factory=Place)
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not self.timeout_s > 0:
@@ -72,7 +83,9 @@ def _record(
     started, stem, facts_file = provenance.utc_now(), folder.absolute() / "report", folder.absolute() / "facts.json"
     slimmed = slim.prepare(folder.absolute() / "sections", selection, slim.stock_sections(tool.path, tool.release))
     selection = slimmed.selection
-    argv = ncu.ncu_argv(tool.path, stem, request.program, selection, request.filters, request.control, slimmed.folders)
+    argv = ncu.ncu_argv(
+        _located(tool.path), stem, request.program, selection, request.filters, request.control, slimmed.folders
+    )
     log = _run(argv, request, observer, facts_file, gpu)
     ended, raw = provenance.utc_now(), stem.with_suffix(".ncu-rep")
     missing = _missing(tool, raw, log, selection)
@@ -91,7 +104,7 @@ def _record(
         ncu_argv=_portable([text.replace(str(folder.absolute()), str(request.out)) for text in argv]),
         ncu_version=tool.release,
         metric_set=list(selection.sets),
-        git=provenance.git_state(Path.cwd()),
+        git=_git_state(request.place),
         kernel=facts.members.get("kernel", {}),
         build=facts.members.get("build", {}),
         device={**device, **facts.members.get("device", {})},
@@ -106,7 +119,8 @@ def _run(argv: list[str], request: Request, observer: Observer, facts: Path, gpu
     """Run ncu to its end; raises what its output says went wrong."""
     log = NcuLog(observer.launch, observer.output)
     try:
-        status = process.stream(argv, {**os.environ, provenance.FACTS: str(facts)}, log.feed, request.timeout_s)
+        env = {**os.environ, **request.place.env, provenance.FACTS: str(facts)}
+        status = process.stream(argv, env, log.feed, request.timeout_s, request.place.folder)
     except process.TimedOutError as error:
         raise failures.TimeLimitError(request.timeout_s or 0.0, len(log.profiled)) from error
     log.close()
@@ -154,6 +168,15 @@ def _stored(raw: Path, compress: bool, log: NcuLog, missing: list[str]) -> dict[
 def _notable(warnings: list[str], control: ncu.Control) -> list[str]:
     """ncu's warnings without the one that says what was asked for: that the clocks are left alone."""
     return [text for text in warnings if not (control.clock == "none" and "unmodified GPU clocks" in text)]
+
+
+def _located(tool: str) -> str:
+    """The path of ncu as it is found from any directory; a bare name is looked up on PATH there, too."""
+    return str(Path(tool).absolute()) if os.sep in tool else tool
+
+
+def _git_state(place: Place) -> dict[str, Any]:
+    return dict(place.git) if place.git is not None else provenance.git_state(place.folder or Path.cwd())
 
 
 def _gpu() -> Device | DriverError:
