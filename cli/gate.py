@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ncubble.errors import GateError, MeasurementError, UsageError
+from ncubble.cli.gate_options import Measuring, measurable
+from ncubble.cli.profile import WithProgram
+from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from ncubble.analysis.baseline import Baseline
     from ncubble.analysis.gate_result import GateResult
     from ncubble.analysis.report import Report, ReportFailure
+    from ncubble.cli.gate_now import Taken
 
 STORE = Path("baselines")
 HISTORY = Path("checks")
@@ -25,6 +28,12 @@ LEAST_WIDTH = 120
 PIPED_WIDTH = 150
 
 Paths = Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders that hold them.")]
+CheckedPaths = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[PATHS]...", help="Runs, reports or folders of them; with --profile or --against: kernels."
+    ),
+]
 Kernel = Annotated[str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose name or label matches.")]
 NoNvtx = Annotated[bool, typer.Option("--no-nvtx", help="Launches in different NVTX ranges are repeats of each other.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -42,7 +51,7 @@ def register(app: typer.Typer) -> None:
     baseline.command("record")(record)
     baseline.command("show")(show)
     app.add_typer(baseline, name="baseline")
-    app.command("check")(check)
+    app.command("check", cls=WithProgram)(measurable(check))
 
 
 def record(
@@ -116,7 +125,8 @@ def show(
 
 
 def check(
-    paths: Paths,
+    measuring: Measuring,
+    paths: CheckedPaths = None,
     baseline: Annotated[
         Path, typer.Option("--baseline", help="Folder of baselines, or one file: then parameters may differ.")
     ] = STORE,
@@ -135,8 +145,8 @@ def check(
     ] = None,
     no_history: Annotated[bool, typer.Option("--no-history", help="Keep no result.")] = False,
 ) -> None:
-    """Compare launches with recorded baselines. Exit code 0: passed, 1: regression, 3: could not judge everything."""
-    from ncubble.analysis import baseline_file, gate_output, repeats
+    """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
+    from ncubble.analysis import gate_output, repeats
     from ncubble.analysis.gate_metrics import parse_limits
     from ncubble.analysis.gate_result import CheckOptions
     from ncubble.analysis.regress import check as judge
@@ -153,12 +163,12 @@ def check(
     _refuse_history(history, no_history)
     for file, mark, _ in outputs:
         _refuse_foreign(file, mark)
-    baselines, broken = baseline_file.load_store(baseline)
-    reports, failures = _open(paths, kernel)
+    taken, baselines, broken = _take(measuring, paths or [], kernel, not no_nvtx, baseline)
+    reports, failures = _open(taken.paths, taken.kernel)
     errors = [(str(failure.path), failure.error.message) for failure in failures]
-    errors += [(str(baseline), error.message) for error in broken]
-    groups, notes = repeats.collect(reports, nvtx=not no_nvtx, kernel=kernel)
-    result = judge(groups, baselines, options, errors, notes)
+    errors += [*taken.errors, *((str(baseline), error.message) for error in broken)]
+    groups, notes = repeats.collect(reports, nvtx=not no_nvtx, kernel=taken.kernel)
+    result = taken.complete(judge(groups, baselines, taken.options(options), errors, [*taken.notes, *notes]))
     if json:
         emit_json(gate_output.as_json(result))
     else:
@@ -167,8 +177,27 @@ def check(
         if file is not None:
             _write(file, text(result), result.exit_code)
     if not no_history:
-        _keep(result, paths, history)
+        _keep(result, taken.paths, history)
     raise typer.Exit(result.exit_code)
+
+
+def _take(
+    measuring: Measuring, paths: list[Path], kernel: str, nvtx: bool, store: Path
+) -> tuple[Taken, list[Baseline], list[NcubbleError]]:
+    """What is to be judged, measured first where that is asked for; with the baselines, and what is wrong with them."""
+    from ncubble.analysis.baseline_file import load_store
+
+    if measuring.against is not None:
+        from ncubble.cli.gate_against import take_against
+
+        taken = take_against(measuring, paths, kernel, nvtx)
+        return taken, taken.baselines or [], []
+    from ncubble.cli.gate_now import check_request, take
+
+    check_request(measuring, paths)
+    baselines, broken = load_store(store)
+    taken = take(measuring, paths, kernel, baselines)
+    return taken, baselines if taken.baselines is None else taken.baselines, broken
 
 
 def _refuse_history(history: Path | None, no_history: bool) -> None:

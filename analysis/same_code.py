@@ -1,0 +1,36 @@
+"""Whether two reports hold the same machine code of a kernel: then no difference between them is the code's."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from ncubble.analysis.report import Report
+
+_ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
+"""Branch targets are where the code was loaded; constants have at most eight digits."""
+
+
+def codes(reports: Iterable[Report]) -> dict[str, set[str]]:
+    """Hashes of the SASS by kernel (demangled name), one for each that differs; nothing for what was not collected."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for report in reports:
+        names = dict(zip(report.launches["launch"], report.launches["demangled"], strict=True))
+        for launch, rows in report.source.groupby("launch", sort=False):
+            found[str(names[launch])].add(code_hash(rows["sass"].tolist()))
+    return dict(found)
+
+
+def code_hash(sass: Iterable[str]) -> str:
+    """SHA-256 of instructions in the order of their address, wherever the code was loaded."""
+    text = "\n".join(" ".join(line.split()) for line in sass)
+    first = _ADDRESS.search(text)
+    base = int(first[0], 16) if first else 0
+    return hashlib.sha256(_ADDRESS.sub(lambda found: f"{int(found[0], 16) - base:+d}", text).encode()).hexdigest()
+
+
+def same(before: Mapping[str, set[str]], now: Mapping[str, set[str]]) -> list[str]:
+    """Kernels that both sides hold with the same code, each with one code only."""
+    return [name for name, code in now.items() if len(code) == 1 and before.get(name) == code]
