@@ -20,8 +20,9 @@ import pyarrow as pa
 from ncubble.analysis.gate_result import GateResult, KernelVerdict, MetricVerdict
 from ncubble.analysis.noise import mean_sd
 
-SCHEMA = 1
-"""Any change of ``COLUMNS`` raises it: files are merged, and a column that is not known here would be lost."""
+SCHEMA = 2
+"""Any change of ``COLUMNS`` raises it: files are merged, and a column that is not known here would be lost. Only
+nullable columns are added: files of an older schema are read with nulls there. 2: ``gpu``."""
 LONGEST = 2000
 """Characters of a reason, note or error that are kept."""
 _TEXT, _NUMBER, _COUNT, _FLAG = pa.string(), pa.float64(), pa.int32(), pa.bool_()
@@ -76,6 +77,7 @@ COLUMNS = pa.schema(
         ("checked_sha", _TEXT),  # of the repository in which the check ran
         ("ncu_version", _TEXT),
         ("driver", _TEXT),
+        ("gpu", _TEXTS),  # UUIDs of the GPUs; null where no manifest tells them, as in all rows of schema 1
         ("sm_clock_hz", _NUMBER),
         ("reports", _TEXTS),  # content hashes, 16 hex digits each
         ("paths", _TEXTS),  # what was checked, as given
@@ -154,6 +156,7 @@ def _of_launches(kernel: KernelVerdict) -> dict[str, Any]:
         "measured": max(starts, default=None),
         "ncu_version": ", ".join(sorted(group.ncu_versions)) or None,
         "driver": ", ".join(sorted(group.drivers)) or None,
+        "gpu": sorted(getattr(group, "gpus", ())) or None,
         "sm_clock_hz": fmean(group.clocks_hz) if group.clocks_hz else None,
         "reports": [report["key"][:16] for report in group.reports],
     }

@@ -18,6 +18,7 @@ from ncubble.analysis.gate_history import COLUMNS, LONGEST, Occasion, rows
 from ncubble.analysis.gate_result import CheckOptions, GateResult
 from ncubble.analysis.history_file import Reader, append, merge
 from ncubble.analysis.regress import check
+from ncubble.recordings import CHECKS
 
 WHEN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 FAN = 4
@@ -88,6 +89,28 @@ def test_reasons_and_errors_are_limited_and_every_row_fits_the_schema() -> None:
     assert len(found[0]["gate_errors"][0]) == LONGEST
     table = pa.Table.from_pylist(found, schema=COLUMNS)
     assert table.num_rows == len(found) and set(found[0]) <= set(COLUMNS.names)
+
+
+def test_the_gpu_of_a_check_is_kept(tmp_path: Path) -> None:
+    result = judged(report(manifest=MANIFEST))
+    for kernel in result.kernels:
+        assert kernel.repeats is not None
+        kernel.repeats.gpus = {"GPU-2", "GPU-1"}  # type: ignore[attr-defined]
+    append(tmp_path, rows(result, Occasion()))
+    assert Reader(tmp_path).read().table["gpu"].to_pylist()[0] == ["GPU-1", "GPU-2"]
+
+
+def test_files_of_the_first_schema_are_read_and_merged_with_newer_ones(tmp_path: Path) -> None:
+    old = append(tmp_path, of_check(1))
+    plain = pq.read_table(old).drop_columns(["gpu"]).replace_schema_metadata({"ncubble.checks": "1"})
+    pq.write_table(plain, old)
+    for number in range(2, FAN + 1):
+        append(tmp_path, of_check(number))
+    history = Reader(tmp_path).read()
+    assert not history.problems and not old.exists()
+    assert len(history.table) == FAN * len(of_check()) and set(history.table["gpu"].to_pylist()) == {None}
+    shipped = Reader(CHECKS).read()
+    assert not shipped.problems and len(shipped.table) > 100
 
 
 def test_what_is_appended_is_read_in_order_of_time(tmp_path: Path) -> None:
@@ -182,8 +205,8 @@ def _rewritten(path: Path, change: Any) -> None:
         (lambda path: path.write_text("kernel,verdict\n"), "not readable as Parquet"),
         (lambda path: pq.write_table(pa.table({"a": [1]}), path), "not a history of checks"),
         (
-            lambda path: _rewritten(path, lambda table: table.replace_schema_metadata({"ncubble.checks": "2"})),
-            "schema 2 is newer than 1",
+            lambda path: _rewritten(path, lambda table: table.replace_schema_metadata({"ncubble.checks": "3"})),
+            "schema 3 is newer than 2",
         ),
         (lambda path: _rewritten(path, lambda table: table.drop_columns(["verdict"])), "lacks the column 'verdict'"),
         (
