@@ -1,0 +1,167 @@
+"""The planted mistakes of benchmarks/regressions apply to the kernels as they are, and what grew is told rightly."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from ncubble.analysis.account import PARTS
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.kernels.case import make_case
+from ncubble.kernels.registry import find_spec
+
+Load = Callable[[str], ModuleType]
+
+
+@pytest.fixture
+def load(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
+    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
+    return importlib.import_module
+
+
+def test_every_mistake_applies_to_a_kernel_that_can_be_launched(load: Load) -> None:
+    tree = load("regression_tree")
+    found = load("regression_plan").regressions()
+    assert len(found) >= 12
+    for one in found:
+        make_case(find_spec(one.kernel), one.parameters, one.shape)
+        kernels = tree.room("kernels")
+        texts = tree.changed(one.edits, one.name, kernels)
+        assert any(text != (kernels / file).read_text() for file, text in texts.items()), one.name
+
+
+def test_what_is_expected_names_parts_of_the_account_and_lines_of_the_changed_source(load: Load) -> None:
+    tree = load("regression_tree")
+    for one in load("regression_plan").regressions():
+        assert 1 <= len(one.parts) <= 2, one.name
+        assert set(one.parts) <= set(PARTS), one.name
+        kernels = tree.room("kernels")
+        texts = {Path(file).name: text for file, text in tree.changed(one.edits, one.name, kernels).items()}
+        for place in one.where:
+            own = [path for path in (kernels / "cuda" / place.file, kernels / place.file) if path.is_file()]
+            if own:  # others are headers of the toolkit
+                assert place.lines(texts.get(place.file) or own[0].read_text()), f"{one.name}: {place}"
+
+
+def test_a_source_that_changed_is_named_and_not_patched(load: Load, tmp_path: Path) -> None:
+    plan, tree = load("regression_plan"), load("regression_tree")
+    (tmp_path / "a.cu").write_text("one\ntwo\ntwo\n")
+    for old, times in (("three", 0), ("two", 2)):
+        with pytest.raises(UsageError, match=rf"mine: kernels/a\.cu holds {times} times, not once.*'{old}'"):
+            tree.changed([plan.Edit("a.cu", old, "four")], "mine", tmp_path)
+    assert tree.changed([plan.Edit("a.cu", "one", "1"), plan.Edit("a.cu", "1", "I")], "mine", tmp_path) == {
+        "a.cu": "I\ntwo\ntwo\n"
+    }
+
+
+def test_a_file_with_a_member_too_few_or_too_many_is_refused(load: Load, tmp_path: Path) -> None:
+    text = 'kernel = "k"\nbroken = "b"\nparts = []\nwhere = []\nedits = []\n'
+    for name, more in (("few", ""), ("many", "colour = 1\n[machine_code]\n")):
+        (tmp_path / f"{name}.toml").write_text(text + more)
+        with pytest.raises(UsageError, match=f"{name}.toml"):
+            load("regression_plan").load(tmp_path / f"{name}.toml")
+
+
+def test_a_process_takes_the_changed_kernels_and_all_else_as_it_is(load: Load, tmp_path: Path) -> None:
+    tree = load("regression_tree")
+    (one,) = load("regression_plan").regressions("^one_cta_per_sm$")
+    folder = tree.make_tree(tmp_path / "changed", one)
+    program = (
+        "import ncubble.profiling as p; from ncubble.kernels.session import Request;"
+        "case = Request('attention_fwd', {'path': 'cp_async'}).case(); print(case.smem, case.spec.path, p.__path__[0])"
+    )
+    argv = [sys.executable, "-P", "-c", program]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, env=tree.environment(folder))
+    smem, source, profiling = done.stdout.split()
+    assert int(smem) == make_case(find_spec("attention_fwd"), {"path": "cp_async"}).smem + 32768
+    assert Path(source).is_relative_to(folder)
+    assert Path(profiling).resolve() == tree.room("profiling")
+
+
+def test_a_base_is_profiled_once_right_before_its_first_change(load: Load, tmp_path: Path) -> None:
+    found = load("regression_plan").regressions("^(one_stage_less|fence_in_the_loop|scalar_loads)$")
+    trees = {name: tmp_path / name for name in ("base", *(one.name for one in found))}
+    jobs = [(tree.name, str(out)) for _, tree, out in load("regressions").turns(Path("out"), trees, found)]
+    case = "out/gemm_tma-stages3"
+    assert jobs == [
+        ("base", f"{case}/base"),
+        ("fence_in_the_loop", f"{case}/fence_in_the_loop"),
+        ("one_stage_less", f"{case}/one_stage_less"),
+        ("base", "out/softmax_online/base"),
+        ("scalar_loads", "out/softmax_online/scalar_loads"),
+    ]
+
+
+def test_growth_is_counted_in_cycles_before_so_that_what_takes_as_long_has_not_moved(load: Load) -> None:
+    module = load("regression_moves")
+    before = module.Side(5, 1000.0, {"tensor_busy": 60.0, "issue": 30.0, "data_wait": 10.0}, {}, {})
+    line = module.Line("a.cu", 7, "wait();")
+    places = {"data_wait": {line.key: 40.0, ("a.cu", "load();"): 15.0}}
+    after = module.Side(5, 2000.0, {"tensor_busy": 30.0, "issue": 15.0, "data_wait": 55.0}, places, {line.key: line})
+    found = module.moves(before, after)
+    assert found.parts == (("data_wait", pytest.approx(100.0)), ("issue", pytest.approx(0.0)))
+    assert (found.line, found.at_line) == (line, pytest.approx(80.0))
+
+
+class FakeReport:
+    """Two launches of one loop: 8 samples on line 2, 2 on line 3, all of them waits for data."""
+
+    def __init__(self, folder: str, cycles: tuple[float, ...], text: str) -> None:
+        name = f"{folder}/a.cu"
+        self.path, self.cycles, self.files = folder, cycles, {name: text}
+        self.launches = pd.DataFrame({"launch": range(len(cycles))})
+        self.source = pd.DataFrame({"file": [name] * 2, "line": [2, 3]})
+
+    def identity(self, launch: int) -> dict[str, float]:
+        return {"cycles": self.cycles[launch]}
+
+    def source_of(self, launch: int) -> pd.DataFrame:
+        return self.source
+
+
+def test_launches_are_averaged_and_lines_told_by_their_text(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("regression_moves")
+    weights = pd.DataFrame({"data_wait": [8.0, 2.0], "issue": [0.0, 0.0]})
+    accounts = [SimpleNamespace(parts={"data_wait": pct, "issue": 1.0}, weights=weights) for pct in (40.0, 60.0)]
+    monkeypatch.setattr(module, "account", lambda report, launch: accounts[launch])
+    side = module.side_of([FakeReport("/before", (900.0, 1100.0), "loop\n  wait();\n  load();")])
+    assert (side.launches, side.cycles, side.parts) == (2, 1000.0, {"data_wait": 50.0, "issue": 1.0})
+    assert side.places["data_wait"] == {("a.cu", "wait();"): 40.0, ("a.cu", "load();"): 10.0}
+    moved = module.side_of([FakeReport("/after", (2000.0, 2000.0), "loop\n  wait();\n  fetch();")])
+    found = module.moves(side, moved)
+    assert found.line == module.Line("a.cu", 2, "wait();"), "its folder and what stands below it may differ"
+    assert found.at_line == pytest.approx(2 * 40.0 - 40.0)
+
+
+def test_a_launch_without_an_account_is_an_error(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("regression_moves")
+    monkeypatch.setattr(module, "account", lambda report, launch: None)
+    with pytest.raises(MeasurementError, match="launch 0 has no account"):
+        module.side_of([FakeReport("/runs", (1.0,), "")])
+    with pytest.raises(MeasurementError, match="nothing measured"):
+        module.side_of([])
+
+
+def test_a_line_is_right_within_three_lines_of_an_expected_one(load: Load) -> None:
+    table, plan, moves = load("regression_table"), load("regression_plan"), load("regression_moves")
+    sources = {"a.cu": "\n" * 9 + "wait();\n" + "\n" * 9, "b.cu": "wait();"}
+    where = [plan.Place("a.cu", "wait()")]
+    right = {number for number in range(1, 20) if table.expected_at(moves.Line("a.cu", number, ""), where, sources)}
+    assert right == {7, 8, 9, 10, 11, 12, 13}
+    assert not table.expected_at(moves.Line("b.cu", 1, "wait();"), where, sources)
+
+
+def test_machine_code_is_compared_by_opcode_and_by_operands(load: Load) -> None:
+    module = load("regression_code")
+    before = module.Code(("DEPBAR.LE SB0, 0x2", "HMMA R1, R2", "LDG.E R1"), 100, 0, 512)
+    after = module.Code(("DEPBAR.LE SB0, 0x0", "HMMA R1, R2", "STL [R1], R2"), 96, 8, 512)
+    assert module.differences(before, after) == {"registers": -4, "spill_B": 8, "LDG.E": -1, "STL": 1}
+    (one,) = load("regression_plan").regressions("^wait_for_all_copies$")
+    assert module.broken_facts(one, before, after) == ["wait_for_all_copies: registers: -4, not +0"]
