@@ -38,6 +38,7 @@ from ncubble.errors import NcubbleError
 
 BASE = "base"
 VERIFIERS = 4  # kernels that are compiled and verified at a time
+WRONG = 4  # exit code of a kernel whose results are not its reference's
 TAIL = 1500  # characters of a failed command's messages
 
 
@@ -54,7 +55,8 @@ def verify(one: Regression, tree: Path, note: Path) -> bool:
     argv = command("verify", *one.arguments, "--json")
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment(tree))
     if done.returncode:
-        print(f"WRONG     {one.name}: verify ended with {done.returncode}\n{_tail(done)}", flush=True)
+        word = "WRONG   " if done.returncode == WRONG else "FAILED  "
+        print(f"{word}  {one.name}: verify ended with {done.returncode}\n{_tail(done)}", flush=True)
         return False
     note.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps(json.loads(done.stdout), indent=1) + "\n", encoding="utf-8")
