@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
-from ncubble.profiling.device import CudaDriver
+from ncubble.profiling.device import CudaDriver, DriverError
 
 
 @contextmanager
@@ -14,7 +14,8 @@ def measured() -> Iterator[None]:
     """Launches inside the block are profiled, by ``cuProfilerStart`` and ``cuProfilerStop``.
 
     It goes for this process only, not for its children. Outside of a profiler it does nothing. Where no context is
-    current yet, the calls are made in the first visible GPU's primary context. Raises DriverError.
+    current yet, the calls are made in the first visible GPU's primary context. Raises DriverError where
+    it cannot be opened.
     """
     driver = CudaDriver()
     with _context(driver):
@@ -22,7 +23,8 @@ def measured() -> Iterator[None]:
     try:
         yield
     finally:
-        with _context(driver):
+        # After a failed kernel every call fails: what the block raised says more.
+        with suppress(DriverError), _context(driver):
             driver.call("cuProfilerStop")
 
 

@@ -1,0 +1,167 @@
+"""What was measured: launches of a test, a callable or report files, by kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncubble.analysis.gate_metrics import METRICS
+from ncubble.analysis.noise import mean_sd
+from ncubble.analysis.repeats import Repeats, collect
+from ncubble.analysis.report import Report, open_reports
+from ncubble.cli.pytest_plan import Gate, gate_of
+from ncubble.errors import MeasurementError, UsageError
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel on one GPU model; ``values`` holds what each launch measured by metric of the gate, in their units."""
+
+    label: str
+    device: str
+    launches: int
+    values: Mapping[str, tuple[float, ...]]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means by metric; a metric that was not collected is absent."""
+        return {name: mean_sd(values)[0] for name, values in self.values.items()}
+
+
+class Result:
+    """Launches that were measured. Attributes of one kernel raise UsageError where there are several: choose one by
+    ``kernel=``."""
+
+    def __init__(
+        self, reports: Sequence[Report], item: pytest.Item, kernel: str = "", errors: Iterable[Any] = ()
+    ) -> None:
+        self.reports = tuple(reports)
+        self.errors = tuple((str(error.path), error.error.message) for error in errors)
+        self.groups, notes = collect(self.reports, kernel=kernel)
+        self.notes = tuple(notes)
+        self._item = item
+
+    @classmethod
+    def read(cls, paths: Iterable[Path], item: pytest.Item, kernel: str = "") -> Result:
+        """The launches in run directories, report files, or folders of them. A broken report is kept in ``errors``."""
+        reports, failures = open_reports(paths)
+        return cls(reports, item, kernel, failures)
+
+    @cached_property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """Every kernel that was measured, in order of appearance."""
+        return tuple(Kernel(group.key.label, group.device, group.launches, _values(group)) for group in self.groups)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The only kernel. Raises MeasurementError where there is none and UsageError where there are several."""
+        return self.kernels[self._only()]
+
+    def _only(self) -> int:
+        if not self.kernels:
+            raise MeasurementError("no launch was measured", "check kernel=, and that the kernel is launched")
+        if len(self.kernels) > 1:
+            names = "; ".join(kernel.label for kernel in self.kernels)
+            raise UsageError(f"{len(self.kernels)} kernels were measured: {names}", "choose one by kernel=REGEX")
+        return 0
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means of the only kernel by metric of the gate (``docs/gate.md``); what was not collected is absent."""
+        return self.kernel.metrics
+
+    @property
+    def tensor_active_pct(self) -> float:
+        """Percent of elapsed cycles in which the tensor pipe was active; raises MeasurementError if not collected."""
+        found = self.metrics
+        if "tensor_active_pct" not in found:
+            raise MeasurementError("tensor_active_pct was not collected", "profile with the set tensor")
+        return found["tensor_active_pct"]
+
+    @cached_property
+    def account(self) -> dict[str, float]:
+        """The bubble account of the only kernel: percent of elapsed SM cycles by part, the mean over its launches.
+
+        Raises MeasurementError where the report holds too little for one, or launches of different parts.
+        """
+        from ncubble.analysis.account import account
+
+        group = self.groups[self._only()]
+        found = [account(report, launch) for report, launch in self._launches(group)]
+        parts = [dict(item.parts) for item in found if item is not None]
+        if not parts or len(parts) < len(found) or any(set(item) != set(parts[0]) for item in parts):
+            raise MeasurementError(
+                f"{group.key.label}: its launches do not all have an account of the same parts",
+                "profile with the sets pipeline, timeline and source",
+            )
+        return {name: math.fsum(item[name] for item in parts) / len(parts) for name in parts[0]}
+
+    def _launches(self, group: Repeats) -> list[tuple[Report, int]]:
+        """Launches of one group: those that are alone of the same key."""
+        alone = (
+            (report, int(launch), collect([_OneLaunch(report, int(launch))])[0])
+            for report in self.reports
+            for launch in report.launches["launch"]
+        )
+        key = group.key
+        same = [
+            (report, launch)
+            for report, launch, (one,) in alone
+            if (one.key.kernel, one.key.parameters, one.key.shape, one.key.nvtx, one.device)
+            == (key.kernel, key.parameters, key.shape, key.nvtx, group.device)
+            and (not key.grid or not one.key.grid or (one.key.grid, one.key.block) == (key.grid, key.block))
+        ]
+        return same
+
+    def check(self, **options: Any) -> Any:
+        """Hold the launches to ``min=``, ``baseline=``, ``limits=``; returns a ``Judgement`` and fails nothing."""
+        from ncubble.cli.pytest_verdict import judge
+
+        return judge(self, _gate(options), self._item)
+
+    def assert_tensor_util(self, **options: Any) -> None:
+        """Fail the test unless the launches keep to ``min=``, ``baseline=``, ``limits=``, as the marker does; with
+        ``--ncubble-record``, record the baseline."""
+        from ncubble.cli.pytest_ncu import refusals
+        from ncubble.cli.pytest_verdict import settle
+
+        with refusals():
+            settle(self, _gate(options), self._item)
+
+
+class _OneLaunch:
+    """A report of one launch of a report."""
+
+    def __init__(self, report: Report, launch: int) -> None:
+        self.run, self.key = report.run, report.key
+        self.launches = report.launches[report.launches["launch"] == launch]
+        self._report, self._launch = report, launch
+
+    def wide(self, names: list[str], /) -> Any:
+        """The row of the launch."""
+        return self._report.wide(names).loc[[self._launch]]
+
+
+def _gate(options: dict[str, Any]) -> Gate:
+    known = ("min", "baseline", "limits")
+    if wrong := [name for name in options if name not in known]:
+        raise UsageError(f"no option {', '.join(wrong)}", f"options: {', '.join(known)}")
+    gate = gate_of(options)
+    gate.require()
+    return gate
+
+
+def _values(group: Repeats) -> dict[str, tuple[float, ...]]:
+    """What can be real of the values of a group, by metric, each of its first counter that has any."""
+    found = {}
+    for metric in METRICS:
+        values = next((held for name in metric.counters if (held := group.measured(metric, name))), [])
+        if values:
+            found[metric.name] = tuple(values)
+    return found
