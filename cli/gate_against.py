@@ -7,12 +7,8 @@ shift between machine starts, clocks or drivers enters.
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ncubble.cli.gate_now import Subject, Taken, keeping, profiled, subjects_of
+from ncubble.cli.gate_now import Taken, keeping, profiled, subjects_of
 from ncubble.cli.gate_options import ROUNDS, Measuring
-from ncubble.errors import MeasurementError, NcubbleError, UsageError
+from ncubble.cli.gate_subject import SAME, Subject, describe, launching
+from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.sides import Side, build, in_turns, refuse_fixed_paths, require_program, sides
 from ncubble.profiling.worktree import Checkout, checkout_of, worktree
 
@@ -32,10 +29,10 @@ if TYPE_CHECKING:
     from ncubble.analysis.gate_result import KernelVerdict
     from ncubble.analysis.report import Report
 
-SAME = "the machine code is the same on both sides: any difference is noise, or comes from outside of the kernel"
+SAME_CODE = "the machine code is the same on both sides: a difference is noise, or comes from the launch or its data"
 SKIPPED = "machine code and launch are the same as in {}: not measured (--skip-same)"
+NOT_SKIPPED = "--skip-same: the machine code is known only once it has run, so it was measured"
 _SHOWN = 3
-_DESCRIBE_S = 900.0
 
 
 @dataclass(frozen=True)
@@ -117,102 +114,53 @@ def _told(plan: Plan) -> Iterator[str]:
     yield f"baseline: {plan.revision} ({plan.sha[:7]}); now: the working tree at {head[:7]} {state}"
     if head == plan.sha and not changed:
         yield "both sides are the same commit: any difference is noise"
+    rounds = plan.measuring.rounds or ROUNDS
+    turns = " ".join(side for number in range(rounds) for side in ("AB" if number % 2 == 0 else "BA"))
+    yield f"one GPU, {rounds} processes of each side in turns ({turns}; A is the baseline)"
 
 
 def _take_program(plan: Plan, pair: tuple[Side, Side], taken: Taken, kept: list[Path]) -> None:
     program, command = plan.measuring.program or [], plan.measuring.build
     refuse_fixed_paths(plan.checkout.root, program, "--")
-    refuse_fixed_paths(plan.checkout.root, command.split(), "--build")
+    refuse_fixed_paths(plan.checkout.root, [command], "--build")
     for side in pair:
         if command:
             typer.echo(f"building {side.what}", err=True)
             build(side, command, lambda stream, text: typer.echo(text, nl=False, err=True))
         require_program(side, program)
+    if plan.measuring.skip_same:
+        taken.notes.append(NOT_SKIPPED)
     out = _out_of(plan, Path(program[0]).name)
     runs = _measure(plan, pair, {side.name: (program, "") for side in pair}, out, kept)
-    _judge_against(plan, runs, taken, known_same=None)
+    _judge_against(plan, runs, taken, same=None)
 
 
 def _take_kernel(plan: Plan, pair: tuple[Side, Side], subject: Subject, taken: Taken, kept: list[Path]) -> None:
     """Measure one kernel of the catalog on both sides, unless A lacks it, or ``--skip-same`` applies."""
-    told = {}
-    for side in reversed(pair):  # what is wrong with the request is wrong with B, too
-        try:
-            told[side.name] = _describe(plan, side, subject)
-        except UsageError as error:
-            if side.name == "B":
-                raise
-            reason = f"{side.what} does not have it: {error.message}"
-            taken.judged.append(_verdict(told["B"]["label"], "not_comparable", reason))
-            return
-    code = told["A"]["code"], told["B"]["code"]
-    same = None if None in code else code[0] == code[1]
-    label = told["B"]["label"]
-    if plan.measuring.skip_same and same and told["A"]["launch"] == told["B"]["launch"]:
-        taken.judged.append(_verdict(label, "pass", SKIPPED.format(pair[0].what)))
+    old, new = pair
+    there = describe(plan.measuring, new, subject)  # first: what is wrong with the request is wrong here, too
+    try:
+        before = describe(plan.measuring, old, subject)
+    except UsageError as error:
+        reason = f"{old.what} does not have it: {error.message}"
+        taken.judged.append(_verdict(there.label, "not_comparable", reason))
         return
-    programs = {side.name: (_launching(plan, side, subject), told[side.name]["function"]) for side in pair}
+    same = there.likeness(before)
+    if plan.measuring.skip_same and same == SAME:
+        taken.judged.append(_verdict(there.label, "pass", SKIPPED.format(old.what)))
+        return
+    if plan.measuring.skip_same and same is None:
+        taken.notes.append(f"{there.label}: {NOT_SKIPPED}")
+    told = ((old, before), (new, there))
+    programs = {side.name: (launching(plan.measuring, side, subject), one.function) for side, one in told}
     runs = _measure(plan, pair, programs, _out_of(plan, subject.label), kept)
-    _judge_against(plan, runs, taken, known_same=same)
+    _judge_against(plan, runs, taken, same)
 
 
 def _verdict(label: str, verdict: str, reason: str) -> KernelVerdict:
     from ncubble.analysis.gate_result import KernelVerdict
 
     return KernelVerdict(label, "", verdict, reason)
-
-
-def _arguments(plan: Plan, side: Side, subject: Subject) -> list[str]:
-    """What follows the module: the kernel, its settings, and the folder that it is of."""
-    settings = [text for item in subject.parameters for text in ("-p", item)]
-    shape = ["--shape", subject.shape] if subject.shape else []
-    catalog = ["--catalog", str(side.folder)] if plan.measuring.catalog is not None else []
-    return [subject.name, *settings, *shape, *catalog]
-
-
-def _module(plan: Plan, side: Side) -> list[str]:
-    """The program that knows the kernels of ``side``: this ncubble with the side's catalog, or the side's ncubble."""
-    tree = [] if plan.measuring.catalog is not None else ["--tree", str(side.root)]
-    return [sys.executable, "-P", "-m", "ncubble.kernels.other_tree", *tree]
-
-
-def _launching(plan: Plan, side: Side, subject: Subject) -> list[str]:
-    once = ["--once", "--no-verify", "--launches", str(plan.measuring.launches)]
-    return [*_module(plan, side), *_arguments(plan, side, subject), *once]
-
-
-def _describe(plan: Plan, side: Side, subject: Subject) -> dict[str, Any]:
-    """What ``side`` would launch, by a process of its own. Raises UsageError where it has no such kernel, or not with
-    these settings, MeasurementError where it cannot be built."""
-    argv = [*_module(plan, side), "--describe", _arch(), *_arguments(plan, side, subject)]
-    env = {**os.environ, **side.place.env}
-    try:
-        done = subprocess.run(
-            argv, cwd=side.folder, env=env, capture_output=True, text=True, timeout=_DESCRIBE_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise MeasurementError(f"{side.what}: no build within {_DESCRIBE_S:g} s", "look for a hanging tool") from error
-    if done.returncode == 0:
-        told: dict[str, Any] = json.loads(done.stdout)
-        return told
-    message, _, remedy = done.stderr.strip().removeprefix("ncubble.kernels: ").partition("\n  remedy: ")
-    if done.returncode == UsageError.exit_code:
-        raise UsageError(message, remedy)
-    last = message if done.returncode == MeasurementError.exit_code else message[-1000:]
-    raise MeasurementError(f"{side.what}: {last}", remedy or "run the kernel of that revision by hand to see why")
-
-
-def _arch() -> str:
-    """nvcc's name of the GPU's architecture, or what stands for none."""
-    from ncubble.kernels.build import arch_for
-    from ncubble.kernels.other_tree import NOT_BUILT
-    from ncubble.profiling.device import DriverError, describe
-
-    try:
-        capability = describe().capability
-    except DriverError:
-        return NOT_BUILT
-    return arch_for(capability.major, capability.minor)
 
 
 def _out_of(plan: Plan, label: str) -> Path:
@@ -242,9 +190,10 @@ def _measure(
     return runs
 
 
-def _judge_against(plan: Plan, runs: dict[str, list[Path]], taken: Taken, known_same: bool | None) -> None:
-    """Add B's runs to what is to be judged, with baselines of A's; say where the machine code is the same."""
-    from ncubble.analysis import repeats
+def _judge_against(plan: Plan, runs: dict[str, list[Path]], taken: Taken, same: str | None) -> None:
+    """Add B's runs to what is to be judged, with baselines of A's. ``same`` is to be said of the machine code; None:
+    what the reports show."""
+    from ncubble.analysis import repeats, same_code
     from ncubble.analysis.report import open_reports
 
     before, failures = open_reports(runs["A"])
@@ -256,8 +205,11 @@ def _judge_against(plan: Plan, runs: dict[str, list[Path]], taken: Taken, known_
         _add_baseline(plan, group, taken)
     now, _ = open_reports(runs["B"])
     _refuse_changes(now, taken)
-    for name in _same_kernels(before, now, known_same):
-        taken.notes.append(f"{name}: {SAME}")
+    if same is None:
+        alike = same_code.same(same_code.codes(before), same_code.codes(now))
+        taken.notes.extend(f"{name}: {SAME_CODE}" for name in alike)
+    elif same:
+        taken.notes.extend(f"{label}: {same}" for label in sorted({report.run.label for report in now}))
 
 
 def _add_baseline(plan: Plan, group: Any, taken: Taken) -> None:
@@ -278,12 +230,3 @@ def _refuse_changes(now: Sequence[Report], taken: Taken) -> None:
     built = {report.run.manifest.build.get("cubin_sha256") for report in now}
     if len(built) > 1:
         taken.errors.append(("the working tree", "it changed while it was measured: its runs hold several builds"))
-
-
-def _same_kernels(before: Sequence[Report], now: Sequence[Report], known: bool | None) -> list[str]:
-    """Labels of kernels whose machine code is the same on both sides, as far as that can be told."""
-    from ncubble.analysis import same_code
-
-    if known is not None:
-        return sorted({report.run.label for report in now}) if known else []
-    return same_code.same(same_code.codes(before), same_code.codes(now))

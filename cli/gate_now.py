@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ncubble.cli.gate_options import Measuring
+from ncubble.cli.gate_subject import Subject
 from ncubble.errors import UsageError
 from ncubble.profiling.failures import (
     MetricUnavailableError,
@@ -71,20 +72,6 @@ class Taken:
     def complete(self, result: GateResult) -> GateResult:
         """``result`` with the kernels that needed no measurement."""
         return replace(result, kernels=(*result.kernels, *self.judged))
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A kernel of the catalog as it is asked for."""
-
-    name: str
-    parameters: tuple[str, ...] = ()
-    shape: str = ""
-
-    @property
-    def label(self) -> str:
-        """Name and settings, for messages and folders."""
-        return " ".join([self.name, *self.parameters, *([self.shape] if self.shape else [])])
 
 
 def check_request(measuring: Measuring, paths: Sequence[Path]) -> None:
@@ -152,7 +139,8 @@ def keeping() -> Iterator[list[Path]]:
     except BaseException:
         for path in made:
             shutil.rmtree(path, ignore_errors=True)
-        for folder in {parent for path in made for parent in list(path.parents)[:2]}:
+        folders = {parent for path in made for parent in list(path.parents)[:2]}
+        for folder in sorted(folders, key=lambda folder: len(folder.parts), reverse=True):
             with suppress(OSError):
                 folder.rmdir()
         raise
@@ -186,7 +174,10 @@ def _take_all(
         subject = recorded_subject(one)
         try:
             out = _out_of(measuring, subject, many=True)
-            taken.paths.extend(_rounds(measuring, _catalog(measuring, subject), "", out, kept))
+            with keeping() as own:
+                runs = _rounds(measuring, _catalog(measuring, subject), "", out, own)
+            kept.extend(own)
+            taken.paths.extend(runs)
         except OF_ONE_KERNEL as error:
             taken.errors.append((one.key.label, error.message))
     return taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from collections import deque
@@ -70,8 +71,9 @@ def in_turns(pair: Sequence[Side], rounds: int) -> Iterator[tuple[int, Side]]:
 
 def refuse_fixed_paths(root: Path, words: Sequence[str], option: str) -> None:
     """Raise UsageError where a word names the user's tree: both sides would then run what lies there."""
+    named = re.compile(rf"(?<![\w./-]){re.escape(str(root))}(?![\w.-])")
     for word in words:
-        if f"{root}{os.sep}" in f"{word}{os.sep}":
+        if named.search(word) or (word.startswith(os.sep) and Path(word).resolve().is_relative_to(root)):
             raise UsageError(
                 f"{option}: {word} names the working tree, so both sides would use it",
                 "write it relative to the working directory; put the folder of an interpreter on PATH",
