@@ -150,7 +150,8 @@ class Profiler:
 
     def _checked(self, result: Result) -> Result:
         if not result.kernels:
-            pytest_ncu.fail("; ".join(why for _, why in result.errors) or "no launch matches")
+            why = "; ".join(why for _, why in result.errors) or "no launch matches"
+            pytest_ncu.fail(why, "correct the path or kernel=; `ncubble report` shows what a report holds")
         self._results.append(result)
         return result
 

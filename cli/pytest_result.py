@@ -50,7 +50,7 @@ class Result:
     @classmethod
     def read(cls, paths: Iterable[Path], item: pytest.Item, kernel: str = "") -> Result:
         """The launches in run directories, report files, or folders of them. A broken report is kept in ``errors``."""
-        reports, failures = open_reports(paths)
+        reports, failures = open_reports(paths, details=False)
         return cls(reports, item, kernel, failures)
 
     @cached_property

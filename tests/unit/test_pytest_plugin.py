@@ -1,0 +1,436 @@
+"""Gated tests as pytest users meet them: what passes, what fails and why, and that nothing unmeasured ever passes.
+
+ncu is played, in the process (``played``) or as a program (tests/data/played_ncu.py); the reports were recorded.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import zstandard
+
+# Imported here and not in the inner sessions, which forget what they imported: numpy loads only once a process.
+from ncubble.analysis import account, baseline_file, gate_history, history_file  # noqa: F401
+from ncubble.cli import gate_render, pytest_body, pytest_call, pytest_fixture, pytest_ncu, pytest_record, pytest_verdict  # noqa: F401
+from ncubble.profiling import device, failures, provenance  # noqa: F401
+from ncubble.profiling.chips import Version
+from ncubble.profiling.run import Run
+
+pytest_plugins = ["pytester"]
+DATA = Path(__file__).parents[1] / "data"
+RECORDED = Path(__file__).parents[2] / "recordings" / "h200-repeats"
+BASELINES = Path(__file__).parents[2] / "baselines"
+H200 = device.Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0))
+QUIET = ("-p", "no:dash", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
+PASSED = [{"when": when, "outcome": "passed", "text": ""} for when in ("setup", "call", "teardown")]
+GATED = "import pytest\n@pytest.mark.tensor_util({})\ndef test_gemm():\n    pass\n"
+
+
+class Played:
+    """Stands in for ``pytest_ncu.record``: leaves a recorded report, and says how the inner test ended."""
+
+    def __init__(self) -> None:
+        self.report, self.phases, self.error = "stages3", PASSED, None
+        self.programs, self.plans, self.orders = [], [], []
+
+    def __call__(self, program, out, plan):
+        self.programs.append(program)
+        self.plans.append(plan)
+        if "ncubble.cli.pytest_inner" in program:
+            order = json.loads(Path(program[-2]).read_text())
+            self.orders.append(order)
+            Path(order["outcome"]).write_text(json.dumps({"phases": self.phases, "notes": []}))
+        if self.error is not None:
+            raise self.error
+        out.mkdir()
+        shutil.copy(RECORDED / "tensor_core_gemm" / self.report / "report.ncu-repz", out)
+        return Run.load(out)
+
+
+@pytest.fixture
+def played(monkeypatch) -> Played:
+    monkeypatch.delenv("NCUBBLE_REQUIRE_GPU", raising=False)
+    monkeypatch.setattr(device, "describe", lambda: H200)
+    player = Played()
+    monkeypatch.setattr(pytest_ncu, "record", player)
+    return player
+
+
+@pytest.fixture
+def gated(pytester, played):
+    """Runs a session over one test whose marker has the given options."""
+
+    def _run(options: str, *arguments: str, source: str = GATED):
+        pytester.makepyfile(test_it=source.format(options))
+        return pytester.runpytest_inprocess(*QUIET, *arguments)
+
+    return _run
+
+
+def said(result) -> str:
+    return result.stdout.str() + result.stderr.str()
+
+
+def test_the_tensor_pipe_is_busy_enough(gated, played):
+    result = gated("min=40, kernel='gemm', repeats=7, sets=['tensor']")
+    result.assert_outcomes(passed=1)
+    assert "test_it.py::test_gemm: pass: tensor_core_gemm grid 32,32,1 block 256,1,1: tensor 45.0 %, min 40" in said(
+        result
+    )
+    assert (played.plans[0].filters.kernel, played.plans[0].filters.window) == ("gemm", True)
+    assert (played.orders[0]["repeats"], played.orders[0]["warmup"], played.orders[0]["window"]) == (7, 1, True)
+    assert played.plans[0].metric_sets == ("tensor",)
+
+
+def test_the_tensor_pipe_is_not_busy_enough(gated):
+    result = gated("min=45.5")
+    result.assert_outcomes(failed=1)
+    assert "tensor_active_pct is 44.99 %, below min=45.5 (5 launches, 44.93 to 45.03)" in said(result)
+
+
+def test_a_baseline_is_recorded_kept_and_regressed_from(gated, played, pytester):
+    gated("min=10, baseline='kept'", "--ncubble-record").assert_outcomes(passed=1)
+    (file,) = pytester.path.glob("kept/nvidia-h200/*.json")
+    result = gated("baseline='kept'", "--ncubble-history=hist", "--junitxml=out.xml")
+    result.assert_outcomes(passed=1)
+    assert "tensor_active_pct +0.00 % from 44.99" in said(result)
+    table = history_file.Reader(pytester.path / "hist").read().table.to_pylist()
+    assert {(row["kernel_verdict"], row["paths"][0]) for row in table} == {("pass", "test_it.py::test_gemm")}
+    xml = (pytester.path / "out.xml").read_text()
+    assert '<property name="ncubble_verdict" value="pass" />' in xml
+    assert 'name="tensor_active_pct[tensor_core_gemm grid 32,32,1 block 256,1,1]" value="44.9' in xml
+    played.report = "stages1"
+    for place in ("kept", file.relative_to(pytester.path)):
+        result = gated(f"baseline={str(place)!r}")
+        result.assert_outcomes(failed=1)
+        assert "-22.81 %" in said(result)
+        assert "regressed" in said(result)
+
+
+def test_a_baseline_is_only_replaced_by_force_and_never_one_of_this_session(gated, played, pytester):
+    two = GATED + "test_again = test_gemm\n"
+    result = gated("baseline='kept'", "--ncubble-record", source=two)
+    result.assert_outcomes(passed=1, failed=1)
+    assert "another test of this session recorded the same baseline" in said(result)
+    result = gated("baseline='kept'", "--ncubble-record")
+    result.assert_outcomes(failed=1)
+    assert "nothing recorded: would overwrite" in said(result)
+    played.report = "stages1"
+    gated("baseline='kept'", "--ncubble-record", "--ncubble-force").assert_outcomes(passed=1)
+    gated("baseline='kept'").assert_outcomes(passed=1)
+
+
+def test_a_failed_test_records_nothing(gated, played, pytester):
+    gated("baseline='kept', min=90", "--ncubble-record").assert_outcomes(failed=1)
+    played.phases = [PASSED[0], {"when": "call", "outcome": "failed", "text": "assert 1 == 2"}, PASSED[2]]
+    played.error = failures.ProgramFailedError(1, [])
+    result = gated("baseline='kept'", "--ncubble-record")
+    result.assert_outcomes(failed=1)
+    assert "the test failed under ncu (call):\nassert 1 == 2" in said(result)
+    assert not (pytester.path / "kept").exists()
+
+
+WRONG = {
+    "": "nothing could fail",
+    "50": "50 has no name",
+    "minimum=50": "no option minimum",
+    "min='50'": "min='50': not a percentage",
+    "min=float('nan')": "min=nan: not a percentage",
+    "min=50, repeats=0": "repeats=0",
+    "min=50, kernel='('": "not a regular expression",
+    "min=50, sets='tensor'": "sets='tensor': one text",
+    "min=50, scope='test'": "scope='test'",
+    "min=50, limits={'cycles': 3}": "none is named",
+    "baseline='.', limits={'speed': 3}": "no gated metric 'speed'",
+    "baseline='nowhere'": "no such baseline file or folder",
+}
+
+
+def test_a_marker_that_asks_for_nothing_sensible_fails_before_anything_runs(gated, played):
+    tests = [
+        f"@pytest.mark.tensor_util({options})\ndef test_{number}():\n    pass\n" for number, options in enumerate(WRONG)
+    ]
+    result = gated("".join(tests), source="import pytest\n{}")
+    result.assert_outcomes(failed=len(WRONG))
+    lines = [line for line in said(result).splitlines() if line.startswith("test_it.py::test_")]
+    assert [line for line, says in zip(lines, WRONG.values(), strict=True) if says not in line] == []
+    assert played.programs == []
+
+
+def test_without_launches_a_gated_test_fails(gated, played):
+    played.error = failures.NoKernelError("(no filter)", [])
+    result = gated("min=40")
+    result.assert_outcomes(failed=1)
+    assert "nothing measured: no kernel was launched inside the test's call" in said(result)
+    assert "scope='process'" in said(result)
+
+
+def test_a_renamed_kernel_fails_and_what_ran_is_listed(gated, played):
+    played.error = failures.NoKernelError("kernel", ["gemm_v2"])
+    result = gated("min=40, kernel='^gemm$'")
+    result.assert_outcomes(failed=1)
+    assert "no kernel that matches kernel='^gemm$' was launched inside the test's call; these ran: gemm_v2" in said(
+        result
+    )
+
+
+@pytest.mark.parametrize("error", [failures.NcuMissingError(["PATH"]), failures.CounterPermissionError()], ids=repr)
+def test_where_measuring_fails_the_test_fails_with_the_remedy(gated, played, error):
+    played.error, played.phases = error, []
+    result = gated("min=40")
+    result.assert_outcomes(failed=1)
+    assert f"nothing measured: {error.message}" in said(result)
+    assert error.remedy[:40] in said(result)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "counts"), [("skipped", {"skipped": 1}), ("xfailed", {"xfailed": 1}), ("passed", {"passed": 1})]
+)
+def test_the_inner_test_says_how_it_ended(gated, played, outcome, counts):
+    played.phases = [PASSED[0], {"when": "call", "outcome": outcome, "text": "as it says"}, PASSED[2]]
+    gated("min=40").assert_outcomes(**counts)
+
+
+def test_a_test_that_vanished_in_the_inner_process_does_not_pass(gated, played):
+    played.phases = []
+    result = gated("min=40")
+    result.assert_outcomes(failed=1)
+    assert "not found again" in said(result)
+
+
+def test_a_machine_without_a_gpu_skips_or_fails_as_it_is_told(gated, played, monkeypatch):
+    def none():
+        raise device.DriverError("no NVIDIA driver")
+
+    monkeypatch.setattr(device, "describe", none)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    result = gated("min=40")
+    result.assert_outcomes(skipped=1)
+    assert "test_it.py::test_gemm: skipped: ncubble measured nothing: no GPU (no NVIDIA driver)" in said(result)
+    gated("min=40", "--ncubble-no-gpu=fail").assert_outcomes(failed=1)
+    gated("min=40", "-o", "ncubble_no_gpu=fail").assert_outcomes(failed=1)
+    gated("min=40", "-o", "ncubble_no_gpu=fail", "--ncubble-no-gpu=skip").assert_outcomes(skipped=1)
+    monkeypatch.setenv("NCUBBLE_REQUIRE_GPU", "1")
+    result = gated("min=40", "--ncubble-no-gpu=skip")
+    result.assert_outcomes(failed=1)
+    assert "one is required" in said(result)
+    assert played.programs == []
+
+
+def test_marks_of_pytest_hold_as_elsewhere(gated, played):
+    marks = (
+        "import pytest\npytestmark = [pytest.mark.{}]\n@pytest.mark.tensor_util(min=90)\ndef test_gemm():\n    pass\n"
+    )
+    gated("xfail(reason='slow')", source=marks).assert_outcomes(xfailed=1)
+    assert len(played.programs) == 1
+    gated("skipif(True, reason='later')", source=marks).assert_outcomes(skipped=1)
+    assert len(played.programs) == 1
+
+
+FIXTURE = """
+import pytest
+from functools import partial
+
+def launch(size=1):
+    pass
+
+class Model:
+    def step(self):
+        pass
+
+{}
+"""
+
+
+REFUSED = {
+    "profile(lambda: launch())": "it is a lambda",
+    "profile(local)": "it is defined inside a function",
+    "profile(Model().step)": "it is bound to an object of this process",
+    "profile(partial(launch, 2))": "no module holds it under its name",
+    "profile(launch, open(__file__))": "the arguments cannot be passed to another process",
+    "profile('python train.py')": "neither a callable nor an argv",
+    "profile(launch, repeat=3)": "no option repeat",
+    "report('nowhere')": "no such file",
+    "catalog('no_such_kernel')": "no_such_kernel",
+    "catalog('tensor_core_gemm', parameters={'stages': 99})": "stages=99",
+}
+
+
+def test_what_cannot_be_measured_is_refused(gated, played):
+    tests = [
+        f"@pytest.mark.tensor_util(min=1)\ndef test_{number}(ncubble):\n    def local(): pass\n    ncubble.{call}\n"
+        for number, call in enumerate(REFUSED)
+    ]
+    result = gated("".join(tests), source=FIXTURE)
+    result.assert_outcomes(failed=len(REFUSED))
+    lines = [line for line in said(result).splitlines() if line.startswith("test_it.py::test_")]
+    assert [line for line, says in zip(lines, REFUSED.values(), strict=True) if says not in line] == []
+    assert said(result).count("  remedy: ") == len(REFUSED)
+    assert played.programs == []
+
+
+def test_a_callable_is_measured_and_held_to_the_marker(gated, played):
+    test = "@pytest.mark.tensor_util(min={}, kernel='gemm')\ndef test_it(ncubble):\n    {}"
+    body = "result = ncubble.profile(launch, 3, repeats=9)\n    assert 44 < result.tensor_active_pct < 46"
+    gated(test.format(40, body), source=FIXTURE).assert_outcomes(passed=1)
+    assert (played.plans[0].repeats, played.plans[0].kernel) == (9, "gemm")
+    result = gated(test.format(60, body), source=FIXTURE)
+    result.assert_outcomes(failed=1)
+    assert "below min=60" in said(result)
+    result = gated(test.format(40, "pass"), source=FIXTURE)
+    result.assert_outcomes(failed=1)
+    assert "called neither profile, catalog nor report" in said(result)
+
+
+OWN_MODULE = """
+from pathlib import Path
+CALLS = []
+
+def made():
+    return 1, 2
+
+class Kernels:
+    @staticmethod
+    def launch(*given):
+        CALLS.append(given)
+        Path(__file__).with_suffix(".txt").write_text(repr(CALLS))
+"""
+
+
+@pytest.mark.parametrize("folder", ["on_path", "elsewhere"])
+def test_a_callable_is_found_by_name_or_by_file_and_called_with_what_setup_made(tmp_path, monkeypatch, folder):
+    file = tmp_path / folder / "own_kernels_of_a_test.py"
+    file.parent.mkdir()
+    file.write_text(OWN_MODULE)
+    order = {
+        "target": (file.stem, "Kernels.launch", str(file)),
+        "setup": (file.stem, "made", str(file)),
+        "arguments": pickle.dumps((3,)).hex(),
+        "path": [*sys.path, str(tmp_path / "on_path")],
+        **{"warmup": 1, "repeats": 2, "window": False},
+    }
+    (tmp_path / "order.json").write_text(json.dumps(order))
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.delitem(sys.modules, file.stem, raising=False)
+    try:
+        pytest_call.main(str(tmp_path / "order.json"))
+    finally:
+        sys.modules.pop(file.stem, None)
+    assert file.with_suffix(".txt").read_text() == "[(1, 2, 3), (1, 2, 3), (1, 2, 3)]"
+
+
+def test_a_program_runs_once_per_repeat(gated, played):
+    test = "def test_it(ncubble):\n    assert ncubble.profile(['prog', '-x'], repeats=2).kernel.launches == 5"
+    gated(test, source=FIXTURE).assert_outcomes(passed=1)  # the played runs are one file: it counts once
+    assert played.programs == [["prog", "-x"]] * 2
+    assert not played.plans[0].filters.window
+
+
+def test_a_report_needs_no_gpu_and_has_metrics_and_an_account(gated, monkeypatch):
+    monkeypatch.setattr(device, "describe", lambda: pytest.fail("asked for a GPU"))
+    run, other = RECORDED.parent / "h200" / "tensor_core_gemm" / "stages1", RECORDED / "tensor_core_gemm" / "stages3"
+    body = f"""
+def test_it(ncubble):
+    result = ncubble.report({str(run)!r})
+    assert abs(sum(result.account.values()) - 100) < 0.1
+    assert 20 < result.account["data_wait"] < 30
+    judged = result.check(min=50)
+    assert (judged.passed, judged.verdict) == (False, "below_min")
+    both = ncubble.report({str(run)!r}, {str(other)!r})
+    assert [kernel.launches for kernel in both.kernels] == [1, 5]
+    both.assert_tensor_util(min=30)
+    with pytest.raises(Exception, match="choose one by kernel=REGEX"):
+        both.tensor_active_pct
+    assert 44 < ncubble.report({str(run)!r}, {str(other)!r}, kernel="stages=3").tensor_active_pct < 46
+"""
+    gated(body, source=FIXTURE).assert_outcomes(passed=1)
+
+
+def test_a_report_is_held_to_the_shipped_baselines_and_to_no_other_gpu(gated, pytester):
+    shutil.copytree(BASELINES, pytester.path / "h200")
+    file = next((pytester.path / "h200").rglob("tensor-core-gemm-stages-3-copy-async-vec-16-*.json"))
+    raw = json.loads(file.read_text())
+    (pytester.path / "a100").mkdir()
+    (pytester.path / "a100" / "gemm.json").write_text(
+        json.dumps(raw | {"device": {**raw["device"], "name": "NVIDIA A100"}})
+    )
+    (pytester.path / "half.json").write_text(file.read_text()[:300])
+    run = RECORDED / "tensor_core_gemm" / "stages3"
+    test = "@pytest.mark.tensor_util(baseline={!r})\ndef test_it(ncubble):\n    ncubble.report({!r})"
+    gated(test.format("h200", str(run)), source=FIXTURE).assert_outcomes(passed=1)
+    for place, says in (("a100", "different GPU"), ("half.json", "half-written")):
+        result = gated(test.format(place, str(run)), source=FIXTURE)
+        result.assert_outcomes(failed=1)
+        assert says in said(result)
+
+
+CHILDREN = """
+import os
+from pathlib import Path
+import pytest
+
+def launch(name="tensor_core_gemm"):
+    with open(os.environ["PLAYED_LAUNCHES"], "a") as file:
+        file.write(name + "\\n")
+
+class TestModel:
+    calls = 0
+
+    @pytest.fixture(autouse=True)
+    def _model(self):
+        yield
+        Path("calls").write_text(f"{TestModel.calls}")
+
+    @pytest.mark.tensor_util(min=40, kernel="gemm", sets=["tensor"], repeats=3, warmup=2)
+    @pytest.mark.parametrize("x", ["a::b/[c] ü % 'q'"])
+    def test_step(self, x, tmp_path):
+        (tmp_path / "file").write_text(x)
+        TestModel.calls += 1
+        launch()
+
+@pytest.mark.tensor_util(min=40)
+def test_wrong():
+    assert launch() == "wrong result"
+"""
+
+CONFTEST = """
+import os
+from ncubble.profiling import device, session
+from ncubble.profiling.chips import Version
+
+worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+if not os.environ["PLAYED_LAUNCHES"].endswith(worker):
+    os.environ["PLAYED_LAUNCHES"] += worker
+h200 = device.Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0))
+device.describe = session.describe = lambda: h200
+"""
+
+
+def test_bodies_run_in_processes_under_ncu_also_of_two_workers(pytester, monkeypatch):
+    tool = pytester.path / "bin" / "ncu"
+    tool.parent.mkdir()
+    tool.write_text(f"#!{sys.executable}\n{(DATA / 'played_ncu.py').read_text()}")
+    tool.chmod(0o755)
+    report = pytester.path / "recorded.ncu-rep"
+    packed = (RECORDED / "tensor_core_gemm" / "stages3" / "report.ncu-repz").read_bytes()
+    report.write_bytes(zstandard.ZstdDecompressor().stream_reader(packed).read())
+    for name, value in (
+        ("NCUBBLE_NCU", tool),
+        ("PLAYED_REPORT", report),
+        ("PLAYED_LAUNCHES", pytester.path / "launches"),
+    ):
+        monkeypatch.setenv(name, str(value))
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_it=CHILDREN)
+    result = pytester.runpytest_inprocess(*QUIET, "-n", "2", "--junitxml=out.xml")
+    result.assert_outcomes(passed=1, failed=1)
+    assert (pytester.path / "calls").read_text() == "5"
+    assert "pass: tensor_core_gemm grid 32,32,1 block 256,1,1: tensor 45.0 %, min 40, 5 launches" in said(result)
+    assert "the test failed under ncu (call):" in said(result)
+    assert "assert None == 'wrong result'" in said(result)
+    assert (pytester.path / "out.xml").read_text().count("<testcase") == 2
