@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from ncubble.dashboard.checks_trend import Mark, add_marks, room_of
 from ncubble.dashboard.checks_words import (
     amount,
     change,
@@ -35,11 +36,11 @@ _SCALES = {"ns": (1e-3, "µs"), "cycle": (1.0, "cycles"), "%": (1.0, "%")}
 _DAY_MS = 86_400_000.0
 
 
-def trend_figure(rows: pd.DataFrame, even: bool = False) -> go.Figure:
-    """Value and spread per check with its verdict, the baseline with its band, and the threshold.
+def trend_figure(rows: pd.DataFrame, even: bool = False, moved: Sequence[Mark] = ()) -> go.Figure:
+    """Value and spread per check with its verdict, the baseline with its band, the threshold, and lasting changes.
 
     ``rows``: as ``checks_model.of_metric`` gives them, oldest first. Times are UTC; with ``even`` checks stand in their
-    order. A check without a value is a mark on the strip below.
+    order. A check without a value is a mark on the strip below. ``moved``: the lines of ``checks_trend.marks``.
     """
     checks: Sequence[Check] = rows.to_dict("records")
     figure = go.Figure()
@@ -59,7 +60,8 @@ def trend_figure(rows: pd.DataFrame, even: bool = False) -> go.Figure:
         below = [one for one in empty if one[1]["verdict"] == verdict]
         _add_checks(figure, mine, verdict, scale)
         _add_unmeasured(figure, below, verdict, bool(mine))
-    _lay_out(figure, edges, even, bool(empty))
+    _lay_out(figure, edges, even, bool(empty), room_of(moved, edges))
+    add_marks(figure, moved, edges)
     metric = next((one["metric"] for one in checks if isinstance(one["metric"], str)), "")
     figure.update_yaxes(title={"text": safe(f"{metric_words(metric)}, {words}"), "standoff": 8}, selector=0)
     return figure
@@ -216,16 +218,23 @@ def _hover(row: Check) -> str:
     return "<br>".join(lines)
 
 
-def _lay_out(figure: go.Figure, edges: np.ndarray, even: bool, strip: bool) -> None:
+def _lay_out(figure: go.Figure, edges: np.ndarray, even: bool, strip: bool, room: int) -> None:
+    above = 1.01 + room / (HEIGHT - 74)  # margins and the x axis take the rest
     axis: dict[str, Any] = {"range": [float(edges[0]), float(edges[-1])], "showgrid": False}
     axis |= {"title": "checks in their order", "tickformat": "d"} if even else {"type": "date", "title": "checked, UTC"}
     figure.update_layout(
-        height=HEIGHT,
-        margin={"l": 8, "r": 176, "t": 34, "b": 40},
+        height=HEIGHT + room,
+        margin={"l": 8, "r": 176, "t": 34 + room, "b": 40},
         hovermode="closest",
         xaxis=axis,
         yaxis={"domain": [0.16 if strip else 0.0, 1.0], "automargin": True},
-        legend={"orientation": "h", "y": 1.01, "yanchor": "bottom", "x": 0, "itemsizing": "constant"},
+        legend={
+            "orientation": "h",
+            "y": above,
+            "yanchor": "bottom",
+            "x": 0,
+            "itemsizing": "constant",
+        },
     )
     if strip:
         below = {"domain": [0.0, 0.1], "range": [-1, 1], "showgrid": False, "tickvals": [0], "ticktext": ["no value"]}

@@ -38,7 +38,7 @@ _DRAWN = [
     *("check", "checked", "measured", "metric", "counter", "unit", "better", "gated", "verdict", "reason"),
     *("kernel_verdict", "kernel_reason", "gate_errors", "notes", "mean", "sd", "n", "baseline_mean", "baseline_sd"),
     *("baseline_n", "baseline_recorded", "baseline_path", "limit_pct", "decision_pct", "threshold", "change_pct"),
-    *("git_sha", "git_dirty", "checked_sha", "ncu_version", "driver", "reports", "paths", "exit_code"),
+    *("git_sha", "git_dirty", "checked_sha", "ncu_version", "driver", "gpu", "reports", "paths", "exit_code"),
 ]
 _ORDER = {metric.name: place for place, metric in enumerate(METRICS)}
 _RANK = {verdict: place for place, verdict in enumerate(RANKS)}

@@ -10,10 +10,12 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.history_file import History
+from ncubble.analysis.trend import Series
 from ncubble.dashboard import compare_address
 from ncubble.dashboard.checks_address import Asked
 from ncubble.dashboard.checks_figures import trend_figure
 from ncubble.dashboard.checks_model import MOST_CHECKS, Subject, checks_of, metrics_of, of_metric
+from ncubble.dashboard.checks_trend import in_words, marks, trend_of
 from ncubble.dashboard.checks_words import (
     change,
     commit,
@@ -27,6 +29,7 @@ from ncubble.dashboard.checks_words import (
 )
 from ncubble.dashboard.components import aria, figure, guarded, note, table
 from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.pages.checks_changes import changes
 from ncubble.dashboard.words import number
 
 Check = Mapping[Any, Any]
@@ -43,11 +46,13 @@ def detail(store: ReportStore, history: History, subject: Subject, wanted: Asked
     told: Sequence[Check] = rows.to_dict("records")
     last = told[-1] if told else None
     runs = _runs(store, subject, told)
+    trend = trend_of(rows, subject) if metric else None
     parts: list[Component] = [
         html.P(sentence(subject, last), className="sentence"),
         *_notes(last, metric, wanted),
         *([_choices(metrics, metric, wanted.even)] if metrics else []),
-        guarded("Checks over time", lambda: _drawn(rows, metric, subject, wanted.even)),
+        guarded("Checks over time", lambda: _drawn(rows, metric, subject, wanted.even, trend)),
+        *([guarded("Lasting changes", lambda: changes(trend))] if trend else []),
         *_between(told, runs),
         _listed(told[::-1][:LISTED], runs, subject),
     ]
@@ -89,13 +94,14 @@ def _choices(metrics: Sequence[str], metric: str, even: bool) -> Component:
     return html.Div(groups, className="checks-choices")
 
 
-def _drawn(rows: pd.DataFrame, metric: str, subject: Subject, even: bool) -> Component:
+def _drawn(rows: pd.DataFrame, metric: str, subject: Subject, even: bool, trend: Series | None) -> Component:
     if not metric:
         return note("empty", "No value was ever compared for this kernel; the reasons stand in the table.")
     counts = rows["verdict"].map(lambda verdict: style_of(str(verdict)).label).value_counts()
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
-    label = f"{metric_words(metric)} of {subject.label} over {len(rows)} checks: {told}"
-    drawn: list[Component] = [figure("checks", trend_figure(rows, even), label, tools=True)]
+    label = f"{metric_words(metric)} of {subject.label} over {len(rows)} checks: {told}. {in_words(trend)}"
+    found = marks(rows, trend) if trend else []
+    drawn: list[Component] = [figure("checks", trend_figure(rows, even, found), label, tools=True)]
     if subject.checks > MOST_CHECKS:
         drawn.append(html.P(f"The newest {MOST_CHECKS} of {subject.checks} checks are drawn.", className="hint"))
     return html.Div(drawn)
