@@ -144,12 +144,14 @@ def check(
         Path | None, typer.Option("--history", metavar="DIR", help="Folder that keeps all results (else ./checks).")
     ] = None,
     no_history: Annotated[bool, typer.Option("--no-history", help="Keep no result.")] = False,
+    github: Annotated[bool, typer.Option("--github", help="Annotate the job of GitHub Actions that this is.")] = False,
 ) -> None:
     """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
     from ncubble.analysis import gate_output, repeats
     from ncubble.analysis.gate_metrics import parse_limits
     from ncubble.analysis.gate_result import CheckOptions
     from ncubble.analysis.regress import check as judge
+    from ncubble.cli.gate_github import annotate, quoted
     from ncubble.cli.gate_render import print_result
     from ncubble.cli.render import emit_json
 
@@ -172,7 +174,10 @@ def check(
     if json:
         emit_json(gate_output.as_json(result))
     else:
-        print_result(result, _console())
+        with quoted(github):
+            print_result(result, _console())
+    if github:
+        annotate(result, json)
     for file, _, text in outputs:
         if file is not None:
             _write(file, text(result), result.exit_code)
