@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,8 +61,9 @@ class Plan:
 @dataclass(frozen=True)
 class Gate:
     """What launches are held to. ``min``: percent of elapsed cycles in which the tensor pipe is active, on the mean
-    over the launches of each kernel. ``baseline``: folder of baselines or one file, relative to pytest's root.
-    ``limits``: losses against the baseline that must not pass, in percent by metric. Raises UsageError.
+    over the launches of each kernel. ``baseline``: folder of baselines or one file, relative to pytest's root, in which
+    ``{test}`` stands for the test's name with its parameters. ``limits``: losses against the baseline that must not
+    pass, in percent by metric. Raises UsageError.
     """
 
     min: float | None = None
@@ -72,6 +74,12 @@ class Gate:
         number = type(self.min) in (int, float)
         if self.min is not None and not (number and 0 < self.min <= 100):
             raise UsageError(f"min={self.min!r}: not a percentage above 0", "give min=50 for half of the cycles")
+
+    def place(self, item: pytest.Item) -> Path:
+        """Folder or file of the baselines of a test."""
+        from ncubble.analysis.repeats import slug
+
+        return item.config.rootpath / str(self.baseline).replace("{test}", slug(item.name))
 
     def require(self) -> None:
         """Raise UsageError where nothing could fail."""

@@ -9,21 +9,20 @@ import pytest
 
 from ncubble.analysis import baseline, baseline_file
 from ncubble.cli import pytest_ncu
-from ncubble.cli.pytest_plan import Gate
 from ncubble.cli.pytest_plugin import started
 from ncubble.cli.pytest_result import Result
 from ncubble.errors import MeasurementError, UsageError
 
 
-def record(result: Result, gate: Gate, config: pytest.Config) -> list[str]:
-    """Write a baseline for every kernel of ``result``; the texts name the files, relative to pytest's root.
+def record(result: Result, place: Path, config: pytest.Config) -> list[str]:
+    """Write a baseline for every kernel of ``result`` to ``place``, a folder or one ``.json`` file; the texts name the
+    files, relative to pytest's root.
 
     Raises UsageError where a file exists and ``--ncubble-force`` was not given, or where another test of this session
     wrote it: of two tests with one baseline, neither may win unseen. Raises MeasurementError for too few launches.
     """
     if result.errors:
         raise MeasurementError("; ".join(f"{path}: {why}" for path, why in result.errors), "leave broken reports out")
-    place = config.rootpath / str(gate.baseline)
     found = baseline.record(result.groups, datetime.now(UTC).isoformat(timespec="seconds"))
     if place.suffix == ".json" and len(found) != 1:
         names = "; ".join(item.key.label for item in found)

@@ -77,14 +77,14 @@ def _below(kernels: Sequence[Kernel], least: float | None) -> tuple[str, list[st
 
 def require_baseline(gate: Gate, item: pytest.Item) -> None:
     """Raise UsageError, before anything is measured, where the baselines to compare with do not exist."""
-    place = item.config.rootpath / str(gate.baseline)
+    place = gate.place(item)
     if gate.baseline and not place.exists() and not item.config.getoption("--ncubble-record"):
         raise UsageError(f"{place}: no such baseline file or folder", "record it: pytest --ncubble-record")
 
 
 def _compare(result: Result, gate: Gate, item: pytest.Item) -> GateResult:
     require_baseline(gate, item)
-    place = item.config.rootpath / str(gate.baseline)
+    place = gate.place(item)
     baselines, broken = baseline_file.load_store(place)
     errors = [*result.errors, *((str(place), error.message) for error in broken)]
     return check(result.groups, baselines, CheckOptions(gate.limits, place.is_dir()), errors, result.notes)
@@ -147,7 +147,7 @@ def _record(result: Result, gate: Gate, item: pytest.Item) -> None:
     from ncubble.cli.pytest_record import record
 
     try:
-        paths = record(result, gate, item.config)
+        paths = record(result, gate.place(item), item.config)
     except NcubbleError as error:
         said = f"nothing recorded: {error.message}"
         item.user_properties.append(("ncubble", said))

@@ -125,6 +125,13 @@ def test_a_baseline_is_only_replaced_by_force_and_never_one_of_this_session(gate
     gated("baseline='kept'").assert_outcomes(passed=1)
 
 
+def test_tests_of_one_kernel_may_have_a_baseline_each(gated, pytester):
+    source = GATED.replace("def test_gemm():", "@pytest.mark.parametrize('stages', [3, 4])\ndef test_gemm(stages):")
+    gated("baseline='kept/{test}'", "--ncubble-record", source=source).assert_outcomes(passed=2)
+    assert sorted(path.name for path in (pytester.path / "kept").iterdir()) == ["test-gemm-3", "test-gemm-4"]
+    gated("baseline='kept/{test}'", source=source).assert_outcomes(passed=2)
+
+
 def test_a_failed_test_records_nothing(gated, played, pytester):
     gated("baseline='kept', min=90", "--ncubble-record").assert_outcomes(failed=1)
     played.phases = [PASSED[0], {"when": "call", "outcome": "failed", "text": "assert 1 == 2"}, PASSED[2]]
