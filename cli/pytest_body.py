@@ -38,6 +38,7 @@ def _measure(item: pytest.Item) -> None:
     with pytest_ncu.folder(item) as folder, pytest_ncu.refusals():
         place = _run(item, plan, folder)
         result = Result.read([place], item)
+        result.profiled = True
         pytest_verdict.settle(result, gate, item)
 
 

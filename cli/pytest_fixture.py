@@ -146,7 +146,9 @@ class Profiler:
             places = [self._place(f"run{number}") for number in range(runs)]
             for place in places:
                 pytest_ncu.record(argv, place, plan)
-            return self._checked(Result.read(places, self._item))
+            result = self._checked(Result.read(places, self._item))
+            result.profiled = True
+            return result
 
     def _checked(self, result: Result) -> Result:
         if not result.kernels:

@@ -45,6 +45,7 @@ class Result:
         self.errors = tuple((str(error.path), error.error.message) for error in errors)
         self.groups, notes = collect(self.reports, kernel=kernel)
         self.notes = tuple(notes)
+        self.profiled = False
         self._item = item
 
     @classmethod

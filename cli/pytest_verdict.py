@@ -20,6 +20,7 @@ from ncubble.errors import MeasurementError, NcubbleError, UsageError
 
 TENSOR = "tensor_active_pct"
 _WIDTH = 120
+_KEEP = "\n(--ncubble-runs DIR keeps the profiled runs for `ncubble report`)"
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,9 @@ def settle(result: Result, gate: Gate, item: pytest.Item) -> None:
     if judged.result is not None:
         _keep_history(judged.result, result, item)
     if not judged.passed:
-        pytest.fail(f"ncubble: {judged.verdict.replace('_', ' ')}\n{judged.text}{_kept(item)}", pytrace=False)
+        keep = "" if item.config.getoption("--ncubble-runs") or not result.profiled else _KEEP
+        said = f"ncubble: {judged.verdict.replace('_', ' ')}: {judged.line}\n{judged.text}{keep}"
+        pytest.fail(said, pytrace=False)
     if recording:
         _record(result, gate, item)
 
@@ -153,11 +156,6 @@ def _record(result: Result, gate: Gate, item: pytest.Item) -> None:
         item.user_properties.append(("ncubble", said))
         raise UsageError(said, error.remedy) from error
     item.user_properties += [("ncubble_recorded", path) for path in paths]
-
-
-def _kept(item: pytest.Item) -> str:
-    place = item.config.getoption("--ncubble-runs")
-    return "" if place else "\n(--ncubble-runs DIR keeps the profiled runs for `ncubble report`)"
 
 
 def _keep_figures(judged: Judgement, result: Result, item: pytest.Item) -> None:

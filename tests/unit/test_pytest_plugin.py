@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ import zstandard
 # Imported here and not in the inner sessions, which forget what they imported: numpy loads only once a process.
 from ncubble.analysis import account, baseline_file, gate_history, history_file  # noqa: F401
 from ncubble.cli import gate_render, pytest_body, pytest_call, pytest_fixture, pytest_ncu, pytest_record, pytest_verdict  # noqa: F401
+from ncubble.cli.pytest_plan import Gate, Plan
 from ncubble.profiling import device, failures, provenance  # noqa: F401
 from ncubble.profiling.chips import Version
 from ncubble.profiling.run import Run
@@ -441,3 +443,14 @@ def test_bodies_run_in_processes_under_ncu_also_of_two_workers(pytester, monkeyp
     assert "the test failed under ncu (call):" in said(result)
     assert "assert None == 'wrong result'" in said(result)
     assert (pytester.path / "out.xml").read_text().count("<testcase") == 2
+
+
+def test_every_option_is_documented(repository):
+    text = (repository / "docs" / "pytest.md").read_text()
+    plugin = (repository / "cli" / "pytest_plugin.py").read_text()
+    wanted = [f"`{name}`" for kind in (Plan, Gate) for name in kind.__dataclass_fields__]
+    wanted += [
+        name for name in re.findall(r'"(--ncubble-[a-z-]+|ncubble_[a-z_]+)"', plugin) if name != "ncubble_recorded"
+    ]
+    assert len(wanted) > 15
+    assert [name for name in wanted if name not in text] == []

@@ -14,8 +14,8 @@ import pytest
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 
-# Extras are not installed: a laptop that only looks at recorded runs needs none of these.
-EXTRAS = {"numba", "cuda", "pynvml", "dask", "distributed"}
+# Extras are not installed, and pytest is not where nobody tests: a laptop that only looks at recorded runs needs none.
+EXTRAS = {"numba", "cuda", "pynvml", "dask", "distributed", "pytest"}
 
 _IMPORT_ALL = """
 import importlib, json, pkgutil
