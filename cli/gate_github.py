@@ -39,11 +39,18 @@ def annotate(result: GateResult, json: bool) -> None:
     from ncubble.analysis.gate_annotations import annotations, located
     from ncubble.analysis.gate_output import markdown
 
-    root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+    root = _root()
     for line in annotations(result, lambda file: located(file, lambda end: (root / end).is_file())):
         typer.echo(line, err=json)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         _append(Path(summary), markdown(result))
+
+
+def _root() -> Path:
+    """The checkout around the working directory, else the workspace of the job: GitHub's paths begin there."""
+    here = Path.cwd()
+    checkout = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
+    return checkout or Path(os.environ.get("GITHUB_WORKSPACE") or here)
 
 
 def _append(file: Path, text: str) -> None:

@@ -160,12 +160,16 @@ class TestRunner:
         annotate(judged(40.0), json=False)
         assert "summary was not written" in capsys.readouterr().err
 
-    def test_files_are_looked_for_in_the_workspace(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    @pytest.mark.parametrize("checkout", [True, False])
+    def test_files_are_looked_for_in_the_checkout_or_the_workspace(
+        self, checkout: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        (tmp_path / "kernels").mkdir()
-        (tmp_path / "kernels" / "gemm.cu").write_text("")
+        root = tmp_path / "trusted" if checkout else tmp_path
+        (root / "kernels").mkdir(parents=True)
+        (root / "kernels" / "gemm.cu").write_text("")
+        (root / ".git").mkdir() if checkout else None
         monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+        monkeypatch.chdir(root / "kernels" if checkout else root)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
         annotate(with_moved(judged(40.0), Moved("data_wait", 4.2, "/x/kernels/gemm.cu", 7)), json=False)
         assert "file=kernels/gemm.cu,line=7" in capsys.readouterr().out
