@@ -14,12 +14,15 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
 
 
 def codes(reports: Iterable[Report]) -> dict[str, set[str]]:
-    """Hashes of the SASS by kernel (demangled name), one for each that differs; nothing for what was not collected."""
+    """Hashes of the SASS by kernel (demangled name), of its first launch in each report; nothing for what was not
+    collected."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for report in reports:
-        names = dict(zip(report.launches["launch"], report.launches["demangled"], strict=True))
-        for launch, rows in report.source.groupby("launch", sort=False):
-            found[str(names[launch])].add(code_hash(rows["sass"].tolist()))
+        first = report.launches.drop_duplicates("demangled")
+        for launch, name in zip(first["launch"], first["demangled"], strict=True):
+            sass = report.source_of(int(launch))["sass"].tolist()
+            if sass:
+                found[str(name)].add(code_hash(sass))
     return dict(found)
 
 

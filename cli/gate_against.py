@@ -8,9 +8,7 @@ shift between machine starts, clocks or drivers enters.
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ncubble.cli.gate_now import Taken, keeping, profiled, subjects_of
+from ncubble.cli.gate_now import Taken, ending_cleanly, keeping, profiled, subjects_of
 from ncubble.cli.gate_options import ROUNDS, Measuring
 from ncubble.cli.gate_subject import SAME, Subject, describe, launching
 from ncubble.errors import NcubbleError, UsageError
@@ -71,25 +69,6 @@ def take_against(measuring: Measuring, names: Sequence[Path], kernel: str, nvtx:
         for subject in subjects_of(measuring, names):
             _take_kernel(plan, pair, subject, taken, kept)
         return taken
-
-
-@contextmanager
-def ending_cleanly() -> Iterator[None]:
-    """SIGINT, SIGTERM and a closed terminal end the block by an exception, so that what it made is removed."""
-
-    def end(number: int, frame: Any) -> None:
-        raise typer.Exit(128 + number)
-
-    numbers = [item for item in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(item) is not signal.SIG_IGN]
-    before = {item: signal.signal(item, end) for item in numbers}
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("ncubble: interrupted; nothing was kept", err=True)
-        raise typer.Exit(130) from None
-    finally:
-        for item, handler in before.items():
-            signal.signal(item, handler)
 
 
 def _folder(plan: Plan) -> Path:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -89,7 +90,7 @@ def take(measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Se
     if measuring.reads:
         return Taken(list(paths), kernel)
     Filters(kernel)  # refuses what is no regular expression
-    with keeping() as kept:
+    with ending_cleanly(), keeping() as kept:
         if measuring.profile_all:
             return _take_all(measuring, paths, kernel, baselines, kept)
         if measuring.program is not None:
@@ -128,6 +129,25 @@ def profiled(
     )
     typer.echo(f"{run.path}: {len(run.manifest.report['launches'])} launches", err=True)
     return run
+
+
+@contextmanager
+def ending_cleanly() -> Iterator[None]:
+    """SIGINT, SIGTERM and a closed terminal end the block by an exception, so that what it made is removed."""
+
+    def end(number: int, frame: Any) -> None:
+        raise typer.Exit(128 + number)
+
+    numbers = [item for item in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(item) is not signal.SIG_IGN]
+    before = {item: signal.signal(item, end) for item in numbers}
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("ncubble: interrupted; nothing was kept", err=True)
+        raise typer.Exit(130) from None
+    finally:
+        for item, handler in before.items():
+            signal.signal(item, handler)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class Player:
             one = report(**json.loads((path / "played.json").read_text()), kernel=raw["kernel"], key=str(path))
             manifest = Manifest.from_json(json.dumps(raw), path)
             one.run = Run(path, path / "played.json", manifest)
-            one.source = pd.DataFrame({"launch": 0, "sass": self.sass})  # type: ignore[attr-defined]
+            one.source_of = lambda launch: pd.DataFrame({"sass": self.sass})  # type: ignore[attr-defined]
             found.append(one)
         return found, []
 
