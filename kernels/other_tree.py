@@ -31,7 +31,7 @@ _RULES = ("grid", "block", "cluster", "smem", "launches", "shape")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program and returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m ncubble.kernels.other_tree", description=__doc__, add_help=False)
+    parser = argparse.ArgumentParser(prog="python -m ncubble.kernels.other_tree", add_help=False, allow_abbrev=False)
     parser.add_argument("--tree", type=Path)
     parser.add_argument("--describe", metavar="ARCH")
     given, rest = parser.parse_known_args(argv)
