@@ -20,7 +20,7 @@ def take_over(item: pytest.Item) -> None:
     def runtest() -> None:
         _measure(item)
 
-    vars(item).update(setup=lambda: None, runtest=runtest)
+    vars(item).update(setup=lambda: None, runtest=runtest, teardown=lambda: None)
 
 
 def _measure(item: pytest.Item) -> None:
@@ -32,8 +32,7 @@ def _measure(item: pytest.Item) -> None:
     assert marker is not None  # noqa: S101 (only marked tests are taken over)
     with pytest_ncu.refusals():
         gate, plan = gate_of(options_of(marker)), plan_of(options_of(marker))
-        gate.require()
-        pytest_verdict.require_baseline(gate, item)
+        pytest_verdict.check_request(gate, item)
     pytest_ncu.require_gpu(item.config)
     with pytest_ncu.folder(item) as folder, pytest_ncu.refusals():
         place = _run(item, plan, folder)

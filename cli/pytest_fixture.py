@@ -17,6 +17,7 @@ import pytest
 
 from ncubble.cli import pytest_ncu
 from ncubble.cli.pytest_plan import Plan, gate_of, importable, options_of, plan_of
+from ncubble.cli.pytest_plugin import MARKER
 from ncubble.cli.pytest_result import Result
 from ncubble.errors import UsageError
 
@@ -83,10 +84,10 @@ class Profiler:
 
     def report(self, *paths: Path | str, kernel: str = "") -> Result:
         """Launches of run directories, report files (``.ncu-rep``, ``.ncu-repz``), or folders of them, relative to
-        pytest's root. ``kernel`` is a regular expression over name and label. Needs no GPU."""
+        pytest's root. ``kernel`` (else the marker's) is a regular expression over name and label. Needs no GPU."""
         with pytest_ncu.refusals():
-            _ = Plan(kernel=kernel)  # refuses what is no regular expression
-            result = Result.read([self._item.config.rootpath / path for path in paths], self._item, kernel)
+            plan = self._plan({"kernel": kernel} if kernel else {})
+            result = Result.read([self._item.config.rootpath / path for path in paths], self._item, plan.kernel)
             return self._checked(result)
 
     def hold(self, marker: pytest.Mark) -> None:
@@ -95,16 +96,20 @@ class Profiler:
 
         with pytest_ncu.refusals():
             gate = gate_of(options_of(marker))
-            gate.require()
             if not self._results:
                 pytest_ncu.fail("the test called neither profile, catalog nor report", "call one of them in its body")
             for result in self._results:
                 pytest_verdict.settle(result, gate, self._item)
 
     def _plan(self, options: Mapping[str, Any]) -> Plan:
-        """Options of the call over those of the marker."""
-        marker = self._item.get_closest_marker("tensor_util")
-        given = {**(options_of(marker) if marker is not None else {}), **options}
+        """Options of the call over those of the marker, whose gate must be one before anything is measured."""
+        from ncubble.cli import pytest_verdict
+
+        marker = self._item.get_closest_marker(MARKER)
+        marked = options_of(marker) if marker is not None else {}
+        if marker is not None:
+            pytest_verdict.check_request(gate_of(marked), self._item)
+        given = {**marked, **options}
         known = Plan.__dataclass_fields__
         if wrong := [name for name in options if name not in known]:
             raise UsageError(f"no option {', '.join(wrong)}", f"options: {', '.join(known)}")

@@ -74,9 +74,11 @@ class Inner:
                 item.runtest()
             return (yield)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-        """Note how a phase ended, before markers such as xfail change what that means: the outer session judges."""
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+        """Note how a phase ended: by the exception, which is there once pytest has fetched that of a ``unittest`` case.
+        Markers such as xfail are left to the outer session."""
+        report = yield
         error = call.excinfo
         if error is None:
             self._note(call.when, "passed", "")
@@ -86,6 +88,7 @@ class Inner:
             self._note(call.when, "xfailed", str(error.value))
         else:
             self._note(call.when, "failed", str(item.repr_failure(error)))
+        return report
 
     def _note(self, when: str, outcome: str, text: str) -> None:
         self.phases.append({"when": when, "outcome": outcome, "text": text})

@@ -86,27 +86,24 @@ def _profiler(request: pytest.FixtureRequest) -> Iterator[Profiler]:
         yield profiler
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """After a marked test that used the fixture, hold what it measured to the marker's limits."""
-    answer = yield
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """After a marked test that used the fixture and passed, hold what it measured to the marker's limits."""
     profiler, marker = item.stash.get(_PROFILER, None), item.get_closest_marker(MARKER)
     if profiler is not None and marker is not None:
         profiler.hold(marker)
-    return answer
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+@pytest.hookimpl(hookwrapper=True)  # the old kind: this file must not break a session with an old pluggy
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     """A gated test that ended without figures gets a line that says so."""
-    report = yield
+    report = (yield).get_result()
     ended = report.when == "call" or (report.when == "setup" and not report.passed)
     if ended and item.get_closest_marker(MARKER) and not any(name == _LINE for name, _ in report.user_properties):
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
         first = next((line.strip() for line in why.splitlines() if line.strip()), "the test ended early")
         said = first.removeprefix("Skipped: ").removeprefix("ncubble: ").rstrip(":")
         report.user_properties.append((_LINE, f"{report.outcome}: {said}"))
-    return report
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -124,7 +124,7 @@ class Result:
         """Hold the launches to ``min=``, ``baseline=``, ``limits=``; returns a ``Judgement`` and fails nothing."""
         from ncubble.cli.pytest_verdict import judge
 
-        return judge(self, _gate(options), self._item)
+        return judge(self, _gate(options, self._item), self._item)
 
     def assert_tensor_util(self, **options: Any) -> None:
         """Fail the test unless the launches keep to ``min=``, ``baseline=``, ``limits=``, as the marker does; with
@@ -133,7 +133,7 @@ class Result:
         from ncubble.cli.pytest_verdict import settle
 
         with refusals():
-            settle(self, _gate(options), self._item)
+            settle(self, _gate(options, self._item), self._item)
 
 
 class _OneLaunch:
@@ -149,12 +149,14 @@ class _OneLaunch:
         return self._report.wide(names).loc[[self._launch]]
 
 
-def _gate(options: dict[str, Any]) -> Gate:
+def _gate(options: dict[str, Any], item: pytest.Item) -> Gate:
+    from ncubble.cli.pytest_verdict import check_request
+
     known = ("min", "baseline", "limits")
     if wrong := [name for name in options if name not in known]:
         raise UsageError(f"no option {', '.join(wrong)}", f"options: {', '.join(known)}")
     gate = gate_of(options)
-    gate.require()
+    check_request(gate, item)
     return gate
 
 

@@ -76,15 +76,15 @@ def _below(kernels: Sequence[Kernel], least: float | None) -> tuple[str, list[st
     return next((name for name in ("below_min", "nothing_measured") if name in verdicts), ""), said
 
 
-def require_baseline(gate: Gate, item: pytest.Item) -> None:
-    """Raise UsageError, before anything is measured, where the baselines to compare with do not exist."""
+def check_request(gate: Gate, item: pytest.Item) -> None:
+    """Raise UsageError, before anything is measured, where nothing could fail, or the baselines do not exist."""
+    gate.require()
     place = gate.place(item)
     if gate.baseline and not place.exists() and not item.config.getoption("--ncubble-record"):
         raise UsageError(f"{place}: no such baseline file or folder", "record it: pytest --ncubble-record")
 
 
 def _compare(result: Result, gate: Gate, item: pytest.Item) -> GateResult:
-    require_baseline(gate, item)
     place = gate.place(item)
     baselines, broken = baseline_file.load_store(place)
     errors = [*result.errors, *((str(place), error.message) for error in broken)]

@@ -380,6 +380,7 @@ def test_a_report_is_held_to_the_shipped_baselines_and_to_no_other_gpu(gated, py
 
 CHILDREN = """
 import os
+import unittest
 from pathlib import Path
 import pytest
 
@@ -402,9 +403,10 @@ class TestModel:
         TestModel.calls += 1
         launch()
 
-@pytest.mark.tensor_util(min=40)
-def test_wrong():
-    assert launch() == "wrong result"
+class TestCase(unittest.TestCase):
+    @pytest.mark.tensor_util(min=40)
+    def test_wrong(self):
+        self.assertEqual(launch(), "wrong result")
 """
 
 CONFTEST = """
@@ -423,7 +425,7 @@ device.describe = session.describe = lambda: h200
 def test_bodies_run_in_processes_under_ncu_also_of_two_workers(pytester, monkeypatch):
     tool = pytester.path / "bin" / "ncu"
     tool.parent.mkdir()
-    tool.write_text(f"#!{sys.executable}\n{(DATA / 'played_ncu.py').read_text()}")
+    tool.write_text(f"#!{sys.executable} -SE\n{(DATA / 'played_ncu.py').read_text()}")
     tool.chmod(0o755)
     report = pytester.path / "recorded.ncu-rep"
     packed = (RECORDED / "tensor_core_gemm" / "stages3" / "report.ncu-repz").read_bytes()
@@ -441,7 +443,7 @@ def test_bodies_run_in_processes_under_ncu_also_of_two_workers(pytester, monkeyp
     assert (pytester.path / "calls").read_text() == "5"
     assert "pass: tensor_core_gemm grid 32,32,1 block 256,1,1: tensor 45.0 %, min 40, 5 launches" in said(result)
     assert "the test failed under ncu (call):" in said(result)
-    assert "assert None == 'wrong result'" in said(result)
+    assert "AssertionError: None != 'wrong result'" in said(result)
     assert (pytester.path / "out.xml").read_text().count("<testcase") == 2
 
 
