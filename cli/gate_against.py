@@ -87,15 +87,25 @@ def _folder(plan: Plan) -> Path:
 
 def _told(plan: Plan) -> Iterator[str]:
     """What is compared with what."""
-    changed, head = plan.checkout.changed, plan.checkout.sha
-    names = ", ".join(changed[:_SHOWN]) + (" …" if changed[_SHOWN:] else "")
-    state = f"with uncommitted changes in {len(changed)} files ({names})" if changed else "without uncommitted changes"
-    yield f"baseline: {plan.revision} ({plan.sha[:7]}); now: the working tree at {head[:7]} {state}"
-    if head == plan.sha and not changed:
+    here = plan.checkout
+    parts = [_listed(here.changed, "changed"), _listed(here.untracked, "untracked")]
+    state = f"with {' and '.join(part for part in parts if part)}" if any(parts) else "without uncommitted changes"
+    yield f"baseline: {plan.revision} ({plan.sha[:7]}); now: the working tree at {here.sha[:7]} {state}"
+    if here.sha == plan.sha and not any(parts):
         yield "both sides are the same commit: any difference is noise"
-    rounds = plan.measuring.rounds or ROUNDS
-    turns = " ".join(side for number in range(rounds) for side in ("AB" if number % 2 == 0 else "BA"))
-    yield f"one GPU, {rounds} processes of each side in turns ({turns}; A is the baseline)"
+
+
+def _listed(names: Sequence[str], what: str) -> str:
+    """``2 changed files (a.cu, b.cu)``; empty where there are none."""
+    if not names:
+        return ""
+    shown = ", ".join(names[:_SHOWN]) + (" …" if names[_SHOWN:] else "")
+    return f"{len(names)} {what} file{'s' if len(names) > 1 else ''} ({shown})"
+
+
+def _turns(rounds: int) -> str:
+    order = " ".join(side for number in range(rounds) for side in ("AB" if number % 2 == 0 else "BA"))
+    return f"one GPU, {rounds} processes of each side in turns ({order}; A is the baseline)"
 
 
 def _take_program(plan: Plan, pair: tuple[Side, Side], taken: Taken, kept: list[Path]) -> None:
@@ -178,7 +188,8 @@ def _judge_against(plan: Plan, runs: dict[str, list[Path]], taken: Taken, same: 
     before, failures = open_reports(runs["A"])
     taken.errors.extend((str(failure.path), failure.error.message) for failure in failures)
     groups, notes = repeats.collect(before, nvtx=plan.nvtx)
-    taken.notes.extend(notes)
+    turns = _turns(len(runs["A"]))
+    taken.notes.extend([*([] if turns in taken.notes else [turns]), *notes])
     taken.paths.extend(runs["B"])
     for group in groups:
         _add_baseline(plan, group, taken)

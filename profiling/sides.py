@@ -41,7 +41,9 @@ def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path)
     programs run. What A compiles goes to a cache of its own: its paths are never seen again."""
     env = {CACHE: str(tree.parent / "cache"), **_moved(checkout.root, tree)}
     old = Place(tree / folder, env, {"sha": sha, "dirty": False})
-    new = Place(checkout.root / folder, {}, {"sha": checkout.sha, "dirty": bool(checkout.changed)})
+    new = Place(
+        checkout.root / folder, {}, {"sha": checkout.sha, "dirty": bool(checkout.changed or checkout.untracked)}
+    )
     return Side("A", f"{revision} ({sha[:7]})", tree, old), Side("B", "the working tree", checkout.root, new)
 
 

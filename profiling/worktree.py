@@ -27,11 +27,13 @@ _SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 @dataclass(frozen=True)
 class Checkout:
-    """The user's working tree: its root, its commit, and the paths that differ from that (untracked ones, too)."""
+    """The user's working tree: its root, its commit, the paths that differ from that, and those that git does not
+    know (ignored ones left out)."""
 
     root: Path
     sha: str
-    changed: tuple[str, ...]
+    changed: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
 
     def place_of(self, folder: Path) -> Path:
         """``folder`` relative to the root. Raises UsageError where it lies elsewhere."""
@@ -69,7 +71,9 @@ def checkout_of(folder: Path) -> Checkout:
         )
     sha = _said(Path(root), "rev-parse", "--verify", "--quiet", "HEAD")
     listed = _said(Path(root), "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
-    return Checkout(Path(root), sha, tuple(item[3:] for item in listed.split("\0") if item))
+    states = [(item[:2] == "??", item[3:]) for item in listed.split("\0") if item]
+    changed, untracked = (tuple(name for new, name in states if new == wanted) for wanted in (False, True))
+    return Checkout(Path(root), sha, changed, untracked)
 
 
 @contextmanager

@@ -90,7 +90,7 @@ def test_a_slower_working_tree_is_a_regression_and_uncommitted_changes_are_named
     answer = json.loads(out)
     assert code == 1
     assert answer["kernels"][0]["verdict"] == "regressed"
-    assert "uncommitted changes in 1 files (mine/speed)" in " ".join(answer["notes"])
+    assert "with 1 changed file (mine/speed)" in " ".join(answer["notes"])
     assert "(A B B A A B; A is the baseline)" in " ".join(answer["notes"])
     assert "ncubble compare runs/" in err
     assert untouched(repository)
@@ -120,6 +120,7 @@ def test_a_kernel_that_the_revision_lacks_is_not_comparable_and_nothing_is_measu
     code, out, _ = run(capsys, "--against", "before", "newer", "--catalog", "mine", "--json", "--no-history")
     (kernel,) = json.loads(out)["kernels"]
     assert (code, kernel["verdict"]) == (3, "not_comparable")
+    assert "1 untracked file (mine/newer.py)" in out and "in turns" not in out
     assert "before (" in kernel["reason"] and "no kernel is called 'newer'" in kernel["reason"]
     assert player.requests == []
     code, _, err = run(capsys, "--against", "before", "nowhere", "--catalog", "mine")

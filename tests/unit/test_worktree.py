@@ -57,7 +57,7 @@ def test_a_revision_is_there_for_the_time_of_the_block_and_the_users_tree_is_not
     (repository / "kernel.cu").write_text("edited")
     (repository / "new.cu").write_text("untracked")
     checkout = checkout_of(repository / "more")
-    assert checkout.changed == ("kernel.cu", "new.cu")
+    assert (checkout.changed, checkout.untracked) == (("kernel.cu",), ("new.cu",))
     sha, before = checkout.resolve("before"), state(repository)
     with worktree(checkout, sha) as tree:
         assert (tree / "kernel.cu").read_text() == "old"
