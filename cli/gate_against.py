@@ -105,7 +105,8 @@ def _listed(names: Sequence[str], what: str) -> str:
 
 def _turns(rounds: int) -> str:
     order = " ".join(side for number in range(rounds) for side in ("AB" if number % 2 == 0 else "BA"))
-    return f"one GPU, {rounds} processes of each side in turns ({order}; A is the baseline)"
+    processes = f"{rounds} processes" if rounds > 1 else "a process"
+    return f"one GPU, {processes} of each side in turns ({order}; A is the baseline)"
 
 
 def _take_program(plan: Plan, pair: tuple[Side, Side], taken: Taken, kept: list[Path]) -> None:
