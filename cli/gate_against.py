@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ncubble.cli.gate_now import Taken, ending_cleanly, keeping, profiled, subjects_of
+from ncubble.cli.gate_now import Taken, ending_cleanly, fresh, keeping, profiled, subjects_of
 from ncubble.cli.gate_options import ROUNDS, Measuring
 from ncubble.cli.gate_subject import SAME, Subject, describe, launching
 from ncubble.errors import NcubbleError, UsageError
@@ -159,7 +159,7 @@ def _out_of(plan: Plan, label: str) -> Path:
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label.replace("=", ""))
     if plan.measuring.out is not None:
         return plan.measuring.out / name
-    return default_out(f"{name}-against-{plan.sha[:7]}")
+    return fresh(default_out(f"{name}-against-{plan.sha[:7]}"))
 
 
 def _measure(

@@ -231,8 +231,14 @@ def _out_of(measuring: Measuring, subject: Subject | None = None, many: bool = F
 
     label = subject.label.replace("=", "") if subject else Path((measuring.program or [""])[0]).name
     if measuring.out is None:
-        return default_out(label)
+        return fresh(default_out(label))
     return measuring.out / re.sub(r"[^A-Za-z0-9._-]+", "-", label) if many else measuring.out
+
+
+def fresh(out: Path) -> Path:
+    """``out``, or with a number behind it where that exists: two checks may begin in the same second."""
+    names = (out, *(out.with_name(f"{out.name}-{number}") for number in range(2, 100)))
+    return next((name for name in names if not name.exists()), out)
 
 
 def _device() -> str:

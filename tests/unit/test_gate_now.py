@@ -116,7 +116,14 @@ def test_all_kernels_with_a_baseline_are_measured(player):
     assert taken.paths[0] == Path("more") and len(taken.paths) == 3
     assert taken.options(CheckOptions()).require_all
     assert "gemm grid 32,32,1 block 256,1,1: no kernel of the catalog" in " ".join(taken.notes)
-    assert take(Measuring(profile_all=True, out=Path("o")), [], "stages=2", known).baselines == known[:1]
+    assert take(Measuring(profile_all=True), [], "stages=2", known).baselines == known[:1]
+
+
+def test_two_checks_of_one_second_take_two_folders(tmp_path):
+    assert gate_now.fresh(tmp_path / "run") == tmp_path / "run"
+    for name in ("run", "run-2"):
+        (tmp_path / name).mkdir()
+    assert gate_now.fresh(tmp_path / "run") == tmp_path / "run-3"
 
 
 def test_one_kernel_that_fails_hides_no_other(capsys, player):
