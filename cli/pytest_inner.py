@@ -22,7 +22,7 @@ _OFF: dict[str, Any] = {
     **{"numprocesses": None, "dist": "no", "tx": [], "looponfail": False, "loadgroup": False},  # pytest-xdist
     **{"keyword": "", "markexpr": "", "deselect": None, "pyargs": False, "maxfail": 0},
     **{"lf": False, "failedfirst": False, "newfirst": False, "stepwise": False, "stepwise_skip": False},
-    **{"cacheclear": False, "usepdb": False, "trace": False, "log_file": os.devnull},
+    **{"cacheclear": False, "usepdb": False, "trace": False, "reruns": 0, "log_file": os.devnull},
     **{"xmlpath": None, "report_log": None, "htmlpath": None, "json_report": False, "allure_report_dir": None},
 }
 """Options of the outer session that choose tests or write files: here one test is known, and nothing is written."""
