@@ -1,7 +1,7 @@
 """How well changes in a history of checks are found: ``analysis/steps.py`` and libraries, on series made up and real.
 
     pip install --no-deps --target PEERS apache-otava==0.8.0 ruptures==1.1.10
-    PYTHONPATH=PEERS python benchmarks/trend.py [--trials 300] [--lengths] [--history recordings/h200-checks]
+    PYTHONPATH=PEERS python benchmarks/trend.py [--trials 300] [--lengths | --coverage] [--history DIR]
 
 A method that is not installed has no rows. ``false``: percent of series without any change in which a change is called.
 Then percent of changes of 0.5, 1, 2 and 5 % that are called within one check of their place, one or more a series;
@@ -185,14 +185,39 @@ def of_history(methods: dict[str, Method], folder: Path) -> Iterator[str]:
         yield f"| {name} | {false} | {' | '.join(f'{one} of {len(series)}' for one in found)} |"
 
 
+def covered(world: World, length: int, trials: int) -> Iterator[str]:
+    """How often the 95 % interval of the size, and the range of the place, of a found change hold the truth."""
+    random = np.random.default_rng(7)
+    for size in SIZES:
+        found = sized = placed = exact = 0
+        for _ in range(trials):
+            values, own, changed = world.series(length, size, random)
+            for step in find_steps(values.tolist(), setups=own).steps:
+                near = [place for place in changed if step.first <= place <= step.last or abs(place - step.index) <= 3]
+                found += bool(near)
+                sized += bool(near) and abs(step.change + size) <= step.half_width
+                placed += any(step.first <= place <= step.last for place in near)
+                exact += step.index in changed
+        shares = " | ".join(f"{100 * one / found:.0f}" if found else "–" for one in (sized, placed, exact))
+        yield f"| {world.name} | {size} % | {found} | {shares} |"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--checks", type=int, default=30, help="checks of a series")
     parser.add_argument("--lengths", action="store_true", help="also shorter and longer series of one kind")
+    parser.add_argument("--coverage", action="store_true", help="only how often the stated intervals hold the truth")
     parser.add_argument("--history", type=Path, default=Path("recordings/h200-checks"))
     given = parser.parse_args()
     warnings.filterwarnings("ignore", category=RuntimeWarning)  # of a t test without any spread
+    if given.coverage:
+        print("| series | change | found | size in its interval, % | place in its range, % | place exact, % |")
+        print("| --- | --- | ---: | ---: | ---: | ---: |")
+        for world in (WORLDS[1], WORLDS[3], WORLDS[5]):
+            for line in covered(world, given.checks, given.trials):
+                print(line, flush=True)
+        return 0
     methods = installed()
     cases = [(world, given.checks) for world in WORLDS]
     if given.lengths:
