@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ncubble.analysis.account import PARTS
 from ncubble.analysis.compare_notes import clock_change_pct, incomparable, notes_on
+from ncubble.analysis.folding import folded, merged_by_any
 from ncubble.analysis.gate_metrics import BY_NAME, GateMetric
 from ncubble.analysis.noise import compare as against_noise
 from ncubble.analysis.noise import mean_sd
@@ -143,23 +144,8 @@ def compare_groups(sides: Sequence[Group | None]) -> Comparison:
 
 def _merged(sides: Sequence[Group | None]) -> dict[str, set[str]]:
     """Which finer parts a coarser one stands for on any side: then on all, so that parts of a name mean the same."""
-    found: dict[str, set[str]] = {}
-    for one in (subject for side in sides if side for subject in side.subjects):
-        for coarse, finer in (one.verdict.get("merged") or {}).items():
-            found.setdefault(str(coarse), set()).update(str(name) for name in finer)
-    for coarse, finer in found.items():  # a coarse part whose finer ones another one holds is held by it, too
-        finer.update(name for name, held in found.items() if name != coarse and held < finer)
-    return found
-
-
-def folded(account: Mapping[str, float], merged: Mapping[str, set[str]]) -> dict[str, float]:
-    """``account`` with finer parts added to the coarser ones that ``merged`` names; its sum stays what it was."""
-    found = {name: float(share) for name, share in account.items()}
-    for coarse in sorted(merged, key=lambda name: len(merged[name])):
-        held = [found.pop(name) for name in list(found) if name in merged[coarse]]
-        if held or coarse in found:
-            found[coarse] = found.get(coarse, 0.0) + math.fsum(held)
-    return found
+    subjects = (subject for side in sides if side for subject in side.subjects)
+    return merged_by_any(one.verdict.get("merged") or {} for one in subjects)
 
 
 def _value(numbers: Sequence[float]) -> Value | None:

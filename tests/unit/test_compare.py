@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from compare_subjects import COARSE, FULL, MERGED, group, subject
 
-from ncubble.analysis.compare import Outcome, compare_groups, compare_sides, folded
+from ncubble.analysis.compare import Outcome, compare_groups, compare_sides
 from ncubble.analysis.compare_output import as_json, markdown
 from ncubble.analysis.compare_text import amount, lines, sentences, summaries, titles
+from ncubble.analysis.folding import folded
 from ncubble.analysis.report import Report
 from ncubble.analysis.results import judge
 from ncubble.analysis.sides import Group, groups, letter, match, subject_of
