@@ -36,7 +36,7 @@ class Annotation:
     line: int = 0
 
 
-def annotations(result: GateResult, locate: Locate = str) -> list[str]:
+def marks(result: GateResult, locate: Locate = str) -> list[str]:
     """The lines for a check. ``locate``: the path in the repository of a source file of a report, empty if none."""
     found = [*_of_kernels(result.kernels, locate), *_of_inputs(result)]
     lines: list[str] = []

@@ -111,7 +111,8 @@ class Series:
     @property
     def level(self) -> float:
         """Where the metric stands since its last change or boundary: the mean of the checks that are not odd."""
-        start = max((one.index for one in (*self.changes, *self.boundaries)), default=0)
+        begins = [*(one.index for one in self.changes), *(one.index for one in self.boundaries)]
+        start = max(begins, default=0)
         kept = [check.mean for place, check in enumerate(self.checks) if place >= start and place not in self.odd]
         return fmean(kept or [self.checks[-1].mean])
 

@@ -36,11 +36,11 @@ def quoted(active: bool) -> Iterator[None]:
 
 def annotate(result: GateResult, json: bool) -> None:
     """Print the annotations (beside ``json``, to stderr: the runner reads both) and append to the job's summary."""
-    from ncubble.analysis.gate_annotations import annotations, located
+    from ncubble.analysis.gate_annotations import located, marks
     from ncubble.analysis.gate_output import markdown
 
     root = _root()
-    for line in annotations(result, lambda file: located(file, lambda end: (root / end).is_file())):
+    for line in marks(result, lambda file: located(file, lambda end: (root / end).is_file())):
         typer.echo(line, err=json)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         _append(Path(summary), markdown(result))

@@ -13,7 +13,7 @@ import pytest
 from gate_frames import gemm, groups, recorded, report
 
 from ncubble.analysis import gate_annotations
-from ncubble.analysis.gate_annotations import MOST, Annotation, annotations, line_of, located
+from ncubble.analysis.gate_annotations import MOST, Annotation, line_of, located, marks
 from ncubble.analysis.gate_result import CheckOptions, GateResult
 from ncubble.analysis.regress import check
 from ncubble.cli import gate_github
@@ -46,7 +46,7 @@ def with_moved(result: GateResult, *moved: Moved) -> GateResult:
 
 
 def test_a_regression_is_an_error_with_its_numbers() -> None:
-    (line,) = annotations(judged(40.0))
+    (line,) = marks(judged(40.0))
     assert line.startswith("::error title=ncubble%3A regression::tensor_core_gemm stages=3")
     assert "tensor_active_pct 43 -> 40.02 %25 (-6.93 %25, fails beyond -0.50 %25)" in line and "NVIDIA H200" in line
 
@@ -55,32 +55,32 @@ def test_the_source_line_that_moved_is_marked() -> None:
     result = with_moved(
         judged(40.0), Moved("data_wait", 4.21, "/build/repo/kernels/gemm.cu", 126), Moved("tail", 1, "", None)
     )
-    (line,) = annotations(result, lambda file: located(file, {"kernels/gemm.cu"}.__contains__))
+    (line,) = marks(result, lambda file: located(file, {"kernels/gemm.cu"}.__contains__))
     assert line.startswith("::error title=ncubble%3A regression,file=kernels/gemm.cu,line=126::")
     assert "data wait +4.2 points at /build/repo/kernels/gemm.cu:126; tail +1.0 points" in line
 
 
 def test_a_line_outside_the_repository_is_told_and_marks_nothing() -> None:
-    (line,) = annotations(with_moved(judged(40.0), Moved("data_wait", 4.2, "/opt/cuda/mma.hpp", 9)), lambda file: "")
+    (line,) = marks(with_moved(judged(40.0), Moved("data_wait", 4.2, "/opt/cuda/mma.hpp", 9)), lambda file: "")
     assert "file=" not in line and "/opt/cuda/mma.hpp:9" in line
 
 
 def test_what_was_not_judged_is_a_warning_and_a_gain_a_notice() -> None:
-    assert [line.partition(" ")[0] for line in annotations(judged(43.0, 45.0))] == ["::notice"]
-    (line,) = annotations(check(groups(report(kernel=gemm(5))), recorded(report()), CheckOptions()))
+    assert [line.partition(" ")[0] for line in marks(judged(43.0, 45.0))] == ["::notice"]
+    (line,) = marks(check(groups(report(kernel=gemm(5))), recorded(report()), CheckOptions()))
     assert line.startswith("::warning title=ncubble%3A not comparable::") and "no baseline" in line
-    (line,) = annotations(judged(errors=[("a%b.ncu-rep", "damaged\nfile")]))
+    (line,) = marks(judged(errors=[("a%b.ncu-rep", "damaged\nfile")]))
     assert line == "::warning title=ncubble%3A could not read::a%25b.ncu-rep: damaged file"
-    (line,) = annotations(GateResult(()))
+    (line,) = marks(GateResult(()))
     assert "nothing measured is no pass" in line
 
 
 def test_a_pass_says_nothing() -> None:
-    assert annotations(judged(43.0)) == []
+    assert marks(judged(43.0)) == []
 
 
 def test_the_heaviest_come_first_and_the_tenth_names_the_rest() -> None:
-    lines = annotations(judged(*(42.0 - 0.5 * (k % 7) - 0.01 * k for k in range(14))))
+    lines = marks(judged(*(42.0 - 0.5 * (k % 7) - 0.01 * k for k in range(14))))
     assert len(lines) == MOST and all(line.startswith("::error ") for line in lines)
     losses = [float(match[1]) for line in lines if (match := re.search(r"\((-[\d.]+) %25", line))]
     assert losses == sorted(losses) and len(losses) == MOST - 1
