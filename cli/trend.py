@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def trend(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[DIR]", help="History that `ncubble check` wrote (else ./checks).")
+        Path | None, typer.Argument(metavar="DIR", help="History that `ncubble check` wrote (else ./checks).")
     ] = None,
     kernel: Annotated[
         str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose label or name matches.")
