@@ -26,6 +26,7 @@ from ncubble.errors import UsageError
 KINDS = ("relative", "at_least", "at_most", "growth", "off")
 BUSY = ("tensor_busy", "unit_busy")
 """Parts of the account of which more is better. All others are bubbles."""
+_LONGEST = 200
 _SIGNS = {"at_least": " >= ", "at_most": " <= ", "growth": " +"}
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
 _EXAMPLES = "write 'cycles 2%', 'tensor_active_pct >= 50', 'data_wait <= 10', 'data_wait +2' or 'cycles off'"
@@ -91,7 +92,7 @@ _SUBJECTS = _subjects()
 
 def parse(text: str) -> Limit:
     """The limit that ``text`` says. Raises UsageError that names what is wrong and what can be written instead."""
-    found = _RULE.fullmatch(text.strip())
+    found = _RULE.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     quoted = _quoted(text)
     if found is None:
         raise UsageError(f"limit {quoted}: not a rule", _EXAMPLES)
@@ -121,7 +122,10 @@ def from_threshold(text: str) -> Limit:
     name, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", "write cycles=1.5, or use --limit")
-    return parse(f"{name} {value}%")
+    limit = parse(f"{name} {value}%")
+    if limit.kind != "relative":
+        raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", f"write --limit '{limit.text}'")
+    return limit
 
 
 def _subject(name: str, quoted: str) -> _Subject:
