@@ -30,11 +30,10 @@ HOSTILE = "<b>x</b>"
 def made(folder: Path, tensor: Sequence[float], gpus: Sequence[str] = ()) -> Any:
     """Rows of tensor utilization and their trend, one check a day."""
     for day, mean in enumerate(tensor):
-        manifest = {"git": {"sha": f"{day + 1:040x}"[::-1], "dirty": False}}
+        manifest: dict[str, Any] = {"git": {"sha": f"{day + 1:040x}"[::-1], "dirty": False}}
+        manifest["device"] = {"uuid": gpus[day]} if gpus else {}
         values = [mean + 0.03 * (day % 3) + 0.01 * i for i in range(5)]
         found = groups(report(values, STEADY_CYCLES, key=f"{day:016x}", manifest=manifest))
-        for group in found:
-            group.gpus = {gpus[day]} if gpus else set()  # type: ignore[attr-defined]
         result = check(found, recorded(report()), CheckOptions())
         append(folder, rows(result, Occasion(checked=WHEN + timedelta(days=day))))
     history = Reader(folder).read()

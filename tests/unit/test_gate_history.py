@@ -92,11 +92,8 @@ def test_reasons_and_errors_are_limited_and_every_row_fits_the_schema() -> None:
 
 
 def test_the_gpu_of_a_check_is_kept(tmp_path: Path) -> None:
-    result = judged(report(manifest=MANIFEST))
-    for kernel in result.kernels:
-        assert kernel.repeats is not None
-        kernel.repeats.gpus = {"GPU-2", "GPU-1"}  # type: ignore[attr-defined]
-    append(tmp_path, rows(result, Occasion()))
+    several = [report(key=f"{n:016x}", manifest=MANIFEST | {"device": {"uuid": f"GPU-{n}"}}) for n in (2, 1)]
+    append(tmp_path, rows(judged(*several), Occasion()))
     assert Reader(tmp_path).read().table["gpu"].to_pylist()[0] == ["GPU-1", "GPU-2"]
 
 
