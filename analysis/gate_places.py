@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account import STEADY, BubbleAccount, account, steady_weights
+from ncubble.analysis.bystanders import homes
 from ncubble.analysis.gate_account import LONGEST, LaunchAccount, Place, mean_places, opcode
+from ncubble.analysis.opcodes import role
 from ncubble.analysis.report import Report
+from ncubble.analysis.stalls import main_loop
 from ncubble.analysis.units import cta_share
 from ncubble.errors import NcubbleError
 
@@ -21,15 +24,19 @@ _FINEST_PCT = 0.02
 
 
 def read(report: Report, launch: int) -> LaunchAccount | None:
-    """See ``gate_account.of_launch``."""
+    """See ``gate_account.of_launch``. Where only the code contradicts itself, parts stand without places."""
     try:
         found = account(report, launch)
-        if found is None:
-            return None
-        parts = {part: float(pct) for part, pct in found.parts.items()}
-        return LaunchAccount(parts, tuple(_places(report, launch, found)), dict(found.merged))
     except _CONTRADICTIONS:
         return None
+    if found is None:
+        return None
+    parts = {part: float(pct) for part, pct in found.parts.items()}
+    try:
+        places = tuple(_places(report, launch, found))
+    except _CONTRADICTIONS:
+        places = ()
+    return LaunchAccount(parts, places, dict(found.merged))
 
 
 def _places(report: Report, launch: int, found: BubbleAccount) -> list[Place]:
@@ -48,7 +55,8 @@ def _held(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """For each part with samples the percent of elapsed cycles at each instruction. ``share`` of cycles is with a CTA.
 
-    Dependent latency at the MMA belongs to ``issue`` and lies where the waits for it were sampled.
+    Dependent latency at the MMA belongs to ``issue`` and lies where the waits for it were sampled. Samples have no
+    time: gaps between waves are laid on what CTAs do outside their main loop, which is what fills the gaps.
     """
     held = {part: weights[part].to_numpy(dtype=float) for part in STEADY}
     busy = found.parts["tensor_busy"] + found.parts["unit_busy"]
@@ -57,9 +65,19 @@ def _held(
     whole = steady_weights(weights.sum(), active, float(source["samples"].sum()))["issue"]
     if (beyond := whole - held["issue"].sum()) > 0 and unit.sum() > 0:
         held["issue"] = held["issue"] + unit * (beyond / unit.sum())
+    held["wave_gap"] = _outside(source, weights)
     for part, weight in held.items():
-        if (total := weight.sum()) > 0:
+        if (total := weight.sum()) > 0 and found.parts.get(part, 0.0) > 0:
             yield part, found.parts[part] * weight / total
+
+
+def _outside(source: pd.DataFrame, weights: pd.DataFrame) -> np.ndarray:
+    """Weight of each instruction that stands outside the main loop, 0 of the others."""
+    opcodes = source["opcode"].tolist()
+    home = np.asarray(homes(source["sass"].tolist(), opcodes), dtype=int)
+    loop = main_loop([role(opcode) for opcode in opcodes], source["executed"].to_numpy(dtype=float), home.tolist())
+    outside = (home < loop.start) | (home >= loop.stop)
+    return np.asarray(np.where(outside, weights.drop(columns="aside").sum(axis=1), 0.0), dtype=float)
 
 
 class _Sites:

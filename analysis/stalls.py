@@ -75,7 +75,7 @@ class _Context:
         mma = [i for i, name in enumerate(roles) if name == "mma"]
         sass = source["sass"].tolist()
         self.home = homes(sass, self.opcodes)
-        self.loop = _main_loop(roles, source["executed"].to_numpy(dtype=float), self.home)
+        self.loop = main_loop(roles, source["executed"].to_numpy(dtype=float), self.home)
         self.last_mma = mma[-1] if mma else None
         self.shared_loads = "load_shared" in roles
         staging = staged_through_registers(sass, roles)
@@ -114,7 +114,7 @@ class _Context:
         return ""
 
 
-def _main_loop(roles: list[str], executed: np.ndarray, home: list[int]) -> range:
+def main_loop(roles: list[str], executed: np.ndarray, home: list[int]) -> range:
     """Index range of the instructions that run as often as the busiest MMA (or, without MMAs, as the busiest
     instruction). Repetitions of waits, which stand behind the code, do not belong to it, however often they run."""
     if not len(executed) or np.isnan(executed).all():
