@@ -156,7 +156,7 @@ def _of_launches(kernel: KernelVerdict) -> dict[str, Any]:
         "measured": max(starts, default=None),
         "ncu_version": ", ".join(sorted(group.ncu_versions)) or None,
         "driver": ", ".join(sorted(group.drivers)) or None,
-        "gpu": sorted(group.gpus) or None,
+        "gpu": sorted(getattr(group, "gpus", ())) or None,
         "sm_clock_hz": fmean(group.clocks_hz) if group.clocks_hz else None,
         "reports": [report["key"][:16] for report in group.reports],
     }
