@@ -58,7 +58,7 @@ def load(start: Path) -> GateConfig:
         top = _exists(folder / ".git")
         tables = [table for name in PLACES if (table := _table(folder / name)) is not None]
         if len(tables) > 1:
-            both = " and ".join(table.name for table in tables)
+            both = " and ".join(f"{table.path.name} {table.name}" for table in tables)
             raise UsageError(f"{folder}: both {both} are there", "keep one of them")
         if tables:
             return _config(tables[0], folder if top else _top(folder))
@@ -176,7 +176,7 @@ def _table(path: Path) -> _Table | None:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    if not path.is_file() and not path.is_symlink():
+    if path.exists() and not path.is_file():
         raise ReportError(f"{path}: not a file", f"remove it, {_IGNORE}")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
