@@ -30,8 +30,8 @@ class Place:
     """A line, or an instruction where there are no lines, and the percent of elapsed cycles of one part that it holds.
 
     ``file`` is a base name, empty where the report has no line information; ``text`` is the source line, or with
-    ``sass`` the heaviest instruction, where the report carries no source. Lines of one file with the same text are one
-    place, at the heaviest of them.
+    ``sass`` the heaviest instruction, where the report carries no source. ``below`` is the text of the line above where
+    the file has the same text more than once, else empty.
     """
 
     part: str
@@ -40,13 +40,20 @@ class Place:
     text: str
     pct: float
     sass: bool = False
+    below: str = ""
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        """What stays when lines above it come or go, and when registers change."""
+    def kin(self) -> tuple[str, str, str]:
+        """Equal for places that may be the same before and after a change: it stays when lines above come or go, and
+        when registers change."""
         if not self.sass:
             return self.part, self.file, self.text
         return self.part, self.file, str(self.line) if self.line else opcode(self.text)
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Tells places of the same kin apart as far as what stands above them does."""
+        return *self.kin, self.below
 
 
 @dataclass(frozen=True)
@@ -136,9 +143,9 @@ def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:
 
 
 def mean_places(launches: Sequence[Iterable[Place]]) -> list[Place]:
-    """Places of the same part, file and text averaged over ``launches``, largest first; the heaviest gives the line."""
-    found: dict[tuple[str, str, str], Place] = {}
-    total: dict[tuple[str, str, str], float] = {}
+    """Places of the same key averaged over ``launches``, largest first; the heaviest gives the line."""
+    found: dict[tuple[str, str, str, str], Place] = {}
+    total: dict[tuple[str, str, str, str], float] = {}
     for place in (place for places in launches for place in places):
         known = found.get(place.key)
         found[place.key] = place if known is None or place.pct > known.pct else known
@@ -191,10 +198,12 @@ def _place(one: Reader) -> Place:
     sass = "sass" in one.raw
     line = one.get("line", int) if one.raw.get("line") is not None else None
     text = one.get("sass" if sass else "text", str)
-    return Place(one.get("part", str), one.get("file", str, ""), line, text, one.number("pct"), sass)
+    file, below = one.get("file", str, ""), one.get("below", str, "")
+    return Place(one.get("part", str), file, line, text, one.number("pct"), sass, below)
 
 
 def _place_json(place: Place) -> dict[str, Any]:
     where = {"file": place.file, "line": place.line} if place.file else {}
     text = {"sass" if place.sass else "text": place.text}
-    return {"part": place.part, **where, **text, "pct": round(place.pct, 3)}
+    below = {"below": place.below} if place.below else {}
+    return {"part": place.part, **where, **text, **below, "pct": round(place.pct, 3)}

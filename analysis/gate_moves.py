@@ -8,7 +8,7 @@ before has not moved, however much longer the whole takes.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ncubble.analysis.folding import folded, merged_by_any
@@ -27,6 +27,16 @@ class Move:
     part: str
     points: float
     place: Place | None = None
+
+    @property
+    def file(self) -> str:
+        """Base name of the file of the place; empty where none is known."""
+        return self.place.file if self.place else ""
+
+    @property
+    def line(self) -> int | None:
+        """Line of the place, as it is now."""
+        return self.place.line if self.place else None
 
 
 def moves(before: Account, after: Account, cycles_ratio: float) -> tuple[Move, ...]:
@@ -55,21 +65,31 @@ def _rank(move: Move, work_only: bool) -> int:
 
 def _grown_most(before: Iterable[Place], after: Iterable[Place], cycles_ratio: float) -> dict[str, Place]:
     """For each part the place that grew most, where one grew."""
-    then, now = list(before), list(after)
-    by_line = any(place.sass and place.line for place in (*then, *now))  # one side carries no source
-    known: dict[tuple[str, str, str], float] = {}
-    for place in then:
-        known[_key(place, by_line)] = known.get(_key(place, by_line), 0.0) + place.pct
-    grown = [replace(one, pct=one.pct * cycles_ratio - known.get(_key(one, by_line), 0.0)) for one in now]
     best: dict[str, Place] = {}
-    for place in grown:
-        if place.pct > 0 and (place.part not in best or place.pct > best[place.part].pct):
-            best[place.part] = place
+    for place, then in _partners(list(before), list(after)):
+        grown = replace(place, pct=place.pct * cycles_ratio - then)
+        if grown.pct > 0 and (place.part not in best or grown.pct > best[place.part].pct):
+            best[place.part] = grown
     return best
 
 
-def _key(place: Place, by_line: bool) -> tuple[str, str, str]:
-    return (place.part, place.file, str(place.line)) if by_line and place.line else place.key
+def _partners(before: list[Place], after: list[Place]) -> Iterator[tuple[Place, float]]:
+    """Each place of ``after`` with the percent that it held before: by its key, else as the nearest of its kin that is
+    left; by file and line alone where one side carries no source."""
+    by_line = any(place.sass and place.line for place in (*before, *after))
+    was, now = ([_by_line(place) if by_line else place for place in side] for side in (before, after))
+    left = {place.key: place for place in was}
+    found = [(place, told, left.pop(told.key, None)) for place, told in zip(after, now, strict=True)]
+    for place, told, then in found:
+        if then is None:
+            kin = [one for one in left.values() if one.kin == told.kin]
+            nearest = min(kin, key=lambda one: abs((one.line or 0) - (place.line or 0)), default=None)
+            then = left.pop(nearest.key) if nearest else None
+        yield place, then.pct if then else 0.0
+
+
+def _by_line(place: Place) -> Place:
+    return replace(place, sass=True, below="") if place.line else place
 
 
 def sentence(move: Move) -> str:

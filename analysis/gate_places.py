@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePath
 
@@ -87,7 +88,10 @@ class _Sites:
         self.files = [PurePath(file).name for file in source["file"].fillna("")]
         self.lines = [int(line) for line in source["line"]]
         self.sass = source["sass"].tolist()
-        self.texts = texts
+        self.texts = {name: [_shown(line) for line in lines] for name, lines in texts.items()}
+        self.twice = {
+            name: {line for line, times in Counter(text).items() if times > 1} for name, text in self.texts.items()
+        }
 
     def places(self, part: str, held: np.ndarray) -> list[Place]:
         """The places that hold ``part``, from the percent of it at each instruction: at least ``_FINEST_PCT`` each."""
@@ -106,10 +110,17 @@ class _Sites:
     def _place(self, part: str, rows: list[int], held: np.ndarray) -> Place:
         heaviest = max(rows, key=lambda row: held[row])
         file, line, _ = self._site(heaviest)
-        source = self.texts.get(file, [])
-        text = _shown(source[line - 1]) if 0 < line <= len(source) else ""
+        text, below = self._text(file, line)
         pct = float(held[rows].sum())
-        return Place(part, file, line or None, text or _shown(self.sass[heaviest]), pct, sass=not text)
+        return Place(part, file, line or None, text or _shown(self.sass[heaviest]), pct, not text, below)
+
+    def _text(self, file: str, line: int) -> tuple[str, str]:
+        """A source line and, where it stands there more than once, the one above that is not empty; else empty."""
+        source = self.texts.get(file, [])
+        text = source[line - 1] if 0 < line <= len(source) else ""
+        if text not in self.twice.get(file, ()):
+            return text, ""
+        return text, next((above for above in reversed(source[: line - 1]) if above), "")
 
 
 def _shown(text: str) -> str:
