@@ -105,7 +105,8 @@ def test_files_of_the_first_schema_are_read_and_merged_with_newer_ones(tmp_path:
         append(tmp_path, of_check(number))
     history = Reader(tmp_path).read()
     assert not history.problems and not old.exists()
-    assert len(history.table) == FAN * len(of_check()) and set(history.table["gpu"].to_pylist()) == {None}
+    assert len(history.table) == FAN * len(of_check())
+    assert history.table["gpu"].to_pylist()[: len(of_check())] == [None] * len(of_check())
     shipped = Reader(CHECKS).read()
     assert not shipped.problems and len(shipped.table) > 100
 
