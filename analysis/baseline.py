@@ -5,18 +5,21 @@ Layout of a store: ``<root>/<gpu>/<kernel and parameters>-<hash of the key>.json
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ncubble.analysis.gate_account import Account
 from ncubble.analysis.gate_metrics import BY_NAME, METRICS, MIN_TENSOR_PCT, GateMetric
-from ncubble.analysis.noise import compare, mean_sd
+from ncubble.analysis.noise import Sample, compare, mean_sd
 from ncubble.analysis.repeats import KernelKey, Repeats, slug
 from ncubble.errors import MeasurementError, UsageError
 
-SCHEMA = 1
+SCHEMA = 2
+"""1 did not know from which process, which GPU and which clock a value is. It is still read."""
 MIN_REPEATS = 5
 FEWEST_REPEATS = 2
 TOLERATED = 1.25
@@ -25,24 +28,48 @@ TOLERATED = 1.25
 
 @dataclass(frozen=True)
 class BaselineMetric:
-    """Values of one counter over the repeats. ``better`` is ``higher``, ``lower`` or ``neutral``."""
+    """Values of one counter over the repeats. ``better`` is ``higher``, ``lower`` or ``neutral``.
+
+    ``launch_of`` says of each value which of the baseline's launches it is from; empty: the first, the second, …
+    """
 
     counter: str
     unit: str
     better: str
     gated: bool
     values: tuple[float, ...]
+    launch_of: tuple[int, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """The metric as JSON members; mean and sd are for the reader, and checked on load."""
+    @property
+    def launch_indices(self) -> tuple[int, ...]:
+        """Of each value, the launch that it is from."""
+        return self.launch_of or tuple(range(len(self.values)))
+
+    def to_json(self, launches: int) -> dict[str, Any]:
+        """The metric as JSON members, one value per launch; mean and sd are for the reader, and checked on load."""
         mean, sd = mean_sd(self.values)
         head = {"counter": self.counter, "unit": self.unit, "better": self.better, "gated": self.gated}
-        return {**head, "mean": mean, "sd": sd, "values": list(self.values)}
+        found = dict(zip(self.launch_indices, self.values, strict=True))
+        return {**head, "mean": mean, "sd": sd, "values": [found.get(i) for i in range(launches)]}
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Of every launch of a baseline: ``run`` (index into its ``reports``) and ``clocks`` (SM clock in Hz, NaN where
+    unknown)."""
+
+    run: tuple[int, ...] = ()
+    clocks: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """One baseline. ``path``: where it was read from, if it was. ``sm_clock_hz``: min, mean and max, or empty."""
+    """One baseline.
+
+    ``sm_clock_hz``: min, mean and max, or empty. ``code``: hash of the machine code, empty where it was not collected.
+    ``history``: what this baseline replaced, the newest first (``baseline_update``). ``path``: where it was read from,
+    if it was.
+    """
 
     key: KernelKey
     device: str
@@ -57,6 +84,10 @@ class Baseline:
     geometry: Mapping[str, Any] = field(default_factory=dict)
     git: Mapping[str, Any] = field(default_factory=dict)
     reports: tuple[Mapping[str, str], ...] = ()
+    launches: Launches = Launches()
+    account: Account | None = None
+    code: str = ""
+    history: tuple[Mapping[str, Any], ...] = ()
     path: Path | None = None
 
     @property
@@ -64,8 +95,30 @@ class Baseline:
         """Where the baseline lives below the root of a store."""
         return Path(slug(self.device)) / f"{self.key.slug}.json"
 
+    @property
+    def gpus(self) -> set[str]:
+        """UUIDs of the GPUs that it was recorded on, as far as they are known."""
+        return {report.get("gpu", "") for report in self.reports} - {""}
+
+    def sample(self, name: str) -> Sample:
+        """The values of metric ``name``, each with its run, GPU and clock as far as they are known."""
+        metric = self.metrics[name]
+        at = metric.launch_indices
+        if not self.launches.run:
+            clock = self.sm_clock_hz.get("mean", math.nan)
+            known = len(metric.values)
+            return Sample(metric.values, (clock,) * known, ("",) * known, ("",) * known)
+        reports = [self.reports[self.launches.run[i]] for i in at]
+        return Sample(
+            metric.values,
+            tuple(self.launches.clocks[i] for i in at),
+            tuple(report.get("key", "") for report in reports),
+            tuple(report.get("gpu", "") for report in reports),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The file's object, in an order that reviews well."""
+        number = len(self.launches.run) or max((len(metric.values) for metric in self.metrics.values()), default=0)
         return {
             "schema": SCHEMA,
             "label": self.key.label,
@@ -88,9 +141,13 @@ class Baseline:
             "build": dict(self.build),
             "geometry": dict(self.geometry),
             "sm_clock_hz": dict(self.sm_clock_hz),
+            "sass_sha256": self.code,
             "repeats": self.repeats,
-            "metrics": {name: metric.to_json() for name, metric in self.metrics.items()},
+            "metrics": {name: metric.to_json(number) for name, metric in self.metrics.items()},
+            "launches": {"run": list(self.launches.run), "sm_clock_hz": list(self.launches.clocks)},
             "reports": [dict(report) for report in self.reports],
+            **({"account": self.account.to_json()} if self.account else {}),
+            "history": [dict(entry) for entry in self.history],
         }
 
 
@@ -138,7 +195,15 @@ def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
         geometry=group.geometry[0] if len(group.geometry) == 1 else {},
         git=group.commits[0] if len(group.commits) == 1 else {},
         reports=tuple(group.reports),
+        launches=Launches(_runs(group), tuple(group.clock_of)),
+        account=group.account,
+        code=group.code,
     )
+
+
+def _runs(group: Repeats) -> tuple[int, ...]:
+    index = {report["key"]: number for number, report in enumerate(group.reports)}
+    return tuple(index[key] for key in group.run_of)
 
 
 def _metrics(group: Repeats, min_repeats: int) -> dict[str, BaselineMetric]:
@@ -154,7 +219,8 @@ def _metrics(group: Repeats, min_repeats: int) -> dict[str, BaselineMetric]:
                 "profile again",
             )
         gated = metric.gated and (metric.name != "tensor_active_pct" or mean_sd(values)[0] >= MIN_TENSOR_PCT)
-        metrics[metric.name] = BaselineMetric(counter, metric.unit, metric.better, gated, tuple(values))
+        at = tuple(i for i, value in enumerate(group.values[counter]) if metric.plausible(value))
+        metrics[metric.name] = BaselineMetric(counter, metric.unit, metric.better, gated, tuple(values), at)
     if not any(metric.gated for metric in metrics.values()):
         wanted = ", ".join(metric.counters[0] for metric in METRICS if metric.gated)
         raise MeasurementError(
@@ -175,12 +241,14 @@ def weaknesses(baseline: Baseline) -> list[str]:
         found.append(f"tensor utilization of {mean:.1f} % is below {MIN_TENSOR_PCT:g} %: only cycles are gated")
     for name, metric in baseline.metrics.items():
         if metric.gated and name in BY_NAME:
-            found += _noise_weakness(name, metric, BY_NAME[name])
+            found += _noise_weakness(name, metric, baseline.sample(name), BY_NAME[name])
     return found
 
 
-def _noise_weakness(name: str, metric: BaselineMetric, known: GateMetric) -> list[str]:
-    itself = compare(metric.values, metric.values, better=known.better, limit_pct=known.limit_pct, cv_pct=known.cv_pct)
+def _noise_weakness(name: str, metric: BaselineMetric, sample: Sample, known: GateMetric) -> list[str]:
+    itself = compare(
+        sample, sample, better=known.better, limit_pct=known.limit_pct, cv_pct=known.cv_pct, shifts=known.shifts
+    )
     if itself.detectable_pct <= known.limit_pct * TOLERATED:
         return []
     cv = mean_sd(metric.values)[1] / mean_sd(metric.values)[0] * 100

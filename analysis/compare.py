@@ -15,9 +15,9 @@ from ncubble.analysis.account import PARTS
 from ncubble.analysis.compare_notes import clock_change_pct, incomparable, notes_on
 from ncubble.analysis.folding import folded, merged_by_any
 from ncubble.analysis.gate_metrics import BY_NAME, GateMetric
+from ncubble.analysis.judge_kernel import CLOCK_TOLERANCE_PCT
 from ncubble.analysis.noise import compare as against_noise
 from ncubble.analysis.noise import mean_sd
-from ncubble.analysis.regress import CLOCK_TOLERANCE_PCT
 from ncubble.analysis.sides import Group, letter, match
 
 _OUTCOMES = {"improved": "better", "regressed": "worse", "pass": "same", "inconclusive": "unclear"}

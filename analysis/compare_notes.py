@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from ncubble.analysis.account import PARTS
-from ncubble.analysis.regress import CLOCK_TOLERANCE_PCT
+from ncubble.analysis.judge_kernel import CLOCK_TOLERANCE_PCT
 from ncubble.analysis.sides import Group, letter
 
 

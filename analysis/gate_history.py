@@ -66,8 +66,11 @@ COLUMNS = pa.schema(
         ("baseline_recorded", _TEXT),
         ("baseline_path", _TEXT),
         ("limit_pct", _NUMBER),
-        ("decision_pct", _NUMBER),  # the loss beyond which it fails, in percent of the baseline's mean …
-        ("threshold", _NUMBER),  # … and as a value in the metric's unit
+        ("decision_pct", _NUMBER),  # the loss beyond which it fails where the SM clock explains none, in percent …
+        (
+            "threshold",
+            _NUMBER,
+        ),  # the value beyond which it fails, what the clock may explain included
         ("detectable_pct", _NUMBER),
         ("change_pct", _NUMBER),
         ("loss_pct", _NUMBER),
@@ -156,7 +159,7 @@ def _of_launches(kernel: KernelVerdict) -> dict[str, Any]:
         "measured": max(starts, default=None),
         "ncu_version": ", ".join(sorted(group.ncu_versions)) or None,
         "driver": ", ".join(sorted(group.drivers)) or None,
-        "gpu": sorted(getattr(group, "gpus", ())) or None,
+        "gpu": sorted(group.gpus) or None,
         "sm_clock_hz": fmean(group.clocks_hz) if group.clocks_hz else None,
         "reports": [report["key"][:16] for report in group.reports],
     }
@@ -203,7 +206,7 @@ def _threshold(metric: MetricVerdict, base_mean: float) -> float | None:
     """The value beyond which the metric fails; None where it is not gated or was not compared."""
     if metric.comparison is None or not metric.baseline.gated:
         return None
-    loss = metric.comparison.decision_pct / 100 * abs(base_mean)
+    loss = metric.comparison.threshold_pct / 100 * abs(base_mean)
     return _finite(base_mean - loss if metric.baseline.better == "higher" else base_mean + loss)
 
 

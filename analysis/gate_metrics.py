@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ncubble.analysis.noise import NO_SHIFTS, Shifts
-from ncubble.errors import UsageError
 
 MIN_TENSOR_PCT = 5.0
 """Below this share of elapsed cycles tensor utilization is not gated, only cycles are. ``HFMA2.MMA``, with which the
@@ -99,26 +97,3 @@ METRICS = (
     ),
 )
 BY_NAME = {metric.name: metric for metric in METRICS}
-
-
-def parse_limits(texts: Iterable[str]) -> dict[str, float]:
-    """Limits in percent by metric name, from texts like ``cycles=3``. Raises UsageError for anything else."""
-    limits: dict[str, float] = {}
-    gated = ", ".join(metric.name for metric in METRICS if metric.gated)
-    for text in texts:
-        name, _, value = text.partition("=")
-        if name not in BY_NAME or not BY_NAME[name].gated:
-            raise UsageError(f"--metric-threshold {text!r}: no gated metric {name!r}", f"gated metrics: {gated}")
-        try:
-            limit = float(value)
-        except ValueError:
-            limit = float("nan")
-        if not 0 < limit < 100:
-            raise UsageError(f"--metric-threshold {text!r}: not a percentage between 0 and 100", f"write {name}=1.5")
-        limits[name] = limit
-    return limits
-
-
-def limit_of(metric: GateMetric, limits: Mapping[str, float]) -> float:
-    """The limit in percent that holds for ``metric``: the user's own, or the table's."""
-    return limits.get(metric.name, metric.limit_pct)

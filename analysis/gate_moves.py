@@ -44,9 +44,9 @@ def moves(before: Account, after: Account, cycles_ratio: float) -> tuple[Move, .
 
     A busy unit comes behind all other parts that grew: with the work unchanged its share falls or stays. It comes first
     where nothing else grew, as then the work itself did. Parts that only one side splits are merged. Empty where the
-    ratio is no positive number.
+    ratio is no positive number, or the accounts are ``incomparable``.
     """
-    if not 0 < cycles_ratio < math.inf:
+    if not 0 < cycles_ratio < math.inf or incomparable(before, after):
         return ()
     merged = merged_by_any((before.merged, after.merged))
     then, now = (folded(side.means, merged) for side in (before, after))
@@ -55,6 +55,15 @@ def moves(before: Account, after: Account, cycles_ratio: float) -> tuple[Move, .
     where = _grown_most(before.places, after.places, cycles_ratio)
     found = [Move(part, points, where.get(part)) for part, points in grown.items()]
     return tuple(sorted(found, key=lambda move: (_rank(move, work_only), -move.points)))
+
+
+def incomparable(before: Account, after: Account) -> str:
+    """Why parts of a name do not mean the same on both sides; empty where they do."""
+    if not before.unit or not after.unit or before.unit == after.unit:
+        return ""
+    return (
+        f"the account of the baseline counts idle time of its busiest unit, {before.unit}, that of now of {after.unit}"
+    )
 
 
 def _rank(move: Move, work_only: bool) -> int:

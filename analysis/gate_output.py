@@ -6,7 +6,10 @@ JSON (``schema`` 1)::
      "kernels": [{"label", "device", "verdict", "reason", "baseline": path or null, "launches", "notes": [text],
                   "metrics": [{"name", "counter", "unit", "better", "gated", "verdict", "reason", "limit_pct",
                                "baseline": {"n", "mean", "sd"}, "now": {"n", "mean", "sd"},
-                               "change_pct", "loss_pct", "decision_pct", "detectable_pct", "p_value"}]}],
+                               "change_pct", "loss_pct", "decision_pct", "threshold_pct", "detectable_pct",
+                               "p_value", "clock_pct", "other_gpu"}],
+                  "limits": [{"limit", "verdict", "value", "reason"}],
+                  "moved": [{"part", "points", "file", "line", "text", "place_points"}]}],
      "errors": [{"file", "error"}], "unmeasured": [label], "unrecorded": [label], "notes": [text]}
 
 The meaning of verdicts and limits is told in ``gate_result`` and ``noise``. A number that does not exist is null.
@@ -20,13 +23,24 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from ncubble.analysis.gate_judging import LimitVerdict
+from ncubble.analysis.gate_moves import Move, sentence
 from ncubble.analysis.gate_result import GateResult, KernelVerdict, MetricVerdict
 from ncubble.analysis.markdown import code, escape, printable
 from ncubble.analysis.noise import mean_sd
 
 MARKDOWN_MARK = "<!-- ncubble check -->"
 JUNIT_MARK = '<testsuites name="ncubble check"'
-_COMPARISON = ("change_pct", "loss_pct", "decision_pct", "detectable_pct", "p_value")
+_COMPARISON = (
+    "change_pct",
+    "loss_pct",
+    "decision_pct",
+    "threshold_pct",
+    "detectable_pct",
+    "p_value",
+    "clock_pct",
+    "other_gpu",
+)
 _HEADLINES = {
     "pass": "passed",
     "improved": "passed, and improved: record new baselines to hold the gain",
@@ -57,7 +71,7 @@ def cells(metric: MetricVerdict) -> tuple[str, str, str, str]:
     if result is None:
         return number(before), number(after), "–", "–"
     sign = "-" if metric.baseline.better == "higher" else "+"
-    limit = f"{sign}{result.decision_pct:.2f} %" if metric.baseline.gated else ""
+    limit = f"{sign}{result.threshold_pct:.2f} %" if metric.baseline.gated else ""
     return number(before), number(after), f"{result.change_pct:+.2f} %", limit
 
 
@@ -87,7 +101,26 @@ def _kernel_json(kernel: KernelVerdict) -> dict[str, Any]:
         "launches": kernel.launches,
         "notes": list(kernel.notes),
         "metrics": [_metric_json(metric) for metric in kernel.metrics],
+        "limits": [
+            {"limit": one.limit.text, "verdict": one.verdict, "value": one.value, "reason": one.reason}
+            for one in kernel.limits
+        ],
+        "moved": [_move_json(move) for move in kernel.moved],
     }
+
+
+def _move_json(move: Move) -> dict[str, Any]:
+    place = move.place
+    where = {"text": place.text, "place_points": place.pct} if place else {"text": "", "place_points": None}
+    return {"part": move.part, "points": move.points, "file": move.file, "line": move.line, **where}
+
+
+def limit_cells(one: LimitVerdict) -> tuple[str, str, str, str]:
+    """What ``cells`` gives for a metric: baseline, now, change and what fails, of a limit that was asked for."""
+    value = "–" if one.value is None else number(one.value)
+    if one.limit.kind == "growth":
+        return "", "", "–" if one.value is None else f"{one.value:+.2f} points", one.limit.text
+    return "", value, "", one.limit.text
 
 
 def _metric_json(metric: MetricVerdict) -> dict[str, Any]:
@@ -119,9 +152,14 @@ def junit(result: GateResult) -> str:
     suite = ET.SubElement(root, "testsuite", name="ncubble check")
     for kernel in result.kernels:
         gated = [metric for metric in kernel.metrics if metric.verdict != "info"]
+        cause = f"; {sentence(kernel.moved[0])}" if kernel.moved else ""
         for metric in gated:
-            _case(suite, kernel.label, metric.name, metric.verdict, _sentence(metric))
-        if not gated:
+            more = cause if metric.verdict == "regressed" else ""
+            _case(suite, kernel.label, metric.name, metric.verdict, f"{_sentence(metric)}{more}")
+        for one in kernel.limits:
+            words = one.reason or f"{one.verdict}: {one.limit.text}: {' '.join(limit_cells(one)[1:3]).strip()}"
+            _case(suite, kernel.label, one.limit.text, one.verdict, words)
+        if not gated and not kernel.limits:
             _case(suite, kernel.label, "baseline", kernel.verdict, kernel.reason)
     for file, error in result.errors:
         _case(suite, "inputs", file, "unreadable", error)
@@ -161,8 +199,7 @@ def markdown(result: GateResult) -> str:
         lines += [row for kernel in result.kernels for row in _markdown_rows(kernel)]
         lines.append("")
     for kernel in result.kernels:
-        said = [*([kernel.reason] if kernel.reason else []), *kernel.notes]
-        lines += [f"- {code(kernel.label)}: {escape(text)}" for text in said]
+        lines += [f"- {code(kernel.label)}: {escape(text)}" for text in said(kernel)]
     lines += [f"- could not read {code(file)}: {escape(error)}" for file, error in result.errors]
     lines += [f"- not measured: {code(label)}" for label in result.unmeasured]
     lines += [f"- without baseline: {code(label)}" for label in result.unrecorded]
@@ -171,7 +208,7 @@ def markdown(result: GateResult) -> str:
 
 
 def _markdown_rows(kernel: KernelVerdict) -> list[str]:
-    if not kernel.metrics:
+    if not kernel.metrics and not kernel.limits:
         return [f"| {code(kernel.label)} | – | – | – | – | – | **{kernel.verdict.replace('_', ' ')}** |"]
     rows = []
     for metric in kernel.metrics:
@@ -179,4 +216,13 @@ def _markdown_rows(kernel: KernelVerdict) -> list[str]:
         shown = verdict if metric.verdict in ("pass", "info") else f"**{verdict}**"
         texts = [code(kernel.label), escape(metric.name), *(escape(cell) for cell in cells(metric)), shown]
         rows.append(f"| {' | '.join(texts)} |")
+    for one in kernel.limits:
+        shown = one.verdict if one.verdict == "pass" else f"**{one.verdict.replace('_', ' ')}**"
+        texts = [code(kernel.label), escape(one.limit.metric), *(escape(cell) for cell in limit_cells(one)), shown]
+        rows.append(f"| {' | '.join(texts)} |")
     return rows
+
+
+def said(kernel: KernelVerdict) -> list[str]:
+    """What is to be said of a kernel beside its numbers: what moved, why it could not be judged, and notes."""
+    return [*map(sentence, kernel.moved), *([kernel.reason] if kernel.reason else []), *kernel.notes]

@@ -1,6 +1,6 @@
 """What a check says: verdicts per metric and kernel, and the verdict of the whole gate.
 
-A kernel is ``regressed`` if any gated metric is, else ``not_comparable`` or ``nothing_measured`` if any gated
+A kernel is ``regressed`` if any gated metric or limit is, else ``not_comparable`` or ``nothing_measured`` if any gated
 metric could not be judged, else ``improved`` if any is, else ``pass``. The gate fails (exit 1) if any kernel
 regressed. Else it could not measure (exit 3) if any kernel could not be judged, a report or baseline was
 unreadable, or no kernel was checked at all. Only a gate that judged all it was asked to judge passes (exit 0).
@@ -8,10 +8,12 @@ unreadable, or no kernel was checked at all. Only a gate that judged all it was 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ncubble.analysis.baseline import Baseline, BaselineMetric
+from ncubble.analysis.gate_judging import LimitVerdict
+from ncubble.analysis.gate_limits import Limits
+from ncubble.analysis.gate_moves import Move
 from ncubble.analysis.noise import Comparison
 from ncubble.analysis.repeats import Repeats
 
@@ -36,7 +38,9 @@ class MetricVerdict:
 class KernelVerdict:
     """One kernel on one GPU model. Either side may be missing: launches without baseline, or the reverse.
 
-    ``repeats`` holds the launches that were judged.
+    ``repeats`` holds the launches that were judged. ``limits``: absolute limits and limits of growth that were asked
+    for. ``moved``: of a regression, the parts of the account that grew most, with their lines; empty where an account
+    is missing on either side.
     """
 
     label: str
@@ -48,6 +52,8 @@ class KernelVerdict:
     metrics: tuple[MetricVerdict, ...] = ()
     notes: tuple[str, ...] = ()
     repeats: Repeats | None = None
+    limits: tuple[LimitVerdict, ...] = ()
+    moved: tuple[Move, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,13 +86,15 @@ class GateResult:
 class CheckOptions:
     """What a check is asked for.
 
-    ``limits``: percent by metric name. ``exact=False`` (one baseline file was named): launches of the same kernel
+    ``limits``: beside the ordinary ones. ``same_gpu``: what does not say on which GPU it ran, ran on the baseline's.
+    ``exact=False`` (one baseline file was named): launches of the same kernel
     with other parameters are compared with it, if none has its very key. ``require_all``: a baseline of a GPU that
     ran and that has no launches is an error. ``allow_new``: launches without any baseline are listed and not an
     error.
     """
 
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
     exact: bool = True
     require_all: bool = False
     allow_new: bool = False
+    same_gpu: bool = False

@@ -93,9 +93,9 @@ class Comparison:
 
     ``loss_pct`` is positive where the new mean is worse; ``decision_pct`` is the loss beyond which it counts;
     ``detectable_pct`` the true loss that is found with a probability of ``POWER``; ``p_value`` one-sided;
-    ``noisy`` says that the repeats scatter more than the prior allows. ``clock_pct`` is how much of the change in
-    direction of ``loss_pct`` another SM clock may explain: only the rest counts. ``other_gpu``: another GPU of the
-    model has its part in the error.
+    ``noisy`` says that the repeats scatter more than the prior allows. ``clock_pct`` is the part of ``loss_pct`` that
+    another SM clock may explain, of its sign: only the rest counts. ``clock_room_pct`` is how large a loss the clock
+    may explain. ``other_gpu``: another GPU of the model has its part in the error.
     """
 
     outcome: str
@@ -106,7 +106,13 @@ class Comparison:
     p_value: float
     noisy: bool
     clock_pct: float = 0.0
+    clock_room_pct: float = 0.0
     other_gpu: bool = False
+
+    @property
+    def threshold_pct(self) -> float:
+        """The loss beyond which the metric fails, with what the clock may explain."""
+        return self.decision_pct + self.clock_room_pct
 
 
 def mean_sd(values: Sequence[float]) -> tuple[float, float]:
@@ -158,16 +164,17 @@ def compare(
     change = (after - before) / abs(before) * 100
     sign = -1 if better == "higher" else 1
     loss, explained = sign * change, clock.explains(change)
-    rest = loss - sign * explained
+    rest, room = loss - sign * explained, max(clock.high if sign > 0 else -clock.low, 0.0)
     return Comparison(
         outcome=_outcome(rest, decision, limit_pct),
         change_pct=change,
         loss_pct=loss,
         decision_pct=decision,
-        detectable_pct=decision + float(ndtri(POWER)) * error,
+        detectable_pct=decision + room + float(ndtri(POWER)) * error,
         p_value=float(stdtr(df, -rest / error)),
         noisy=noisy,
         clock_pct=sign * explained,
+        clock_room_pct=room,
         other_gpu=other_gpu > 0,
     )
 

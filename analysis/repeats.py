@@ -11,12 +11,22 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import pandas as pd
 
+from ncubble.analysis.gate_account import Account, gather, of_launch
 from ncubble.analysis.gate_metrics import METRICS, GateMetric
+from ncubble.analysis.noise import Sample
+from ncubble.analysis.report import Report
+from ncubble.analysis.same_code import code_of
 from ncubble.profiling.run import Manifest, Run
+
+MOST_ACCOUNTS = 10
+"""Launches of a group whose bubble account is taken: each costs a look at all its samples."""
+_ABI = re.compile(r"\[abi:[^\]]*\]")
+"""Numba's tag of a compilation: it counts what the process compiled before."""
 
 
 class ReportLike(Protocol):
@@ -70,13 +80,19 @@ class KernelKey:
 
 @dataclass
 class Repeats:
-    """Values of every gate counter for one kernel on one GPU model; lists run over launches and may hold NaN."""
+    """Values of every gate counter for one kernel on one GPU model; lists run over launches and may hold NaN.
+
+    ``run_of``, ``gpu_of`` and ``clock_of`` say of each launch which report it is from (its key), on which GPU it ran
+    (UUID, empty where unknown) and at which SM clock (Hz, NaN where unknown); ``sources`` names report and launch.
+    """
 
     key: KernelKey
     device: str
     compute_capability: str
     values: dict[str, list[float]] = field(default_factory=dict)
-    clocks_hz: list[float] = field(default_factory=list)
+    run_of: list[str] = field(default_factory=list)
+    gpu_of: list[str] = field(default_factory=list)
+    clock_of: list[float] = field(default_factory=list)
     ncu_versions: set[str] = field(default_factory=set)
     drivers: set[str] = field(default_factory=set)
     builds: list[dict[str, Any]] = field(default_factory=list)
@@ -85,10 +101,47 @@ class Repeats:
     reports: list[dict[str, str]] = field(default_factory=list)
     started: set[str] = field(default_factory=set)
     launches: int = 0
+    sources: list[tuple[ReportLike, int]] = field(default_factory=list, repr=False)
+
+    @property
+    def clocks_hz(self) -> list[float]:
+        """The SM clocks that are known."""
+        return [clock for clock in self.clock_of if clock == clock]
+
+    @property
+    def gpus(self) -> set[str]:
+        """UUIDs of the GPUs that are known."""
+        return set(self.gpu_of) - {""}
 
     def measured(self, metric: GateMetric, counter: str) -> list[float]:
         """The values of ``counter`` that can be real."""
         return [value for value in self.values.get(counter, []) if metric.plausible(value)]
+
+    def sample(self, metric: GateMetric, counter: str) -> Sample:
+        """The values of ``counter`` that can be real, each with its run, GPU and clock."""
+        values = self.values.get(counter, [])
+        real = [index for index, value in enumerate(values) if metric.plausible(value)]
+        return Sample(
+            tuple(values[i] for i in real),
+            tuple(self.clock_of[i] for i in real),
+            tuple(self.run_of[i] for i in real),
+            tuple(self.gpu_of[i] for i in real),
+        )
+
+    @cached_property
+    def account(self) -> Account | None:
+        """The bubble accounts of the first launches; None where no report allows one."""
+        read = [(report, launch) for report, launch in self.sources if isinstance(report, Report)]
+        return gather([of_launch(report, launch) for report, launch in read[:MOST_ACCOUNTS]])
+
+    @cached_property
+    def code(self) -> str:
+        """Hash of the machine code, if all reports hold it and it is one; else empty."""
+        first = {
+            report.key: (report, launch) for report, launch in reversed(self.sources) if isinstance(report, Report)
+        }
+        found = {code_of(report, launch) for report, launch in first.values()}
+        return found.pop() if len(found) == 1 else ""
 
 
 def slug(text: str) -> str:
@@ -160,7 +213,8 @@ def _key(row: pd.Series, kernel: Mapping[str, Any], several: bool, nvtx: bool) -
         where = {"grid": grid, "block": block} if several else {}
         parameters, shape = (_members(kernel.get(name)) for name in ("parameters", "shape"))
         return KernelKey(str(kernel["name"]), parameters, shape, nvtx=ranges, **where)
-    return KernelKey(_text(row["demangled"]) or _text(row["kernel"]), grid=grid, block=block, nvtx=ranges)
+    name = _ABI.sub("", _text(row["demangled"])) or _text(row["kernel"])
+    return KernelKey(name, grid=grid, block=block, nvtx=ranges)
 
 
 def _members(value: Any) -> dict[str, Any]:
@@ -179,10 +233,11 @@ def _add_launch(group: Repeats, row: pd.Series, counters: dict[Any, float], repo
     for counter, value in {**counters, **columns}.items():
         group.values.setdefault(counter, []).append(value)
     group.launches += 1
-    clock = float(row["sm_clock_hz"])
-    if clock > 0 and math.isfinite(clock):
-        group.clocks_hz.append(clock)
-    manifest = report.run.manifest
+    clock, manifest = float(row["sm_clock_hz"]), report.run.manifest
+    group.clock_of.append(clock if clock > 0 and math.isfinite(clock) else math.nan)
+    group.run_of.append(report.key)
+    group.gpu_of.append(_text(manifest.device.get("uuid")))
+    group.sources.append((report, int(row["launch"])))
     group.ncu_versions |= {_text(row["ncu_version"])} - {""}
     group.drivers |= {_text(manifest.device.get("driver"))} - {""}
     group.started |= {manifest.started} - {""}
@@ -191,7 +246,8 @@ def _add_launch(group: Repeats, row: pd.Series, counters: dict[Any, float], repo
     _add_new(group.geometry, geometry)
     _add_new(group.builds, manifest.build)
     _add_new(group.commits, manifest.git)
-    _add_new(group.reports, {"name": report.run.path.name, "key": report.key})
+    gpu = {"gpu": group.gpu_of[-1]} if group.gpu_of[-1] else {}
+    _add_new(group.reports, {"name": report.run.path.name, "key": report.key, **gpu})
 
 
 def _number(value: Any) -> int | None:

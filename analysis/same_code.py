@@ -20,10 +20,16 @@ def codes(reports: Iterable[Report]) -> dict[str, set[str]]:
     for report in reports:
         first = report.launches.drop_duplicates("demangled")
         for launch, name in zip(first["launch"], first["demangled"], strict=True):
-            sass = report.source_of(int(launch))["sass"].tolist()
-            if sass:
-                found[str(name)].add(code_hash(sass))
+            code = code_of(report, int(launch))
+            if code:
+                found[str(name)].add(code)
     return dict(found)
+
+
+def code_of(report: Report, launch: int) -> str:
+    """Hash of the SASS of one launch; empty where it was not collected."""
+    sass = report.source_of(launch)["sass"].tolist()
+    return code_hash(sass) if sass else ""
 
 
 def code_hash(sass: Iterable[str]) -> str:

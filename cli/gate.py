@@ -148,14 +148,15 @@ def check(
 ) -> None:
     """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
     from ncubble.analysis import gate_output, repeats
-    from ncubble.analysis.gate_metrics import parse_limits
+    from ncubble.analysis.gate_limits import Limits, from_threshold
     from ncubble.analysis.gate_result import CheckOptions
     from ncubble.analysis.regress import check as judge
     from ncubble.cli.gate_github import annotate, quoted
     from ncubble.cli.gate_render import print_result
     from ncubble.cli.render import emit_json
 
-    options = CheckOptions(parse_limits(metric_threshold or []), baseline.is_dir(), require_all, allow_new)
+    limits = Limits(tuple(from_threshold(text) for text in metric_threshold or []))
+    options = CheckOptions(limits, baseline.is_dir(), require_all, allow_new)
     outputs = [
         (junit, gate_output.JUNIT_MARK, gate_output.junit),
         (markdown, gate_output.MARKDOWN_MARK, gate_output.markdown),

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.baseline import Baseline
-from ncubble.analysis.gate_output import cells, headline, number
+from ncubble.analysis.gate_output import cells, headline, limit_cells, number, said
 from ncubble.analysis.gate_result import GateResult, KernelVerdict
 from ncubble.analysis.markdown import printable
 from ncubble.analysis.noise import mean_sd
@@ -29,7 +29,7 @@ def print_result(result: GateResult, console: Console) -> None:
     if result.kernels:
         console.print(_result_table(result.kernels))
     for kernel in result.kernels:
-        for text in [*([kernel.reason] if kernel.reason else []), *kernel.notes]:
+        for text in said(kernel):
             console.print(Text(f"{printable(kernel.label)}: ", style="bold") + Text(printable(text), style="not bold"))
     for file, error in result.errors:
         console.print(Text(f"could not read {printable(file)}: {printable(error)}", style="yellow"))
@@ -53,11 +53,14 @@ def _result_table(kernels: Sequence[KernelVerdict]) -> Table:
     table.add_column("verdict", no_wrap=True)
     for kernel in kernels:
         label = Text(printable(kernel.label))
-        if not kernel.metrics:
+        if not kernel.metrics and not kernel.limits:
             table.add_row(label, "", "", "", "", "", _verdict(kernel.verdict))
         for index, metric in enumerate(kernel.metrics):
             texts = [Text(cell) for cell in cells(metric)]
             table.add_row(label if not index else Text(""), Text(metric.name), *texts, _verdict(metric.verdict))
+        for one in kernel.limits:
+            texts = [Text(cell) for cell in limit_cells(one)]
+            table.add_row(Text("") if kernel.metrics else label, Text(one.limit.metric), *texts, _verdict(one.verdict))
     return table
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ncubble.errors import UsageError
 from ncubble.profiling.metrics import DEFAULT_SETS
 from ncubble.profiling.ncu import Filters
+
+if TYPE_CHECKING:
+    from ncubble.analysis.gate_limits import Limit
 
 REPEATS = 5
 SCOPES = ("call", "process")
@@ -62,13 +65,13 @@ class Plan:
 class Gate:
     """What launches are held to. ``min``: percent of elapsed cycles in which the tensor pipe is active, on the mean
     over the launches of each kernel. ``baseline``: folder of baselines or one file, relative to pytest's root, in which
-    ``{test}`` stands for the test's name with its parameters. ``limits``: losses against the baseline that must not
-    pass, in percent by metric. Raises UsageError.
+    ``{test}`` stands for the test's name with its parameters. ``limits``: rules as in ``gate_limits``, held beside
+    the baseline. Raises UsageError.
     """
 
     min: float | None = None
     baseline: str | None = None
-    limits: Mapping[str, float] = field(default_factory=dict)
+    limits: tuple[Limit, ...] = ()
 
     def __post_init__(self) -> None:
         number = type(self.min) in (int, float)
@@ -88,7 +91,7 @@ class Gate:
                 "the gate has neither min nor baseline: nothing could fail", "give min=, baseline=, or both"
             )
         if self.limits and not self.baseline:
-            raise UsageError("limits= are losses against a baseline, and none is named", "give baseline=")
+            raise UsageError("limits= are held beside a baseline, and none is named", "give baseline=")
 
 
 _GATE = tuple(item.name for item in fields(Gate))
@@ -120,12 +123,14 @@ def options_of(marker: pytest.Mark) -> dict[str, Any]:
     return dict(marker.kwargs)
 
 
-def _limits(given: Any) -> dict[str, float]:
-    from ncubble.analysis.gate_metrics import parse_limits
+def _limits(given: Any) -> tuple[Limit, ...]:
+    from ncubble.analysis.gate_limits import from_threshold, parse_all
 
-    if not isinstance(given, Mapping):
-        raise UsageError(f"limits={given!r}: not a mapping", "write limits={'cycles': 3}")
-    return parse_limits(f"{name}={value}" for name, value in given.items())
+    if isinstance(given, Mapping):
+        return tuple(from_threshold(f"{name}={value}") for name, value in given.items())
+    if isinstance(given, (list, tuple)) and all(isinstance(text, str) for text in given):
+        return parse_all(given)
+    raise UsageError(f"limits={given!r}: not a list of limits", "write limits=['cycles 3%', 'data_wait +2']")
 
 
 def importable(target: Any, what: str = "the callable") -> tuple[str, str, str]:

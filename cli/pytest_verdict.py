@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 
 from ncubble.analysis import baseline_file
+from ncubble.analysis.gate_limits import Limits
 from ncubble.analysis.gate_output import cells, number
 from ncubble.analysis.gate_result import CheckOptions, GateResult
 from ncubble.analysis.markdown import printable
@@ -88,7 +89,7 @@ def _compare(result: Result, gate: Gate, item: pytest.Item) -> GateResult:
     place = gate.place(item)
     baselines, broken = baseline_file.load_store(place)
     errors = [*result.errors, *((str(place), error.message) for error in broken)]
-    return check(result.groups, baselines, CheckOptions(gate.limits, place.is_dir()), errors, result.notes)
+    return check(result.groups, baselines, CheckOptions(Limits(gate.limits), place.is_dir()), errors, result.notes)
 
 
 def _worst(low: str, compared: GateResult | None, errors: bool) -> str:

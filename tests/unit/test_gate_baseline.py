@@ -242,8 +242,8 @@ def test_a_wrong_field_is_named_with_its_file(tmp_path: Path, field: str, value:
 
 def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    path.write_text(path.read_text().replace('"schema": 1', '"schema": 2'))
-    with pytest.raises(ReportError, match="schema 2 is newer than 1") as caught:
+    path.write_text(path.read_text().replace('"schema": 2', '"schema": 3'))
+    with pytest.raises(ReportError, match="schema 3 is newer than 2") as caught:
         baseline_file.load(path)
     assert "upgrade" in caught.value.remedy
 

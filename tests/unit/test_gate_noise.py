@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ncubble.analysis.gate_metrics import BY_NAME, METRICS, parse_limits
+from ncubble.analysis.gate_metrics import BY_NAME, METRICS
 from ncubble.analysis.noise import BLIND, compare, mean_sd, moderated
-from ncubble.errors import UsageError
 
 STEADY = [43.0, 43.05, 42.98, 43.02, 42.95]
 
@@ -116,15 +115,3 @@ def test_impossible_values_are_not_plausible() -> None:
     assert tensor.plausible(0.0)
     assert not any(tensor.plausible(value) for value in (-1.0, 4e9, math.nan, math.inf))
     assert not any(cycles.plausible(value) for value in (0.0, -5.0, math.nan, math.inf))
-
-
-def test_limits_are_read_by_name() -> None:
-    assert parse_limits(["cycles=3", "tensor_active_pct=0.5"]) == {"cycles": 3.0, "tensor_active_pct": 0.5}
-
-
-@pytest.mark.parametrize(
-    "text", ["5", "cycles", "cycles=", "cycles=-1", "cycles=nan", "cycles=100", "dram_pct=1", "x=1"]
-)
-def test_a_wrong_limit_is_refused_with_its_text(text: str) -> None:
-    with pytest.raises(UsageError, match=text):
-        parse_limits([text])

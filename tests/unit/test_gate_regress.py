@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ncubble.analysis.gate_limits import Limits, parse_all
 from ncubble.analysis.gate_result import CheckOptions, GateResult
 from ncubble.analysis.regress import check
 from tests.gate_frames import (
@@ -51,16 +52,23 @@ def test_any_gated_loss_fails_and_gains_do_not(tensor: float, cycles: float, ver
     assert (result.verdict, result.exit_code) == (verdict, code)
 
 
-def test_one_new_launch_is_enough_and_declared_weak() -> None:
+def test_one_new_launch_is_enough_and_finds_a_loss_of_two_percent() -> None:
     assert judged(report([43.0])).exit_code == 0
-    assert any("5 + 1 repeats" in note for note in judged(report([43.0])).kernels[0].notes)
-    assert judged(report([42.0])).exit_code == 1
+    assert judged(report([42.14])).exit_code == 1
+
+
+def test_unknown_and_other_gpus_are_declared_weak_unless_they_are_said_to_be_the_same() -> None:
+    for device in ({}, {"uuid": "GPU-other"}):
+        found = judged(report(scaled(0.992), manifest={"device": device}))
+        assert found.exit_code == 0
+        assert any("on another GPU of the model" in note for note in found.kernels[0].notes)
+    assert judged(report(scaled(0.992), manifest={"device": {}}), same_gpu=True).exit_code == 1
 
 
 def test_a_limit_of_the_user_decides() -> None:
     worse = report(scaled(0.97))
     assert judged(worse).exit_code == 1
-    assert judged(worse, limits={"tensor_active_pct": 10.0}).exit_code == 0
+    assert judged(worse, limits=Limits(parse_all(["tensor_active_pct 10%"]))).exit_code == 0
 
 
 def test_duration_and_dram_never_decide() -> None:

@@ -155,7 +155,7 @@ WRONG = {
     "min=50, sets='tensor'": "sets='tensor': one text",
     "min=50, scope='test'": "scope='test'",
     "min=50, limits={'cycles': 3}": "none is named",
-    "baseline='.', limits={'speed': 3}": "no gated metric 'speed'",
+    "baseline='.', limits={'speed': 3}": "no metric and no part of the account is called 'speed'",
     "baseline='nowhere'": "no such baseline file or folder",
 }
 

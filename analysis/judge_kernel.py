@@ -1,0 +1,219 @@
+"""One kernel against its baseline: every metric by the test of ``noise``, then the limits that were asked for, and
+what moved. Pure functions.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ncubble.analysis.baseline import TOLERATED, Baseline, BaselineMetric
+from ncubble.analysis.gate_judging import LimitVerdict, in_baseline_time, judge_absolute, judge_growth
+from ncubble.analysis.gate_limits import Limit, relative_pct
+from ncubble.analysis.gate_metrics import BY_NAME, GateMetric
+from ncubble.analysis.gate_moves import Move, moves
+from ncubble.analysis.gate_result import RANKS, CheckOptions, KernelVerdict, MetricVerdict
+from ncubble.analysis.noise import Comparison, Sample, compare, mean_sd
+from ncubble.analysis.part_noise import PART_SHIFTS, part_sd
+from ncubble.analysis.repeats import Repeats
+
+CLOCK_TOLERANCE_PCT = 5.0
+MOST_MOVED = 3
+LEAST_MOVED = 0.3
+"""Points of the baseline's time that a part must have grown by to be named."""
+
+Rules = Mapping[str, tuple[Limit, ...]]
+
+
+def judge_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, differs: str = "") -> KernelVerdict:
+    """The verdict on ``group``. ``differs`` says how its key differs from the baseline's, if it does."""
+    empty = KernelVerdict(group.key.label, group.device, "not_comparable", "", baseline, group.launches, repeats=group)
+    if reason := _refusal(group, baseline):
+        return replace(empty, reason=reason)
+    clock = _clock_change_pct(group, baseline)
+    rules = options.limits.of(group.key.label, group.key.kernel)
+    metrics = tuple(_judge_metric(name, group, baseline, rules, options.same_gpu) for name in baseline.metrics)
+    limits = tuple(_judge_limit(rule, group, baseline) for held in rules.values() for rule in held if _extra(rule))
+    gated = [metric for metric in metrics if metric.verdict != "info"]
+    found: list[MetricVerdict | LimitVerdict] = [*gated, *limits]
+    verdict = next((rank for rank in RANKS if any(one.verdict == rank for one in found)), "nothing_measured")
+    reason = "; ".join(one.reason for one in found if one.reason) or ("" if found else "the baseline gates no metric")
+    notes = [*([differs] if differs else []), *_notes(group, baseline, clock, metrics), *_said(limits)]
+    moved = _moved(group, baseline) if verdict == "regressed" else ()
+    if verdict == "regressed" and not moved:
+        notes.append(_why_no_cause(group, baseline))
+    return replace(
+        empty, verdict=verdict, reason=reason, metrics=metrics, notes=tuple(notes), limits=limits, moved=moved
+    )
+
+
+def _extra(rule: Limit) -> bool:
+    return rule.kind in ("at_least", "at_most", "growth")
+
+
+def _said(limits: Sequence[LimitVerdict]) -> list[str]:
+    return [one.note for one in limits if one.note]
+
+
+def _refusal(group: Repeats, baseline: Baseline) -> str:
+    """Why the two must not be compared at all, or nothing."""
+    theirs, ours = _major(baseline.ncu_version), {_major(version) for version in group.ncu_versions} - {""}
+    if theirs and ours - {theirs}:
+        now = ", ".join(sorted(group.ncu_versions))
+        return f"different ncu: the baseline was recorded with {baseline.ncu_version}, the launches with {now}"
+    before, now = baseline.compute_capability, group.compute_capability
+    if before and now and before != now:
+        return f"different compute capability: {before} in the baseline, {now} now"
+    return ""
+
+
+def _major(version: str) -> str:
+    match = re.search(r"\d+", version)
+    return match.group() if match else ""
+
+
+def _clock_change_pct(group: Repeats, baseline: Baseline) -> float | None:
+    before = baseline.sm_clock_hz.get("mean", 0.0)
+    if before <= 0 or not group.clocks_hz:
+        return None
+    return float((statistics.fmean(group.clocks_hz) / before - 1) * 100)
+
+
+def _judge_metric(name: str, group: Repeats, baseline: Baseline, rules: Rules, same_gpu: bool) -> MetricVerdict:
+    before, known = baseline.metrics[name], BY_NAME.get(name)
+    if (
+        known is None
+        or before.counter not in known.counters
+        or (before.unit, before.better) != (known.unit, known.better)
+    ):
+        verdict = "not_comparable" if before.gated else "info"
+        return MetricVerdict(
+            name, before, (), verdict, 0.0, f"{name} is defined otherwise here than in the baseline ({before.counter})"
+        )
+    wanted = relative_pct(known, rules)
+    asked = any(rule.kind == "relative" for rule in rules.get(name, ()))
+    gated = wanted is not None and (before.gated or asked)
+    limit = known.limit_pct if wanted is None else wanted
+    now = group.sample(known, before.counter)
+    if not now.values:
+        reason = _why_unmeasured(name, known, before, group)
+        return MetricVerdict(name, before, (), "nothing_measured" if gated else "info", limit, reason)
+    result = _compared(name, baseline, now, known, limit, same_gpu)
+    if not gated or result is None:
+        clock = _clock_change_pct(group, baseline)
+        if name == "duration_ns" and clock is not None and abs(clock) > CLOCK_TOLERANCE_PCT:
+            reason = f"not comparable: the SM clock differs by {clock:+.1f} %"
+            return MetricVerdict(name, before, now.values, "info", limit, reason)
+        return MetricVerdict(name, before, now.values, "info", limit, "", result)
+    if result.outcome == "inconclusive":
+        return MetricVerdict(
+            name, before, now.values, "not_comparable", limit, _inconclusive(name, result, limit), result
+        )
+    return MetricVerdict(name, before, now.values, result.outcome, limit, "", result)
+
+
+def _compared(
+    name: str, baseline: Baseline, now: Sample, known: GateMetric, limit: float, same_gpu: bool
+) -> Comparison | None:
+    """The test; None where the metric has no direction, or the baseline too few values for one."""
+    before = baseline.sample(name)
+    if known.better == "neutral" or len(before.values) < 2 or not mean_sd(before.values)[0] > 0:
+        return None
+    if same_gpu and (not all(before.gpus) or not all(now.gpus)):
+        before, now = replace(before, gpus=()), replace(now, gpus=())
+    return compare(before, now, better=known.better, limit_pct=limit, cv_pct=known.cv_pct, shifts=known.shifts)
+
+
+def _inconclusive(name: str, result: Comparison, limit: float) -> str:
+    why = "its repeats scatter" if result.noisy or not result.other_gpu else "GPUs of one model differ"
+    if result.clock_room_pct > result.decision_pct:
+        why = "the SM clock differs, which may explain it"
+    return (
+        f"{name} changed by {result.change_pct:+.2f} %, but {why}: only a loss beyond "
+        f"{result.threshold_pct:.1f} % would count. Profile more repeats, record the baseline on this GPU, "
+        f"or raise the limit of {limit:g} %"
+    )
+
+
+def _why_unmeasured(name: str, known: GateMetric, before: BaselineMetric, group: Repeats) -> str:
+    if any(value == value for value in group.values.get(before.counter, [])):
+        return f"{name}: all values of {before.counter} are impossible: a damaged report?"
+    others = [counter for counter in known.counters if group.measured(known, counter)]
+    if others:
+        return f"{name}: different definition: the baseline holds {before.counter}, the launches only {others[0]}"
+    return f"{name}: {before.counter} was not collected: profile with `--set pipeline`"
+
+
+def _judge_limit(rule: Limit, group: Repeats, baseline: Baseline) -> LimitVerdict:
+    if not rule.of_part:
+        known = BY_NAME[rule.metric]
+        before = baseline.metrics.get(rule.metric)
+        counters = [before.counter] if before else list(known.counters)
+        values = next((found for name in counters if (found := group.measured(known, name))), [])
+        return judge_absolute(rule, values)
+    account = group.account
+    now = account.parts.get(rule.metric, ()) if account else ()
+    if rule.kind != "growth":
+        return judge_absolute(rule, now, part_sd(rule.metric))
+    then = baseline.account.parts.get(rule.metric, ()) if baseline.account else ()
+    cycles = _cycles(group, baseline)
+    if cycles is None:
+        reason = f"{rule.metric}: cycles were not measured on both sides, so growth cannot be told"
+        return LimitVerdict(rule, "not_comparable", reason)
+    return judge_growth(rule, then, in_baseline_time(now, *cycles), part_sd(rule.metric), PART_SHIFTS)
+
+
+def _cycles(group: Repeats, baseline: Baseline) -> tuple[float, float] | None:
+    """Mean cycles of now and of the baseline, of the same counter."""
+    before = baseline.metrics.get("cycles")
+    now = group.measured(BY_NAME["cycles"], before.counter) if before else []
+    return (statistics.fmean(now), statistics.fmean(before.values)) if before and now else None
+
+
+def _moved(group: Repeats, baseline: Baseline) -> tuple[Move, ...]:
+    """The parts that grew most, the first always; none where there is no account on both sides."""
+    cycles = _cycles(group, baseline)
+    if cycles is None or baseline.account is None or group.account is None:
+        return ()
+    found = moves(baseline.account, group.account, cycles[0] / cycles[1])
+    grown = [move for move in found if move.points >= LEAST_MOVED]
+    return tuple(grown[:MOST_MOVED]) or found[:1]
+
+
+def _why_no_cause(group: Repeats, baseline: Baseline) -> str:
+    if baseline.account is None:
+        return "no cause is named: the baseline holds no bubble account; record it from runs with the default sets"
+    return "no cause is named: these launches hold no bubble account; profile with the default sets"
+
+
+def _notes(group: Repeats, baseline: Baseline, clock: float | None, metrics: Sequence[MetricVerdict]) -> list[str]:
+    notes = []
+    if clock is not None and abs(clock) > CLOCK_TOLERANCE_PCT:
+        notes.append(
+            f"the SM clock differs by {clock:+.1f} % from the baseline's: cycles spent on memory change with it"
+        )
+    if baseline.code and group.code == baseline.code:
+        notes.append("the machine code is the baseline's: what differs is the machine, or the data")
+    if {report["key"] for report in group.reports} & {report.get("key") for report in baseline.reports}:
+        notes.append("the baseline was recorded from these very reports")
+    for metric in metrics:
+        if metric.verdict != "info":
+            notes += _metric_notes(metric, group)
+    return notes
+
+
+def _metric_notes(metric: MetricVerdict, group: Repeats) -> list[str]:
+    notes = []
+    dropped = group.launches - len(metric.now)
+    if metric.now and dropped:
+        notes.append(f"{metric.name}: {dropped} of {group.launches} launches lack it")
+    result = metric.comparison
+    if metric.verdict == "pass" and result is not None and result.detectable_pct > TOLERATED * metric.limit_pct:
+        other = " on another GPU of the model" if result.other_gpu else ""
+        notes.append(
+            f"weak: with {len(metric.baseline.values)} + {len(metric.now)} repeats{other} a loss of {metric.name} "
+            f"below {result.detectable_pct:.1f} % may go unseen"
+        )
+    return notes
