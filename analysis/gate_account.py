@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ncubble.analysis.folding import folded, merged_by_any
 from ncubble.errors import ReportError
 
 if TYPE_CHECKING:
@@ -59,21 +58,23 @@ class Place:
 @dataclass(frozen=True)
 class LaunchAccount:
     """The account of one launch: ``parts`` sum to 100; ``merged`` names the finer parts that a coarse one stands for;
-    ``places``, largest first."""
+    ``places``, largest first; ``unit`` is the one whose idle time the parts split."""
 
     parts: Mapping[str, float]
     places: tuple[Place, ...] = ()
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unit: str = ""
 
 
 @dataclass(frozen=True)
 class Account:
-    """The accounts of repeats. ``parts`` has one value per launch, None where that launch has no account; ``places``
-    are means over the launches that have one, largest first."""
+    """The accounts of repeats. ``parts`` has one value per launch, None where that launch has no account, or one that
+    splits time otherwise; ``places`` are means over the launches that have one, largest first."""
 
     parts: Mapping[str, tuple[float | None, ...]]
     places: tuple[Place, ...] = ()
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unit: str = ""
 
     @property
     def launches(self) -> int:
@@ -96,7 +97,7 @@ class Account:
             for part, values in self.parts.items()
         }
         merged = {"merged": {coarse: list(finer) for coarse, finer in self.merged.items()}} if self.merged else {}
-        return {"parts": parts, **merged, "places": [_place_json(place) for place in self.places]}
+        return {"unit": self.unit, "parts": parts, **merged, "places": [_place_json(place) for place in self.places]}
 
 
 class Reader(Protocol):
@@ -128,18 +129,29 @@ def of_launch(report: Report, launch: int) -> LaunchAccount | None:
 
 
 def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:
-    """The accounts of repeats as one; None where no launch has an account. Parts that one of them cannot split are
-    merged in all."""
-    known = [one for one in launches if one is not None]
-    if not known:
+    """The accounts of repeats as one; None where no launch has an account.
+
+    Launches that were profiled with other metrics may split time otherwise, or count against another unit. Those that
+    split it finest are taken, if they are two at least, and the others have no values.
+    """
+    alike: dict[tuple[str, frozenset[str]], list[LaunchAccount]] = {}
+    for one in launches:
+        if one is not None:
+            alike.setdefault(_split(one), []).append(one)
+    if not alike:
         return None
-    merged = merged_by_any(one.merged for one in known)
-    parts = [None if one is None else folded(one.parts, merged) for one in launches]
-    names = dict.fromkeys(name for one in parts if one is not None for name in one)
-    values = {name: tuple(None if one is None else one.get(name, 0.0) for one in parts) for name in names}
-    places = mean_places([one.places for one in known])
-    kept = [place for place in places if place.pct >= FINEST_PCT and place.part in names][:MOST_PLACES]
-    return Account(values, tuple(kept), {coarse: tuple(sorted(finer)) for coarse, finer in merged.items()})
+    finest = max(alike, key=lambda split: (len(alike[split]) > 1, -len(split[1]), len(alike[split])))
+    taken = alike[finest]
+    parts = [one.parts if one is not None and _split(one) == finest else None for one in launches]
+    names = dict.fromkeys(name for one in taken for name in one.parts)
+    values = {name: tuple(None if one is None else float(one.get(name, 0.0)) for one in parts) for name in names}
+    kept = [place for place in mean_places([one.places for one in taken]) if place.pct >= FINEST_PCT]
+    return Account(values, tuple(kept[:MOST_PLACES]), dict(taken[0].merged), finest[0])
+
+
+def _split(one: LaunchAccount) -> tuple[str, frozenset[str]]:
+    """Equal for accounts whose parts mean the same."""
+    return one.unit, frozenset(f"{coarse}:{name}" for coarse, finer in one.merged.items() for name in finer)
 
 
 def mean_places(launches: Sequence[Iterable[Place]]) -> list[Place]:
@@ -171,7 +183,7 @@ def from_json(reader: Reader) -> Account:
         if known and (len(known) < len(launch) or abs(math.fsum(known) - 100.0) > 0.05):
             raise reader.error(f"of launch {index} do not sum to 100", "parts")
     places = [_within(reader, raw, f"places[{i}]") for i, raw in enumerate(reader.get("places", list, []))]
-    return Account(values, tuple(_place(one) for one in places), _merged(reader))
+    return Account(values, tuple(_place(one) for one in places), _merged(reader), reader.get("unit", str, ""))
 
 
 def _values(parts: Reader, name: str) -> tuple[float | None, ...]:

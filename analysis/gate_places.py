@@ -37,7 +37,7 @@ def read(report: Report, launch: int) -> LaunchAccount | None:
         places = tuple(_places(report, launch, found))
     except _CONTRADICTIONS:
         places = ()
-    return LaunchAccount(parts, places, dict(found.merged))
+    return LaunchAccount(parts, places, dict(found.merged), found.unit)
 
 
 def _places(report: Report, launch: int, found: BubbleAccount) -> list[Place]:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path, PurePath
+from statistics import fmean
 
 from readme_tables import table
-from regression_moves import Line, Moves, Side, moves, side_of
-from regression_plan import NEAR, Place, Regression
+from regression_plan import NEAR, Regression
+from regression_plan import Place as Expected
 
 from ncubble.analysis.baseline import record
+from ncubble.analysis.gate_account import Account, Place, gather, of_launch
+from ncubble.analysis.gate_moves import Move, moves
 from ncubble.analysis.gate_result import CheckOptions, KernelVerdict
 from ncubble.analysis.regress import check
 from ncubble.analysis.repeats import collect
@@ -25,6 +28,14 @@ SHOWN = 3
 
 
 @dataclass(frozen=True)
+class Side:
+    """The mean over the launches of a run."""
+
+    account: Account
+    cycles: float
+
+
+@dataclass(frozen=True)
 class Judged:
     """One regression with the gate's verdict and what moved. ``part`` and ``line`` say whether the part that grew most,
     and the line where it did, were among those expected (``line`` None: the part has none)."""
@@ -33,7 +44,7 @@ class Judged:
     verdict: KernelVerdict
     before: Side
     after: Side
-    moved: Moves
+    moved: tuple[Move, ...]
     part: bool
     line: bool | None
 
@@ -58,10 +69,10 @@ def judge(regression: Regression, base: Path, changed: Path) -> Judged:
     result = check(collect(after)[0], baselines, CheckOptions())
     if len(result.kernels) != 1:
         raise MeasurementError(f"{regression.name}: {len(result.kernels)} kernels, not one", "measure it again")
-    moved = moves(was, now)
-    part = bool(moved.parts) and moved.parts[0][0] in regression.parts
+    moved = moves(was.account, now.account, now.cycles / was.cycles)
+    part = bool(moved) and moved[0].part in regression.parts
     files = {PurePath(name).name: text for report in after for name, text in report.files.items()}
-    line = expected_at(moved.line, regression.where, files) if moved.line else None
+    line = expected_at(moved[0].place, regression.where, files) if moved and moved[0].place else None
     return Judged(regression, result.kernels[0], was, now, moved, part, line)
 
 
@@ -76,24 +87,35 @@ def measured(path: Path) -> tuple[list[Report], Side]:
     return list(reports), side_of(reports)
 
 
-def expected_at(line: Line, where: Iterable[Place], files: dict[str, str]) -> bool:
-    """Whether ``line`` lies within ``NEAR`` lines of one of ``where``, in the sources (by file name) of the report."""
-    places = [place for place in where if place.file == line.file]
-    numbers = [number for place in places for number in place.lines(files.get(place.file, ""))]
-    return any(abs(line.number - number) <= NEAR for number in numbers)
+def side_of(reports: Iterable[Report]) -> Side:
+    """All launches of ``reports`` as one side; raises MeasurementError where there is none, or one has no account."""
+    launches = [(report, int(launch)) for report in reports for launch in report.launches["launch"]]
+    each = [of_launch(report, launch) for report, launch in launches]
+    if without := next((where for where, one in zip(launches, each, strict=True) if one is None), None):
+        raise MeasurementError(
+            f"{without[0].path}: launch {without[1]} has no account", "profile with the default sets"
+        )
+    account = gather(each)
+    if account is None:
+        raise MeasurementError("nothing measured: no launch", "profile the kernel first")
+    return Side(account, fmean(float(report.identity(launch)["cycles"]) for report, launch in launches))
+
+
+def expected_at(place: Place, where: Iterable[Expected], files: dict[str, str]) -> bool:
+    """Whether ``place`` lies within ``NEAR`` lines of one of ``where``, in the sources (by file name) of the report."""
+    expected = [one for one in where if one.file == place.file]
+    numbers = [number for one in expected for number in one.lines(files.get(one.file, ""))]
+    return place.line is not None and any(abs(place.line - number) <= NEAR for number in numbers)
 
 
 def row(judged: Judged) -> list[str]:
     """One row of the table."""
     regression, moved = judged.regression, judged.moved
-    tensor = [side.parts.get("tensor_busy", 0.0) for side in (judged.before, judged.after)]
+    tensor = [side.account.means.get("tensor_busy", 0.0) for side in (judged.before, judged.after)]
     change = 100.0 * (judged.after.cycles / judged.before.cycles - 1.0)
-    parts = ", ".join(f"`{name}` {points:+.1f}" for name, points in moved.parts[:SHOWN] if points >= 0.05)
-    at = (
-        f"{moved.line.file}:{moved.line.number} ({moved.at_line:+.1f}) `{_cell(moved.line.text)}`"
-        if moved.line
-        else "–"
-    )
+    parts = ", ".join(f"`{one.part}` {one.points:+.1f}" for one in moved[:SHOWN] if one.points >= 0.05)
+    place = moved[0].place if moved else None
+    at = f"{place.file}:{place.line} ({place.pct:+.1f}) `{_cell(place.text)}`" if place else "–"
     return [
         regression.name,
         " ".join([regression.kernel, *(text for text in regression.arguments[1:] if "=" in text)]),

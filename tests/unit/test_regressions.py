@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pandas as pd
 import pytest
 
 from ncubble.analysis.account import PARTS
+from ncubble.analysis.gate_account import LaunchAccount, Place
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.case import make_case
 from ncubble.kernels.registry import find_spec
@@ -99,63 +100,41 @@ def test_a_base_is_profiled_once_right_before_its_first_change(load: Load, tmp_p
     ]
 
 
-def test_growth_is_counted_in_cycles_before_so_that_what_takes_as_long_has_not_moved(load: Load) -> None:
-    module = load("regression_moves")
-    before = module.Side(5, 1000.0, {"tensor_busy": 60.0, "issue": 30.0, "data_wait": 10.0}, {}, {})
-    line = module.Line("a.cu", 7, "wait();")
-    places = {"data_wait": {line.key: 40.0, ("a.cu", "load();"): 15.0}}
-    after = module.Side(5, 2000.0, {"tensor_busy": 30.0, "issue": 15.0, "data_wait": 55.0}, places, {line.key: line})
-    found = module.moves(before, after)
-    assert found.parts == (("data_wait", pytest.approx(100.0)), ("issue", pytest.approx(0.0)))
-    assert (found.line, found.at_line) == (line, pytest.approx(80.0))
-
-
 class FakeReport:
-    """Two launches of one loop: 8 samples on line 2, 2 on line 3, all of them waits for data."""
+    """Launches of 900 and 1100 cycles."""
 
-    def __init__(self, folder: str, cycles: tuple[float, ...], text: str) -> None:
-        name = f"{folder}/a.cu"
-        self.path, self.cycles, self.files = folder, cycles, {name: text}
-        self.launches = pd.DataFrame({"launch": range(len(cycles))})
-        self.source = pd.DataFrame({"file": [name] * 2, "line": [2, 3]})
+    path = "/runs"
+    launches = pd.DataFrame({"launch": [0, 1]})
 
     def identity(self, launch: int) -> dict[str, float]:
-        return {"cycles": self.cycles[launch]}
-
-    def source_of(self, launch: int) -> pd.DataFrame:
-        return self.source
+        return {"cycles": (900.0, 1100.0)[launch]}
 
 
-def test_launches_are_averaged_and_lines_told_by_their_text(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = load("regression_moves")
-    weights = pd.DataFrame({"data_wait": [8.0, 2.0], "issue": [0.0, 0.0]})
-    accounts = [SimpleNamespace(parts={"data_wait": pct, "issue": 1.0}, weights=weights) for pct in (40.0, 60.0)]
-    monkeypatch.setattr(module, "account", lambda report, launch: accounts[launch])
-    side = module.side_of([FakeReport("/before", (900.0, 1100.0), "loop\n  wait();\n  load();")])
-    assert (side.launches, side.cycles, side.parts) == (2, 1000.0, {"data_wait": 50.0, "issue": 1.0})
-    assert side.places["data_wait"] == {("a.cu", "wait();"): 40.0, ("a.cu", "load();"): 10.0}
-    moved = module.side_of([FakeReport("/after", (2000.0, 2000.0), "loop\n  wait();\n  fetch();")])
-    found = module.moves(side, moved)
-    assert found.line == module.Line("a.cu", 2, "wait();"), "its folder and what stands below it may differ"
-    assert found.at_line == pytest.approx(2 * 40.0 - 40.0)
+def test_launches_are_averaged(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("regression_table")
+    accounts = [LaunchAccount({"data_wait": pct, "issue": 100.0 - pct}) for pct in (40.0, 60.0)]
+    monkeypatch.setattr(module, "of_launch", lambda report, launch: accounts[launch])
+    side = module.side_of([FakeReport()])
+    assert (side.cycles, side.account.means) == (1000.0, {"data_wait": 50.0, "issue": 50.0})
 
 
 def test_a_launch_without_an_account_is_an_error(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = load("regression_moves")
-    monkeypatch.setattr(module, "account", lambda report, launch: None)
+    module = load("regression_table")
+    monkeypatch.setattr(module, "of_launch", lambda report, launch: None)
     with pytest.raises(MeasurementError, match="launch 0 has no account"):
-        module.side_of([FakeReport("/runs", (1.0,), "")])
+        module.side_of([FakeReport()])
     with pytest.raises(MeasurementError, match="nothing measured"):
         module.side_of([])
 
 
 def test_a_line_is_right_within_three_lines_of_an_expected_one(load: Load) -> None:
-    table, plan, moves = load("regression_table"), load("regression_plan"), load("regression_moves")
+    table, plan = load("regression_table"), load("regression_plan")
     sources = {"a.cu": "\n" * 9 + "wait();\n" + "\n" * 9, "b.cu": "wait();"}
     where = [plan.Place("a.cu", "wait()")]
-    right = {number for number in range(1, 20) if table.expected_at(moves.Line("a.cu", number, ""), where, sources)}
+    lines = [Place("sync_wait", "a.cu", number, "", 1.0) for number in range(1, 20)]
+    right = {place.line for place in lines if table.expected_at(place, where, sources)}
     assert right == {7, 8, 9, 10, 11, 12, 13}
-    assert not table.expected_at(moves.Line("b.cu", 1, "wait();"), where, sources)
+    assert not table.expected_at(Place("sync_wait", "b.cu", 1, "wait();", 1.0), where, sources)
 
 
 def test_machine_code_is_compared_by_opcode_and_by_operands(load: Load) -> None:
