@@ -58,12 +58,17 @@ class Place:
 @dataclass(frozen=True)
 class LaunchAccount:
     """The account of one launch: ``parts`` sum to 100; ``merged`` names the finer parts that a coarse one stands for;
-    ``places``, largest first; ``unit`` is the one whose idle time the parts split."""
+    ``places``, largest first; ``unit`` is the one whose idle time the parts split.
+
+    ``overlap`` says by which rule waits that coincide with a busy unit were taken out (``analysis/overlap.py``):
+    ``asynchronous`` MMAs, ``phases`` of the CTA, or empty for neither.
+    """
 
     parts: Mapping[str, float]
     places: tuple[Place, ...] = ()
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unit: str = ""
+    overlap: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ class Account:
     places: tuple[Place, ...] = ()
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unit: str = ""
+    overlap: str = ""
 
     @property
     def launches(self) -> int:
@@ -97,7 +103,8 @@ class Account:
             for part, values in self.parts.items()
         }
         merged = {"merged": {coarse: list(finer) for coarse, finer in self.merged.items()}} if self.merged else {}
-        return {"unit": self.unit, "parts": parts, **merged, "places": [_place_json(place) for place in self.places]}
+        rules = {"unit": self.unit, "overlap": self.overlap}
+        return {**rules, "parts": parts, **merged, "places": [_place_json(place) for place in self.places]}
 
 
 class Reader(Protocol):
@@ -146,7 +153,7 @@ def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:
     names = dict.fromkeys(name for one in taken for name in one.parts)
     values = {name: tuple(None if one is None else float(one.get(name, 0.0)) for one in parts) for name in names}
     kept = [place for place in mean_places([one.places for one in taken]) if place.pct >= FINEST_PCT]
-    return Account(values, tuple(kept[:MOST_PLACES]), dict(taken[0].merged), finest[0])
+    return Account(values, tuple(kept[:MOST_PLACES]), dict(taken[0].merged), finest[0], taken[0].overlap)
 
 
 def _split(one: LaunchAccount) -> tuple[str, frozenset[str]]:
@@ -183,7 +190,8 @@ def from_json(reader: Reader) -> Account:
         if known and (len(known) < len(launch) or abs(math.fsum(known) - 100.0) > 0.05):
             raise reader.error(f"of launch {index} do not sum to 100", "parts")
     places = [_within(reader, raw, f"places[{i}]") for i, raw in enumerate(reader.get("places", list, []))]
-    return Account(values, tuple(_place(one) for one in places), _merged(reader), reader.get("unit", str, ""))
+    rules = {name: reader.get(name, str, "") for name in ("unit", "overlap")}
+    return Account(values, tuple(_place(one) for one in places), _merged(reader), **rules)
 
 
 def _values(parts: Reader, name: str) -> tuple[float | None, ...]:

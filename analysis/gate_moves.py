@@ -66,6 +66,20 @@ def incomparable(before: Account, after: Account) -> str:
     )
 
 
+def doubtful(before: Account, after: Account) -> str:
+    """Why the split of idle time is less certain than usual; empty where it is not.
+
+    A change that puts a kernel under another rule of overlap, such as a barrier that leaves the stretch of MMAs,
+    changes which waits are counted, so that a part may grow or shrink by the rule alone.
+    """
+    if not before.unit or before.overlap == after.overlap:
+        return ""
+    return (
+        "the parts are less certain than usual: which waits coincide with a busy unit was told by another rule "
+        f"in the baseline ({before.overlap or 'none'}) than now ({after.overlap or 'none'})"
+    )
+
+
 def _rank(move: Move, work_only: bool) -> int:
     if move.points <= 0:
         return 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePath
 
 import numpy as np
@@ -12,7 +13,7 @@ import pandas as pd
 from ncubble.analysis.account import STEADY, BubbleAccount, account, steady_weights
 from ncubble.analysis.bystanders import homes
 from ncubble.analysis.gate_account import LONGEST, LaunchAccount, Place, mean_places, opcode
-from ncubble.analysis.opcodes import role
+from ncubble.analysis.opcodes import is_wgmma, role
 from ncubble.analysis.report import Report
 from ncubble.analysis.stalls import main_loop
 from ncubble.analysis.units import cta_share
@@ -33,11 +34,22 @@ def read(report: Report, launch: int) -> LaunchAccount | None:
     if found is None:
         return None
     parts = {part: float(pct) for part, pct in found.parts.items()}
+    known = LaunchAccount(parts, (), dict(found.merged), found.unit)
     try:
-        places = tuple(_places(report, launch, found))
+        rule = _overlap(found, report.source_of(launch))
+        return replace(known, places=tuple(_places(report, launch, found)), overlap=rule)
     except _CONTRADICTIONS:
-        places = ()
-    return LaunchAccount(parts, places, dict(found.merged), found.unit)
+        return known
+
+
+def _overlap(found: BubbleAccount, source: pd.DataFrame) -> str:
+    """By which rule samples were weighed: that of phases takes some out, that of asynchronous MMAs may take none."""
+    if found.weights is None:
+        return ""
+    if any(is_wgmma(opcode) or opcode.startswith("UTC") for opcode in source["opcode"].unique()):
+        return "asynchronous"
+    counted, weighed = float(source["samples"].sum()), float(found.weights.to_numpy().sum())
+    return "phases" if weighed < 0.999 * counted else ""
 
 
 def _places(report: Report, launch: int, found: BubbleAccount) -> list[Place]:

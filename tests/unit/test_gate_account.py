@@ -81,7 +81,7 @@ def test_small_places_and_those_beyond_the_most_are_left_out() -> None:
 
 
 def test_what_is_written_is_read_back() -> None:
-    found = replace(account(), merged={"no_cta": ("ramp", "tail")})
+    found = replace(account(), merged={"no_cta": ("ramp", "tail")}, overlap="phases")
     sass = Place("issue", "", None, "@!P0 LDG.E R1, [R2]", 1.0, sass=True)
     below = Place("issue", "a.cu", 3, "}", 1.0, below="store();")
     found = replace(found, places=(*found.places, sass, below))
@@ -181,6 +181,15 @@ def test_latency_at_the_mma_beyond_its_busy_time_lies_at_the_mma(monkeypatch: py
     held = {place.text: place.pct for place in found.places if place.part == "issue"}
     assert set(held) == {"mma();"}
     assert held["mma();"] == pytest.approx(found.parts["issue"]), "all of it, the branch's own wait on the same line"
+
+
+def test_the_rule_of_overlap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = source(LOOP)
+    assert read(monkeypatch, frame).overlap == ""
+    found = build(0, Busy("tensor", 20.0), 1.0, None, frame)
+    assert found.weights is not None
+    monkeypatch.setattr(gate_places, "account", lambda report, launch: replace(found, weights=0.9 * found.weights))
+    assert gate_places.read(FakeReport(frame), 0).overlap == "phases"  # type: ignore[arg-type, union-attr]
 
 
 def test_gaps_between_waves_lie_on_what_runs_outside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ncubble.analysis.gate_account import Account, Place, gather, of_launch
-from ncubble.analysis.gate_moves import Move, incomparable, moves, sentence
+from ncubble.analysis.gate_moves import Move, doubtful, incomparable, moves, sentence
 from ncubble.analysis.report import Report
 from ncubble.recordings import ROOT
 
@@ -118,6 +118,12 @@ def test_idle_time_of_different_units_is_not_compared() -> None:
     assert incomparable(BEFORE, replace(BEFORE, unit="")) == "", "an older baseline does not say"
 
 
+def test_another_rule_of_overlap_is_said() -> None:
+    assert doubtful(BEFORE, BEFORE) == ""
+    assert "in the baseline (none) than now (phases)" in doubtful(BEFORE, replace(BEFORE, overlap="phases"))
+    assert doubtful(replace(BEFORE, unit=""), replace(BEFORE, overlap="phases")) == "", "an older one does not say"
+
+
 def test_a_sentence_names_part_points_line_and_text() -> None:
     found = Move("data_wait", 23.42, place("loop_sync(`x`);", 23.3, 191))
     assert sentence(found) == (
@@ -138,4 +144,5 @@ def test_one_stage_of_a_recorded_kernel_waits_for_data_at_its_mbarrier() -> None
     assert first.part == "data_wait" and first.points > 30.0
     assert first.place and first.place.file == "gemm_tma.cu" and "mbarrier_wait(&full" in first.place.text
     assert first.place.pct > 0.9 * first.points
+    assert before.overlap == after.overlap == "asynchronous"
     assert all(abs(one.points) < 1e-9 for one in moves(before, before, 1.0))
