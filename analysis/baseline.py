@@ -176,7 +176,7 @@ def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
     label = group.key.label
     if not group.device:
         raise MeasurementError(f"{label}: the report does not name its GPU", "profile with the default metric set")
-    builds = {str(build.get("cubin_sha256") or build) for build in group.builds}
+    builds = _builds(group)
     for what, number in (("builds", len(builds)), ("versions of ncu", len(group.ncu_versions))):
         if number > 1:
             raise MeasurementError(f"{label}: its launches come from {number} {what}", "record from runs of one")
@@ -199,6 +199,15 @@ def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
         account=group.account,
         code=group.code,
     )
+
+
+def _builds(group: Repeats) -> set[str]:
+    """What tells the builds of a group apart. The cubin is another one wherever its source lies: the machine code
+    counts, by its hash in the manifests or, where they have none, by the SASS in the reports."""
+    found = {str(build.get("code_sha256") or build.get("cubin_sha256") or build) for build in group.builds}
+    if len(found) > 1 and group.code:
+        return {group.code}
+    return found
 
 
 def _runs(group: Repeats) -> tuple[int, ...]:

@@ -80,6 +80,7 @@ METRICS = (
         cv_pct=0.34,
         lowest=1.0,
         column="duration_ns",
+        shifts=Shifts(run_pct=0.1, gpu_pct=0.3, clock=(-1.0, 0.0)),
     ),
     GateMetric(
         "dram_pct",

@@ -6,25 +6,23 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ncubble.analysis.baseline import TOLERATED, Baseline, BaselineMetric
-from ncubble.analysis.gate_judging import LimitVerdict, in_baseline_time, judge_absolute, judge_growth
-from ncubble.analysis.gate_limits import Limit, relative_pct
+from ncubble.analysis.gate_judging import LimitVerdict
+from ncubble.analysis.gate_limits import relative_pct
 from ncubble.analysis.gate_metrics import BY_NAME, GateMetric
-from ncubble.analysis.gate_moves import Move, moves
+from ncubble.analysis.gate_moves import Move, doubtful, incomparable, moves
 from ncubble.analysis.gate_result import RANKS, CheckOptions, KernelVerdict, MetricVerdict
+from ncubble.analysis.judge_limits import Rules, cycles_of, judge_limits
 from ncubble.analysis.noise import Comparison, Sample, compare, mean_sd
-from ncubble.analysis.part_noise import PART_SHIFTS, part_sd
 from ncubble.analysis.repeats import Repeats
 
 CLOCK_TOLERANCE_PCT = 5.0
 MOST_MOVED = 3
 LEAST_MOVED = 0.3
 """Points of the baseline's time that a part must have grown by to be named."""
-
-Rules = Mapping[str, tuple[Limit, ...]]
 
 
 def judge_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, differs: str = "") -> KernelVerdict:
@@ -35,22 +33,18 @@ def judge_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, diff
     clock = _clock_change_pct(group, baseline)
     rules = options.limits.of(group.key.label, group.key.kernel)
     metrics = tuple(_judge_metric(name, group, baseline, rules, options.same_gpu) for name in baseline.metrics)
-    limits = tuple(_judge_limit(rule, group, baseline) for held in rules.values() for rule in held if _extra(rule))
+    limits = judge_limits(rules, group, baseline, options.same_gpu)
     gated = [metric for metric in metrics if metric.verdict != "info"]
     found: list[MetricVerdict | LimitVerdict] = [*gated, *limits]
     verdict = next((rank for rank in RANKS if any(one.verdict == rank for one in found)), "nothing_measured")
     reason = "; ".join(one.reason for one in found if one.reason) or ("" if found else "the baseline gates no metric")
     notes = [*([differs] if differs else []), *_notes(group, baseline, clock, metrics), *_said(limits)]
     moved = _moved(group, baseline) if verdict == "regressed" else ()
-    if verdict == "regressed" and not moved:
-        notes.append(_why_no_cause(group, baseline))
+    if verdict == "regressed":
+        notes += _of_cause(group, baseline)
     return replace(
         empty, verdict=verdict, reason=reason, metrics=metrics, notes=tuple(notes), limits=limits, moved=moved
     )
-
-
-def _extra(rule: Limit) -> bool:
-    return rule.kind in ("at_least", "at_most", "growth")
 
 
 def _said(limits: Sequence[LimitVerdict]) -> list[str]:
@@ -93,7 +87,7 @@ def _judge_metric(name: str, group: Repeats, baseline: Baseline, rules: Rules, s
             name, before, (), verdict, 0.0, f"{name} is defined otherwise here than in the baseline ({before.counter})"
         )
     wanted = relative_pct(known, rules)
-    asked = any(rule.kind == "relative" for rule in rules.get(name, ()))
+    asked = not known.gated and any(rule.kind == "relative" for rule in rules.get(name, ()))
     gated = wanted is not None and (before.gated or asked)
     limit = known.limit_pct if wanted is None else wanted
     now = group.sample(known, before.counter)
@@ -101,6 +95,9 @@ def _judge_metric(name: str, group: Repeats, baseline: Baseline, rules: Rules, s
         reason = _why_unmeasured(name, known, before, group)
         return MetricVerdict(name, before, (), "nothing_measured" if gated else "info", limit, reason)
     result = _compared(name, baseline, now, known, limit, same_gpu)
+    if gated and result is None:
+        reason = f"{name}: the baseline's {len(before.values)} values allow no comparison; record it anew"
+        return MetricVerdict(name, before, now.values, "not_comparable", limit, reason)
     if not gated or result is None:
         clock = _clock_change_pct(group, baseline)
         if name == "duration_ns" and clock is not None and abs(clock) > CLOCK_TOLERANCE_PCT:
@@ -146,35 +143,9 @@ def _why_unmeasured(name: str, known: GateMetric, before: BaselineMetric, group:
     return f"{name}: {before.counter} was not collected: profile with `--set pipeline`"
 
 
-def _judge_limit(rule: Limit, group: Repeats, baseline: Baseline) -> LimitVerdict:
-    if not rule.of_part:
-        known = BY_NAME[rule.metric]
-        before = baseline.metrics.get(rule.metric)
-        counters = [before.counter] if before else list(known.counters)
-        values = next((found for name in counters if (found := group.measured(known, name))), [])
-        return judge_absolute(rule, values)
-    account = group.account
-    now = account.parts.get(rule.metric, ()) if account else ()
-    if rule.kind != "growth":
-        return judge_absolute(rule, now, part_sd(rule.metric))
-    then = baseline.account.parts.get(rule.metric, ()) if baseline.account else ()
-    cycles = _cycles(group, baseline)
-    if cycles is None:
-        reason = f"{rule.metric}: cycles were not measured on both sides, so growth cannot be told"
-        return LimitVerdict(rule, "not_comparable", reason)
-    return judge_growth(rule, then, in_baseline_time(now, *cycles), part_sd(rule.metric), PART_SHIFTS)
-
-
-def _cycles(group: Repeats, baseline: Baseline) -> tuple[float, float] | None:
-    """Mean cycles of now and of the baseline, of the same counter."""
-    before = baseline.metrics.get("cycles")
-    now = group.measured(BY_NAME["cycles"], before.counter) if before else []
-    return (statistics.fmean(now), statistics.fmean(before.values)) if before and now else None
-
-
 def _moved(group: Repeats, baseline: Baseline) -> tuple[Move, ...]:
     """The parts that grew most, the first always; none where there is no account on both sides."""
-    cycles = _cycles(group, baseline)
+    cycles = cycles_of(group, baseline)
     if cycles is None or baseline.account is None or group.account is None:
         return ()
     found = moves(baseline.account, group.account, cycles[0] / cycles[1])
@@ -182,10 +153,17 @@ def _moved(group: Repeats, baseline: Baseline) -> tuple[Move, ...]:
     return tuple(grown[:MOST_MOVED]) or found[:1]
 
 
-def _why_no_cause(group: Repeats, baseline: Baseline) -> str:
+def _of_cause(group: Repeats, baseline: Baseline) -> list[str]:
+    """Why no cause of a regression is named, or why it is doubtful; nothing where it is neither."""
     if baseline.account is None:
-        return "no cause is named: the baseline holds no bubble account; record it from runs with the default sets"
-    return "no cause is named: these launches hold no bubble account; profile with the default sets"
+        return ["no cause is named: the baseline holds no bubble account; record it from runs with the default sets"]
+    if group.account is None:
+        return ["no cause is named: these launches hold no bubble account; profile with the default sets"]
+    why = incomparable(baseline.account, group.account)
+    if why:
+        return [f"no cause is named: {why}"]
+    doubt = doubtful(baseline.account, group.account)
+    return [doubt] if doubt else []
 
 
 def _notes(group: Repeats, baseline: Baseline, clock: float | None, metrics: Sequence[MetricVerdict]) -> list[str]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ncubble.analysis.baseline import Baseline
-from ncubble.analysis.gate_result import CheckOptions, GateResult, KernelVerdict
+from ncubble.analysis.gate_result import RANKS, CheckOptions, GateResult, KernelVerdict
 from ncubble.analysis.judge_kernel import judge_kernel
+from ncubble.analysis.judge_limits import judge_absolutely
 from ncubble.analysis.repeats import Repeats
 
 
@@ -28,9 +29,11 @@ def check(
             kernels.append(judge_kernel(group, baseline, options, differs))
         elif options.allow_new and not _elsewhere(group, baselines):
             unrecorded.append(group.key.label)
+            kernels += _by_limits_alone(group, options)
         else:
-            kernels.append(_without_baseline(group, baselines))
-    unused = options.limits.unused([group.key.label for group in groups], [group.key.kernel for group in groups])
+            kernels.append(_without_baseline(group, baselines, options))
+    keys = [*(group.key for group in groups), *(item.key for item in baselines)]
+    unused = options.limits.unused([key.label for key in keys], [key.kernel for key in keys])
     notes = [*notes, *(f"no kernel matches {match!r}: its limits were not applied" for match in unused)]
     devices = {group.device for group in groups}
     missing = [item for item in baselines if id(item) not in used and (not options.exact or item.device in devices)]
@@ -66,7 +69,18 @@ def _elsewhere(group: Repeats, baselines: Sequence[Baseline]) -> list[Baseline]:
     return [item for item in baselines if item.key.canonical == group.key.canonical]
 
 
-def _without_baseline(group: Repeats, baselines: Sequence[Baseline]) -> KernelVerdict:
+def _by_limits_alone(group: Repeats, options: CheckOptions) -> list[KernelVerdict]:
+    """The verdict on a kernel that is allowed to have no baseline, if there are limits that need none."""
+    limits = judge_absolutely(options.limits.of(group.key.label, group.key.kernel), group)
+    if not limits:
+        return []
+    verdict = next(rank for rank in RANKS if any(one.verdict == rank for one in limits))
+    reason = "; ".join(one.reason for one in limits if one.reason)
+    label, device = group.key.label, group.device
+    return [KernelVerdict(label, device, verdict, reason, None, group.launches, repeats=group, limits=limits)]
+
+
+def _without_baseline(group: Repeats, baselines: Sequence[Baseline], options: CheckOptions) -> KernelVerdict:
     others = sorted({item.device for item in _elsewhere(group, baselines)})
     if others:
         here = group.device or "an unnamed GPU"
@@ -78,8 +92,12 @@ def _without_baseline(group: Repeats, baselines: Sequence[Baseline]) -> KernelVe
             reason += (
                 f", or compare with a similar one by `--baseline {near[0].path or near[0].place}` ({near[0].key.label})"
             )
+    limits = judge_absolutely(options.limits.of(group.key.label, group.key.kernel), group)
+    failed = [one for one in limits if one.verdict == "regressed"]
+    reason = "; ".join([*(one.reason for one in failed), reason])
+    verdict = "regressed" if failed else "not_comparable"
     return KernelVerdict(
-        group.key.label, group.device, "not_comparable", reason, launches=group.launches, repeats=group
+        group.key.label, group.device, verdict, reason, None, group.launches, repeats=group, limits=limits
     )
 
 

@@ -9,7 +9,8 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -130,9 +131,10 @@ class Repeats:
 
     @cached_property
     def account(self) -> Account | None:
-        """The bubble accounts of the first launches; None where no report allows one."""
+        """The bubble accounts of up to MOST_ACCOUNTS launches, taken in turns from all reports; None where no report
+        allows one."""
         read = [(report, launch) for report, launch in self.sources if isinstance(report, Report)]
-        return gather([of_launch(report, launch) for report, launch in read[:MOST_ACCOUNTS]])
+        return gather([of_launch(report, launch) for report, launch in in_turns(read)[:MOST_ACCOUNTS]])
 
     @cached_property
     def code(self) -> str:
@@ -142,6 +144,16 @@ class Repeats:
         }
         found = {code_of(report, launch) for report, launch in first.values()}
         return found.pop() if len(found) == 1 else ""
+
+
+def in_turns(launches: Sequence[tuple[Report, int]]) -> list[tuple[Report, int]]:
+    """The first launch of every report, then the second of every report, and so on."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for report, launch in launches:
+        ranked.append((seen[report.key], report, launch))
+        seen[report.key] += 1
+    return [(report, launch) for _, report, launch in sorted(ranked, key=lambda one: one[0])]
 
 
 def slug(text: str) -> str:

@@ -218,6 +218,7 @@ def _add_baseline(plan: Plan, group: Any, taken: Taken) -> None:
 
 def _refuse_changes(now: Sequence[Report], taken: Taken) -> None:
     """Someone may edit the working tree while it is measured: then its repeats are none."""
-    built = {report.run.manifest.build.get("cubin_sha256") for report in now}
+    builds = [report.run.manifest.build for report in now]
+    built = {build.get("code_sha256") or build.get("cubin_sha256") for build in builds}
     if len(built) > 1:
         taken.errors.append(("the working tree", "it changed while it was measured: its runs hold several builds"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -29,8 +30,7 @@ def print_result(result: GateResult, console: Console) -> None:
     if result.kernels:
         console.print(_result_table(result.kernels))
     for kernel in result.kernels:
-        for text in said(kernel):
-            console.print(Text(f"{printable(kernel.label)}: ", style="bold") + Text(printable(text), style="not bold"))
+        _print_said(kernel, console)
     for file, error in result.errors:
         console.print(Text(f"could not read {printable(file)}: {printable(error)}", style="yellow"))
     if result.unmeasured:
@@ -42,6 +42,16 @@ def print_result(result: GateResult, console: Console) -> None:
     for note in result.notes:
         console.print(Text(printable(note)))
     console.print(Text(f"gate {headline(result)}", style=_STYLES[result.verdict]))
+
+
+def _print_said(kernel: KernelVerdict, console: Console) -> None:
+    """The kernel's label, and below it what is said of it, each with its mark: what moved comes first."""
+    texts = said(kernel)
+    if texts:
+        console.print(Text(printable(kernel.label), style="bold"))
+    for index, text in enumerate(texts):
+        mark = "→" if index < len(kernel.moved) else "·"
+        console.print(Padding(Text(f"{mark} {printable(text)}"), (0, 0, 0, 2)))
 
 
 def _result_table(kernels: Sequence[KernelVerdict]) -> Table:

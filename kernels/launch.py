@@ -30,6 +30,7 @@ class BuildFacts:
     smem_dynamic_B: int  # noqa: N815
     spill_B: int | None  # noqa: N815
     cubin_sha256: str | None
+    code_sha256: str | None = None  # of the machine code alone, wherever the source lies
 
     @classmethod
     def of(cls, built: Build, case: Case) -> BuildFacts:
@@ -42,7 +43,18 @@ class BuildFacts:
             smem_dynamic_B=case.smem,
             spill_B=built.resources.spill_B,
             cubin_sha256=built.sha256,
+            code_sha256=_code_sha256(built.cubin),
         )
+
+
+def _code_sha256(cubin: bytes) -> str | None:
+    from ncubble.errors import UsageError
+    from ncubble.kernels.other_tree import code_hash
+
+    try:
+        return code_hash(cubin)
+    except UsageError:
+        return None
 
 
 @dataclass(frozen=True)

@@ -270,7 +270,8 @@ class TestCommand:
     def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         known = {"good": report(), "bad": report([40.0] * 5)}
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr("ncubble.cli.gate._open", lambda paths, kernel: ([known[str(p)] for p in paths], []))
+        for name in ("gate._open", "gate_baselines.open_all"):
+            monkeypatch.setattr(f"ncubble.cli.{name}", lambda paths, kernel: ([known[str(p)] for p in paths], []))
         assert self.run("baseline", "record", "good") == 0
 
     def run(self, *argv: str) -> int:

@@ -158,7 +158,7 @@ def test_facts_are_written_where_the_profiler_asks(request_once, tmp_path, monke
         "dtype": "float16",
     }
     assert set(facts["build"]) == {
-        *("compiler", "flags", "registers", "smem_static_B", "smem_dynamic_B", "spill_B", "cubin_sha256")
+        *("compiler", "flags", "registers", "smem_static_B", "smem_dynamic_B", "spill_B", "cubin_sha256", "code_sha256")
     }
     assert facts["build"]["smem_dynamic_B"] == 2 * 18944
     assert facts["device"] == {"name": "Fake H200", "compute_capability": "9.0", "driver": "580.00"}
