@@ -31,7 +31,8 @@ def open_all(paths: list[Path], kernel: str) -> tuple[list[Report], list[ReportF
         raise UsageError(
             f"--kernel {kernel!r}: not a regular expression ({error})", "escape special characters"
         ) from error
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    stderr = Console(stderr=True)
+    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
         task = progress.add_task("reading reports", total=None)
         return open_reports(paths, lambda done, total: progress.update(task, completed=done, total=total))
 
