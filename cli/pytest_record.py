@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from ncubble.analysis import baseline, baseline_file
+from ncubble.analysis.baseline import Baseline
+from ncubble.analysis.baseline_update import replaced
 from ncubble.cli import pytest_ncu
 from ncubble.cli.pytest_plugin import started
 from ncubble.cli.pytest_result import Result
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.errors import MeasurementError, NcubbleError, UsageError
 
 
 def record(result: Result, place: Path, config: pytest.Config) -> list[str]:
@@ -31,9 +33,18 @@ def record(result: Result, place: Path, config: pytest.Config) -> list[str]:
     force = bool(config.getoption("--ncubble-force"))
     with pytest_ncu.lock(f"baselines {place.absolute()}"):
         _refuse(paths, force, started(config))
-        baseline_file.save(zip(paths, found, strict=True), force=force)
+        kept = [_with_history(path, item) for path, item in zip(paths, found, strict=True)]
+        baseline_file.save(zip(paths, kept, strict=True), force=force)
     weak = [f" (warning: {text})" for item in found for text in baseline.weaknesses(item)]
     return [f"{_from_root(path, config.rootpath)}{''.join(weak) if len(found) == 1 else ''}" for path in paths]
+
+
+def _with_history(path: Path, item: Baseline) -> Baseline:
+    """``item`` with what it replaces; a file that cannot be read leaves nothing to keep."""
+    try:
+        return replaced(baseline_file.load(path), item, "recorded anew by pytest --ncubble-force")
+    except NcubbleError:
+        return item
 
 
 def _refuse(paths: list[Path], force: bool, since: float) -> None:
