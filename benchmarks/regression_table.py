@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cache
-from pathlib import Path, PurePath
+from pathlib import Path
 from statistics import fmean
 
 from readme_tables import table
+from regression_kept import read, repeats_of
 from regression_plan import NEAR, Regression
-from regression_plan import Place as Expected
 
-from ncubble.analysis.baseline import record
-from ncubble.analysis.gate_account import Account, Place, gather, of_launch
+from ncubble.analysis.baseline import Baseline
+from ncubble.analysis.gate_account import Account, Place
 from ncubble.analysis.gate_moves import Move, moves
 from ncubble.analysis.gate_result import CheckOptions, KernelVerdict
 from ncubble.analysis.regress import check
-from ncubble.analysis.repeats import collect
-from ncubble.analysis.report import Report, open_reports
 from ncubble.errors import MeasurementError, NcubbleError
 
 HEAD = ("regression", "kernel", "tensor % before → after", "cycles, %", "verdict", "grew most, points", "at line")
@@ -29,7 +25,7 @@ SHOWN = 3
 
 @dataclass(frozen=True)
 class Side:
-    """The mean over the launches of a run."""
+    """The account of a run, and the mean of its cycles."""
 
     account: Account
     cycles: float
@@ -52,60 +48,37 @@ class Judged:
     def right(self) -> str:
         """In words, for the table."""
         if self.verdict.verdict != "regressed":
-            return "missed"
+            return "no loss" if self.verdict.verdict == "improved" else "missed"
         if not self.part:
             return "no"
         return {True: "yes", False: "part only", None: "yes (no line)"}[self.line]
 
 
-def judge(regression: Regression, base: Path, changed: Path) -> Judged:
-    """Records a baseline from ``base`` and checks ``changed`` against it, as ``ncubble`` does.
+def judge(regression: Regression, folder: Path) -> Judged:
+    """Checks what was changed against a baseline of what was not, as ``ncubble`` does, by runs or kept files.
 
     Raises:
-        MeasurementError: a run is missing or damaged, or the launches are not repeats of one kernel.
+        MeasurementError: a run is missing or damaged, or has no account.
     """
-    (before, was), (after, now) = measured(base), measured(changed)
-    baselines = record(collect(before)[0], datetime.now(UTC).isoformat(timespec="seconds"), min_repeats=2)
-    result = check(collect(after)[0], baselines, CheckOptions())
-    if len(result.kernels) != 1:
-        raise MeasurementError(f"{regression.name}: {len(result.kernels)} kernels, not one", "measure it again")
+    before, after, lines = read(regression, folder)
+    result = check([repeats_of(after)], [before], CheckOptions())
+    was, now = side_of(before), side_of(after)
     moved = moves(was.account, now.account, now.cycles / was.cycles)
     part = bool(moved) and moved[0].part in regression.parts
-    files = {PurePath(name).name: text for report in after for name, text in report.files.items()}
-    line = expected_at(moved[0].place, regression.where, files) if moved and moved[0].place else None
+    line = expected_at(moved[0].place, lines) if moved and moved[0].place else None
     return Judged(regression, result.kernels[0], was, now, moved, part, line)
 
 
-@cache
-def measured(path: Path) -> tuple[list[Report], Side]:
-    """The reports of one run directory, and their mean; remembered, as several regressions share a base."""
-    if not (path / "run.json").is_file():
-        raise MeasurementError(f"{path}: no run", "measure it with `regressions.py run`")
-    reports, failures = open_reports([path])
-    if failures:
-        raise failures[0].error
-    return list(reports), side_of(reports)
+def side_of(baseline: Baseline) -> Side:
+    """One side; raises MeasurementError where it has no account."""
+    if baseline.account is None:
+        raise MeasurementError(f"{baseline.key.label}: no account", "profile with the default sets")
+    return Side(baseline.account, fmean(baseline.metrics["cycles"].values))
 
 
-def side_of(reports: Iterable[Report]) -> Side:
-    """All launches of ``reports`` as one side; raises MeasurementError where there is none, or one has no account."""
-    launches = [(report, int(launch)) for report in reports for launch in report.launches["launch"]]
-    each = [of_launch(report, launch) for report, launch in launches]
-    if without := next((where for where, one in zip(launches, each, strict=True) if one is None), None):
-        raise MeasurementError(
-            f"{without[0].path}: launch {without[1]} has no account", "profile with the default sets"
-        )
-    account = gather(each)
-    if account is None:
-        raise MeasurementError("nothing measured: no launch", "profile the kernel first")
-    return Side(account, fmean(float(report.identity(launch)["cycles"]) for report, launch in launches))
-
-
-def expected_at(place: Place, where: Iterable[Expected], files: dict[str, str]) -> bool:
-    """Whether ``place`` lies within ``NEAR`` lines of one of ``where``, in the sources (by file name) of the report."""
-    expected = [one for one in where if one.file == place.file]
-    numbers = [number for one in expected for number in one.lines(files.get(one.file, ""))]
-    return place.line is not None and any(abs(place.line - number) <= NEAR for number in numbers)
+def expected_at(place: Place, lines: Mapping[str, Iterable[int]]) -> bool:
+    """Whether ``place`` lies within ``NEAR`` lines of one of ``lines``, numbers by file."""
+    return place.line is not None and any(abs(place.line - number) <= NEAR for number in lines.get(place.file, ()))
 
 
 def row(judged: Judged) -> list[str]:
@@ -137,12 +110,12 @@ def _cell(text: str) -> str:
     return text[:60].replace("|", "\\|").replace("`", "'")
 
 
-def markdown(out: Path, chosen: Iterable[Regression]) -> tuple[str, list[str]]:
-    """The table of all ``chosen`` that were measured in ``out``, and in words what could not be judged."""
+def markdown(folder: Path, chosen: Iterable[Regression]) -> tuple[str, list[str]]:
+    """The table of all ``chosen`` that were measured in ``folder``, and in words what could not be judged."""
     rows, failures = [], []
     for regression in chosen:
         try:
-            rows.append(row(judge(regression, out / regression.case / "base", out / regression.case / regression.name)))
+            rows.append(row(judge(regression, folder)))
         except NcubbleError as error:
             failures.append(f"{regression.name}: {error}")
     return table([*HEAD, *EXPECTED], rows), failures

@@ -3,7 +3,8 @@
     python benchmarks/regressions.py list                    # what was broken, and what it is expected to cost
     python benchmarks/regressions.py code [--only REGEX]     # compile all, check what changed in the machine code
     python benchmarks/regressions.py run OUT [--only REGEX] [--repeats 5] [--trees DIR]     # on a machine with a GPU
-    python benchmarks/regressions.py table OUT [--only REGEX]                               # anywhere
+    python benchmarks/regressions.py keep OUT [--only REGEX]       # what the table needs of OUT, into recordings/
+    python benchmarks/regressions.py table [OUT] [--only REGEX]    # anywhere: of OUT, or of what was kept
 
 Each file of ``regressions/`` is one mistake (``regression_plan.py`` describes the members). It is put into a copy of
 the kernels in a folder of its own, DIR/NAME (``OUT-trees`` beside OUT, unless named), from which the ordinary commands
@@ -29,6 +30,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import regression_kept
 from regression_code import broken_facts, code_of, differences
 from regression_plan import Regression, regressions
 from regression_table import markdown
@@ -127,8 +129,8 @@ def listed(chosen: list[Regression]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("list", "prepare", "code", "run", "table"))
-    parser.add_argument("out", type=Path, nargs="?", help="folder of trees (prepare), or of runs (run, table)")
+    parser.add_argument("what", choices=("list", "prepare", "code", "run", "keep", "table"))
+    parser.add_argument("out", type=Path, nargs="?", help="folder of trees (prepare), or of runs (run, keep, table)")
     parser.add_argument("--only", default="", help="regular expression over the names")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--trees", type=Path, help="where the changed kernels go (default: OUT-trees)")
@@ -137,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main() -> int:
     given = _parser().parse_args()
-    if given.out is None and given.what in ("prepare", "run", "table"):
+    if given.out is None and given.what in ("prepare", "run", "keep"):
         _parser().error(f"{given.what} needs a folder")
     try:
         return 0 if _did(given) else 1
@@ -152,9 +154,12 @@ def _did(given: argparse.Namespace) -> bool:
         print(listed(chosen))
         return True
     if given.what == "table":
-        text, failures = markdown(given.out, chosen)
+        text, failures = markdown(given.out or regression_kept.FOLDER, chosen)
         print("\n".join([text, *failures]))
         return not failures
+    if given.what == "keep":
+        print("\n".join(map(str, regression_kept.keep(given.out, chosen))))
+        return True
     out = given.out or Path("build/regressions")
     trees = prepare(given.trees or (out if given.what == "prepare" else Path(f"{out}-trees")), chosen)
     if given.what == "run":

@@ -6,14 +6,20 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-import pandas as pd
 import pytest
 
 from ncubble.analysis.account import PARTS
-from ncubble.analysis.gate_account import LaunchAccount, Place
+from ncubble.analysis.baseline import record
+from ncubble.analysis.gate_account import Place
+from ncubble.analysis.gate_metrics import BY_NAME
+from ncubble.analysis.gate_result import CheckOptions
+from ncubble.analysis.regress import check
+from ncubble.analysis.repeats import collect
+from ncubble.analysis.report import open_reports
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.case import make_case
 from ncubble.kernels.registry import find_spec
@@ -100,41 +106,43 @@ def test_a_base_is_profiled_once_right_before_its_first_change(load: Load, tmp_p
     ]
 
 
-class FakeReport:
-    """Launches of 900 and 1100 cycles."""
-
-    path = "/runs"
-    launches = pd.DataFrame({"launch": [0, 1]})
-
-    def identity(self, launch: int) -> dict[str, float]:
-        return {"cycles": (900.0, 1100.0)[launch]}
-
-
-def test_launches_are_averaged(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = load("regression_table")
-    accounts = [LaunchAccount({"data_wait": pct, "issue": 100.0 - pct}) for pct in (40.0, 60.0)]
-    monkeypatch.setattr(module, "of_launch", lambda report, launch: accounts[launch])
-    side = module.side_of([FakeReport()])
-    assert (side.cycles, side.account.means) == (1000.0, {"data_wait": 50.0, "issue": 50.0})
-
-
-def test_a_launch_without_an_account_is_an_error(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = load("regression_table")
-    monkeypatch.setattr(module, "of_launch", lambda report, launch: None)
-    with pytest.raises(MeasurementError, match="launch 0 has no account"):
-        module.side_of([FakeReport()])
-    with pytest.raises(MeasurementError, match="nothing measured"):
-        module.side_of([])
+def test_a_run_without_an_account_is_an_error(load: Load) -> None:
+    kept, (one,) = load("regression_kept"), load("regression_plan").regressions("^one_stage_less$")
+    before, _, _ = kept.read(one, kept.FOLDER)
+    with pytest.raises(MeasurementError, match=r"gemm_tma.*: no account"):
+        load("regression_table").side_of(replace(before, account=None))
 
 
 def test_a_line_is_right_within_three_lines_of_an_expected_one(load: Load) -> None:
-    table, plan = load("regression_table"), load("regression_plan")
+    table, kept, plan = load("regression_table"), load("regression_kept"), load("regression_plan")
     sources = {"a.cu": "\n" * 9 + "wait();\n" + "\n" * 9, "b.cu": "wait();"}
-    where = [plan.Place("a.cu", "wait()")]
+    expected = kept.expected_lines([plan.Place("a.cu", "wait()"), plan.Place("c.cu", "wait()")], sources)
+    assert expected == {"a.cu": [10]}
     lines = [Place("sync_wait", "a.cu", number, "", 1.0) for number in range(1, 20)]
-    right = {place.line for place in lines if table.expected_at(place, where, sources)}
+    right = {place.line for place in lines if table.expected_at(place, expected)}
     assert right == {7, 8, 9, 10, 11, 12, 13}
-    assert not table.expected_at(Place("sync_wait", "b.cu", 1, "wait();", 1.0), where, sources)
+    assert not table.expected_at(Place("sync_wait", "b.cu", 10, "wait();", 1.0), expected)
+
+
+def test_what_is_kept_of_a_run_is_judged_as_the_run_is(load: Load) -> None:
+    kept, (one,) = load("regression_kept"), load("regression_plan").regressions("^wait_for_all_copies$")
+    (of_run,), _ = collect(open_reports([kept.FOLDER.parent / one.name])[0])
+    before, after, _ = kept.read(one, kept.FOLDER)
+    group = kept.repeats_of(after)
+    for metric in map(BY_NAME.get, after.metrics):
+        counter = after.metrics[metric.name].counter
+        assert group.sample(metric, counter) == of_run.sample(metric, counter)
+    (kernel,) = check([group], [before], CheckOptions()).kernels
+    assert (kernel.verdict, kernel.moved[0].part, kernel.moved[0].place.line) == ("regressed", "data_wait", 191)
+    (again,) = record([group], after.recorded)
+    assert replace(again, path=after.path) == after
+
+
+def test_a_regression_that_was_not_measured_is_named(load: Load) -> None:
+    kept, (one,) = load("regression_kept"), load("regression_plan").regressions("^raster_by_columns$")
+    for folder in (kept.FOLDER, kept.FOLDER.parent):
+        with pytest.raises(MeasurementError, match=r"raster_by_columns: (not measured|no run)"):
+            kept.read(one, folder)
 
 
 def test_machine_code_is_compared_by_opcode_and_by_operands(load: Load) -> None:
