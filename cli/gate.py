@@ -86,7 +86,8 @@ def check(
     config = GateConfig() if no_config else load(Path.cwd())
     store = baseline or config.baselines or gate_baselines.STORE
     options = _options(config, limit or [], metric_threshold or [], store, require_all, allow_new, same_gpu)
-    taken, baselines, broken = _take(measuring, paths or [], kernel, not no_nvtx, store)
+    unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
+    taken, baselines, broken = _take(measuring, paths or [], kernel, not no_nvtx, None if unneeded else store)
     result = _judged(taken, baselines, options, [(str(store), error.message) for error in broken], not no_nvtx)
     _show(result, json, github)
     for file, _, text in outputs:
@@ -156,7 +157,7 @@ def _show(result: GateResult, json: bool, github: bool) -> None:
 
 
 def _take(
-    measuring: Measuring, paths: list[Path], kernel: str, nvtx: bool, store: Path
+    measuring: Measuring, paths: list[Path], kernel: str, nvtx: bool, store: Path | None
 ) -> tuple[Taken, list[Baseline], list[NcubbleError]]:
     """What is to be judged, measured first where that is asked for; with the baselines, and what is wrong with them."""
     from ncubble.analysis.baseline_file import load_store
@@ -169,7 +170,7 @@ def _take(
     from ncubble.cli.gate_now import check_request, take
 
     check_request(measuring, paths)
-    baselines, broken = load_store(store)
+    baselines, broken = load_store(store) if store else ([], [])
     taken = take(measuring, paths, kernel, baselines)
     return taken, baselines if taken.baselines is None else taken.baselines, broken
 

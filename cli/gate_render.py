@@ -68,9 +68,10 @@ def _result_table(kernels: Sequence[KernelVerdict]) -> Table:
         for index, metric in enumerate(kernel.metrics):
             texts = [Text(cell) for cell in cells(metric)]
             table.add_row(label if not index else Text(""), Text(metric.name), *texts, _verdict(metric.verdict))
-        for one in kernel.limits:
+        for index, one in enumerate(kernel.limits):
             texts = [Text(cell) for cell in limit_cells(one)]
-            table.add_row(Text("") if kernel.metrics else label, Text(one.limit.metric), *texts, _verdict(one.verdict))
+            first = not kernel.metrics and not index
+            table.add_row(label if first else Text(""), Text(one.limit.metric), *texts, _verdict(one.verdict))
     return table
 
 
