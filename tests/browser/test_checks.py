@@ -98,8 +98,11 @@ def test_the_search_filters_stays_in_the_address_and_is_reset(dashboard: str, op
 
 def test_a_row_is_chosen_by_keyboard(dashboard: str, open_page: Open) -> None:
     page = open_page(f"{dashboard}/checks")
-    page.locator(ROWS).first.locator("[col-id='verdict']").click()
+    first, second = page.locator(ROWS).nth(0), page.locator(ROWS).nth(1)
+    first.locator("[col-id='verdict']").click()
+    expect(first.locator(".ag-cell-focus")).to_have_count(1)
     page.keyboard.press("ArrowDown")
+    expect(second.locator(".ag-cell-focus")).to_have_count(1)
     page.keyboard.press("Space")
     expect(page.locator("#checks-detail h2")).not_to_contain_text("stages=3")
 
