@@ -137,7 +137,10 @@ def _gated() -> pd.DataFrame:
 
 
 def _recorded() -> dict[tuple[str, str], str]:
-    return {where: counted(rows["verdict"]) for where, rows in _gated().groupby(["label", "metric"])}
+    return {
+        (str(label), str(name)): counted(rows["verdict"])
+        for (label, name), rows in _gated().groupby(["label", "metric"])
+    }
 
 
 def _checks() -> Iterator[tuple[str, str, list[tuple[Sample, Sample]]]]:
@@ -148,7 +151,8 @@ def _checks() -> Iterator[tuple[str, str, list[tuple[Sample, Sample]]]]:
         n = len(values)
         before = Sample(values, (stored[label]["sm_clock_hz"],) * n, ("",) * n, ("",) * n)
         found = []
-        for row in rows.itertuples():
-            m = len(row.values)
-            found.append((before, Sample(tuple(row.values), (row.sm_clock_hz,) * m, (row.check,) * m, ("",) * m)))
-        yield label, name, found
+        for row in rows.to_dict("records"):
+            m = len(row["values"])
+            now = Sample(tuple(row["values"]), (row["sm_clock_hz"],) * m, (row["check"],) * m, ("",) * m)
+            found.append((before, now))
+        yield str(label), str(name), found

@@ -72,8 +72,8 @@ def draw(members: Sequence[Process], setting: str, n: int, rng: random.Random) -
     else:
         *before, now = rng.sample(sorted(by_gpu), 2 if setting == "other GPU" else 3)
         sides = [[one for gpu in gpus for one in rng.sample(by_gpu[gpu], halves)] for gpus in (before, [now])]
-    one, other = (tuple((process, _launches(process, n // halves, rng)) for process in side) for side in sides)
-    return one, other
+    before_and_now = [tuple((one, _launches(one, n // halves, rng)) for one in side) for side in sides]
+    return before_and_now[0], before_and_now[1]
 
 
 def _launches(process: Process, number: int, rng: random.Random) -> tuple[int, ...]:

@@ -27,7 +27,20 @@ import gate_rules
 import gate_scatter
 import regression_kept
 import regression_table
-from gate_draws import FOLDER, METRICS, SETTINGS, SIZES, draw, factor, load, processes_of, random_of, sample
+from gate_draws import (
+    FOLDER,
+    METRICS,
+    SETTINGS,
+    SIZES,
+    Process,
+    Side,
+    draw,
+    factor,
+    load,
+    processes_of,
+    random_of,
+    sample,
+)
 from readme_tables import table
 from regression_plan import regressions
 
@@ -58,7 +71,7 @@ loss of 0, pairs of sides of different processes, and those of them in which the
 
 
 @cache
-def recorded() -> dict[str, list]:
+def recorded() -> dict[str, list[Process]]:
     """The series; read once in every process."""
     return load(SERIES)
 
@@ -81,7 +94,7 @@ def judged(cell: Cell, draws: int) -> Tally:
     return tally
 
 
-def _outcome(sides: tuple, name: str, rule: gate_rules.Rule, loss: float) -> str:
+def _outcome(sides: tuple[Side, Side], name: str, rule: gate_rules.Rule, loss: float) -> str:
     """Empty where the series has no such metric."""
     if name not in sides[0][0][0].values:
         return ""
@@ -98,11 +111,12 @@ def compared(cell: Cell, draws: int, rules: str) -> Tally:
     """The rules named ``ablations`` or ``peers`` on checks of one cell; a merge request sees both metrics."""
     series, setting, n = cell
     members, rng, tally = recorded()[series], random_of(*cell), Tally()
-    chosen = gate_rules.ABLATIONS if rules == "ablations" else gate_rules.peers()
+    known = gate_rules.ABLATIONS if rules == "ablations" else gate_rules.peers()
+    chosen = {what: rule for what, rule in known.items() if rule}
     for _ in range(draws):
         sides = draw(members, setting, n, rng)
         for what, rule in chosen.items():
-            for loss in LOSSES if rule else ():
+            for loss in LOSSES:
                 tally[what, loss, worse_of(_outcome(sides, name, rule, loss) for name in METRICS)] += 1
     return tally
 

@@ -86,7 +86,7 @@ def pytest_benchmark_rule(field: str, by_pct: float) -> Rule | None:
     except ImportError:
         return None
     check: Any = PercentageRegressionCheck(field, by_pct)
-    of = {"mean": statistics.fmean, "min": min}[field]
+    of: Callable[[list[float]], float] = statistics.fmean if field == "mean" else min
 
     def rule(one: Sample, other: Sample, metric: GateMetric) -> str:
         before, after = ({field: of(times(side, metric))} for side in (one, other))
