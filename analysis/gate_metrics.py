@@ -19,9 +19,8 @@ class GateMetric:
     ``counters`` are tried in order; values of two different counters are never compared. ``column`` names a column
     of the launches frame to read instead of a counter. ``better`` is ``higher``, ``lower`` or ``neutral``.
     ``limit_pct`` is the relative loss that must not pass. ``cv_pct`` is the noise that is expected before any repeat
-    is seen: the largest coefficient of variation over 12 repeats of each of 11 kernels on an H200 (cycles: that of
-    the duration, which contains the clock's noise as well). It is no bound: some of the shipped baselines
-    scatter more, one of them threefold (table in ``docs/gate.md``). ``shifts``: what launches of one process and of one
+    is seen, chosen after looking at 883 launches of 8 kernels on three H200s: most repeat within a process to 0.07 to
+    0.15 %, three scatter by 0.5 to 1.6 % (``docs/validation/gate.md``). ``shifts``: what launches of one process and of one
     GPU share, and how the metric may follow the SM clock (``noise``); measured over three H200s, see
     ``docs/validation/gate.md``. Values outside ``lowest .. highest`` cannot be real: they count as not measured.
     """
