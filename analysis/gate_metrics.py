@@ -20,9 +20,8 @@ class GateMetric:
     of the launches frame to read instead of a counter. ``better`` is ``higher``, ``lower`` or ``neutral``.
     ``limit_pct`` is the relative loss that must not pass. ``cv_pct`` is the noise that is expected before any repeat
     is seen, chosen after looking at 883 launches of 8 kernels on three H200s: most repeat within a process to 0.07 to
-    0.15 %, three scatter by 0.5 to 1.6 % (``docs/validation/gate.md``). ``shifts``: what launches of one process and of one
-    GPU share, and how the metric may follow the SM clock (``noise``); measured over three H200s, see
-    ``docs/validation/gate.md``. Values outside ``lowest .. highest`` cannot be real: they count as not measured.
+    0.15 %, three scatter by 0.5 to 1.6 % (``docs/validation/gate.md``). ``shifts``: what launches of a process and of a
+    GPU share, and how the metric may follow the SM clock (``noise``), from the same launches. Values outside ``lowest .. highest`` cannot be real: they count as not measured.
     """
 
     name: str
