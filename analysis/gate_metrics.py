@@ -20,8 +20,9 @@ class GateMetric:
     of the launches frame to read instead of a counter. ``better`` is ``higher``, ``lower`` or ``neutral``.
     ``limit_pct`` is the relative loss that must not pass. ``cv_pct`` is the noise that is expected before any repeat
     is seen, chosen after looking at 883 launches of 8 kernels on three H200s: most repeat within a process to 0.07 to
-    0.15 %, three scatter by 0.5 to 1.6 % (``docs/validation/gate.md``). ``shifts``: what launches of a process and of a
-    GPU share, and how the metric may follow the SM clock (``noise``), from the same launches. Values outside ``lowest .. highest`` cannot be real: they count as not measured.
+    0.15 %, three scatter by 0.5 to 1.6 % (``docs/validation/gate.md``). ``shifts``, from the same launches: what those
+    of a process and of a GPU share, and how the metric may follow the SM clock (``noise``). Values outside ``lowest ..
+    highest`` cannot be real: they count as not measured.
     """
 
     name: str
