@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,17 @@ def commands(value: Any) -> list[list[str]]:
     return found
 
 
-def parsed(words: list[str]) -> click.Context:
-    """The context in which the real command would run; raises for whatever it would refuse."""
+@cache
+def whole() -> Any:
+    """The real command line; it takes a second to build."""
     if not main.app.registered_commands:
         main._register()
-    command: Any = typer.main.get_command(main.app)
-    name = "ncubble"
+    return typer.main.get_command(main.app)
+
+
+def parsed(words: list[str]) -> click.Context:
+    """The context in which the real command would run; raises for whatever it would refuse."""
+    command, name = whole(), "ncubble"
     words = list(words)
     while hasattr(command, "commands"):
         name = words.pop(0)

@@ -15,7 +15,7 @@ from ncubble.cli.gate_now import check_request, take
 from ncubble.cli.gate_options import Measuring
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
-from ncubble.profiling.failures import CounterPermissionError, NoGpuError, ProgramFailedError
+from ncubble.profiling.failures import CounterPermissionError, NcuMissingError, NoGpuError, ProgramFailedError
 
 SMALL = {"m": 256, "n": 256, "k": 256}
 
@@ -150,7 +150,7 @@ def test_without_a_gpu_or_its_baselines_that_is_said(player, monkeypatch):
     with pytest.raises(UsageError, match="no baseline of NVIDIA H200"):
         take(Measuring(profile_all=True), [], "stages=9", [baseline()])
     monkeypatch.undo()
-    with pytest.raises(NoGpuError):
+    with pytest.raises((NoGpuError, NcuMissingError)):
         take(Measuring(profile_all=True), [], "", [baseline()])
 
 
