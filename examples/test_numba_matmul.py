@@ -6,7 +6,9 @@ pytest examples/test_numba_matmul.py                      # on every merge reque
 
 import numpy as np
 import pytest
-from numba import cuda, float32
+
+cuda = pytest.importorskip("numba.cuda", reason="needs numba-cuda: pip install 'ncubble[gpu]'", exc_type=ImportError)
+float32 = pytest.importorskip("numba").float32
 
 TILE = 16
 SIZE = 1024
