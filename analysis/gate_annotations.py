@@ -20,7 +20,9 @@ MOST = 10
 LONGEST = 1000
 """Characters of a message."""
 _KINDS = (("error", "regression", "regressions"), ("warning", "not judged", "not judged"), ("notice", "gain", "gains"))
-Locate = Callable[[str], str]
+NEAR = 5
+"""Lines by which a text may stand off the line that a report names."""
+Locate = Callable[[Any], tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,14 @@ class Annotation:
     line: int = 0
 
 
-def marks(result: GateResult, locate: Locate = str) -> list[str]:
-    """The lines for a check. ``locate``: the path in the repository of a source file of a report, empty if none."""
+def stated(one: Any) -> tuple[str, int]:
+    """File and line of a move as the report says them."""
+    return str(one.file), _line(one)
+
+
+def marks(result: GateResult, locate: Locate = stated) -> list[str]:
+    """The lines for a check. ``locate``: path in the repository and line of a move that names a file; an empty path if
+    the repository does not hold it."""
     found = [*_of_kernels(result.kernels, locate), *_of_inputs(result)]
     lines: list[str] = []
     for kind, one, several in _KINDS:
@@ -82,7 +90,7 @@ def _regression(kernel: KernelVerdict, locate: Locate) -> Annotation:
     sentences = [_numbers(one) for one in kernel.metrics if one.verdict == "regressed"]
     sentences += [_moved_words(one) for one in moved(kernel)]
     sentences += [kernel.reason] if kernel.reason else []
-    places = ((locate(str(one.file)) if one.file else "", _line(one)) for one in moved(kernel))
+    places = (locate(one) for one in moved(kernel) if one.file)
     file, line = next((place for place in places if place[0]), ("", 0))
     message = f"{_name(kernel)}: {'; '.join(sentences)}"
     return Annotation("error", "ncubble: regression", message, _weight(kernel), kernel.label, file, line)
@@ -99,6 +107,29 @@ def moved(kernel: KernelVerdict) -> list[Any]:
 def _moved_words(one: Any) -> str:
     where = f" at {one.file}:{_line(one)}" if one.file and _line(one) else ""
     return f"{str(one.part).replace('_', ' ')} {one.points:+.1f} points{where}"
+
+
+def text_of(one: Any) -> str:
+    """The source line of a move as its report holds it, blanks run together; empty where it holds none."""
+    place = getattr(one, "place", None)
+    return "" if place is None or place.sass else " ".join(place.text.split())
+
+
+def line_near(lines: Sequence[str], line: int, text: str) -> int:
+    """The line of ``lines`` (from 1) nearest to ``line`` that begins with ``text``, within ``NEAR``; ``line`` itself
+    where there is no text. 0 where there is none."""
+    if not 1 <= line <= len(lines) + (NEAR if text else 0):
+        return 0
+    if not text:
+        return line
+    around = range(max(line - NEAR, 1), min(line + NEAR, len(lines)) + 1)
+    same = [number for number in around if _plain(lines[number - 1]).startswith(text)]
+    return min(same, key=lambda number: abs(number - line), default=0)
+
+
+def _plain(text: str) -> str:
+    """A line as ``gate_places`` keeps it: blanks run together, nothing unprintable."""
+    return "".join(char for char in " ".join(text.split()) if char.isprintable())
 
 
 def _line(one: Any) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +15,13 @@ import pytest
 from gate_frames import gemm, groups, recorded, report
 
 from ncubble.analysis import gate_annotations
-from ncubble.analysis.gate_annotations import MOST, Annotation, line_of, located, marks
+from ncubble.analysis.gate_account import Place
+from ncubble.analysis.gate_annotations import MOST, Annotation, line_near, line_of, located, marks
+from ncubble.analysis.gate_moves import Move
 from ncubble.analysis.gate_result import CheckOptions, GateResult
 from ncubble.analysis.regress import check
 from ncubble.cli import gate_github
-from ncubble.cli.gate_github import annotate, quoted
+from ncubble.cli.gate_github import Checkout, annotate, quoted
 from ncubble.recordings import ROOT
 
 
@@ -56,13 +60,13 @@ def test_the_source_line_that_moved_is_marked() -> None:
     result = with_moved(
         judged(40.0), Moved("data_wait", 4.21, "/build/repo/kernels/gemm.cu", 126), Moved("tail", 1, "", None)
     )
-    (line,) = marks(result, lambda file: located(file, {"kernels/gemm.cu"}.__contains__))
+    (line,) = marks(result, lambda one: (located(one.file, {"kernels/gemm.cu"}.__contains__), one.line))
     assert line.startswith("::error title=ncubble%3A regression,file=kernels/gemm.cu,line=126::")
     assert "data wait +4.2 points at /build/repo/kernels/gemm.cu:126; tail +1.0 points" in line
 
 
 def test_a_line_outside_the_repository_is_told_and_marks_nothing() -> None:
-    (line,) = marks(with_moved(judged(40.0), Moved("data_wait", 4.2, "/opt/cuda/mma.hpp", 9)), lambda file: "")
+    (line,) = marks(with_moved(judged(40.0), Moved("data_wait", 4.2, "/opt/cuda/mma.hpp", 9)), lambda one: ("", 0))
     assert "file=" not in line and "/opt/cuda/mma.hpp:9" in line
 
 
@@ -118,6 +122,50 @@ def test_long_messages_are_cut() -> None:
 )
 def test_a_source_file_is_found_in_the_repository_by_the_end_of_its_path(file: str, found: str) -> None:
     assert located(file, {"kernels/cuda/gemm.cu", "gemm.cu"}.__contains__) == found
+
+
+SOURCE = "a();\n\nloop_sync();  // wait\n" + "b();\n" * 20 + "loop_sync();  // wait\n"
+BARRIER = "loop_sync(); // wait"
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "found"),
+    [(3, BARRIER, 3), (7, BARRIER, 3), (9, BARRIER, 0), (27, BARRIER, 24), (3, "c();", 0), (5, "", 5), (99, "", 0)],
+)
+def test_a_line_is_where_its_text_stands_near_by(line: int, text: str, found: int) -> None:
+    assert line_near(SOURCE.split("\n"), line, text) == found
+
+
+class TestCheckout:
+    @pytest.fixture
+    def checkout(self, tmp_path: Path) -> Checkout:
+        (tmp_path / "kernels" / "cuda").mkdir(parents=True)
+        (tmp_path / "kernels" / "cuda" / "gemm.cu").write_text(SOURCE)
+        for command in (["init", "-q"], ["add", "kernels"]):
+            subprocess.run(["git", *command], cwd=tmp_path, check=True)
+        (tmp_path / "build").mkdir()
+        (tmp_path / "build" / "gemm.cu").write_text(SOURCE)
+        return Checkout(tmp_path)
+
+    def move(self, line: int | None, text: str, sass: bool = False) -> Move:
+        return Move("data_wait", 4.2, Place("data_wait", "gemm.cu", line, text, 4.2, sass))
+
+    def test_a_bare_name_is_the_one_tracked_file_of_that_name(self, checkout: Checkout) -> None:
+        assert checkout.locate(self.move(5, BARRIER)) == ("kernels/cuda/gemm.cu", 3)
+        assert checkout.locate(self.move(5, "BAR.SYNC", sass=True)) == ("kernels/cuda/gemm.cu", 5)
+
+    def test_another_text_or_no_line_marks_nothing(self, checkout: Checkout) -> None:
+        assert checkout.locate(self.move(5, "other();")) == ("", 0)
+        assert checkout.locate(self.move(None, BARRIER)) == ("", 0)
+
+    def test_of_two_files_of_a_name_none_is_guessed(self, checkout: Checkout) -> None:
+        subprocess.run(["git", "add", "build"], cwd=checkout.root, check=True)
+        assert checkout.locate(self.move(3, BARRIER)) == ("", 0)
+
+    def test_without_git_the_files_that_lie_there_are_searched(self, checkout: Checkout) -> None:
+        shutil.rmtree(checkout.root / ".git")
+        shutil.rmtree(checkout.root / "build")
+        assert checkout.locate(self.move(3, BARRIER)) == ("kernels/cuda/gemm.cu", 3)
 
 
 class TestRunner:
