@@ -23,7 +23,13 @@ def check_reason(because: str) -> None:
 
 
 def replaced(old: Baseline, new: Baseline, because: str) -> Baseline:
-    """``new`` with what ``old`` said at the head of its history."""
+    """``new`` with what ``old`` said at the head of its history. Raises UsageError for another kernel or GPU model."""
+    if (old.device, old.key.canonical) != (new.device, new.key.canonical):
+        raise UsageError(
+            f"{old.path or old.place}: a baseline of {old.key.label} on {old.device}, "
+            f"and the runs are of {new.key.label} on {new.device}",
+            "name the folder of baselines: each kernel finds its own file",
+        )
     return replace(new, history=(entry(old, because, new.recorded), *old.history))
 
 

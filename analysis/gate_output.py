@@ -71,7 +71,9 @@ def cells(metric: MetricVerdict) -> tuple[str, str, str, str]:
     if result is None:
         return number(before), number(after), "–", "–"
     sign = "-" if metric.baseline.better == "higher" else "+"
-    limit = f"{sign}{result.threshold_pct:.2f} %" if metric.baseline.gated else ""
+    limit = "" if metric.verdict == "info" else f"{sign}{result.threshold_pct:.2f} %"
+    if sign == "-" and result.threshold_pct >= 100:
+        limit = "never"
     return number(before), number(after), f"{result.change_pct:+.2f} %", limit
 
 
@@ -119,8 +121,15 @@ def limit_cells(one: LimitVerdict) -> tuple[str, str, str, str]:
     """What ``cells`` gives for a metric: baseline, now, change and what fails, of a limit that was asked for."""
     value = "–" if one.value is None else number(one.value)
     if one.limit.kind == "growth":
-        return "", "", "–" if one.value is None else f"{one.value:+.2f} points", one.limit.text
-    return "", value, "", one.limit.text
+        beyond = f"+{one.comparison.threshold_pct:.2f} points" if one.comparison else "–"
+        return "", "", "–" if one.value is None else f"{_signed(one.value)} points", beyond
+    sign = {"at_least": "< ", "at_most": "> "}.get(one.limit.kind, "")
+    return "", value, "", f"{sign}{number(one.limit.value)}" if sign else "–"
+
+
+def _signed(value: float) -> str:
+    """With its sign, and never ``-0.00``."""
+    return f"{round(value, 2) + 0.0:+.2f}"
 
 
 def _metric_json(metric: MetricVerdict) -> dict[str, Any]:

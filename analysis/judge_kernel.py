@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ncubble.analysis.baseline import TOLERATED, Baseline, BaselineMetric
-from ncubble.analysis.gate_judging import LimitVerdict
+from ncubble.analysis.gate_judging import COARSE, LimitVerdict
 from ncubble.analysis.gate_limits import relative_pct
 from ncubble.analysis.gate_metrics import BY_NAME, GateMetric
 from ncubble.analysis.gate_moves import Move, doubtful, incomparable, moves
@@ -106,7 +106,13 @@ def _judge_metric(name: str, group: Repeats, baseline: Baseline, rules: Rules, s
         return MetricVerdict(name, before, now.values, "info", limit, "", result)
     if result.outcome == "inconclusive":
         return MetricVerdict(
-            name, before, now.values, "not_comparable", limit, _inconclusive(name, result, limit), result
+            name,
+            before,
+            now.values,
+            "not_comparable",
+            limit,
+            _inconclusive(name, result, len(now.values), limit),
+            result,
         )
     return MetricVerdict(name, before, now.values, result.outcome, limit, "", result)
 
@@ -118,20 +124,26 @@ def _compared(
     before = baseline.sample(name)
     if known.better == "neutral" or len(before.values) < 2 or not mean_sd(before.values)[0] > 0:
         return None
-    if same_gpu and (not all(before.gpus) or not all(now.gpus)):
+    if (same_gpu or set(before.runs) == set(now.runs)) and (not all(before.gpus) or not all(now.gpus)):
         before, now = replace(before, gpus=()), replace(now, gpus=())
     return compare(before, now, better=known.better, limit_pct=limit, cv_pct=known.cv_pct, shifts=known.shifts)
 
 
-def _inconclusive(name: str, result: Comparison, limit: float) -> str:
-    why = "its repeats scatter" if result.noisy or not result.other_gpu else "GPUs of one model differ"
+def _inconclusive(name: str, result: Comparison, launches: int, limit: float) -> str:
+    changed = f"{name} changed by {result.change_pct:+.2f} %"
+    if launches == 1 and result.noisy:
+        return f"{changed}, but one launch of a kernel that scatters like this says nothing: profile with --repeat 5"
+    why, remedy = "its repeats scatter", "profile more repeats"
     if result.clock_room_pct > result.decision_pct:
-        why = "the SM clock differs, which may explain it"
-    return (
-        f"{name} changed by {result.change_pct:+.2f} %, but {why}: only a loss beyond "
-        f"{result.threshold_pct:.1f} % would count. Profile more repeats, record the baseline on this GPU, "
-        f"or raise the limit of {limit:g} %"
+        why, remedy = "the SM clock differs, which may explain it", "compare on one GPU, by --against REV"
+    elif result.other_gpu and not result.noisy:
+        why, remedy = "GPUs of one model differ", "record the baseline on this GPU"
+    beyond = (
+        f"only a loss beyond {result.threshold_pct:.1f} % would count"
+        if result.threshold_pct < 100
+        else ("no loss could be told from that")
     )
+    return f"{changed}, but {why}: {beyond}. {remedy[0].upper()}{remedy[1:]}, or raise the limit of {limit:g} %"
 
 
 def _why_unmeasured(name: str, known: GateMetric, before: BaselineMetric, group: Repeats) -> str:
@@ -144,13 +156,14 @@ def _why_unmeasured(name: str, known: GateMetric, before: BaselineMetric, group:
 
 
 def _moved(group: Repeats, baseline: Baseline) -> tuple[Move, ...]:
-    """The parts that grew most, the first always; none where there is no account on both sides."""
+    """The parts that grew most; none where an account is missing or tells no idle time apart."""
     cycles = cycles_of(group, baseline)
     if cycles is None or baseline.account is None or group.account is None:
         return ()
     found = moves(baseline.account, group.account, cycles[0] / cycles[1])
-    grown = [move for move in found if move.points >= LEAST_MOVED]
-    return tuple(grown[:MOST_MOVED]) or found[:1]
+    if any(move.part in COARSE for move in found):
+        return ()
+    return tuple(move for move in found if move.points >= LEAST_MOVED)[:MOST_MOVED]
 
 
 def _of_cause(group: Repeats, baseline: Baseline) -> list[str]:
@@ -162,6 +175,8 @@ def _of_cause(group: Repeats, baseline: Baseline) -> list[str]:
     why = incomparable(baseline.account, group.account)
     if why:
         return [f"no cause is named: {why}"]
+    if set(COARSE) & (set(baseline.account.parts) | set(group.account.parts)):
+        return ["no cause is named: the sets of one side tell no idle time apart; profile both with the default sets"]
     doubt = doubtful(baseline.account, group.account)
     return [doubt] if doubt else []
 
@@ -178,18 +193,21 @@ def _notes(group: Repeats, baseline: Baseline, clock: float | None, metrics: Seq
         notes.append("the baseline was recorded from these very reports")
     for metric in metrics:
         if metric.verdict != "info":
-            notes += _metric_notes(metric, group)
+            notes += _metric_notes(metric, group, baseline)
     return notes
 
 
-def _metric_notes(metric: MetricVerdict, group: Repeats) -> list[str]:
+def _metric_notes(metric: MetricVerdict, group: Repeats, baseline: Baseline) -> list[str]:
     notes = []
     dropped = group.launches - len(metric.now)
     if metric.now and dropped:
         notes.append(f"{metric.name}: {dropped} of {group.launches} launches lack it")
     result = metric.comparison
     if metric.verdict == "pass" and result is not None and result.detectable_pct > TOLERATED * metric.limit_pct:
-        other = " on another GPU of the model" if result.other_gpu else ""
+        other = ""
+        if result.other_gpu:
+            unknown = not baseline.gpus or not all(group.gpu_of)
+            other = " (which GPU it was is not said: --same-gpu?)" if unknown else " on another GPU of the model"
         notes.append(
             f"weak: with {len(metric.baseline.values)} + {len(metric.now)} repeats{other} a loss of {metric.name} "
             f"below {result.detectable_pct:.1f} % may go unseen"

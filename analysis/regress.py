@@ -31,12 +31,18 @@ def check(
             unrecorded.append(group.key.label)
             kernels += _by_limits_alone(group, options)
         else:
-            kernels.append(_without_baseline(group, baselines, options))
+            kernels.append(_without_baseline(group, baselines, options, bool(errors)))
     keys = [*(group.key for group in groups), *(item.key for item in baselines)]
     unused = options.limits.unused([key.label for key in keys], [key.kernel for key in keys])
-    notes = [*notes, *(f"no kernel matches {match!r}: its limits were not applied" for match in unused)]
-    devices = {group.device for group in groups}
-    missing = [item for item in baselines if id(item) not in used and (not options.exact or item.device in devices)]
+    lost = [f"no kernel matches '{match}': its limits hold for none. Was it renamed?" for match in unused]
+    if options.require_all:
+        errors = [*errors, *(("limits", text) for text in lost)]
+    else:
+        notes = [*notes, *(f"warning: {text}" for text in lost)]
+    devices, measured = {group.device for group in groups}, {group.key.canonical for group in groups}
+    missing = [item for item in baselines if id(item) not in used and item.device in devices]
+    if not options.exact:
+        missing = [item for item in baselines if id(item) not in used and item.key.canonical not in measured]
     strict = options.require_all or not options.exact
     if strict:
         kernels += [_without_launches(item) for item in missing]
@@ -62,7 +68,7 @@ def _match(
         return None, ""
     target = similar[0]
     taken = any(other.key.canonical == target.key.canonical and other.device == target.device for other in groups)
-    return (None, "") if taken else (target, f"compared with {target.key.label}, as it is the only kernel of that name")
+    return (None, "") if taken else (target, f"compared with {target.key.label}, the one baseline of that name")
 
 
 def _elsewhere(group: Repeats, baselines: Sequence[Baseline]) -> list[Baseline]:
@@ -80,7 +86,9 @@ def _by_limits_alone(group: Repeats, options: CheckOptions) -> list[KernelVerdic
     return [KernelVerdict(label, device, verdict, reason, None, group.launches, repeats=group, limits=limits)]
 
 
-def _without_baseline(group: Repeats, baselines: Sequence[Baseline], options: CheckOptions) -> KernelVerdict:
+def _without_baseline(
+    group: Repeats, baselines: Sequence[Baseline], options: CheckOptions, unread: bool
+) -> KernelVerdict:
     others = sorted({item.device for item in _elsewhere(group, baselines)})
     if others:
         here = group.device or "an unnamed GPU"
@@ -88,6 +96,8 @@ def _without_baseline(group: Repeats, baselines: Sequence[Baseline], options: Ch
     else:
         near = [item for item in baselines if item.key.kernel == group.key.kernel and item.device == group.device]
         reason = "no baseline for this kernel; record one with `ncubble baseline record`"
+        if unread:
+            reason = "no baseline for this kernel among what could be read"
         if near:
             reason += (
                 f", or compare with a similar one by `--baseline {near[0].path or near[0].place}` ({near[0].key.label})"

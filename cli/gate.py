@@ -19,6 +19,7 @@ from ncubble.errors import NcubbleError, UsageError
 if TYPE_CHECKING:
     from ncubble.analysis.baseline import Baseline
     from ncubble.analysis.gate_result import CheckOptions, GateResult
+    from ncubble.analysis.report import Report
     from ncubble.cli.gate_config import GateConfig
     from ncubble.cli.gate_now import Taken
 
@@ -88,7 +89,9 @@ def check(
     options = _options(config, limit or [], metric_threshold or [], store, require_all, allow_new, same_gpu)
     unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
     taken, baselines, broken = _take(measuring, paths or [], kernel, not no_nvtx, None if unneeded else store)
-    result = _judged(taken, baselines, options, [(str(store), error.message) for error in broken], not no_nvtx)
+    result = _judged(
+        taken, baselines, options, [(str(store), f"{error.message} ({error.remedy})") for error in broken], not no_nvtx
+    )
     _show(result, json, github)
     for file, _, text in outputs:
         if file is not None:
@@ -137,8 +140,19 @@ def _judged(
     reports, failures = _open(taken.paths, taken.kernel)
     unread = [(str(failure.path), failure.error.message) for failure in failures]
     groups, notes = repeats.collect(reports, nvtx=nvtx, kernel=taken.kernel)
-    said = [*taken.notes, *notes]
+    said = [*taken.notes, *notes, *_left_out(reports, taken.kernel, bool(groups))]
     return taken.complete(judge(groups, baselines, taken.options(options), [*unread, *taken.errors, *errors], said))
+
+
+def _left_out(reports: list[Report], kernel: str, found: bool) -> list[str]:
+    """Where a filter leaves nothing, the kernels that there are."""
+    from ncubble.analysis import repeats
+
+    if found or not kernel:
+        return []
+    names = list(dict.fromkeys(group.key.label for group in repeats.collect(reports)[0]))
+    there = f"there are: {'; '.join(names[:8])}{' …' if len(names) > 8 else ''}" if names else "there is none"
+    return [f"no kernel matches --kernel '{kernel}'; {there}"]
 
 
 def _show(result: GateResult, json: bool, github: bool) -> None:

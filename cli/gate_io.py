@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from ncubble.analysis.report import Report, ReportFailure
 
-LEAST_WIDTH = 120
 PIPED_WIDTH = 150
 
 
@@ -65,8 +65,8 @@ def unwritten(place: Path, error: OSError, code: int) -> GateError | Measurement
 
 
 def console() -> Console:
-    """A console at least LEAST_WIDTH wide: a row that the terminal wraps once reads better than one letter a line."""
+    """A console as wide as the terminal, or as COLUMNS says, else PIPED_WIDTH."""
     from rich.console import Console
 
-    plain = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
-    return plain if plain.width >= LEAST_WIDTH else Console(highlight=False, width=LEAST_WIDTH)
+    piped = None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else PIPED_WIDTH
+    return Console(highlight=False, width=piped)

@@ -15,6 +15,8 @@ from ncubble.analysis.gate_result import GateResult, KernelVerdict
 from ncubble.analysis.markdown import printable
 from ncubble.analysis.noise import mean_sd
 
+WIDE = 130
+"""Columns from which a kernel's name has room beside its numbers."""
 _STYLES = {
     "pass": "green",
     "improved": "bold green",
@@ -27,9 +29,14 @@ _STYLES = {
 
 def print_result(result: GateResult, console: Console) -> None:
     """A table of all metrics, then reasons and notes, then the verdict of the gate."""
-    if result.kernels:
+    wide = console.width >= WIDE
+    if result.kernels and wide:
         console.print(_result_table(result.kernels))
     for kernel in result.kernels:
+        if said(kernel) or not wide:
+            console.print(Text(printable(kernel.label), style="bold"))
+        if not wide:
+            console.print(_result_table([kernel], named=False))
         _print_said(kernel, console)
     for file, error in result.errors:
         console.print(Text(f"could not read {printable(file)}: {printable(error)}", style="yellow"))
@@ -45,24 +52,22 @@ def print_result(result: GateResult, console: Console) -> None:
 
 
 def _print_said(kernel: KernelVerdict, console: Console) -> None:
-    """The kernel's label, and below it what is said of it, each with its mark: what moved comes first."""
-    texts = said(kernel)
-    if texts:
-        console.print(Text(printable(kernel.label), style="bold"))
-    for index, text in enumerate(texts):
+    """What is said of a kernel, each with its mark: what moved comes first."""
+    for index, text in enumerate(said(kernel)):
         mark = "→" if index < len(kernel.moved) else "·"
         console.print(Padding(Text(f"{mark} {printable(text)}"), (0, 0, 0, 2)))
 
 
-def _result_table(kernels: Sequence[KernelVerdict]) -> Table:
+def _result_table(kernels: Sequence[KernelVerdict], named: bool = True) -> Table:
+    """All metrics and limits; without the kernels' names where they stand above, in a narrow terminal."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("kernel", overflow="fold", ratio=1)
+    table.add_column("kernel" if named else "", overflow="fold", ratio=1 if named else None)
     table.add_column("metric", no_wrap=True)
     for name in ("baseline", "now", "change", "fails beyond"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for kernel in kernels:
-        label = Text(printable(kernel.label))
+        label = Text(printable(kernel.label) if named else "")
         if not kernel.metrics and not kernel.limits:
             table.add_row(label, "", "", "", "", "", _verdict(kernel.verdict))
         for index, metric in enumerate(kernel.metrics):

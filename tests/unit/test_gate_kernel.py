@@ -103,7 +103,7 @@ def test_limits_of_one_kernel_leave_others_alone() -> None:
 def test_an_override_that_fits_no_kernel_is_named(base: Baseline) -> None:
     limits = Limits(overrides=(Override("renamed", parse_all(["tensor_active_pct >= 90"])),))
     result = check(groups(report()), [base], CheckOptions(limits))
-    assert any("'renamed'" in note for note in result.notes)
+    assert any("warning: no kernel matches 'renamed'" in note for note in result.notes)
 
 
 def test_a_limit_asked_for_what_the_baseline_lacks_is_not_comparable(base: Baseline) -> None:
@@ -146,13 +146,30 @@ def test_a_baseline_of_the_first_schema_is_read_as_of_an_unknown_gpu(tmp_path: P
     found = baseline_file.load(path)
     assert set(found.sample("cycles").gpus) == {""}
     kernel = check(groups(report()), [found], CheckOptions()).kernels[0]
-    assert kernel.verdict == "pass" and any("another GPU" in note for note in kernel.notes)
+    assert kernel.verdict == "pass" and any(" GPU " in note for note in kernel.notes)
 
 
 def test_an_update_keeps_what_it_replaces_and_why(base: Baseline) -> None:
     twice = replaced(replaced(base, base, "first"), base, "second")
     assert [entry["because"] for entry in twice.history] == ["second", "first"]
     assert twice.history[0]["mean_sd_n"]["tensor_active_pct"][2] == 5
+
+
+def test_an_update_refuses_another_kernel(base: Baseline) -> None:
+    (other,) = recorded(report(kernel=gemm(2)))
+    with pytest.raises(UsageError, match=r"stages=3 .* and the runs are of tensor_core_gemm stages=2"):
+        replaced(base, other, "wrong file")
+
+
+def test_a_stale_override_fails_where_everything_must_be_judged(base: Baseline) -> None:
+    limits = Limits(overrides=(Override("renamed", parse_all(["tensor_active_pct >= 90"])),))
+    assert check(groups(report()), [base], CheckOptions(limits, require_all=True)).exit_code == 3
+
+
+def test_a_quick_run_names_no_cause(base: Baseline) -> None:
+    coarse = Account({"tensor_busy": (43.0,) * 5, "idle": (57.0,) * 5}, unit="tensor")
+    kernel = judged(with_account(slower(), coarse), base).kernels[0]
+    assert not kernel.moved and any("no cause is named" in note for note in kernel.notes)
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "two\nlines", "x" * 501])
