@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.errors import UsageError
+from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
     from ncubble.analysis.history_file import History
     from ncubble.analysis.trend import Series
 
 HISTORY = Path("checks")
+_MOST_NAMED = 20
+_REMEDY = "every `ncubble check RUN…` adds its result to ./checks, or to --history DIR: name that folder"
 
 
 def register(app: typer.Typer) -> None:
@@ -35,29 +37,59 @@ def trend(
 ) -> None:
     """Show where the level of a metric moved for good: when, at which commit, by how much, and how surely.
 
-    A change of GPU, driver or ncu is named as such and not taken for the kernel's. Exit code 0 whatever is found.
+    A change of GPU, driver or ncu is named as such and not taken for the kernel's. Exit code 0: all was read, whatever
+    changed; 2: there is no history; 3: no kernel matches, or a file of the history cannot be read (the rest is shown).
     """
-    from ncubble.analysis.history_file import Reader
     from ncubble.analysis.trend_output import as_json as listed
     from ncubble.cli.render import emit_json
-    from ncubble.cli.trend_render import print_nothing, print_series
+    from ncubble.cli.trend_render import print_series, print_unchanged
 
-    if folder is not None and not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder", "name the folder that `ncubble check` wrote to")
-    history = Reader(folder or HISTORY).read()
+    pattern = _pattern(kernel)
+    history = _history(folder or HISTORY)
     for problem in history.problems:
         typer.echo(f"ncubble: {problem.name}: {problem.error}\n  remedy: {problem.remedy}", err=True)
-    found = [
-        one
-        for one in _series(history, _pattern(kernel))
-        if (everything or one.gated) and (not changed or one.changes or one.boundaries or one.odd)
-    ]
+    searched = _chosen(history, pattern, everything) if len(history.table) else []
+    found = [one for one in searched if not changed or one.changes or one.boundaries or one.odd]
     if as_json:
         emit_json(listed(history, found))
     elif found:
         print_series(found, history)
-    else:
-        print_nothing(history)
+    elif searched:
+        print_unchanged(searched, history)
+    if history.problems:
+        raise typer.Exit(3)
+
+
+def _history(folder: Path) -> History:
+    """What ``folder`` holds; raises UsageError where that is no history."""
+    from ncubble.analysis.history_file import Reader
+
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder", _REMEDY)
+    history = Reader(folder).read()
+    if not len(history.table) and not history.problems:
+        raise UsageError(f"{folder}: no check is recorded there", _REMEDY)
+    return history
+
+
+def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> list[Series]:
+    """The series that were asked for, one at least; raises MeasurementError that says what there is instead."""
+    from ncubble.analysis.markdown import printable
+
+    matching = _series(history, pattern)
+    if not matching:
+        labels = sorted({printable(one.label) for one in _series(history, re.compile(""))})
+        listed = "".join(f"\n  {label}" for label in labels[:_MOST_NAMED])
+        more = f"\n  and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+        if not labels:
+            raise MeasurementError(
+                f"{history.folder}: no check holds a measured value", "check runs that hold launches"
+            )
+        raise MeasurementError(f"no kernel matches --kernel {pattern.pattern!r}; there are{listed}{more}", "correct it")
+    gated = [one for one in matching if everything or one.gated]
+    if not gated:
+        raise MeasurementError(f"{len(matching)} series match, and none is of a gated metric", "add --all to see them")
+    return gated
 
 
 def _pattern(text: str) -> re.Pattern[str]:

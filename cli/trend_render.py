@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -18,33 +21,56 @@ from ncubble.analysis.trend_output import changed, commits, confidence, interval
 
 _STYLES = {"worse": "bold red", "better": "bold green", "moved": "bold yellow"}
 _SIGNS = {"worse": "▼ worse", "better": "▲ better", "moved": "◆ moved"}
-_LEAST_WIDTH, _PIPED_WIDTH = 120, 150
+_PIPED_WIDTH = 150
+_WIDE = 120
+"""Columns from which kernels have a column of their own; below, a line."""
+_NARROWEST = 40
 
 
 def print_series(series: Sequence[Series], history: History) -> None:
     """A table of the series with what happened to each last; then everything that happened, in order of time."""
     console = _console()
-    console.print(_overview(series))
+    if console.width >= _WIDE:
+        console.print(_overview(series, kernels=True))
+    else:
+        _print_narrow(series, console)
     for one in series:
         if events := list(_events(one)):
             console.print(Text(f"\n{_label(one)}: {printable(one.metric)}", style="bold"))
             for event in events:
-                console.print(Text("  ") + event, soft_wrap=True)
+                _print_event(event, console)
     console.print()
     for note in _notes(series, history):
         console.print(Text(note))
 
 
-def _overview(series: Sequence[Series]) -> Table:
+def _print_event(event: Text, console: Console) -> None:
+    """One line in a pipe of no stated width, else wrapped."""
+    if _told_width():
+        console.print(Padding(event, (0, 0, 0, 2)))
+    else:
+        console.print(Text("  ") + event, soft_wrap=True)
+
+
+def _print_narrow(series: Sequence[Series], console: Console) -> None:
+    """A heading for each kernel, and its metrics below."""
+    for label in dict.fromkeys(map(_label, series)):
+        console.print(Text(label, style="bold"))
+        console.print(Padding(_overview([one for one in series if _label(one) == label], kernels=False), (0, 0, 0, 2)))
+
+
+def _overview(series: Sequence[Series], kernels: bool) -> Table:
+    """A row for each series; with ``kernels`` each names its own."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("kernel", overflow="fold", ratio=1)
-    table.add_column("metric", no_wrap=True)
+    if kernels:
+        table.add_column("kernel", overflow="fold", ratio=1)
+    table.add_column("metric", overflow="fold", no_wrap=kernels)
     for name in ("level now", "checks"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("last change", no_wrap=True)
+        table.add_column(name, justify="right", overflow="fold", no_wrap=kernels)
+    table.add_column("last change", overflow="fold", no_wrap=kernels)
     for one in series:
         level = f"{number(one.level)} {printable(one.unit)}".strip()
-        cells = [_label(one), printable(one.metric), level, str(len(one.checks))]
+        cells = [_label(one)] * kernels + [printable(one.metric), level, str(len(one.checks))]
         table.add_row(*map(Text, cells), _last(one))
     return table
 
@@ -105,17 +131,21 @@ def _commit(one: Series, index: int) -> str:
     return short(one.checks[index].sha) or "an unknown commit"
 
 
-def print_nothing(history: History) -> None:
-    """What to do where no series is to be shown."""
+def print_unchanged(series: Sequence[Series], history: History) -> None:
+    """That nothing changed in ``series``, and what could not be told."""
     console = _console()
-    if len(history.table):
-        console.print(Text(f"{history.folder}: no series matches; leave out --kernel or --changed, or add --all"))
-        return
-    console.print(Text(f"{history.folder}: no check is recorded there"))
-    console.print(Text("every `ncubble check RUN…` adds its result; name its folder with `ncubble trend DIR`"))
+    console.print(Text(f"no change in {len(series)} series"))
+    for note in _notes(series, history):
+        console.print(Text(note))
+
+
+def _told_width() -> int:
+    """Columns by ``COLUMNS``, else of the terminal; 0 in a pipe that states none."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    return shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns if sys.stdout.isatty() else 0
 
 
 def _console() -> Console:
-    """As wide as the terminal, and wide enough for a row where there is none."""
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
-    return console if console.width >= _LEAST_WIDTH else Console(highlight=False, width=_LEAST_WIDTH)
+    return Console(highlight=False, width=max(_told_width() or _PIPED_WIDTH, _NARROWEST))

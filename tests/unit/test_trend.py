@@ -23,7 +23,7 @@ from ncubble.analysis.steps import find_steps
 from ncubble.analysis.trend import COLUMNS, Series, all_series, series_of
 from ncubble.analysis.trend_output import changed, commits, confidence, interval, size
 from ncubble.cli import main
-from ncubble.errors import UsageError
+from ncubble.errors import MeasurementError, UsageError
 from ncubble.recordings import CHECKS
 
 WHEN = datetime(2026, 9, 1, tzinfo=UTC)
@@ -240,23 +240,44 @@ class TestCommand:
         assert change["last_sha_before"] == "6" * 40 and change["checked"] == "2026-09-07T00:00:00+00:00"
         assert change["change_pct"] == pytest.approx(-3.95, abs=0.01) and change["direction"] == "worse"
 
-    def test_kernels_are_chosen_by_name(self, folder: Path) -> None:
-        assert "no series matches" in run(str(folder), "--kernel", "nonsense").stdout
+    def test_kernels_are_chosen_by_name_and_a_wrong_name_is_told_what_there_is(self, folder: Path) -> None:
         assert "tensor_core_gemm" in run(str(folder), "--kernel", "stages=3").stdout
+        for arguments in (["--kernel", "nonsense"], ["--kernel", "nonsense", "--json"]):
+            error = run(str(folder), *arguments).exception
+            assert isinstance(error, MeasurementError) and error.exit_code == 3
+            assert "'nonsense'; there are\n  tensor_core_gemm stages=3" in error.message
         assert isinstance(run(str(folder), "--kernel", "(").exception, UsageError)
 
-    def test_an_empty_history_says_what_to_do(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)
-        done = run()
-        assert done.exit_code == 0 and "ncubble check RUN" in done.stdout
-        assert json.loads(run("--json").stdout)["series"] == []
+    def test_without_any_change_it_says_how_much_was_searched(self) -> None:
+        done = run(str(CHECKS), "--changed")
+        assert done.exit_code == 0 and done.stdout.startswith("no change in 9 series\n")
+        assert "2 series have fewer than" in done.stdout
+        assert json.loads(run(str(CHECKS), "--changed", "--json").stdout)["series"] == []
 
-    def test_a_folder_that_is_not_there_is_an_error(self, tmp_path: Path) -> None:
-        assert isinstance(run(str(tmp_path / "none")).exception, UsageError)
+    @pytest.mark.parametrize("arguments", [[], ["none"], ["empty"], ["empty", "--json"]])
+    def test_without_a_history_it_says_where_one_comes_from(
+        self, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "empty").mkdir()
+        error = run(*arguments).exception
+        assert isinstance(error, UsageError) and error.exit_code == 2
+        assert error.message.startswith((arguments or ["checks"])[0]) and "ncubble check RUN" in error.remedy
 
     def test_damaged_files_are_named_and_the_rest_is_shown(self, tmp_path: Path, folder: Path) -> None:
+        (tmp_path / "broken.parquet").write_bytes(b"PAR1")
+        assert run(str(tmp_path)).exit_code == 3
         for path in folder.glob("*.parquet"):
             (tmp_path / path.name).write_bytes(path.read_bytes())
-        (tmp_path / "broken.parquet").write_bytes(b"PAR1")
         done = run(str(tmp_path))
-        assert done.exit_code == 0 and "broken.parquet" in done.stderr and "-3.95 %" in done.stdout
+        assert done.exit_code == 3 and "broken.parquet" in done.stderr and "-3.95 %" in done.stdout
+
+    @pytest.mark.parametrize("columns", [60, 80, 100, 150])
+    def test_it_is_no_wider_than_the_terminal(
+        self, columns: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        for arguments in ([str(folder), "--all"], [str(CHECKS), "--all"]):
+            told = run(*arguments).stdout
+            assert max(map(len, told.splitlines())) <= columns
+            assert "tensor_active_pct" in told and "…" not in told
