@@ -15,11 +15,14 @@ from typing import Any
 
 import pytest
 
+from ncubble.analysis.markdown import printable
 from ncubble.cli import pytest_ncu
 from ncubble.cli.pytest_plan import Plan, gate_of, importable, options_of, plan_of
 from ncubble.cli.pytest_plugin import MARKER
 from ncubble.cli.pytest_result import Result
 from ncubble.errors import UsageError
+
+_MOST_NAMED = 20
 
 
 class Profiler:
@@ -157,10 +160,22 @@ class Profiler:
 
     def _checked(self, result: Result) -> Result:
         if not result.kernels:
-            why = "; ".join(why for _, why in result.errors) or "no launch matches"
-            pytest_ncu.fail(why, "correct the path or kernel=; `ncubble report` shows what a report holds")
+            pytest_ncu.fail(*_nothing(result))
         self._results.append(result)
         return result
+
+
+def _nothing(result: Result) -> tuple[str, str]:
+    """Why reports gave no launch, and the remedy."""
+    why = [f"{path}: {message}" for path, message in result.errors]
+    remedies = list(result.remedies)
+    if ran := [printable(label) for label in result.others]:
+        more = f" and {len(ran) - _MOST_NAMED} more" if len(ran) > _MOST_NAMED else ""
+        why.append(f"no launch matches kernel={result.wanted!r}; these ran: {', '.join(ran[:_MOST_NAMED])}{more}")
+        remedies.append("correct kernel=")
+    if not why:
+        return "the reports hold no launch", "correct the path; `ncubble report` shows what a report holds"
+    return "; ".join(why), "; ".join(remedies)
 
 
 def _program(target: Sequence[str], arguments: Sequence[Any], setup: object) -> list[str]:

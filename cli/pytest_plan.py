@@ -65,8 +65,8 @@ class Plan:
 class Gate:
     """What launches are held to. ``min``: percent of elapsed cycles in which the tensor pipe is active, on the mean
     over the launches of each kernel. ``baseline``: folder of baselines or one file, relative to pytest's root, in which
-    ``{test}`` stands for the test's name with its parameters. ``limits``: rules as in ``gate_limits``, held beside
-    the baseline. Raises UsageError.
+    ``{test}`` stands for the test's name with its parameters. ``limits``: rules as in ``gate_limits``; absolute
+    ones need no baseline. Raises UsageError.
     """
 
     min: float | None = None
@@ -85,15 +85,26 @@ class Gate:
         return item.config.rootpath / str(self.baseline).replace("{test}", slug(item.name))
 
     def require(self) -> None:
-        """Raise UsageError where nothing could fail."""
-        if self.min is None and not self.baseline:
+        """Raise UsageError where nothing could fail, or a limit lacks the baseline that it is told from."""
+        if self.min is None and not self.baseline and not self.limits:
             raise UsageError(
-                "the gate has neither min nor baseline: nothing could fail", "give min=, baseline=, or both"
+                "the gate has neither min, baseline nor limits: nothing could fail",
+                "give one of min=, baseline=, limits=",
             )
-        if self.limits and not self.baseline:
-            raise UsageError("limits= are held beside a baseline, and none is named", "give baseline=")
+        relative = [limit.text for limit in self.limits if limit not in self.absolute.limits]
+        if relative and not self.baseline:
+            raise UsageError(
+                f"limits= {', '.join(map(repr, relative))}: told from a baseline, and none is named",
+                "give baseline=, or absolute limits alone, as in limits=['data_wait <= 10', 'cycles <= 2e6']",
+            )
+
+    @property
+    def absolute(self) -> Gate:
+        """What of this gate needs no baseline: ``min`` and the absolute limits."""
+        return Gate(min=self.min, limits=tuple(limit for limit in self.limits if limit.kind in _ABSOLUTE))
 
 
+_ABSOLUTE = ("at_least", "at_most")
 _GATE = tuple(item.name for item in fields(Gate))
 _PLAN = tuple(item.name for item in fields(Plan))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ncubble.analysis.account import PARTS
 from ncubble.analysis.gate_metrics import METRICS
 from ncubble.analysis.noise import mean_sd
 from ncubble.analysis.repeats import Repeats, collect
@@ -34,6 +36,27 @@ class Kernel:
         return {name: mean_sd(values)[0] for name, values in self.values.items()}
 
 
+class Parts(dict[str, float]):
+    """A bubble account: percent of elapsed SM cycles by part. A part that the report does not tell raises
+    MeasurementError, a name that is no part UsageError; ``get`` and ``in`` raise nothing."""
+
+    def __init__(self, parts: Mapping[str, float], merged: Mapping[str, Sequence[str]]) -> None:
+        super().__init__(parts)
+        self._merged = merged
+
+    def __missing__(self, name: str) -> float:
+        if name not in PARTS:
+            near = difflib.get_close_matches(str(name), PARTS, n=3)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            raise UsageError(f"no part of the account is called {name!r}{hint}", f"parts: {', '.join(PARTS)}")
+        coarse = next((part for part, finer in self._merged.items() if name in finer), "")
+        if coarse:
+            why = f"these launches hold it only within {coarse}, which cannot be told apart"
+        else:
+            why = "no account of these launches tells it"
+        raise MeasurementError(f"{name}: {why}", "profile with the default sets (leave out sets=)")
+
+
 class Result:
     """Launches that were measured. Attributes of one kernel raise UsageError where there are several: choose one by
     ``kernel=``."""
@@ -42,9 +65,12 @@ class Result:
         self, reports: Sequence[Report], item: pytest.Item, kernel: str = "", errors: Iterable[Any] = ()
     ) -> None:
         self.reports = tuple(reports)
-        self.errors = tuple((str(error.path), error.error.message) for error in errors)
+        failures = tuple(errors)
+        self.errors = tuple((str(one.path), one.error.message) for one in failures)
+        self.remedies = tuple(dict.fromkeys(one.error.remedy for one in failures if one.error.remedy))
         self.groups, notes = collect(self.reports, kernel=kernel)
         self.notes = tuple(notes)
+        self.wanted = kernel
         self.profiled = False
         self._item = item
 
@@ -58,6 +84,11 @@ class Result:
     def kernels(self) -> tuple[Kernel, ...]:
         """Every kernel that was measured, in order of appearance."""
         return tuple(Kernel(group.key.label, group.device, group.launches, _values(group)) for group in self.groups)
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Labels of all kernels in the reports, also of those that ``kernel`` left out."""
+        return tuple(dict.fromkeys(group.key.label for group in collect(self.reports)[0]))
 
     @property
     def kernel(self) -> Kernel:
@@ -86,7 +117,7 @@ class Result:
         return found["tensor_active_pct"]
 
     @cached_property
-    def account(self) -> dict[str, float]:
+    def account(self) -> Parts:
         """The bubble account of the only kernel: percent of elapsed SM cycles by part, the mean over its launches.
 
         Raises MeasurementError where the report holds too little for one, or launches of different parts.
@@ -100,9 +131,10 @@ class Result:
         if not parts or len(parts) < len(found) or any(set(item) != set(parts[0]) for item in parts):
             raise MeasurementError(
                 f"{group.key.label}: its launches do not all have an account of the same parts",
-                "profile with the sets pipeline, timeline and source",
+                "profile with the default sets (leave out sets=)",
             )
-        return {name: math.fsum(item[name] for item in parts) / len(parts) for name in parts[0]}
+        means = {name: math.fsum(item[name] for item in parts) / len(parts) for name in parts[0]}
+        return Parts(means, {name: finer for item in found if item is not None for name, finer in item.merged.items()})
 
     def _launches(self, group: Repeats) -> list[tuple[Report, int]]:
         """Launches of one group: those that are alone of the same key."""

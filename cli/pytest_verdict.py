@@ -28,7 +28,7 @@ _KEEP = "\n(--ncubble-runs DIR keeps the profiled runs for `ncubble report`)"
 class Judgement:
     """``verdict`` is one of the gate's (``pass``, ``improved``, ``regressed``, ``not_comparable``,
     ``nothing_measured``), or ``below_min``. ``line`` says it with figures in one line, ``text`` with all details;
-    ``result`` is the comparison with the baseline, if one was named."""
+    ``result`` is the comparison with the baseline, or with limits that need none; None where there is only ``min``."""
 
     verdict: str
     line: str
@@ -47,7 +47,7 @@ def judge(result: Result, gate: Gate, item: pytest.Item) -> Judgement:
         why = "; ".join(f"{path}: {message}" for path, message in result.errors) or "no launch was measured"
         return Judgement("nothing_measured", why, why)
     low, absolute = _below(result.kernels, gate.min)
-    compared = _compare(result, gate, item) if gate.baseline else None
+    compared = _compare(result, gate, item) if gate.baseline or gate.limits else None
     verdict = _worst(low, compared, bool(result.errors))
     details = [*absolute, *([_rendered(compared)] if compared is not None else [])]
     if compared is None:
@@ -86,6 +86,8 @@ def check_request(gate: Gate, item: pytest.Item) -> None:
 
 
 def _compare(result: Result, gate: Gate, item: pytest.Item) -> GateResult:
+    if not gate.baseline:
+        return check(result.groups, [], CheckOptions(Limits(gate.limits), allow_new=True), result.errors, result.notes)
     place = gate.place(item)
     baselines, broken = baseline_file.load_store(place)
     errors = [*result.errors, *((str(place), error.message) for error in broken)]
@@ -119,25 +121,30 @@ def _line(kernel: Kernel, gate: Gate, compared: GateResult | None) -> str:
 
 
 def _changes(kernel: Kernel, compared: GateResult | None) -> Iterator[str]:
-    """How the gated metrics of one kernel compare with its baseline."""
+    """How the gated metrics of one kernel compare with its baseline, and its parts and metrics with their limits."""
     for item in compared.kernels if compared is not None else ():
         if (item.label, item.device) != (kernel.label, kernel.device):
             continue
-        gated = [metric for metric in item.metrics if metric.comparison is not None and metric.baseline.gated]
+        gated = [metric for metric in item.metrics if metric.comparison is not None and metric.verdict != "info"]
         for metric in gated:
             _, _, change, limit = cells(metric)
             before = number(mean_sd(metric.baseline.values)[0])
             yield f"{metric.name} {change} from {before} (fails beyond {limit})"
-        if not gated:
+        for one in item.limits:
+            held = "not collected" if one.value is None else number(one.value)
+            grew = "grew by " if one.limit.kind == "growth" else ""
+            yield f"{one.limit.metric} {grew}{held} (limit {one.limit.text})"
+        told = "; ".join(one.reason for one in item.limits if one.reason)
+        if not gated and (item.reason != told or not item.limits):
             yield f"{item.verdict.replace('_', ' ')}: {item.reason}"
 
 
 def settle(result: Result, gate: Gate, item: pytest.Item) -> None:
     """Judge or record, keep figures and history, and fail the test unless it passed. Raises NcubbleError."""
     recording = bool(gate.baseline) and item.config.getoption("--ncubble-record")
-    judged = judge(result, Gate(min=gate.min) if recording else gate, item)
+    judged = judge(result, gate.absolute if recording else gate, item)
     _keep_figures(judged, result, item)
-    if judged.result is not None:
+    if judged.result is not None and gate.baseline and not recording:
         _keep_history(judged.result, result, item)
     if not judged.passed:
         keep = "" if item.config.getoption("--ncubble-runs") or not result.profiled else _KEEP

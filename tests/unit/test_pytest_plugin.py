@@ -17,8 +17,18 @@ import zstandard
 
 # Imported here and not in the inner sessions, which forget what they imported: numpy loads only once a process.
 from ncubble.analysis import account, baseline_file, gate_history, history_file  # noqa: F401
-from ncubble.cli import gate_render, pytest_body, pytest_call, pytest_fixture, pytest_ncu, pytest_record, pytest_verdict  # noqa: F401
+from ncubble.cli import (  # noqa: F401
+    gate_render,
+    pytest_body,
+    pytest_call,
+    pytest_fixture,
+    pytest_ncu,
+    pytest_record,
+    pytest_result,
+    pytest_verdict,
+)
 from ncubble.cli.pytest_plan import Gate, Plan
+from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import device, failures, provenance  # noqa: F401
 from ncubble.profiling.chips import Version
 from ncubble.profiling.run import Run
@@ -78,6 +88,15 @@ def said(result) -> str:
     return result.stdout.str() + result.stderr.str()
 
 
+def of_another_run(folder: Path) -> None:
+    """Baselines of the played report as if they were of other launches: the very same ones prove nothing."""
+    for file in folder.rglob("*.json"):
+        raw = json.loads(file.read_text())
+        for number, one in enumerate(raw["reports"]):
+            one["key"] = f"{number:016x}"
+        file.write_text(json.dumps(raw))
+
+
 def test_the_tensor_pipe_is_busy_enough(gated, played):
     result = gated("min=40, kernel='gemm', repeats=7, sets=['tensor']")
     result.assert_outcomes(passed=1)
@@ -98,6 +117,10 @@ def test_the_tensor_pipe_is_not_busy_enough(gated):
 def test_a_baseline_is_recorded_kept_and_regressed_from(gated, played, pytester):
     gated("min=10, baseline='kept'", "--ncubble-record").assert_outcomes(passed=1)
     (file,) = pytester.path.glob("kept/nvidia-h200/*.json")
+    result = gated("baseline='kept'")
+    result.assert_outcomes(failed=1)
+    assert "recorded from these very reports" in said(result)
+    of_another_run(pytester.path / "kept")
     result = gated("baseline='kept'", "--ncubble-history=hist", "--junitxml=out.xml")
     result.assert_outcomes(passed=1)
     assert "tensor_active_pct +0.00 % from 44.99" in said(result)
@@ -124,6 +147,7 @@ def test_a_baseline_is_only_replaced_by_force_and_never_one_of_this_session(gate
     assert "nothing recorded: would overwrite" in said(result)
     played.report = "stages1"
     gated("baseline='kept'", "--ncubble-record", "--ncubble-force").assert_outcomes(passed=1)
+    of_another_run(pytester.path / "kept")
     gated("baseline='kept'").assert_outcomes(passed=1)
 
 
@@ -131,6 +155,7 @@ def test_tests_of_one_kernel_may_have_a_baseline_each(gated, pytester):
     source = GATED.replace("def test_gemm():", "@pytest.mark.parametrize('stages', [3, 4])\ndef test_gemm(stages):")
     gated("baseline='kept/{test}'", "--ncubble-record", source=source).assert_outcomes(passed=2)
     assert sorted(path.name for path in (pytester.path / "kept").iterdir()) == ["test-gemm-3", "test-gemm-4"]
+    of_another_run(pytester.path / "kept")
     gated("baseline='kept/{test}'", source=source).assert_outcomes(passed=2)
 
 
@@ -154,7 +179,8 @@ WRONG = {
     "min=50, kernel='('": "not a regular expression",
     "min=50, sets='tensor'": "sets='tensor': one text",
     "min=50, scope='test'": "scope='test'",
-    "min=50, limits={'cycles': 3}": "none is named",
+    "min=50, limits={'cycles': 3}": "limits= 'cycles 3%': told from a baseline, and none is named",
+    "limits=['data_wait <= 10', 'data_wait +2', 'cycles off']": "limits= 'data_wait +2', 'cycles off': told from",
     "baseline='.', limits={'speed': 3}": "no metric and no part of the account is called 'speed'",
     "baseline='nowhere'": "no such baseline file or folder",
 }
@@ -169,6 +195,29 @@ def test_a_marker_that_asks_for_nothing_sensible_fails_before_anything_runs(gate
     lines = [line for line in said(result).splitlines() if line.startswith("test_it.py::test_")]
     assert [line for line, says in zip(lines, WRONG.values(), strict=True) if says not in line] == []
     assert played.programs == []
+
+
+def test_absolute_limits_need_no_baseline(gated, played, pytester):
+    result = gated("limits=['cycles <= 2e6', 'tensor_active_pct >= 40']", "--ncubble-history=hist")
+    result.assert_outcomes(passed=1)
+    assert "cycles 847,496 (limit cycles <= 2000000), tensor_active_pct 44.99 (limit" in said(result)
+    assert not (pytester.path / "hist").exists()
+    result = gated("min=40, limits=['cycles <= 8e5', 'tensor_active_pct >= 40']")
+    result.assert_outcomes(failed=1)
+    assert "test_gemm: regressed: tensor_core_gemm" in said(result) and "above the limit 'cycles <= 8" in said(result)
+
+
+def test_a_limit_that_nothing_was_measured_for_fails(gated):
+    result = gated("limits=['data_wait <= 99']")  # the report holds no samples: no account
+    result.assert_outcomes(failed=1)
+    assert "nothing measured: tensor_core_gemm" in said(result) and "profile with the default sets" in said(result)
+
+
+def test_recording_holds_what_needs_no_baseline(gated, pytester):
+    gated("baseline='kept', limits=['cycles <= 8e5', 'cycles 3%']", "--ncubble-record").assert_outcomes(failed=1)
+    assert not (pytester.path / "kept").exists()
+    gated("baseline='kept', limits=['cycles <= 9e5', 'cycles 3%']", "--ncubble-record").assert_outcomes(passed=1)
+    gated("baseline='kept', limits=['cycles <= 8e5', 'cycles 3%']").assert_outcomes(failed=1)
 
 
 def test_without_launches_a_gated_test_fails(gated, played):
@@ -358,6 +407,30 @@ def test_it(ncubble):
     assert 44 < ncubble.report({str(run)!r}, {str(other)!r}, kernel="stages=3").tensor_active_pct < 46
 """
     gated(body, source=FIXTURE).assert_outcomes(passed=1)
+
+
+def test_a_part_that_is_not_told_is_named_with_the_remedy():
+    parts = pytest_result.Parts({"tensor_busy": 60.0, "idle": 40.0}, {"idle": ("data_wait", "barrier")})
+    assert parts["idle"] == 40 and parts.get("data_wait") is None and "data_wait" not in parts
+    with pytest.raises(MeasurementError, match=r"only within idle.*\n  remedy: profile with the default sets"):
+        parts["data_wait"]
+    with pytest.raises(MeasurementError, match="ramp: no account of these launches tells it"):
+        parts["ramp"]
+    with pytest.raises(UsageError, match="nearest: data_wait"):
+        parts["data_wiat"]
+
+
+def test_where_no_launch_matches_what_ran_is_listed_and_a_damaged_file_keeps_its_own_remedy(gated, pytester):
+    packed = (RECORDED / "tensor_core_gemm" / "stages3" / "report.ncu-repz").read_bytes()
+    (pytester.path / "cut.ncu-repz").write_bytes(packed[: len(packed) // 2])
+    run = RECORDED / "tensor_core_gemm" / "stages3"
+    test = "def test_one(ncubble):\n    ncubble.report({!r}, kernel='^gemm$')\n"
+    result = gated(test.format(str(run)), source=FIXTURE)
+    assert "no launch matches kernel='^gemm$'; these ran: tensor_core_gemm stages=3" in said(result)
+    assert "remedy: correct kernel=" in said(result)
+    result = gated(test.format("cut.ncu-repz"), source=FIXTURE)
+    assert "nothing measured: " in said(result) and "cut.ncu-repz: " in said(result)
+    assert "kernel=" not in said(result).partition("remedy: ")[2]
 
 
 def test_a_report_is_held_to_the_shipped_baselines_and_to_no_other_gpu(gated, pytester):
