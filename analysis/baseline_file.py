@@ -8,11 +8,13 @@ import math
 import os
 import tempfile
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.baseline import Baseline
 from ncubble.analysis.baseline_read import REMEDY, parse
+from ncubble.analysis.locks import lock
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 
 
@@ -59,6 +61,13 @@ def _unique(baselines: list[Baseline], errors: list[NcubbleError]) -> list[Basel
             names = " and ".join(str(item.path) for item in rivals)
             errors.append(ReportError(f"{names}: baselines of the same kernel and GPU", "keep one of them"))
     return [rivals[0] for rivals in files.values() if len(rivals) == 1]
+
+
+def locked(place: Path) -> AbstractContextManager[None]:
+    """While it is held, no other process of this user records or updates baselines in the folder of ``place``, a folder
+    or one ``.json`` file."""
+    folder = place.parent if place.suffix == ".json" else place
+    return lock(f"baselines {folder.resolve()}")
 
 
 def save(pairs: Iterable[tuple[Path, Baseline]], *, force: bool = False) -> None:

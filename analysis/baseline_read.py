@@ -16,6 +16,8 @@ from ncubble.errors import ReportError
 
 LARGEST = 1e18
 """Of a number in a baseline: nothing that is measured is larger, and its square is still a number."""
+SMALLEST = 1e-6
+"""Of the mean of a gated metric: by a smaller one a change in percent is no number any more."""
 REMEDY = "restore the file from version control, or record it again with `ncubble baseline record --force`"
 _MISSING = object()
 
@@ -105,13 +107,18 @@ def _baseline(reader: Reader) -> Baseline:
         build=reader.free("build"),
         geometry=reader.free("geometry"),
         git=reader.free("git"),
-        reports=tuple(_objects(reader, "reports")),
+        reports=tuple(_report(reader, item, i) for i, item in enumerate(_objects(reader, "reports"))),
         path=reader.origin,
     )
 
 
 def _objects(reader: Reader, name: str) -> list[dict[str, Any]]:
     return [Reader(reader.origin, item, f"{name}[{i}]").raw for i, item in enumerate(reader.get(name, list, []))]
+
+
+def _report(reader: Reader, raw: dict[str, Any], index: int) -> dict[str, str]:
+    one = Reader(reader.origin, raw, f"reports[{index}]")
+    return {name: one.get(name, str) for name in ("name", "key", "gpu") if name in raw}
 
 
 def _metric(reader: Reader, repeats: int) -> BaselineMetric:
@@ -129,7 +136,7 @@ def _metric(reader: Reader, repeats: int) -> BaselineMetric:
     if not 1 <= len(values) <= repeats or (gated and len(values) < FEWEST_REPEATS):
         raise reader.error(f"holds {len(values)} values for {repeats} repeats", "values")
     mean, sd = mean_sd(values)
-    if gated and mean <= 0:
+    if gated and mean < SMALLEST:
         raise reader.error(f"have a mean of {mean:g}: a relative loss cannot be told", "values")
     for name, actual in (("mean", mean), ("sd", sd)):
         if math.isfinite(actual) and not math.isclose(

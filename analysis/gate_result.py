@@ -90,7 +90,7 @@ class CheckOptions:
     ``exact=False`` (one baseline file was named): launches of the same kernel
     with other parameters are compared with it, if none has its very key. ``require_all``: a baseline of a GPU that
     ran and that has no launches is an error. ``allow_new``: launches without any baseline are listed and not an
-    error.
+    error. ``kernel``: regular expression; baselines of kernels that it does not match are not missed.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -98,3 +98,4 @@ class CheckOptions:
     require_all: bool = False
     allow_new: bool = False
     same_gpu: bool = False
+    kernel: str = ""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,6 +22,9 @@ from ncubble.analysis.repeats import Repeats
 
 CLOCK_TOLERANCE_PCT = 5.0
 MOST_MOVED = 3
+LONGEST = 80
+_BUILD = {"compiler": "compiler", "flags": "flags", "spilled bytes": "spill_B"}
+_RESOURCES = {"registers": "registers", "static shared memory": "smem_static_B", "shared memory": "smem_dynamic_B"}
 LEAST_MOVED = 0.3
 """Points of the baseline's time that a part must have grown by to be named."""
 
@@ -30,6 +34,10 @@ def judge_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, diff
     empty = KernelVerdict(group.key.label, group.device, "not_comparable", "", baseline, group.launches, repeats=group)
     if reason := _refusal(group, baseline):
         return replace(empty, reason=reason)
+    own = {report.get("key") for report in baseline.reports} - {None, ""}
+    if own.issuperset(group.run_of):
+        reason = "nothing new was measured: the baseline was recorded from these very reports"
+        return replace(empty, verdict="nothing_measured", reason=reason)
     clock = _clock_change_pct(group, baseline)
     rules = options.limits.of(group.key.label, group.key.kernel)
     metrics = tuple(_judge_metric(name, group, baseline, rules, options.same_gpu) for name in baseline.metrics)
@@ -60,6 +68,8 @@ def _refusal(group: Repeats, baseline: Baseline) -> str:
     before, now = baseline.compute_capability, group.compute_capability
     if before and now and before != now:
         return f"different compute capability: {before} in the baseline, {now} now"
+    if group.builds_told > 1:
+        return f"the launches come from {group.builds_told} builds, so they are no repeats of each other: give one"
     return ""
 
 
@@ -94,6 +104,9 @@ def _judge_metric(name: str, group: Repeats, baseline: Baseline, rules: Rules, s
     if not now.values:
         reason = _why_unmeasured(name, known, before, group)
         return MetricVerdict(name, before, (), "nothing_measured" if gated else "info", limit, reason)
+    if gated and (lacking := _lacking(now, group)):
+        reason = f"{name}: {lacking} of {group.launches} launches lack {before.counter}, beside others that have it"
+        return MetricVerdict(name, before, now.values, "not_comparable", limit, reason)
     result = _compared(name, baseline, now, known, limit, same_gpu)
     if gated and result is None:
         reason = f"{name}: the baseline's {len(before.values)} values allow no comparison; record it anew"
@@ -115,6 +128,13 @@ def _judge_metric(name: str, group: Repeats, baseline: Baseline, rules: Rules, s
             result,
         )
     return MetricVerdict(name, before, now.values, result.outcome, limit, "", result)
+
+
+def _lacking(now: Sample, group: Repeats) -> int:
+    """Launches without the value in reports that hold it for others: such a report is damaged. Reports that were
+    profiled without it may stand beside others."""
+    measured, launched = Counter(now.runs), Counter(group.run_of)
+    return sum(launched[run] - number for run, number in measured.items())
 
 
 def _compared(
@@ -187,14 +207,31 @@ def _notes(group: Repeats, baseline: Baseline, clock: float | None, metrics: Seq
         notes.append(
             f"the SM clock differs by {clock:+.1f} % from the baseline's: cycles spent on memory change with it"
         )
+    notes += _setup_notes(group, baseline)
     if baseline.code and group.code == baseline.code:
         notes.append("the machine code is the baseline's: what differs is the machine, or the data")
     if {report["key"] for report in group.reports} & {report.get("key") for report in baseline.reports}:
-        notes.append("the baseline was recorded from these very reports")
+        notes.append("some of these are the very reports that the baseline was recorded from")
     for metric in metrics:
         if metric.verdict != "info":
             notes += _metric_notes(metric, group, baseline)
     return notes
+
+
+def _setup_notes(group: Repeats, baseline: Baseline) -> list[str]:
+    """What of driver, compiler and resources is another one than the baseline's."""
+    build = group.builds[0] if group.builds else {}
+    geometry = group.geometry[0] if group.geometry else {}
+    pairs: list[tuple[str, object, object]] = [("driver", baseline.driver, ", ".join(sorted(group.drivers)))]
+    pairs += [(what, baseline.build.get(key), build.get(key)) for what, key in _BUILD.items()]
+    pairs += [(what, baseline.geometry.get(key), geometry.get(key)) for what, key in _RESOURCES.items()]
+    changed = [f"{what} {_short(then)} -> {_short(now)}" for what, then, now in pairs if then and now and then != now]
+    return [f"changed since the baseline: {'; '.join(changed)}"] if changed else []
+
+
+def _short(value: object) -> str:
+    text = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
 def _metric_notes(metric: MetricVerdict, group: Repeats, baseline: Baseline) -> list[str]:

@@ -19,8 +19,9 @@ Where the repeats themselves contradict the prior (chi-square test at DOUBT) the
 of freedom of the smaller side (Welch's lower bound): such repeats are mostly far from normal, with rare slow launches.
 Both sides share one variance: a single new launch has none of its own, and the rule then is a prediction interval.
 
-A loss of at least ``limit`` that chance could explain is *inconclusive*, not passed; so is no loss at all where the
-repeats scatter so much that ``decision`` exceeds BLIND times ``limit``: a gate that cannot fail must not pass.
+A loss of at least ``limit`` that chance or the clock could explain is *inconclusive*, not passed; so is no loss at all
+where the repeats scatter so much that ``decision`` exceeds BLIND times ``limit``: a gate that cannot fail must not
+pass.
 
 Two things shift all repeats of a side together, and no number of repeats averages them out. Launches of one process
 differ from those of the next, and one GPU from another of its model: ``Shifts`` holds their measured deviations, and
@@ -165,12 +166,13 @@ def compare(
     sign = -1 if better == "higher" else 1
     loss, explained = sign * change, clock.explains(change)
     rest, room = loss - sign * explained, max(clock.high if sign > 0 else -clock.low, 0.0)
+    hidden = max(-clock.low if sign > 0 else clock.high, 0.0)  # a gain by the clock, behind which a loss may lie
     return Comparison(
-        outcome=_outcome(rest, decision, limit_pct),
+        outcome=_outcome(rest, loss, decision, limit_pct),
         change_pct=change,
         loss_pct=loss,
         decision_pct=decision,
-        detectable_pct=decision + room + float(ndtri(POWER)) * error,
+        detectable_pct=decision + room + hidden + float(ndtri(POWER)) * error,
         p_value=float(stdtr(df, -rest / error)),
         noisy=noisy,
         clock_pct=sign * explained,
@@ -209,9 +211,10 @@ def _apart(one: Sequence[str], other: Sequence[str]) -> float:
     return found if found > 1e-9 else 0.0
 
 
-def _outcome(loss: float, decision: float, limit: float) -> str:
-    if loss > decision:
+def _outcome(rest: float, loss: float, decision: float, limit: float) -> str:
+    """``rest`` is what the clock leaves of ``loss``; a loss of the whole limit that it may explain is not passed."""
+    if rest > decision:
         return "regressed"
-    if -loss > decision:
+    if -rest > decision:
         return "improved"
     return "inconclusive" if loss >= limit or decision > BLIND * limit else "pass"

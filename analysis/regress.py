@@ -4,6 +4,7 @@ verdicts are in ``gate_result``, the statistics in ``noise``. Pure functions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ncubble.analysis.baseline import Baseline
@@ -43,6 +44,8 @@ def check(
     missing = [item for item in baselines if id(item) not in used and item.device in devices]
     if not options.exact:
         missing = [item for item in baselines if id(item) not in used and item.key.canonical not in measured]
+    chosen = re.compile(options.kernel)
+    missing = [item for item in missing if chosen.search(item.key.label) or chosen.search(item.key.kernel)]
     strict = options.require_all or not options.exact
     if strict:
         kernels += [_without_launches(item) for item in missing]

@@ -139,11 +139,21 @@ class Repeats:
     @cached_property
     def code(self) -> str:
         """Hash of the machine code, if all reports hold it and it is one; else empty."""
+        return next(iter(self._codes)) if len(self._codes) == 1 else ""
+
+    @property
+    def builds_told(self) -> int:
+        """How many builds these launches are known to be of, by their machine code; 0 where none is told."""
+        named = {str(build["code_sha256"]) for build in self.builds if build.get("code_sha256")}
+        return max(len(named), len(self._codes - {""}))
+
+    @cached_property
+    def _codes(self) -> set[str]:
+        """Hashes of the first launch of every report, empty where it holds no machine code."""
         first = {
             report.key: (report, launch) for report, launch in reversed(self.sources) if isinstance(report, Report)
         }
-        found = {code_of(report, launch) for report, launch in first.values()}
-        return found.pop() if len(found) == 1 else ""
+        return {code_of(report, launch) for report, launch in first.values()}
 
 
 def in_turns(launches: Sequence[tuple[Report, int]]) -> list[tuple[Report, int]]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ncubble.analysis.baseline import Baseline
     from ncubble.analysis.gate_result import CheckOptions, GateResult
     from ncubble.analysis.report import Report
-    from ncubble.cli.gate_config import GateConfig
     from ncubble.cli.gate_now import Taken
 
     Output = tuple[Path | None, str, Callable[[GateResult], str]]
@@ -80,13 +79,16 @@ def check(
     github: Annotated[bool, typer.Option("--github", help="Annotate the job of GitHub Actions that this is.")] = False,
 ) -> None:
     """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
+    from ncubble.analysis.gate_limits import from_threshold, parse_all
+    from ncubble.analysis.gate_result import CheckOptions
     from ncubble.cli.gate_config import GateConfig, load
 
     outputs = _outputs(junit, markdown)
     _refuse_history(history, no_history)
     config = GateConfig() if no_config else load(Path.cwd())
     store = baseline or config.baselines or gate_baselines.STORE
-    options = _options(config, limit or [], metric_threshold or [], store, require_all, allow_new, same_gpu)
+    limits = config.limits.plus([*map(from_threshold, metric_threshold or []), *parse_all(limit or [])])
+    options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel)
     unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
     taken, baselines, broken = _take(measuring, paths or [], kernel, not no_nvtx, None if unneeded else store)
     result = _judged(
@@ -115,22 +117,6 @@ def _outputs(junit: Path | None, markdown: Path | None) -> list[Output]:
     return outputs
 
 
-def _options(
-    config: GateConfig,
-    rules: list[str],
-    thresholds: list[str],
-    store: Path,
-    require_all: bool,
-    allow_new: bool,
-    same_gpu: bool,
-) -> CheckOptions:
-    from ncubble.analysis.gate_limits import from_threshold, parse_all
-    from ncubble.analysis.gate_result import CheckOptions
-
-    limits = config.limits.plus([*map(from_threshold, thresholds), *parse_all(rules)])
-    return CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu)
-
-
 def _judged(
     taken: Taken, baselines: list[Baseline], options: CheckOptions, errors: list[tuple[str, str]], nvtx: bool
 ) -> GateResult:
@@ -145,11 +131,13 @@ def _judged(
 
 
 def _left_out(reports: list[Report], kernel: str, found: bool) -> list[str]:
-    """Where a filter leaves nothing, the kernels that there are."""
+    """Why there is nothing to judge: no launch, or none that the filter takes, with the kernels that there are."""
     from ncubble.analysis import repeats
 
-    if found or not kernel:
+    if found:
         return []
+    if not kernel:
+        return ["no launch was found" if reports else "no report was found"]
     names = list(dict.fromkeys(group.key.label for group in repeats.collect(reports)[0]))
     there = f"there are: {'; '.join(names[:8])}{' …' if len(names) > 8 else ''}" if names else "there is none"
     return [f"no kernel matches --kernel '{kernel}'; {there}"]

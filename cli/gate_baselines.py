@@ -50,8 +50,10 @@ def record(
     from ncubble.analysis import baseline_file
 
     found = _measured(paths, min_repeats, kernel, no_nvtx)
-    places = _places(store_of(output, no_config), found)
-    baseline_file.save(zip(places, found, strict=True), force=force)
+    store = store_of(output, no_config)
+    places = _places(store, found)
+    with baseline_file.locked(store):
+        baseline_file.save(zip(places, found, strict=True), force=force)
     _tell("recorded", places, found, json)
 
 
@@ -71,21 +73,15 @@ def update(
 
     check_reason(because)
     found = _measured(paths, min_repeats, kernel, no_nvtx)
-    places = _places(store_of(output, no_config), found)
+    store = store_of(output, no_config)
+    places = _places(store, found)
     missing = [f"{item.key.label} ({place})" for place, item in zip(places, found, strict=True) if not place.is_file()]
     if missing:
         raise UsageError(f"no baseline to update: {'; '.join(missing)}", "record it by `ncubble baseline record`")
-    before = [place.read_bytes() for place in places]
-    pairs = [
-        (place, replaced(baseline_file.load(place), item, because)) for place, item in zip(places, found, strict=True)
-    ]
-    changed = [str(place) for place, text in zip(places, before, strict=True) if place.read_bytes() != text]
-    if changed:
-        raise MeasurementError(
-            f"changed meanwhile: {', '.join(changed)}; nothing was written", "look at it, and repeat"
-        )
-    baseline_file.save(pairs, force=True)
-    _tell("updated", places, [item for _, item in pairs], json)
+    with baseline_file.locked(store):
+        new = [replaced(baseline_file.load(place), item, because) for place, item in zip(places, found, strict=True)]
+        baseline_file.save(zip(places, new, strict=True), force=True)
+    _tell("updated", places, new, json)
 
 
 def _measured(paths: list[Path], min_repeats: int, kernel: str, no_nvtx: bool) -> list[Baseline]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -15,6 +14,7 @@ from typing import NoReturn
 
 import pytest
 
+from ncubble.analysis.locks import lock
 from ncubble.cli.pytest_plan import Plan
 from ncubble.cli.pytest_plugin import REQUIRE, needs_gpu
 from ncubble.errors import NcubbleError, UsageError
@@ -80,19 +80,6 @@ def record(program: Sequence[str], out: Path, plan: Plan) -> Run:
 
 def _show(stream: Stream, line: str) -> None:
     (sys.stdout if stream == "stdout" else sys.stderr).write(f"{line}\n")
-
-
-@contextmanager
-def lock(name: str) -> Iterator[None]:
-    """Held by one process of this user and machine at a time; a process that ends lets go of it."""
-    digest = hashlib.sha256(name.encode()).hexdigest()[:12]
-    path = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-{digest}.lock"
-    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(number)
 
 
 @contextmanager

@@ -9,8 +9,8 @@ import pytest
 
 from ncubble.analysis import baseline, baseline_file
 from ncubble.analysis.baseline import Baseline
+from ncubble.analysis.baseline_file import locked
 from ncubble.analysis.baseline_update import replaced
-from ncubble.cli import pytest_ncu
 from ncubble.cli.pytest_plugin import started
 from ncubble.cli.pytest_result import Result
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
@@ -31,7 +31,7 @@ def record(result: Result, place: Path, config: pytest.Config) -> list[str]:
         raise UsageError(f"{place}: one file cannot hold {len(found)} baselines: {names}", "name a folder, or kernel=")
     paths = [place] if place.suffix == ".json" else [place / item.place for item in found]
     force = bool(config.getoption("--ncubble-force"))
-    with pytest_ncu.lock(f"baselines {place.absolute()}"):
+    with locked(place):
         _refuse(paths, force, started(config))
         kept = [_with_history(path, item) for path, item in zip(paths, found, strict=True)]
         baseline_file.save(zip(paths, kept, strict=True), force=force)

@@ -273,3 +273,24 @@ def test_a_broken_baseline_hides_no_other(tmp_path: Path) -> None:
     baselines, errors = baseline_file.load_store(tmp_path)
     assert len(baselines) == 1
     assert ["binary.json" in str(errors[0]), "broken.json" in str(errors[1])] == [True, True]
+
+
+@pytest.mark.parametrize(("name", "value"), [("gpu", 7), ("gpu", None), ("gpu", {}), ("key", ["x"]), ("name", 1)])
+def test_a_report_of_a_baseline_is_named_by_texts(tmp_path: Path, name: str, value: object) -> None:
+    (item,) = recorded()
+    raw = item.to_json()
+    raw["reports"][0][name] = value
+    file = tmp_path / "b.json"
+    file.write_text(json.dumps(raw), encoding="utf-8")
+    with pytest.raises(ReportError, match=name):
+        baseline_file.load(file)
+
+
+def test_a_mean_by_which_no_percent_can_be_told_is_refused(tmp_path: Path) -> None:
+    (item,) = recorded()
+    raw = item.to_json()
+    raw["metrics"]["cycles"] |= {"values": [1e-320] * 5, "mean": 1e-320, "sd": 0.0}
+    file = tmp_path / "b.json"
+    file.write_text(json.dumps(raw), encoding="utf-8")
+    with pytest.raises(ReportError, match="relative loss"):
+        baseline_file.load(file)

@@ -268,11 +268,11 @@ class TestCommand:
 
     @pytest.fixture(autouse=True)
     def here(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        known = {"good": report(), "bad": report([40.0] * 5)}
+        known = {"old": report(), "good": report(), "bad": report([40.0] * 5)}
         monkeypatch.chdir(tmp_path)
         for name in ("gate._open", "gate_baselines.open_all"):
             monkeypatch.setattr(f"ncubble.cli.{name}", lambda paths, kernel: ([known[str(p)] for p in paths], []))
-        assert self.run("baseline", "record", "good") == 0
+        assert self.run("baseline", "record", "old") == 0
 
     def run(self, *argv: str) -> int:
         from ncubble.cli.main import main

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ncubble.analysis.gate_metrics import BY_NAME, METRICS
-from ncubble.analysis.noise import BLIND, compare, mean_sd, moderated
+from ncubble.analysis.noise import BLIND, Comparison, Sample, compare, mean_sd, moderated
 
 STEADY = [43.0, 43.05, 42.98, 43.02, 42.95]
 
@@ -115,3 +115,25 @@ def test_impossible_values_are_not_plausible() -> None:
     assert tensor.plausible(0.0)
     assert not any(tensor.plausible(value) for value in (-1.0, 4e9, math.nan, math.inf))
     assert not any(cycles.plausible(value) for value in (0.0, -5.0, math.nan, math.inf))
+
+
+def clocked(mean: float, clock: float) -> Sample:
+    values = tuple(mean * (1 + off) for off in (-1e-3, -5e-4, 0.0, 5e-4, 1e-3))
+    return Sample(values, (clock,) * 5, ("run",) * 5, ("gpu",) * 5)
+
+
+def under_clock(loss_pct: float, clock_pct: float) -> Comparison:
+    cycles = BY_NAME["cycles"]
+    now = clocked(1e6 * (1 + loss_pct / 100), 1.7e9 * (1 + clock_pct / 100))
+    return compare(clocked(1e6, 1.7e9), now, better="lower", limit_pct=2.0, cv_pct=cycles.cv_pct, shifts=cycles.shifts)
+
+
+def test_a_loss_of_the_limit_that_only_the_clock_may_explain_is_not_passed() -> None:
+    assert under_clock(1.5, 5.0).outcome == "pass"
+    assert under_clock(4.0, 5.0).outcome == "inconclusive"
+    assert under_clock(9.0, 5.0).outcome == "regressed"
+
+
+def test_a_slower_clock_may_hide_a_loss_and_that_is_said() -> None:
+    assert under_clock(0.0, -5.0).detectable_pct > 5.0
+    assert under_clock(0.0, 0.0).detectable_pct < 2.0

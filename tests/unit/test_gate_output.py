@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from ncubble.analysis import gate_output
+from ncubble.analysis.gate_limits import Limits, parse_all
 from ncubble.analysis.gate_result import CheckOptions, GateResult
 from ncubble.analysis.regress import check
 from ncubble.analysis.report import ReportFailure
@@ -102,17 +105,18 @@ def test_numbers_are_short(value: float, text: str) -> None:
 
 
 class Commands:
-    """The command line over made-up reports: a path ``name`` opens the report of that name."""
+    """The command line over made-up reports: a path ``name`` opens the report of that name, another one each time."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
         self.reports: dict[str, FakeReport] = {"good": report(), "bad": report([40.0] * 5)}
-        self.capsys = capsys
+        self.capsys, self.opened = capsys, itertools.count()
         patch.chdir(folder)
         patch.setattr("ncubble.analysis.report.open_reports", self.open)
 
     def open(self, paths: list[Path], progress: Any = None) -> tuple[list[FakeReport], list[ReportFailure]]:
         failures = [ReportFailure(path, ReportError("damaged")) for path in paths if str(path) not in self.reports]
-        return [self.reports[str(path)] for path in paths if str(path) in self.reports], failures
+        found = [self.reports[str(path)] for path in paths if str(path) in self.reports]
+        return [dataclasses.replace(one, key=f"{one.key} {next(self.opened)}") for one in found], failures
 
     def __call__(self, *argv: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as caught:
@@ -215,3 +219,12 @@ def test_a_filter_that_leaves_nothing_measures_nothing(ncubble: Commands) -> Non
     ncubble("baseline", "record", "good")
     code, out, _ = ncubble("check", "good", "--kernel", "softmax")
     assert (code, "nothing measured" in out) == (3, True)
+
+
+def test_junit_does_not_hide_a_missing_baseline_behind_a_limit_that_holds() -> None:
+    limits = Limits(parse_all(["tensor_active_pct >= 40"]))
+    result = check(groups(report()), recorded(report(kernel=gemm(9))), CheckOptions(limits))
+    assert result.exit_code == 3
+    suite = parsed(gate_output.junit(result)).find("testsuite")
+    assert suite is not None
+    assert suite.get("errors") == "1"

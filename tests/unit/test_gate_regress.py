@@ -11,6 +11,7 @@ from ncubble.analysis.gate_result import CheckOptions, GateResult
 from ncubble.analysis.regress import check
 from tests.gate_frames import (
     CYCLES,
+    GPU,
     STEADY,
     STEADY_CYCLES,
     TENSOR,
@@ -110,10 +111,10 @@ def test_another_definition_of_a_metric_is_not_compared() -> None:
     assert TENSOR_ACTIVE in result.kernels[0].reason
 
 
-def test_some_missing_values_are_dropped_and_told() -> None:
-    kernel = judged(report([*STEADY[:4], float("nan")])).kernels[0]
+def test_reports_without_the_counter_beside_others_are_told() -> None:
+    kernel = judged(report(), report([float("nan")] * 5)).kernels[0]
     assert kernel.verdict == "pass"
-    assert any("1 of 5 launches lack it" in note for note in kernel.notes)
+    assert any("5 of 10 launches lack it" in note for note in kernel.notes)
 
 
 def test_a_baseline_of_another_gpu_is_refused_by_name() -> None:
@@ -204,6 +205,33 @@ def test_a_tensor_kernel_that_lost_its_tensor_work_regressed() -> None:
     assert metric.comparison.change_pct == pytest.approx(-100)
 
 
-def test_checking_the_baselines_own_reports_is_told() -> None:
+def test_checking_the_baselines_own_reports_measures_nothing() -> None:
     same = report(key="one")
-    assert any("these very reports" in note for note in judged(same, base=recorded(same)).kernels[0].notes)
+    alone = judged(same, base=recorded(same))
+    assert (alone.verdict, alone.exit_code) == ("nothing_measured", 3)
+    beside = judged(same, report(key="two"), base=recorded(same))
+    assert beside.exit_code == 0 and any("very reports" in note for note in beside.kernels[0].notes)
+
+
+def test_a_report_that_lacks_some_values_is_not_comparable() -> None:
+    nan = float("nan")
+    assert judged(report([43.0, nan, nan, nan, nan])).exit_code == 3
+
+
+def test_another_driver_and_more_registers_are_told() -> None:
+    old = recorded(report(manifest={"device": {"uuid": GPU, "driver": "570.1"}}))
+    now = report(manifest={"device": {"uuid": GPU, "driver": "580.2"}}, registers=168.0)
+    assert any("driver 570.1 -> 580.2; registers 128 -> 168" in note for note in judged(now, base=old).kernels[0].notes)
+
+
+def test_a_filter_leaves_the_baselines_of_other_kernels_alone() -> None:
+    both = recorded(report(), report(kernel=gemm(2)))
+    assert judged(report(), base=both, require_all=True).exit_code == 3
+    assert judged(report(), base=both, require_all=True, kernel="stages=3").exit_code == 0
+
+
+def test_launches_of_two_builds_are_no_repeats_of_each_other() -> None:
+    old, new = ({"build": {"code_sha256": name}} for name in ("a", "b"))
+    result = judged(report(manifest=old), report(scaled(0.985), manifest=new))
+    assert (result.verdict, result.exit_code) == ("not_comparable", 3)
+    assert "2 builds" in result.kernels[0].reason
