@@ -167,7 +167,7 @@ class Profiler:
 
 def _nothing(result: Result) -> tuple[str, str]:
     """Why reports gave no launch, and the remedy."""
-    why = [f"{path}: {message}" for path, message in result.errors]
+    why = [message if path in message else f"{path}: {message}" for path, message in result.errors]
     remedies = list(result.remedies)
     if ran := [printable(label) for label in result.others]:
         more = f" and {len(ran) - _MOST_NAMED} more" if len(ran) > _MOST_NAMED else ""

@@ -45,6 +45,7 @@ class Parts(dict[str, float]):
         self._merged = merged
 
     def __missing__(self, name: str) -> float:
+        __tracebackhide__ = True
         if name not in PARTS:
             near = difflib.get_close_matches(str(name), PARTS, n=3)
             hint = f"; nearest: {', '.join(near)}" if near else ""
