@@ -225,7 +225,10 @@ def run(*arguments: str) -> Any:
 
 
 class TestCommand:
-    def test_it_prints_what_changed_when_and_at_which_commit(self, folder: Path) -> None:
+    def test_it_prints_what_changed_when_and_at_which_commit(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", "150")
         done = run(str(folder))
         assert done.exit_code == 0
         assert "▼ worse -3.95 % on 2026-09-07" in done.stdout
