@@ -24,7 +24,9 @@ from ncubble.analysis.stalls import CLASSES, classify
 from ncubble.analysis.units import Busy, busy_of, cta_share
 
 STEADY = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
-PARTS = ("tensor_busy", "unit_busy", "ramp", "tail", "no_cta", "wave_gap", *STEADY, "idle")
+BUSY = ("tensor_busy", "unit_busy")
+"""Parts in which the unit works. All others are bubbles."""
+PARTS = (*BUSY, "ramp", "tail", "no_cta", "wave_gap", *STEADY, "idle")
 MIN_SAMPLES = 50
 """Fewer warp samples than this carry no split: at 50 a share of 10 % has a standard error of 4 points."""
 
@@ -57,7 +59,7 @@ class BubbleAccount:
     @property
     def bubbles(self) -> dict[str, float]:
         """The parts in which the unit was idle, largest first."""
-        idle = {part: pct for part, pct in self.parts.items() if part not in ("tensor_busy", "unit_busy") and pct > 0}
+        idle = {part: pct for part, pct in self.parts.items() if part not in BUSY and pct > 0}
         return dict(sorted(idle.items(), key=lambda item: -item[1]))
 
 

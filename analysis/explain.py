@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 import pandas as pd
 
 from ncubble.analysis import evidence, lacking, timeline
-from ncubble.analysis.account import BubbleAccount, find_phases, steady_weights
+from ncubble.analysis.account import BUSY, BubbleAccount, find_phases, steady_weights
 from ncubble.analysis.phases import Phases
 from ncubble.analysis.report import Report
 from ncubble.analysis.sm_load import SmLoad, sm_load
@@ -22,7 +22,6 @@ from ncubble.analysis.units import busy_of, cta_share
 
 MOST = 5
 """Instructions named for a steady part; one more term holds the others."""
-BUSY = ("tensor_busy", "unit_busy")
 OUTER = ("ramp", "tail", "no_cta", "wave_gap")
 
 

@@ -19,13 +19,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ncubble.analysis.account import PARTS
+from ncubble.analysis.account import BUSY, PARTS
 from ncubble.analysis.gate_metrics import METRICS, GateMetric
 from ncubble.errors import UsageError
 
 KINDS = ("relative", "at_least", "at_most", "growth", "off")
-BUSY = ("tensor_busy", "unit_busy")
-"""Parts of the account of which more is better. All others are bubbles."""
 _LONGEST = 200
 _SIGNS = {"at_least": " >= ", "at_most": " <= ", "growth": " +"}
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)

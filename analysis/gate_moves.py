@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from ncubble.analysis.account import BUSY
 from ncubble.analysis.folding import folded, merged_by_any
 from ncubble.analysis.gate_account import Account, Place
 
-BUSY = ("tensor_busy", "unit_busy")
 NOTHING = 0.2
 """Points that no other part may have grown by for more work to be named as the cause."""
 

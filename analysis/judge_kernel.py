@@ -16,7 +16,7 @@ from ncubble.analysis.gate_limits import relative_pct
 from ncubble.analysis.gate_metrics import BY_NAME, GateMetric
 from ncubble.analysis.gate_moves import Move, doubtful, incomparable, moves
 from ncubble.analysis.gate_result import RANKS, CheckOptions, KernelVerdict, MetricVerdict
-from ncubble.analysis.judge_limits import Rules, cycles_of, judge_limits
+from ncubble.analysis.judge_limits import Rules, cycles_of, judge_limits, one_gpu
 from ncubble.analysis.noise import Comparison, Sample, compare, mean_sd
 from ncubble.analysis.repeats import Repeats
 
@@ -118,15 +118,8 @@ def _judge_metric(name: str, group: Repeats, baseline: Baseline, rules: Rules, s
             return MetricVerdict(name, before, now.values, "info", limit, reason)
         return MetricVerdict(name, before, now.values, "info", limit, "", result)
     if result.outcome == "inconclusive":
-        return MetricVerdict(
-            name,
-            before,
-            now.values,
-            "not_comparable",
-            limit,
-            _inconclusive(name, result, len(now.values), limit),
-            result,
-        )
+        reason = _inconclusive(name, result, len(now.values), limit)
+        return MetricVerdict(name, before, now.values, "not_comparable", limit, reason, result)
     return MetricVerdict(name, before, now.values, result.outcome, limit, "", result)
 
 
@@ -144,7 +137,7 @@ def _compared(
     before = baseline.sample(name)
     if known.better == "neutral" or len(before.values) < 2 or not mean_sd(before.values)[0] > 0:
         return None
-    if (same_gpu or set(before.runs) == set(now.runs)) and (not all(before.gpus) or not all(now.gpus)):
+    if one_gpu(before.gpus, now.gpus, same_gpu):
         before, now = replace(before, gpus=()), replace(now, gpus=())
     return compare(before, now, better=known.better, limit_pct=limit, cv_pct=known.cv_pct, shifts=known.shifts)
 

@@ -35,6 +35,13 @@ def cycles_of(group: Repeats, baseline: Baseline) -> tuple[float, float] | None:
     return (statistics.fmean(now), statistics.fmean(before.values)) if before and now else None
 
 
+def one_gpu(before: Iterable[str], now: Iterable[str], said: bool) -> bool:
+    """Whether launches on these GPUs (UUIDs, empty where unknown) ran on one: all are named the same, or what is not
+    named is ``said`` to be."""
+    found = {*before, *now}
+    return len(found - {""}) <= 1 and (said or "" not in found)
+
+
 def _all(rules: Rules) -> Iterable[Limit]:
     return (rule for held in rules.values() for rule in held)
 
@@ -78,7 +85,7 @@ def _judge_growth(rule: Limit, group: Repeats, baseline: Baseline, same_gpu: boo
             return LimitVerdict(rule, "not_comparable", f"{rule.metric}: {reason}")
     then = before.parts.get(rule.metric, ()) if before else ()
     now = in_baseline_time(after.parts.get(rule.metric, ()) if after else (), *cycles)
-    one = same_gpu or (len(group.gpus | baseline.gpus) == 1 and all(group.gpu_of))
+    one = one_gpu([report.get("gpu", "") for report in baseline.reports], group.gpu_of, same_gpu)
     sides = [_sample(then, len(baseline.reports), "one"), _sample(now, len(group.reports), "one" if one else "other")]
     return judge_growth(rule, sides[0], sides[1], part_sd(rule.metric), part_shifts(rule.metric))
 

@@ -37,15 +37,6 @@ class GateConfig:
     history: Path | None = None
     keep_history: bool = True
 
-    def warnings(self, labels: Iterable[str], kernels: Iterable[str] = ()) -> list[str]:
-        """A sentence for every ``match`` that fits none of the labels or full names of kernels: those of the launches
-        and of the baselines of a check."""
-        unused = self.limits.unused(labels, kernels)
-        return [
-            f"{self.path}: match {text!r} fits no kernel here: was it renamed? Its limits hold for none"
-            for text in unused
-        ]
-
 
 def load(start: Path) -> GateConfig:
     """The settings for ``start``, a folder.

@@ -65,7 +65,8 @@ class Taken:
     judged: list[KernelVerdict] = field(default_factory=list)
 
     def options(self, options: CheckOptions) -> CheckOptions:
-        """``options`` as they are for what was measured."""
+        """``options`` as they are for what was measured: a filter that chose launches for ncu has done its work."""
+        options = replace(options, kernel=self.kernel)
         if self.baselines is None:
             return options
         return replace(options, require_all=True, exact=options.exact and not self.alike)

@@ -176,9 +176,3 @@ def test_what_cannot_be_read_is_named(top: Path) -> None:
     (top / "pyproject.toml").symlink_to("pipe")
     with pytest.raises(ReportError, match="not a file"):
         load(top)
-
-
-def test_a_match_that_fits_no_kernel_is_a_warning(top: Path) -> None:
-    path = write(top, f"{WHOLE}\n{KERNEL}match = 'old_name'\nlimits = ['cycles off']")
-    found = load(top).warnings(["tensor_core_gemm stages=3 copy=async"], ["void gemm<4>()"])
-    assert found == [f"{path}: match 'old_name' fits no kernel here: was it renamed? Its limits hold for none"]

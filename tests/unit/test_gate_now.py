@@ -11,7 +11,7 @@ from ncubble.analysis import baseline_file
 from ncubble.analysis.baseline import record
 from ncubble.analysis.gate_result import CheckOptions
 from ncubble.cli import gate_now
-from ncubble.cli.gate_now import check_request, take
+from ncubble.cli.gate_now import Taken, check_request, take
 from ncubble.cli.gate_options import Measuring
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
@@ -193,3 +193,9 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(player, names, as
     with pytest.raises(UsageError, match="not a regular expression"):
         take(Measuring(**asked), [Path(name) for name in names], "(", [])
     assert player.requests == [] and not Path("runs").exists()
+
+
+def test_a_filter_of_measured_launches_hides_no_kernel_of_the_other_side():
+    asked = CheckOptions(kernel="^gemm$")
+    assert Taken([], baselines=[]).options(asked).kernel == ""
+    assert Taken([Path("runs")], "^gemm$").options(asked).kernel == "^gemm$"

@@ -8,6 +8,7 @@ import pytest
 
 from ncubble.analysis.gate_limits import Limits, parse_all
 from ncubble.analysis.gate_result import CheckOptions, GateResult
+from ncubble.analysis.judge_limits import one_gpu
 from ncubble.analysis.regress import check
 from tests.gate_frames import (
     CYCLES,
@@ -228,6 +229,14 @@ def test_a_filter_leaves_the_baselines_of_other_kernels_alone() -> None:
     both = recorded(report(), report(kernel=gemm(2)))
     assert judged(report(), base=both, require_all=True).exit_code == 3
     assert judged(report(), base=both, require_all=True, kernel="stages=3").exit_code == 0
+
+
+def test_no_word_makes_two_named_gpus_one() -> None:
+    unnamed, other = ({"device": device} for device in ({}, {"uuid": "GPU-other"}))
+    lost = report(scaled(0.992), manifest=unnamed), report(scaled(0.992), manifest=other)
+    assert judged(*lost, same_gpu=True).exit_code == 0
+    assert one_gpu(["a", ""], ["a"], True) and not one_gpu(["a", ""], ["a"], False)
+    assert not one_gpu(["a", ""], ["b"], True)
 
 
 def test_launches_of_two_builds_are_no_repeats_of_each_other() -> None:
