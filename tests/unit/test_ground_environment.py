@@ -29,6 +29,12 @@ def pins(lines: list[str]) -> dict[str, SpecifierSet]:
     return found
 
 
+def asked_for(project: dict[str, Any]) -> dict[str, SpecifierSet]:
+    """What runs, with all that a GPU machine and a cluster need."""
+    extras = project["optional-dependencies"]
+    return pins(project["dependencies"] + extras["gpu"] + extras["cluster"])
+
+
 @pytest.fixture(scope="module")
 def project(repository: Path) -> dict[str, Any]:
     return tomllib.loads((repository / "pyproject.toml").read_text())["project"]
@@ -45,15 +51,13 @@ def environment(conda: list[Any]) -> dict[str, SpecifierSet]:
     return pins([item for item in conda if isinstance(item, str)] + [item for item in pip if not item.startswith("-")])
 
 
-def test_runtime_and_gpu_requirements_have_the_same_versions(
-    project: dict[str, Any], environment: dict[str, SpecifierSet]
-) -> None:
-    wanted = pins(project["dependencies"] + project["optional-dependencies"]["gpu"])
+def test_requirements_have_the_same_versions(project: dict[str, Any], environment: dict[str, SpecifierSet]) -> None:
+    wanted = asked_for(project)
     assert {name: environment.get(name) for name in wanted} == wanted
 
 
 def test_nothing_else_is_installed(project: dict[str, Any], environment: dict[str, SpecifierSet]) -> None:
-    wanted = pins(project["dependencies"] + project["optional-dependencies"]["gpu"])
+    wanted = asked_for(project)
     assert set(environment) - set(wanted) == CONDA_ONLY
 
 
