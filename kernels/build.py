@@ -16,6 +16,8 @@ from ncubble.kernels.toolchain import compiler_version, find_tool, run_tool
 
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
 HEADERS = Path(__file__).resolve().parent / "cuda"
+PROBED = ("-DBUBBLE_PROBE", "-DBUBBLE_PROBE_EXPORT")
+"""Flags that switch the probe on (``cuda/bubble_probe.cuh``), its configuration to be found by name."""
 ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")  # nvcc adds what they hold to every command line
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
@@ -46,8 +48,8 @@ def arch_for(major: int, minor: int) -> str:
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
-def build(case: Case, arch: str) -> Build:
-    """The cubin of ``case`` for ``arch`` (such as ``sm_90a``), from the cache if nothing changed.
+def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
+    """The cubin of ``case`` for ``arch`` (such as ``sm_90a``), from the cache if nothing changed; ``more`` are flags.
 
     Raises:
         MeasurementError: no nvcc, it refused the source (its text is in the message), or the cache cannot be written.
@@ -55,7 +57,7 @@ def build(case: Case, arch: str) -> Build:
     """
     check_arch(case, arch)
     nvcc = find_tool("nvcc")
-    flags = (*FLAGS, f"-arch={arch}", *(f"-D{define}" for define in case.defines))
+    flags = (*FLAGS, f"-arch={arch}", *(f"-D{define}" for define in case.defines), *more)
     told = (*flags, *(f"{name}={value}" for name in ENVIRONMENT if (value := os.environ.get(name))))
     version = compiler_version(nvcc)
     key = _key(case, told, version)

@@ -120,10 +120,15 @@ def prepare(case: Case, gpu: Gpu) -> Prepared:
 
 def _prepare_cuda(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[BuildFacts, Callable[[], None]]:
     built = build(case, gpu.arch)
+    return BuildFacts.of(built, case), load_built(built, case, gpu, pointers)[1]
+
+
+def load_built(built: Build, case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Any, Callable[[], None]]:
+    """The kernel of a build, and what queues one run of it over ``pointers``; raises as ``prepare`` does."""
     _check_smem(case, gpu, built.resources.smem_static_B)
     kernel = gpu.load(built.cubin, case)
     maps = tuple(_tensor_map(case, gpu, item, pointers) for item in case.tensor_maps)
-    return BuildFacts.of(built, case), functools.partial(gpu.launch, kernel, case, maps, pointers)
+    return kernel, functools.partial(gpu.launch, kernel, case, maps, pointers)
 
 
 def _tensor_map(case: Case, gpu: Gpu, item: TensorMap, pointers: tuple[int, ...]) -> Any:

@@ -14,6 +14,7 @@
 //               copy: nothing is copied. sync: no barriers. smem: operands are made up once, none is read. epilogue: C
 //               is not stored.
 #include "ablate.cuh"
+#include "bubble_probe.cuh"
 #include "cp_async.cuh"
 #include "sgemm_tile.cuh"
 
@@ -61,9 +62,11 @@ async_pipeline(const float* __restrict__ a, const float* __restrict__ b, float* 
     b += blockIdx.x * kTileN;
     c += static_cast<size_t>(blockIdx.y) * kTileM * n + blockIdx.x * kTileN;
 
+    BUBBLE_WARP(probe, warp);
     const int tiles = k / kTileK;
     // Exactly one group is committed per call, empty past the last tile, so that counting groups counts tiles.
     auto issue = [&](int t) {
+        BUBBLE_SCOPE(probe, load, t);
         if (kCopies && t < tiles)
             copy_tiles<THREADS>(&ring[t % STAGES * kFloatsStage], a + t * kTileK, b + static_cast<size_t>(t) * kTileK * n,
                                 k, n, thread, [](float* shared, const float* global) { cp_async<16>(shared, global); });
@@ -77,10 +80,12 @@ async_pipeline(const float* __restrict__ a, const float* __restrict__ b, float* 
 #pragma unroll 1  // also where an ablation leaves little in the loop
     for (int t = 0; t < tiles; ++t) {
         // STAGES - 1 + t groups are committed here, so at most STAGES - 2 pending means: this thread's part of tile t is in.
-        if (kAwaits) cp_async_wait<STAGES - 2>();
-        loop_sync();  // everybody's part of tile t is in, and everybody has finished reading tile t - 1
+        if (kAwaits) BUBBLE(probe, wait_data, t, cp_async_wait<STAGES - 2>());
+        // Everybody's part of tile t is in, and everybody has finished reading tile t - 1.
+        BUBBLE(probe, wait_sync, t, loop_sync());
         issue(t + STAGES - 1);  // into the slot of tile t - 1
         const float* stage = &ring[t % STAGES * kFloatsStage];
+        BUBBLE_SCOPE(probe, compute, t);
         if (kReads) {
             tile.multiply(stage, stage + kFloatsA);
         } else {
@@ -88,5 +93,5 @@ async_pipeline(const float* __restrict__ a, const float* __restrict__ b, float* 
         }
     }
     if (kCopies && !kAwaits) cp_async_wait<0>();  // nothing may land after the CTA has ended
-    if (stores(m)) tile.store(c, n);
+    if (stores(m)) BUBBLE(probe, store, tiles, tile.store(c, n));
 }

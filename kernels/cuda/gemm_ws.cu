@@ -25,6 +25,7 @@
 #include <cstdint>
 
 #include "ablate.cuh"
+#include "bubble_probe.cuh"
 #include "cluster.cuh"
 #include "mbarrier.cuh"
 #include "raster.cuh"
@@ -112,6 +113,7 @@ __device__ __forceinline__ void meet() {
 __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap& map_b, const Memory& memory,
                                         Walk walk) {
     const int first = static_cast<int>(cluster_rank()) * kShareB;  // block of B
+    BUBBLE_THREAD(probe, loader);
     Ring<STAGES> ring;
     bool backward = false;
     for (; walk.more(); walk.next()) {
@@ -120,7 +122,9 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
             // Backward on every other tile: it starts with what L2 saw last.
             const int depth = (backward ? walk.steps - 1 - step : step) * kTileK;
             uint64_t* full = &memory.full[ring.slot];
-            mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1);
+            BUBBLE(probe, wait_slot, walk.tile * walk.steps + step,
+                   mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1));
+            BUBBLE_SCOPE(probe, load, walk.tile * walk.steps + step);
             if (!kCopies) {
                 mbarrier_arrive(full);
                 continue;
@@ -171,24 +175,28 @@ struct Consumer {
         if (lane == 0) mbarrier_arrive(&memory.turn[index ^ 1]);
     }
 
-    __device__ __forceinline__ void multiply(Tile& tile, int steps) {
+    // `first`: the number of the tile's first step among those of all tiles, for the probe.
+    __device__ __forceinline__ void multiply(Tile& tile, int steps, [[maybe_unused]] int first BUBBLE_TAKE(probe)) {
         const int offset = kPingpong ? 0 : index * kBlockBytes;  // rows of A
         uint32_t previous = 0;
         for (int step = 0; step < steps; ++step, ring.next()) {
-            mbarrier_wait(&memory.full[ring.slot], ring.parity);
-            tile.multiply(memory.a(ring.slot) + offset, memory.b(ring.slot), step > 0);
-            wgmma_wait<1>();  // all but the product just started: the tensor pipe never runs dry here
+            BUBBLE(probe, wait_data, first + step, mbarrier_wait(&memory.full[ring.slot], ring.parity));
+            BUBBLE(probe, compute, first + step,
+                   tile.multiply(memory.a(ring.slot) + offset, memory.b(ring.slot), step > 0));
+            // All but the product just started: the tensor pipe never runs dry here.
+            BUBBLE(probe, wait_mma, first + step - 1, wgmma_wait<1>());
             if (step > 0) release(previous);
             previous = ring.slot;
         }
         if constexpr (kPingpong) pass_turn();
-        wgmma_wait<0>();
+        BUBBLE(probe, wait_mma, first + steps - 1, wgmma_wait<0>());
         release(previous);
         tile.pin();
     }
 
     __device__ __forceinline__ void consume(const TensorMap& map_c, Walk walk, bool stored) {
         unsigned char* buffers = memory.out + warp * BUFFERS * kBoxBytes;
+        BUBBLE_WARP(probe, computer);
         constexpr int kTurns = kPingpong ? kConsumers : 1;
         if (kPingpong && index == 1) {
             walk.next();
@@ -196,9 +204,10 @@ struct Consumer {
         }
         for (; walk.more(); walk.next(kTurns)) {
             Tile tile;
-            if constexpr (kPingpong) await_turn();
-            multiply(tile, walk.steps);
+            if constexpr (kPingpong) BUBBLE(probe, wait_sync, walk.tile, await_turn());
+            multiply(tile, walk.steps, walk.tile * walk.steps BUBBLE_PASS(probe));
             const TilePlace place = walk.place();
+            BUBBLE_SCOPE(probe, store, walk.tile);
             if (stored)
                 tile.store<BUFFERS>(map_c, buffers, place.row + (kPingpong ? 0 : index * kBlockRows), place.column);
             if constexpr (kPingpong) ring.skip(walk.steps);  // the other consumer's tile

@@ -18,6 +18,7 @@
 #include <mma.h>
 
 #include "ablate.cuh"
+#include "bubble_probe.cuh"
 #include "cp_async.cuh"
 
 using namespace ncubble;
@@ -142,9 +143,11 @@ tensor_core_gemm(const half* __restrict__ a, const half* __restrict__ b, float* 
     b += blockIdx.x * kTileN;
     c += (static_cast<size_t>(blockIdx.y) * kTileM + warp_row) * n + blockIdx.x * kTileN + warp_column;
 
+    BUBBLE_WARP(probe, warp);
     const int tiles = k / kTileK;
     // Exactly one group is committed per call, empty past the last tile, so that counting groups counts tiles.
     auto issue = [&](int t) {
+        BUBBLE_SCOPE(probe, load, t);
         if (kCopies && t < tiles) {
             half* stage = &ring[t % STAGES * kHalvesStage];
             copy_tile<kTileM, kTileK, kStrideA>(stage, a + t * kTileK, k);
@@ -161,17 +164,21 @@ tensor_core_gemm(const half* __restrict__ a, const half* __restrict__ b, float* 
 #pragma unroll 1  // also where an ablation leaves little in the loop
     for (int t = 0; t < tiles; ++t) {
         if (STAGES == 1) {
-            if (t > 0) loop_sync();  // everybody has finished reading tile t - 1: the only slot may be overwritten
+            // Everybody has finished reading tile t - 1: the only slot may be overwritten.
+            if (t > 0) BUBBLE(probe, wait_slot, t, loop_sync());
             issue(t);
-            if (kAwaits && COPY == COPY_ASYNC) cp_async_wait<0>();
-            loop_sync();  // everybody's part of tile t is in
+            if (kAwaits && COPY == COPY_ASYNC) BUBBLE(probe, wait_data, t, cp_async_wait<0>());
+            BUBBLE(probe, wait_sync, t, loop_sync());  // everybody's part of tile t is in
         } else {
             // STAGES - 1 + t groups are committed here, so at most STAGES - 2 pending means: this thread's part of t is in.
-            if (kAwaits && COPY == COPY_ASYNC) cp_async_wait<(STAGES > 1 ? STAGES - 2 : 0)>();
-            loop_sync();            // everybody's part of tile t is in, and everybody has finished reading tile t - 1
+            constexpr int kPending = STAGES > 1 ? STAGES - 2 : 0;
+            if (kAwaits && COPY == COPY_ASYNC) BUBBLE(probe, wait_data, t, cp_async_wait<kPending>());
+            // Everybody's part of tile t is in, and everybody has finished reading tile t - 1.
+            BUBBLE(probe, wait_sync, t, loop_sync());
             issue(t + STAGES - 1);  // into the slot of tile t - 1
         }
         const half* stage = &ring[t % STAGES * kHalvesStage];
+        BUBBLE_SCOPE(probe, compute, t);
         if (kReads) {
             tile.multiply(stage + warp_row * kStrideA, stage + kHalvesA + warp_column);
         } else {
@@ -179,5 +186,5 @@ tensor_core_gemm(const half* __restrict__ a, const half* __restrict__ b, float* 
         }
     }
     if (kCopies && !kAwaits) cp_async_wait<0>();  // nothing may land after the CTA has ended
-    if (stores(m)) tile.store(c, n);
+    if (stores(m)) BUBBLE(probe, store, tiles, tile.store(c, n));
 }

@@ -13,6 +13,7 @@
 // Launch:       grid min(n / 1024, SMs x CTAS), block 256, dynamic shared memory SLOTS x 12320 bytes.
 // Precondition: n a multiple of 1024 (checked before launch), 16-byte aligned pointers.
 // Parameters:   -DROLES=ROLES_FUSED|ROLES_SPECIALIZED -DSLOTS=1..4 -DWORK=0..512 -DCTAS=1|2|4 (CTAs per SM: the grid)
+#include "bubble_probe.cuh"
 #include "cp_async.cuh"
 #include "mbarrier.cuh"
 
@@ -47,9 +48,11 @@ __device__ __forceinline__ void compute(float4 (&x)[kCount], const float4 (&b)[k
 #if ROLES == ROLES_SPECIALIZED
 
 __device__ __forceinline__ void load_tiles(Shared& shared, const float4* a, const float4* b, int tiles, int thread) {
+    BUBBLE_WARP(probe, loader);
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
-        mbarrier_wait(&shared.taken[ring.slot], ring.parity ^ 1);
+        BUBBLE(probe, wait_slot, tile, mbarrier_wait(&shared.taken[ring.slot], ring.parity ^ 1));
+        BUBBLE_SCOPE(probe, load, tile);
         const size_t start = static_cast<size_t>(tile) * kPieces;
 #pragma unroll
         for (int p = thread; p < kPieces; p += kLoaders) {
@@ -59,24 +62,29 @@ __device__ __forceinline__ void load_tiles(Shared& shared, const float4* a, cons
         mbarrier_arrive_copied(&shared.loaded[ring.slot]);
     }
     cp_async_commit();
-    cp_async_wait<0>();  // no thread ends while its copies are in flight
+    BUBBLE(probe, wait_data, tiles, cp_async_wait<0>());  // no thread ends while its copies are in flight
 }
 
 __device__ __forceinline__ void compute_tiles(Shared& shared, int tiles, int thread) {
     constexpr int kCount = kPieces / kComputers;
+    BUBBLE_WARP(probe, computer);
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
         float4 x[kCount], b[kCount];
-        mbarrier_wait(&shared.loaded[ring.slot], ring.parity);
+        BUBBLE(probe, wait_data, tile, mbarrier_wait(&shared.loaded[ring.slot], ring.parity));
+        {
+            BUBBLE_SCOPE(probe, compute, tile);
 #pragma unroll
-        for (int p = 0; p < kCount; ++p) {
-            const int piece = p * kComputers + thread;
-            x[p] = shared.a[ring.slot][piece];
-            b[p] = shared.b[ring.slot][kPieces - 1 - piece];
+            for (int p = 0; p < kCount; ++p) {
+                const int piece = p * kComputers + thread;
+                x[p] = shared.a[ring.slot][piece];
+                b[p] = shared.b[ring.slot][kPieces - 1 - piece];
+            }
+            mbarrier_arrive(&shared.taken[ring.slot]);
+            compute(x, b);
         }
-        mbarrier_arrive(&shared.taken[ring.slot]);
-        compute(x, b);
-        mbarrier_wait(&shared.stored[ring.slot], ring.parity ^ 1);
+        BUBBLE(probe, wait_slot, tile, mbarrier_wait(&shared.stored[ring.slot], ring.parity ^ 1));
+        BUBBLE_SCOPE(probe, store, tile);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) shared.c[ring.slot][p * kComputers + thread] = x[p];
         mbarrier_arrive(&shared.computed[ring.slot]);
@@ -85,10 +93,12 @@ __device__ __forceinline__ void compute_tiles(Shared& shared, int tiles, int thr
 
 __device__ __forceinline__ void store_tiles(Shared& shared, float4* c, int tiles, int thread) {
     constexpr int kCount = kPieces / kStorers;
+    BUBBLE_WARP(probe, storer);
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
         float4 x[kCount];
-        mbarrier_wait(&shared.computed[ring.slot], ring.parity);
+        BUBBLE(probe, wait_sync, tile, mbarrier_wait(&shared.computed[ring.slot], ring.parity));
+        BUBBLE_SCOPE(probe, store, tile);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) x[p] = shared.c[ring.slot][p * kStorers + thread];
         mbarrier_arrive(&shared.stored[ring.slot]);
@@ -122,9 +132,11 @@ __device__ __forceinline__ void work(Shared& shared, const float4* a, const floa
 __device__ __forceinline__ void work(Shared& shared, const float4* a, const float4* b, float4* c, int tiles) {
     const int piece = threadIdx.x, first = blockIdx.x, ctas = gridDim.x;
     const int mine = (tiles - 1 - first) / ctas + 1;  // tiles of this CTA
+    BUBBLE_WARP(probe, warp);
     auto start = [&](int i) { return (first + static_cast<size_t>(i) * ctas) * kPieces; };
     // Exactly one group is committed per call, empty past the last tile, so that counting groups counts tiles.
     auto issue = [&](int i) {
+        BUBBLE_SCOPE(probe, load, i);
         if (i < mine) {
             cp_async<16>(&shared.a[i % SLOTS][piece], &a[start(i) + piece]);
             cp_async<16>(&shared.b[i % SLOTS][piece], &b[start(i) + piece]);
@@ -135,19 +147,26 @@ __device__ __forceinline__ void work(Shared& shared, const float4* a, const floa
 
     for (int i = 0; i < mine; ++i) {
         if (SLOTS == 1) {
-            __syncthreads();  // everybody has read tile i - 1: the only slot may be overwritten
+            // Everybody has read tile i - 1: the only slot may be overwritten.
+            BUBBLE(probe, wait_slot, i, __syncthreads());
             issue(i);
-            cp_async_wait<0>();
-            __syncthreads();  // everybody's part of tile i is in
+            BUBBLE(probe, wait_data, i, cp_async_wait<0>());
+            BUBBLE(probe, wait_sync, i, __syncthreads());  // everybody's part of tile i is in
         } else {
             // SLOTS - 1 + i groups are committed: at most SLOTS - 2 pending means that this thread's part of i is in.
-            cp_async_wait<(SLOTS > 1 ? SLOTS - 2 : 0)>();
-            __syncthreads();       // everybody's part of tile i is in, and everybody has read tile i - 1
+            BUBBLE(probe, wait_data, i, cp_async_wait<(SLOTS > 1 ? SLOTS - 2 : 0)>());
+            // Everybody's part of tile i is in, and everybody has read tile i - 1.
+            BUBBLE(probe, wait_sync, i, __syncthreads());
             issue(i + SLOTS - 1);  // into the slot of tile i - 1
         }
-        float4 x[1] = {shared.a[i % SLOTS][piece]}, y[1] = {shared.b[i % SLOTS][kPieces - 1 - piece]};
-        compute(x, y);
-        __stcs(&c[start(i) + piece], x[0]);
+        float4 x[1], y[1];
+        {
+            BUBBLE_SCOPE(probe, compute, i);
+            x[0] = shared.a[i % SLOTS][piece];
+            y[0] = shared.b[i % SLOTS][kPieces - 1 - piece];
+            compute(x, y);
+        }
+        BUBBLE(probe, store, i, __stcs(&c[start(i) + piece], x[0]));
     }
 }
 
