@@ -135,6 +135,12 @@ class Gpu:
         member = getattr(driver.CUfunction_attribute, attribute)
         call_driver("cuKernelSetAttribute", member, value, kernel.handle, self._device.device_id)
 
+    def symbol(self, kernel: Any, name: str) -> tuple[int, int]:
+        """Device address and bytes of a global variable of the module that ``kernel`` came from."""
+        library = call_driver("cuKernelGetLibrary", kernel.handle)[0]
+        pointer, nbytes = call_driver("cuLibraryGetGlobal", library, name.encode())
+        return int(pointer), int(nbytes)
+
     def tensor_map(self, pointer: int, extent: tuple[int, ...], dtype: str, box: tuple[int, ...], swizzle: int) -> Any:
         """A TMA descriptor of the row-major array at ``pointer``, as ``launch`` takes it (``CUtensorMap`` by value).
 

@@ -219,7 +219,7 @@ namespace bubble {
 // never ends the program: what goes wrong is told on stderr.
 class Trace {
   public:
-    explicit Trace(unsigned sms = 2, unsigned warps = 2048, unsigned regions = 1024)
+    explicit Trace(unsigned sms = 1, unsigned warps = 2048, unsigned regions = 1024)
         : path_(std::getenv("NCUBBLE_TRACE")) {
         if (path_ == nullptr) return;
         sms = chosen("NCUBBLE_TRACE_SMS", sms);

@@ -143,7 +143,7 @@ def test_a_cache_that_cannot_be_written_names_the_variable(own, compiler, monkey
 
 def test_headers_are_followed_at_any_depth():
     names = [path.name for path in source_files(make_case(find_spec("async_pipeline")).spec.path)]
-    assert names == ["async_pipeline.cu", "ablate.cuh", "cp_async.cuh", "sgemm_tile.cuh"]
+    assert names == ["async_pipeline.cu", "ablate.cuh", "bubble_probe.cuh", "cp_async.cuh", "sgemm_tile.cuh"]
 
 
 def test_tools_are_looked_for_in_cuda_home_too(tmp_path, monkeypatch):

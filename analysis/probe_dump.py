@@ -1,0 +1,105 @@
+"""Reads what ``bubble_probe.cuh`` recorded: one or more dumps, one after the other. Anything may be in such a file.
+
+A dump: ``bubbles1``, eight digits with the length of a JSON object, the object, 64 bytes for each warp, and for each
+warp ``regions`` regions of 16 bytes: clock at the begin and at the end (32 low bits), tag, index.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ncubble.errors import ReportError
+
+MAGIC = b"bubbles1"
+LARGEST_B = 4 << 30
+WARP = np.dtype(
+    [
+        ("begin_ns", "<u8"),
+        ("begin_clock", "<u8"),
+        ("end_ns", "<u8"),
+        ("end_clock", "<u8"),
+        ("sm", "<u4"),
+        ("cta", "<u4"),
+        ("warp", "<u4"),
+        ("role", "<u4"),
+        ("attempted", "<u4"),
+        ("launch", "<u4"),
+        ("spare", "<u4", (2,)),
+    ]
+)
+REGION = np.dtype([("begin", "<u4"), ("end", "<u4"), ("tag", "<u4"), ("index", "<u4")])
+_REMEDY = "record it again"
+
+
+@dataclass(frozen=True)
+class Dump:
+    """What one recording holds: ``warps`` (of ``WARP``) and ``regions`` (of ``REGION``, a row for each warp).
+
+    ``started``: warps that asked for a slot on a recorded SM. ``told``: the JSON object.
+    """
+
+    warps: np.ndarray
+    regions: np.ndarray
+    started: int
+    tags: tuple[str, ...]
+    roles: tuple[str, ...]
+    told: dict[str, Any]
+
+
+def read_dumps(path: Path) -> list[Dump]:
+    """The dumps of a file; raises ReportError naming it and what is wrong."""
+    try:
+        if path.stat().st_size > LARGEST_B:
+            raise ReportError(f"{path}: larger than {LARGEST_B >> 30} GB", "record fewer SMs")
+        data = path.read_bytes()
+    except OSError as error:
+        raise ReportError(f"{path}: cannot be read ({error.strerror or error})", _REMEDY) from error
+    return parse_dumps(data, str(path))
+
+
+def parse_dumps(data: bytes, origin: str) -> list[Dump]:
+    """The dumps of ``data``; raises ReportError naming ``origin``."""
+    found = []
+    view = memoryview(data)
+    while view:
+        dump, view = _parse(view, origin)
+        found.append(dump)
+    if not found:
+        raise ReportError(f"{origin}: holds no recording", _REMEDY)
+    return found
+
+
+def _parse(view: memoryview, origin: str) -> tuple[Dump, memoryview]:
+    head = bytes(view[:16])
+    if head[:8] != MAGIC or not head[8:].isdigit() or len(head) < 16:
+        raise ReportError(f"{origin}: not a recording of the probe", _REMEDY)
+    length = int(head[8:])
+    told = _told(bytes(view[16 : 16 + length]), origin)
+    rest = view[16 + length :]
+    count, depth = told["warps"], told["regions"]
+    size = count * (WARP.itemsize + depth * REGION.itemsize)
+    if len(rest) < size:
+        raise ReportError(f"{origin}: ends before its {count} warps do", _REMEDY)
+    warps = np.frombuffer(rest[: count * WARP.itemsize], dtype=WARP)
+    regions = np.frombuffer(rest[count * WARP.itemsize : size], dtype=REGION).reshape(count, depth)
+    dump = Dump(warps, regions, told["started"], tuple(told["tags"]), tuple(told["roles"]), told)
+    return dump, rest[size:]
+
+
+def _told(text: bytes, origin: str) -> dict[str, Any]:
+    try:
+        told = json.loads(text)
+        numbers = [told[name] for name in ("warps", "regions", "started", "slots")]
+        names = [*told["tags"], *told["roles"]]
+        right = all(type(number) is int and 0 <= number < 1 << 32 for number in numbers) and told["regions"] > 0
+        right = right and all(isinstance(name, str) and len(name) <= 80 for name in names) and len(names) < 1000
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ReportError(f"{origin}: its description is not readable", _REMEDY) from error
+    if not right or told["warps"] > min(told["started"], told["slots"]):
+        raise ReportError(f"{origin}: its description makes no sense", _REMEDY)
+    return dict(told)

@@ -1,0 +1,208 @@
+"""From what the probe recorded to lanes on one axis of time: clocks unwrapped, SMs related, regions checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from ncubble.analysis.probe_dump import Dump
+
+WRAP = 1 << 32
+COLUMNS = ("lane", "group", "tag", "start_ns", "end_ns", "index", "sm", "cta", "warp", "launch")
+_FASTEST, _SLOWEST = 0.2, 20.0
+"""ns per cycle that a clock may have; another fit says that the times are not what they seem."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How SM clocks were related to ns. ``ns_per_cycle`` is None where nothing told it: times are cycles then.
+
+    ``quantum_ns``: the step of %globaltimer. ``residual_ns``: the largest distance of a reading from the line, which
+    bounds what is known of the order of two SMs; within one SM the order is exact to the cycle.
+    """
+
+    ns_per_cycle: float | None
+    quantum_ns: float
+    residual_ns: float
+
+    @property
+    def mhz(self) -> float | None:
+        """The SM clock while it was recorded."""
+        return 1e3 / self.ns_per_cycle if self.ns_per_cycle else None
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What is not in the lanes: warps without a slot, regions beyond the slots, warps that never came to their end, and
+    regions that no kernel could have written."""
+
+    warps: int
+    regions: int
+    unended: int
+    damaged: int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Lanes with the columns ``COLUMNS``, sorted by start; ``warps`` with one row for each (its life in ns, ``sm``,
+    ``cta``, ``warp``, ``launch``, ``group``, ``attempted``, ``kept``)."""
+
+    lanes: pd.DataFrame
+    warps: pd.DataFrame
+    clock: Clock
+    loss: Loss
+
+
+def decode(dumps: Sequence[Dump]) -> Recorded:
+    """All warps of all dumps, those of a later dump under later numbers of ``launch``; time starts at the first."""
+    warps = pd.concat([_warps(dump, number) for number, dump in enumerate(dumps)], ignore_index=True)
+    warps["launch"] = warps.groupby(["dump", "grid"], sort=True).ngroup()
+    parts = [_regions(dump, warps[warps["dump"] == number]) for number, dump in enumerate(dumps)]
+    regions = pd.concat([part for part, _ in parts], ignore_index=True)
+    warps, clock = _place_warps(warps)
+    lanes = _place_regions(regions, warps)
+    loss = Loss(
+        warps=sum(max(0, dump.started - len(dump.warps)) for dump in dumps),
+        regions=int((warps["attempted"] - warps["kept"]).clip(lower=0).sum()),
+        unended=int((~warps["ended"]).sum()),
+        damaged=sum(bad for _, bad in parts),
+    )
+    return Recorded(lanes, warps, clock, loss)
+
+
+def _warps(dump: Dump, number: int) -> pd.DataFrame:
+    """One row for each warp, with clocks as integers."""
+    found = dump.warps
+    roles = np.array([*dump.roles, "unknown"], dtype=object)
+    ended = found["end_ns"] > 0
+    # Who did not come to its end never told its count: rows that were written have a tag.
+    kept = np.where(ended, np.minimum(found["attempted"], dump.regions.shape[1]), _leading(dump.regions["tag"] > 0))
+    return pd.DataFrame(
+        {
+            "dump": number,
+            "slot": np.arange(len(found)),
+            "grid": found["launch"].astype(np.int64),
+            "sm": found["sm"].astype(np.int64),
+            "cta": found["cta"].astype(np.int64),
+            "warp": found["warp"].astype(np.int64),
+            "group": roles[np.minimum(found["role"], len(roles) - 1)],
+            "ended": ended,
+            "attempted": np.where(ended, found["attempted"], kept).astype(np.int64),
+            "kept": kept.astype(np.int64),
+            "begin_clock": found["begin_clock"],
+            "end_clock": found["end_clock"],
+            "begin_ns": found["begin_ns"],
+            "end_ns": found["end_ns"],
+        }
+    )
+
+
+def _leading(marks: np.ndarray) -> np.ndarray:
+    """How many leading entries of each row are set."""
+    return np.where(marks.all(axis=1), marks.shape[1], np.argmin(marks, axis=1)) if len(marks) else np.zeros(0, int)
+
+
+def _regions(dump: Dump, warps: pd.DataFrame) -> tuple[pd.DataFrame, int]:
+    """The kept regions of a dump, with unwrapped clocks relative to the begin of their warp; how many made no sense."""
+    depth = dump.regions.shape[1]
+    begin, end, tag, index = (dump.regions[name].astype(np.int64) for name in ("begin", "end", "tag", "index"))
+    start = (warps["begin_clock"].to_numpy() % WRAP).astype(np.int64)
+    before = np.concatenate([start[:, None], end[:, :-1]], axis=1)
+    # Regions are written when they end, in this order: each ends less than a wrap after the one before.
+    ends = np.cumsum((end - before) % WRAP, axis=1)
+    starts = ends - (end - begin) % WRAP
+    kept = np.arange(depth)[None, :] < warps["kept"].to_numpy()[:, None]
+    life = (warps["end_clock"] - warps["begin_clock"]).to_numpy().astype(np.int64)
+    life = np.where(warps["ended"].to_numpy(), life, np.iinfo(np.int64).max)
+    right = (tag > 0) & (tag < len(dump.tags)) & (starts >= 0) & (ends <= life[:, None])
+    row, column = np.nonzero(kept & right)
+    names = np.array(dump.tags, dtype=object)
+    frame = pd.DataFrame(
+        {
+            "of": warps.index.to_numpy()[row],
+            "start": starts[row, column],
+            "end": ends[row, column],
+            "tag": names[tag[row, column]],
+            "index": index[row, column],
+        }
+    )
+    return frame, int((kept & ~right).sum())
+
+
+def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:
+    """The warps with ``start_ns`` and ``end_ns`` of their lives, and how that was found."""
+    ended = warps["ended"]
+    pairs = pd.concat(
+        [
+            warps[["dump", "sm", "begin_clock", "begin_ns"]].set_axis(["dump", "sm", "clock", "ns"], axis=1),
+            warps.loc[ended, ["dump", "sm", "end_clock", "end_ns"]].set_axis(["dump", "sm", "clock", "ns"], axis=1),
+        ]
+    )
+    first = pairs.groupby(["dump", "sm"])[["clock", "ns"]].transform("min")
+    pairs["clock"] = (pairs["clock"] - first["clock"]).astype(float)
+    zero_ns = int(pairs["ns"].min()) if len(pairs) else 0
+    pairs["ns"] = (pairs["ns"] - zero_ns).astype(float)
+    quantum = _quantum(pairs["ns"].to_numpy())
+    slope = _slope(pairs)
+    scale = slope if slope is not None else 1.0
+    pairs["offset"] = pairs["ns"] - scale * pairs["clock"]
+    # %globaltimer shows the last of its steps: the time lies up to one step later than it says.
+    bounds = pairs.groupby(["dump", "sm"])["offset"].agg(["max", "min"])
+    middle = (bounds["max"] + bounds["min"] + quantum) / 2
+    residual = float((bounds["max"] - bounds["min"]).max() / 2) if len(bounds) else 0.0
+    key = pd.MultiIndex.from_frame(warps[["dump", "sm"]])
+    base = warps.groupby(["dump", "sm"])["begin_clock"].transform("min")
+    offset = middle.reindex(key).to_numpy() if len(bounds) else np.zeros(0)
+    start = offset + scale * (warps["begin_clock"] - base).astype(float).to_numpy()
+    end = start + scale * (warps["end_clock"] - warps["begin_clock"]).where(ended, 0).astype(float).to_numpy()
+    zero = float(start.min()) if len(start) else 0.0
+    found = warps.assign(start_ns=start - zero, end_ns=end - zero)
+    return found, Clock(slope, quantum, residual)
+
+
+def _quantum(times: np.ndarray) -> float:
+    steps = np.diff(np.unique(times.astype(np.int64)))
+    return float(np.gcd.reduce(steps)) if len(steps) else 0.0
+
+
+def _slope(pairs: pd.DataFrame) -> float | None:
+    """ns per cycle by least squares over all SMs, each with an offset of its own; None where nothing tells."""
+    means = pairs.groupby(["dump", "sm"])[["clock", "ns"]].transform("mean")
+    clock, ns = pairs["clock"] - means["clock"], pairs["ns"] - means["ns"]
+    spread = float((clock**2).sum())
+    slope = float((clock * ns).sum()) / spread if spread > 0 else 0.0
+    return slope if _FASTEST <= slope <= _SLOWEST else None
+
+
+def _place_regions(regions: pd.DataFrame, warps: pd.DataFrame) -> pd.DataFrame:
+    """The lanes: regions in ns, with the names of their warps."""
+    several = warps["launch"].nunique() > 1
+    names = [
+        f"{f'launch {launch} ' if several else ''}SM {sm} CTA {cta} warp {warp}"
+        for launch, sm, cta, warp in warps[["launch", "sm", "cta", "warp"]].itertuples(index=False)
+    ]
+    own = warps.assign(lane=np.array(names, dtype=object)).loc[regions["of"]].reset_index(drop=True)
+    cycles = (warps["end_clock"] - warps["begin_clock"]).where(warps["ended"], 0).astype(float)
+    length = (warps["end_ns"] - warps["start_ns"]).astype(float)
+    scale = float(length.sum() / cycles.sum()) if cycles.sum() > 0 else 1.0
+    frame = own[["lane", "group"]].assign(
+        tag=regions["tag"].to_numpy(),
+        start_ns=own["start_ns"].to_numpy() + scale * regions["start"].to_numpy(),
+        end_ns=own["start_ns"].to_numpy() + scale * regions["end"].to_numpy(),
+        index=regions["index"].to_numpy(),
+        **{name: own[name].to_numpy() for name in ("sm", "cta", "warp", "launch")},
+    )
+    return frame.sort_values("start_ns", kind="stable", ignore_index=True)
+
+
+def only(recorded: Recorded, sm: int) -> Recorded:
+    """What one SM did."""
+    lanes, warps = recorded.lanes, recorded.warps
+    return replace(
+        recorded,
+        lanes=lanes[lanes["sm"] == sm].reset_index(drop=True),
+        warps=warps[warps["sm"] == sm].reset_index(drop=True),
+    )

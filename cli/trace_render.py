@@ -1,0 +1,78 @@
+"""A trace as text: where the warps' time went, what went on at the same time, and how far to trust it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from ncubble.cli.render import printable
+
+MOST_OVERLAPS = 12
+
+
+def trace_lines(told: dict[str, Any]) -> Iterator[str]:
+    """The lines that ``ncubble trace`` prints."""
+    yield _title(told)
+    span = told["span_ns"] / 1e3
+    clock = f" at {told['clock']['mhz']:.0f} MHz" if told["clock"]["mhz"] else ""
+    yield f"{told['warps']} warps on {told['sms']} SM{'s' if told['sms'] > 1 else ''}, {span:.2f} µs each{clock}"
+    yield ""
+    yield f"{'role':<10} {'region':<12} {'of its time':>11} {'regions':>9} {'median':>10}"
+    for share in told["shares"]:
+        count = f"{share['count']:>9}" if share["count"] else " " * 9
+        yield (
+            f"{printable(share['group']):<10} {printable(share['tag']):<12} {share['pct']:>9.1f} % {count} "
+            f"{_ns(share['median_ns']):>10}"
+        )
+    yield ""
+    yield "under way on an SM, of its time"
+    for name, pct in told["busy_pct"].items():
+        yield f"  {printable(name):<40} {pct:>6.1f} %"
+    pairs = [one for one in told["overlaps"] if one["ns"] > 0]
+    if pairs:
+        yield f"{'at the same time':<42} {'':>6}   of the least"
+        for one in sorted(pairs, key=lambda one: (len(one["what"]), -one["ns"]))[:MOST_OVERLAPS]:
+            text = " + ".join(printable(what) for what in one["what"])
+            yield f"  {text:<40} {one['pct_of_span']:>6.1f} %   {one['pct_of_least']:>6.1f} %"
+    yield ""
+    yield from _trust(told)
+
+
+def _title(told: dict[str, Any]) -> str:
+    kernel = told.get("kernel")
+    if not kernel:
+        return printable(" ".join(told.get("argv", [])))
+    settings = {**kernel["parameters"], **kernel["shape"]}
+    return printable(" ".join([kernel["name"], *(f"{key}={value}" for key, value in settings.items())]))
+
+
+def _trust(told: dict[str, Any]) -> Iterator[str]:
+    loss, cost, clock = told["loss"], told.get("cost"), told["clock"]
+    lost = [
+        (loss["warps"], "warps found no slot"),
+        (loss["regions"], "regions did not fit (more with --events)"),
+        (loss["unended"], "warps never came to their end"),
+        (loss["damaged"], "regions make no sense and are left out"),
+    ]
+    yield "; ".join(f"{number} {what}" for number, what in lost if number) or "nothing was lost"
+    if cost:
+        yield (
+            f"the probe costs {cost['on_pct']:+.1f} % ({cost['on_low_pct']:+.1f} to {cost['on_high_pct']:+.1f} over "
+            f"{cost['rounds']} rounds) with every SM recorded, {cost['idle_pct']:+.1f} % with none: "
+            f"{cost['off_us']:.1f} µs without it"
+        )
+        if cost["kept_pct"] < 99.5:
+            yield f"while that was measured, {cost['kept_pct']:.0f} % of the warps found a slot"
+    if clock["ns_per_cycle"]:
+        yield f"SMs are related to each other within {clock['residual_ns'] + clock['quantum_ns'] / 2:.0f} ns"
+    else:
+        yield "the SM clock is not known: times are in cycles, not ns"
+    if checked := told.get("verification"):
+        yield "result: verified" if checked["passed"] else "result: wrong"
+
+
+def _ns(value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return ""
+    return f"{value:.0f} ns" if value < 9999.5 else f"{value / 1e3:.1f} µs"

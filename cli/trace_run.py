@@ -1,0 +1,144 @@
+"""Carries out ``ncubble trace``: a kernel of the catalog, a program, or a folder that it wrote before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.lanes import FILE
+from ncubble.analysis.probe_dump import Dump, parse_dumps, read_dumps
+from ncubble.analysis.probe_lanes import decode
+from ncubble.analysis.trace_run import lanes_of, read_told, save_lanes, trace_told
+from ncubble.analysis.trace_summary import summarize
+from ncubble.cli.profile import default_out
+from ncubble.cli.render import emit_json
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.provenance import utc_now
+
+DUMP = "NCUBBLE_TRACE"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The options of the command."""
+
+    sms: int
+    events: int
+    cost: bool
+    out: Path | None
+    force: bool
+    perfetto: Path | None
+    json: bool
+
+
+def list_probed(catalog: Path | None, as_json: bool) -> None:
+    """Prints the kernels that carry a probe."""
+    from ncubble.kernels.case import make_case
+    from ncubble.kernels.probes import carries_probe
+    from ncubble.kernels.registry import catalog as load
+
+    names = [spec.name for spec in load(catalog).values() if carries_probe(make_case(spec))]
+    if as_json:
+        emit_json({"schema": 1, "kernels": names})
+    else:
+        sys.stdout.write("\n".join(names) + "\n")
+
+
+def trace_kernel(
+    name: str, parameters: list[str], shape: list[str], seed: int | None, catalog: Path | None, wanted: Wanted
+) -> None:
+    """Traces a kernel of the catalog, keeps what was recorded, shows it, and fails where the result was wrong."""
+    from ncubble.kernels.session import Request, parse_parameters, parse_shape
+    from ncubble.kernels.tracing import TraceOptions, trace
+
+    request = Request(name, parse_parameters(parameters), parse_shape(shape), catalog, seed)
+    out = _out(wanted, request.case().spec.name)
+    found = trace(request, TraceOptions(wanted.sms, wanted.events, wanted.cost))
+    told = found.to_json()
+    _keep(parse_dumps(found.dump, name), told, wanted, out)
+    if found.verification is not None:
+        found.verification.require(found.case.label, found.seed)
+
+
+def trace_program(program: Sequence[str], wanted: Wanted) -> None:
+    """Runs a program whose kernels include the probe, and keeps what it recorded."""
+    if not program or not shutil.which(program[0]):
+        raise UsageError(f"no such program: {program[0] if program else ''!r}", "check the path of what follows --")
+    out = _out(wanted, Path(program[0]).name)
+    with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
+        path = Path(folder) / "dump"
+        settings = {DUMP: str(path), f"{DUMP}_SMS": str(wanted.sms), f"{DUMP}_REGIONS": str(wanted.events)}
+        _run(program, {**os.environ, **settings})
+        if not path.is_file():
+            message = "the program ended well, but recorded nothing"
+            remedy = "compile it with -DBUBBLE_PROBE, and let a bubble::Trace live around its launches (docs/trace.md)"
+            raise MeasurementError(message, remedy)
+        _keep(read_dumps(path), {"argv": list(program)}, wanted, out)
+
+
+def _run(program: Sequence[str], env: dict[str, str]) -> None:
+    from ncubble.profiling import process
+
+    def passed_on(stream: str, text: str) -> None:
+        sys.stderr.write(text)
+
+    status = process.stream(program, env, passed_on)
+    if status:
+        how = f"was ended by signal {-status}" if status < 0 else f"ended with {status}"
+        raise MeasurementError(f"the program {how}", "run it by itself first")
+
+
+def _out(wanted: Wanted, label: str) -> Path:
+    out = wanted.out or default_out(f"trace-{label}")
+    if out.exists():
+        ours = out.is_dir() and not out.is_symlink() and {item.name for item in out.iterdir()} <= {FILE}
+        if not (wanted.force and ours):
+            remedy = "choose another --out" + (", or replace it with --force" if ours else "")
+            raise UsageError(f"{out} exists", remedy)
+    return out
+
+
+def _keep(dumps: list[Dump], more: dict[str, Any], wanted: Wanted, out: Path) -> None:
+    recorded = decode(dumps)
+    if not len(recorded.warps):
+        message = f"no warp started on the first {wanted.sms} SMs"
+        raise MeasurementError(message, "record more of them with --sms, or launch more CTAs")
+    summary = summarize(recorded)
+    told = trace_told(recorded, summary, {"schema": 1, "started": utc_now(), **more})
+    lanes = lanes_of(recorded)
+    out.mkdir(parents=True, exist_ok=True)
+    partial = out / f".{FILE}"
+    partial.mkdir(exist_ok=True)
+    save_lanes(partial, lanes, "warps", told)
+    (partial / FILE).replace(out / FILE)
+    partial.rmdir()
+    _show(out, told, lanes, wanted)
+
+
+def trace_shown(folder: Path, wanted: Wanted) -> None:
+    """Shows a trace that was recorded before."""
+    import pandas as pd
+
+    told = read_told(folder)
+    if not told:
+        raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE} that `ncubble trace` wrote")
+    _show(folder, told, pd.read_parquet(folder / FILE), wanted)
+
+
+def _show(out: Path, told: dict[str, Any], lanes: Any, wanted: Wanted) -> None:
+    if wanted.perfetto is not None:
+        from ncubble.analysis.perfetto import write_perfetto
+
+        write_perfetto(wanted.perfetto, lanes, {"kernel": told.get("kernel"), "clock": told.get("clock")})
+    if wanted.json:
+        emit_json({**told, "run": str(out)})
+        return
+    from ncubble.cli.trace_render import trace_lines
+
+    sys.stdout.write("\n".join([*trace_lines(told), f"run: {out}"]) + "\n")

@@ -1,0 +1,191 @@
+"""Kernels with the probe switched on (``cuda/bubble_probe.cuh``): where it writes to, what it costs, what it wrote."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.kernels.build import HEADERS, source_files
+from ncubble.kernels.case import Case
+from ncubble.kernels.device import Gpu
+
+HEADER = HEADERS / "bubble_probe.cuh"
+SYMBOL = "bubble_probe_config"
+MAGIC = b"bubbles1"
+MOST_SMS = 512
+WARP_B, REGION_B = 64, 16
+_CONFIG = struct.Struct(f"<QQQII{MOST_SMS // 64}Q")
+_MOST_B = 2 << 30
+"""Device memory that is taken at most: slots that do not fit are left out, and their warps counted."""
+_TABLE = re.compile(r"#define BUBBLE_(TAGS|ROLES)\(X\)((?:.*\\\n)*.*)")
+
+
+@functools.cache
+def table(which: str) -> tuple[str, ...]:
+    """The names of ``TAGS`` or ``ROLES`` as the header has them; a name's place is its number, 0 is nobody's."""
+    found = dict(_TABLE.findall(HEADER.read_text(encoding="utf-8")))
+    return ("", *re.findall(r"\bX\((\w+)\)", found[which]))
+
+
+def carries_probe(case: Case) -> bool:
+    """Whether the source of ``case`` includes the probe."""
+    return case.spec.language == "cuda" and HEADER.resolve() in {
+        path.resolve() for path in source_files(case.spec.path)
+    }
+
+
+def require_probe(case: Case) -> None:
+    """Raises UsageError where ``case`` has no probe that could be switched on."""
+    if not carries_probe(case):
+        message = f"{case.spec.name} carries no probe: its source does not include {HEADER.name}"
+        raise UsageError(message, "add it (docs/trace.md), or trace another kernel: ncubble trace --list")
+
+
+def total_warps(case: Case, sms: int) -> int:
+    """Warps of one run of ``case`` on a device of ``sms`` SMs."""
+    return math.prod(case.grid_on(sms)) * -(-math.prod(case.block) // 32) * case.launches
+
+
+@dataclass
+class Recorder:
+    """The buffers of a probed kernel on a GPU. ``slots`` warps of ``regions`` regions each."""
+
+    gpu: Gpu
+    kernel: Any
+    slots: int
+    regions: int
+    _pointers: tuple[int, int, int] = field(init=False)
+    _sizes: tuple[int, int, int] = field(init=False)
+    _symbol: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.regions <= 1 << 20:
+            raise UsageError(f"--events {self.regions} is not possible", f"use 1 to {1 << 20}")
+        self.slots = max(1, min(self.slots, _MOST_B // (REGION_B * self.regions) - 1))
+        self._symbol, size = self.gpu.symbol(self.kernel, SYMBOL)
+        if size != _CONFIG.size:
+            raise MeasurementError(f"{SYMBOL} has {size} bytes, not {_CONFIG.size}", "build the kernel again")
+        self._sizes = ((self.slots + 1) * self.regions * REGION_B, self.slots * WARP_B, 4)
+        regions, warps, started = (self.gpu.allocate(size) for size in self._sizes)
+        self._pointers = regions, warps, started
+
+    def aim(self, sms: range) -> None:
+        """Records warps that start on these SMs from now on; waits for the stream first."""
+        words = [0] * (MOST_SMS // 64)
+        for sm in sms:
+            words[sm // 64] |= 1 << sm % 64
+        self.gpu.sync()
+        config = _CONFIG.pack(*self._pointers, self.slots, self.regions, *words)
+        self.gpu.upload(self._symbol, np.frombuffer(config, dtype=np.uint8))
+
+    def rewind(self) -> None:
+        """Gives back all slots, in stream order."""
+        self.gpu.fill(self._pointers[2], 0, 4)
+
+    def clear(self) -> None:
+        """Forgets all that was recorded, in stream order."""
+        for pointer, size in zip(self._pointers, self._sizes, strict=True):
+            self.gpu.fill(pointer, 0, size)
+
+    def started(self) -> int:
+        """Warps that asked for a slot since ``rewind``; waits for the stream."""
+        found = np.zeros(1, dtype=np.uint32)
+        self.gpu.download(self._pointers[2], found)
+        return int(found[0])
+
+    def dump(self) -> bytes:
+        """What was recorded since ``clear``, in the format of the header's own host part."""
+        started = self.started()
+        used = min(started, self.slots)
+        warps = np.zeros(used * WARP_B, dtype=np.uint8)
+        regions = np.zeros(used * self.regions * REGION_B, dtype=np.uint8)
+        if used:
+            self.gpu.download(self._pointers[1], warps)
+            self.gpu.download(self._pointers[0], regions)
+        told = {
+            "slots": self.slots,
+            "regions": self.regions,
+            "started": started,
+            "warps": used,
+            "sms": self.gpu.facts.sm_count,
+            "tags": table("TAGS"),
+            "roles": table("ROLES"),
+            "device": self.gpu.facts.name,
+        }
+        text = json.dumps(told).encode()
+        return b"%s%08d%s" % (MAGIC, len(text), text) + warps.tobytes() + regions.tobytes()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Median times in µs of a launch: without the probe, with it while no SM is recorded, and while every SM is.
+
+    The ratios are medians over rounds, ``_low`` and ``_high`` their range. ``kept_pct``: warps that found a slot.
+    """
+
+    off_us: float
+    idle_us: float
+    on_us: float
+    idle_pct: float
+    on_pct: float
+    on_low_pct: float
+    on_high_pct: float
+    rounds: int
+    kept_pct: float
+
+
+def measure_cost(
+    gpu: Gpu, off: Callable[[], None], on: Callable[[], None], recorder: Recorder, rounds: int = 10
+) -> Cost:
+    """What the probe costs: three builds or states of a kernel in turns, each launch behind a clear of L2."""
+    sides: list[list[float]] = [[], [], []]
+    size = 4 * gpu.facts.l2_bytes
+    scratch = gpu.allocate(size)
+
+    def before() -> None:
+        gpu.fill(scratch, 0, size)
+        recorder.rewind()
+
+    for turn in range(rounds + 1):
+        for side, (run, sms) in enumerate(((off, 0), (on, 0), (on, MOST_SMS))):
+            recorder.aim(range(sms))
+            median = float(np.median(_share(gpu, run, before)))
+            if turn:  # the first round warms up
+                sides[side].append(median)
+    offs, idles, ons = (np.array(side) for side in sides)
+    ratios = 100.0 * (ons / offs - 1.0)
+    return Cost(
+        off_us=float(np.median(offs)),
+        idle_us=float(np.median(idles)),
+        on_us=float(np.median(ons)),
+        idle_pct=float(np.median(100.0 * (idles / offs - 1.0))),
+        on_pct=float(np.median(ratios)),
+        on_low_pct=float(ratios.min()),
+        on_high_pct=float(ratios.max()),
+        rounds=rounds,
+        kept_pct=100.0 * min(1.0, recorder.slots / max(recorder.started(), 1)),
+    )
+
+
+def _share(gpu: Gpu, run: Callable[[], None], before: Callable[[], None], launches: int = 10) -> NDArray[np.float64]:
+    """Times of ``launches`` launches in µs."""
+    for _ in range(4):
+        before()
+    spans = []
+    for _ in range(launches):
+        before()
+        start = gpu.event()
+        run()
+        spans.append((start, gpu.event()))
+    gpu.sync()
+    return np.array([1e3 * (end - start) for start, end in spans])

@@ -1,0 +1,90 @@
+"""One trace of a kernel of the catalog: built with the probe and without, timed in turns, recorded, and verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ncubble.errors import UsageError
+from ncubble.kernels.build import PROBED, build
+from ncubble.kernels.case import Case
+from ncubble.kernels.device import Gpu
+from ncubble.kernels.facts import facts
+from ncubble.kernels.inputs import draw_inputs, fresh_seed
+from ncubble.kernels.launch import load_built, prepare
+from ncubble.kernels.probes import MOST_SMS, Cost, Recorder, measure_cost, require_probe, total_warps
+from ncubble.kernels.session import Request
+from ncubble.kernels.verify import Verification, verify
+
+
+@dataclass(frozen=True)
+class TraceOptions:
+    """What is recorded: warps that start on the first ``sms`` SMs, ``regions`` regions each. ``cost``: measure it."""
+
+    sms: int = 1
+    regions: int = 1024
+    cost: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.sms <= MOST_SMS:
+            raise UsageError(f"--sms {self.sms} is not possible", f"use 1 to {MOST_SMS}")
+
+
+@dataclass(frozen=True)
+class Traced:
+    """What came of a trace. ``dump`` as ``probes.Recorder.dump``; ``registers`` with the probe."""
+
+    case: Case
+    seed: int
+    facts: dict[str, Any]
+    registers: int
+    spill_B: int  # noqa: N815 - as in the facts
+    dump: bytes
+    cost: Cost | None
+    verification: Verification | None
+
+    def to_json(self) -> dict[str, Any]:
+        """All but the dump, JSON-ready."""
+        checked = self.verification
+        return {
+            **self.facts,
+            "seed": self.seed,
+            "probe": {"registers": self.registers, "spill_B": self.spill_B},
+            "cost": asdict(self.cost) if self.cost else None,
+            "verification": checked.to_json() if checked else None,
+        }
+
+
+def trace(request: Request, options: TraceOptions, open_gpu: Callable[[], Gpu] = Gpu.open) -> Traced:
+    """Runs the kernel of ``request`` with the probe on; raises UsageError and MeasurementError as ``execute`` does."""
+    case = request.case()
+    require_probe(case)
+    gpu = open_gpu()
+    try:
+        return _trace(request, options, case, gpu)
+    finally:
+        gpu.close()
+
+
+def _trace(request: Request, options: TraceOptions, case: Case, gpu: Gpu) -> Traced:
+    seed = request.seed if request.seed is not None else fresh_seed()
+    plain = prepare(case, gpu)
+    inputs = draw_inputs(case, seed)
+    plain.upload(inputs)
+    built = build(case, gpu.arch, PROBED)
+    kernel, run = load_built(built, case, gpu, plain.pointers)
+    recorder = Recorder(gpu, kernel, total_warps(case, gpu.facts.sm_count), options.regions)
+    cost = measure_cost(gpu, plain.run, run, recorder) if options.cost else None
+    plain.poison()
+    recorder.clear()
+    recorder.aim(range(options.sms))
+    run()
+    clocks = gpu.clocks()
+    gpu.sync()
+    checked = None
+    if case.unverified is None:
+        outputs, overrun = plain.outputs()
+        checked = verify(case, inputs, outputs, seed, overrun)
+    told = built.resources
+    return Traced(case, seed, facts(plain, clocks), told.registers, told.spill_B, recorder.dump(), cost, checked)

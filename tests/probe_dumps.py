@@ -1,0 +1,57 @@
+"""Recordings of the probe made up for tests: what the header would have written, with every number known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ncubble.analysis.probe_dump import MAGIC, REGION, WARP
+
+TAGS = ("", "load", "wait_data", "wait_sync", "wait_slot", "wait_mma", "compute", "store")
+ROLES = ("", "warp", "loader", "computer", "storer")
+Region = tuple[int, int, str, int]
+
+
+def warp(regions: Sequence[Region], begin: int, end: int, **more: Any) -> dict[str, Any]:
+    """A warp that lives from clock ``begin`` to ``end``; regions as (begin, end, tag, index)."""
+    return {"regions": list(regions), "begin": begin, "end": end, "role": "warp", **more}
+
+
+def dump(
+    warps: Sequence[dict[str, Any]],
+    depth: int = 8,
+    started: int | None = None,
+    ns_per_cycle: float = 0.5,
+    clock_of_sm: dict[int, int] | None = None,
+    **told: Any,
+) -> bytes:
+    """The bytes of a dump. ``clock_of_sm``: what the clock of an SM shows at %globaltimer 1000."""
+    heads, regions = np.zeros(len(warps), WARP), np.zeros((len(warps), depth), REGION)
+    for number, each in enumerate(warps):
+        sm = each.get("sm", 0)
+        zero = (clock_of_sm or {}).get(sm, 0)
+        head = heads[number]
+        head["begin_clock"], head["end_clock"] = each["begin"], each["end"]
+        head["begin_ns"] = 1000 + int((each["begin"] - zero) * ns_per_cycle)
+        head["end_ns"] = 1000 + int((each["end"] - zero) * ns_per_cycle) if each.get("ended", True) else 0
+        head["sm"], head["cta"], head["warp"] = sm, each.get("cta", 0), each.get("warp", number)
+        head["role"], head["launch"] = ROLES.index(each["role"]), each.get("launch", 7)
+        head["attempted"] = each.get("attempted", len(each["regions"])) if each.get("ended", True) else 0
+        for place, (begin, end, tag, index) in enumerate(each["regions"][:depth]):
+            regions[number, place] = (begin % 2**32, end % 2**32, TAGS.index(tag), index)
+    count = len(warps)
+    about = {
+        "slots": 64,
+        "regions": depth,
+        "started": count if started is None else started,
+        "warps": count,
+        "sms": 132,
+        "tags": TAGS,
+        "roles": ROLES,
+        **told,
+    }
+    text = json.dumps(about).encode()
+    return MAGIC + b"%08d" % len(text) + text + heads.tobytes() + regions.tobytes()
