@@ -23,6 +23,8 @@ _LEVEL_LARGE = 10
 _LARGE_B = 32 << 20
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 _NEW, _OLD = "run", "replaced"
+RECORDED = ("activity.parquet", "lanes.parquet")
+"""What runs of streams hold beside their manifest."""
 
 
 @contextmanager
@@ -70,7 +72,7 @@ def check_target(out: Path, force: bool) -> None:
         raise UsageError(f"{out}: {error.strerror}", "choose another --out") from error
     if not force:
         raise UsageError(f"{out} exists", "choose another --out, or replace it with --force")
-    ours = {MANIFEST, *(f"report{suffix}" for suffix in SUFFIXES)}
+    ours = {MANIFEST, *(f"report{suffix}" for suffix in SUFFIXES), *RECORDED}
     if out.is_symlink() or not out.is_dir() or any(item.name not in ours for item in out.iterdir()):
         raise UsageError(f"{out} is not a run directory and will not be replaced", "choose another --out")
 

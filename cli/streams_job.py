@@ -1,0 +1,177 @@
+"""Records a program's streams into a run directory, and reads one again."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ncubble.analysis import stream_records
+from ncubble.analysis.lanes_write import write_lanes
+from ncubble.analysis.stream_account import DeviceAccount, accounts
+from ncubble.analysis.stream_records import Recording
+from ncubble.cli.profile import catalog_program, default_out
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling import process, provenance, staging
+from ncubble.profiling.device import Device, DriverError, describe
+from ncubble.profiling.run import MANIFEST, Manifest
+from ncubble.profiling.stream_session import Asked, record
+
+RAW = "raw"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the command line asks for."""
+
+    program: list[str] | None
+    name: str | None
+    parameters: list[str]
+    shape: str | None
+    catalog: Path | None
+    repeat: int
+    out: Path | None
+    force: bool
+    most: int
+    recorder: str
+    timeout: float | None
+    whole: bool = False
+
+    def argv(self) -> tuple[list[str], str]:
+        """The program and a label for its run directory; raises UsageError."""
+        if (self.name is None) == (self.program is None):
+            raise UsageError(
+                "name either a kernel of the catalog or a program after --", "see `ncubble streams --help`"
+            )
+        if self.program is None:
+            argv, label, _ = catalog_program(self.name or "", self.parameters, self.shape, self.catalog, self.repeat)
+            return argv, f"streams-{label}"
+        if self.parameters or self.shape or self.catalog or self.repeat != 1:
+            raise UsageError("-p, --shape, --catalog and --repeat are for kernels of the catalog", "pass them after --")
+        if not self.program:
+            raise UsageError("no program follows --", "name it: ncubble streams -- ./program")
+        return self.program, f"streams-{Path(self.program[0]).name}"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A recorded run. ``failed`` says how its program failed, if it did."""
+
+    folder: Path
+    accounts: list[DeviceAccount]
+    notes: tuple[str, ...]
+    failed: str = ""
+
+
+def record_job(job: Job) -> Shown:
+    """Runs the program, keeps its run directory; raises UsageError and MeasurementError, and keeps nothing then."""
+    argv, label = job.argv()
+    out = job.out or default_out(label)
+    asked = Asked(argv, job.most, job.recorder, job.timeout)
+    with staging.staged(out, job.force) as folder:
+        raw = folder.parent / RAW
+        raw.mkdir()
+        started = provenance.utc_now()
+        failed = _run(asked, raw)
+        recording = stream_records.read_raw(raw)
+        found = accounts(recording, job.whole)
+        if not found:
+            raise MeasurementError(_nothing(recording, failed), "see docs/streams.md, Limits")
+        stream_records.write(recording, folder)
+        _write_lanes(found, folder)
+        _manifest(argv, started, recording, failed).save(folder)
+    return Shown(out, found, recording.notes, failed)
+
+
+def show_job(folder: Path, whole: bool = False) -> Shown:
+    """A run directory that ``record_job`` wrote; raises ReportError."""
+    recording = stream_records.read(folder)
+    return Shown(folder, accounts(recording, whole), recording.notes)
+
+
+def _run(asked: Asked, raw: Path) -> str:
+    """Runs the program; how it failed, or nothing."""
+    with _ended_by_signals():
+        try:
+            status = record(asked, raw, _passed_on())
+        except process.TimedOutError:
+            return f"the program ran past --timeout {asked.timeout_s:g} s and was ended"
+    if status < 0:
+        return f"the program was ended by {_signal_name(-status)}"
+    return f"the program failed with exit status {status}" if status else ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _nothing(recording: Recording, failed: str) -> str:
+    told = [failed] if failed else []
+    if not recording.facts.get("processes"):
+        return "; ".join([*told, "no process of the program used CUDA where it could be recorded"])
+    return "; ".join([*told, "the program's GPU did nothing that was recorded", *recording.notes])
+
+
+def _write_lanes(found: list[DeviceAccount], folder: Path) -> None:
+    import pandas as pd
+
+    write_lanes(pd.concat([one.lanes for one in found], ignore_index=True), "streams", folder)
+
+
+def _manifest(argv: list[str], started: str, recording: Recording, failed: str) -> Manifest:
+    return Manifest(
+        outcome="failed" if failed else "ok",
+        started=started,
+        ended=provenance.utc_now(),
+        argv=["python" if text == sys.executable else text for text in argv],
+        git=provenance.git_state(Path.cwd()),
+        device=_device(),
+        notes=[*([failed] if failed else []), *recording.notes],
+    )
+
+
+def _device() -> dict[str, Any]:
+    try:
+        found = describe()
+    except DriverError:
+        return {}
+    return found.as_facts() if isinstance(found, Device) else {}
+
+
+def _passed_on() -> Callable[[process.Stream, str], None]:
+    """What the program prints goes to stderr: stdout is for the account."""
+
+    def on_text(stream: process.Stream, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    return on_text
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGINT end the program and leave no trace, with 143 and 130."""
+
+    def terminate(number: int, frame: Any) -> None:
+        raise typer.Exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("ncubble: interrupted; nothing was kept", err=True)
+        raise typer.Exit(130) from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+__all__ = ["MANIFEST", "Job", "Shown", "record_job", "show_job"]

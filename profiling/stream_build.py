@@ -1,0 +1,124 @@
+"""Builds the library that records programs which are no Python, with the system's C++ compiler, once per CUPTI."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncubble.errors import MeasurementError
+
+SOURCE = Path(__file__).with_name("stream_injection.cpp")
+FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
+TIMEOUT_S = 300.0
+REMEDY = "install the CUDA toolkit and set CUDA_HOME, or: pip install nvidia-cuda-cupti nvidia-cuda-runtime"
+
+
+@dataclass(frozen=True)
+class Cupti:
+    """Where CUPTI lies: its headers, those of CUDA (cuda.h), and its library."""
+
+    headers: Path
+    cuda_headers: Path
+    library: Path
+
+
+def injection() -> Path:
+    """The library for CUDA_INJECTION64_PATH, from the cache where it was built before.
+
+    Raises MeasurementError where there is no C++ compiler or no CUPTI, or where it does not compile.
+    """
+    compiler = shutil.which(os.environ.get("CXX") or "g++") or shutil.which("c++")
+    if compiler is None:
+        raise MeasurementError("no C++ compiler was found, and this program is recorded by a library", "install g++")
+    cupti = find_cupti()
+    digest = hashlib.sha256(SOURCE.read_bytes())
+    for part in (compiler, *FLAGS, *map(str, (cupti.headers, cupti.cuda_headers, cupti.library))):
+        digest.update(b"\0" + part.encode())
+    digest.update(str(cupti.library.stat().st_mtime_ns).encode())
+    target = _cache() / f"streams-{digest.hexdigest()[:24]}.so"
+    if not target.is_file():
+        _build(compiler, cupti, target)
+    return target
+
+
+def find_cupti() -> Cupti:
+    """CUPTI of the CUDA toolkit, else of the wheels from PyPI; raises MeasurementError where there is none."""
+    for headers, libraries in _places():
+        found = sorted(libraries.glob("libcupti.so.[0-9]*")) or sorted(libraries.glob("libcupti.so"))
+        if not (headers / "cupti_activity.h").is_file() or not found:
+            continue
+        for cuda_headers in (headers, *_cuda_headers()):
+            if (cuda_headers / "cuda.h").is_file():
+                return Cupti(headers, cuda_headers, found[0])
+    raise MeasurementError("CUPTI was not found, neither under CUDA_HOME nor in the CUDA wheels", REMEDY)
+
+
+def _toolkits() -> Iterator[Path]:
+    for name in ("CUDA_HOME", "CUDA_PATH"):
+        if value := os.environ.get(name):
+            yield Path(value)
+    if nvcc := shutil.which("nvcc"):
+        yield Path(nvcc).resolve().parent.parent
+    yield Path("/usr/local/cuda")
+
+
+def _wheels() -> Iterator[Path]:
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec is not None else []:
+        yield from sorted(Path(root).glob("cu[0-9]*"), reverse=True)
+        yield from (Path(root) / name for name in ("cuda_cupti", "cuda_runtime"))
+
+
+def _places() -> Iterator[tuple[Path, Path]]:
+    """Folders of headers and of libraries that may hold CUPTI."""
+    for home in _toolkits():
+        extras = home / "extras" / "CUPTI"
+        yield from ((extras / "include", extras / "lib64"), (home / "include", home / "lib64"))
+        targets = home / "targets" / "x86_64-linux"
+        yield targets / "include", targets / "lib"
+    for folder in _wheels():
+        yield folder / "include", folder / "lib"
+
+
+def _cuda_headers() -> Iterator[Path]:
+    for home in _toolkits():
+        yield from (home / "include", home / "targets" / "x86_64-linux" / "include")
+    yield from (folder / "include" for folder in _wheels())
+
+
+def _build(compiler: str, cupti: Cupti, target: Path) -> None:
+    """Compiles beside the target and renames: two builders of the same library write the same."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".building-", suffix=".so")
+        os.close(handle)
+    except OSError as error:
+        remedy = "set NCUBBLE_CACHE to a folder that can be written"
+        raise MeasurementError(f"{target.parent}: cannot keep the compiled library: {error}", remedy) from error
+    includes = [f"-I{cupti.headers}", f"-I{cupti.cuda_headers}"]
+    linked = [str(cupti.library), f"-Wl,-rpath,{cupti.library.parent}"]
+    argv = [compiler, *FLAGS, "-o", name, str(SOURCE), *includes, *linked]
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        if done.returncode:
+            raise MeasurementError(f"{compiler} could not build the recorder:\n{done.stderr.strip()}", REMEDY)
+        Path(name).chmod(0o755)
+        Path(name).replace(target)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise MeasurementError(f"{compiler} could not be run: {error}", "check the C++ compiler") from error
+    finally:
+        Path(name).unlink(missing_ok=True)
+
+
+def _cache() -> Path:
+    """``streams`` in ``$NCUBBLE_CACHE``, else in ``$XDG_CACHE_HOME/ncubble``, else in ``~/.cache/ncubble``."""
+    if own := os.environ.get("NCUBBLE_CACHE"):
+        return Path(own) / "streams"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ncubble" / "streams"

@@ -1,0 +1,120 @@
+"""Runs a program while its GPU activity is recorded: Python in its own interpreter, anything else by a library."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling import process, stream_build
+from ncubble.profiling.stream_start import REFUSED
+
+RECORDERS = ("auto", "python", "library")
+MOST = 1_000_000
+"""Records that are kept by default."""
+TAKEN = ("CUDA_INJECTION64_PATH", "NV_TPS_LAUNCH_TOKEN", "NVIDIA_PROCESS_INJECTION_CRASH_REPORTING")
+"""Set where another profiler has started this process: ncu, nsys, or another library for injection."""
+_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be recorded. ``most``: records that are kept; ``recorder``: one of ``RECORDERS``."""
+
+    program: Sequence[str]
+    most: int = MOST
+    recorder: str = "auto"
+    timeout_s: float | None = None
+
+
+def record(asked: Asked, folder: Path, on_text: Callable[[process.Stream, str], None]) -> int:
+    """Runs the program, its records are in ``folder`` then; returns its exit status (negative: ended by a signal).
+
+    Raises UsageError, and MeasurementError where nothing can be recorded; a program that ran past its time was ended,
+    and what it had recorded is kept (``process.TimedOutError``).
+    """
+    refuse_inside_profiler(os.environ)
+    argv, env = prepared(asked, folder.absolute())
+    try:
+        status = process.stream(argv, env, on_text, asked.timeout_s)
+    except FileNotFoundError as error:
+        raise UsageError(f"no such program: {asked.program[0]!r}", "check the path of what follows --") from error
+    refused = folder / REFUSED
+    if refused.is_file():
+        why = refused.read_text(encoding="utf-8", errors="replace")[:2000]
+        raise MeasurementError(f"GPU activity cannot be recorded: {why}", _remedy(why))
+    return status
+
+
+def _remedy(why: str) -> str:
+    if "cannot be loaded" in why:
+        return "pip install cupti-python, or use --recorder library"
+    return "end other profilers of this program (ncu, nsys, torch.profiler): CUPTI serves one at a time"
+
+
+def refuse_inside_profiler(env: Mapping[str, str]) -> None:
+    """Raises MeasurementError where another profiler has this process, which would have the program, too."""
+    taken = next((name for name in TAKEN if env.get(name)), None)
+    if taken is not None:
+        message = f"another profiler is active here ({taken} is set)"
+        raise MeasurementError(message, "run `ncubble streams` outside of ncu and nsys, and unset that variable")
+
+
+def prepared(asked: Asked, folder: Path) -> tuple[list[str], dict[str, str]]:
+    """The argv and environment that record; raises as ``record`` does."""
+    program = list(asked.program)
+    if asked.recorder not in RECORDERS:
+        raise UsageError(f"no recorder {asked.recorder!r}", f"use one of: {', '.join(RECORDERS)}")
+    if asked.most < 1:
+        raise UsageError(f"--most {asked.most} keeps nothing", "give a positive number")
+    split = python_split(program) if is_our_python(program[0]) else None
+    if asked.recorder == "python" and split is None:
+        raise UsageError(
+            "the program is not started as `python SCRIPT`, `python -m MODULE` or `python -c CODE` by this interpreter",
+            f"start it by {sys.executable}, or use --recorder library",
+        )
+    has_library = importlib.util.find_spec("cupti") is not None
+    if split is not None and asked.recorder != "library" and (has_library or asked.recorder == "python"):
+        options, rest = split
+        starter = [*options, "-m", "ncubble.profiling.stream_start", str(folder), str(asked.most)]
+        return [program[0], *starter, *rest], dict(os.environ)
+    told = {"NCUBBLE_STREAMS_FOLDER": str(folder), "NCUBBLE_STREAMS_MOST": str(asked.most)}
+    return program, {**os.environ, **told, "CUDA_INJECTION64_PATH": str(stream_build.injection())}
+
+
+def is_our_python(name: str) -> bool:
+    """Whether a program is the interpreter that runs this: another one need not have ncubble and cupti-python."""
+    found = shutil.which(name)
+    if found is None:
+        return False
+    # Not the resolved file: all virtual environments link to one interpreter, and differ in what they hold.
+    ours = Path(sys.executable)
+    return Path(found).parent.absolute() == ours.parent.absolute() and Path(found).resolve() == ours.resolve()
+
+
+def python_split(program: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """The interpreter's own options, and what it runs (``SCRIPT …``, ``-m MODULE …``, ``-c CODE …``); else None.
+
+    >>> python_split(["python", "-X", "dev", "-u", "train.py", "-x"])
+    (['-X', 'dev', '-u'], ['train.py', '-x'])
+    """
+    options: list[str] = []
+    rest = list(program[1:])
+    while rest:
+        first = rest[0]
+        if first in ("-m", "-c"):
+            return (options, rest) if len(rest) > 1 else None
+        if first in _WITH_VALUE:
+            options, rest = options + rest[:2], rest[2:]
+        elif first == "-" or first in ("-h", "-V", "-i", "--help", "--version"):
+            return None
+        elif first.startswith("-"):
+            options, rest = [*options, first], rest[1:]
+        else:
+            return options, rest
+    return None
