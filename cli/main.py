@@ -48,9 +48,9 @@ def root(
 
 
 def _register() -> None:
-    from ncubble.cli import advise, compare, export, gate, kernels, profile, report, show, trace, trend, validate
+    from ncubble.cli import advise, compare, export, gate, kernels, profile, report, show, streams, trace, trend, validate
 
-    for module in (kernels, profile, report, advise, compare, gate, trend, validate, show, export, trace):
+    for module in (kernels, profile, report, advise, compare, gate, trend, validate, show, export, streams, trace):
         module.register(app)
 
 
