@@ -28,17 +28,19 @@ Lines = dict[str, list[int]]
 
 
 def keep(runs: Path, chosen: Iterable[Regression], folder: Path = FOLDER) -> list[Path]:
-    """Baseline files of all ``chosen`` whose runs lie in ``runs``, and the lines expected of them; what was written."""
+    """Baseline files of all ``chosen`` whose runs lie in ``runs``, and the lines expected of them, beside what was kept
+    before; what was written."""
     found: dict[Path, Baseline] = {}
-    lines: dict[str, Lines] = {}
+    kept = folder / LINES
+    lines: dict[str, Lines] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
     for one in chosen:
         if (runs / one.case / one.name / "run.json").is_file():
             before, after, lines[one.name] = from_runs(one, runs)
             found |= {folder / f"{one.case}.json": before, folder / f"{one.name}.json": after}
     save(found.items(), force=True)
     text = [f" {json.dumps(name)}: {json.dumps(numbers)}" for name, numbers in sorted(lines.items())]
-    (folder / LINES).write_text("{\n" + ",\n".join(text) + "\n}\n", encoding="utf-8")
-    return [*found, folder / LINES]
+    kept.write_text("{\n" + ",\n".join(text) + "\n}\n", encoding="utf-8")
+    return [*found, kept]
 
 
 def read(one: Regression, folder: Path) -> tuple[Baseline, Baseline, Lines]:

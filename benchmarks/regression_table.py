@@ -48,7 +48,7 @@ class Judged:
     def right(self) -> str:
         """In words, for the table."""
         if self.verdict.verdict != "regressed":
-            return "no loss" if self.verdict.verdict == "improved" else "missed"
+            return "no loss" if self.after.cycles <= self.before.cycles else "missed"
         if not self.part:
             return "no"
         return {True: "yes", False: "part only", None: "yes (no line)"}[self.line]

@@ -126,7 +126,7 @@ def _judged(
     reports, failures = _open(taken.paths, taken.kernel)
     unread = [(str(failure.path), failure.error.message) for failure in failures]
     groups, notes = repeats.collect(reports, nvtx=nvtx, kernel=taken.kernel)
-    said = [*taken.notes, *notes, *_left_out(reports, taken.kernel, bool(groups))]
+    said = [*taken.notes, *notes, *_left_out(reports, taken.kernel, bool(groups or taken.judged))]
     return taken.complete(judge(groups, baselines, taken.options(options), [*unread, *taken.errors, *errors], said))
 
 

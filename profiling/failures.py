@@ -106,6 +106,16 @@ class ProgramFailedError(MeasurementError):
         self.code = code
 
 
+class LaunchFaultError(MeasurementError):
+    """A kernel failed on the GPU while it was profiled: a bad address, a trap. ncu then ends the program."""
+
+    def __init__(self, kernel: str, detail: str) -> None:
+        super().__init__(
+            f"kernel {kernel!r} failed on the GPU while it was profiled: {detail}",
+            "run the program under compute-sanitizer; if it passes there, the kernel does not bear to be replayed",
+        )
+
+
 class ReplayError(MeasurementError):
     """ncu could not profile a kernel that it had selected."""
 

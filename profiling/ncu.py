@@ -191,6 +191,9 @@ def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
         return failures.NcuRejectedError(found)
     if kernel := re.search(r'Failed to profile "(.*?)"', said):
         return failures.ReplayError(kernel[1], "; ".join(log.errors))
+    if found := _first(log.errors, "LaunchFailed"):
+        last = max(log.launches.items(), default=(0, None))[1]
+        return failures.LaunchFaultError(last.kernel if last else "(not named)", found)
     code = re.search(r"application returned an error code \((-?\d+)\)", said)
     if code:
         return failures.ProgramFailedError(int(code[1]), _last_words(log))

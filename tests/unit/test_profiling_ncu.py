@@ -190,6 +190,12 @@ PROFILED = '==PROF== Profiling "k" - 0: 0%....50%....100% - 9 passes\n'
             failures.ProgramFailedError,
             "exit code 4",
         ),
+        (
+            PROFILED + "\n==ERROR== LaunchFailed\n==ERROR== The application returned an error code (9).\n",
+            9,
+            failures.LaunchFaultError,
+            "compute-sanitizer",
+        ),
         ("==WARNING== No kernels were profiled.\n", 0, failures.NoKernelError, "launched none"),
         ("==ERROR== Something new\n", 1, failures.NcuFailedError, "Something new"),
         (PROFILED + "==ERROR== Failed to write\n", 0, failures.NcuFailedError, "Failed to write"),
