@@ -1,0 +1,112 @@
+"""Do the probe's waits agree with the account's? Both of the same kernels, in one session on one GPU.
+
+What is compared, and why, is written in ``probe_waits.py``. The target is 5 points of elapsed time for ``data_wait``
+and for ``sync_wait``. Predicted before the first measurement: within 5 points for gemm_tma at 3 and more stages, gemm_ws,
+async_pipeline and tensor_core_gemm at 2 and more stages, as there is little of either; for tensor_core_gemm at 1 stage
+``data_wait`` within 5, ``sync_wait`` lower than the account's, which cannot tell who comes late to a barrier; for
+gemm_tma at 1 and 2 stages, two CTAs an SM, the account's ``data_wait`` between the readings ``least`` and ``most``; misses for
+warp_specialized, where the account's unit is DRAM, whose work no warp's region shows.
+
+Usage: python benchmarks/probe_agreement.py OUT [--quick]    (OUT gets agreement.json; about 8 s a case)
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.probe_dump import parse_dumps
+from ncubble.analysis.probe_lanes import decode
+from ncubble.errors import NcubbleError
+from ncubble.kernels.session import Request, parse_parameters
+from ncubble.kernels.tracing import TraceOptions, trace
+
+sys.path.insert(0, str(Path(__file__).parent))
+from probe_waits import waits
+
+TARGET = 5.0
+NCUBBLE = (sys.executable, "-c", "from ncubble.cli.main import main; main()")
+SMS = 16
+CASES = (
+    "tensor_core_gemm stages=1",
+    "tensor_core_gemm stages=2",
+    "tensor_core_gemm stages=3",
+    "tensor_core_gemm stages=4",
+    "gemm_tma stages=1",
+    "gemm_tma stages=2",
+    "gemm_tma stages=3",
+    "gemm_tma stages=6",
+    "gemm_ws",
+    "gemm_ws schedule=pingpong tile_n=128 stages=5",
+    "async_pipeline stages=2",
+    "async_pipeline stages=4",
+    "warp_specialized roles=fused slots=1 work=256",
+    "warp_specialized roles=fused slots=2 work=256",
+    "warp_specialized roles=specialized slots=1 work=256",
+    "warp_specialized roles=specialized slots=2 work=256",
+)
+QUICK = CASES[0:2] + CASES[4:6]
+
+
+def account_of(name: str, parameters: list[str], folder: Path) -> dict[str, Any]:
+    """The launch's verdict from ``ncubble profile``; raises CalledProcessError."""
+    options = [text for each in parameters for text in ("-p", each)]
+    command = [*NCUBBLE, "profile", name, *options, "--out", str(folder), "--force"]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    report = [*NCUBBLE, "report", str(folder), "--json"]
+    done = subprocess.run(report, check=True, capture_output=True, text=True, timeout=120)
+    return dict(json.loads(done.stdout)["launches"][0])
+
+
+def compare(case: str, folder: Path) -> dict[str, Any]:
+    """One row: the account's parts, the probe's readings, and the differences in points."""
+    name, *parameters = case.split()
+    launch = account_of(name, parameters, folder)
+    account = launch["account"]
+    traced = trace(Request(name, parse_parameters(parameters)), TraceOptions(SMS, 2048, cost=False))
+    recorded = decode(parse_dumps(traced.dump, case))
+    busy = account["tensor_busy"] + account["unit_busy"]
+    found = waits(recorded, busy)
+    row = {"case": case, "unit": launch["unit"], "busy": busy, "profiled_us": launch["duration_ns"] / 1e3}
+    row |= {"traced_us": float(recorded.warps["end_ns"].max()) / 1e3, "lost": recorded.loss.regions}
+    for part in ("data", "sync"):
+        said = account.get(f"{part}_wait", 0.0)
+        row[f"{part}_account"] = said
+        row |= {key: value for key, value in found.items() if key.startswith(part)}
+        row[f"{part}_off"] = found[part] - said
+    return row
+
+
+def line(row: dict[str, Any]) -> str:
+    """A row of the table."""
+    parts = [f"{row['case']:<52} {row['unit'] or '':<6} {row['busy']:5.1f}"]
+    for part in ("data", "sync"):
+        mark = " " if abs(row[f"{part}_off"]) <= TARGET else "!"
+        least, most = row[f"{part}_least"], row[f"{part}_most"]
+        parts.append(f"{row[f'{part}_account']:6.1f} {row[part]:6.1f} ({least:4.1f}..{most:4.1f}) {mark}")
+    return "  ".join(parts)
+
+
+def main(arguments: list[str]) -> None:
+    """Measure every case; one that fails is named and passed over."""
+    out = Path(arguments[0])
+    out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    print(f"{'case':<52} {'unit':<6} busy   data: account, probe (least..most)   sync: the same")
+    for case in QUICK if "--quick" in arguments else CASES:
+        try:
+            rows.append(compare(case, out / "profiles" / case.replace(" ", "-").replace("=", "")))
+        except (NcubbleError, subprocess.SubprocessError, OSError, KeyError) as error:
+            print(f"{case}: failed: {error}")
+            continue
+        print(line(rows[-1]), flush=True)
+        (out / "agreement.json").write_text(json.dumps({"target": TARGET, "sms": SMS, "rows": rows}, indent=1) + "\n")
+    inside = sum(abs(row[f"{part}_off"]) <= TARGET for row in rows for part in ("data", "sync"))
+    print(f"{inside} of {2 * len(rows)} within {TARGET:g} points")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
