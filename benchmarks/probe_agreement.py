@@ -1,11 +1,11 @@
 """Do the probe's waits agree with the account's? Both of the same kernels, in one session on one GPU.
 
 What is compared, and why, is written in ``probe_waits.py``. The target is 5 points of elapsed time for ``data_wait``
-and for ``sync_wait``. Predicted before the first measurement: within 5 points for gemm_tma at 3 and more stages, gemm_ws,
-async_pipeline and tensor_core_gemm at 2 and more stages, as there is little of either; for tensor_core_gemm at 1 stage
-``data_wait`` within 5, ``sync_wait`` lower than the account's, which cannot tell who comes late to a barrier; for
-gemm_tma at 1 and 2 stages, two CTAs an SM, the account's ``data_wait`` between the readings ``least`` and ``most``; misses for
-warp_specialized, where the account's unit is DRAM, whose work no warp's region shows.
+and for ``sync_wait``. Predicted before the first measurement: within 5 points for gemm_tma at 3 and more stages,
+gemm_ws, async_pipeline and tensor_core_gemm at 2 and more stages, as there is little of either; for tensor_core_gemm
+at 1 stage ``data_wait`` within 5, ``sync_wait`` lower than the account's, which cannot tell who comes late to a
+barrier; for gemm_tma at 1 and 2 stages, two CTAs an SM, the account's ``data_wait`` between the readings ``least``
+and ``most``; misses for warp_specialized, where the account's unit is DRAM, whose work no warp's region shows.
 
 Usage: python benchmarks/probe_agreement.py OUT [--quick]    (OUT gets agreement.json; about 8 s a case)
 """

@@ -11,10 +11,10 @@ that compute at all (those with a region ``compute``; a loader's wait holds noth
   barrier for a warp that starts copies pays for copying: the account's ``copy_cost``.)
 
 The unit is taken to work in proportion to c(t), as much in all as the hardware counter says: it is idle at t for
-``i(t) = 1 - busy * c(t) / mean(c)``, from 0 to 1. The probe's share of time is then the mean over t of
-``i(t) d(t) / n(t)``, and of ``i(t) s(t) / n(t)``. Two further readings need no counter: ``least``, where only instants
-without any computing warp count (i = 1 there, else 0), and ``most``, where all do (i = 1). Where one CTA fills an SM and
-its warps go in step, all three are the same.
+``i(t) = 1 - busy * c(t) / mean(c)``, from 0 to 1. The probe's share of time is then the mean over t of ``i(t) d(t) /
+n(t)``, and of ``i(t) s(t) / n(t)``. Two further readings need no counter: ``least``, where only instants without any
+computing warp count (i = 1 there, else 0), and ``most``, where all do (i = 1). Where one CTA fills an SM and its
+warps go in step, all three are the same.
 """
 
 from __future__ import annotations
