@@ -75,12 +75,13 @@ def profile(
         return
     from ncubble.profiling.metrics import DEFAULT_SETS
     from ncubble.profiling.ncu import Control, Filters
+    from ncubble.profiling.ranks import folder_of, of_environ
     from ncubble.profiling.session import Request
 
     program, label, function = _program(ctx.meta[PROGRAM], name, parameter or [], shape, catalog, repeat)
     request = Request(
         program=program,
-        out=out or default_out(label),
+        out=folder_of(out or default_out(label), of_environ(), named=out is not None),
         sets=tuple(set_ or DEFAULT_SETS),
         metrics=tuple(metric or ()),
         filters=Filters(kernel or function, nvtx, skip, count),

@@ -37,7 +37,8 @@ class Manifest:
     ``build`` the compiler, flags, registers, smem_static_B and spill_B; ``device`` name, compute_capability and driver;
     ``clocks`` what the driver said beside the run, in MHz; ``report`` file, bytes, sha256, raw_bytes (uncompressed) and
     launches (kernel and replay passes of each). ``launches`` holds what ``kernel`` does for every launch of the report,
-    in order, where the program launched different ones; else it is empty.
+    in order, where the program launched different ones; else it is empty. ``rank`` says which of several processes of
+    one program this is (``profiling.ranks``); it is empty for a single one.
     """
 
     schema: int = SCHEMA
@@ -56,6 +57,7 @@ class Manifest:
     report: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     launches: list[dict[str, Any]] = field(default_factory=list)
+    rank: dict[str, Any] = field(default_factory=dict)
 
     def kernel_of(self, launch: int) -> dict[str, Any]:
         """What is known of the kernel of one launch, by its number in the report: its own facts, else the run's."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import UsageError
-from ncubble.profiling import failures, ncu, process, provenance, slim, staging
+from ncubble.profiling import failures, ncu, process, provenance, ranks, slim, staging
 from ncubble.profiling.device import Device, DriverError, describe
 from ncubble.profiling.log import Launch, NcuLog, Stream
 from ncubble.profiling.metrics import DEFAULT_SETS, Selection, Target, resolve
@@ -112,6 +112,7 @@ def _record(
         report=_stored(raw, request.compress, log, missing),
         notes=[*selection.notes, *facts.notes, *dict.fromkeys(_notable(log.warnings, request.control))],
         launches=list(facts.launches),
+        rank=ranks.of_environ({**os.environ, **request.place.env}),
     ).save(folder)
 
 
