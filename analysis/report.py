@@ -181,9 +181,16 @@ def open_reports(
     ``progress(done, total)`` is called as reports are read. Reports that are in the cache are not parsed again. Without
     ``details``, only scalar metrics are read now, and the rest of a report when it is asked for.
     """
+    return open_found(find_runs(paths), progress, details=details)
+
+
+def open_found(
+    paths: Iterable[Path], progress: Callable[[int, int], None] | None = None, *, details: bool = True
+) -> tuple[list[Report], list[ReportFailure]]:
+    """``open_reports`` of run directories and report files themselves: nothing below them is looked for."""
     found: dict[int, tuple[Run, Source]] = {}
     failed: dict[int, ReportFailure] = {}
-    for index, path in enumerate(find_runs(paths)):
+    for index, path in enumerate(paths):
         try:
             run = Run.load(path)
             found[index] = run, _checked(run)

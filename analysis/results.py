@@ -76,8 +76,12 @@ def judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
 
 def verdicts_file(sha256: str, manifest: Manifest) -> Path:
     """Where the verdicts of a report with this content and this manifest are kept."""
-    facts = hashlib.sha256(manifest.to_json().encode()).hexdigest()[:32]
-    return store.folder_of(sha256, "scalars").parent / f"verdicts-{facts}.json"
+    return store.folder_of(sha256, "scalars").parent / f"verdicts-{facts_hash(manifest)}.json"
+
+
+def facts_hash(manifest: Manifest) -> str:
+    """A hash over all that a manifest says."""
+    return hashlib.sha256(manifest.to_json().encode()).hexdigest()[:32]
 
 
 def _judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:

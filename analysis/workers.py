@@ -45,7 +45,10 @@ class Job:
 
 
 def hands() -> int:
-    """How many workers this process may keep busy."""
+    """How many workers this process may keep busy: one per core, or ``$NCUBBLE_WORKERS``."""
+    told = os.environ.get("NCUBBLE_WORKERS", "")
+    if told.isascii() and told.isdigit() and int(told):
+        return int(told)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -48,9 +48,39 @@ def root(
 
 
 def _register() -> None:
-    from ncubble.cli import advise, compare, export, gate, kernels, profile, report, show, streams, trace, trend, validate
+    from ncubble.cli import (
+        advise,
+        compare,
+        export,
+        gate,
+        ingest,
+        kernels,
+        profile,
+        query,
+        report,
+        show,
+        streams,
+        trace,
+        trend,
+        validate,
+    )
 
-    for module in (kernels, profile, report, advise, compare, gate, trend, validate, show, export, streams, trace):
+    for module in (
+        kernels,
+        profile,
+        report,
+        advise,
+        compare,
+        gate,
+        trend,
+        validate,
+        show,
+        export,
+        streams,
+        ingest,
+        query,
+        trace,
+    ):
         module.register(app)
 
 
