@@ -1,0 +1,185 @@
+"""``ncubble sweep``: a kernel over a grid of parameters and shapes, on every GPU of this host or of a Dask cluster."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ncubble.cli.sweep_job import CHILD
+
+if TYPE_CHECKING:
+    from ncubble.cli.sweep_plan import Planned
+    from ncubble.profiling.sweep import Options, Plan
+    from ncubble.profiling.sweep_job import Machine
+    from ncubble.profiling.sweep_store import Store
+
+LIMIT_S = 300.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to ``app``."""
+    app.command("sweep")(sweep)
+
+
+def sweep(
+    name: Annotated[str, typer.Argument(help="A kernel of the catalog.")],
+    axis: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-g", metavar="K=VALUES", help="Vary a parameter or dimension: 1:6, 512:8192:x2, a,b; m=n=k=… together."
+        ),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option("-p", metavar="K=V", help="Fix a parameter, repeatable.")
+    ] = None,
+    shape: Annotated[
+        str | None, typer.Option(metavar="K=V,…", help="Fix dimensions, for example m=4096,n=4096.")
+    ] = None,
+    sample: Annotated[
+        int | None, typer.Option(metavar="N", help="Points to take, with --method random or lhs.")
+    ] = None,
+    method: Annotated[str, typer.Option(metavar="grid|random|lhs", help="Which points of the grid.")] = "grid",
+    seed: Annotated[int, typer.Option(help="Of the sample: equal seeds take equal points.")] = 0,
+    catalog: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with kernels of your own.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="SET", help="Metric set, repeatable (ncubble profile --list-sets)."),
+    ] = None,
+    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Launches of each point, in one run.")] = 1,
+    clock_control: Annotated[str, typer.Option(metavar="none|base", help="base: ncu locks the clocks.")] = "none",
+    cache_control: Annotated[str, typer.Option(metavar="all|none", help="none: caches stay warm.")] = "all",
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The store (default sweeps/NAME).")] = None,
+    scheduler: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="A running Dask scheduler, or the file that it wrote.")
+    ] = "",
+    gpus: Annotated[str, typer.Option(metavar="LIST", help="GPUs of this host, by number or UUID (default all).")] = "",
+    device: Annotated[str, typer.Option(metavar="NAME", help="In a mixed cluster: only GPUs of this name.")] = "",
+    timeout: Annotated[float, typer.Option(metavar="S", help="Time limit of a job.")] = LIMIT_S,
+    wait: Annotated[float, typer.Option(metavar="S", help="How long to go on without any worker.")] = 60.0,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Measure failed points again.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the plan; needs no GPU and measures nothing.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Profile a kernel at every point of a grid, and keep each run. What the store holds is not measured again.
+
+    Interrupt it at any time: the same command goes on with what is missing. Exit code 3 where points failed.
+    """
+    from ncubble.cli import sweep_plan, sweep_render
+    from ncubble.errors import UsageError
+    from ncubble.profiling.sweep import Options
+    from ncubble.profiling.sweep_grid import Sampling
+
+    if scheduler and gpus:
+        raise UsageError("--gpus is for this host, --scheduler for a cluster", "give one of them")
+    if not timeout > 0 or not wait >= 0:
+        raise UsageError(f"--timeout {timeout:g} --wait {wait:g}: not a number of seconds", "give positive numbers")
+    sampling = Sampling.of(method, sample, seed)
+    texts = axis or [], parameter or [], shape
+    asked = sweep_plan.asked(
+        name, *texts, sampling, catalog, set_ or [], metric or [], repeat, (clock_control, cache_control)
+    )
+    planned = sweep_plan.plan(asked)
+    sweep_render.say_plan(planned)
+    folder = out or Path("sweeps") / name
+    if dry_run:
+        sweep_render.show_dry(planned, folder, json)
+        return
+    options = Options(retry_failed=retry_failed, device=device, wait_s=wait)
+    sweep_render.finish(*_measure(planned, folder, scheduler, gpus, timeout, options), folder, json)
+
+
+def _measure(
+    planned: Planned, folder: Path, scheduler: str, gpus: str, limit_s: float, options: Options
+) -> tuple[Planned, Plan, dict[str, Any]]:
+    """Do what is to be done; returns what was planned, under which names, and the record of every job by its key."""
+    from ncubble.profiling.sweep_store import Store
+
+    with _ending_cleanly(folder), Store(folder) as store:
+        if scheduler:
+            from ncubble.profiling.sweep_cluster import running
+
+            return _on(running(scheduler), None, planned, store, limit_s, options)
+        machine = _this_machine(gpus)
+        from ncubble.profiling.sweep import plan
+        from ncubble.profiling.sweep_cluster import default_gpus, local
+
+        known = plan(planned.jobs, store, machine, planned.tools, options)
+        if not known.todo:
+            return planned, known, dict(known.held)
+        chosen = [one.strip() for one in gpus.split(",")] if gpus else default_gpus(machine.gpus) or [""]
+        return _on(local(chosen), len(chosen), planned, store, limit_s, options)
+
+
+def _this_machine(gpus: str) -> Machine:
+    """What this host is, by the first of its GPUs; raises NoWorkerError where nothing can be profiled."""
+    import os
+
+    from ncubble.profiling.sweep_dispatch import NoWorkerError
+    from ncubble.profiling.sweep_worker import probe
+
+    if gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus
+    machine = probe(CHILD)
+    if machine.why_not:
+        raise NoWorkerError([f"{machine.host}: {machine.why_not}"], 0)
+    return machine
+
+
+def _on(
+    cluster: AbstractContextManager[Any],
+    expected: int | None,
+    planned: Planned,
+    store: Store,
+    limit_s: float,
+    options: Options,
+) -> tuple[Planned, Plan, dict[str, Any]]:
+    from ncubble.cli.sweep_progress import progress
+    from ncubble.profiling import sweep as engine
+    from ncubble.profiling.sweep_pool import Pool
+
+    with cluster as client:
+        pool = Pool(client, CHILD, limit_s)
+        try:
+            there = pool.open()
+            team = engine.gather(pool, expected or there, planned.tools, options)
+            machine = next(iter(team.machines.values()))
+            known = engine.plan(planned.jobs, store, machine, planned.tools, options)
+            records = dict(known.held)
+            with progress(known, team) as observe:
+
+                def settled(task: Any, record: Any) -> None:
+                    records[task.key] = record
+                    observe(task, record)
+
+                engine.sweep(known.todo, store, pool, team, options, settled)
+            return planned, known, records
+        finally:
+            pool.close()
+
+
+@contextmanager
+def _ending_cleanly(folder: Path) -> Iterator[None]:
+    """SIGINT, SIGTERM and a closed terminal end the sweep; what it has measured is kept, what it runs is ended."""
+
+    def end(number: int, frame: Any) -> None:
+        raise typer.Exit(128 + number)
+
+    numbers = [item for item in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(item) is not signal.SIG_IGN]
+    before: dict[int, Any] = {item: signal.signal(item, end) for item in numbers}
+    try:
+        yield
+    except (KeyboardInterrupt, typer.Exit) as ended:
+        code = ended.exit_code if isinstance(ended, typer.Exit) else 130
+        typer.echo(f"ncubble: interrupted; what was measured is in {folder}, the same command goes on", err=True)
+        raise typer.Exit(code) from None
+    finally:
+        for item, handler in before.items():
+            signal.signal(item, handler)
