@@ -85,7 +85,8 @@ class Recorder:
         try:
             self._cupti.subscribe(_nothing, None)
         except self._cupti.cuptiError as error:
-            raise OccupiedError(f"another client of CUPTI is active ({error})") from error
+            what = "another client of CUPTI is active" if "MULTIPLE" in str(error) else "CUPTI cannot be used"
+            raise OccupiedError(f"{what} ({error})") from error
 
     def _completed(self, activities: Iterable[Any]) -> None:
         """Takes a buffer of records. An exception in here would be lost in CUPTI's thread, so it is counted."""

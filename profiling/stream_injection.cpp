@@ -244,6 +244,7 @@ bool open_files() {
   const uint32_t head[2] = {sizeof(Record), static_cast<uint32_t>(s.pid)};
   fwrite("NCBSTRM1", 1, 8, s.records);
   fwrite(head, sizeof head, 1, s.records);
+  fflush(s.records);
   return true;
 }
 
@@ -296,7 +297,8 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection(void) 
   CUpti_SubscriberHandle subscriber;
   const CUptiResult status = cuptiSubscribe(&subscriber, hear_nothing, nullptr);
   if (status != CUPTI_SUCCESS) {
-    refuse("another client of CUPTI is active (" + reason(status) + ")");
+    const bool taken = status == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+    refuse((taken ? "another client of CUPTI is active (" : "CUPTI cannot be used (") + reason(status) + ")");
     return 1;
   }
   if (!open_files()) return 1;

@@ -41,6 +41,7 @@ class Writer:
         self.kept, self.over = 0, 0
         self._records: BinaryIO = (folder / f"records-{pid}.bin").open("wb")
         self._records.write(HEAD.pack(MAGIC, RECORD.size, pid))
+        self._records.flush()
         self._names: TextIO = (folder / f"names-{pid}.txt").open("w", encoding="utf-8", errors="backslashreplace")
 
     def number(self, name: str) -> int:

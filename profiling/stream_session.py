@@ -54,7 +54,9 @@ def record(asked: Asked, folder: Path, on_text: Callable[[process.Stream, str], 
 def _remedy(why: str) -> str:
     if "cannot be loaded" in why:
         return "pip install cupti-python, or use --recorder library"
-    return "end other profilers of this program (ncu, nsys, torch.profiler): CUPTI serves one at a time"
+    if "another client" in why:
+        return "end other profilers of this program (ncu, nsys, torch.profiler): CUPTI serves one at a time"
+    return "check the driver and the version of CUPTI (see: ncubble doctor)"
 
 
 def refuse_inside_profiler(env: Mapping[str, str]) -> None:

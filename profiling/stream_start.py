@@ -101,7 +101,7 @@ def without_our_frames(kind: type[BaseException], error: BaseException, trace: t
     ours = (__file__, runpy.__file__, "<frozen runpy>")
     while trace is not None and trace.tb_frame.f_code.co_filename in ours:
         trace = trace.tb_next
-    sys.__excepthook__(kind, error, trace)
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
 
 
 if __name__ == "__main__":

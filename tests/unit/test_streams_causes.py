@@ -1,0 +1,228 @@
+"""Each cause of an idle GPU, played: what `ncubble streams` calls it, and that the parts sum to the idle time."""
+
+import numpy as np
+import pytest
+from stream_frames import BLOCKING, DEFAULT_STREAM, NON_BLOCKING, Script
+
+from ncubble.analysis.stream_account import as_json
+from ncubble.analysis.stream_gaps import by_cause
+
+
+def parts(script: Script) -> dict[str, float]:
+    """Idle us by cause."""
+    account = script.account()
+    assert sum(by_cause(account.gaps).values()) == account.idle_ns
+    return {name: ns / 1e3 for name, ns in by_cause(account.gaps).items()}
+
+
+def two_kernels(script: Script, asked: float, start: float) -> Script:
+    """A kernel at 10 to 20 us, and one that is asked for and begins as told."""
+    script.kernel(0, 10, 20)
+    script.kernel(asked, start, start + 10)
+    return script
+
+
+def test_a_kernel_behind_a_copy_of_its_stream_is_a_dependency() -> None:
+    script = Script()
+    script.kernel(0, 10, 20)
+    script.copy((3, 4), 20, 80)
+    script.kernel(5, 81, 90)
+    assert parts(script) == {"dependency": 60, "launch_gap": 1}
+    assert "H2D copy" in script.account().gaps[0].evidence
+
+
+def test_a_kernel_behind_an_event_of_another_stream_is_a_dependency_on_it() -> None:
+    script = Script()
+    script.kernel(0, 10, 20, stream=1)
+    script.copy((3, 4), 12, 70, stream=2)
+    script.event(5, stream=2, number=9)
+    script.wait(6, stream=1, number=9)
+    script.kernel(8, 71, 90, stream=1)
+    assert parts(script) == {"dependency": 50, "launch_gap": 1}
+    assert "an event behind H2D copy of stream 2" in script.account().gaps[0].evidence
+
+
+def test_an_event_that_was_recorded_before_the_copy_is_not_waited_for() -> None:
+    script = Script()
+    script.kernel(0, 10, 20, stream=1)
+    script.event(2.5, stream=2, number=9)
+    script.copy((3, 4), 12, 70, stream=2)
+    script.wait(6, stream=1, number=9)
+    script.kernel(8, 40, 90, stream=1)
+    assert parts(script) == {"launch_gap": 20}
+
+
+def test_a_copy_that_waits_for_its_engine_is_a_dependency_with_the_engine_named() -> None:
+    script = Script()
+    script.kernel(0, 10, 20, stream=1)
+    script.copy((3, 4), 12, 50, stream=2)
+    script.copy((4, 5), 50, 80, stream=1)
+    script.kernel(6, 80, 90, stream=1)
+    assert parts(script) == {"dependency": 60}
+    assert {gap.cause for gap in script.account().gaps} == {"dependency"}
+
+
+ALLOCATING = (
+    *("cudaMalloc_v3020", "cudaFree_v3020", "cuMemAllocFromPoolAsync", "cudaMallocHost_v3020", "cuMemHostAlloc"),
+    *("cudaHostRegister_v4000", "cuMemFree_v2"),
+)
+
+
+@pytest.mark.parametrize("name", ALLOCATING)
+def test_a_host_that_allocates_when_it_should_queue_is_an_allocation_stall(name: str) -> None:
+    script = Script()
+    script.call(name, 21, 91)
+    two_kernels(script, 92, 100)
+    assert parts(script) == {"allocation": 70, "launch_gap": 10}
+
+
+def test_a_copy_to_pageable_memory_that_keeps_the_host_is_named() -> None:
+    script = Script()
+    script.kernel(0, 10, 20, stream=1)
+    script.copy((3, 90), 22, 88, stream=2, up=False, pageable=True)
+    script.kernel(91, 95, 99, stream=1)
+    found = parts(script)
+    assert found["pageable_copy"] == 70
+    assert script.account().gaps[0].cause == "pageable_copy"
+
+
+def test_a_pageable_upload_in_the_own_stream_is_no_plain_dependency() -> None:
+    script = Script()
+    script.kernel(0, 10, 20)
+    script.copy((3, 80), 21, 82, pageable=True)
+    script.kernel(81, 85, 99)
+    assert script.account().gaps[0].cause == "pageable_copy"
+
+
+def test_a_kernel_of_a_blocking_stream_behind_work_of_the_default_stream_is_serialized() -> None:
+    script = Script(s1=BLOCKING)
+    script.kernel(0, 10, 20, stream=1)
+    script.copy((3, 4), 20, 80, stream=DEFAULT_STREAM, up=False)
+    script.kernel(6, 81, 90, stream=1)
+    assert parts(script) == {"default_stream": 60, "launch_gap": 1}
+
+
+def test_a_stream_that_does_not_block_is_not_serialized_with_the_default_stream() -> None:
+    script = Script(s1=NON_BLOCKING)
+    script.kernel(0, 10, 20, stream=1)
+    script.copy((3, 4), 20, 80, stream=DEFAULT_STREAM, up=False)
+    script.kernel(6, 60, 90, stream=1)
+    assert parts(script) == {"launch_gap": 40}
+
+
+def test_work_on_the_default_stream_waits_for_blocking_streams() -> None:
+    script = Script(s1=BLOCKING)
+    script.kernel(0, 10, 20, stream=DEFAULT_STREAM)
+    script.copy((3, 4), 20, 80, stream=1)
+    script.kernel(6, 81, 90, stream=DEFAULT_STREAM)
+    assert script.account().gaps[0].cause == "default_stream"
+
+
+def test_a_download_between_kernels_of_the_default_stream_serializes_them() -> None:
+    script = Script()
+    script.kernel(0, 10, 20, stream=DEFAULT_STREAM)
+    script.copy((3, 4), 20, 80, stream=DEFAULT_STREAM, up=False)
+    script.kernel(6, 81, 90, stream=DEFAULT_STREAM)
+    assert script.account().gaps[0].cause == "default_stream"
+
+
+def test_a_host_that_waits_before_it_queues_is_host_synchronization() -> None:
+    script = Script()
+    script.call("cudaStreamSynchronize_v3020", 5, 60)
+    two_kernels(script, 62, 70)
+    assert parts(script) == {"host_sync": 40, "launch_gap": 10}
+
+
+def test_a_wait_for_a_pageable_copy_is_the_copys_doing() -> None:
+    script = Script()
+    script.kernel(0, 10, 20, stream=1)
+    script.copy((3, 25), 22, 60, stream=2, pageable=True)
+    script.call("cudaStreamSynchronize_v3020", 26, 62)
+    script.kernel(63, 65, 70, stream=1)
+    assert script.account().gaps[0].cause == "pageable_copy"
+
+
+def test_a_host_that_is_busy_elsewhere_leaves_a_launch_gap() -> None:
+    assert parts(two_kernels(Script(), 90, 95)) == {"launch_gap": 75}
+
+
+def test_code_that_is_loaded_is_named_in_the_evidence() -> None:
+    script = Script()
+    script.call("cuModuleLoadData", 20, 80)
+    assert "loaded code in cuModuleLoadData" in two_kernels(script, 82, 90).account().gaps[0].evidence
+
+
+def test_what_nothing_explains_is_unknown_and_not_guessed() -> None:
+    script = two_kernels(Script(), 3, 500)
+    assert parts(script) == {"unknown": 480}
+
+
+def test_a_kernel_without_a_call_is_unknown() -> None:
+    script = Script()
+    script.kernel(0, 10, 20)
+    script.row("kernel", "square", 90, 99, stream=1, correlation=0, channel=1)
+    assert parts(script) == {"unknown": 70}
+
+
+def test_downloads_after_the_last_kernel_are_no_further_kernel() -> None:
+    script = Script()
+    script.kernel(0, 10, 20)
+    script.copy((3, 4), 20, 50, up=False)
+    assert parts(script) == {"drain": 30}
+
+
+def test_nodes_of_a_graph_wait_for_each_other() -> None:
+    script = Script()
+    launched = script.call("cudaGraphLaunch_v10000", 0, 5)
+    for stream, start, end in ((1, 10, 20), (2, 20, 90), (1, 91, 99)):
+        kind = "copy" if stream == 2 else "kernel"
+        script.row(kind, "node", start, end, stream=stream, correlation=launched, graph=4, flags=1, channel=1)
+    assert parts(script) == {"dependency": 70, "launch_gap": 1}
+
+
+def test_a_thread_that_allocates_while_another_ones_kernel_is_queued_is_an_allocation_stall() -> None:
+    script = Script()
+    script.call("cudaMalloc_v3020", 15, 78, thread=6)
+    assert parts(two_kernels(script, 4, 80)) == {"allocation": 58, "launch_gap": 2}
+
+
+def test_driver_calls_within_runtime_calls_do_not_count_twice_and_say_why() -> None:
+    script = Script()
+    script.call("cudaLaunchKernelExC_v11060", 20, 80)
+    script.call("cuMemAlloc_v2", 21, 79)
+    assert parts(two_kernels(script, 81, 85))["allocation"] == 60
+
+
+def test_overlap_and_busy_time_are_of_engines() -> None:
+    script = Script()
+    script.copy((0, 1), 10, 50, stream=1)
+    script.kernel(2, 30, 70, stream=2)
+    script.copy((4, 5), 40, 110, stream=1, up=False)
+    account = script.account()
+    assert account.busy_pct("H2D") == pytest.approx(40)
+    assert account.overlap_pct("H2D", "SMs", "D2H") == pytest.approx(25)
+    assert as_json(account)["sm_idle_us"] == 60
+
+
+def test_the_parts_sum_to_the_idle_time_of_any_recording() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        script = Script(s1=BLOCKING, s2=NON_BLOCKING)
+        for _ in range(30):
+            asked, start, stream = rng.uniform(0, 200), rng.uniform(0, 300), int(rng.choice([1, 2, 7]))
+            if rng.random() < 0.4:
+                script.kernel(asked, start, start + rng.uniform(0, 20), stream)
+            elif rng.random() < 0.6:
+                up, pageable = bool(rng.random() < 0.5), bool(rng.random() < 0.3)
+                script.copy((asked, asked + rng.uniform(0, 30)), start, start + 10, stream, up, pageable)
+            else:
+                name = str(rng.choice(["cudaMalloc", "cudaDeviceSynchronize", "cuEventQuery", "cudaFree"]))
+                script.call(name, asked, asked + rng.uniform(0, 60), int(rng.choice([5, 6])))
+            if rng.random() < 0.3:
+                script.event(asked, stream, 3)
+                script.wait(asked + 1, int(rng.choice([1, 2])), 3)
+        account = script.account()
+        assert sum(by_cause(account.gaps).values()) == account.idle_ns
+        assert all(sum(gap.parts.values()) == gap.ns and gap.evidence for gap in account.gaps)
+        busy = account.together.busy_ns.get("SMs", 0.0)
+        assert account.idle_ns + busy == pytest.approx(account.span_ns)
