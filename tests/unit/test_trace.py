@@ -1,0 +1,294 @@
+"""Traces: the header's tables, decoding of recordings right and wrong, what follows from them, and trace events."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ncubble.analysis.flights import flights
+from ncubble.analysis.lanes import LaneRun, read_lanes
+from ncubble.analysis.perfetto import write_perfetto
+from ncubble.analysis.probe_dump import parse_dumps
+from ncubble.analysis.probe_lanes import Recorded, decode
+from ncubble.analysis.trace_run import lanes_of, read_told, save_lanes, trace_told
+from ncubble.analysis.trace_summary import summarize
+from ncubble.cli.trace import register
+from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.kernels.case import make_case
+from ncubble.kernels.catalog import SPECS
+from ncubble.kernels.probes import HEADER, carries_probe, require_probe, table
+from ncubble.kernels.registry import find_spec
+from tests.probe_dumps import ROLES, TAGS, dump, warp
+
+STEP = [(0, 100, "load", 0), (100, 400, "wait_data", 0), (400, 1000, "compute", 0)]
+
+
+def command(*argv: str) -> str:
+    """What ``ncubble trace`` prints; raises what it raises."""
+    app = typer.Typer()
+    register(app)
+    return CliRunner().invoke(app, argv, catch_exceptions=False).stdout
+
+
+def decoded(*dumps: bytes) -> Recorded:
+    """What one file of these dumps holds."""
+    return decode(parse_dumps(b"".join(dumps), "here"))
+
+
+def test_python_reads_the_tags_and_roles_of_the_header():
+    assert table("TAGS") == TAGS
+    assert table("ROLES") == ROLES
+    assert [tag for tag in TAGS if "wait" in tag] == [tag for tag in TAGS if tag.startswith("wait")]
+
+
+def test_numbers_of_the_header_are_places_in_the_tables(tmp_path):
+    source = tmp_path / "numbers.cpp"
+    # Only what the tables expand to: the rest of the header is for the device.
+    source.write_text(
+        f'#define BUBBLE_OWN_TAGS(X) X(own)\n#include "{HEADER}"\n#define ONE(name) name,\n'
+        "enum Tag { none, BUBBLE_TAGS(ONE) BUBBLE_OWN_TAGS(ONE) };\n"
+        + "".join(f'static_assert({name} == {place}, "{name}");\n' for place, name in enumerate(TAGS) if name)
+        + f'static_assert(own == {len(TAGS)}, "own");\n'
+    )
+    subprocess.run(["g++", "-std=c++17", "-fsyntax-only", "-x", "c++", source], check=True)
+
+
+def test_macros_vanish_where_the_probe_is_off(tmp_path):
+    source = tmp_path / "off.cpp"
+    body = "f(a, b);{ g<1, 2>(); }h(1 );"
+    source.write_text(
+        f'#include "{HEADER}"\nBEGIN BUBBLE_WARP(probe, warp)BUBBLE_THREAD(p, loader)BUBBLE(probe, load, 1, f(a, b));'
+        "{ BUBBLE_SCOPE(probe, compute, 2)BUBBLE(probe, store, 3, g<1, 2>()); }h(1 BUBBLE_PASS(probe)); END"
+    )
+    done = subprocess.run(["g++", "-E", "-P", "-x", "c++", source], check=True, capture_output=True, text=True)
+    left = done.stdout.split("BEGIN")[1].split("END")[0]
+    assert "".join(left.split()) == "".join(body.split())
+
+
+def test_kernels_that_carry_the_probe_say_so():
+    carrying = {spec.name for spec in SPECS if carries_probe(make_case(spec))}
+    assert carrying >= {"tensor_core_gemm", "warp_specialized", "gemm_tma", "gemm_ws", "async_pipeline"}
+    with pytest.raises(UsageError, match="carries no probe"):
+        require_probe(make_case(find_spec("softmax_online")))
+
+
+def test_regions_come_back_in_ns_with_their_warp():
+    found = decoded(dump([warp(STEP, 0, 1200, sm=3, cta=5, warp=2, role="loader")], ns_per_cycle=0.5))
+    assert list(found.lanes["lane"].unique()) == ["SM 3 CTA 5 warp 2"]
+    assert list(found.lanes["group"].unique()) == ["loader"]
+    assert list(found.lanes["tag"]) == ["load", "wait_data", "compute"]
+    np.testing.assert_allclose(found.lanes["start_ns"], [0, 50, 200], atol=1e-6)
+    np.testing.assert_allclose(found.lanes["end_ns"], [50, 200, 500], atol=1e-6)
+    assert found.clock.mhz == pytest.approx(2000)
+    assert found.loss == type(found.loss)(0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("before", [1, 50, 300, 999], ids=lambda cycles: f"{cycles} before the wrap")
+def test_the_clock_may_wrap_within_a_warp(before):
+    zero = 5 * 2**32 - before
+    regions = [(zero + begin, zero + end, tag, index) for begin, end, tag, index in STEP]
+    found = decoded(dump([warp(regions, zero, zero + 1200)], clock_of_sm={0: zero}))
+    np.testing.assert_allclose(found.lanes["start_ns"], [0, 50, 200], atol=1e-6)
+    assert found.loss.damaged == 0
+
+
+def test_sms_whose_clocks_differ_meet_on_one_axis():
+    zeros = {0: 10**12, 1: 77}
+    warps = [warp([(z + b, z + e, t, i) for b, e, t, i in STEP], z, z + 1200, sm=sm) for sm, z in zeros.items()]
+    found = decoded(dump(warps, clock_of_sm=zeros))
+    starts = found.lanes.groupby("sm")["start_ns"].min()
+    assert starts[0] == pytest.approx(starts[1], abs=1e-3)
+
+
+def test_what_did_not_fit_is_counted():
+    many = [(10 * i, 10 * i + 5, "compute", i) for i in range(20)]
+    found = decoded(dump([warp(many, 0, 1000)], depth=8, started=3))
+    assert len(found.lanes) == 8
+    assert (found.loss.regions, found.loss.warps) == (12, 2)
+
+
+def test_a_warp_that_never_ended_keeps_its_regions():
+    found = decoded(dump([warp(STEP, 0, 1200), warp(STEP[:2], 0, 0, ended=False)]))
+    assert found.loss.unended == 1
+    assert len(found.lanes) == 5
+
+
+def test_regions_that_no_kernel_wrote_are_left_out_and_counted():
+    outside = [(0, 100, "load", 0), (2_000_000, 2_000_100, "compute", 0)]
+    found = decoded(dump([warp(outside, 0, 1200)]))
+    assert list(found.lanes["tag"]) == ["load"]
+    assert found.loss.damaged == 1
+
+
+def test_several_recordings_and_launches_are_told_apart():
+    later = [(5000 + begin, 5000 + end, tag, index) for begin, end, tag, index in STEP]
+    first = dump([warp(STEP, 0, 1200, launch=4), warp(later, 5000, 6200, launch=9, warp=0)])
+    found = decoded(first, first)
+    assert found.lanes["launch"].nunique() == 4
+    assert found.lanes["lane"].str.startswith("launch 3 SM 0").any()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: b"",
+        lambda data: b"no recording",
+        lambda data: data[:-1],
+        lambda data: data[:40],
+        lambda data: data + b"bubbles1",
+        lambda data: data.replace(b'"warps": 1', b'"warps": 9'),
+        lambda data: data.replace(b'"warps": 1', b'"warps":-1'),
+        lambda data: data.replace(b'"regions": 8', b'"regions": 0'),
+        lambda data: data.replace(b'"load"', b"12.345"),
+        lambda data: data[:8] + b"9" * 8 + data[16:],
+        lambda data: data[:16] + b"[" * (len(data) - 16),
+    ],
+)
+def test_a_file_that_is_no_recording_is_refused(spoil):
+    with pytest.raises(ReportError, match="here"):
+        parse_dumps(spoil(dump([warp(STEP, 0, 1200)])), "here")
+
+
+def test_any_bytes_decode_or_are_refused():
+    rng = np.random.default_rng(1)
+    whole = dump([warp(STEP, 0, 1200, sm=sm) for sm in range(3)])
+    for _ in range(60):
+        data = bytearray(whole)
+        for place in rng.integers(0, len(data), 12):
+            data[place] = rng.integers(256)
+        try:
+            found = decode(parse_dumps(bytes(data), "here"))
+        except ReportError:
+            continue
+        assert (found.lanes["end_ns"] >= found.lanes["start_ns"]).all()
+        assert np.isfinite(found.lanes[["start_ns", "end_ns"]].to_numpy()).all()
+        summarize(found)
+
+
+def pipeline() -> Recorded:
+    """A loader that is one tile ahead of a computer: copies of 100 cycles, of which all but the first hide."""
+    loads = [(200 * i, 200 * i + 20, "load", i) for i in range(4)]
+    steps = [(200 * i, 200 * i + 20, "wait_data", i) for i in range(1, 4)]
+    work = [(200 * i + 20, 200 * i + 200, "compute", i) for i in range(1, 4)]
+    computer = sorted([(0, 20, "wait_data", 0), (20, 200, "compute", 0), *steps, *work])
+    return decoded(
+        dump([warp(loads, 0, 800, role="loader"), warp(computer, 0, 800, role="computer")], ns_per_cycle=1.0)
+    )
+
+
+def test_copies_are_in_flight_from_their_load_to_the_end_of_the_wait():
+    flying = flights(pipeline().lanes)
+    assert list(flying["tag"].unique()) == ["copy in flight"]
+    np.testing.assert_allclose(flying["end_ns"] - flying["start_ns"], 20, atol=1e-6)
+
+
+def test_copies_that_overlap_get_lanes_of_their_own():
+    regions = [(0, 10, "load", 0), (20, 30, "load", 1), (40, 100, "wait_data", 0), (110, 120, "wait_data", 1)]
+    flying = flights(decoded(dump([warp(regions, 0, 200)])).lanes)
+    assert list(flying["lane"]) == ["SM 0 CTA 0 copies 1", "SM 0 CTA 0 copies 2"]
+
+
+def test_the_summary_accounts_for_all_of_a_warps_time():
+    summary = summarize(pipeline())
+    for role in ("loader", "computer"):
+        assert sum(share.pct for share in summary.shares if share.group == role) == pytest.approx(100)
+    share = {(each.group, each.tag): each for each in summary.shares}
+    assert share["computer", "compute"].pct == pytest.approx(90, abs=0.1)
+    assert share["computer", "wait_data"].count == 4
+    assert summary.busy["compute"] == pytest.approx(90, abs=0.1)
+
+
+def test_overlap_is_within_an_sm_only():
+    one = [(0, 100, "load", 0)]
+    other = [(0, 100, "compute", 0)]
+    apart = decoded(dump([warp(one, 0, 100, sm=0), warp(other, 0, 100, sm=1)], ns_per_cycle=1.0))
+    beside = decoded(dump([warp(one, 0, 100, sm=0), warp(other, 0, 100, sm=0)], ns_per_cycle=1.0))
+    assert summarize(apart).overlaps[0].ns == 0
+    assert summarize(beside).overlaps[0].pct_of_span == pytest.approx(100)
+
+
+def test_a_saved_trace_is_read_as_lanes_and_tells_its_numbers(tmp_path):
+    found = pipeline()
+    told = trace_told(found, summarize(found), {"argv": ["relay"]})
+    save_lanes(tmp_path, lanes_of(found), "warps", told)
+    kind, frame = read_lanes(LaneRun(tmp_path))
+    assert kind == "warps"
+    assert set(frame["group"]) == {"loader", "computer", "copies"}
+    assert read_told(tmp_path) == json.loads(json.dumps(told))
+
+
+def test_a_file_without_a_trace_tells_nothing(tmp_path):
+    assert read_told(tmp_path) == {}
+    (tmp_path / "lanes.parquet").write_bytes(b"PAR1")
+    assert read_told(tmp_path) == {}
+
+
+def test_trace_events_are_complete_and_named(tmp_path):
+    path = tmp_path / "trace.json"
+    lanes = lanes_of(pipeline())
+    write_perfetto(path, lanes, {})
+    events = json.loads(path.read_text())["traceEvents"]
+    named = {(e["pid"], e["tid"]) for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    drawn = [e for e in events if e["ph"] == "X"]
+    assert len(drawn) == len(lanes)
+    assert {(e["pid"], e["tid"]) for e in drawn} == named
+    assert all(e["dur"] >= 0 and isinstance(e["ts"], float) and e["pid"] > 0 for e in drawn)
+    total = sum(e["dur"] for e in drawn) * 1e3
+    assert total == pytest.approx(float((lanes["end_ns"] - lanes["start_ns"]).sum()))
+    assert {e["ph"] for e in events} == {"M", "X"}
+
+
+def test_the_command_shows_a_folder_again(tmp_path):
+    found = pipeline()
+    save_lanes(tmp_path, lanes_of(found), "warps", trace_told(found, summarize(found), {"argv": ["relay"]}))
+    text = command(str(tmp_path), "--perfetto", str(tmp_path / "t.json"))
+    assert "copy in flight" in text
+    assert "nothing was lost" in text
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        ([], "name either"),
+        (["softmax_online"], "carries no probe"),
+        (["gemm_ws", "--", "x"], "name either"),
+        (["-p", "a=b", "--", "true"], "are for kernels of the catalog"),
+        (["--", "no-such-program"], "no such program"),
+    ],
+)
+def test_what_cannot_be_traced_is_refused(argv, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=said):
+        command(*argv)
+
+
+def test_a_program_that_records_nothing_is_told_how(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MeasurementError) as refused:
+        command("--", "true")
+    assert "BUBBLE_PROBE" in refused.value.remedy
+
+
+def test_a_program_is_traced_by_what_it_wrote(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "recorded").write_bytes(dump([warp(STEP, 0, 1200)]))
+    script = 'cp recorded "$NCUBBLE_TRACE"; test "$NCUBBLE_TRACE_SMS" = 7'
+    told = json.loads(command("--sms", "7", "--out", "out", "--json", "--", "sh", "-c", script))
+    assert told["warps"] == 1
+    assert read_lanes(LaneRun(tmp_path / "out"))[1]["tag"].nunique() == 4
+
+
+def test_lanes_keep_tile_and_place(tmp_path):
+    found = pipeline()
+    save_lanes(tmp_path, lanes_of(found), "warps", {})
+    columns = pq.read_schema(tmp_path / "lanes.parquet").names
+    assert {"index", "sm", "cta", "warp"} <= set(columns)
+    assert isinstance(lanes_of(found), pd.DataFrame)
