@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 DEPENDENCY = "dependency"
@@ -91,6 +92,7 @@ _LOADING = (
 )
 
 
+@functools.cache
 def call_class(name: str) -> str:
     """What a call of the CUDA runtime or driver does to the host: one of the causes above, by its name alone.
 
@@ -104,6 +106,7 @@ def call_class(name: str) -> str:
     return LAUNCH_GAP
 
 
+@functools.cache
 def loads_code(name: str) -> bool:
     """Whether a call loads or compiles code, or makes a context: a gap that a second run may not have."""
     return any(part in name for part in _LOADING)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ncubble.analysis.stream_causes import ALLOCATION, HOST_SYNC, LAUNCH_GAP, PAGEABLE_COPY, call_class
 from ncubble.analysis.stream_engines import SMS
-from ncubble.analysis.stream_records import BLOCKING, CALLS, EVENT_WAIT, NONE, NULL, STREAM_WAIT
+from ncubble.analysis.stream_records import BLOCKING, CALLS, NONE, NULL, STREAM_WAIT
 
 Lane = tuple[int, int]
 """Context and stream."""
@@ -85,7 +87,7 @@ class Queue:
         for item in sorted(self.items, key=lambda one: (one.queued, one.start)):
             item.at = len(self.lanes[item.lane])
             self.lanes[item.lane].append(item)
-        self._reach = {lane: np.maximum.accumulate([item.end for item in items]) for lane, items in self.lanes.items()}
+        self._reach = {lane: list(accumulate((item.end for item in items), max)) for lane, items in self.lanes.items()}
         self._asked = {lane: [item.queued for item in items] for lane, items in self.lanes.items()}
         self._engines = _by_engine(self.items)
         self._graphs: dict[int, list[Item]] = defaultdict(list)
@@ -102,7 +104,7 @@ class Queue:
 
     def head(self, item: Item, time: int) -> Item:
         """What stands first in the stream of ``item`` at ``time``: the first that has not ended, at most ``item``."""
-        place = int(np.searchsorted(self._reach[item.lane], time, side="right"))
+        place = bisect_right(self._reach[item.lane], time)
         return self.lanes[item.lane][min(place, item.at)]
 
     def until(self, lane: Lane, asked: int) -> tuple[int, Item | None]:
@@ -110,7 +112,7 @@ class Queue:
         place = bisect_right(self._asked.get(lane, []), asked)
         if not place:
             return 0, None
-        end = int(self._reach[lane][place - 1])
+        end = self._reach[lane][place - 1]
         last = next(item for item in reversed(self.lanes[lane][:place]) if item.end == end)
         return end, last
 
@@ -182,7 +184,7 @@ def _calls(rows: pd.DataFrame, work: pd.DataFrame) -> tuple[dict[int, list[Call]
     found: dict[int, tuple[Call, int]] = {}
     calls = rows[rows["kind"].isin(CALLS)]
     columns = calls[["start_ns", "end_ns", "name", "correlation", "thread"]]
-    for start, end, name, correlation, thread in columns.itertuples(index=False):
+    for start, end, name, correlation, thread in _tuples(columns):
         cause = call_class(name)
         if correlation in pageable:
             cause = PAGEABLE_COPY
@@ -199,9 +201,7 @@ def _calls(rows: pd.DataFrame, work: pd.DataFrame) -> tuple[dict[int, list[Call]
 def _items(work: pd.DataFrame, calls: dict[int, tuple[Call, int]]) -> list[Item]:
     columns = ("start_ns", "end_ns", "engine", "kind", "name", "context", "stream", "pageable", "correlation", "graph")
     items = []
-    for start, end, engine, kind, name, context, stream, pageable, correlation, graph in work[[*columns]].itertuples(
-        index=False
-    ):
+    for start, end, engine, kind, name, context, stream, pageable, correlation, graph in _tuples(work[[*columns]]):
         call, thread = calls.get(correlation, (None, -1)) if correlation else (None, -1)
         if call is not None and call.start > start:  # a number that was used twice: not what queued it
             call, thread = None, -1
@@ -209,6 +209,11 @@ def _items(work: pd.DataFrame, calls: dict[int, tuple[Call, int]]) -> list[Item]
         lane = (context, stream)
         items.append(Item(start, end, engine, what, lane, pageable, correlation, graph, call, thread))
     return items
+
+
+def _tuples(frame: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """The rows, as plain Python values: several times as fast as ``itertuples`` on text columns."""
+    return zip(*(frame[name].tolist() for name in frame.columns), strict=True)
 
 
 def _by_engine(items: list[Item]) -> dict[str, tuple[list[Item], list[int]]]:
@@ -245,6 +250,3 @@ def _wait_before(queue: Queue, lane: Lane, time: int, source: tuple[Lane, int]) 
     place = bisect_right(asked, time)
     if place < len(asked) and source[0] != lane:
         queue.lanes[lane][place].waits.append(source)
-
-
-__all__ = ["EVENT_WAIT", "Call", "Item", "Lane", "Queue", "Thread"]

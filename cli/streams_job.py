@@ -13,14 +13,15 @@ from typing import Any
 import typer
 
 from ncubble.analysis import stream_records
-from ncubble.analysis.lanes_write import write_lanes
+from ncubble.analysis.lanes import MOST_ROWS
 from ncubble.analysis.stream_account import DeviceAccount, accounts
 from ncubble.analysis.stream_records import Recording
+from ncubble.analysis.trace_run import save_lanes
 from ncubble.cli.profile import catalog_program, default_out
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import process, provenance, staging
 from ncubble.profiling.device import Device, DriverError, describe
-from ncubble.profiling.run import MANIFEST, Manifest
+from ncubble.profiling.run import Manifest
 from ncubble.profiling.stream_session import Asked, record
 
 RAW = "raw"
@@ -84,9 +85,9 @@ def record_job(job: Job) -> Shown:
         if not found:
             raise MeasurementError(_nothing(recording, failed), "see docs/streams.md, Limits")
         stream_records.write(recording, folder)
-        _write_lanes(found, folder)
-        _manifest(argv, started, recording, failed).save(folder)
-    return Shown(out, found, recording.notes, failed)
+        notes = tuple(note for note in (*recording.notes, _write_lanes(found, folder)) if note)
+        _manifest(argv, started, notes, failed).save(folder)
+    return Shown(out, found, notes, failed)
 
 
 def show_job(folder: Path, whole: bool = False) -> Shown:
@@ -121,13 +122,16 @@ def _nothing(recording: Recording, failed: str) -> str:
     return "; ".join([*told, "the program's GPU did nothing that was recorded", *recording.notes])
 
 
-def _write_lanes(found: list[DeviceAccount], folder: Path) -> None:
+def _write_lanes(found: list[DeviceAccount], folder: Path) -> str:
+    """Keeps what the timelines draw; a note where that is not all."""
     import pandas as pd
 
-    write_lanes(pd.concat([one.lanes for one in found], ignore_index=True), "streams", folder)
+    lanes = pd.concat([one.lanes for one in found], ignore_index=True)
+    save_lanes(folder, lanes.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index(), "streams", {})
+    return f"the timeline holds the first {MOST_ROWS:,} of {len(lanes):,} intervals" if len(lanes) > MOST_ROWS else ""
 
 
-def _manifest(argv: list[str], started: str, recording: Recording, failed: str) -> Manifest:
+def _manifest(argv: list[str], started: str, notes: tuple[str, ...], failed: str) -> Manifest:
     return Manifest(
         outcome="failed" if failed else "ok",
         started=started,
@@ -135,7 +139,7 @@ def _manifest(argv: list[str], started: str, recording: Recording, failed: str) 
         argv=["python" if text == sys.executable else text for text in argv],
         git=provenance.git_state(Path.cwd()),
         device=_device(),
-        notes=[*([failed] if failed else []), *recording.notes],
+        notes=[*([failed] if failed else []), *notes],
     )
 
 
@@ -172,6 +176,3 @@ def _ended_by_signals() -> Iterator[None]:
         raise typer.Exit(130) from None
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-__all__ = ["MANIFEST", "Job", "Shown", "record_job", "show_job"]
