@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from ncubble.analysis.concurrency import union
 from ncubble.analysis.flights import flights
 from ncubble.analysis.probe_lanes import Recorded
 
+_Cover = dict[Any, tuple[np.ndarray, np.ndarray]]
 ELSEWHERE = "elsewhere"
 """Time of a warp outside of every region."""
 
@@ -53,19 +55,18 @@ class Summary:
 
 def summarize(recorded: Recorded) -> Summary:
     """The numbers of a trace. Kinds of work are the tags that are no waits, and what is in flight."""
-    spans = _spans(recorded.warps)
-    total = float(sum(end - start for start, end in spans.values()))
+    lives = recorded.warps.groupby(["launch", "sm"]).agg(start=("start_ns", "min"), end=("end_ns", "max"))
+    total = float((lives["end"] - lives["start"]).sum())
     lanes = pd.concat([recorded.lanes, flights(recorded.lanes)], ignore_index=True)
-    work = lanes[~lanes["tag"].str.startswith("wait")]
-    kinds = [str(name) for name in work.groupby("tag", sort=False)["start_ns"].min().sort_values().index]
-    busy = {kind: _together(work, (kind,)) for kind in kinds}
+    covers = _covers(lanes[~lanes["tag"].str.startswith("wait")])
+    busy = {kind: _together([cover]) for kind, cover in covers.items()}
     overlaps = []
     for size in (2, 3):
-        for chosen in combinations(kinds, size):
-            ns, least = _together(work, chosen), min(busy[kind] for kind in chosen)
+        for chosen in combinations(covers, size):
+            ns, least = _together([covers[kind] for kind in chosen]), min(busy[kind] for kind in chosen)
             overlaps.append(Overlap(chosen, ns, _pct(ns, total), _pct(ns, least)))
     return Summary(
-        span_ns=total / max(len(spans), 1),
+        span_ns=total / max(len(lives), 1),
         sms=int(recorded.warps["sm"].nunique()),
         warps=len(recorded.warps),
         shares=shares(recorded),
@@ -89,25 +90,23 @@ def shares(recorded: Recorded) -> tuple[Share, ...]:
     return tuple(found)
 
 
-def _spans(warps: pd.DataFrame) -> dict[tuple[int, int], tuple[float, float]]:
-    """From the first warp's begin to the last one's end, for every launch and SM."""
-    return {
-        (int(launch), int(sm)): (float(rows["start_ns"].min()), float(rows["end_ns"].max()))
-        for (launch, sm), rows in warps.groupby(["launch", "sm"])
-    }
+def _covers(work: pd.DataFrame) -> dict[str, _Cover]:
+    """For each kind of work, in order of its first appearance: the disjoint stretches in which it is under way, on each
+    SM in each launch."""
+    found: dict[str, _Cover] = {}
+    for name in work["tag"].unique():
+        own = work[work["tag"] == name]
+        found[str(name)] = {
+            place: union(rows["start_ns"].to_numpy(float), rows["end_ns"].to_numpy(float))
+            for place, rows in own.groupby(["launch", "sm"])
+        }
+    return found
 
 
-def _together(work: pd.DataFrame, kinds: Sequence[str]) -> float:
-    """ns in which all ``kinds`` are under way on one SM, summed over launches and SMs."""
-    total = 0.0
-    for _, rows in work.groupby(["launch", "sm"]):
-        covers = [
-            union(part["start_ns"].to_numpy(float), part["end_ns"].to_numpy(float))
-            for kind in kinds
-            for part in [rows[rows["tag"] == kind]]
-        ]
-        total += _common(covers)
-    return total
+def _together(covers: Sequence[_Cover]) -> float:
+    """ns in which all are under way on one SM, summed over launches and SMs."""
+    shared = set.intersection(*(set(cover) for cover in covers))
+    return sum(_common([cover[place] for cover in covers]) for place in shared)
 
 
 def _common(covers: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:

@@ -44,7 +44,7 @@ def dump(
             regions[number, place] = (begin % 2**32, end % 2**32, TAGS.index(tag), index)
     count = len(warps)
     about = {
-        "slots": 64,
+        "slots": max(64, count),
         "regions": depth,
         "started": count if started is None else started,
         "warps": count,

@@ -1,0 +1,94 @@
+"""The probe on a GPU: what it says of a kernel whose times are known, its bounds, and results that stay right."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ncubble.analysis.probe_dump import parse_dumps, read_dumps
+from ncubble.analysis.probe_lanes import Recorded, decode
+from ncubble.kernels.build import HEADERS
+from ncubble.kernels.device import Gpu
+from ncubble.kernels.session import Request
+from ncubble.kernels.toolchain import find_tool
+from ncubble.kernels.tracing import TraceOptions, trace
+
+pytestmark = pytest.mark.gpu
+
+RELAY = Path(__file__).resolve().parents[2] / "examples" / "warp_relay.cu"
+ROUNDS, CYCLES, WARPS = 16, 20000, 4
+KERNELS = {
+    "tensor_core_gemm": {"m": 256, "n": 384, "k": 512},
+    "async_pipeline": {"m": 256, "n": 384, "k": 512},
+    "gemm_tma": {"m": 256, "n": 384, "k": 512},
+    "gemm_ws": {"m": 512, "n": 768, "k": 512},
+    "warp_specialized": {"n": 2**20},
+}
+
+
+@pytest.fixture(scope="module")
+def relay(tmp_path_factory):
+    target = tmp_path_factory.mktemp("relay") / "warp_relay"
+    arch = Gpu.open().arch.rstrip("af")
+    flags = ["-O3", f"-arch={arch}", "-DBUBBLE_PROBE", f"-I{HEADERS}"]
+    subprocess.run([find_tool("nvcc"), *flags, RELAY, "-o", target], check=True)
+    return target
+
+
+def recorded(program: Path, folder: Path, **settings: int) -> Recorded:
+    """What the relay recorded with ``NCUBBLE_TRACE_…`` set so."""
+    path = folder / "dump"
+    env = {"NCUBBLE_TRACE": str(path), **{f"NCUBBLE_TRACE_{name}": str(value) for name, value in settings.items()}}
+    subprocess.run([program], check=True, env=env)
+    return decode(read_dumps(path))
+
+
+def test_waits_at_a_barrier_last_as_long_as_the_warp_that_is_late(relay, tmp_path):
+    found = recorded(relay, tmp_path)
+    assert found.loss == type(found.loss)(0, 0, 0, 0)
+    place = ["launch", "sm", "cta", "index"]
+    late = found.lanes[found.lanes["tag"] == "relay"].set_index(place)
+    waits = found.lanes[found.lanes["tag"] == "wait_sync"].join(
+        late[["lane", "start_ns", "end_ns"]], on=place, rsuffix="_late"
+    )
+    others = waits[waits["lane"] != waits["lane_late"]]
+    assert len(others) == len(late) * (WARPS - 1)
+    after = (others["end_ns"] - others["end_ns_late"]) / found.clock.ns_per_cycle
+    assert after.between(0, 200).all(), after.describe()
+    relayed = (late["end_ns"] - late["start_ns"]) / found.clock.ns_per_cycle
+    assert relayed.between(CYCLES, CYCLES + 300).all(), relayed.describe()
+
+
+def test_every_warp_of_a_recorded_sm_is_there(relay, tmp_path):
+    found = recorded(relay, tmp_path, SMS=2)
+    assert set(found.warps["sm"]) == {0, 1}
+    assert (found.warps.groupby(["launch", "cta"]).size() == WARPS).all()
+
+
+def test_small_slots_lose_and_count_what_does_not_fit(relay, tmp_path):
+    whole = recorded(relay, tmp_path)
+    (tmp_path / "dump").unlink()
+    short = recorded(relay, tmp_path, REGIONS=5, WARPS=3)
+    assert short.warps["kept"].tolist() == [5, 5, 5]
+    assert short.loss.warps == len(whole.warps) - 3
+    assert short.loss.regions == int((short.warps["attempted"] - 5).sum()) > 0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_traced_kernel_is_right_and_whole(name):
+    traced = trace(Request(name, shape=KERNELS[name]), TraceOptions(sms=132, cost=False))
+    assert traced.verification is not None
+    assert traced.verification.passed
+    assert traced.spill_B == 0
+    found = decode(parse_dumps(traced.dump, name))
+    assert found.loss == type(found.loss)(0, 0, 0, 0)
+    assert {"load", "wait_data", "compute"} <= set(found.lanes["tag"])
+
+
+def test_slots_that_are_full_do_no_harm():
+    traced = trace(Request("warp_specialized", shape={"n": 2**22}), TraceOptions(sms=132, regions=2, cost=False))
+    assert traced.verification is not None
+    assert traced.verification.passed
+    assert decode(parse_dumps(traced.dump, "here")).loss.regions > 0
