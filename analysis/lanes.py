@@ -2,6 +2,7 @@
 
 One row per interval: ``lane`` (a warp, a stream), ``group`` (its role or engine), ``start_ns`` and ``end_ns`` on one
 clock with any zero, ``tag`` (what it did). Tags that begin with ``wait`` are time in which the lane could do nothing.
+A column ``index`` (integers: which tile, which chunk) may be there, too.
 The file's metadata hold ``ncubble.lanes`` (schema, 1) and ``ncubble.lanes.kind`` (``warps`` or ``streams``).
 """
 
@@ -30,6 +31,8 @@ MOST_UNPACKED_B = 512 << 20
 LONGEST = 80
 """Characters of a lane, group or tag that are kept."""
 _TEXTS, _TIMES = ("lane", "group", "tag"), ("start_ns", "end_ns")
+INDEX = "index"
+NO_INDEX = -1
 _REMEDY = "record the run again, or delete the file"
 
 
@@ -73,10 +76,13 @@ def read_lanes(run: LaneRun) -> tuple[str, pd.DataFrame]:
             kind = _kind(path, file)
         # As dictionaries: one long text in a million rows is held once, and cut before it is repeated.
         with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
-            table = file.read(columns=[*_TEXTS, *_TIMES])
+            indexed = INDEX in file.schema_arrow.names and pa.types.is_integer(file.schema_arrow.field(INDEX).type)
+            table = file.read(columns=[*_TEXTS, *_TIMES, *([INDEX] if indexed else [])])
         frame = pd.DataFrame({name: _short(table[name]) for name in _TEXTS})
         for name in _TIMES:
             frame[name] = table[name].cast(pa.float64()).to_numpy()
+        if indexed:
+            frame[INDEX] = table[INDEX].cast(pa.int64()).fill_null(NO_INDEX).to_numpy()
     except (OSError, pa.ArrowException, ValueError) as error:
         what = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise ReportError(f"{path}: not readable ({what})", _REMEDY) from error

@@ -14,6 +14,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ncubble.analysis.concurrency import WAIT, works
+from ncubble.analysis.lanes import INDEX, NO_INDEX
 from ncubble.dashboard.figures import HATCH, safe
 from ncubble.dashboard.palette import SIDE_STYLES, WAIT_COLORS, text_color
 from ncubble.dashboard.words import duration
@@ -79,6 +80,7 @@ def _placed(
             "tag": frame["tag"].map({tag: index for index, tag in enumerate(tags)}).to_numpy(int),
             "start": np.clip(frame["start_ns"].to_numpy(float) - zero, low, None),
             "end": np.clip(frame["end_ns"].to_numpy(float) - zero, None, high),
+            INDEX: frame[INDEX].to_numpy(int) if INDEX in frame else NO_INDEX,
         }
     )
     return placed[placed["end"] >= placed["start"]]
@@ -137,6 +139,7 @@ def summed(placed: pd.DataFrame, lanes: int, tags: int, low: float, high: float)
             "end": low + (place + length) * step,
             "count": np.add.reduceat(ended.sum(axis=1).ravel(), begins),
             "share": np.add.reduceat(own, begins) / (length * step),
+            INDEX: NO_INDEX,
         }
     )
     return bars[bars["tag"] >= 0], step
@@ -205,13 +208,13 @@ def _add_tag(
 
 
 _EDGE = {"width": 0.6, "color": "rgba(16,22,29,0.5)"}
-_SAID = ["start", "end", "count", "share"]
+_SAID = ["start", "end", "count", "share", INDEX]
 
 
-def _told(start: float, end: float, count: int, share: float) -> str:
+def _told(start: float, end: float, count: int, share: float, index: int) -> str:
     where = f"{duration(end - start)} from {duration(start)}"
     if count == 1 and share == 1.0:
-        return where
+        return where if index == NO_INDEX else f"{where}, number {index:.0f}"
     return f"{100 * share:.0f} % of {where}, in which {count:.0f} intervals of this lane end"
 
 

@@ -36,7 +36,7 @@ _PROMISES = {
         "not, and the share of time in which two or all three of upload, kernel and download overlap."
     ),
 }
-_LATER = "ncubble cannot record this yet; the recorder comes with a later version."
+_RECORDERS = {"warps": "ncubble trace NAME", "streams": "ncubble streams NAME"}
 _lock = threading.Lock()
 _found: dict[tuple[Path, ...], tuple[float, list[LaneRun]]] = {}
 
@@ -182,5 +182,5 @@ def _missing(kind: str, store: ReportStore) -> Component:
     looked = html.P(
         ["No such run was found. Looked for ", html.Code(FILE), " in run directories below ", *where, *more]
     )
-    parts = [html.P(_PROMISES[kind]), html.P(_LATER), looked]
+    parts = [html.P(_PROMISES[kind]), html.P(["To record it: ", html.Code(_RECORDERS[kind])]), looked]
     return card(NAMES[kind], [html.Div(parts, className="note note-empty", role="note")])
