@@ -45,9 +45,9 @@ def test_a_zoom_shows_detail_stays_in_the_address_and_is_undone(
         assert "from=" not in page.url
 
 
-def test_without_lanes_the_page_says_what_is_not_there_yet(tmp_path: Path, open_page: Open) -> None:
+def test_without_lanes_the_page_says_how_to_record_them(tmp_path: Path, open_page: Open) -> None:
     with serving(ReportStore([tmp_path])) as url:
         page = open_page(f"{url}/timelines", color_scheme="dark")
         expect(page.locator("section.card")).to_have_count(2)
-        expect(page.locator("main")).to_contain_text("the recorder comes with a later version")
+        expect(page.locator("main")).to_contain_text("To record it: ncubble trace NAME")
         expect(page.locator("main")).to_contain_text(str(tmp_path))
