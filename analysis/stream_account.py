@@ -91,6 +91,20 @@ def _account(
     )
 
 
+def drawn_lanes(account: DeviceAccount) -> pd.DataFrame:
+    """The lanes with one more, in the group of the SMs: their gaps, as waits that name the cause."""
+    idle = pd.DataFrame(
+        {
+            "lane": "no SM works",
+            "group": f"{account.prefix}{SMS}",
+            "start_ns": [float(gap.start) for gap in account.gaps],
+            "end_ns": [float(gap.end) for gap in account.gaps],
+            "tag": [f"wait: {CAUSES[gap.cause].title}" for gap in account.gaps],
+        }
+    )
+    return pd.concat([account.lanes, idle], ignore_index=True) if account.gaps else account.lanes
+
+
 def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
     """The account as JSON: percents of the span, times in us; ``longest`` gaps."""
     span = account.span_ns

@@ -44,8 +44,7 @@ def lanes_of(work: pd.DataFrame, prefix: str = "") -> pd.DataFrame:
     ``tag`` says what the work is. ``prefix`` goes before every lane and group, where there are several devices.
     """
     streams = [f"stream {number}" if number != NONE else "stream ?" for number in work["stream"]]
-    lanes = [f"{prefix}{engine}, {stream}" for engine, stream in zip(work["engine"], streams, strict=True)]
-    frame = pd.DataFrame({"lane": lanes, "group": [prefix + engine for engine in work["engine"]]})
+    frame = pd.DataFrame({"lane": streams, "group": [prefix + engine for engine in work["engine"]]})
     frame["start_ns"] = work["start_ns"].to_numpy(float)
     frame["end_ns"] = work["end_ns"].to_numpy(float)
     frame["tag"] = tags(work)

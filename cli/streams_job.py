@@ -14,7 +14,7 @@ import typer
 
 from ncubble.analysis import stream_records
 from ncubble.analysis.lanes import MOST_ROWS
-from ncubble.analysis.stream_account import DeviceAccount, accounts
+from ncubble.analysis.stream_account import DeviceAccount, accounts, drawn_lanes
 from ncubble.analysis.stream_records import Recording
 from ncubble.analysis.trace_run import save_lanes
 from ncubble.cli.profile import catalog_program, default_out
@@ -126,7 +126,7 @@ def _write_lanes(found: list[DeviceAccount], folder: Path) -> str:
     """Keeps what the timelines draw; a note where that is not all."""
     import pandas as pd
 
-    lanes = pd.concat([one.lanes for one in found], ignore_index=True)
+    lanes = pd.concat([drawn_lanes(one) for one in found], ignore_index=True)
     save_lanes(folder, lanes.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index(), "streams", {})
     return f"the timeline holds the first {MOST_ROWS:,} of {len(lanes):,} intervals" if len(lanes) > MOST_ROWS else ""
 
