@@ -3,7 +3,9 @@
 //   nvcc -O2 -arch=native stream_causes.cu -o stream_causes
 //   ncubble streams -- ./stream_causes pageable
 //
+// What it queues after its set-up counts, from cudaProfilerStart to cudaProfilerStop.
 // Modes: pageable, pinned, malloc, sync, default, event, graph, sleep.
+#include <cuda_profiler_api.h>
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -39,6 +41,7 @@ void copies(bool pinned, float* device, cudaStream_t stream) {
   float* host = nullptr;
   if (pinned) CHECK(cudaMallocHost(&host, kBytes));
   else host = static_cast<float*>(calloc(kCount, sizeof(float)));
+  CHECK(cudaProfilerStart());
   for (int i = 0; i < kRounds; ++i) {
     CHECK(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, stream));
     launch(device, stream);
@@ -47,6 +50,7 @@ void copies(bool pinned, float* device, cudaStream_t stream) {
 }
 
 void allocations(cudaStream_t stream) {
+  CHECK(cudaProfilerStart());
   for (int i = 0; i < kRounds; ++i) {
     float* own = nullptr;
     CHECK(cudaMalloc(&own, 8 * kBytes));
@@ -56,6 +60,7 @@ void allocations(cudaStream_t stream) {
 }
 
 void host_waits(float* device, cudaStream_t stream, bool sleeps) {
+  CHECK(cudaProfilerStart());
   for (int i = 0; i < kRounds; ++i) {
     launch(device, stream);
     if (sleeps) usleep(500);
@@ -72,6 +77,7 @@ void default_stream(float* device) {
   CHECK(cudaMallocHost(&host, kBytes));
   float* other = nullptr;
   CHECK(cudaMalloc(&other, kBytes));
+  CHECK(cudaProfilerStart());
   for (int i = 0; i < kRounds; ++i) {
     launch(device, blocking);
     CHECK(cudaMemcpyAsync(host, other, kBytes, cudaMemcpyDeviceToHost, 0));
@@ -87,6 +93,7 @@ void events(float* device, cudaStream_t stream) {
   CHECK(cudaStreamCreateWithFlags(&uploads, cudaStreamNonBlocking));
   CHECK(cudaEventCreateWithFlags(&there, cudaEventDisableTiming));
   CHECK(cudaMallocHost(&host, kBytes));
+  CHECK(cudaProfilerStart());
   for (int i = 0; i < kRounds; ++i) {
     CHECK(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, uploads));
     CHECK(cudaEventRecord(there, uploads));
@@ -103,6 +110,7 @@ void graph(float* device, cudaStream_t stream) {
   for (int i = 0; i < kRounds; ++i) launch(device, stream);
   CHECK(cudaStreamEndCapture(stream, &made));
   CHECK(cudaGraphInstantiate(&ready, made, 0));
+  CHECK(cudaProfilerStart());
   for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(ready, stream));
   CHECK(cudaStreamSynchronize(stream));
 }
@@ -122,6 +130,7 @@ int main(int count, char** given) {
   else if (!strcmp(mode, "event")) events(device, stream);
   else if (!strcmp(mode, "graph")) graph(device, stream);
   else return fprintf(stderr, "no mode %s\n", mode), 2;
+  CHECK(cudaProfilerStop());
   printf("%s done\n", mode);
   return count > 2 ? atoi(given[2]) : 0;
 }
