@@ -25,6 +25,9 @@ def report(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each part was computed from: counters, timeline, instructions.")
     ] = False,
+    by_rank: Annotated[
+        bool, typer.Option("--by-rank", help="Put the ranks of a program on many GPUs side by side.")
+    ] = False,
 ) -> None:
     """Show where the time of every launch went: the bubble account, its causes and their source lines.
 
@@ -34,6 +37,9 @@ def report(
     from ncubble.cli.render import emit_json
     from ncubble.cli.report_render import print_result
 
+    if by_rank:
+        _by_rank(paths, as_json)
+        return
     result = to_json(*_open(paths), explained=explain)
     _say_if_empty(result, paths)
     if as_json:
@@ -41,6 +47,28 @@ def report(
     else:
         print_result(result, details or explain)
     if result["errors"] or not result["launches"]:
+        raise typer.Exit(3)
+
+
+def _by_rank(paths: list[Path], as_json: bool) -> None:
+    """Match the launches of all ranks; raises Exit where a file could not be read or no rank is known."""
+    from ncubble.analysis import by_rank
+    from ncubble.analysis.results import as_json as to_json
+    from ncubble.cli.ranks_render import print_ranks
+    from ncubble.cli.render import emit_json
+
+    reports, failures = _open(paths)
+    result = to_json(reports, failures)
+    _say_if_empty(result, paths)
+    verdicts: dict[str, list[dict[str, Any]]] = {}
+    for launch in result["launches"]:
+        verdicts.setdefault(launch["report"], []).append(launch)
+    found = by_rank.by_rank(*by_rank.place(reports, verdicts))
+    if as_json:
+        emit_json(by_rank.as_json(found, result["errors"]))
+    else:
+        print_ranks(found, result["errors"])
+    if result["errors"] or not found.programs:
         raise typer.Exit(3)
 
 
