@@ -7,7 +7,9 @@ Each thread of a worker drives a process of its own (``ingest_hands.Hand``): the
 
 from __future__ import annotations
 
+import logging
 import os
+import queue
 import threading
 from types import TracebackType
 from typing import Any
@@ -19,6 +21,7 @@ from ncubble.analysis.results import rules_hash
 from ncubble.errors import MeasurementError, UsageError
 
 CONNECT_S = 30.0
+POLL_S, AWAY_S = 1.0, 20.0
 _free: list[Hand] = []
 _lock = threading.Lock()
 
@@ -47,7 +50,7 @@ class DaskCrew:
         self.client = _connected(address)
         self.workers = max(1, sum(self.client.nthreads().values()))
         self._batches: dict[str, Batch] = {}
-        self._completed: Any = None
+        self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def __enter__(self) -> DaskCrew:
         return self
@@ -70,32 +73,41 @@ class DaskCrew:
 
     def submit(self, batch: Batch) -> None:
         """Have ``batch`` ingested by a worker."""
-        import distributed
-
-        as_completed: Any = distributed.as_completed  # untyped there
         future = self.client.submit(ingest_there, batch, self.details, pure=False)
         self._batches[future.key] = batch
-        if self._completed is None:
-            self._completed = as_completed([])
-        self._completed.add(future)
+        future.add_done_callback(self._done.put)
 
     def next(self) -> tuple[Batch, Outcome]:
         """The outcome of a batch; a batch that Dask gave up, because workers died over it, counts as a death."""
         from distributed import KilledWorker
 
-        future = next(self._completed)
+        future = self._wait()
         batch = self._batches.pop(future.key)
         try:
             return batch, future.result()
         except KilledWorker as error:
             return batch, Died(f"took its Dask workers with it ({error})")
         except Exception as error:  # whatever a lost scheduler looks like
-            raise MeasurementError(
-                f"{self.address}: the cluster was lost ({type(error).__name__}: {error})",
-                "repeat the command: it goes on with what is not in the dataset yet",
-            ) from error
+            raise self._lost(f"{type(error).__name__}: {error}") from error
         finally:
             future.release()
+
+    def _wait(self) -> Any:
+        """The next future that is done. Raises MeasurementError once the scheduler has been away for ``AWAY_S``."""
+        gone = 0.0
+        while True:
+            try:
+                return self._done.get(timeout=POLL_S)
+            except queue.Empty:
+                gone = 0.0 if self.client.status == "running" else gone + POLL_S
+            if gone >= AWAY_S:
+                raise self._lost("its scheduler does not answer")
+
+    def _lost(self, why: str) -> MeasurementError:
+        return MeasurementError(
+            f"{self.address}: the cluster was lost ({why})",
+            "repeat the command: it goes on with what is not in the dataset yet",
+        )
 
 
 def _connected(address: str) -> Any:
@@ -103,6 +115,8 @@ def _connected(address: str) -> Any:
         import distributed
     except ImportError as error:
         raise UsageError("Dask is not installed", "pip install 'ncubble[cluster]'") from error
+    for name in ("distributed.client", "distributed.utils"):  # what it logs of a lost scheduler is said in one sentence
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     connect: Any = distributed.Client  # untyped there
     try:
         return connect(address, timeout=CONNECT_S, set_as_default=False)

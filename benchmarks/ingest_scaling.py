@@ -77,7 +77,7 @@ def scaling(runs: Sequence[Run], counts: Sequence[int], each: int, work: Path) -
 def row(workers: int, told: dict[str, Any], first: dict[str, Any] | None) -> dict[str, Any]:
     """What is kept of one ingest; the first one is what linear is reckoned from."""
     rate = told["read"] / told["seconds"]
-    linear = rate if first is None else first["reports_per_s"] / first["workers"] * workers
+    linear = first["reports_per_s"] / first["workers"] * workers if first else None
     return {
         "workers": workers,
         "reports": told["read"],
@@ -85,7 +85,7 @@ def row(workers: int, told: dict[str, Any], first: dict[str, Any] | None) -> dic
         "errors": told["errors"],
         "seconds": told["seconds"],
         "reports_per_s": round(rate, 3),
-        "efficiency": round(rate / linear, 4),
+        "efficiency": round(rate / linear, 4) if linear else None,
         "peak_worker_MiB": round((told["peak_worker_B"] or 0) / (1 << 20), 1),
     }
 
@@ -93,7 +93,8 @@ def row(workers: int, told: dict[str, Any], first: dict[str, Any] | None) -> dic
 def show(one: dict[str, Any]) -> None:
     print(
         f"{one['workers']:>3} workers  {one['reports']:>6} reports  {one['seconds']:8.1f} s  "
-        f"{one['reports_per_s']:8.2f} reports/s  {one['efficiency']:6.2f} x linear  {one['peak_worker_MiB']:.0f} MiB",
+        f"{one['reports_per_s']:8.2f} reports/s  {one['efficiency'] or 1.0:6.2f} x linear  "
+        f"{one['peak_worker_MiB']:.0f} MiB",
         flush=True,
     )
 
@@ -102,7 +103,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="How ingest scales with worker processes")
     parser.add_argument("paths", nargs="*", type=Path, default=[ROOT])
     parser.add_argument("--workers", default="1,2")
-    parser.add_argument("--each", type=int, default=96)
+    parser.add_argument("--each", type=int, default=96, help="0 leaves the scaling out")
     parser.add_argument("--reports", type=int, default=10_000, help="0 leaves the large ingest out")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
@@ -111,11 +112,11 @@ def main() -> int:
     found: dict[str, Any] = {"schema": 1, "cores": len(os.sched_getaffinity(0)), "runs": len(runs), "each": given.each}
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        found["scaling"] = scaling(runs, counts, given.each, work)
+        found["scaling"] = scaling(runs, counts, given.each, work) if given.each else []
         if given.reports:
             reports = copies(runs, work / "reports", given.reports)
             told = ingest(reports, work / "dataset", counts[-1])
-            found["large"] = row(counts[-1], told, found["scaling"][0])
+            found["large"] = row(counts[-1], told, next(iter(found["scaling"]), None))
             show(found["large"])
             again = ingest(reports, work / "dataset", counts[-1])
             found["again_s"], found["again_read"] = again["seconds"], again["read"]
