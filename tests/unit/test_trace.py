@@ -72,6 +72,21 @@ def test_macros_vanish_where_the_probe_is_off(tmp_path):
     assert "".join(left.split()) == "".join(body.split())
 
 
+@pytest.mark.parametrize("flags", [[], [b"-DBUBBLE_PROBE"]], ids=["off", "on"])
+def test_nvrtc_compiles_the_header_alone(flags):
+    nvrtc = pytest.importorskip("cuda.bindings.nvrtc")
+    use = "BUBBLE_WARP(probe, warp); BUBBLE(probe, compute, 3, d[threadIdx.x] += 1.f); BUBBLE_SCOPE(probe, store, 1);"
+    source = f'{HEADER.read_text()}\nextern "C" __global__ void k(float* d) {{ {use} __syncthreads(); }}'
+    try:
+        status, program = nvrtc.nvrtcCreateProgram(source.encode(), b"k.cu", 0, [], [])
+    except RuntimeError:
+        pytest.skip("NVRTC is not installed")
+    (status,) = nvrtc.nvrtcCompileProgram(program, 1 + len(flags), [b"--gpu-architecture=compute_75", *flags])
+    log = b" " * nvrtc.nvrtcGetProgramLogSize(program)[1]
+    nvrtc.nvrtcGetProgramLog(program, log)
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
+
+
 def test_kernels_that_carry_the_probe_say_so():
     carrying = {spec.name for spec in SPECS if carries_probe(make_case(spec))}
     assert carrying >= {"tensor_core_gemm", "warp_specialized", "gemm_tma", "gemm_ws", "async_pipeline"}
