@@ -235,12 +235,13 @@ def _add_waits(queue: Queue, rows: pd.DataFrame) -> None:
     columns = ("kind", "flags", "context", "stream", "source", "extra", "correlation", "start_ns")
     told = [(times.get(row[6], row[7]), row) for row in events[[*columns]].itertuples(index=False)]
     for time, (kind, flags, context, stream, event, which, *_) in sorted(told, key=lambda one: one[0]):
-        keys = ((0, int(which)), (int(context), int(event)))
+        # The number of the recording where CUPTI tells it, else the event's own, which recordings share.
+        keys = [(0, int(which))] * (which > 0) + [(int(context), int(event))]
         if kind == "event":
             for key in keys:
                 recorded[key] = (int(context), int(stream)), time
         elif flags == STREAM_WAIT and stream != NONE:
-            source = next((recorded[key] for key in keys if key in recorded and (key[0] or key[1])), None)
+            source = next((recorded[key] for key in keys if key in recorded), None)
             if source is not None:
                 _wait_before(queue, (int(context), int(stream)), time, source)
 

@@ -1,0 +1,72 @@
+"""`ncubble streams` at the command line, with CUPTI played: what it prints, keeps and refuses."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncubble.analysis.lanes import LaneRun, read_lanes
+from ncubble.cli.main import main
+
+PLAYED = Path(__file__).resolve().parents[1] / "data" / "played_cupti"
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder to work in, with CUPTI played for programs that start from here."""
+    monkeypatch.setenv("PYTHONPATH", str(PLAYED))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ncubble(*arguments: str) -> int:
+    """The exit status of a command."""
+    try:
+        main(["streams", *arguments])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def program(text: str) -> list[str]:
+    """What follows the options for a Python program."""
+    return ["--recorder", "python", "--", sys.executable, "-c", text]
+
+
+def test_a_program_is_recorded_shown_and_shown_again(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ncubble("--out", "run", "--json", *program("print('hello')")) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert err == "hello\n"
+    assert told["devices"][0]["causes"][0]["cause"] == "allocation"
+    kind, lanes = read_lanes(LaneRun(played / "run"))
+    assert kind == "streams"
+    assert set(lanes["tag"]) == {"square", "wait: allocation stall"}
+    manifest = json.loads((played / "run" / "run.json").read_text())
+    assert manifest["argv"][:2] == ["python", "-c"]
+    assert ncubble("--out", "run", *program("pass")) == 2
+    assert ncubble("run") == 0
+    assert "the host was in cudaMalloc" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_a_failed_program_is_kept_and_ends_with_3(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (played / "run").mkdir()
+    assert ncubble("--out", "run", "--force", *program("raise SystemExit(5)")) == 3
+    assert "exit status 5" in capsys.readouterr().err
+    assert json.loads((played / "run" / "run.json").read_text())["outcome"] == "failed"
+
+
+def test_nothing_is_kept_where_nothing_was_recorded(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLAYED_CUPTI", "raises")
+    assert ncubble("--out", "run", *program("pass")) == 3
+    assert "nothing that was recorded" in capsys.readouterr().err
+    assert not (played / "run").exists()
+
+
+def test_requests_that_cannot_be_are_refused(played: Path) -> None:
+    assert ncubble() == 2
+    assert ncubble("stream_pipeline", *program("pass")) == 2
+    assert ncubble("-p", "stages=2", *program("pass")) == 2
