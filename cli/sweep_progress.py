@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ncubble.profiling.sweep_dispatch import Task, Team
     from ncubble.profiling.sweep_store import Record
 
+_LONGEST = 160
 Observe = Callable[["Task", "Record"], None]
 
 
@@ -49,7 +50,7 @@ def _said(task: Task, record: Record) -> str:
     from ncubble.cli.render import printable
 
     seconds = record.attempts[-1].seconds if record.attempts else 0.0
-    why = record.error.splitlines()[0] if record.error else ""
+    why = " ".join(record.error.split())[:_LONGEST]
     return f"{printable(task.job.label)}: {record.state}, {seconds:.1f} s" + (f": {printable(why)}" if why else "")
 
 

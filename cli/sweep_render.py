@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MOST_REFUSED = 10
 MOST_ROWS = 60
+LONGEST_REASON = 240
 
 
 def say_plan(planned: Planned) -> None:
@@ -113,7 +114,8 @@ def _print(rows: list[dict[str, Any]], plan: Plan, folder: Path) -> None:
     if len(good) > MOST_ROWS:
         typer.echo(f"and {len(good) - MOST_ROWS} more: ncubble dashboard {folder}")
     for row in failed:
-        why = printable((row["error"] or "no reason is known").splitlines()[0])
+        why = printable(" ".join((row["error"] or "no reason is known").split()))
+        why = why if len(why) <= LONGEST_REASON else f"{why[: LONGEST_REASON - 1]}…"
         typer.echo(f"failed {_settings(row['point'])}: {why}")
     held = f", {len(plan.held)} of them before" if plan.held else ""
     again = "; --retry-failed measures failed ones again" if failed else ""

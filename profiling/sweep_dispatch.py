@@ -22,7 +22,7 @@ from ncubble.profiling.sweep_store import DONE, Record, Store
 
 TRIES = 3
 WAIT_S = 60.0
-_HOPELESS_S = 3.0
+_HOPELESS_S = 1.0
 _POLL_S = 0.5
 _FOREIGN_S = 1.0
 RESUME = "the same command goes on with what is missing"
@@ -44,7 +44,7 @@ class NoWorkerError(MeasurementError):
     def __init__(self, reasons: Sequence[str], left: int) -> None:
         listed = "".join(f"\n    {reason}" for reason in dict.fromkeys(reasons)) or " none joined the cluster"
         super().__init__(
-            f"no worker can measure the {left} jobs that are left:{listed}",
+            f"no worker can measure{f' the {left} jobs that are left' if left else ''}:{listed}",
             f"mend one of them (`ncubble doctor --gpu` there says what it lacks): {RESUME}",
         )
 

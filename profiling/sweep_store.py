@@ -15,7 +15,7 @@ import os
 import struct
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,8 @@ class Record:
     key: str
     state: str
     run: str = ""
-    about: Mapping[str, Any] | None = None
-    machine: Mapping[str, Any] | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+    machine: Mapping[str, Any] = field(default_factory=dict)
     attempts: tuple[Attempt, ...] = ()
 
     @property
@@ -57,8 +57,8 @@ class Record:
             "key": self.key,
             "state": self.state,
             "run": self.run or None,
-            "about": dict(self.about or {}),
-            "machine": dict(self.machine or {}),
+            "about": dict(self.about),
+            "machine": dict(self.machine),
             "attempts": [one.as_dict() for one in self.attempts[-_MOST_ATTEMPTS:]],
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -135,7 +135,8 @@ class Store:
             return None
         manifest = Run.load(self.folder / folder).manifest
         attempt = Attempt(manifest.outcome or "ok", manifest.started, manifest.ended)  # type: ignore[arg-type]
-        record = Record(key, attempt.state, folder, attempts=(attempt,))
+        about = {name: manifest.kernel.get(name) for name in ("name", "parameters", "shape")}
+        record = Record(key, attempt.state, folder, about, dict(manifest.device), (attempt,))
         self.save(record)
         return record
 

@@ -56,11 +56,8 @@ def run_job(
     the same time.
     """
     here = Machine.from_dict(machine)
-    folder = Path(tempfile.gettempdir())
-    for left in abandoned(folder, PREFIX):
-        log.info("%s: left by a worker that died", left.work)
-    orphans.end_orphans()
-    with gpu_lock(here.uuid), scratch(folder, PREFIX, {}) as work:
+    tidy()
+    with gpu_lock(here.uuid), scratch(Path(tempfile.gettempdir()), PREFIX, {}) as work:
         started, begun = provenance.utc_now(), time.monotonic()
         (work / ORDER).write_text(json.dumps(dict(order)), encoding="utf-8")
         raw, suspect = _run_child(child, work, _environment(here, apart), limit_s)
@@ -78,13 +75,20 @@ def run_job(
 def probe(child: Sequence[str]) -> Machine:
     """What this worker's machine is, asked in a child, so that no driver is loaded here; never raises."""
     host = platform.node()
-    orphans.end_orphans()
+    tidy()
     with scratch(Path(tempfile.gettempdir()), PREFIX, {}) as work:
         (work / ORDER).write_text(json.dumps({PROBE: True}), encoding="utf-8")
         raw, _ = _run_child(child, work, {}, PROBE_LIMIT_S, probing=True)
     if raw.get("error"):
         return Machine(host=host, why_not=str(raw["error"]))
     return Machine.from_dict({**raw, "host": host})
+
+
+def tidy() -> None:
+    """End what workers that died have left running on this host, and remove what they have left lying."""
+    orphans.end_orphans()
+    for left in abandoned(Path(tempfile.gettempdir()), PREFIX):
+        log.info("%s: left by a worker that died", left.work)
 
 
 def end_jobs() -> int:

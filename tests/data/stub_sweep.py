@@ -33,9 +33,10 @@ def probe() -> dict:
 def misbehave(what: str) -> None:
     if what == "segfault":
         os.kill(os.getpid(), signal.SIGSEGV)
-    if what == "hang":  # and so does a process in a session of its own
+    if what in ("hang", "stubborn"):  # and so does a process in a session of its own
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if what == "stubborn":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(600)
     if what == "slow":
         subprocess.run(["sleep", "600"], start_new_session=True, check=False)

@@ -1,0 +1,235 @@
+"""Sweeps on real Dask workers whose jobs crash, hang, fault, or take their worker along; and sweeps that are cut off.
+
+Nothing is measured: ``tests/data/stub_sweep.py`` plays the child process of a job.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from sweep_runs import CHILD, DATA, H200, Stub, jobs, run
+
+from ncubble.cli.main import main
+from ncubble.errors import UsageError
+from ncubble.profiling import orphans, sweep_cluster
+from ncubble.profiling.sweep_dispatch import NoWorkerError, SchedulerLostError
+from ncubble.profiling.sweep_store import Store
+
+COMMAND = f"""
+import sys
+from ncubble.cli import sweep
+sweep.CHILD = {CHILD!r}
+from ncubble.cli.main import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.fixture(scope="module")
+def stub(tmp_path_factory):
+    before = dict(os.environ)
+    yield Stub(tmp_path_factory.mktemp("sweep"))
+    os.environ.clear()
+    os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def client(stub):
+    with sweep_cluster.local(["GPU-1", "GPU-2"]) as found:
+        yield found
+
+
+@pytest.fixture
+def store(tmp_path):
+    with Store(tmp_path / "store") as opened:
+        yield opened
+
+
+def until(true, limit_s=15.0):
+    deadline = time.monotonic() + limit_s
+    while not true() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return true()
+
+
+def alone():
+    """No process of any job is left."""
+    return not list(orphans.marked())
+
+
+def test_a_sweep_measures_what_is_missing_and_nothing_else(client, store, stub):
+    stub.behave({})
+    found = run(client, store, jobs(1, 2, 3))
+    assert {size: record.state for size, record in found.items()} == {1: "ok", 2: "ok", 3: "ok"}
+    assert sorted(stub.begun) == [1, 2, 3]
+    assert {record.attempts[0].gpu for record in found.values()} <= {"GPU-1", "GPU-2"}
+    stub.behave({})
+    found = run(client, store, jobs(1, 2, 3, 4))
+    assert sorted(found) == [1, 2, 3, 4]
+    assert stub.begun == [4]
+
+
+def test_jobs_that_crash_hang_or_fault_are_recorded_and_the_sweep_goes_on(client, store, stub):
+    stub.behave({1: "segfault", 2: "hang", 3: "sticky", 4: "refused"})
+    found = run(client, store, jobs(1, 2, 3, 4, 5, 6), limit_s=1.5)
+    assert [found[size].state for size in range(1, 7)] == ["failed"] * 4 + ["ok"] * 2
+    assert "ended by SIGSEGV" in found[1].error
+    assert "time limit of 1.5 s" in found[2].error
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in found[3].error
+    assert "shared memory" in found[4].error
+    assert alone()
+    stub.behave({})
+    assert {record.state for record in run(client, store, jobs(1, 2)).values()} == {"failed"}
+    assert {record.state for record in run(client, store, jobs(1, 2), retry_failed=True).values()} == {"ok"}
+    assert sorted(stub.begun) == [1, 2]
+
+
+def test_a_job_that_kills_its_worker_is_tried_again_and_then_failed(client, store, stub):
+    stub.behave({1: "worker"})
+    found = run(client, store, jobs(1, 2, 3, 4))
+    assert [found[size].state for size in (1, 2, 3, 4)] == ["failed", "ok", "ok", "ok"]
+    assert "so did 1 before" in found[1].error
+    assert stub.begun.count(1) == 2
+    assert until(alone)
+
+
+def test_a_machine_without_permission_fails_no_job(client, store, stub):
+    stub.behave({1: "permission", 2: "permission"})
+    with pytest.raises(NoWorkerError, match="ERR_NVGPUCTRPERM"):
+        run(client, store, jobs(1, 2))
+    assert list(store.records()) == []
+    stub.behave({})
+    assert {record.state for record in run(client, store, jobs(1, 2)).values()} == {"ok"}
+
+
+def test_two_sweeps_on_one_store_share_the_work(client, store, stub):
+    stub.behave({})
+    found = []
+
+    def other():
+        with Store(store.folder) as own:
+            found.append(run(client, own, jobs(*range(1, 9))))
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    found.append(run(client, store, jobs(*range(8, 0, -1))))
+    thread.join()
+    assert sorted(stub.begun) == list(range(1, 9))
+    assert all({record.state for record in one.values()} == {"ok"} and len(one) == 8 for one in found)
+
+
+def test_a_gpu_cannot_be_named_twice():
+    with pytest.raises(UsageError, match="named twice"), sweep_cluster.local(["GPU-1", "GPU-1"]):
+        pass
+
+
+def command(store, *more):
+    line = [
+        sys.executable,
+        "-P",
+        "-c",
+        COMMAND,
+        "sweep",
+        "saxpy",
+        "--catalog",
+        str(DATA / "catalog"),
+        "--out",
+        str(store),
+    ]
+    return [*line, *more]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_a_command_that_is_cut_off_leaves_no_process_and_a_store_to_go_on_with(
+    client, store, stub, capsys, monkeypatch, number, code
+):
+    stub.behave({2: "slow"})
+    arguments = ["-g", "n=1,2", "--gpus", "GPU-1"]
+    with subprocess.Popen(command(store.folder, *arguments), stderr=subprocess.PIPE, text=True) as process:
+        assert until(lambda: 2 in stub.begun, 60.0)
+        process.send_signal(number)
+        said = process.stderr.read()
+    assert process.returncode == code
+    assert "the same command goes on" in said or number == signal.SIGKILL
+    assert until(alone)
+    stub.behave({})
+    assert {record.state for record in run(client, store, jobs(1, 2)).values()} == {"ok"}
+    assert stub.begun == [2]
+    if number == signal.SIGINT:
+        _shows_what_is_held(store.folder, arguments, capsys, monkeypatch)
+
+
+def _shows_what_is_held(folder, arguments, capsys, monkeypatch):
+    """The command over a store that holds everything: nothing is started but the child that describes the machine."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr("ncubble.cli.sweep.CHILD", CHILD)
+    with pytest.raises(SystemExit) as ended:
+        main([*command(folder, *arguments)[4:], "--json"])
+    assert not ended.value.code
+    result = json.loads(capsys.readouterr().out)
+    assert (result["held"], result["measured"], [job["state"] for job in result["jobs"]]) == (2, 0, ["ok"] * 2)
+    assert result["jobs"][0]["launches"][0]["duration_ns"] > 0
+
+
+def test_the_loss_of_the_scheduler_leaves_no_process_and_a_store_to_go_on_with(stub, store, tmp_path):
+    stub.behave({2: "slow"})
+    address = tmp_path / "scheduler.json"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    scheduler = [
+        *_dask("scheduler"),
+        "--scheduler-file",
+        str(address),
+        "--port",
+        "0",
+        "--no-dashboard",
+        "--host",
+        "127.0.0.1",
+    ]
+    worker = [*_dask("worker"), "--scheduler-file", str(address), "--nthreads", "1", "--no-dashboard", "--no-nanny"]
+    with subprocess.Popen(scheduler, **quiet) as first:
+        assert until(address.exists)
+        with subprocess.Popen(worker, **quiet) as second:
+            threading.Thread(target=lambda: until(lambda: 2 in stub.begun) and first.kill()).start()
+            with sweep_cluster.running(str(address)) as client, pytest.raises(SchedulerLostError, match="after 1 of 2"):
+                run(client, store, jobs(1, 2))
+            assert until(alone, 30.0)
+            second.kill()
+    assert [record.state for record in store.records()] == ["ok"]
+
+
+def _dask(what):
+    return [sys.executable, "-m", f"distributed.cli.dask_{what}"]
+
+
+def test_nothing_of_a_job_outlives_a_worker_that_is_killed(stub):
+    stub.behave({1: "stubborn"})
+    code = f"""
+from ncubble.profiling.sweep_worker import run_job
+run_job({dict(jobs(1)[0].order)!r}, {CHILD!r}, 60.0, {asdict(H200)!r})
+"""
+    with subprocess.Popen([sys.executable, "-c", code]) as worker:
+        assert until(lambda: stub.begun == [1])
+        worker.kill()
+    orphans.end_orphans()  # as the next worker does: this job ignores SIGTERM, and its child has a session of its own
+    assert alone()
+
+
+def test_a_child_that_was_started_for_a_dead_parent_ends_at_once(tmp_path):
+    env = {**os.environ, orphans.PARENT: "1"}
+    done = subprocess.run([sys.executable, *CHILD, str(tmp_path)], env=env, capture_output=True, check=False)
+    assert done.returncode == 1
+
+
+def test_a_mark_names_a_process_and_not_its_successor_of_the_same_number():
+    own = orphans.mark("0")
+    assert orphans._supervised(own)
+    pid, started, _ = own.split("-")
+    assert not orphans._supervised(f"{pid}-{int(started) + 1}-0")
+    assert not orphans._supervised("nonsense")
+    assert Path(f"/proc/{pid}").exists()
