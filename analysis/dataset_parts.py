@@ -37,14 +37,9 @@ def encode(tables: Sequence[Mapping[str, pa.Table]]) -> dict[str, tuple[bytes, i
 
 
 def _joined(name: str, tables: Sequence[pa.Table]) -> pa.Table:
-    rows = pa.concat_tables(tables).unify_dictionaries()
-    if name not in SORTED:
-        return rows
-    plain = {
-        key: pc.cast(rows[key], pa.string()) if pa.types.is_dictionary(rows[key].type) else rows[key]
-        for key in SORTED[name]
-    }
-    return rows.take(pc.sort_indices(pa.table(plain), [(key, "ascending") for key in SORTED[name]]))
+    rows = pa.concat_tables(tables)
+    order = [(key, "ascending") for key in SORTED.get(name, ())]
+    return rows.sort_by(order) if order else rows
 
 
 def _write(rows: pa.Table, name: str, where: object) -> None:

@@ -60,8 +60,6 @@ def _sorted(rows: pa.Table, query: Query) -> pa.Table:
     key = rows[query.sort]
     if pa.types.is_nested(key.type):
         raise UsageError(f"--sort {query.sort}: holds several values each", "sort by another column")
-    if pa.types.is_dictionary(key.type):
-        key = pc.cast(key, pa.string())
     order = pc.sort_indices(pa.table({"key": key}), [("key", "descending" if query.descending else "ascending")])
     return rows.take(order[: query.limit] if query.limit is not None else order)
 
@@ -70,13 +68,12 @@ def _with_metrics(dataset: Dataset, names: Sequence[str]) -> pa.Table:
     """All launches, with a column for each metric: null where a launch does not hold it."""
     rows = dataset.launches().to_table()
     values = dataset.metrics(names, ["metric", *OWNER, "value"]).to_table()
-    words = pc.cast(values["metric"], pa.string())
     row_of = {owner: row for row, owner in enumerate(zip(*(rows[name].to_pylist() for name in OWNER), strict=True))}
     for name in dict.fromkeys(names):
         if name in rows.schema.names:
             raise UsageError(f"--metric {name}: launches have a column of that name", "ask for it with --columns")
         column: list[float | None] = [None] * rows.num_rows
-        chosen = values.filter(pc.equal(words, name))
+        chosen = values.filter(pc.equal(values["metric"], name))
         for owner, value in zip(
             zip(*(chosen[key].to_pylist() for key in OWNER), strict=True), chosen["value"].to_pylist(), strict=True
         ):

@@ -162,22 +162,8 @@ def table_of(frame: pd.DataFrame, report: str, schema: pa.Schema) -> pa.Table:
     """Rows of a frame in the columns of ``schema``, with the report's id."""
     plain = pa.Table.from_pandas(frame, preserve_index=False)
     owner = pa.array([report], schema.field("report").type).take(pa.array([0] * len(frame), pa.int8()))
-    columns = [owner if name == "report" else _cast(plain[name], schema.field(name).type) for name in schema.names]
+    columns = [owner if name == "report" else plain[name].cast(schema.field(name).type) for name in schema.names]
     return pa.table(columns, schema=schema)
-
-
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(kind) and pa.types.is_dictionary(column.type):
-        words = column.combine_chunks()
-        words = words.chunk(0) if isinstance(words, pa.ChunkedArray) else words
-        return pa.chunked_array(
-            [
-                pa.DictionaryArray.from_arrays(
-                    words.indices.cast(kind.index_type), words.dictionary.cast(kind.value_type)
-                )
-            ]
-        )
-    return column.cast(kind)
 
 
 def detail_rows(owner: str, report: Report) -> dict[str, pa.Table]:

@@ -13,7 +13,6 @@ SCHEMA = 1
 """A change that older readers would misread raises it; a nullable column that is added does not."""
 SCHEMA_KEY = b"ncubble.dataset"
 _TEXT, _NUMBER, _COUNT, _LONG = pa.string(), pa.float64(), pa.int32(), pa.int64()
-_WORD = pa.dictionary(_COUNT, _TEXT)
 
 REPORTS = pa.schema(
     [
@@ -81,10 +80,10 @@ LAUNCHES = pa.schema(
         ("warnings", pa.list_(_TEXT)),
     ]
 )
-METRICS = pa.schema([("metric", _WORD), ("report", _TEXT), ("launch", _COUNT), ("value", _NUMBER), ("unit", _WORD)])
+METRICS = pa.schema([("metric", _TEXT), ("report", _TEXT), ("launch", _COUNT), ("value", _NUMBER), ("unit", _TEXT)])
 ERRORS = pa.schema([("report", _TEXT), ("path", _TEXT), ("error", _TEXT), ("remedy", _TEXT)])
 TIMELINE = pa.schema(
-    [("report", _TEXT), ("launch", _COUNT), ("metric", _WORD), ("t_ns", _LONG), ("value", _NUMBER), ("unit", _WORD)]
+    [("report", _TEXT), ("launch", _COUNT), ("metric", _TEXT), ("t_ns", _LONG), ("value", _NUMBER), ("unit", _TEXT)]
 )
 SOURCE = pa.schema(
     [
@@ -115,6 +114,7 @@ RULES = pa.schema(
 )
 TABLES = {"reports": REPORTS, "launches": LAUNCHES, "metrics": METRICS, "errors": ERRORS}
 DETAILS = {"timeline": TIMELINE, "source": SOURCE, "rules": RULES}
+# Texts are plain here and dictionaries in the file: Arrow uses no statistics of columns that are dictionaries to it.
 SORTED = {"metrics": ("metric", "report", "launch"), "timeline": ("report", "launch", "metric", "t_ns")}
 """Rows of a part are sorted by these, so that the statistics of its row groups tell which hold a metric."""
 GROUP_ROWS = 8192

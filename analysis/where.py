@@ -142,7 +142,7 @@ class _Parser:
         if not _is_text(column):
             raise UsageError(f"--where: {column.name} is no text", "compare it by <, <=, =, >=, >")
         value = str(self.literal(column))
-        return pc.match_substring(pc.field(column.name).cast(pa.string()), value, ignore_case=True)
+        return pc.match_substring(pc.field(column.name), value, ignore_case=True)
 
     def listed(self, column: pa.Field) -> pa.Array:
         self.needs("(")
@@ -166,8 +166,7 @@ class _Parser:
 
 
 def _is_text(column: pa.Field) -> bool:
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    return bool(pa.types.is_string(kind))
+    return bool(pa.types.is_string(column.type))
 
 
 def _told(column: pa.Field) -> str:
