@@ -1,0 +1,146 @@
+"""Ranks: who tells them, that their runs do not collide, and that the same launch of all ranks is matched."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncubble.analysis.by_rank import Placed, as_json, by_rank, largest, most_apart, place
+from ncubble.analysis.dataset_rows import Known, report_row
+from ncubble.analysis.report import open_reports
+from ncubble.analysis.results import as_json as judged
+from ncubble.profiling.ranks import Rank, folder_of, numbered, of_environ, rank_of
+from ncubble.profiling.run import MANIFEST, Manifest, Run
+from ncubble.recordings import ROOT
+
+OMPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
+STAGES = [ROOT / "async_pipeline" / f"stages{n}" for n in (3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({}, {}),
+        (OMPI, {"rank": 3, "size": 4, "local_rank": 1, "source": "OMPI_COMM_WORLD_RANK"}),
+        (
+            {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"},
+            {"rank": 0, "size": 2, "local_rank": 0, "source": "RANK"},
+        ),
+        ({"RANK": "1"}, {}),  # anybody's variable
+        ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, {}),  # a batch script, not a step
+        ({"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}, {}),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, {"rank": 1, "size": 2, "local_rank": None, "source": "PMI_RANK"}),
+        ({"PMI_RANK": "2", "PMI_SIZE": "2"}, {}),
+        ({"PMI_RANK": "-1", "PMI_SIZE": "x"}, {}),
+        ({"SLURM_PROCID": "5", "SLURM_STEP_NUM_TASKS": "9", **OMPI}, "OMPI_COMM_WORLD_RANK"),
+    ],
+)
+def test_a_rank_is_told_by_the_launcher(environ: Mapping[str, str], told: Any) -> None:
+    found = of_environ(environ)
+    assert (found["source"] if isinstance(told, str) else found) == told
+
+
+def test_ranks_do_not_share_a_folder() -> None:
+    ranks = [of_environ(OMPI | {"OMPI_COMM_WORLD_RANK": str(n), "OMPI_COMM_WORLD_SIZE": "12"}) for n in (2, 11)]
+    assert [folder_of(Path("o"), rank, named=True) for rank in ranks] == [Path("o/rank02"), Path("o/rank11")]
+    assert folder_of(Path("runs/p-T"), ranks[0], named=False) == Path("runs/p-T-rank02")
+    assert folder_of(Path("o"), {}, named=True) == Path("o")
+
+
+@pytest.mark.parametrize(
+    ("path", "rank", "program"),
+    [
+        ("j/report.rank0.ncu-rep", 0, "j/report.*.ncu-rep"),
+        ("j/prog_rank_12.ncu-repz", 12, "j/prog_*.ncu-repz"),
+        ("j/rank3/report.ncu-rep", 3, "j/*"),
+        ("j/gpu1/x.ncu-rep", 1, "j/*/x.ncu-rep"),
+        ("j/franky2.ncu-rep", None, ""),
+        ("j/report_2.ncu-rep", None, ""),
+        ("j/rank99999999.ncu-rep", None, ""),
+    ],
+)
+def test_a_rank_is_told_by_a_name(path: str, rank: int | None, program: str) -> None:
+    found = rank_of(Run(Path(path), Path(path)))
+    assert (found.rank, found.program) == (rank, program) if found else rank is None
+
+
+def test_the_manifest_goes_before_the_name() -> None:
+    manifest = Manifest(rank={"rank": 1, "size": 4, "local_rank": 1, "source": "RANK"})
+    path = Path("j/rank7")
+    assert rank_of(Run(path, path / "report.ncu-rep", manifest)) == Rank(1, 4, "RANK", "j")
+    text = Manifest.from_json(manifest.to_json(), path)
+    assert text.rank == manifest.rank and Manifest.from_json('{"schema": 1}', path).rank == {}
+
+
+def test_names_that_differ_in_one_number_are_ranks_if_they_count_from_0() -> None:
+    paths = [Path(f"a/report_{n}.ncu-rep") for n in range(3)] + [Path("b/stages_2.ncu-rep"), Path("b/stages_4.ncu-rep")]
+    found = numbered([*paths, Path("c/only_0.ncu-rep")])
+    assert {str(path): rank.rank for path, rank in found.items()} == {f"a/report_{n}.ncu-rep": n for n in range(3)}
+
+
+def verdict(rank: int, launch: int, time: float | None, kernel: str = "k", **parts: float) -> Placed:
+    account = {"tensor_busy": 50.0, "data_wait": 50.0} | parts
+    told = {"report": f"r{rank}", "launch": launch, "label": kernel, "kernel": kernel, "duration_ns": time}
+    told |= {"tensor_active_pct": 50.0, "dram_pct": None, "account": account}
+    return Placed(Rank(rank, 4, "RANK", "p"), told, "1,1,1", "32,1,1")
+
+
+def test_launches_are_matched_by_kernel_grid_and_order() -> None:
+    placed = [verdict(rank, n, 100.0 + 10 * rank * n, "ab"[n % 2]) for rank in range(3) for n in range(4)]
+    [program] = by_rank(placed).programs
+    assert [(one.kernel, one.ordinal) for one in program.matched] == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
+    last = program.matched[3]
+    assert last.launches == {0: ("r0", 3), 1: ("r1", 3), 2: ("r2", 3)}
+    assert (last.values["duration_ns"].min, last.values["duration_ns"].median, last.values["duration_ns"].max) == (
+        100.0,
+        130.0,
+        160.0,
+    )
+    assert (last.skew_pct, last.slowest, last.missing) == (pytest.approx(60 / 130 * 100), 2, (3,))
+    assert "dram_pct" not in last.values and program.ranks[2] == {"launches": 4, "duration_ns": 520.0}
+    assert largest(program.matched, 1) == [last]
+
+
+def test_what_differs_most_is_a_part_in_which_ranks_differ() -> None:
+    [program] = by_rank([verdict(0, 0, 1.0), verdict(1, 0, None, sync_wait=9.0, data_wait=41.0)]).programs
+    found = most_apart(program.matched[0])
+    assert found is not None and (found[0], found[1].max_rank) == ("data_wait", 0)
+    assert program.matched[0].values["duration_ns"].n == 1
+    [even] = by_rank([verdict(0, 0, 1.0), verdict(1, 0, 1.0)]).programs
+    assert most_apart(even.matched[0]) is None
+
+
+def test_reports_of_ranks_are_found_by_name_by_manifest_and_by_gpu(tmp_path: Path) -> None:
+    """Recordings of one GPU stand in for ranks; one report with several GPUs is not among them."""
+    for rank, source in enumerate(STAGES):
+        shutil.copy(source / "report.ncu-repz", tmp_path / f"job_{rank}.ncu-repz")
+        shutil.copytree(source, tmp_path / "run" / f"rank{rank}")
+        manifest = json.loads((source / MANIFEST).read_text()) | {"rank": {"rank": rank, "size": 2, "source": "RANK"}}
+        (tmp_path / "run" / f"rank{rank}" / MANIFEST).write_text(json.dumps(manifest))
+    shutil.copy(STAGES[0] / "report.ncu-repz", tmp_path / "alone.ncu-repz")
+    reports, _ = open_reports([tmp_path])
+    verdicts: dict[str, list[dict[str, Any]]] = {}
+    for one in judged(reports, [])["launches"]:
+        verdicts.setdefault(one["report"], []).append(one)
+    found = by_rank(*place(reports, verdicts))
+    assert [path.rpartition("/")[2] for path in found.unranked] == ["alone.ncu-repz"]
+    assert {program.sources: (sorted(program.ranks), len(program.matched)) for program in found.programs} == {
+        ("name",): ([0, 1], 1),
+        ("RANK",): ([0, 1], 1),
+    }
+    assert json.loads(json.dumps(as_json(found, []), default=str))["programs"][0]["matched"][0]["kernel"]
+    row = report_row(Known(str(reports[-1].path), ""), reports[-1].run)
+    assert (row["rank"], row["world_size"], row["rank_from"]) == (1, 2, "RANK")
+
+
+def test_names_that_all_differ_are_one_program_if_each_has_another_rank() -> None:
+    placed = [
+        Placed(Rank(n, 4, "RANK", f"runs/p-T{n}"), verdict(n, 0, 1.0).verdict, "1,1,1", "32,1,1") for n in range(2)
+    ]
+    [program] = by_rank(placed).programs
+    assert (program.name, program.matched[0].missing) == ("runs/p-T*", (2, 3))
