@@ -16,9 +16,10 @@ from ncubble.dashboard.checks_address import PATH as CHECKS
 from ncubble.dashboard.compare_address import PATH as COMPARE
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.lanes_address import PATH as TIMELINES
-from ncubble.dashboard.pages import checks, compare, kernel, missing, overview, source, sweep, timelines
+from ncubble.dashboard.pages import checks, compare, kernel, missing, overview, ranks, source, sweep, timelines
 from ncubble.dashboard.pages import open as open_page
 from ncubble.dashboard.pages.open import PATH as OPEN
+from ncubble.dashboard.ranks_address import PATH as RANKS
 from ncubble.dashboard.readings import Launch
 from ncubble.dashboard.source_address import PATH as SOURCE
 from ncubble.dashboard.sweep_address import PATH as SWEEP
@@ -52,6 +53,7 @@ ROUTES: tuple[Route, ...] = (
     Route(COMPARE, "Compare", of_store=compare.layout),
     Route(SWEEP, "Sweep", of_store=sweep.layout),
     Route(TIMELINES, "Timelines", of_store=timelines.layout),
+    Route(RANKS, "Ranks", of_store=ranks.layout),
     Route(CHECKS, "Checks", of_store=checks.layout),
     Route("/kernel", "Kernel", of_launch=kernel.layout, in_menu=False),
     Route(SOURCE, "Source", of_launch=source.layout, in_menu=False),
