@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ import typer.main
 from ncubble.cli import main
 
 
+@cache
 def command_tree() -> click.Group:
     if not main.app.registered_commands:
         main._register()
