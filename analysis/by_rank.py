@@ -224,6 +224,8 @@ def _notes(programs: Sequence[Program]) -> list[str]:
             notes.append(
                 f"{program.name}: {lacking} of {len(program.matched)} launches are not in the reports of all ranks"
             )
+        if program.size and max(program.ranks) >= program.size:
+            notes.append(f"{program.name}: holds ranks of a larger program too, perhaps of an earlier run")
         if GPU in program.sources:
             notes.append(f"{program.name}: one report with launches of several GPUs: each GPU counts as a rank")
         if "name" in program.sources:

@@ -61,6 +61,7 @@ def rows_of(known: Known, report: Report, details: bool) -> dict[str, pa.Table]:
         "sha256": report.frame.sha256,
         "launches": report.frame.launches,
         "complete": not failed,
+        "details": details,
         "ncu_version": text(report.frame.ncu_version or report.run.manifest.ncu_version),
     }
     identities = [report.identity(one["launch"]) for one in found]

@@ -35,6 +35,7 @@ REPORTS = pa.schema(
         ("rank_from", _TEXT),  # what told it: an environment variable, or "name"
         ("program", _TEXT),  # the path without what tells ranks apart: equal for the ranks of one program
         ("complete", pa.bool_()),  # read, and every launch judged
+        ("details", pa.bool_()),  # with its rows in the tables of ``--details``
     ]
 )
 LAUNCHES = pa.schema(

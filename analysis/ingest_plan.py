@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,16 @@ class Plan:
     stale: int = 0
 
 
-def plan(dataset: Dataset, roots: Sequence[Path], rejudge: bool = False, retry: bool = False) -> Plan:
+def plan(
+    dataset: Dataset, roots: Sequence[Path], rejudge: bool = False, retry: bool = False, details: bool = False
+) -> Plan:
     """Compare what lies below ``roots`` with what ``dataset`` holds. Reads no report.
 
     A report counts as unchanged while sizes and times of its file and its manifest are. With ``rejudge``, those that
-    other rules judged are wanted again, with ``retry`` those that could not be read.
+    other rules judged are wanted again, with ``retry`` those that could not be read, with ``details`` those that were
+    ingested without.
     """
-    columns = ["report", "path", "stamp", "sha256", "facts", "rules", "complete"]
+    columns = ["report", "path", "stamp", "sha256", "facts", "rules", "complete", "details"]
     known = {row["report"]: row for row in dataset.reports(columns).to_table().to_pylist()}
     rules, now = rules_hash(), time.time_ns()
     wanted: list[Wanted] = []
@@ -53,21 +56,24 @@ def plan(dataset: Dataset, roots: Sequence[Path], rejudge: bool = False, retry: 
         seen.add(name)
         stamp, size = stamp_of(path, now)
         row = known.get(name)
-        old = row is not None and row["rules"] != rules
-        again = row is None or (rejudge and old) or (retry and not row["complete"])
-        if not again and row is not None and stamp and row["stamp"] == stamp:
-            unchanged, stale = unchanged + 1, stale + old
+        if row is None or _again(row, rules, rejudge, retry, details):
+            wanted.append(Wanted(str(path), stamp, size=size))
+        elif stamp and row["stamp"] == stamp:
+            unchanged, stale = unchanged + 1, stale + (row["rules"] != rules)
         else:
-            wanted.append(_wanted(path, stamp, size, None if again else row))
+            told = (row["sha256"], row["facts"]) if row["complete"] else (None, None)
+            wanted.append(Wanted(str(path), stamp, *told, size))
     gone = {
         row["report"]: row["path"] for row in known.values() if row["report"] not in seen and _below(row["path"], roots)
     }
     return Plan(tuple(wanted), unchanged, gone, stale)
 
 
-def _wanted(path: Path, stamp: str, size: int, row: dict[str, Any] | None) -> Wanted:
-    known = row if row is not None and row["complete"] else {}
-    return Wanted(str(path), stamp, known.get("sha256"), known.get("facts"), size)
+def _again(row: Mapping[str, Any], rules: str, rejudge: bool, retry: bool, details: bool) -> bool:
+    """Whether a report is to be read again, even if nothing of it changed."""
+    if not row["complete"]:
+        return retry
+    return (rejudge and row["rules"] != rules) or (details and not row["details"])
 
 
 def stamp_of(path: Path, now_ns: int) -> tuple[str, int]:

@@ -89,7 +89,7 @@ def _ingest(
 
     started = time.monotonic()
     dataset_log.create(out)
-    planned = plan(Dataset.open(out), roots, rejudge, retry)
+    planned = plan(Dataset.open(out), roots, rejudge, retry, details)
     tally = ingest_many.Tally()
     if planned.wanted:
         with _crew(scheduler, workers, details, planned) as crew, reading("ingesting reports") as progress:

@@ -14,17 +14,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from ncubble.analysis import dataset_log as log
 from ncubble.analysis import ingest_dask, ingest_many
 from ncubble.analysis.dataset import Dataset
+from ncubble.analysis.dataset_rows import report_id
+from ncubble.analysis.dataset_schema import REPORTS
 from ncubble.analysis.ingest_crew import Batch, LocalCrew
 from ncubble.analysis.ingest_dask import DaskCrew
 from ncubble.analysis.ingest_hands import Died, Hand, Made, Outcome, Unfit, Wanted
 from ncubble.analysis.ingest_plan import BATCH, BATCH_B, batches, plan
-from ncubble.analysis.results import report_json
+from ncubble.analysis.results import report_json, rules_hash
 from ncubble.cli.main import _register as register
 from ncubble.cli.main import app
 from ncubble.errors import MeasurementError
@@ -272,3 +275,24 @@ def test_workers_of_this_machine_outlive_a_deadly_report(tmp_path: Path, monkeyp
     assert (tally.read, found.rows("launches"), found.rows("errors")) == (2, 1, 1)
     assert min(found.rows(table) for table in ("timeline", "source", "rules")) > 0, "--details"
     assert found.table("source").to_table(columns=["sass", "stalls"]).num_rows > 100
+
+
+def test_what_is_asked_for_again_is_planned_again(tmp_path: Path) -> None:
+    source = reports(tmp_path / "r", a=SMALL, b=SMALL)
+    log.create(tmp_path / "d")
+    whole, broken = plan(Dataset.open(tmp_path / "d"), [source]).wanted
+    rows = [{"report": report_id(one.path), "path": one.path, "stamp": one.stamp} for one in (whole, broken)]
+    rows[0] |= {"complete": True, "details": False, "rules": "older", "sha256": "s", "facts": "f"}
+    rows[1] |= {"complete": False, "rules": rules_hash()}
+    made = ingest_many.encode([{"reports": pa.Table.from_pylist(rows, REPORTS)}])
+    ingest_many.Writer(tmp_path / "d").put(made, [row["report"] for row in rows])
+
+    def wanted(**options: bool) -> list[Wanted]:
+        return list(plan(Dataset.open(tmp_path / "d"), [source], **options).wanted)
+
+    found = plan(Dataset.open(tmp_path / "d"), [source])
+    assert (found.wanted, found.unchanged, found.stale) == ((), 2, 1)
+    assert wanted(rejudge=True) == wanted(details=True) == [whole]
+    assert wanted(retry=True) == [broken]
+    os.utime(source / "a" / "run.json", (1, 1))
+    assert [(one.sha256, one.facts) for one in wanted()] == [("s", "f")], "its content is compared"
