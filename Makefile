@@ -52,6 +52,10 @@ unit: $(DEV) ## Unit tests only (PYTEST_ARGS="-k name" to choose)
 browser: $(DEV) chromium ## The dashboard in a real Chromium
 	@$(BIN)/python -m pytest -q -m browser $(PYTEST_ARGS)
 
+.PHONY: screenshots
+screenshots: $(DEV) chromium ## Pictures of pages for the eye, in tests/browser/screenshots: two sizes, light and dark
+	@NCUBBLE_SCREENSHOTS=1 $(BIN)/python -m pytest -q -m browser -k photographed
+
 .PHONY: images
 images: $(DEV) chromium ## Take the pictures of README anew (docs/images), from the recorded runs
 	@$(BIN)/python tests/browser/make_images.py

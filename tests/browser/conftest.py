@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
@@ -96,6 +97,11 @@ def eventually(page: Page, script: str, wanted: Any, seconds: float = 20.0) -> N
     while (found := page.evaluate(script)) != wanted:
         assert time.monotonic() < deadline, f"{found!r} is not {wanted!r} after {seconds} s: {script}"
         page.wait_for_timeout(50)
+
+
+for_the_eye = pytest.mark.skipif(
+    "NCUBBLE_SCREENSHOTS" not in os.environ, reason="pictures for people, nothing is judged: make screenshots"
+)
 
 
 def photograph(page: Page, name: str) -> None:

@@ -8,7 +8,7 @@ import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Page, expect
 
-from .conftest import eventually, photograph
+from .conftest import eventually, for_the_eye, photograph
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
@@ -149,6 +149,7 @@ def test_the_page_is_not_wider_than_the_window(served: str, open_page: Open) -> 
     assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
 
 
+@for_the_eye
 def test_the_page_is_photographed_for_the_eye(served: str, open_page: Open) -> None:
     page = open_page(served + PAIR)
     expect(page.locator(".js-plotly-plot")).to_have_count(4)

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from ncubble.dashboard.data import ReportStore
 
-from .conftest import eventually, photograph, serving
+from .conftest import eventually, for_the_eye, photograph, serving
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
@@ -200,6 +200,7 @@ def test_the_switch_turns_page_and_figures_and_is_remembered(served: str, open_p
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
+@for_the_eye
 def test_pages_are_photographed_for_the_eye(served: str, open_page: Open) -> None:
     page = open_page(served)
     expect(page.locator("#match-count")).to_have_text("8 shown")

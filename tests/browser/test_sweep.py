@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from ncubble.dashboard.data import ReportStore
 from ncubble.recordings import ROOT
 
-from .conftest import eventually, photograph, serving
+from .conftest import eventually, for_the_eye, photograph, serving
 
 pytestmark = pytest.mark.browser
 Open = Callable[..., Page]
@@ -91,6 +91,7 @@ def test_an_unknown_sweep_is_named_and_the_page_fits_its_window_in_the_dark(swep
     assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
 
 
+@for_the_eye
 def test_the_page_is_photographed_for_the_eye(swept: str, open_page: Open) -> None:
     page = open_page(swept + STAGES)
     expect(page.locator(FIGURES)).to_have_count(5)
