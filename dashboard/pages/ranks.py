@@ -49,7 +49,7 @@ def _head() -> Component:
 def _none(store: ReportStore) -> Component:
     if not store.progress().finished:
         return card("Programs", [note("empty", "Reports are still being read.")])
-    command = "mpirun -n 4 ncubble profile -o runs/job -- ./program"
+    command = "mpirun -n 4 ncubble profile --out runs/job -- ./program"
     empty = note("empty", "No report here is known to be one rank of several. To record some:", command)
     return card("Programs", [empty, html.P(_HOW)])
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from ncubble.analysis.by_rank import Placed, as_json, by_rank, largest, most_apart, place
@@ -115,8 +121,8 @@ def test_what_differs_most_is_a_part_in_which_ranks_differ() -> None:
     assert most_apart(even.matched[0]) is None
 
 
-def test_reports_of_ranks_are_found_by_name_by_manifest_and_by_gpu(tmp_path: Path) -> None:
-    """Recordings of one GPU stand in for ranks; one report with several GPUs is not among them."""
+def test_reports_of_ranks_are_found_by_name_and_by_manifest(tmp_path: Path) -> None:
+    """Recordings of one GPU stand in for ranks."""
     for rank, source in enumerate(STAGES):
         shutil.copy(source / "report.ncu-repz", tmp_path / f"job_{rank}.ncu-repz")
         shutil.copytree(source, tmp_path / "run" / f"rank{rank}")
@@ -136,6 +142,48 @@ def test_reports_of_ranks_are_found_by_name_by_manifest_and_by_gpu(tmp_path: Pat
     assert json.loads(json.dumps(as_json(found, []), default=str))["programs"][0]["matched"][0]["kernel"]
     row = report_row(Known(str(reports[-1].path), ""), reports[-1].run)
     assert (row["rank"], row["world_size"], row["rank_from"]) == (1, 2, "RANK")
+
+
+def test_one_report_of_several_gpus_has_a_rank_for_each() -> None:
+    buses = pd.DataFrame([[0, 0x9D, 0], [0, 0x19, 0], [0, 0x9D, 0], [0, np.nan, 0]], index=range(4))
+    path = Path("one/report.ncu-rep")
+    report: Any = SimpleNamespace(
+        path=path,
+        run=Run(path, path),
+        wide=lambda names: buses,
+        identity=lambda launch: {"grid": "1,1,1", "block": "1,1,1"},
+    )
+    verdicts = {str(path): [{**verdict(0, launch, 1.0).verdict} for launch in range(4)]}
+    placed, unranked = place([report], verdicts)
+    assert [(one.verdict["launch"], one.rank.rank, one.rank.source) for one in placed] == [
+        (0, 1, "gpu"), (1, 0, "gpu"), (2, 1, "gpu"),
+    ]  # fmt: skip
+    assert not unranked and "each GPU counts as a rank" in " ".join(by_rank(placed).notes)
+    report.wide = lambda names: buses.iloc[[0, 2]]
+    assert place([report], verdicts) == ([], [str(path)])
+
+
+def test_processes_that_are_profiled_below_a_launcher_write_runs_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ranks at once, as mpirun starts them; ncu is played."""
+    tool = tmp_path / "ncu"
+    tool.write_text(f"#!{sys.executable}\n{(Path(__file__).parents[1] / 'data' / 'fake_ncu.py').read_text()}")
+    tool.chmod(0o755)
+    monkeypatch.setenv("NCUBBLE_NCU", str(tool))
+    code = "from ncubble.cli.main import main; main()"
+    argv = [sys.executable, "-c", code, "profile", "--out", "job", "--", sys.executable, "-c", ""]
+    ranks = [OMPI | {"OMPI_COMM_WORLD_RANK": str(rank), "OMPI_COMM_WORLD_SIZE": "2"} for rank in range(2)]
+    processes = [
+        subprocess.Popen(argv, cwd=tmp_path, env=os.environ | rank, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        for rank in ranks
+    ]
+    said = [process.communicate()[1].decode()[-500:] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    told = [Run.load(tmp_path / "job" / f"rank{rank}").manifest.rank for rank in range(2)]
+    assert [(one["rank"], one["size"], one["source"]) for one in told] == [
+        (rank, 2, "OMPI_COMM_WORLD_RANK") for rank in range(2)
+    ]
 
 
 def test_names_that_all_differ_are_one_program_if_each_has_another_rank() -> None:
