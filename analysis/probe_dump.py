@@ -1,7 +1,7 @@
 """Reads what ``bubble_probe.cuh`` recorded: one or more dumps, one after the other. Anything may be in such a file.
 
-A dump: ``bubbles1``, eight digits with the length of a JSON object, the object, 64 bytes for each warp, and for each
-warp ``regions`` regions of 16 bytes: clock at the begin and at the end (32 low bits), tag, index.
+A dump: ``bubbles2``, eight digits with the length of a JSON object, the object, 64 bytes for each warp, and for each
+warp ``marks`` marks of 8 bytes: the clock (32 low bits), and a word with tag (6 bits), kind (2) and index (24).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from ncubble.errors import ReportError
 
-MAGIC = b"bubbles1"
+MAGIC = b"bubbles2"
 LARGEST_B = 4 << 30
 WARP = np.dtype(
     [
@@ -27,24 +27,26 @@ WARP = np.dtype(
         ("cta", "<u4"),
         ("warp", "<u4"),
         ("role", "<u4"),
-        ("attempted", "<u4"),
+        ("marks", "<u4"),
         ("launch", "<u4"),
         ("spare", "<u4", (2,)),
     ]
 )
-REGION = np.dtype([("begin", "<u4"), ("end", "<u4"), ("tag", "<u4"), ("index", "<u4")])
+MARK = np.dtype([("clock", "<u4"), ("word", "<u4")])
+STEP, BEGIN, END = 1, 2, 3
+"""Kinds of marks: what follows replaces what went on, interrupts it, or ends and lets it go on."""
 _REMEDY = "record it again"
 
 
 @dataclass(frozen=True)
 class Dump:
-    """What one recording holds: ``warps`` (of ``WARP``) and ``regions`` (of ``REGION``, a row for each warp).
+    """What one recording holds: ``warps`` (of ``WARP``) and ``marks`` (of ``MARK``, a row for each warp).
 
     ``started``: warps that asked for a slot on a recorded SM. ``told``: the JSON object.
     """
 
     warps: np.ndarray
-    regions: np.ndarray
+    marks: np.ndarray
     started: int
     tags: tuple[str, ...]
     roles: tuple[str, ...]
@@ -81,22 +83,22 @@ def _parse(view: memoryview, origin: str) -> tuple[Dump, memoryview]:
     length = int(head[8:])
     told = _told(bytes(view[16 : 16 + length]), origin)
     rest = view[16 + length :]
-    count, depth = told["warps"], told["regions"]
-    size = count * (WARP.itemsize + depth * REGION.itemsize)
+    count, depth = told["warps"], told["marks"]
+    size = count * (WARP.itemsize + depth * MARK.itemsize)
     if len(rest) < size:
         raise ReportError(f"{origin}: ends before its {count} warps do", _REMEDY)
     warps = np.frombuffer(rest[: count * WARP.itemsize], dtype=WARP)
-    regions = np.frombuffer(rest[count * WARP.itemsize : size], dtype=REGION).reshape(count, depth)
-    dump = Dump(warps, regions, told["started"], tuple(told["tags"]), tuple(told["roles"]), told)
+    marks = np.frombuffer(rest[count * WARP.itemsize : size], dtype=MARK).reshape(count, depth)
+    dump = Dump(warps, marks, told["started"], tuple(told["tags"]), tuple(told["roles"]), told)
     return dump, rest[size:]
 
 
 def _told(text: bytes, origin: str) -> dict[str, Any]:
     try:
         told = json.loads(text)
-        numbers = [told[name] for name in ("warps", "regions", "started", "slots")]
+        numbers = [told[name] for name in ("warps", "marks", "started", "slots")]
         names = [*told["tags"], *told["roles"]]
-        right = all(type(number) is int and 0 <= number < 1 << 32 for number in numbers) and told["regions"] > 0
+        right = all(type(number) is int and 0 <= number < 1 << 32 for number in numbers) and told["marks"] > 1
         right = right and all(isinstance(name, str) and len(name) <= 80 for name in names) and len(names) < 1000
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportError(f"{origin}: its description is not readable", _REMEDY) from error

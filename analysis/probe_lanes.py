@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.probe_dump import Dump
+from ncubble.analysis.probe_dump import BEGIN, END, Dump
 
 WRAP = 1 << 32
 COLUMNS = ("lane", "group", "tag", "start_ns", "end_ns", "index", "sm", "cta", "warp", "launch")
@@ -36,11 +36,12 @@ class Clock:
 
 @dataclass(frozen=True)
 class Loss:
-    """What is not in the lanes: warps without a slot, regions beyond the slots, warps that never came to their end, and
-    regions that no kernel could have written."""
+    """What is not in the lanes: warps without a slot; warps whose slot was ``full`` before their end, and the time of
+    them that is not seen; warps that never came to their end; marks that no kernel could have written."""
 
     warps: int
-    regions: int
+    full: int
+    unseen_ns: float
     unended: int
     damaged: int
 
@@ -48,7 +49,7 @@ class Loss:
 @dataclass(frozen=True)
 class Recorded:
     """Lanes with the columns ``COLUMNS``, sorted by start; ``warps`` with one row for each (its life in ns, ``sm``,
-    ``cta``, ``warp``, ``launch``, ``group``, ``attempted``, ``kept``)."""
+    ``cta``, ``warp``, ``launch``, ``group``, ``kept`` marks, whether its slot was ``full``)."""
 
     lanes: pd.DataFrame
     warps: pd.DataFrame
@@ -66,7 +67,8 @@ def decode(dumps: Sequence[Dump]) -> Recorded:
     lanes = _place_regions(regions, warps)
     loss = Loss(
         warps=sum(max(0, dump.started - len(dump.warps)) for dump in dumps),
-        regions=int((warps["attempted"] - warps["kept"]).clip(lower=0).sum()),
+        full=int(warps["full"].sum()),
+        unseen_ns=_unseen(regions, warps),
         unended=int((~warps["ended"]).sum()),
         damaged=sum(bad for _, bad in parts),
     )
@@ -78,8 +80,10 @@ def _warps(dump: Dump, number: int) -> pd.DataFrame:
     found = dump.warps
     roles = np.array([*dump.roles, "unknown"], dtype=object)
     ended = found["end_ns"] > 0
-    # Who did not come to its end never told its count: rows that were written have a tag.
-    kept = np.where(ended, np.minimum(found["attempted"], dump.regions.shape[1]), _leading(dump.regions["tag"] > 0))
+    # The last mark of a slot stands for all that did not fit. Who did not come to its end never told its count: marks
+    # that were written have a kind.
+    written, most = dump.marks["word"] >> 6 & 3 > 0, dump.marks.shape[1] - 1
+    kept = np.where(ended, np.minimum(found["marks"], most), _leading(written[:, :-1]))
     return pd.DataFrame(
         {
             "dump": number,
@@ -90,8 +94,8 @@ def _warps(dump: Dump, number: int) -> pd.DataFrame:
             "warp": found["warp"].astype(np.int64),
             "group": roles[np.minimum(found["role"], len(roles) - 1)],
             "ended": ended,
-            "attempted": np.where(ended, found["attempted"], kept).astype(np.int64),
             "kept": kept.astype(np.int64),
+            "full": (kept == most) & written[:, -1],
             "begin_clock": found["begin_clock"],
             "end_clock": found["end_clock"],
             "begin_ns": found["begin_ns"],
@@ -106,30 +110,57 @@ def _leading(marks: np.ndarray) -> np.ndarray:
 
 
 def _regions(dump: Dump, warps: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """The kept regions of a dump, with unwrapped clocks relative to the begin of their warp; how many made no sense."""
-    depth = dump.regions.shape[1]
-    begin, end, tag, index = (dump.regions[name].astype(np.int64) for name in ("begin", "end", "tag", "index"))
+    """The regions between the kept marks of a dump, with unwrapped clocks relative to the begin of their warp; how many
+    marks made no sense."""
+    clock, word = dump.marks["clock"].astype(np.int64), dump.marks["word"].astype(np.int64)
     start = (warps["begin_clock"].to_numpy() % WRAP).astype(np.int64)
-    before = np.concatenate([start[:, None], end[:, :-1]], axis=1)
-    # Regions are written when they end, in this order: each ends less than a wrap after the one before.
-    ends = np.cumsum((end - before) % WRAP, axis=1)
-    starts = ends - (end - begin) % WRAP
-    kept = np.arange(depth)[None, :] < warps["kept"].to_numpy()[:, None]
-    life = (warps["end_clock"] - warps["begin_clock"]).to_numpy().astype(np.int64)
-    life = np.where(warps["ended"].to_numpy(), life, np.iinfo(np.int64).max)
-    right = (tag > 0) & (tag < len(dump.tags)) & (starts >= 0) & (ends <= life[:, None])
-    row, column = np.nonzero(kept & right)
+    # Marks are written in order: each less than a wrap after the one before.
+    times = np.cumsum(np.diff(clock, axis=1, prepend=start[:, None]) % WRAP, axis=1)
+    ended, full, kept = (warps[name].to_numpy() for name in ("ended", "full", "kept"))
+    life = np.where(ended, (warps["end_clock"] - warps["begin_clock"]).to_numpy().astype(np.int64), 2**62)
+    place = np.arange(clock.shape[1])[None, :]
+    known = (word >> 6 & 3 > 0) & (word & 63 < len(dump.tags)) & (times <= life[:, None])
+    row, column = np.nonzero((place < kept[:, None]) & known)
+    marks = pd.DataFrame({"row": row, "start": times[row, column], "word": word[row, column]})
+    marks["end"] = marks.groupby("row")["start"].shift(-1)
+    # Until when the last one lasts is known of a warp that came to its end with room left.
+    last = marks["end"].isna()
+    marks.loc[last, "end"] = np.where(ended & ~full, life, -1)[marks.loc[last, "row"]]
     names = np.array(dump.tags, dtype=object)
+    word = _in_force(marks)
+    drawn = (word & 63 > 0) & (marks["end"] >= marks["start"]).to_numpy()
+    marks, word = marks[drawn], word[drawn]
     frame = pd.DataFrame(
         {
-            "of": warps.index.to_numpy()[row],
-            "start": starts[row, column],
-            "end": ends[row, column],
-            "tag": names[tag[row, column]],
-            "index": index[row, column],
+            "of": warps.index.to_numpy()[marks["row"]],
+            "start": marks["start"].to_numpy(),
+            "end": marks["end"].to_numpy().astype(np.int64),
+            "tag": names[word & 63],
+            "index": word >> 8,
         }
     )
-    return frame, int((kept & ~right).sum())
+    return frame, int(((place < kept[:, None]) & ~known).sum())
+
+
+def _in_force(marks: pd.DataFrame) -> np.ndarray:
+    """What goes on after each mark, as a word: its own, or after an end what it had interrupted (0: nothing)."""
+    word = marks["word"].to_numpy()
+    kind = word >> 6 & 3
+    if not (kind == END).any():
+        return word
+    step = pd.Series((kind == BEGIN).astype(int) - (kind == END), index=marks.index)
+    depth = step.groupby(marks["row"]).cumsum()
+    own = marks["word"].astype(float).where(kind != END)
+    return own.groupby([marks["row"], depth]).ffill().fillna(0).where(depth >= 0, 0).to_numpy().astype(np.int64)
+
+
+def _unseen(regions: pd.DataFrame, warps: pd.DataFrame) -> float:
+    """ns of the warps with full slots after their last region."""
+    full = warps[warps["full"] & warps["ended"]]
+    seen = regions.groupby("of")["end"].max().reindex(full.index).fillna(0)
+    cycles = (full["end_clock"] - full["begin_clock"]).astype(float)
+    length = (full["end_ns"] - full["start_ns"]).astype(float)
+    return float((length * (1 - seen / cycles.where(cycles > 0, 1))).sum())
 
 
 def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:

@@ -71,7 +71,7 @@ def compare(case: str, folder: Path) -> dict[str, Any]:
     busy = account["tensor_busy"] + account["unit_busy"]
     found = waits(recorded, busy)
     row = {"case": case, "unit": launch["unit"], "busy": busy, "profiled_us": launch["duration_ns"] / 1e3}
-    row |= {"traced_us": float(recorded.warps["end_ns"].max()) / 1e3, "lost": recorded.loss.regions}
+    row |= {"traced_us": float(recorded.warps["end_ns"].max()) / 1e3, "lost": recorded.loss.full}
     for part in ("data", "sync"):
         said = account.get(f"{part}_wait", 0.0)
         row[f"{part}_account"] = said

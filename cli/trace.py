@@ -26,7 +26,7 @@ def trace(
     seed: Seed = None,
     catalog: Catalog = None,
     sms: Annotated[int, typer.Option(min=1, max=512, help="Record warps that start on the first N SMs.")] = 1,
-    events: Annotated[int, typer.Option(min=1, max=1 << 20, help="Regions that are kept of each warp.")] = 1024,
+    events: Annotated[int, typer.Option(min=1, max=(1 << 20) - 1, help="Marks that are kept of each warp.")] = 2048,
     cost: Annotated[bool, typer.Option(" /--no-cost", help="Do not measure what the probe costs.")] = True,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,

@@ -51,9 +51,12 @@ def _trust(told: dict[str, Any]) -> Iterator[str]:
     loss, cost, clock = told["loss"], told.get("cost"), told["clock"]
     lost = [
         (loss["warps"], "warps found no slot"),
-        (loss["regions"], "regions did not fit (more with --events)"),
+        (
+            loss["full"],
+            f"warps had no room for {_ns(loss['unseen_ns'] / max(loss['full'], 1))} each (more with --events)",
+        ),
         (loss["unended"], "warps never came to their end"),
-        (loss["damaged"], "regions make no sense and are left out"),
+        (loss["damaged"], "marks make no sense and are left out"),
     ]
     yield "; ".join(f"{number} {what}" for number, what in lost if number) or "nothing was lost"
     if cost:

@@ -73,7 +73,7 @@ def trace_program(program: Sequence[str], wanted: Wanted) -> None:
     out = _out(wanted, Path(program[0]).name)
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
         path = Path(folder) / "dump"
-        settings = {DUMP: str(path), f"{DUMP}_SMS": str(wanted.sms), f"{DUMP}_REGIONS": str(wanted.events)}
+        settings = {DUMP: str(path), f"{DUMP}_SMS": str(wanted.sms), f"{DUMP}_MARKS": str(wanted.events)}
         _run(program, {**os.environ, **settings})
         if not path.is_file():
             message = "the program ended well, but recorded nothing"

@@ -21,15 +21,15 @@ __global__ void warp_relay(float* data, int rounds, int cycles) {
     const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
     float x = threadIdx.x;
     for (int t = 0; t < rounds; ++t) {
-        if (warp == t % warps) BUBBLE(probe, relay, t, busy(cycles));
-        BUBBLE(probe, wait_sync, t, __syncthreads());
-        BUBBLE_SCOPE(probe, compute, t);
+        if (warp == t % warps) BUBBLE_STEP(probe, relay, t, busy(cycles));
+        BUBBLE_STEP(probe, wait_sync, t, __syncthreads());
+        BUBBLE_STEP(probe, compute, t);
 #pragma unroll 16
         for (int i = 0; i < 1024; ++i) x = x * 1.0001f + 0.5f;
         data[blockIdx.x * blockDim.x + threadIdx.x] = x;
     }
     if (warp == warps - 1) return;  // early exit: the probe ends with its warp
-    BUBBLE(probe, store, rounds, data[blockIdx.x * blockDim.x + threadIdx.x] = 2 * x);
+    BUBBLE_STEP(probe, store, rounds, data[blockIdx.x * blockDim.x + threadIdx.x] = 2 * x);
 }
 
 int main() {

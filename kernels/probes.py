@@ -21,11 +21,11 @@ from ncubble.kernels.device import Gpu
 
 HEADER = HEADERS / "bubble_probe.cuh"
 SYMBOL = "bubble_probe_config"
-MAGIC = b"bubbles1"
+MAGIC = b"bubbles2"
 MOST_SMS = 512
-WARP_B, REGION_B = 64, 16
+WARP_B, MARK_B = 64, 8
 _CONFIG = struct.Struct(f"<QQQII{MOST_SMS // 64}Q")
-_MOST_B = 2 << 30
+_MOST_B = 1 << 30
 """Device memory that is taken at most: slots that do not fit are left out, and their warps counted."""
 _TABLE = re.compile(r"#define BUBBLE_(TAGS|ROLES)\(X\)((?:.*\\\n)*.*)")
 
@@ -58,26 +58,35 @@ def total_warps(case: Case, sms: int) -> int:
 
 @dataclass
 class Recorder:
-    """The buffers of a probed kernel on a GPU. ``slots`` warps of ``regions`` regions each."""
+    """The buffers of a probed kernel on a GPU. ``slots`` warps of ``marks`` marks each, the last of
+    which stands for what did not fit."""
 
     gpu: Gpu
     kernel: Any
     slots: int
-    regions: int
+    marks: int
     _pointers: tuple[int, int, int] = field(init=False)
     _sizes: tuple[int, int, int] = field(init=False)
     _symbol: int = field(init=False)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.regions <= 1 << 20:
-            raise UsageError(f"--events {self.regions} is not possible", f"use 1 to {1 << 20}")
-        self.slots = max(1, min(self.slots, _MOST_B // (REGION_B * self.regions) - 1))
+        if not 2 <= self.marks <= 1 << 20:
+            raise UsageError(f"--events {self.marks - 1} is not possible", f"use 1 to {(1 << 20) - 1}")
+        self.slots = max(1, min(self.slots, _MOST_B // (MARK_B * self.marks)))
         self._symbol, size = self.gpu.symbol(self.kernel, SYMBOL)
         if size != _CONFIG.size:
             raise MeasurementError(f"{SYMBOL} has {size} bytes, not {_CONFIG.size}", "build the kernel again")
-        self._sizes = ((self.slots + 1) * self.regions * REGION_B, self.slots * WARP_B, 4)
-        regions, warps, started = (self.gpu.allocate(size) for size in self._sizes)
-        self._pointers = regions, warps, started
+        self._sizes = (self.slots * self.marks * MARK_B, self.slots * WARP_B, 4)
+        self._pointers = self._marks_pointer(), *(self.gpu.allocate(size) for size in self._sizes[1:])
+
+    def _marks_pointer(self) -> int:
+        """Memory for the marks within 4 GB from a multiple of 4 GB, as the header demands: of two buffers of up to
+        1 GB one lies so."""
+        for _ in range(2):
+            pointer = self.gpu.allocate(self._sizes[0])
+            if pointer >> 32 == pointer + self._sizes[0] - 1 >> 32:
+                return pointer
+        raise MeasurementError("no memory for the probe that the header could use", "record fewer events: --events")
 
     def aim(self, sms: range) -> None:
         """Records warps that start on these SMs from now on; waits for the stream first."""
@@ -85,7 +94,7 @@ class Recorder:
         for sm in sms:
             words[sm // 64] |= 1 << sm % 64
         self.gpu.sync()
-        config = _CONFIG.pack(*self._pointers, self.slots, self.regions, *words)
+        config = _CONFIG.pack(*self._pointers, self.slots, self.marks, *words)
         self.gpu.upload(self._symbol, np.frombuffer(config, dtype=np.uint8))
 
     def rewind(self) -> None:
@@ -108,13 +117,13 @@ class Recorder:
         started = self.started()
         used = min(started, self.slots)
         warps = np.zeros(used * WARP_B, dtype=np.uint8)
-        regions = np.zeros(used * self.regions * REGION_B, dtype=np.uint8)
+        marks = np.zeros(used * self.marks * MARK_B, dtype=np.uint8)
         if used:
             self.gpu.download(self._pointers[1], warps)
-            self.gpu.download(self._pointers[0], regions)
+            self.gpu.download(self._pointers[0], marks)
         told = {
             "slots": self.slots,
-            "regions": self.regions,
+            "marks": self.marks,
             "started": started,
             "warps": used,
             "sms": self.gpu.facts.sm_count,
@@ -123,7 +132,7 @@ class Recorder:
             "device": self.gpu.facts.name,
         }
         text = json.dumps(told).encode()
-        return b"%s%08d%s" % (MAGIC, len(text), text) + warps.tobytes() + regions.tobytes()
+        return b"%s%08d%s" % (MAGIC, len(text), text) + warps.tobytes() + marks.tobytes()
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from ncubble.kernels.verify import Verification, verify
 
 @dataclass(frozen=True)
 class TraceOptions:
-    """What is recorded: warps that start on the first ``sms`` SMs, ``regions`` regions each. ``cost``: measure it."""
+    """What is recorded: warps that start on the first ``sms`` SMs, ``marks`` marks each. ``cost``: measure it."""
 
     sms: int = 1
-    regions: int = 1024
+    marks: int = 2048
     cost: bool = True
 
     def __post_init__(self) -> None:
@@ -74,7 +74,7 @@ def _trace(request: Request, options: TraceOptions, case: Case, gpu: Gpu) -> Tra
     plain.upload(inputs)
     built = build(case, gpu.arch, PROBED)
     kernel, run = load_built(built, case, gpu, plain.pointers)
-    recorder = Recorder(gpu, kernel, total_warps(case, gpu.facts.sm_count), options.regions)
+    recorder = Recorder(gpu, kernel, total_warps(case, gpu.facts.sm_count), options.marks + 1)
     cost = measure_cost(gpu, plain.run, run, recorder) if options.cost else None
     plain.poison()
     recorder.clear()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.analysis.probe_dump import MAGIC, REGION, WARP
+from ncubble.analysis.probe_dump import MAGIC, MARK, STEP, WARP
 
 TAGS = ("", "load", "wait_data", "wait_sync", "wait_slot", "wait_mma", "compute", "store")
 ROLES = ("", "warp", "loader", "computer", "storer")
@@ -16,20 +16,30 @@ Region = tuple[int, int, str, int]
 
 
 def warp(regions: Sequence[Region], begin: int, end: int, **more: Any) -> dict[str, Any]:
-    """A warp that lives from clock ``begin`` to ``end``; regions as (begin, end, tag, index)."""
+    """A warp that lives from clock ``begin`` to ``end``; regions as (begin, end, tag, index), none in another."""
     return {"regions": list(regions), "begin": begin, "end": end, "role": "warp", **more}
+
+
+def marks_of(regions: Sequence[Region]) -> list[Region]:
+    """The marks (clock, kind, tag, index) of regions, all steps; one to nothing ends what no other follows at once."""
+    found: list[Region] = []
+    for place, (begin, end, tag, index) in enumerate(regions):
+        found.append((begin, STEP, tag, index))
+        if place + 1 == len(regions) or regions[place + 1][0] != end:
+            found.append((end, STEP, "", 0))
+    return found
 
 
 def dump(
     warps: Sequence[dict[str, Any]],
-    depth: int = 8,
+    depth: int = 17,
     started: int | None = None,
     ns_per_cycle: float = 0.5,
     clock_of_sm: dict[int, int] | None = None,
     **told: Any,
 ) -> bytes:
     """The bytes of a dump. ``clock_of_sm``: what the clock of an SM shows at %globaltimer 1000."""
-    heads, regions = np.zeros(len(warps), WARP), np.zeros((len(warps), depth), REGION)
+    heads, marks = np.zeros(len(warps), WARP), np.zeros((len(warps), depth), MARK)
     for number, each in enumerate(warps):
         sm = each.get("sm", 0)
         zero = (clock_of_sm or {}).get(sm, 0)
@@ -39,13 +49,15 @@ def dump(
         head["end_ns"] = 1000 + int((each["end"] - zero) * ns_per_cycle) if each.get("ended", True) else 0
         head["sm"], head["cta"], head["warp"] = sm, each.get("cta", 0), each.get("warp", number)
         head["role"], head["launch"] = ROLES.index(each["role"]), each.get("launch", 7)
-        head["attempted"] = each.get("attempted", len(each["regions"])) if each.get("ended", True) else 0
-        for place, (begin, end, tag, index) in enumerate(each["regions"][:depth]):
-            regions[number, place] = (begin % 2**32, end % 2**32, TAGS.index(tag), index)
+        written = each.get("marks") or marks_of(each["regions"])
+        head["marks"] = min(len(written), depth - 1) if each.get("ended", True) else 0
+        for place, (clock, kind, tag, index) in enumerate(written):
+            word = index << 8 | kind << 6 | TAGS.index(tag)
+            marks[number, min(place, depth - 1)] = (clock % 2**32, word)
     count = len(warps)
     about = {
         "slots": max(64, count),
-        "regions": depth,
+        "marks": depth,
         "started": count if started is None else started,
         "warps": count,
         "sms": 132,
@@ -54,4 +66,4 @@ def dump(
         **told,
     }
     text = json.dumps(about).encode()
-    return MAGIC + b"%08d" % len(text) + text + heads.tobytes() + regions.tobytes()
+    return MAGIC + b"%08d" % len(text) + text + heads.tobytes() + marks.tobytes()

@@ -66,26 +66,25 @@ async_pipeline(const float* __restrict__ a, const float* __restrict__ b, float* 
     const int tiles = k / kTileK;
     // Exactly one group is committed per call, empty past the last tile, so that counting groups counts tiles.
     auto issue = [&](int t) {
-        BUBBLE_SCOPE(probe, load, t);
         if (kCopies && t < tiles)
             copy_tiles<THREADS>(&ring[t % STAGES * kFloatsStage], a + t * kTileK, b + static_cast<size_t>(t) * kTileK * n,
                                 k, n, thread, [](float* shared, const float* global) { cp_async<16>(shared, global); });
         if (kCopies) cp_async_commit();
     };
 
-    for (int t = 0; t < STAGES - 1; ++t) issue(t);
+    for (int t = 0; t < STAGES - 1; ++t) BUBBLE_STEP(probe, load, t, issue(t));
 
     ThreadTile<THREADS> tile(thread);
     const MadeUp made_up;
 #pragma unroll 1  // also where an ablation leaves little in the loop
     for (int t = 0; t < tiles; ++t) {
         // STAGES - 1 + t groups are committed here, so at most STAGES - 2 pending means: this thread's part of tile t is in.
-        if (kAwaits) BUBBLE(probe, wait_data, t, cp_async_wait<STAGES - 2>());
+        if (kAwaits) BUBBLE_STEP(probe, wait_data, t, cp_async_wait<STAGES - 2>());
         // Everybody's part of tile t is in, and everybody has finished reading tile t - 1.
-        BUBBLE(probe, wait_sync, t, loop_sync());
-        issue(t + STAGES - 1);  // into the slot of tile t - 1
+        BUBBLE_STEP(probe, wait_sync, t, loop_sync());
+        BUBBLE_STEP(probe, load, t + STAGES - 1, issue(t + STAGES - 1));  // into the slot of tile t - 1
         const float* stage = &ring[t % STAGES * kFloatsStage];
-        BUBBLE_SCOPE(probe, compute, t);
+        BUBBLE_STEP(probe, compute, t);
         if (kReads) {
             tile.multiply(stage, stage + kFloatsA);
         } else {
@@ -93,5 +92,5 @@ async_pipeline(const float* __restrict__ a, const float* __restrict__ b, float* 
         }
     }
     if (kCopies && !kAwaits) cp_async_wait<0>();  // nothing may land after the CTA has ended
-    if (stores(m)) BUBBLE(probe, store, tiles, tile.store(c, n));
+    if (stores(m)) BUBBLE_STEP(probe, store, tiles, tile.store(c, n));
 }

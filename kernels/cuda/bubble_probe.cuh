@@ -4,12 +4,12 @@
 //     __global__ void kernel(...) {
 //         BUBBLE_WARP(probe, warp);                                   // this warp's recorder, and its role
 //         for (int t = 0; t < tiles; ++t) {
-//             BUBBLE(probe, wait_data, t, cp_async_wait<1>());        // one region: a tag, a tile, a statement
-//             BUBBLE(probe, wait_sync, t, __syncthreads());
-//             BUBBLE(probe, load, t + 2, issue(t + 2));
-//             BUBBLE_SCOPE(probe, compute, t);                        // or: up to the end of this block
-//             ...
+//             BUBBLE_STEP(probe, wait_data, t, cp_async_wait<1>());   // from here to the next step: tag, tile, statement
+//             BUBBLE_STEP(probe, wait_sync, t, __syncthreads());
+//             BUBBLE_STEP(probe, load, t + 2, issue(t + 2));
+//             BUBBLE_STEP(probe, compute, t, multiply(t));
 //         }
+//         BUBBLE(probe, store, tiles, store());                       // a region of its own: it ends with the statement
 //     }
 //     int main() {
 //         bubble::Trace trace;        // beside the kernel; records what is launched until it is destroyed
@@ -19,12 +19,14 @@
 // `ncubble trace -- ./program` runs it and reads what it wrote to $NCUBBLE_TRACE. Without that variable nothing is
 // recorded.
 //
+// Marks. A step is one mark: it ends what went on and begins what follows. A region (BUBBLE, or BUBBLE_SCOPE to the end
+// of a block) is two: at its end what went on before goes on. Regions may lie in each other; time is the innermost's.
 // Bounds. A warp that starts on a recorded SM takes the next of `warps` slots; warps beyond are counted and not
-// recorded. A slot holds `regions` regions; those beyond are counted and not written. A region is written by one lane
-// when it ends, by one store of 16 bytes, whose address is that of the slot plus a count below `regions`.
-// Time. A region begins and ends when the clock of its SM is read, in program order with memory operations and volatile
-// instructions: at issue. What is asynchronous (copies, tensor products) goes on. The 32 low bits are kept: they wrap
-// after some 2 s, and regions of a warp that lie further apart cannot be told from nearer ones.
+// recorded. A slot holds `marks` marks of 8 bytes, written by one lane. The last is overwritten by all that do not fit:
+// it tells from when on nothing is known of the warp. The place of a mark never passes the slot's last, by min().
+// Time. A mark reads the clock of its SM in program order with volatile instructions: copies, barriers, waits. Other
+// instructions may move over it, as the compiler likes. What is asynchronous (copies, tensor products) goes on. The 32
+// low bits are kept: marks of a warp that lie further apart than some 2 s cannot be told from nearer ones.
 // Functions. A probe is handed on as the last argument: f(x BUBBLE_PASS(probe)) calls f(int x BUBBLE_TAKE(probe)).
 // Lanes. Lane 0 records for its warp. Where another thread works alone (elect.sync), let it record:
 // BUBBLE_THREAD(probe, loader) in that thread.
@@ -60,6 +62,7 @@
 #define BUBBLE_WARP(probe, role)
 #define BUBBLE_THREAD(probe, role)
 #define BUBBLE(probe, tag, index, ...) __VA_ARGS__
+#define BUBBLE_STEP(probe, tag, index, ...) __VA_ARGS__
 #define BUBBLE_SCOPE(probe, tag, index)
 #define BUBBLE_TAKE(probe)
 #define BUBBLE_PASS(probe)
@@ -77,38 +80,51 @@ struct Trace {
 
 #define BUBBLE_WARP(probe, role) bubble::Probe probe(bubble::Role::role, bubble::lane() == 0)
 #define BUBBLE_THREAD(probe, role) bubble::Probe probe(bubble::Role::role, true)
-#define BUBBLE(probe, tag, index, ...)                                 \
-    do {                                                               \
-        const unsigned bubble_begin = bubble::now();                   \
-        __VA_ARGS__;                                                   \
-        (probe).keep(bubble_begin, bubble::now(), bubble::Tag::tag, static_cast<unsigned>(index)); \
+#define BUBBLE_STEP(probe, tag, index, ...)                                             \
+    do {                                                                                \
+        (probe).mark<bubble::Kind::step, bubble::Tag::tag>(static_cast<unsigned>(index)); \
+        __VA_ARGS__;                                                                    \
+        bubble::settle<bubble::Tag::tag>();                                             \
     } while (0)
-#define BUBBLE_SCOPE(probe, tag, index)                          \
-    const bubble::Scope BUBBLE_JOIN(bubble_scope_, __LINE__)(probe, bubble::Tag::tag, static_cast<unsigned>(index))
+#define BUBBLE(probe, tag, index, ...)                                                   \
+    do {                                                                                 \
+        (probe).mark<bubble::Kind::begin, bubble::Tag::tag>(static_cast<unsigned>(index)); \
+        __VA_ARGS__;                                                                     \
+        bubble::settle<bubble::Tag::tag>();                                              \
+        (probe).mark<bubble::Kind::end, bubble::Tag::none>(0);                           \
+    } while (0)
+#define BUBBLE_SCOPE(probe, tag, index) \
+    const bubble::Scope<bubble::Tag::tag> BUBBLE_JOIN(bubble_scope_, __LINE__)(probe, static_cast<unsigned>(index))
 #define BUBBLE_TAKE(probe) , bubble::Probe& probe
 #define BUBBLE_PASS(probe) , probe
 
 namespace bubble {
 
 #define BUBBLE_NAME(name) name,
-enum class Tag : unsigned { none, BUBBLE_TAGS(BUBBLE_NAME) BUBBLE_OWN_TAGS(BUBBLE_NAME) };
+enum class Tag : unsigned { none, BUBBLE_TAGS(BUBBLE_NAME) BUBBLE_OWN_TAGS(BUBBLE_NAME) count };
 enum class Role : unsigned { none, BUBBLE_ROLES(BUBBLE_NAME) BUBBLE_OWN_ROLES(BUBBLE_NAME) };
 #undef BUBBLE_NAME
+enum class Kind : unsigned { none, step, begin, end };
+static_assert(static_cast<unsigned>(Tag::count) <= 64, "a tag is 6 bits of a mark");
 
 constexpr unsigned kMaskWords = 8;  // 512 SMs
 
-// What a warp tells of itself. An `end_ns` of 0: it did not come to its end, and its regions are those with a tag.
+struct Mark {
+    unsigned clock, word;  // the word: tag, from bit 6 on the kind (never 0), from bit 8 on the index
+};
+
+// What a warp tells of itself. An `end_ns` of 0: it did not come to its end, and its marks are those with a kind.
 struct Warp {
     unsigned long long begin_ns, begin_clock, end_ns, end_clock;  // %globaltimer and the clock of the SM
     unsigned sm, cta, warp, role;
-    unsigned attempted;  // regions, those beyond the slot included
-    unsigned launch;     // %gridid
+    unsigned marks;   // all but the slot's last, which stands for what did not fit
+    unsigned launch;  // %gridid
     unsigned spare[2];
 };
 
 // Set by the host. All zero, as when nobody does: nothing is written.
 struct Config {
-    uint4* regions;      // slots + 1 times `capacity`; the last slot is nobody's
+    Mark* marks;         // `slots` times `capacity`, all within 4 GB from a multiple of 4 GB
     Warp* warps;         // `slots`
     unsigned* started;   // warps that asked for a slot
     unsigned slots, capacity;
@@ -128,51 +144,76 @@ __device__ __forceinline__ unsigned lane() {
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
     return lane;
 }
-__device__ __forceinline__ unsigned now() {
-    unsigned clock;
-    asm volatile("mov.u32 %0, %%clock;" : "=r"(clock)::"memory");
-    return clock;
-}
 __device__ __forceinline__ void both_clocks(unsigned long long& clock, unsigned long long& ns) {
     asm volatile("mov.u64 %0, %%clock64;\n\tmov.u64 %1, %%globaltimer;" : "=l"(clock), "=l"(ns)::"memory");
 }
 
+// A clock that is read right behind a barrier is read before the barrier holds the warp. This holds it.
+#ifndef BUBBLE_FENCE
+#define BUBBLE_FENCE 3
+#endif
+template <Tag kTag>
+__device__ __forceinline__ void settle() {
+    if (kTag != Tag::wait_sync && kTag != Tag::wait_slot) return;
+#if BUBBLE_FENCE == 1
+    asm volatile("fence.acq_rel.cta;" ::: "memory");
+#elif BUBBLE_FENCE == 2
+    asm volatile("nanosleep.u32 0;");
+#elif BUBBLE_FENCE == 3
+    __syncwarp(__activemask());
+#elif BUBBLE_FENCE == 4
+    asm volatile("{ .reg .pred p; .reg .b32 m; activemask.b32 m; setp.eq.u32 p, m, 0; @p trap; }");
+#endif
+}
+
 class Probe {
   public:
-    __device__ __forceinline__ Probe(Role role, bool records) : first_(nowhere()), count_(0x80000000u) {
+    __device__ __forceinline__ Probe(Role role, bool records) : low_(0), last_(0), high_(0) {
         if (!records) return;
         const unsigned sm = where();
         const Config& config = bubble_probe_config;
         if (!(config.sms[sm / 64 % kMaskWords] >> sm % 64 & 1)) return;
         const unsigned slot = atomicAdd(config.started, 1u);
         if (slot >= config.slots) return;
-        first_ = slot * config.capacity;
-        count_ = 0;
+        Mark* const first = config.marks + static_cast<unsigned long long>(slot) * config.capacity;
+        high_ = static_cast<unsigned>(reinterpret_cast<unsigned long long>(first) >> 32);
+        low_ = static_cast<unsigned>(reinterpret_cast<unsigned long long>(first));
+        last_ = low_ + (config.capacity - 1) * static_cast<unsigned>(sizeof(Mark));
         introduce(config.warps[slot], role, sm);
     }
 
     __device__ __forceinline__ ~Probe() {
-        if (first_ >= nowhere()) return;
-        Warp& warp = bubble_probe_config.warps[first_ / bubble_probe_config.capacity];
-        warp.attempted = count_;
+        if (high_ == 0) return;
+        const Config& config = bubble_probe_config;
+        const unsigned slot = (last_ - static_cast<unsigned>(reinterpret_cast<unsigned long long>(config.marks))) /
+                              static_cast<unsigned>(sizeof(Mark)) / config.capacity;
+        Warp& warp = config.warps[slot];
+        warp.marks = config.capacity - 1 - (last_ - low_) / static_cast<unsigned>(sizeof(Mark));
         both_clocks(warp.end_clock, warp.end_ns);
     }
     Probe(const Probe&) = delete;
     Probe& operator=(const Probe&) = delete;
 
-    // Those who do not record count as well, from beyond every capacity.
-    __device__ __forceinline__ void keep(unsigned begin, unsigned end, Tag tag, unsigned index) {
-        if (count_ < bubble_probe_config.capacity)
-            bubble_probe_config.regions[first_ + count_] = make_uint4(begin, end, static_cast<unsigned>(tag), index);
-        ++count_;
+    // Four instructions, three of them switched off in threads that do not record.
+    template <Kind kKind, Tag kTag>
+    __device__ __forceinline__ void mark(unsigned index) {
+        const unsigned word = index << 8 | static_cast<unsigned>(kKind) << 6 | static_cast<unsigned>(kTag);
+        asm volatile(
+            "{\n\t"
+            ".reg .pred on;\n\t"
+            ".reg .b32 clock;\n\t"
+            ".reg .b64 place;\n\t"
+            "setp.ne.u32 on, %1, 0;\n\t"
+            "mov.b64 place, {%0, %1};\n\t"
+            "mov.u32 clock, %%clock;\n\t"
+            "@on st.global.v2.b32 [place], {clock, %2};\n\t"
+            "}" ::"r"(low_), "r"(high_), "r"(word));
+        low_ = min(low_ + static_cast<unsigned>(sizeof(Mark)), last_);
     }
 
   private:
-    unsigned first_, count_;  // first region of the slot; regions so far
+    unsigned low_, last_, high_;  // where the next mark goes, 32 bits each; `high_` of 0: nowhere
 
-    __device__ __forceinline__ static unsigned nowhere() {
-        return bubble_probe_config.slots * bubble_probe_config.capacity;
-    }
     __device__ __forceinline__ static unsigned where() {
         unsigned sm;
         asm("mov.u32 %0, %%smid;" : "=r"(sm));
@@ -190,18 +231,21 @@ class Probe {
     }
 };
 
+template <Tag kTag>
 class Scope {
   public:
-    __device__ __forceinline__ Scope(Probe& probe, Tag tag, unsigned index)
-        : probe_(probe), tag_(tag), index_(index), begin_(now()) {}
-    __device__ __forceinline__ ~Scope() { probe_.keep(begin_, now(), tag_, index_); }
+    __device__ __forceinline__ Scope(Probe& probe, unsigned index) : probe_(probe) {
+        probe_.mark<Kind::begin, kTag>(index);
+    }
+    __device__ __forceinline__ ~Scope() {
+        settle<kTag>();
+        probe_.mark<Kind::end, Tag::none>(0);
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
   private:
     Probe& probe_;
-    const Tag tag_;
-    const unsigned index_, begin_;
 };
 
 }  // namespace bubble
@@ -217,19 +261,19 @@ class Scope {
 namespace bubble {
 
 // Records the kernels of this source file that run on the current device until it is destroyed, and appends what they
-// did to the file $NCUBBLE_TRACE. $NCUBBLE_TRACE_SMS, …_WARPS and …_REGIONS overrule the arguments. It never throws and
+// did to the file $NCUBBLE_TRACE. $NCUBBLE_TRACE_SMS, …_WARPS and …_MARKS overrule the arguments. It never throws and
 // never ends the program: what goes wrong is told on stderr.
 class Trace {
   public:
-    explicit Trace(unsigned sms = 1, unsigned warps = 2048, unsigned regions = 1024)
+    explicit Trace(unsigned sms = 1, unsigned warps = 2048, unsigned marks = 2048)
         : path_(std::getenv("NCUBBLE_TRACE")) {
         if (path_ == nullptr) return;
         sms = chosen("NCUBBLE_TRACE_SMS", sms);
         config_.slots = chosen("NCUBBLE_TRACE_WARPS", warps);
-        config_.capacity = chosen("NCUBBLE_TRACE_REGIONS", regions);
+        config_.capacity = chosen("NCUBBLE_TRACE_MARKS", marks) + 1;
         for (unsigned sm = 0; sm < sms && sm < 64 * kMaskWords; ++sm) config_.sms[sm / 64] |= 1ull << sm % 64;
-        if (config_.slots == 0 || config_.capacity == 0 || config_.capacity > 1u << 30 || total() > 0xffffffffull) {
-            std::fprintf(stderr, "bubble_probe: %u warps of %u regions are too many, or none\n", config_.slots,
+        if (config_.slots == 0 || config_.capacity < 2 || total() > kMostMarks) {
+            std::fprintf(stderr, "bubble_probe: %u warps of %u marks are too many, or none\n", config_.slots,
                          config_.capacity);
         } else {
             on_ = good(allocate(), "allocate") && good(set(config_), "set");
@@ -241,7 +285,7 @@ class Trace {
             good(set(Config{}), "reset");
             write();
         }
-        cudaFree(config_.regions);
+        cudaFree(config_.marks);
         cudaFree(config_.warps);
         cudaFree(config_.started);
     }
@@ -253,7 +297,8 @@ class Trace {
     Config config_{};
     bool on_ = false;
 
-    unsigned long long total() const { return (config_.slots + 1ull) * config_.capacity; }
+    static constexpr unsigned long long kMostMarks = 1ull << 27;  // 1 GB
+    unsigned long long total() const { return 1ull * config_.slots * config_.capacity; }
 
     static unsigned chosen(const char* name, unsigned otherwise) {
         const char* text = std::getenv(name);
@@ -272,24 +317,42 @@ class Trace {
         return cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost);
     }
     cudaError_t allocate() {
-        cudaError_t status = cudaMalloc(&config_.regions, total() * sizeof(uint4));
+        cudaError_t status = allocate_marks();
         if (status == cudaSuccess) status = cudaMalloc(&config_.warps, config_.slots * sizeof(Warp));
         if (status == cudaSuccess) status = cudaMalloc(&config_.started, sizeof(unsigned));
-        if (status == cudaSuccess) status = cudaMemset(config_.regions, 0, total() * sizeof(uint4));
+        if (status == cudaSuccess) status = cudaMemset(config_.marks, 0, total() * sizeof(Mark));
         if (status == cudaSuccess) status = cudaMemset(config_.warps, 0, config_.slots * sizeof(Warp));
         if (status == cudaSuccess) status = cudaMemset(config_.started, 0, sizeof(unsigned));
         return status;
     }
 
-    // A line of JSON, padded to its length in the first 16 bytes; the warps; their regions.
+    // All within 4 GB from a multiple of 4 GB: at most one of two buffers of up to 1 GB can lie across one.
+    cudaError_t allocate_marks() {
+        const size_t bytes = total() * sizeof(Mark);
+        Mark* other = nullptr;
+        cudaError_t status = cudaMalloc(&config_.marks, bytes);
+        if (status == cudaSuccess && across(config_.marks, bytes)) {
+            status = cudaMalloc(&other, bytes);
+            cudaFree(config_.marks);
+            config_.marks = other;
+            if (status == cudaSuccess && across(other, bytes)) status = cudaErrorMemoryAllocation;
+        }
+        return status;
+    }
+    static bool across(const Mark* marks, size_t bytes) {
+        const unsigned long long first = reinterpret_cast<unsigned long long>(marks);
+        return first >> 32 != (first + bytes - 1) >> 32;
+    }
+
+    // A line of JSON, its length in the first 16 bytes; the warps; their marks.
     void write() const {
         unsigned started = 0;
         if (!good(fetch(&started, config_.started, sizeof(started)), "read")) return;
         const size_t used = started < config_.slots ? started : config_.slots;
         std::vector<Warp> warps(used);
-        std::vector<uint4> regions(used * config_.capacity);
+        std::vector<Mark> marks(used * config_.capacity);
         if (used > 0 && !(good(fetch(warps.data(), config_.warps, used * sizeof(Warp)), "read") &&
-                          good(fetch(regions.data(), config_.regions, regions.size() * sizeof(uint4)), "read")))
+                          good(fetch(marks.data(), config_.marks, marks.size() * sizeof(Mark)), "read")))
             return;
         std::FILE* file = std::fopen(path_, "ab");
         if (file == nullptr) {
@@ -298,10 +361,10 @@ class Trace {
         }
         char text[4096];
         const int length = describe(text, sizeof(text), started, used);
-        std::fprintf(file, "bubbles1%08d", length);
+        std::fprintf(file, "bubbles2%08d", length);
         const bool whole = std::fwrite(text, 1, length, file) == static_cast<size_t>(length) &&
                            std::fwrite(warps.data(), sizeof(Warp), used, file) == used &&
-                           std::fwrite(regions.data(), sizeof(uint4), regions.size(), file) == regions.size();
+                           std::fwrite(marks.data(), sizeof(Mark), marks.size(), file) == marks.size();
         if (std::fclose(file) != 0 || !whole) std::fprintf(stderr, "bubble_probe: cannot write all of %s\n", path_);
     }
 
@@ -312,7 +375,7 @@ class Trace {
 #define BUBBLE_TEXT(name) ",\"" #name "\""
         const int length = std::snprintf(
             text, size,
-            "{\"slots\":%u,\"regions\":%u,\"started\":%u,\"warps\":%u,\"sms\":%d,\"tags\":[\"\"%s],\"roles\":[\"\"%s],"
+            "{\"slots\":%u,\"marks\":%u,\"started\":%u,\"warps\":%u,\"sms\":%d,\"tags\":[\"\"%s],\"roles\":[\"\"%s],"
             "\"device\":\"%s\",\"ordinal\":%d}",
             config_.slots, config_.capacity, started, static_cast<unsigned>(used), properties.multiProcessorCount,
             "" BUBBLE_TAGS(BUBBLE_TEXT) BUBBLE_OWN_TAGS(BUBBLE_TEXT),

@@ -68,7 +68,7 @@ gemm_tma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
     // Called by one thread. The slot must be free: nobody will read what it holds.
     auto issue = [&](int t) {
         if (!kCopies) return;
-        BUBBLE_SCOPE(probe, load, t);
+        BUBBLE_STEP(probe, load, t);
         unsigned char* stage = &ring[t % STAGES * kBytesStage];
         uint64_t* barrier = &full[t % STAGES];
         if (kAwaits) {
@@ -90,20 +90,20 @@ gemm_tma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
 #pragma unroll 1  // also where an ablation leaves little in the loop
     for (int t = 0; t < tiles; ++t) {
         const unsigned char* stage = &ring[t % STAGES * kBytesStage];
-        if (kAwaits) BUBBLE(probe, wait_data, t, mbarrier_wait(&full[t % STAGES], t / STAGES & 1));
-        BUBBLE(probe, compute, t, tile.multiply(stage + group * kBlockBytes, stage + kBytesA, t > 0));
+        if (kAwaits) BUBBLE_STEP(probe, wait_data, t, mbarrier_wait(&full[t % STAGES], t / STAGES & 1));
+        BUBBLE_STEP(probe, compute, t, tile.multiply(stage + group * kBlockBytes, stage + kBytesA, t > 0));
         // The warpgroup has finished tile t - kRunning, then so has the other one.
-        BUBBLE(probe, wait_mma, t - kRunning, wgmma_wait<kRunning>());
-        BUBBLE(probe, wait_sync, t, loop_sync());
+        BUBBLE_STEP(probe, wait_mma, t - kRunning, wgmma_wait<kRunning>());
+        BUBBLE_STEP(probe, wait_sync, t, loop_sync());
         const int next = t - kRunning + STAGES;  // goes where tile t - kRunning was
         if (threadIdx.x == 0 && t >= kRunning && next < tiles) issue(next);
         __syncwarp();  // wgmma wants whole warps
     }
-    BUBBLE(probe, wait_mma, tiles - 1, wgmma_wait<0>());
+    BUBBLE_STEP(probe, wait_mma, tiles - 1, wgmma_wait<0>());
     tile.pin();
     if (kCopies && !kAwaits && threadIdx.x == 0) drain(full);
-    BUBBLE(probe, wait_sync, tiles, __syncthreads());  // nobody reads the ring any more: its first slot becomes the way out
-    BUBBLE_SCOPE(probe, store, tiles);
+    BUBBLE_STEP(probe, wait_sync, tiles, __syncthreads());  // nobody reads the ring any more: its first slot becomes the way out
+    BUBBLE_STEP(probe, store, tiles);
     if (stores(m)) tile.store<Tile::kBoxes>(map_c, ring + warp * Tile::kBoxes * kBoxBytes, row + group * kBlockRows, column);
     tma_store_wait_read<0>();  // shared memory must outlive the stores' reads; only lane 0 has any
 }

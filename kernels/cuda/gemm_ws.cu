@@ -122,9 +122,9 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
             // Backward on every other tile: it starts with what L2 saw last.
             const int depth = (backward ? walk.steps - 1 - step : step) * kTileK;
             uint64_t* full = &memory.full[ring.slot];
-            BUBBLE(probe, wait_slot, walk.tile * walk.steps + step,
+            BUBBLE_STEP(probe, wait_slot, walk.tile * walk.steps + step,
                    mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1));
-            BUBBLE_SCOPE(probe, load, walk.tile * walk.steps + step);
+            BUBBLE_STEP(probe, load, walk.tile * walk.steps + step);
             if (!kCopies) {
                 mbarrier_arrive(full);
                 continue;
@@ -180,16 +180,16 @@ struct Consumer {
         const int offset = kPingpong ? 0 : index * kBlockBytes;  // rows of A
         uint32_t previous = 0;
         for (int step = 0; step < steps; ++step, ring.next()) {
-            BUBBLE(probe, wait_data, first + step, mbarrier_wait(&memory.full[ring.slot], ring.parity));
-            BUBBLE(probe, compute, first + step,
+            BUBBLE_STEP(probe, wait_data, first + step, mbarrier_wait(&memory.full[ring.slot], ring.parity));
+            BUBBLE_STEP(probe, compute, first + step,
                    tile.multiply(memory.a(ring.slot) + offset, memory.b(ring.slot), step > 0));
             // All but the product just started: the tensor pipe never runs dry here.
-            BUBBLE(probe, wait_mma, first + step - 1, wgmma_wait<1>());
+            BUBBLE_STEP(probe, wait_mma, first + step - 1, wgmma_wait<1>());
             if (step > 0) release(previous);
             previous = ring.slot;
         }
         if constexpr (kPingpong) pass_turn();
-        BUBBLE(probe, wait_mma, first + steps - 1, wgmma_wait<0>());
+        BUBBLE_STEP(probe, wait_mma, first + steps - 1, wgmma_wait<0>());
         release(previous);
         tile.pin();
     }
@@ -204,10 +204,10 @@ struct Consumer {
         }
         for (; walk.more(); walk.next(kTurns)) {
             Tile tile;
-            if constexpr (kPingpong) BUBBLE(probe, wait_sync, walk.tile, await_turn());
+            if constexpr (kPingpong) BUBBLE_STEP(probe, wait_sync, walk.tile, await_turn());
             multiply(tile, walk.steps, walk.tile * walk.steps BUBBLE_PASS(probe));
             const TilePlace place = walk.place();
-            BUBBLE_SCOPE(probe, store, walk.tile);
+            BUBBLE_STEP(probe, store, walk.tile);
             if (stored)
                 tile.store<BUFFERS>(map_c, buffers, place.row + (kPingpong ? 0 : index * kBlockRows), place.column);
             if constexpr (kPingpong) ring.skip(walk.steps);  // the other consumer's tile

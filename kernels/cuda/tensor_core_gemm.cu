@@ -147,7 +147,6 @@ tensor_core_gemm(const half* __restrict__ a, const half* __restrict__ b, float* 
     const int tiles = k / kTileK;
     // Exactly one group is committed per call, empty past the last tile, so that counting groups counts tiles.
     auto issue = [&](int t) {
-        BUBBLE_SCOPE(probe, load, t);
         if (kCopies && t < tiles) {
             half* stage = &ring[t % STAGES * kHalvesStage];
             copy_tile<kTileM, kTileK, kStrideA>(stage, a + t * kTileK, k);
@@ -159,26 +158,26 @@ tensor_core_gemm(const half* __restrict__ a, const half* __restrict__ b, float* 
     WarpTile tile;
     const MadeUp made_up;
 #pragma unroll
-    for (int t = 0; t < STAGES - 1; ++t) issue(t);
+    for (int t = 0; t < STAGES - 1; ++t) BUBBLE_STEP(probe, load, t, issue(t));
 
 #pragma unroll 1  // also where an ablation leaves little in the loop
     for (int t = 0; t < tiles; ++t) {
         if (STAGES == 1) {
             // Everybody has finished reading tile t - 1: the only slot may be overwritten.
-            if (t > 0) BUBBLE(probe, wait_slot, t, loop_sync());
-            issue(t);
-            if (kAwaits && COPY == COPY_ASYNC) BUBBLE(probe, wait_data, t, cp_async_wait<0>());
-            BUBBLE(probe, wait_sync, t, loop_sync());  // everybody's part of tile t is in
+            if (t > 0) BUBBLE_STEP(probe, wait_slot, t, loop_sync());
+            BUBBLE_STEP(probe, load, t, issue(t));
+            if (kAwaits && COPY == COPY_ASYNC) BUBBLE_STEP(probe, wait_data, t, cp_async_wait<0>());
+            BUBBLE_STEP(probe, wait_sync, t, loop_sync());  // everybody's part of tile t is in
         } else {
             // STAGES - 1 + t groups are committed here, so at most STAGES - 2 pending means: this thread's part of t is in.
             constexpr int kPending = STAGES > 1 ? STAGES - 2 : 0;
-            if (kAwaits && COPY == COPY_ASYNC) BUBBLE(probe, wait_data, t, cp_async_wait<kPending>());
+            if (kAwaits && COPY == COPY_ASYNC) BUBBLE_STEP(probe, wait_data, t, cp_async_wait<kPending>());
             // Everybody's part of tile t is in, and everybody has finished reading tile t - 1.
-            BUBBLE(probe, wait_sync, t, loop_sync());
-            issue(t + STAGES - 1);  // into the slot of tile t - 1
+            BUBBLE_STEP(probe, wait_sync, t, loop_sync());
+            BUBBLE_STEP(probe, load, t + STAGES - 1, issue(t + STAGES - 1));  // into the slot of tile t - 1
         }
         const half* stage = &ring[t % STAGES * kHalvesStage];
-        BUBBLE_SCOPE(probe, compute, t);
+        BUBBLE_STEP(probe, compute, t);
         if (kReads) {
             tile.multiply(stage + warp_row * kStrideA, stage + kHalvesA + warp_column);
         } else {
@@ -186,5 +185,5 @@ tensor_core_gemm(const half* __restrict__ a, const half* __restrict__ b, float* 
         }
     }
     if (kCopies && !kAwaits) cp_async_wait<0>();  // nothing may land after the CTA has ended
-    if (stores(m)) BUBBLE(probe, store, tiles, tile.store(c, n));
+    if (stores(m)) BUBBLE_STEP(probe, store, tiles, tile.store(c, n));
 }

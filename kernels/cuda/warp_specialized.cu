@@ -51,8 +51,8 @@ __device__ __forceinline__ void load_tiles(Shared& shared, const float4* a, cons
     BUBBLE_WARP(probe, loader);
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
-        BUBBLE(probe, wait_slot, tile, mbarrier_wait(&shared.taken[ring.slot], ring.parity ^ 1));
-        BUBBLE_SCOPE(probe, load, tile);
+        BUBBLE_STEP(probe, wait_slot, tile, mbarrier_wait(&shared.taken[ring.slot], ring.parity ^ 1));
+        BUBBLE_STEP(probe, load, tile);
         const size_t start = static_cast<size_t>(tile) * kPieces;
 #pragma unroll
         for (int p = thread; p < kPieces; p += kLoaders) {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void load_tiles(Shared& shared, const float4* a, cons
         mbarrier_arrive_copied(&shared.loaded[ring.slot]);
     }
     cp_async_commit();
-    BUBBLE(probe, wait_data, tiles, cp_async_wait<0>());  // no thread ends while its copies are in flight
+    BUBBLE_STEP(probe, wait_data, tiles, cp_async_wait<0>());  // no thread ends while its copies are in flight
 }
 
 __device__ __forceinline__ void compute_tiles(Shared& shared, int tiles, int thread) {
@@ -71,20 +71,18 @@ __device__ __forceinline__ void compute_tiles(Shared& shared, int tiles, int thr
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
         float4 x[kCount], b[kCount];
-        BUBBLE(probe, wait_data, tile, mbarrier_wait(&shared.loaded[ring.slot], ring.parity));
-        {
-            BUBBLE_SCOPE(probe, compute, tile);
+        BUBBLE_STEP(probe, wait_data, tile, mbarrier_wait(&shared.loaded[ring.slot], ring.parity));
+        BUBBLE_STEP(probe, compute, tile);
 #pragma unroll
-            for (int p = 0; p < kCount; ++p) {
-                const int piece = p * kComputers + thread;
-                x[p] = shared.a[ring.slot][piece];
-                b[p] = shared.b[ring.slot][kPieces - 1 - piece];
-            }
-            mbarrier_arrive(&shared.taken[ring.slot]);
-            compute(x, b);
+        for (int p = 0; p < kCount; ++p) {
+            const int piece = p * kComputers + thread;
+            x[p] = shared.a[ring.slot][piece];
+            b[p] = shared.b[ring.slot][kPieces - 1 - piece];
         }
-        BUBBLE(probe, wait_slot, tile, mbarrier_wait(&shared.stored[ring.slot], ring.parity ^ 1));
-        BUBBLE_SCOPE(probe, store, tile);
+        mbarrier_arrive(&shared.taken[ring.slot]);
+        compute(x, b);
+        BUBBLE_STEP(probe, wait_slot, tile, mbarrier_wait(&shared.stored[ring.slot], ring.parity ^ 1));
+        BUBBLE_STEP(probe, store, tile);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) shared.c[ring.slot][p * kComputers + thread] = x[p];
         mbarrier_arrive(&shared.computed[ring.slot]);
@@ -97,8 +95,8 @@ __device__ __forceinline__ void store_tiles(Shared& shared, float4* c, int tiles
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
         float4 x[kCount];
-        BUBBLE(probe, wait_sync, tile, mbarrier_wait(&shared.computed[ring.slot], ring.parity));
-        BUBBLE_SCOPE(probe, store, tile);
+        BUBBLE_STEP(probe, wait_sync, tile, mbarrier_wait(&shared.computed[ring.slot], ring.parity));
+        BUBBLE_STEP(probe, store, tile);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) x[p] = shared.c[ring.slot][p * kStorers + thread];
         mbarrier_arrive(&shared.stored[ring.slot]);
@@ -136,37 +134,33 @@ __device__ __forceinline__ void work(Shared& shared, const float4* a, const floa
     auto start = [&](int i) { return (first + static_cast<size_t>(i) * ctas) * kPieces; };
     // Exactly one group is committed per call, empty past the last tile, so that counting groups counts tiles.
     auto issue = [&](int i) {
-        BUBBLE_SCOPE(probe, load, i);
         if (i < mine) {
             cp_async<16>(&shared.a[i % SLOTS][piece], &a[start(i) + piece]);
             cp_async<16>(&shared.b[i % SLOTS][piece], &b[start(i) + piece]);
         }
         cp_async_commit();
     };
-    for (int i = 0; i < SLOTS - 1; ++i) issue(i);
+    for (int i = 0; i < SLOTS - 1; ++i) BUBBLE_STEP(probe, load, i, issue(i));
 
     for (int i = 0; i < mine; ++i) {
         if (SLOTS == 1) {
             // Everybody has read tile i - 1: the only slot may be overwritten.
-            BUBBLE(probe, wait_slot, i, __syncthreads());
-            issue(i);
-            BUBBLE(probe, wait_data, i, cp_async_wait<0>());
-            BUBBLE(probe, wait_sync, i, __syncthreads());  // everybody's part of tile i is in
+            BUBBLE_STEP(probe, wait_slot, i, __syncthreads());
+            BUBBLE_STEP(probe, load, i, issue(i));
+            BUBBLE_STEP(probe, wait_data, i, cp_async_wait<0>());
+            BUBBLE_STEP(probe, wait_sync, i, __syncthreads());  // everybody's part of tile i is in
         } else {
             // SLOTS - 1 + i groups are committed: at most SLOTS - 2 pending means that this thread's part of i is in.
-            BUBBLE(probe, wait_data, i, cp_async_wait<(SLOTS > 1 ? SLOTS - 2 : 0)>());
+            BUBBLE_STEP(probe, wait_data, i, cp_async_wait<(SLOTS > 1 ? SLOTS - 2 : 0)>());
             // Everybody's part of tile i is in, and everybody has read tile i - 1.
-            BUBBLE(probe, wait_sync, i, __syncthreads());
-            issue(i + SLOTS - 1);  // into the slot of tile i - 1
+            BUBBLE_STEP(probe, wait_sync, i, __syncthreads());
+            BUBBLE_STEP(probe, load, i + SLOTS - 1, issue(i + SLOTS - 1));  // into the slot of tile i - 1
         }
-        float4 x[1], y[1];
-        {
-            BUBBLE_SCOPE(probe, compute, i);
-            x[0] = shared.a[i % SLOTS][piece];
-            y[0] = shared.b[i % SLOTS][kPieces - 1 - piece];
-            compute(x, y);
-        }
-        BUBBLE(probe, store, i, __stcs(&c[start(i) + piece], x[0]));
+        BUBBLE_STEP(probe, compute, i);
+        float4 x[1] = {shared.a[i % SLOTS][piece]};
+        const float4 y[1] = {shared.b[i % SLOTS][kPieces - 1 - piece]};
+        compute(x, y);
+        BUBBLE_STEP(probe, store, i, __stcs(&c[start(i) + piece], x[0]));
     }
 }
 

@@ -47,7 +47,7 @@ def recorded(program: Path, folder: Path, **settings: int) -> Recorded:
 
 def test_waits_at_a_barrier_last_as_long_as_the_warp_that_is_late(relay, tmp_path):
     found = recorded(relay, tmp_path)
-    assert found.loss == type(found.loss)(0, 0, 0, 0)
+    assert found.loss == type(found.loss)(0, 0, 0, 0, 0)
     place = ["launch", "sm", "cta", "index"]
     late = found.lanes[found.lanes["tag"] == "relay"].set_index(place)
     waits = found.lanes[found.lanes["tag"] == "wait_sync"].join(
@@ -70,10 +70,11 @@ def test_every_warp_of_a_recorded_sm_is_there(relay, tmp_path):
 def test_small_slots_lose_and_count_what_does_not_fit(relay, tmp_path):
     whole = recorded(relay, tmp_path)
     (tmp_path / "dump").unlink()
-    short = recorded(relay, tmp_path, REGIONS=5, WARPS=3)
+    short = recorded(relay, tmp_path, MARKS=5, WARPS=3)
     assert short.warps["kept"].tolist() == [5, 5, 5]
     assert short.loss.warps == len(whole.warps) - 3
-    assert short.loss.regions == int((short.warps["attempted"] - 5).sum()) > 0
+    assert short.loss.full == 3
+    assert short.loss.unseen_ns > 0
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -83,12 +84,12 @@ def test_a_traced_kernel_is_right_and_whole(name):
     assert traced.verification.passed
     assert traced.spill_B == 0
     found = decode(parse_dumps(traced.dump, name))
-    assert found.loss == type(found.loss)(0, 0, 0, 0)
+    assert found.loss == type(found.loss)(0, 0, 0, 0, 0)
     assert {"load", "wait_data", "compute"} <= set(found.lanes["tag"])
 
 
 def test_slots_that_are_full_do_no_harm():
-    traced = trace(Request("warp_specialized", shape={"n": 2**22}), TraceOptions(sms=132, regions=2, cost=False))
+    traced = trace(Request("warp_specialized", shape={"n": 2**22}), TraceOptions(sms=132, marks=2, cost=False))
     assert traced.verification is not None
     assert traced.verification.passed
-    assert decode(parse_dumps(traced.dump, "here")).loss.regions > 0
+    assert decode(parse_dumps(traced.dump, "here")).loss.full > 0

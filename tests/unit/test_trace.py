@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from ncubble.analysis.flights import flights
 from ncubble.analysis.lanes import LaneRun, read_lanes
 from ncubble.analysis.perfetto import write_perfetto
-from ncubble.analysis.probe_dump import parse_dumps
+from ncubble.analysis.probe_dump import BEGIN, END, parse_dumps
+from ncubble.analysis.probe_dump import STEP as STEP_MARK
 from ncubble.analysis.probe_lanes import Recorded, decode
 from ncubble.analysis.trace_run import lanes_of, read_told, save_lanes, trace_told
 from ncubble.analysis.trace_summary import summarize
@@ -102,7 +103,7 @@ def test_regions_come_back_in_ns_with_their_warp():
     np.testing.assert_allclose(found.lanes["start_ns"], [0, 50, 200], atol=1e-6)
     np.testing.assert_allclose(found.lanes["end_ns"], [50, 200, 500], atol=1e-6)
     assert found.clock.mhz == pytest.approx(2000)
-    assert found.loss == type(found.loss)(0, 0, 0, 0)
+    assert found.loss == type(found.loss)(0, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("before", [1, 50, 300, 999], ids=lambda cycles: f"{cycles} before the wrap")
@@ -123,10 +124,34 @@ def test_sms_whose_clocks_differ_meet_on_one_axis():
 
 
 def test_what_did_not_fit_is_counted():
-    many = [(10 * i, 10 * i + 5, "compute", i) for i in range(20)]
-    found = decoded(dump([warp(many, 0, 1000)], depth=8, started=3))
+    many = [(10 * i, STEP_MARK, "compute", i) for i in range(20)]
+    found = decoded(dump([warp([], 0, 1000, marks=many)], depth=9, started=3, ns_per_cycle=0.5))
+    assert len(found.lanes) == 7  # when the eighth ended is not known
+    assert (found.loss.full, found.loss.warps) == (1, 2)
+    assert found.loss.unseen_ns == pytest.approx((1000 - 70) * 0.5)
+
+
+def test_a_slot_that_is_just_filled_has_lost_nothing():
+    exact = [(10 * i, STEP_MARK, "compute", i) for i in range(8)]
+    found = decoded(dump([warp([], 0, 1000, marks=exact)], depth=9))
     assert len(found.lanes) == 8
-    assert (found.loss.regions, found.loss.warps) == (12, 2)
+    assert found.loss.full == 0
+
+
+def test_an_inner_region_interrupts_the_outer_one():
+    marks = [
+        (0, STEP_MARK, "load", 0),
+        (100, BEGIN, "compute", 1),
+        (200, BEGIN, "wait_mma", 1),
+        (250, END, "", 0),
+        (300, END, "", 0),
+        (400, STEP_MARK, "store", 2),
+    ]
+    lanes = decoded(dump([warp([], 0, 500, marks=marks)], ns_per_cycle=1.0)).lanes
+    assert list(lanes["tag"]) == ["load", "compute", "wait_mma", "compute", "load", "store"]
+    assert list(lanes["index"]) == [0, 1, 1, 1, 0, 2]
+    np.testing.assert_allclose(lanes["start_ns"], [0, 100, 200, 250, 300, 400], atol=1e-6)
+    np.testing.assert_allclose(lanes["end_ns"], [100, 200, 250, 300, 400, 500], atol=1e-6)
 
 
 def test_a_warp_that_never_ended_keeps_its_regions():
@@ -139,7 +164,7 @@ def test_regions_that_no_kernel_wrote_are_left_out_and_counted():
     outside = [(0, 100, "load", 0), (2_000_000, 2_000_100, "compute", 0)]
     found = decoded(dump([warp(outside, 0, 1200)]))
     assert list(found.lanes["tag"]) == ["load"]
-    assert found.loss.damaged == 1
+    assert found.loss.damaged == 2
 
 
 def test_several_recordings_and_launches_are_told_apart():
@@ -160,7 +185,7 @@ def test_several_recordings_and_launches_are_told_apart():
         lambda data: data + b"bubbles1",
         lambda data: data.replace(b'"warps": 1', b'"warps": 9'),
         lambda data: data.replace(b'"warps": 1', b'"warps":-1'),
-        lambda data: data.replace(b'"regions": 8', b'"regions": 0'),
+        lambda data: data.replace(b'"marks": 17', b'"marks": 1'),
         lambda data: data.replace(b'"load"', b"12.345"),
         lambda data: data[:8] + b"9" * 8 + data[16:],
         lambda data: data[:16] + b"[" * (len(data) - 16),
