@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -102,31 +102,48 @@ def _measure(
     """Do what is to be done; returns what was planned, under which names, and the record of every job by its key."""
     from ncubble.profiling.sweep_store import Store
 
+    named = _named(gpus)
     with _ending_cleanly(folder), Store(folder) as store:
         if scheduler:
             from ncubble.profiling.sweep_cluster import running
 
             return _on(running(scheduler), None, planned, store, limit_s, options)
-        machine = _this_machine(gpus)
+        machine = _this_machine(named)
         from ncubble.profiling.sweep import plan
         from ncubble.profiling.sweep_cluster import default_gpus, local
 
         known = plan(planned.jobs, store, machine, planned.tools, options)
         if not known.todo:
             return planned, known, dict(known.held)
-        chosen = [one.strip() for one in gpus.split(",")] if gpus else default_gpus(machine.gpus) or [""]
+        chosen = default_gpus(machine.gpus) or [""]
         return _on(local(chosen), len(chosen), planned, store, limit_s, options)
 
 
-def _this_machine(gpus: str) -> Machine:
-    """What this host is, by the first of its GPUs; raises NoWorkerError where nothing can be profiled."""
+def _named(gpus: str) -> list[str]:
+    """The entries of ``--gpus``; raises UsageError for one that is there twice."""
+    from ncubble.errors import UsageError
+
+    named = [one.strip() for one in gpus.split(",")] if gpus else []
+    if twice := sorted({one for one in named if named.count(one) > 1}):
+        message = f"--gpus names {', '.join(twice)} twice: the counters of a GPU serve one profiler at a time"
+        raise UsageError(message, "name every GPU once")
+    if not all(named):
+        raise UsageError(f"--gpus {gpus}: an entry is empty", "write it like --gpus 0,1")
+    return named
+
+
+def _this_machine(gpus: Sequence[str]) -> Machine:
+    """What this host is, by the first of its GPUs, of which only ``gpus`` are seen from here on, if there are any.
+
+    Raises NoWorkerError where nothing can be profiled.
+    """
     import os
 
     from ncubble.profiling.sweep_dispatch import NoWorkerError
     from ncubble.profiling.sweep_worker import probe
 
     if gpus:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
     machine = probe(CHILD)
     if machine.why_not:
         raise NoWorkerError([f"{machine.host}: {machine.why_not}"], 0)

@@ -151,13 +151,18 @@ def _environment(machine: Machine, apart: bool) -> dict[str, str]:
     """ncu lets one process of a host profile at a time, by a lock in TMPDIR, whatever their GPUs are. Counters belong
     to a GPU, so that jobs on different GPUs need not wait for each other: then each GPU has a TMPDIR of its own."""
     env = {"CUDA_VISIBLE_DEVICES": machine.uuid} if machine.uuid else {}
-    if apart and machine.uuid:
+    if machine.uuid and (apart or gpus_of_host() > 1):
         own = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-{_short(machine.uuid)}"
         own.mkdir(mode=0o700, exist_ok=True)
         if own.is_symlink() or own.stat().st_uid != os.getuid():
             raise PermissionError(f"{own} belongs to someone else")
         env["TMPDIR"] = str(own)
     return env
+
+
+def gpus_of_host() -> int:
+    """GPUs that the driver lists on this host, visible to CUDA here or not; 0 where it does not say."""
+    return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
 
 
 @contextmanager

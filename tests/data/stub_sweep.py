@@ -27,7 +27,8 @@ def probe() -> dict:
     if why := os.environ.get("STUB_WHY_NOT"):
         raise failures.NoGpuError(why)
     gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "")
-    return asdict(Machine("NVIDIA H200", gpu, "9.0", "580", tools={"ncu": "2025.3.1", "nvcc": "13.0"}, gpus=("",)))
+    tools = {"ncu": "2025.3.1", "nvcc": "13.0"}
+    return asdict(Machine("NVIDIA H200", gpu, "9.0", "580", tools=tools, gpus=tuple(gpu.split(","))))
 
 
 def misbehave(what: str) -> None:

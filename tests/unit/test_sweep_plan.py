@@ -220,6 +220,8 @@ def test_a_dry_run_shows_the_plan_without_a_gpu(capsys):
     ("more", "says"),
     [
         (["--gpus", "0,1", "--scheduler", "tcp://x:1"], "give one of them"),
+        (["--gpus", "0,1,0"], "--gpus names 0 twice"),
+        (["--gpus", "0,"], "an entry is empty"),
         (["--timeout", "0"], "--timeout 0"),
         (["--sample", "4"], "--method grid"),
         (["--clock-control", "boost"], "--clock-control"),
