@@ -24,7 +24,7 @@ def work_of(rows: pd.DataFrame) -> pd.DataFrame:
     """
     work = rows[rows["kind"].isin(WORK)].copy()
     kind, channel = work["kind"].to_numpy(), work["channel"].to_numpy()
-    engine = np.array([_DIRECTION.get(flags, OTHER) for flags in work["flags"]], dtype=object)
+    engine = np.array([_DIRECTION.get(flags, OTHER) for flags in work["flags"].tolist()], dtype=object)
     engine = np.where((kind == "copy") & np.isin(engine, (D2D, OTHER)) & (channel == COMPUTE), SMS, engine)
     engine = np.where(kind == "set", np.where(channel == COPY_CHANNEL, D2D, SMS), engine)
     work["engine"] = np.where(np.isin(kind, ("kernel", "graph")), SMS, engine)
@@ -43,8 +43,8 @@ def lanes_of(work: pd.DataFrame, prefix: str = "") -> pd.DataFrame:
 
     ``tag`` says what the work is. ``prefix`` goes before every lane and group, where there are several devices.
     """
-    streams = [f"stream {number}" if number != NONE else "stream ?" for number in work["stream"]]
-    frame = pd.DataFrame({"lane": streams, "group": [prefix + engine for engine in work["engine"]]})
+    streams = [f"stream {number}" if number != NONE else "stream ?" for number in work["stream"].tolist()]
+    frame = pd.DataFrame({"lane": streams, "group": [prefix + engine for engine in work["engine"].tolist()]})
     frame["start_ns"] = work["start_ns"].to_numpy(float)
     frame["end_ns"] = work["end_ns"].to_numpy(float)
     frame["tag"] = tags(work)
@@ -55,10 +55,12 @@ def lanes_of(work: pd.DataFrame, prefix: str = "") -> pd.DataFrame:
 
 def tags(work: pd.DataFrame) -> list[str]:
     """What each piece of work is, in a few words; kernels by the name of their function."""
+    short = {name: short_name(name) for name in work["name"].unique().tolist()}
+    columns = (work[column].tolist() for column in ("kind", "name", "engine", "pageable"))
     words = []
-    for kind, name, engine, pageable in zip(work["kind"], work["name"], work["engine"], work["pageable"], strict=True):
+    for kind, name, engine, pageable in zip(*columns, strict=True):
         if kind == "kernel":
-            words.append(short_name(name))
+            words.append(short[name])
         elif kind == "copy":
             words.append(f"{engine.removesuffix(' copy')} copy{', pageable' if pageable else ''}")
         else:

@@ -1,49 +1,34 @@
 """Why no SM works: every gap between the first and the last work of a device, split by cause. Pure functions.
 
-A gap ends with a kernel. Whatever kept that kernel at a moment is the cause of this moment: the host had not queued it
-yet (then what the host did counts), or it stood in its stream behind other work, or it waited for an event, for the
-legacy default stream, or for a copy engine that work before it needed. The parts of a gap sum to its length, and so do
-the parts of all gaps to the idle time of the SMs.
+A gap ends with a kernel. ``stream_why`` tells the cause of every moment of it. The parts of a gap sum to its length,
+and so do the parts of all gaps to the idle time of the SMs.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
 
 from ncubble.analysis.concurrency import union
-from ncubble.analysis.stream_causes import (
-    ALLOCATION,
-    DEFAULT_STREAM,
-    DEPENDENCY,
-    DRAIN,
-    HOST_SYNC,
-    LAUNCH_GAP,
-    PAGEABLE_COPY,
-    UNKNOWN,
-    loads_code,
-)
-from ncubble.analysis.stream_engines import D2H, SMS, short_name
+from ncubble.analysis.stream_calls import any_in, reaching
+from ncubble.analysis.stream_causes import DRAIN, LAUNCH_GAP, UNKNOWN
+from ncubble.analysis.stream_engines import SMS
 from ncubble.analysis.stream_queue import Item, Queue
+from ncubble.analysis.stream_why import LATENCY_MOST, blamed_on, plain, reason, wait_at
 
-LATENCY_MOST = 50_000
-"""ns: a kernel that was queued and that nothing holds begins within this, else what held it is not known."""
-
-Reason = tuple[str, int, str]
-"""Cause, until when it holds, and the evidence."""
+Parts = dict[str, int]
 
 
-@dataclass
 class Gap:
-    """Time in which no SM worked. ``parts``: ns by cause; ``cause`` has most of them, and ``evidence`` says why."""
+    """Time in ns in which no SM worked; ``next``: the kernel that ends it; ``parts``: ns by cause."""
 
-    start: int
-    end: int
-    next: str
-    parts: dict[str, int] = field(default_factory=dict)
-    evidence: str = ""
+    __slots__ = ("_tell", "end", "next", "parts", "start")
+
+    def __init__(self, start: int, end: int, following: str, parts: Parts, tell: str | tuple[Queue, int]) -> None:
+        self.start, self.end, self.next, self.parts = start, end, following, parts
+        self._tell = tell
 
     @property
     def ns(self) -> int:
@@ -55,123 +40,105 @@ class Gap:
         """The cause with the largest part; of equal ones the first in time."""
         return max(self.parts, key=lambda name: self.parts[name]) if self.parts else UNKNOWN
 
+    @property
+    def evidence(self) -> str:
+        """What says so for most of that part; found when it is asked for."""
+        if not isinstance(self._tell, str):
+            queue, place = self._tell
+            self._tell = _split(queue, queue.item(place), self.start, self.end)[1]
+        return self._tell
+
 
 def gaps_of(work: pd.DataFrame, rows: pd.DataFrame) -> list[Gap]:
     """All gaps of one device, in order of time. ``work``: its rows of ``work_of``; ``rows``: those of its process."""
     if work.empty:
         return []
     queue = Queue(work, rows)
-    on_sms = work[work["engine"] == SMS]
-    starts, ends = union(on_sms["start_ns"].to_numpy(), on_sms["end_ns"].to_numpy())
-    begin, finish = int(work["start_ns"].min()), int(work["end_ns"].max())
-    firsts = _firsts(queue)
-    edges = zip([begin, *ends.tolist()], [*starts.tolist(), finish], strict=True)
-    return [_gap(queue, start, end, firsts.get(end), bool(firsts)) for start, end in edges if end > start]
-
-
-def _firsts(queue: Queue) -> dict[int, Item]:
-    """The kernel that begins at a moment; the one queued first where several do."""
-    found: dict[int, Item] = {}
-    for item in queue.items:
-        known = found.get(item.start)
-        if item.engine == SMS and (known is None or item.queued < known.queued):
-            found[item.start] = item
+    on_sms = queue.engine == SMS
+    starts, ends = union(queue.start[on_sms], queue.end[on_sms])
+    begins = np.concatenate([[queue.start.min()], ends]).astype(np.int64)
+    finishes = np.concatenate([starts, [queue.end.max()]]).astype(np.int64)
+    real = finishes > begins
+    begins, finishes = begins[real], finishes[real]
+    kernels = _firsts(queue, finishes)
+    late = only_launched(queue, kernels, begins, finishes)
+    what = "copies after the last kernel" if on_sms.any() else "no kernel ran"
+    found = []
+    for start, end, kernel, launch in zip(*(one.tolist() for one in (begins, finishes, kernels, late)), strict=True):
+        if kernel < 0:
+            found.append(Gap(start, end, "", {DRAIN: end - start}, what))
+        else:
+            found.append(_gap(queue, start, end, kernel, launch))
     return found
 
 
-def _gap(queue: Queue, start: int, end: int, kernel: Item | None, firsts_known: bool) -> Gap:
-    if kernel is None:
-        what = "copies after the last kernel" if firsts_known else "no kernel ran"
-        return Gap(start, end, "", {DRAIN: end - start}, what)
-    gap = Gap(start, end, kernel.what)
+def _firsts(queue: Queue, times: np.ndarray) -> np.ndarray:
+    """The place of the kernel that begins at each of ``times``, the one queued first where several do; else -1."""
+    on_sms = np.flatnonzero(queue.engine == SMS)
+    if not len(on_sms):
+        return np.full(len(times), -1)
+    order = on_sms[np.lexsort((queue.queued[on_sms], queue.start[on_sms]))]
+    place = np.minimum(np.searchsorted(queue.start[order], times), len(order) - 1)
+    return np.where(queue.start[order][place] == times, order[place], -1)
+
+
+def only_launched(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Gaps that are launch gaps from begin to end, and need no look at their moments: of many, nearly all are.
+
+    The kernel is first in its stream all the time and waits for no event, no default stream, no copy before it; and its
+    thread is in no call that waits, allocates or copies.
+    """
+    if not len(kernels):
+        return np.zeros(0, bool)
+    call = queue.call[kernels]
+    if not len(queue.calls.start):
+        return np.zeros(len(kernels), bool)
+    asked, returned = queue.calls.start[call], queue.calls.end[call]
+    serialized = np.array([bool(queue.serialized_with(lane)) for lane in queue.lane_names])
+    waiting = np.isin(kernels, list(queue.waits))
+    before = queue.before[kernels]
+    handed = (before < 0) | (queue.engine[before] == SMS) | (queue.end[before] <= asked)
+    allocations = reaching(
+        np.array([one.start for one in queue.allocations[0]], np.int64),
+        np.array([one.end for one in queue.allocations[0]], np.int64),
+    )
+    found = (kernels >= 0) & (call >= 0) & handed & ~waiting & ~serialized[queue.lane[kernels]]
+    found &= (queue.reach_before[kernels] <= begin) & queue.in_plain_graph()[kernels]
+    found &= (queue.calls.cause[call] == LAUNCH_GAP) & ~any_in(*allocations, begin, end)
+    found &= end - np.maximum(begin, returned) <= LATENCY_MOST
+    for number, thread in queue.calls.threads.items():
+        busy = any_in(*thread.other_than_launch(), begin, np.maximum(asked, begin + 1))
+        found &= ~(busy & (queue.calls.thread[call] == number))
+    return found
+
+
+def _gap(queue: Queue, start: int, end: int, place: int, launch: bool) -> Gap:
+    name = queue.name(place)
+    if launch:
+        return Gap(start, end, name, {LAUNCH_GAP: end - start}, (queue, place))
+    parts, evidence = _split(queue, queue.item(place), start, end)
+    return Gap(start, end, name, parts, evidence)
+
+
+def _split(queue: Queue, kernel: Item, begin: int, end: int) -> tuple[Parts, str]:
+    """The parts of a gap, and the evidence for the largest."""
     told: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    time = start
+    wait = wait_at(queue, kernel, begin)
+    time = begin
     while time < end:
-        cause, until, why = _why(queue, kernel, time)
-        until = min(max(until, time + 1), end)
-        gap.parts[cause] = gap.parts.get(cause, 0) + until - time
+        found = reason(queue, kernel, begin, time)
+        cause, why, until = found.cause, found.why, min(max(found.until, time + 1), end)
+        if wait is not None and time >= wait.call.end and (blamed := blamed_on(wait, queue, found, begin)) > time:
+            cause, until = wait.cause, min(until, blamed)
+            why = f"the host was in {plain(wait.call.name)} when it should have queued ahead"
         told[cause][why] += until - time
         time = until
-    reasons = told[gap.cause]
-    gap.evidence = max(reasons, key=lambda why: reasons[why])
-    return gap
+    parts = {cause: sum(reasons.values()) for cause, reasons in told.items()}
+    reasons = told[max(parts, key=lambda name: parts[name])]
+    return parts, max(reasons, key=lambda why: reasons[why])
 
 
-def _why(queue: Queue, kernel: Item, time: int) -> Reason:
-    """What keeps ``kernel`` from running at ``time``."""
-    head = queue.head(kernel, time)
-    if head.start <= time:
-        return _behind(queue, kernel, head)
-    if head.call is None:
-        if head.graph and any(item.correlation == head.correlation for item in queue.lanes[head.lane][: head.at]):
-            return LAUNCH_GAP, head.start, "between the nodes of a graph"
-        return UNKNOWN, head.start, "no call that queued it was recorded"
-    if time < head.call.start:
-        return _host(queue, head, time)
-    return _queued(queue, head, time)
-
-
-def _behind(queue: Queue, kernel: Item, head: Item) -> Reason:
-    """The kernel waits for work that runs before it in its stream."""
-    if head.pageable:
-        return PAGEABLE_COPY, head.end, f"behind a pageable {head.what} in its stream"
-    if head.engine == D2H and queue.is_null(head.lane):
-        # A download hands nothing to a later kernel: only the one queue for all keeps them apart.
-        return DEFAULT_STREAM, head.end, f"behind a {head.what} in the legacy default stream"
-    return DEPENDENCY, head.end, f"behind a {short_name(head.what)} in its stream ({head.lane[1]})"
-
-
-def _host(queue: Queue, head: Item, time: int) -> Reason:
-    """The host has not begun to queue ``head``: what does its thread do?"""
-    asked = head.queued
-    call, until = queue.threads[head.thread].at(time)
-    until = min(until, asked)
-    if call is None:
-        return LAUNCH_GAP, until, "the host was busy outside of CUDA"
-    if call.cause in (HOST_SYNC, PAGEABLE_COPY) and (copy := queue.pageable_at(time)) is not None:
-        return PAGEABLE_COPY, min(until, copy.end), f"the host was in {plain(call.name)} for a pageable {copy.what}"
-    if call.cause == LAUNCH_GAP:
-        what = "loaded code in" if loads_code(call.name) else "was in"
-        return LAUNCH_GAP, until, f"the host {what} {plain(call.name)}"
-    return call.cause, until, f"the host was in {plain(call.name)}"
-
-
-def _queued(queue: Queue, head: Item, time: int) -> Reason:
-    """``head`` was queued, and nothing in its stream is before it."""
-    call = head.call
-    assert call is not None  # noqa: S101 - checked by the caller
-    for lane, recorded in head.waits:
-        end, last = queue.until(lane, recorded)
-        if end > time and last is not None:
-            if last.pageable:
-                return PAGEABLE_COPY, end, f"an event behind a pageable {last.what} of stream {lane[1]}"
-            return DEPENDENCY, end, f"an event behind {short_name(last.what)} of stream {lane[1]}"
-    for lane in queue.serialized_with(head.lane):
-        end, last = queue.until(lane, call.start)
-        if end > time and last is not None:
-            other = "the legacy default stream" if queue.is_null(lane) else f"the blocking stream {lane[1]}"
-            return DEFAULT_STREAM, end, f"waited for {short_name(last.what)} of {other}"
-    if time < call.end and call.cause != LAUNCH_GAP:
-        return call.cause, min(call.end, head.start), f"the host was in {plain(call.name)}"
-    if head.engine != SMS and (other_copy := queue.busy_with(head.engine, head.lane, time)) is not None:
-        return DEPENDENCY, min(other_copy.end, head.start), f"a {head.what}, for which the engine was not free"
-    if (found := queue.allocation_at(time)) is not None:
-        return ALLOCATION, min(found[1], head.start), f"queued, while a thread was in {plain(found[0])}"
-    if time < call.end:
-        return LAUNCH_GAP, min(call.end, head.start), f"the host was in {plain(call.name)}"
-    if (node_end := queue.graph_busy(head, time)) is not None:
-        return DEPENDENCY, min(node_end, head.start), "behind a node of the same graph"
-    if head.start - max(time, call.end) > LATENCY_MOST:
-        return UNKNOWN, head.start, "queued, and nothing recorded holds it"
-    return LAUNCH_GAP, head.start, "from the end of the launching call to its begin"
-
-
-def plain(name: str) -> str:
-    """A call without the version that CUPTI adds to its name."""
-    return name.split("_v")[0].removesuffix("_ptsz").removesuffix("_ptds")
-
-
-def by_cause(gaps: list[Gap]) -> dict[str, int]:
+def by_cause(gaps: list[Gap]) -> Parts:
     """Idle ns of the SMs by cause, largest first; they sum to the lengths of all gaps."""
     total: dict[str, int] = defaultdict(int)
     for gap in gaps:

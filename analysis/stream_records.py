@@ -38,6 +38,8 @@ BLOCKING, NON_BLOCKING, NULL = 1, 2, 3
 """``flags`` of streams."""
 EVENT_WAIT, STREAM_WAIT, STREAM_SYNC, DEVICE_SYNC = 1, 2, 3, 4
 """``flags`` of synchronizations: the host waits for an event, a stream for one, the host for a stream, for all."""
+TRIMMED = 3
+"""``flags`` of pools: unused memory was given back to the device."""
 NONE = 2**32 - 1
 """CUPTI's "not told" for streams, graphs and events."""
 _NUMBERS = (

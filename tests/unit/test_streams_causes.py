@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from stream_frames import BLOCKING, DEFAULT_STREAM, NON_BLOCKING, Script
 
+from ncubble.analysis import stream_gaps
 from ncubble.analysis.stream_account import as_json
+from ncubble.analysis.stream_engines import work_of
 from ncubble.analysis.stream_gaps import by_cause
 
 
@@ -27,7 +29,7 @@ def test_a_kernel_behind_a_copy_of_its_stream_is_a_dependency() -> None:
     script.kernel(0, 10, 20)
     script.copy((3, 4), 20, 80)
     script.kernel(5, 81, 90)
-    assert parts(script) == {"dependency": 60, "launch_gap": 1}
+    assert parts(script) == {"dependency": 61}
     assert "H2D copy" in script.account().gaps[0].evidence
 
 
@@ -38,7 +40,7 @@ def test_a_kernel_behind_an_event_of_another_stream_is_a_dependency_on_it() -> N
     script.event(5, stream=2, number=9)
     script.wait(6, stream=1, number=9)
     script.kernel(8, 71, 90, stream=1)
-    assert parts(script) == {"dependency": 50, "launch_gap": 1}
+    assert parts(script) == {"dependency": 51}
     assert "an event behind H2D copy of stream 2" in script.account().gaps[0].evidence
 
 
@@ -82,7 +84,7 @@ def test_a_copy_to_pageable_memory_that_keeps_the_host_is_named() -> None:
     script.copy((3, 90), 22, 88, stream=2, up=False, pageable=True)
     script.kernel(91, 95, 99, stream=1)
     found = parts(script)
-    assert found["pageable_copy"] == 70
+    assert found == {"pageable_copy": 75}
     assert script.account().gaps[0].cause == "pageable_copy"
 
 
@@ -99,7 +101,7 @@ def test_a_kernel_of_a_blocking_stream_behind_work_of_the_default_stream_is_seri
     script.kernel(0, 10, 20, stream=1)
     script.copy((3, 4), 20, 80, stream=DEFAULT_STREAM, up=False)
     script.kernel(6, 81, 90, stream=1)
-    assert parts(script) == {"default_stream": 60, "launch_gap": 1}
+    assert parts(script) == {"default_stream": 61}
 
 
 def test_a_stream_that_does_not_block_is_not_serialized_with_the_default_stream() -> None:
@@ -130,7 +132,46 @@ def test_a_host_that_waits_before_it_queues_is_host_synchronization() -> None:
     script = Script()
     script.call("cudaStreamSynchronize_v3020", 5, 60)
     two_kernels(script, 62, 70)
-    assert parts(script) == {"host_sync": 40, "launch_gap": 10}
+    assert parts(script) == {"host_sync": 50}
+
+
+def test_a_wait_is_blamed_for_no_more_than_it_took() -> None:
+    script = Script()
+    script.call("cudaStreamSynchronize_v3020", 15, 22)
+    assert parts(two_kernels(script, 60, 63)) == {"host_sync": 7, "launch_gap": 36}
+
+
+def test_an_upload_that_was_queued_after_a_wait_counts_for_the_wait_as_far_as_it_could_have_run_before() -> None:
+    for stream, expected in ((2, {"host_sync": 60}), (1, {"host_sync": 10, "dependency": 50})):
+        script = Script(s1=NON_BLOCKING, s2=NON_BLOCKING)
+        script.kernel(0, 10, 220, stream=1)
+        script.call("cudaDeviceSynchronize_v3020", 50, 222)
+        script.copy((223, 225), 230, 279, stream=stream)
+        script.kernel(226, 280, 290, stream=stream)
+        assert parts(script) == expected
+
+
+def test_a_kernel_behind_a_kernel_of_its_stream_is_a_launch_gap() -> None:
+    script = two_kernels(Script(), 5, 22)
+    assert parts(script) == {"launch_gap": 2}
+    assert script.account().gaps[0].evidence == "between a kernel and the next in its stream"
+
+
+def test_a_pool_that_gives_memory_back_in_a_synchronization_is_an_allocation_stall() -> None:
+    script = Script()
+    waited = script.call("cudaStreamSynchronize_v3020", 5, 60)
+    script.row("pool", start=58, end=58, correlation=waited, flags=3)
+    assert parts(two_kernels(script, 65, 70)) == {"allocation": 40, "host_sync": 10}
+
+
+def test_an_upload_that_the_default_stream_held_is_serialized_and_one_that_came_late_is_not() -> None:
+    for asked, expected in ((1, (78.5, 41.5)), (60, (60, 60))):
+        script = Script()
+        script.kernel(0, 10, 20, stream=DEFAULT_STREAM)
+        script.copy((0.5, 0.7), 20, 80, stream=DEFAULT_STREAM, up=False)
+        script.copy((asked, asked + 0.5), 80, 140, stream=DEFAULT_STREAM)
+        script.kernel(asked + 1, 140, 150, stream=DEFAULT_STREAM)
+        assert parts(script) == dict(zip(("default_stream", "dependency"), expected, strict=True))
 
 
 def test_a_wait_for_a_pageable_copy_is_the_copys_doing() -> None:
@@ -204,25 +245,45 @@ def test_overlap_and_busy_time_are_of_engines() -> None:
     assert as_json(account)["sm_idle_us"] == 60
 
 
+def any_script(rng: np.random.Generator) -> Script:
+    """Work and calls as they come."""
+    script = Script(s1=BLOCKING, s2=NON_BLOCKING, s3=NON_BLOCKING)
+    for _ in range(30):
+        asked, start, stream = rng.uniform(0, 200), rng.uniform(0, 300), int(rng.choice([1, 2, 3, 7]))
+        if rng.random() < 0.5:
+            script.kernel(asked, start, start + rng.uniform(0, 20), stream)
+        elif rng.random() < 0.5:
+            up, pageable = bool(rng.random() < 0.5), bool(rng.random() < 0.3)
+            script.copy((asked, asked + rng.uniform(0, 30)), start, start + 10, stream, up, pageable)
+        else:
+            name = str(rng.choice(["cudaMalloc", "cudaDeviceSynchronize", "cuEventQuery", "cudaFree"]))
+            script.call(name, asked, asked + rng.uniform(0, 60), int(rng.choice([5, 6])))
+        if rng.random() < 0.3:
+            script.event(asked, stream, 3)
+            script.wait(asked + 1, int(rng.choice([1, 2])), 3)
+    return script
+
+
 def test_the_parts_sum_to_the_idle_time_of_any_recording() -> None:
     rng = np.random.default_rng(3)
-    for _ in range(12):
-        script = Script(s1=BLOCKING, s2=NON_BLOCKING)
-        for _ in range(30):
-            asked, start, stream = rng.uniform(0, 200), rng.uniform(0, 300), int(rng.choice([1, 2, 7]))
-            if rng.random() < 0.4:
-                script.kernel(asked, start, start + rng.uniform(0, 20), stream)
-            elif rng.random() < 0.6:
-                up, pageable = bool(rng.random() < 0.5), bool(rng.random() < 0.3)
-                script.copy((asked, asked + rng.uniform(0, 30)), start, start + 10, stream, up, pageable)
-            else:
-                name = str(rng.choice(["cudaMalloc", "cudaDeviceSynchronize", "cuEventQuery", "cudaFree"]))
-                script.call(name, asked, asked + rng.uniform(0, 60), int(rng.choice([5, 6])))
-            if rng.random() < 0.3:
-                script.event(asked, stream, 3)
-                script.wait(asked + 1, int(rng.choice([1, 2])), 3)
-        account = script.account()
+    for _ in range(6):
+        account = any_script(rng).account()
         assert sum(by_cause(account.gaps).values()) == account.idle_ns
         assert all(sum(gap.parts.values()) == gap.ns and gap.evidence for gap in account.gaps)
         busy = account.together.busy_ns.get("SMs", 0.0)
         assert account.idle_ns + busy == pytest.approx(account.span_ns)
+
+
+def test_gaps_that_need_no_look_at_their_moments_are_told_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    quick = 0
+    for _ in range(8):
+        rows = any_script(rng).recording().rows
+        work = work_of(rows)
+        found = stream_gaps.gaps_of(work, rows)
+        monkeypatch.setattr(stream_gaps, "only_launched", lambda queue, kernels, begin, end: np.zeros(len(begin), bool))
+        slow = stream_gaps.gaps_of(work, rows)
+        monkeypatch.undo()
+        quick += sum(not isinstance(gap._tell, str) for gap in found)
+        assert [(gap.parts, gap.evidence) for gap in found] == [(gap.parts, gap.evidence) for gap in slow]
+    assert quick > 0
