@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,7 +101,7 @@ class Hand:
         """End what this is doing, from another thread."""
         self.stopped = True
         if (process := self.process) is not None:
-            process.kill()
+            _kill(process)
 
     def close(self) -> None:
         """End the process and remove its folder."""
@@ -150,7 +151,7 @@ class Hand:
 
         def expire() -> None:
             expired.set()
-            process.kill()
+            _kill(process)
 
         timer = threading.Timer(self.silent_s, expire)
         timer.start()
@@ -168,7 +169,7 @@ class Hand:
         return self._folder
 
     def _started(self) -> subprocess.Popen[str]:
-        if self.process is None or self.process.poll() is not None:
+        if self.process is None or _has_ended(self.process):
             self._bury()
             cache = self._place() / "cache"
             threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -191,11 +192,23 @@ class Hand:
         with suppress(OSError):
             if process.stdin is not None:
                 process.stdin.close()
-        try:
-            code = process.wait(2.0 if ended else 0.0)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            code = process.wait()
+        for _ in range(100 if ended else 0):
+            if _has_ended(process):
+                break
+            time.sleep(0.02)
+        _kill(process)
+        code = process.wait()
         if process.stdout is not None:
             process.stdout.close()
         return f"died ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
+
+
+def _has_ended(process: subprocess.Popen[str]) -> bool:
+    """Whether a process has ended. It is not collected yet, so that its group is no one else's."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End a process and the native reader below it, which would write on: they are a process group of their own."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

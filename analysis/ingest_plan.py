@@ -61,8 +61,8 @@ def plan(
         elif stamp and row["stamp"] == stamp:
             unchanged, stale = unchanged + 1, stale + (row["rules"] != rules)
         else:
-            told = (row["sha256"], row["facts"]) if row["complete"] else (None, None)
-            wanted.append(Wanted(str(path), stamp, *told, size))
+            sha256, facts = (row["sha256"], row["facts"]) if row["complete"] else (None, None)
+            wanted.append(Wanted(str(path), stamp, sha256, facts, size))
     gone = {
         row["report"]: row["path"] for row in known.values() if row["report"] not in seen and _below(row["path"], roots)
     }

@@ -116,7 +116,7 @@ def _end_with_parent() -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGKILL)  # whatever it is doing
+        os.killpg(os.getpgrp(), signal.SIGKILL)  # with the native reader; ``Hand`` made the group
 
     threading.Thread(target=watch, daemon=True).start()
 
