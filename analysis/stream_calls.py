@@ -12,6 +12,8 @@ from ncubble.analysis.stream_causes import HOST_SYNC, LAUNCH_GAP, PAGEABLE_COPY,
 from ncubble.analysis.stream_records import CALLS
 
 FOREVER = 2**62
+POLLED_NS = 20_000
+"""Between two questions whether work is done: up to this long the host does nothing but ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class Thread:
         places, first = np.unique(holder, return_index=True)
         plain = cause[places] == LAUNCH_GAP
         cause[places[plain]] = cause[inner[first[plain]]]
-        self.start, self.end, self.name, self.cause = start[outer], end[outer], name[outer], cause[outer]
+        self.start, self.end, self.name, self.cause = asked_again(start[outer], end[outer], name[outer], cause[outer])
         self._starts = self.start.tolist()
 
     def at(self, time: int) -> tuple[Call | None, int]:
@@ -55,6 +57,21 @@ class Thread:
     def other_than_launch(self) -> tuple[np.ndarray, np.ndarray]:
         """Starts of the calls that wait, allocate or copy, and the latest end up to each."""
         return reaching(self.start[self.cause != LAUNCH_GAP], self.end[self.cause != LAUNCH_GAP])
+
+
+def asked_again(
+    start: np.ndarray, end: np.ndarray, name: np.ndarray, cause: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Calls in order, with those that ask again and again whether work is done as one: the host waits by them."""
+    queries = {one for one in set(name.tolist()) if "Query" in one and call_class(one) == HOST_SYNC}
+    if len(start) < 2 or not queries:
+        return start, end, name, cause
+    asks = np.isin(name, list(queries))
+    again = np.zeros(len(start), bool)
+    again[1:] = asks[1:] & asks[:-1] & (start[1:] - end[:-1] <= POLLED_NS)
+    first = np.flatnonzero(~again)
+    last = np.append(first[1:], len(start)) - 1
+    return start[first], end[last], name[first], cause[first]
 
 
 def reaching(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

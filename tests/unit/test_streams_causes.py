@@ -141,6 +141,13 @@ def test_a_wait_is_blamed_for_no_more_than_it_took() -> None:
     assert parts(two_kernels(script, 60, 63)) == {"host_sync": 7, "launch_gap": 36}
 
 
+def test_a_host_that_asks_again_and_again_waits() -> None:
+    script = Script()
+    for time in range(5, 25, 2):
+        script.call("cudaEventQuery_v3020", time, time + 1)
+    assert parts(two_kernels(script, 25, 30)) == {"host_sync": 10}
+
+
 def test_an_upload_that_was_queued_after_a_wait_counts_for_the_wait_as_far_as_it_could_have_run_before() -> None:
     for stream, expected in ((2, {"host_sync": 60}), (1, {"host_sync": 10, "dependency": 50})):
         script = Script(s1=NON_BLOCKING, s2=NON_BLOCKING)
