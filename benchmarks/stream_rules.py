@@ -1,7 +1,8 @@
 """Does `ncubble streams` name what was planted? Each rule of streams broken on purpose, recorded, and accounted for.
 
-    python benchmarks/stream_rules.py                   # two Markdown tables, each row as soon as it is measured
+    python benchmarks/stream_rules.py                   # a Markdown table, each row as soon as it is measured
     python benchmarks/stream_rules.py --out DIR         # keep the run directories and all figures there
+    python benchmarks/stream_rules.py --again DIR       # account for them once more, by the rules of today
     python benchmarks/stream_rules.py --one NAME        # the program that is recorded: one setting, thrice
 
 A setting is `stream_pipeline` (chunks go up, through a kernel, and down again) with one thing changed. Its wall time is
@@ -24,6 +25,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ncubble.analysis.stream_account import accounts, as_json
+from ncubble.analysis.stream_records import read
 from ncubble.kernels.case import make_case
 from ncubble.kernels.device import Gpu, call_driver
 from ncubble.kernels.host_program import HostPrepared
@@ -69,6 +72,16 @@ RULES = (
     Rule("sleep_each", "host", "launch_gap", {}, each="sleep"),
 )
 
+APART = (
+    Rule("apart_chunk_2", "chunk", "dependency", {"chunk": 2, "streams": 3}),
+    Rule("apart_chunk_16", "chunk", "dependency", {"chunk": 16, "streams": 2, "work": 512}),
+    Rule("apart_staged_2", "memory", "launch_gap", {"memory": "staged", "slots": 2}),
+    Rule("apart_device_sync", "host", "host_sync", {}, each="device"),
+    Rule("apart_blocking", "kind of stream", "dependency", {"stream_kind": "blocking", "streams": 3}),
+    Rule("apart_malloc", "allocation", "allocation", {"alloc": "sync", "chunk": 16}),
+)
+"""Settings of ``stream_apart.py``, written down before any of them was recorded."""
+
 
 def run_rule(rule: Rule, profiled: bool) -> list[float]:
     """Wall times of the runs of a setting in ms, each with a synchronization behind it."""
@@ -103,7 +116,13 @@ def _with_host(rule: Rule, prepared: HostPrepared, gpu: Gpu) -> Callable[[], Non
     """The run, with what the host does after every chunk."""
     program: Any = prepared.program
     if rule.each:
-        queue, does = program._queue, {"sync": gpu.sync, "sleep": lambda: time.sleep(SLEEP_S)}[rule.each]
+        queue = program._queue
+        # gpu.sync waits for the main stream alone, on which nothing runs between chunks: "device" waits for all.
+        does = {
+            "sync": gpu.sync,
+            "sleep": lambda: time.sleep(SLEEP_S),
+            "device": lambda: call_driver("cuCtxSynchronize"),
+        }[rule.each]
 
         def queue_and(*given: Any) -> None:
             queue(*given)
@@ -191,6 +210,21 @@ def table(folder: Path, rules: tuple[Rule, ...], seconds: float) -> list[dict[st
     return found
 
 
+def again(folder: Path) -> None:
+    """What recordings of the settings are called now, beside what they were called when they were recorded."""
+    before = {row["rule"]: row for row in json.loads((folder / "rules.json").read_text(encoding="utf-8"))}
+    print("| setting | planted | named when recorded | named now | % of idle |\n| --- | --- | --- | --- | --- |")
+    right = 0
+    for rule in RULES:
+        (account,) = accounts(read(folder / rule.name))
+        causes = as_json(account)["causes"]
+        right += causes[0]["cause"] == rule.planted
+        shares = ", ".join(f"{one['cause']} {one['pct_of_idle']:.0f}" for one in causes[:3])
+        was = before[rule.name]["causes"][0]["cause"]
+        print(f"| {rule.name} | {rule.planted} | {was} | {causes[0]['cause']} | {shares} |")
+    print(f"\n{right} of {len(RULES)} named as planted")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep the run directories and rules.json there")
@@ -198,12 +232,18 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=150.0, help="begin no further setting after them (default 150)"
     )
-    parser.add_argument("--one", metavar="NAME", choices=[rule.name for rule in RULES], help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--one", metavar="NAME", choices=[rule.name for rule in (*RULES, *APART)], help=argparse.SUPPRESS
+    )
     parser.add_argument("--profiled", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--times", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--again", type=Path, metavar="DIR", help="account again for what --out DIR kept")
     given = parser.parse_args()
+    if given.again:
+        again(given.again)
+        return
     if given.one:
-        spans = run_rule(next(rule for rule in RULES if rule.name == given.one), given.profiled)
+        spans = run_rule(next(rule for rule in (*RULES, *APART) if rule.name == given.one), given.profiled)
         if given.times:
             given.times.write_text(json.dumps(spans), encoding="utf-8")
         else:
