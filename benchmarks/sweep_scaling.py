@@ -20,6 +20,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -209,9 +210,11 @@ def played(seconds: float, files: dict[str, bytes]) -> Callable[..., Any]:
 def simulate(given: argparse.Namespace) -> dict[str, Any]:
     jobs, tools = jobs_of("tensor_core_gemm", given.jobs, f"m=128:{128 * given.jobs}:128")
     files = {path.name: path.read_bytes() for path in RECORDED.iterdir()}
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     begun = time.monotonic()
     with processes(given.workers, given.hosts) as (address, pids), sweep_cluster.running(address) as client:
-        client.wait_for_workers(given.workers, timeout=300)
+        client.wait_for_workers(given.workers, timeout=600)
+        print(f"{given.workers} workers after {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
         started, ends = time.monotonic() - begun, list[float]()
         before = {name: sum(map(cpu_s, some)) for name, some in pids.items()}
         took = settle(

@@ -170,13 +170,13 @@ def _on(
             machine = next(iter(team.machines.values()))
             known = engine.plan(planned.jobs, store, machine, planned.tools, options)
             records = dict(known.held)
-            with progress(known, team) as observe:
+            with progress(known, team) as shown:
 
                 def settled(task: Any, record: Any) -> None:
                     records[task.key] = record
-                    observe(task, record)
+                    shown.settled(task, record)
 
-                engine.sweep(known.todo, store, pool, team, options, settled)
+                engine.sweep(known.todo, store, pool, team, options, settled, shown.tell)
             return planned, known, records
         finally:
             pool.close()

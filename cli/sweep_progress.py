@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,24 +16,31 @@ if TYPE_CHECKING:
     from ncubble.profiling.sweep_dispatch import Task, Team
     from ncubble.profiling.sweep_store import Record
 
-_LONGEST = 160
-Observe = Callable[["Task", "Record"], None]
+_LONGEST = 240
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What is called for every job that is settled, and with every sentence about workers."""
+
+    settled: Callable[[Task, Record], None]
+    tell: Callable[[str], None]
 
 
 @contextmanager
-def progress(plan: Plan, team: Team) -> Iterator[Observe]:
-    """Yields what is called for every job that is settled."""
+def progress(plan: Plan, team: Team) -> Iterator[Shown]:
+    """How far the sweep is, while the block runs."""
     hosts = {machine.host for machine in team.machines.values()}
     total, workers = len(plan.todo), len(team.machines)
     where = f"{workers} GPU{'s' if workers > 1 else ''}" + (f" on {len(hosts)} hosts" if len(hosts) > 1 else "")
     held = f", {len(plan.held)} are in the store" if plan.held else ""
     typer.echo(f"{total} jobs on {where} ({plan.machine.device}){held}", err=True)
     for reason in dict.fromkeys(team.left_out.values()):
-        typer.echo(f"note: a worker is left out: {reason}", err=True)
+        typer.echo(f"note: a worker is left out: {_one_line(reason)}", err=True)
     if team.spare:
         typer.echo(f"note: {len(team.spare)} workers share a GPU with another and stay idle", err=True)
-    with _bar(total) if sys.stderr.isatty() else _lines(total) as observe:
-        yield observe
+    with _bar(total) if sys.stderr.isatty() else _lines(total) as shown:
+        yield shown
 
 
 def remaining(done: int, total: int, elapsed_s: float) -> str:
@@ -50,12 +58,18 @@ def _said(task: Task, record: Record) -> str:
     from ncubble.cli.render import printable
 
     seconds = record.attempts[-1].seconds if record.attempts else 0.0
-    why = " ".join(record.error.split())[:_LONGEST]
-    return f"{printable(task.job.label)}: {record.state}, {seconds:.1f} s" + (f": {printable(why)}" if why else "")
+    why = _one_line(record.error)
+    return f"{printable(task.job.label)}: {record.state}, {seconds:.1f} s" + (f": {why}" if why else "")
+
+
+def _one_line(text: str) -> str:
+    from ncubble.cli.render import printable
+
+    return printable(" ".join(text.split()))[:_LONGEST]
 
 
 @contextmanager
-def _lines(total: int) -> Iterator[Observe]:
+def _lines(total: int) -> Iterator[Shown]:
     done, begun = 0, time.monotonic()
 
     def observe(task: Task, record: Record) -> None:
@@ -64,11 +78,11 @@ def _lines(total: int) -> Iterator[Observe]:
         left = remaining(done, total, time.monotonic() - begun)
         typer.echo(f"[{done}/{total}] {_said(task, record)}; {left}", err=True)
 
-    yield observe
+    yield Shown(observe, lambda sentence: typer.echo(f"note: {_one_line(sentence)}", err=True))
 
 
 @contextmanager
-def _bar(total: int) -> Iterator[Observe]:
+def _bar(total: int) -> Iterator[Shown]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -92,4 +106,7 @@ def _bar(total: int) -> Iterator[Observe]:
             if record.state == "failed":
                 shown.console.print(_said(task, record), markup=False, highlight=False)
 
-        yield observe
+        def tell(sentence: str) -> None:
+            shown.console.print(f"note: {_one_line(sentence)}", markup=False, highlight=False)
+
+        yield Shown(observe, tell)

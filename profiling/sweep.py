@@ -122,6 +122,7 @@ def sweep(
     team: Team,
     options: Options,
     observe: Callable[[Task, Record], None],
+    tell: Callable[[str], None] = lambda sentence: None,
 ) -> None:
     """Settle all of ``todo``; raises what ``Dispatch.run`` raises."""
-    Dispatch(pool, store, todo, team, observe, options.tries, options.wait_s).run()
+    Dispatch(pool, store, todo, team, observe, options.tries, options.wait_s, tell).run()

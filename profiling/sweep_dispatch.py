@@ -22,7 +22,7 @@ from ncubble.profiling.sweep_store import DONE, Record, Store
 
 TRIES = 3
 WAIT_S = 60.0
-_HOPELESS_S = 1.0
+_HOPELESS_S, _TELL_S = 1.0, 10.0
 _POLL_S = 0.5
 _FOREIGN_S = 1.0
 RESUME = "the same command goes on with what is missing"
@@ -135,7 +135,8 @@ class Team:
 
 
 class Dispatch:
-    """One sweep under way. ``observe`` hears of every task that is settled, with its record."""
+    """One sweep under way. ``observe`` hears of every task that is settled, with its record; ``tell`` of what happens
+    to workers, in a sentence."""
 
     def __init__(
         self,
@@ -146,8 +147,9 @@ class Dispatch:
         observe: Callable[[Task, Record], None] = lambda task, record: None,
         tries: int = TRIES,
         wait_s: float = WAIT_S,
+        tell: Callable[[str], None] = lambda sentence: None,
     ) -> None:
-        self.pool, self.store, self.team, self.observe = pool, store, team, observe
+        self.pool, self.store, self.team, self.observe, self.tell = pool, store, team, observe, tell
         self.tries, self.wait_s = tries, wait_s
         self.pending = deque(tasks)
         self.foreign: deque[Task] = deque()
@@ -155,6 +157,7 @@ class Dispatch:
         self.settled = 0
         self._expected: set[str] = set()  # workers that are asked what they are
         self._asked_foreign = self._had_worker = time.monotonic()
+        self._told_idle = False
         self._replaced = -wait_s  # when a worker was last lost or restarted: another one will join
 
     @property
@@ -182,8 +185,11 @@ class Dispatch:
             raise SchedulerLostError(self.pool.address, self.settled, self.left)
         now = time.monotonic()
         if self.team.machines or not (self.pending or self.running):
-            self._had_worker = now
+            self._had_worker, self._told_idle = now, False
             return
+        if now - self._had_worker > _TELL_S and not self._told_idle:
+            self._told_idle = True
+            self.tell(f"no worker is there at the moment; waiting {self.wait_s:g} s for one")
         hopeless = self.team.left_out and not self._expected and now - self._replaced > self.wait_s
         if now - self._had_worker > (min(_HOPELESS_S, self.wait_s) if hopeless else self.wait_s):
             raise NoWorkerError(list(self.team.left_out.values()), self.left)
@@ -199,8 +205,8 @@ class Dispatch:
             self._leave(worker)
         elif event.kind == "probed":
             self._expected.discard(worker)
-            if worker not in self.team.machines:
-                self.team.admit(worker, event.value)
+            if worker not in self.team.machines and self.team.admit(worker, event.value):
+                self.tell(f"a worker is left out: {self.team.left_out[worker]}")
         elif event.kind == "broken":
             self._broken(worker, event)
         elif worker in self.running and self.running[worker].key == event.order:
@@ -269,6 +275,7 @@ class Dispatch:
             self.store.release(task.key)
             self._settle(task, record)
         else:
+            self.tell(f"{task.job.label}: {error}; it is tried again")
             self.pending.append(task)  # behind the others: it may be what kills workers
 
     def _broken(self, worker: str, event: Event) -> None:
@@ -281,15 +288,19 @@ class Dispatch:
             if task is not None:
                 self._lost(task, machine)
             return
-        self.team.leave_out(worker, str(event.value))
+        self._leave_out(worker, str(event.value))
         if task is not None:
             self.store.release(task.key)
             self.pending.appendleft(task)
 
+    def _leave_out(self, worker: str, why: str) -> None:
+        self.team.leave_out(worker, why)
+        self.tell(f"a worker is left out: {self.team.left_out[worker]}")
+
     def _done(self, worker: str, task: Task, reply: Reply) -> None:
         machine, attempt = self.team.machines.get(worker, Machine()), reply.attempt
         if attempt.state == "unable":
-            self.team.leave_out(worker, attempt.error)
+            self._leave_out(worker, attempt.error)
             self.store.release(task.key)
             self.pending.appendleft(task)
             return
