@@ -23,7 +23,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -55,29 +55,37 @@ def copies(runs: Sequence[Run], folder: Path, count: int) -> Path:
 
 
 def ingest(reports: Path, dataset: Path, workers: int) -> dict[str, Any]:
-    """What ``ncubble ingest --json`` says; raises CalledProcessError where it fails."""
+    """What ``ncubble ingest --json`` says; ends all with what it said where it fails."""
     code = "from ncubble.cli.main import main; main()"
     argv = [sys.executable, "-P", "-c", code, "ingest", str(reports), "-o", str(dataset)]
-    done = subprocess.run([*argv, "--workers", str(workers), "--json"], capture_output=True, text=True, check=True)
+    done = subprocess.run([*argv, "--workers", str(workers), "--json"], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"ncubble ingest ended with {done.returncode}: {done.stdout[-500:]}{done.stderr[-1500:]}")
     return dict(json.loads(done.stdout))
 
 
-def scaling(runs: Sequence[Run], counts: Sequence[int], each: int, work: Path) -> list[dict[str, Any]]:
+def scaling(
+    runs: Sequence[Run],
+    counts: Sequence[int],
+    each: int,
+    work: Path,
+    rows: list[dict[str, Any]],
+    save: Callable[[], None],
+) -> None:
     """One row per number of workers."""
-    rows: list[dict[str, Any]] = []
     for workers in counts:
         reports = copies(runs, work / f"reports-{workers}", each * workers)
         told = ingest(reports, work / f"dataset-{workers}", workers)
         shutil.rmtree(reports)
         rows.append(row(workers, told, rows[0] if rows else None))
         show(rows[-1])
-    return rows
+        save()
 
 
 def row(workers: int, told: dict[str, Any], first: dict[str, Any] | None) -> dict[str, Any]:
     """What is kept of one ingest; the first one is what linear is reckoned from."""
     rate = told["read"] / told["seconds"]
-    linear = first["reports_per_s"] / first["workers"] * workers if first else None
+    linear = first["reports_per_s"] / first["workers"] * workers if first else rate if workers == 1 else None
     return {
         "workers": workers,
         "reports": told["read"],
@@ -109,10 +117,19 @@ def main() -> int:
     given = parser.parse_args()
     counts = [int(text) for text in given.workers.split(",")]
     runs = [run for run in map(Run.load, find_runs(given.paths)) if run.path != run.report]
+    if not runs:
+        parser.error("no run directory below the paths")
     found: dict[str, Any] = {"schema": 1, "cores": len(os.sched_getaffinity(0)), "runs": len(runs), "each": given.each}
+
+    def save() -> None:
+        if given.out:
+            given.out.write_text(json.dumps(found, indent=1) + "\n")
+
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        found["scaling"] = scaling(runs, counts, given.each, work) if given.each else []
+        found["scaling"] = list[dict[str, Any]]()
+        if given.each:
+            scaling(runs, counts, given.each, work, found["scaling"], save)
         if given.reports:
             reports = copies(runs, work / "reports", given.reports)
             told = ingest(reports, work / "dataset", counts[-1])
@@ -123,8 +140,7 @@ def main() -> int:
             size = sum(file.stat().st_size for file in (work / "dataset").rglob("*") if file.is_file())
             found["dataset_B"] = size
             print(f"again: {again['read']} read in {again['seconds']:.1f} s; dataset of {size:,} bytes")
-    if given.out:
-        given.out.write_text(json.dumps(found, indent=1) + "\n")
+    save()
     return 0
 
 
