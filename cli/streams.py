@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ncubble.cli.profile import PROGRAM, WithProgram
+
+if TYPE_CHECKING:
+    from ncubble.cli.streams_job import Shown
 
 
 def register(app: typer.Typer) -> None:
@@ -36,6 +39,9 @@ def streams(
     whole: Annotated[
         bool, typer.Option("--whole", help="Count all, not only from cudaProfilerStart to cudaProfilerStop.")
     ] = False,
+    perfetto: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write trace events, for ui.perfetto.dev.")
+    ] = None,
     longest: Annotated[int, typer.Option(min=0, metavar="N", help="Show so many of the longest gaps.")] = 5,
     json: Annotated[bool, typer.Option("--json", help="Print the account as one JSON object.")] = False,
 ) -> None:
@@ -44,17 +50,26 @@ def streams(
     Never under ncu or nsys: CUPTI serves one at a time. A run directory as NAME is shown again.
     """
     from ncubble.cli.streams_job import Job, record_job, show_job
-    from ncubble.cli.streams_render import print_accounts
     from ncubble.errors import MeasurementError, UsageError
 
     program = ctx.meta[PROGRAM]
     if name is not None and program is None and (Path(name) / "activity.parquet").is_file():
         if parameter or shape or catalog or repeat != 1 or out or force:
             raise UsageError("a recorded run is shown as it is", "leave out the options for recording")
-        print_accounts(show_job(Path(name), whole), longest, json)
+        _show(show_job(Path(name), whole), perfetto, longest, json)
         return
     chosen = (program, name, parameter or [], shape, catalog, repeat, out, force, most, recorder, timeout, whole)
     done = record_job(Job(*chosen))
-    print_accounts(done, longest, json)
+    _show(done, perfetto, longest, json)
     if done.failed:
         raise MeasurementError(done.failed, f"what it did until then is in {done.folder}")
+
+
+def _show(shown: Shown, perfetto: Path | None, longest: int, json: bool) -> None:
+    """Prints the accounts, and writes the trace that was asked for."""
+    from ncubble.cli.streams_job import write_trace
+    from ncubble.cli.streams_render import print_accounts
+
+    if perfetto is not None:
+        write_trace(shown, perfetto)
+    print_accounts(shown, longest, json)

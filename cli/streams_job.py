@@ -10,18 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import typer
 
 from ncubble.analysis import stream_records
 from ncubble.analysis.lanes import MOST_ROWS
+from ncubble.analysis.perfetto import write_perfetto
 from ncubble.analysis.stream_account import DeviceAccount, accounts, drawn_lanes
 from ncubble.analysis.stream_records import Recording
 from ncubble.analysis.trace_run import save_lanes
 from ncubble.cli.profile import catalog_program, default_out
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling import process, provenance, staging
 from ncubble.profiling.device import Device, DriverError, describe
-from ncubble.profiling.run import Manifest
+from ncubble.profiling.run import MANIFEST, Manifest
 from ncubble.profiling.stream_session import Asked, record
 
 RAW = "raw"
@@ -93,7 +95,28 @@ def record_job(job: Job) -> Shown:
 def show_job(folder: Path, whole: bool = False) -> Shown:
     """A run directory that ``record_job`` wrote; raises ReportError."""
     recording = stream_records.read(folder)
-    return Shown(folder, accounts(recording, whole), recording.notes)
+    failed = _failure(folder)
+    return Shown(folder, accounts(recording, whole), tuple(filter(None, (failed, *recording.notes))))
+
+
+def _failure(folder: Path) -> str:
+    """How the program of a run failed; nothing where it did not, or its manifest is not there."""
+    path = folder / MANIFEST
+    try:
+        manifest = Manifest.from_json(path.read_text(encoding="utf-8"), path)
+    except (OSError, ValueError, ReportError):
+        return ""
+    return str(manifest.notes[0]) if manifest.outcome == "failed" and manifest.notes else ""
+
+
+def write_trace(shown: Shown, path: Path) -> None:
+    """Writes the lanes as trace events; raises UsageError where the file cannot be written."""
+    try:
+        write_perfetto(path, _lanes(shown.accounts), {"run": shown.folder.name, "notes": list(shown.notes)})
+    except OSError as error:
+        raise UsageError(
+            f"--perfetto {path}: {error.strerror or error}", "name a file in a folder that exists"
+        ) from error
 
 
 def _run(asked: Asked, raw: Path) -> str:
@@ -122,11 +145,13 @@ def _nothing(recording: Recording, failed: str) -> str:
     return "; ".join([*told, "the program's GPU did nothing that was recorded", *recording.notes])
 
 
+def _lanes(found: list[DeviceAccount]) -> pd.DataFrame:
+    return pd.concat([drawn_lanes(one) for one in found], ignore_index=True)
+
+
 def _write_lanes(found: list[DeviceAccount], folder: Path) -> str:
     """Keeps what the timelines draw; a note where that is not all."""
-    import pandas as pd
-
-    lanes = pd.concat([drawn_lanes(one) for one in found], ignore_index=True)
+    lanes = _lanes(found)
     save_lanes(folder, lanes.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index(), "streams", {})
     return f"the timeline holds the first {MOST_ROWS:,} of {len(lanes):,} intervals" if len(lanes) > MOST_ROWS else ""
 

@@ -46,8 +46,12 @@ def test_a_program_is_recorded_shown_and_shown_again(played: Path, capsys: pytes
     manifest = json.loads((played / "run" / "run.json").read_text())
     assert manifest["argv"][:2] == ["python", "-c"]
     assert ncubble("--out", "run", *program("pass")) == 2
-    assert ncubble("run") == 0
+    assert ncubble("run", "--perfetto", "trace.json") == 0
     assert "the host was in cudaMalloc" in capsys.readouterr().out.replace("\n", " ")
+    events = json.loads((played / "trace.json").read_text())["traceEvents"]
+    drawn = {(event["name"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"}
+    assert drawn == {("square", 5.0, 10.0), ("wait: allocation stall", 15.0, 90.0), ("square", 105.0, 10.0)}
+    assert ncubble("run", "--perfetto", "nowhere/trace.json") == 2
 
 
 def test_a_failed_program_is_kept_and_ends_with_3(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,6 +59,8 @@ def test_a_failed_program_is_kept_and_ends_with_3(played: Path, capsys: pytest.C
     assert ncubble("--out", "run", "--force", *program("raise SystemExit(5)")) == 3
     assert "exit status 5" in capsys.readouterr().err
     assert json.loads((played / "run" / "run.json").read_text())["outcome"] == "failed"
+    assert ncubble("run") == 0
+    assert "exit status 5" in capsys.readouterr().out
 
 
 def test_nothing_is_kept_where_nothing_was_recorded(
