@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from ncubble.analysis.lanes import LaneRun, read_lanes
-from ncubble.cli.main import main
+from ncubble.cli import main as entry
+from ncubble.cli import streams
 
 PLAYED = Path(__file__).resolve().parents[1] / "data" / "played_cupti"
 
@@ -16,6 +18,12 @@ PLAYED = Path(__file__).resolve().parents[1] / "data" / "played_cupti"
 def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to work in, with CUPTI played for programs that start from here."""
     monkeypatch.setenv("PYTHONPATH", str(PLAYED))
+    # This command alone: Typer builds all of them anew at every call, which takes longer than these tests.
+    alone = typer.Typer(add_completion=False)
+    streams.register(alone)
+    alone.command("other")(lambda: None)
+    monkeypatch.setattr(entry, "app", alone)
+    monkeypatch.setattr(entry, "_register", lambda: None)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -23,7 +31,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def ncubble(*arguments: str) -> int:
     """The exit status of a command."""
     try:
-        main(["streams", *arguments])
+        entry.main(["streams", *arguments])
     except SystemExit as ended:
         return int(ended.code or 0)
     return 0
