@@ -18,7 +18,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class DeviceAccount:
-    """One device of one process. Times in ns; ``gaps`` in order of time."""
+    """One device of one process. Times in ns; ``gaps`` in order of time; ``zero``: the first work of any device."""
 
     process: int
     device: int
@@ -30,6 +30,7 @@ class DeviceAccount:
     lanes: pd.DataFrame
     together: Concurrency
     gaps: list[Gap]
+    zero: int = 0
 
     @property
     def span_ns(self) -> float:
@@ -88,6 +89,7 @@ def _account(
         lanes=lanes,
         together=concurrency(lanes),
         gaps=gaps_of(own, rows[rows["process"] == process]),
+        zero=int(work["start_ns"].min()),
     )
 
 
@@ -147,14 +149,14 @@ def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
             for name, ns in causes.items()
         ],
         "gaps": len(account.gaps),
-        "longest": [gap_json(gap) for gap in longest_gaps(account.gaps, longest)],
+        "longest": [gap_json(gap, account.zero) for gap in longest_gaps(account.gaps, longest)],
     }
 
 
-def gap_json(gap: Gap) -> dict[str, Any]:
-    """A gap as JSON, times in us since the first record."""
+def gap_json(gap: Gap, zero: int = 0) -> dict[str, Any]:
+    """A gap as JSON, times in us since ``zero`` (ns), which is where the timeline begins."""
     return {
-        "start_us": gap.start / 1e3,
+        "start_us": (gap.start - zero) / 1e3,
         "us": gap.ns / 1e3,
         "cause": gap.cause,
         "evidence": gap.evidence,

@@ -90,7 +90,8 @@ def blamed_on(wait: Wait, queue: Queue, found: Reason, begin: int) -> int:
 
 def _a(item: Item) -> str:
     """The work in a few words: a kernel by its function."""
-    return f"a {short_name(item.what)}"
+    what = short_name(item.what)
+    return f"an {what}" if what.startswith("H2D") else f"a {what}"
 
 
 def _until_end(queue: Queue, item: Item, begin: int, time: int, why: str) -> Reason:
@@ -145,7 +146,7 @@ def _host(queue: Queue, head: Item, time: int) -> Reason:
         return Reason(LAUNCH_GAP, until, "the host was busy outside of CUDA")
     where = plain(call.name)
     if call.cause in (HOST_SYNC, PAGEABLE_COPY) and (copy := queue.pageable_at(time)) is not None:
-        return Reason(PAGEABLE_COPY, min(until, copy.end), f"the host was in {where} for a pageable {copy.what}")
+        return Reason(PAGEABLE_COPY, min(until, copy.end), f"the host was in {where} for {_a(copy)} that is pageable")
     if call.cause == HOST_SYNC and (trim := queue.trimmed_in(call)) is not None:
         if time >= trim:
             return Reason(ALLOCATION, until, f"a pool gave its memory back in {where}")
@@ -165,11 +166,11 @@ def _queued(queue: Queue, head: Item, call: Call, begin: int, time: int) -> Reas
         end, last = queue.until(lane, call.start)
         if end > time and last is not None:
             other = "the legacy default stream" if queue.is_null(lane) else f"the blocking stream {lane[1]}"
-            return Reason(DEFAULT_STREAM, end, f"waited for {short_name(last.what)} of {other}")
+            return Reason(DEFAULT_STREAM, end, f"waited for {_a(last)} of {other}")
     if time < call.end and call.cause != LAUNCH_GAP:
         return Reason(call.cause, min(call.end, head.start), f"the host was in {plain(call.name)}")
     if head.engine != SMS and (other_copy := queue.busy_with(head.engine, head.lane, time)) is not None:
-        why = f"a {head.what}, for which the engine was not free"
+        why = f"{_a(head)}, for which the engine was not free"
         return Reason(DEPENDENCY, min(other_copy.end, head.start), why)
     if (found := queue.allocation_at(time)) is not None:
         return Reason(ALLOCATION, min(found[1], head.start), f"queued, while a thread was in {plain(found[0])}")
@@ -181,7 +182,7 @@ def _queued(queue: Queue, head: Item, call: Call, begin: int, time: int) -> Reas
 
 
 def _until_event(queue: Queue, last: Item, lane: tuple[int, int], begin: int, time: int, end: int) -> Reason:
-    return _because_of(queue, last, begin, time, end, f"an event behind {short_name(last.what)} of stream {lane[1]}")
+    return _because_of(queue, last, begin, time, end, f"an event behind {_a(last)} of stream {lane[1]}")
 
 
 def _handed_over(queue: Queue, head: Item, call: Call, begin: int, time: int) -> Reason:

@@ -41,7 +41,7 @@ def test_a_kernel_behind_an_event_of_another_stream_is_a_dependency_on_it() -> N
     script.wait(6, stream=1, number=9)
     script.kernel(8, 71, 90, stream=1)
     assert parts(script) == {"dependency": 51}
-    assert "an event behind H2D copy of stream 2" in script.account().gaps[0].evidence
+    assert "an event behind an H2D copy of stream 2" in script.account().gaps[0].evidence
 
 
 def test_an_event_that_was_recorded_before_the_copy_is_not_waited_for() -> None:
