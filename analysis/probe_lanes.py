@@ -14,18 +14,20 @@ WRAP = 1 << 32
 COLUMNS = ("lane", "group", "tag", "start_ns", "end_ns", "index", "sm", "cta", "warp", "launch")
 _FASTEST, _SLOWEST = 0.2, 20.0
 """ns per cycle that a clock may have; another fit says that the times are not what they seem."""
+_STEPS = 8
+"""Distances between values of %globaltimer from which on their greatest common step is taken for the timer's own."""
 
 
 @dataclass(frozen=True)
 class Clock:
     """How SM clocks were related to ns. ``ns_per_cycle`` is None where nothing told it: times are cycles then.
 
-    ``quantum_ns``: the step of %globaltimer. ``residual_ns``: the largest distance of a reading from the line, which
-    bounds what is known of the order of two SMs; within one SM the order is exact to the cycle.
+    ``quantum_ns``: the step of %globaltimer, None where too few of its values were seen. ``residual_ns``: the largest
+    distance of a reading from the line. Within one SM the order is exact to the cycle, whatever these are.
     """
 
     ns_per_cycle: float | None
-    quantum_ns: float
+    quantum_ns: float | None
     residual_ns: float
 
     @property
@@ -182,7 +184,7 @@ def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:
     pairs["offset"] = pairs["ns"] - scale * pairs["clock"]
     # %globaltimer shows the last of its steps: the time lies up to one step later than it says.
     bounds = pairs.groupby(["dump", "sm"])["offset"].agg(["max", "min"])
-    middle = (bounds["max"] + bounds["min"] + quantum) / 2
+    middle = (bounds["max"] + bounds["min"]) / 2 + (quantum or 0.0) / 2
     residual = float((bounds["max"] - bounds["min"]).max() / 2) if len(bounds) else 0.0
     key = pd.MultiIndex.from_frame(warps[["dump", "sm"]])
     base = warps.groupby(["dump", "sm"])["begin_clock"].transform("min")
@@ -194,9 +196,10 @@ def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:
     return found, Clock(slope, quantum, residual)
 
 
-def _quantum(times: np.ndarray) -> float:
+def _quantum(times: np.ndarray) -> float | None:
+    """The greatest step that all distances are multiples of. A few of them are by chance multiples of a larger one."""
     steps = np.diff(np.unique(times.astype(np.int64)))
-    return float(np.gcd.reduce(steps)) if len(steps) else 0.0
+    return float(np.gcd.reduce(steps)) if len(steps) >= _STEPS else None
 
 
 def _slope(pairs: pd.DataFrame) -> float | None:

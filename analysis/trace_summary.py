@@ -28,7 +28,7 @@ class Share:
     count: int
     ns: float
     pct: float
-    median_ns: float
+    median_ns: float | None
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,13 @@ class Summary:
     overlaps: tuple[Overlap, ...]
 
 
-def summarize(recorded: Recorded) -> Summary:
-    """The numbers of a trace. Kinds of work are the tags that are no waits, and what is in flight."""
+def summarize(recorded: Recorded, flying: pd.DataFrame | None = None) -> Summary:
+    """The numbers of a trace. Kinds of work are the tags that are no waits, and what is in flight: ``flying``, by
+    default what follows from the lanes."""
     lives = recorded.warps.groupby(["launch", "sm"]).agg(start=("start_ns", "min"), end=("end_ns", "max"))
     total = float((lives["end"] - lives["start"]).sum())
-    lanes = pd.concat([recorded.lanes, flights(recorded.lanes)], ignore_index=True)
+    flying = flights(recorded.lanes) if flying is None else flying
+    lanes = pd.concat([recorded.lanes, flying], ignore_index=True)
     covers = _covers(lanes[~lanes["tag"].str.startswith("wait")])
     busy = {kind: _together([cover]) for kind, cover in covers.items()}
     overlaps = []
@@ -86,7 +88,7 @@ def shares(recorded: Recorded) -> tuple[Share, ...]:
             ns = float(rows["ns"].sum())
             found.append(Share(str(group), str(tag), len(rows), ns, _pct(ns, life), float(rows["ns"].median())))
         rest = life - float(own["ns"].sum())
-        found.append(Share(str(group), ELSEWHERE, 0, rest, _pct(rest, life), float("nan")))
+        found.append(Share(str(group), ELSEWHERE, 0, rest, _pct(rest, life), None))
     return tuple(found)
 
 

@@ -33,6 +33,10 @@ def trace(
     perfetto: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write trace events, for ui.perfetto.dev.")
     ] = None,
+    start: Annotated[
+        float | None, typer.Option("--from", metavar="US", help="Of a folder: show only what begins here, in µs.")
+    ] = None,
+    end: Annotated[float | None, typer.Option("--to", metavar="US", help="… and ends here; --out keeps it.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="Name the kernels that carry a probe, and exit.")] = False,
     json: Json = False,
 ) -> None:
@@ -48,7 +52,9 @@ def trace(
         list_probed(catalog, json)
         return
     program = ctx.meta[PROGRAM]
-    wanted = Wanted(sms, events, cost, out, force, perfetto, json)
+    wanted = Wanted(sms, events, cost, out, force, perfetto, json, (start, end))
+    if wanted.window != (None, None) and not Path(name or "").is_dir():
+        raise UsageError("--from and --to are for a folder that trace wrote", "trace first, then cut its folder")
     if (name is None) == (program is None):
         raise UsageError("name either a kernel with a probe or a program after --", "see `ncubble trace --help`")
     if program is not None:

@@ -17,6 +17,9 @@ def trace_lines(told: dict[str, Any]) -> Iterator[str]:
     span = told["span_ns"] / 1e3
     clock = f" at {told['clock']['mhz']:.0f} MHz" if told["clock"]["mhz"] else ""
     yield f"{told['warps']} warps on {told['sms']} SM{'s' if told['sms'] > 1 else ''}, {span:.2f} µs each{clock}"
+    if "cut_ns" in told:
+        low, high = (1e-3 * at for at in told["cut_ns"])
+        yield f"a stretch of the trace, from {low:.2f} to {high:.2f} µs"
     yield ""
     yield f"{'role':<10} {'region':<12} {'of its time':>11} {'regions':>9} {'median':>10}"
     for share in told["shares"]:
@@ -48,7 +51,7 @@ def _title(told: dict[str, Any]) -> str:
 
 
 def _trust(told: dict[str, Any]) -> Iterator[str]:
-    loss, cost, clock = told["loss"], told.get("cost"), told["clock"]
+    loss, cost = told["loss"], told.get("cost")
     lost = [
         (loss["warps"], "warps found no slot"),
         (
@@ -67,12 +70,21 @@ def _trust(told: dict[str, Any]) -> Iterator[str]:
         )
         if cost["kept_pct"] < 99.5:
             yield f"while that was measured, {cost['kept_pct']:.0f} % of the warps found a slot"
-    if clock["ns_per_cycle"]:
-        yield f"SMs are related to each other within {clock['residual_ns'] + clock['quantum_ns'] / 2:.0f} ns"
-    else:
-        yield "the SM clock is not known: times are in cycles, not ns"
+    yield _clock(told)
     if checked := told.get("verification"):
         yield "result: verified" if checked["passed"] else "result: wrong"
+
+
+def _clock(told: dict[str, Any]) -> str:
+    clock = told["clock"]
+    if not clock["ns_per_cycle"]:
+        return "the SM clock is not known: times are in cycles, not ns"
+    if told["sms"] < 2:
+        off = f"; its clock strays from an even one by up to {_ns(clock['residual_ns'])}"
+        return f"one SM: what its warps did is ordered to the cycle{off if clock['residual_ns'] > 100 else ''}"
+    if clock["quantum_ns"] is None:
+        return "how far the SMs' clocks are related is not known: too few of their warps began and ended"
+    return f"SMs are related to each other within {clock['residual_ns'] + clock['quantum_ns'] / 2:.0f} ns"
 
 
 def _ns(value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 from ncubble.analysis.lanes import FILE
 from ncubble.analysis.probe_dump import Dump, parse_dumps, read_dumps
 from ncubble.analysis.probe_lanes import decode
-from ncubble.analysis.trace_run import lanes_of, read_told, save_lanes, trace_told
+from ncubble.analysis.trace_run import cut, cut_told, lanes_of, read_told, save_lanes, trace_told
 from ncubble.analysis.trace_summary import summarize
 from ncubble.cli.profile import default_out
 from ncubble.cli.render import emit_json
@@ -35,6 +36,8 @@ class Wanted:
     force: bool
     perfetto: Path | None
     json: bool
+    window: tuple[float | None, float | None] = (None, None)
+    """A stretch of a recorded trace, in µs."""
 
 
 def list_probed(catalog: Path | None, as_json: bool) -> None:
@@ -95,12 +98,11 @@ def _run(program: Sequence[str], env: dict[str, str]) -> None:
 
 
 def _out(wanted: Wanted, label: str) -> Path:
+    """Where the run goes; refused before anything runs where it may not be written."""
+    from ncubble.profiling.staging import check_target
+
     out = wanted.out or default_out(f"trace-{label}")
-    if out.exists():
-        ours = out.is_dir() and not out.is_symlink() and {item.name for item in out.iterdir()} <= {FILE}
-        if not (wanted.force and ours):
-            remedy = "choose another --out" + (", or replace it with --force" if ours else "")
-            raise UsageError(f"{out} exists", remedy)
+    check_target(out, wanted.force)
     return out
 
 
@@ -112,23 +114,38 @@ def _keep(dumps: list[Dump], more: dict[str, Any], wanted: Wanted, out: Path) ->
     summary = summarize(recorded)
     told = trace_told(recorded, summary, {"schema": 1, "started": utc_now(), **more})
     lanes = lanes_of(recorded)
-    out.mkdir(parents=True, exist_ok=True)
-    partial = out / f".{FILE}"
-    partial.mkdir(exist_ok=True)
-    save_lanes(partial, lanes, "warps", told)
-    (partial / FILE).replace(out / FILE)
-    partial.rmdir()
+    _write(out, lanes, told, wanted.force)
     _show(out, told, lanes, wanted)
 
 
+def _write(out: Path, lanes: Any, told: dict[str, Any], force: bool) -> None:
+    from ncubble.profiling.staging import staged, sync_file
+
+    with staged(out, force) as folder:
+        save_lanes(folder, lanes, "warps", told)
+        sync_file(folder / FILE)
+
+
 def trace_shown(folder: Path, wanted: Wanted) -> None:
-    """Shows a trace that was recorded before."""
+    """Shows a trace that was recorded before, or a stretch of it, which ``wanted.out`` then keeps."""
     import pandas as pd
 
     told = read_told(folder)
     if not told:
         raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE} that `ncubble trace` wrote")
-    _show(folder, told, pd.read_parquet(folder / FILE), wanted)
+    lanes = pd.read_parquet(folder / FILE)
+    if wanted.window == (None, None):
+        _show(folder, told, lanes, wanted)
+        return
+    low, high = (math.inf * sign if at is None else 1e3 * at for at, sign in zip(wanted.window, (-1, 1), strict=True))
+    low, high = max(low, float(lanes["start_ns"].min())), min(high, float(lanes["end_ns"].max()))
+    lanes = cut(lanes, low, high)
+    if lanes.empty:
+        raise UsageError("nothing lies between --from and --to", "both are µs of the trace, --from the earlier one")
+    told = cut_told(lanes, told, low, high)
+    if wanted.out is not None:
+        _write(wanted.out, lanes, told, wanted.force)
+    _show(wanted.out or folder, told, lanes, wanted)
 
 
 def _show(out: Path, told: dict[str, Any], lanes: Any, wanted: Wanted) -> None:

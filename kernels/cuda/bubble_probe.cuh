@@ -148,22 +148,11 @@ __device__ __forceinline__ void both_clocks(unsigned long long& clock, unsigned 
     asm volatile("mov.u64 %0, %%clock64;\n\tmov.u64 %1, %%globaltimer;" : "=l"(clock), "=l"(ns)::"memory");
 }
 
-// A clock that is read right behind a barrier is read before the barrier holds the warp. This holds it.
-#ifndef BUBBLE_FENCE
-#define BUBBLE_FENCE 3
-#endif
+// A clock that is read right behind a barrier is read before the barrier holds the warp: BAR.SYNC is deferred. A warp
+// that meets itself is held with it; in SASS this is a NOP.
 template <Tag kTag>
 __device__ __forceinline__ void settle() {
-    if (kTag != Tag::wait_sync && kTag != Tag::wait_slot) return;
-#if BUBBLE_FENCE == 1
-    asm volatile("fence.acq_rel.cta;" ::: "memory");
-#elif BUBBLE_FENCE == 2
-    asm volatile("nanosleep.u32 0;");
-#elif BUBBLE_FENCE == 3
-    __syncwarp(__activemask());
-#elif BUBBLE_FENCE == 4
-    asm volatile("{ .reg .pred p; .reg .b32 m; activemask.b32 m; setp.eq.u32 p, m, 0; @p trap; }");
-#endif
+    if (kTag == Tag::wait_sync || kTag == Tag::wait_slot) __syncwarp(__activemask());
 }
 
 class Probe {

@@ -270,6 +270,31 @@ def test_a_file_without_a_trace_tells_nothing(tmp_path):
     assert read_told(tmp_path) == {}
 
 
+def test_a_stretch_of_a_trace_is_cut_and_its_numbers_are_its_own(tmp_path):
+    found = pipeline()
+    (tmp_path / "whole").mkdir()
+    save_lanes(tmp_path / "whole", lanes_of(found), "warps", trace_told(found, summarize(found), {"argv": ["relay"]}))
+    folder = str(tmp_path / "whole")
+    told = json.loads(command(folder, "--from", "0.21", "--to", "0.4", "--out", str(tmp_path / "cut"), "--json"))
+    assert told["cut_ns"] == [210, 400]
+    assert told["span_ns"] == pytest.approx(190)
+    assert told["busy_pct"]["compute"] == pytest.approx(100 * 180 / 190)
+    assert read_told(tmp_path / "cut") == {key: value for key, value in told.items() if key != "run"}
+    kept = read_lanes(LaneRun(tmp_path / "cut"))[1]
+    assert (kept["start_ns"].min(), kept["end_ns"].max()) == (210, 400)
+    with pytest.raises(UsageError, match="nothing lies between"):
+        command(folder, "--from", "9")
+    with pytest.raises(UsageError, match="for a folder"):
+        command("gemm_ws", "--from", "1")
+
+
+def test_the_timers_step_is_told_only_of_enough_values():
+    few = decoded(dump([warp(STEP, 0, 1200), warp(STEP, 0, 1200)], ns_per_cycle=1.0))
+    assert few.clock.quantum_ns is None
+    many = [warp([], 96 * place, 96 * place + 960, sm=place % 2) for place in range(20)]
+    assert decoded(dump(many, ns_per_cycle=1.0)).clock.quantum_ns == 96
+
+
 def test_trace_events_are_complete_and_named(tmp_path):
     path = tmp_path / "trace.json"
     lanes = lanes_of(pipeline())
