@@ -252,7 +252,11 @@ def processes(workers: int, hosts: int) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         address = Path(folder) / "scheduler.json"
         line = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--scheduler-file", str(address), "--port", "0"]
-        started = [subprocess.Popen([*line, "--no-dashboard", "--host", "127.0.0.1"], **quiet)]
+        started = [
+            subprocess.Popen(
+                [*line, "--no-dashboard", "--dashboard-address", "127.0.0.1:0", "--host", "127.0.0.1"], **quiet
+            )
+        ]
         try:
             while not address.exists():
                 time.sleep(0.1)

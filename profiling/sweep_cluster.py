@@ -56,7 +56,10 @@ def local(gpus: Sequence[str]) -> Iterator[Any]:
         number: {"cls": dask.Nanny, "options": {**options, "env": _environment(gpu), "resources": {"GPU": 1}}}
         for number, gpu in enumerate(gpus)
     }
-    scheduler = {"cls": dask.Scheduler, "options": {"host": "127.0.0.1", "dashboard": False}}
+    scheduler = {
+        "cls": dask.Scheduler,
+        "options": {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"},
+    }
     with _quiet(), _security() as security:
         if security is not None:
             scheduler["options"]["security"] = security

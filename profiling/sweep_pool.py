@@ -6,6 +6,7 @@ to the job of a worker that died.
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 import uuid
@@ -95,8 +96,13 @@ class Pool:
         if future.status in ("cancelled", "lost"):
             self._lost = True
             return
+        self._client.loop.add_callback(self._fetch, kind, worker, name, future)
+
+    async def _fetch(self, kind: Literal["probed", "done"], worker: str, name: str, future: Any) -> None:
+        """In the client's event loop: many results come at once, and one whose worker is gone holds up no other."""
         try:
-            event = Event(kind, worker, future.result(timeout=_RESULT_S), name)
+            found = await asyncio.wait_for(self._client.gather(future, asynchronous=True), _RESULT_S)
+            event = Event(kind, worker, found, name)
         except Exception as error:  # whatever the cluster, or unpickling on either side, can raise
             event = Event("broken", worker, f"{type(error).__name__}: {error}", name)
         future.release()

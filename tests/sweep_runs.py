@@ -20,7 +20,7 @@ DATA = Path(__file__).parent / "data"
 CHILD = ("-P", str(DATA / "stub_sweep.py"))
 TOOLS = ("ncu", "nvcc")
 H200 = Machine("NVIDIA H200", "GPU-1", "9.0", "580", "host", {"ncu": "2025.3.1", "nvcc": "13.0"})
-OPTIONS = sweep.Options(tries=2, wait_s=20.0)
+OPTIONS = sweep.Options(tries=2, wait_s=60.0)
 
 
 def planned(*axes: str, **more: Any) -> sweep_plan.Planned:

@@ -187,7 +187,7 @@ def test_the_loss_of_the_scheduler_leaves_no_process_and_a_store_to_go_on_with(s
         str(address),
         "--port",
         "0",
-        "--no-dashboard",
+        *("--no-dashboard", "--dashboard-address", "127.0.0.1:0"),
         "--host",
         "127.0.0.1",
     ]
