@@ -70,7 +70,7 @@ def tags(work: pd.DataFrame) -> list[str]:
 
 def short_name(name: str, most: int = 60) -> str:
     """A kernel's function without template arguments, parameters and namespaces."""
-    base = name.split("<")[0].split("(")[0].split("::")[-1].strip() or name
+    base = name.replace("(anonymous namespace)::", "").split("<")[0].split("(")[0].split("::")[-1].strip() or name
     text = base[:most]
     # Tags that begin with "wait" are time in which a lane could do nothing (analysis.lanes).
     return f"kernel {text}" if text.lower().startswith("wait") else text

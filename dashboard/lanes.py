@@ -59,7 +59,7 @@ def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None)
     figure = go.Figure()
     for index, (tag, look) in enumerate(tag_looks(tags).items()):
         _add_tag(figure, bars[bars["tag"] == index], names, tag, look, high - low)
-    _lay_out(figure, names, low, high)
+    _lay_out(figure, names, len(tags), low, high)
     return Drawn(figure, len(placed), len(bars), len(names), len(every) - len(names), step)
 
 
@@ -218,13 +218,15 @@ def _told(start: float, end: float, count: int, share: float, index: int) -> str
     return f"{100 * share:.0f} % of {where}, in which {count:.0f} intervals of this lane end"
 
 
-def _lay_out(figure: go.Figure, names: list[str], low: float, high: float) -> None:
+def _lay_out(figure: go.Figure, names: list[str], tags: int, low: float, high: float) -> None:
+    # A narrow window has two tags in a row of the legend, which Plotly else lays over the lanes.
+    more_rows = max(0, -(-tags // 2) - 1)
     room: dict[str, Any] = {"l": 8, "r": 16, "t": 34, "b": 44}
     legend = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0, "traceorder": "normal"}
     figure.update_layout(
         barmode="overlay",
         bargap=0.18,
-        height=96 + LANE_PX * max(len(names), 4),
+        height=96 + LANE_PX * (max(len(names), 4) + more_rows),
         margin=room,
         showlegend=True,
         legend=legend,

@@ -9,6 +9,7 @@ from stream_frames import Script
 
 from ncubble.analysis import stream_records
 from ncubble.analysis.stream_account import accounts, as_json
+from ncubble.analysis.stream_engines import short_name
 from ncubble.analysis.stream_records import readable
 from ncubble.errors import ReportError
 from ncubble.profiling import stream_raw as raw
@@ -112,6 +113,11 @@ def test_only_what_was_queued_between_profiler_start_and_stop_counts() -> None:
     assert (account.kernels, account.span_ns) == (2, 49_000)
     (whole,) = accounts(script.recording(), whole=True)
     assert whole.kernels == 4
+
+
+def test_a_kernel_is_called_by_its_function() -> None:
+    assert short_name("at::native::(anonymous namespace)::CatArray<float, 2>(float*)") == "CatArray"
+    assert short_name("wait_for_it(int)") == "kernel wait_for_it"
 
 
 def test_names_are_demangled_where_that_is_possible() -> None:
