@@ -16,3 +16,5 @@ VALIDATION = Path(__file__).resolve().parent / "validation"
 CHECKS = Path(__file__).resolve().parent / "h200-checks"
 """Results of ``ncubble check`` on another H200 than the one of the baselines, six in a row and one of narrower copies:
 what the page Checks shows without one's own."""
+LANES = Path(__file__).resolve().parent / "h200-lanes"
+"""Lanes of warps (``trace-*``) and of streams (``streams-*``): run directories for the page Timelines."""
