@@ -15,6 +15,13 @@ The unit is taken to work in proportion to c(t), as much in all as the hardware 
 n(t)``, and of ``i(t) s(t) / n(t)``. Two further readings need no counter: ``least``, where only instants without any
 computing warp count (i = 1 there, else 0), and ``most``, where all do (i = 1). Where one CTA fills an SM and its
 warps go in step, all three are the same.
+
+A second definition, written after the first was measured (gemm_tma at 2 stages: 61 points of data wait where the
+tensor pipe is busy for 64): it takes a warp for computing only in its own regions, but asynchronous products run on
+while their warp waits for the next tile. ``played`` plays the tensor pipe instead: each region ``compute`` starts a
+product at its begin; the products of a sub-core (warps of the same number modulo 4) run one after the other, each as
+long as makes the pipe as busy as the counter says; ``i(t)`` is the share of sub-cores whose pipe then has nothing to
+run. It holds where a region starts one asynchronous product, and all are alike.
 """
 
 from __future__ import annotations
@@ -28,6 +35,7 @@ from ncubble.analysis.probe_lanes import Recorded
 
 COMPUTING = ("compute", "wait_mma")
 BARRIER = ("wait_sync", "wait_slot")
+SUB_CORES = 4
 _STATES = {"alive": 0, "computing": 1, "data": 2, "load": 3, "barrier": 4}
 
 
@@ -57,11 +65,32 @@ def _of_sm(lanes: pd.DataFrame, recorded: Recorded, sm: int, busy: float) -> dic
     rate = busy * span / max(float((computing * length).sum()), 1.0)
     idle = np.clip(1.0 - rate * computing, 0.0, 1.0)
     weights = {"": idle, "_least": (computing < 0.5).astype(float), "_most": np.ones_like(idle)}
+    weights["_played"] = played(lanes, grid, busy * span)
     return {
         f"{name}{reading}": float((weight * state / np.maximum(alive, 1) * length).sum())
         for name, state in (("data", data), ("sync", sync))
         for reading, weight in weights.items()
     }
+
+
+def played(lanes: pd.DataFrame, grid: np.ndarray, busy_ns: float) -> np.ndarray:
+    """The share of sub-cores without a product to run, from each instant of ``grid`` to the next (the mean of the
+    two); ``busy_ns`` is how long each is busy in all."""
+    starts = lanes.loc[lanes["tag"] == "compute", ["warp", "start_ns"]]
+    idle = np.zeros(len(grid))
+    for core in range(SUB_CORES):
+        times = np.sort(starts.loc[starts["warp"] % SUB_CORES == core, "start_ns"].to_numpy(float))
+        if not len(times):
+            idle += 1.0
+            continue
+        each = busy_ns / len(times)
+        place = np.arange(len(times))
+        ends = np.maximum.accumulate(times - place * each) + (place + 1) * each
+        # Time at work up to an instant, which is piecewise linear; its slope is 1 while a product runs.
+        knots = np.stack([ends - each, ends], axis=1).ravel()
+        done = np.interp(grid, knots, np.stack([place, place + 1], axis=1).ravel() * each)
+        idle += 1.0 - np.append(np.diff(done) / np.maximum(np.diff(grid), 1e-9), 0.0)
+    return np.clip(idle / SUB_CORES, 0.0, 1.0)
 
 
 def _ctas(lanes: pd.DataFrame, warps: pd.DataFrame) -> Iterator[tuple[np.ndarray, np.ndarray]]:
