@@ -56,7 +56,7 @@ def settle(
     client: Any, folder: Path, jobs: Sequence[Job], tools: Sequence[str], observe: Callable[[Record], None], **pool: Any
 ) -> float:
     """Run a sweep; returns the seconds from the first order to the last record."""
-    options = sweep.Options()
+    options = sweep.Options(wait_s=300.0)
     with Store(folder) as store:
         workers = Pool(client, CHILD, 300.0, **pool)
         try:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from ncubble.profiling import sweep_worker
 from ncubble.profiling.sweep_job import Machine, Reply
 
+_FETCHES = 16
 _RESULT_S = 60.0  # to fetch a result that is there
 
 
@@ -48,6 +49,7 @@ class Pool:
         self._work, self._probe = work, probe
         self._futures: dict[str, tuple[str, Any]] = {}
         self._lost, self._closing = False, False
+        self._fetching = asyncio.Semaphore(_FETCHES)
         self.events: queue.SimpleQueue[Event] = queue.SimpleQueue()
 
     @property
@@ -101,7 +103,8 @@ class Pool:
     async def _fetch(self, kind: Literal["probed", "done"], worker: str, name: str, future: Any) -> None:
         """In the client's event loop: many results come at once, and one whose worker is gone holds up no other."""
         try:
-            found = await asyncio.wait_for(self._client.gather(future, asynchronous=True), _RESULT_S)
+            async with self._fetching:
+                found = await asyncio.wait_for(self._client.gather(future, asynchronous=True), _RESULT_S)
             event = Event(kind, worker, found, name)
         except Exception as error:  # whatever the cluster, or unpickling on either side, can raise
             event = Event("broken", worker, f"{type(error).__name__}: {error}", name)
