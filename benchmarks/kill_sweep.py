@@ -46,7 +46,7 @@ class Trials:
         self.rng = random.Random(seed)  # noqa: S311
         self.folder, self.jobs = folder / "store", jobs
         self.stub = Stub(folder)
-        self.stub.behave(dict.fromkeys(range(1, jobs + 1), "wait0.3"))
+        self.stub.behave(dict.fromkeys(range(1, jobs + 1), "wait0.6"))
         self.fell: Counter[str] = Counter()
         self.wrong: list[str] = []
         self.known: dict[str, str] = {}
@@ -61,8 +61,10 @@ class Trials:
         """One trial; adds to ``fell`` and ``wrong``."""
         target = self.rng.choice(["command", "worker", "job"])
         with self.start() as process:
-            time.sleep(self.rng.random() * takes)
-            struck = process.poll() is None and self._strike(target, process.pid)
+            struck, at = False, time.monotonic() + self.rng.random() * takes
+            while not struck and process.poll() is None:
+                time.sleep(0.01)
+                struck = time.monotonic() > at and self._strike(target, process.pid)
             if struck and target != "command":
                 process.wait()
         self.fell[f"{target}{'' if struck else ', too late'}"] += 1
@@ -128,7 +130,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             trials = Trials(Path(folder), given.jobs, given.seed + rounds)
             for number in range(min(4, given.count - sum(fell.values()))):
-                trials.kill(number, 12.0)
+                trials.kill(number, 6.0)
             trials.finish()
             rounds, kept = rounds + 1, kept + given.jobs
             fell, wrong = fell + trials.fell, wrong + trials.wrong
