@@ -13,7 +13,7 @@ import pandas as pd
 
 from ncubble.analysis.concurrency import union
 from ncubble.analysis.stream_calls import any_in, reaching
-from ncubble.analysis.stream_causes import DRAIN, LAUNCH_GAP, UNKNOWN
+from ncubble.analysis.stream_causes import DEPENDENCY, DRAIN, LAUNCH_GAP, UNKNOWN
 from ncubble.analysis.stream_engines import SMS
 from ncubble.analysis.stream_queue import Item, Queue
 from ncubble.analysis.stream_why import LATENCY_MOST, blamed_on, plain, reason, wait_at
@@ -61,14 +61,14 @@ def gaps_of(work: pd.DataFrame, rows: pd.DataFrame) -> list[Gap]:
     real = finishes > begins
     begins, finishes = begins[real], finishes[real]
     kernels = _firsts(queue, finishes)
-    late = only_launched(queue, kernels, begins, finishes)
+    whole = of_one_cause(queue, kernels, begins, finishes)
     what = "copies after the last kernel" if on_sms.any() else "no kernel ran"
     found = []
-    for start, end, kernel, launch in zip(*(one.tolist() for one in (begins, finishes, kernels, late)), strict=True):
+    for start, end, kernel, cause in zip(*(one.tolist() for one in (begins, finishes, kernels, whole)), strict=True):
         if kernel < 0:
             found.append(Gap(start, end, "", {DRAIN: end - start}, what))
         else:
-            found.append(_gap(queue, start, end, kernel, launch))
+            found.append(_gap(queue, start, end, kernel, cause))
     return found
 
 
@@ -82,29 +82,40 @@ def _firsts(queue: Queue, times: np.ndarray) -> np.ndarray:
     return np.where(queue.start[order][place] == times, order[place], -1)
 
 
-def only_launched(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Gaps that are launch gaps from begin to end, and need no look at their moments: of many, nearly all are.
+def of_one_cause(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The cause of gaps that have one from begin to end and need no look at their moments; else "".
 
-    The kernel is first in its stream all the time and waits for no event, no default stream, no copy before it; and its
-    thread is in no call that waits, allocates or copies.
+    Of many gaps nearly all are such: the kernel waits for no event and no default stream, nobody allocates, and either
+    it is first in its stream, and its thread is in no call that waits, allocates or copies; or it was queued, and all
+    that it stands behind is a copy that runs.
     """
-    if not len(kernels):
-        return np.zeros(0, bool)
+    found = np.full(len(kernels), "", dtype=object)
+    if not len(kernels) or not len(queue.calls.start):
+        return found
+    found[_plain(queue, kernels, begin, end) & _launched(queue, kernels, begin, end)] = LAUNCH_GAP
+    found[_plain(queue, kernels, begin, end) & _behind_copy(queue, kernels, begin, end)] = DEPENDENCY
+    return found
+
+
+def _plain(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Kernels that were queued by a plain launch, and that only their thread or stream can hold."""
     call = queue.call[kernels]
-    if not len(queue.calls.start):
-        return np.zeros(len(kernels), bool)
-    asked, returned = queue.calls.start[call], queue.calls.end[call]
     serialized = np.array([bool(queue.serialized_with(lane)) for lane in queue.lane_names])
-    waiting = np.isin(kernels, list(queue.waits))
-    before = queue.before[kernels]
-    handed = (before < 0) | (queue.engine[before] == SMS) | (queue.end[before] <= asked)
     allocations = reaching(
         np.array([one.start for one in queue.allocations[0]], np.int64),
         np.array([one.end for one in queue.allocations[0]], np.int64),
     )
-    found = (kernels >= 0) & (call >= 0) & handed & ~waiting & ~serialized[queue.lane[kernels]]
-    found &= (queue.reach_before[kernels] <= begin) & queue.in_plain_graph()[kernels]
-    found &= (queue.calls.cause[call] == LAUNCH_GAP) & ~any_in(*allocations, begin, end)
+    found: np.ndarray = (kernels >= 0) & (call >= 0) & (queue.calls.cause[call] == LAUNCH_GAP)
+    found &= ~np.isin(kernels, list(queue.waits)) & ~serialized[queue.lane[kernels]]
+    return found & queue.in_plain_graph()[kernels] & ~any_in(*allocations, begin, end)
+
+
+def _launched(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Kernels that are first in their stream all the time, and whose thread does nothing but launch."""
+    call, before = queue.call[kernels], queue.before[kernels]
+    asked, returned = queue.calls.start[call], queue.calls.end[call]
+    handed = (before < 0) | (queue.engine[before] == SMS) | (queue.end[before] <= asked)
+    found: np.ndarray = handed & (queue.reach_before[kernels] <= begin)
     found &= end - np.maximum(begin, returned) <= LATENCY_MOST
     for number, thread in queue.calls.threads.items():
         busy = any_in(*thread.other_than_launch(), begin, np.maximum(asked, begin + 1))
@@ -112,10 +123,20 @@ def only_launched(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.
     return found
 
 
-def _gap(queue: Queue, start: int, end: int, place: int, launch: bool) -> Gap:
+def _behind_copy(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Kernels that were queued when the gap began, behind a copy that ran then, and all before that was over."""
+    null = np.array([queue.is_null(lane) for lane in queue.lane_names])
+    before = queue.before[kernels]
+    found: np.ndarray = (before >= 0) & (queue.engine[before] != SMS) & ~queue.pageable[before]
+    found &= ~null[queue.lane[kernels]] & (queue.calls.end[queue.call[kernels]] <= begin)
+    found &= (queue.start[before] <= begin) & (queue.end[before] > begin) & (queue.reach_before[before] <= begin)
+    return found & (end - queue.end[before] <= LATENCY_MOST)
+
+
+def _gap(queue: Queue, start: int, end: int, place: int, cause: str) -> Gap:
     name = queue.name(place)
-    if launch:
-        return Gap(start, end, name, {LAUNCH_GAP: end - start}, (queue, place))
+    if cause:
+        return Gap(start, end, name, {cause: end - start}, (queue, place))
     parts, evidence = _split(queue, queue.item(place), start, end)
     return Gap(start, end, name, parts, evidence)
 
