@@ -6,6 +6,7 @@ time is cut into steps, and each step of a lane shows the tag that took most of 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,9 @@ LANE_PX = 20
 _WORK_COLORS = [side.color for side in SIDE_STYLES[1:]]
 _WORK_HATCHES = ("", ".", "x", "\\", "|", "-", "+", "/")
 _WAIT_HATCHES = ("/", "x", "-", ".", "\\", "|", "+")
+_NUMBER = re.compile(r"[0-9]{1,18}")
+_CLOSE_UP = 500
+"""Intervals of a close-up: some tiles of each warp."""
 _NAMED = 0.06
 """Share of the window from which on a bar has room for its tag."""
 
@@ -46,13 +50,18 @@ class Drawn:
 
 
 def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None) -> Drawn:
-    """Lanes of ``frame`` over ``window`` (ns after the first start; the whole by default), grouped, time in µs."""
+    """Lanes of ``frame`` over ``window`` (ns after the first start; the whole by default), grouped, time in µs. Lanes
+    of which nothing lies in the window are not drawn."""
     frame = few_tags(frame)
     zero = float(frame["start_ns"].min()) if len(frame) else 0.0
     whole = (0.0, float(frame["end_ns"].max()) - zero) if len(frame) else (0.0, 1.0)
     low, high = window or whole
     high = max(high, low + 1.0)
     every, tags = _lanes(frame), _tags(frame)
+    if window:
+        frame = frame[(frame["end_ns"] - zero >= low) & (frame["start_ns"] - zero <= high)]
+        inside = set(frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None))
+        every = [lane for lane in every if lane in inside]
     names = list(_named(every[:MOST_LANES]).values())
     placed = _placed(frame, every, tags, zero, low, high)
     bars, step = summed(placed, len(names), len(tags), low, high)
@@ -61,6 +70,15 @@ def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None)
         _add_tag(figure, bars[bars["tag"] == index], names, tag, look, high - low)
     _lay_out(figure, names, len(tags), low, high)
     return Drawn(figure, len(placed), len(bars), len(names), len(every) - len(names), step)
+
+
+def close_up(frame: pd.DataFrame) -> tuple[float, float] | None:
+    """A window in the middle of ``frame`` in which intervals are drawn one by one; None where all of them can be."""
+    if len(frame) <= MOST_DRAWN:
+        return None
+    span = float(frame["end_ns"].max() - frame["start_ns"].min())
+    low = span // 2
+    return low, low + max(1.0, span * min(_CLOSE_UP, MOST_DRAWN // 2) // len(frame))
 
 
 def _placed(
@@ -96,15 +114,20 @@ def few_tags(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def lane_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """What stands beside each lane, by (group, lane): groups together, otherwise in order of appearance."""
+    """What stands beside each lane, by (group, lane): groups together."""
     return _named(_lanes(frame))
 
 
 def _lanes(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """(group, lane) of every lane: groups together, otherwise in order of appearance."""
-    pairs = frame[["group", "lane"]].drop_duplicates()
-    place = {group: index for index, group in enumerate(dict.fromkeys(pairs["group"]))}
-    return sorted(pairs.itertuples(index=False, name=None), key=lambda pair: place[pair[0]])
+    """(group, lane) of every lane: groups together; lanes that differ in numbers by these, otherwise as they appear."""
+    pairs = list(frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None))
+    keys = [(group, _NUMBER.sub("#", lane)) for group, lane in pairs]
+    groups, kinds = ({one: place for place, one in enumerate(dict.fromkeys(of))} for of in ((g for g, _ in keys), keys))
+    order = {
+        pair: (groups[pair[0]], kinds[key], [int(number) for number in _NUMBER.findall(pair[1])])
+        for pair, key in zip(pairs, keys, strict=True)
+    }
+    return sorted(pairs, key=order.__getitem__)
 
 
 def _named(lanes: list[tuple[str, str]]) -> dict[tuple[str, str], str]:

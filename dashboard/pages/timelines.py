@@ -17,7 +17,7 @@ from ncubble.analysis.concurrency import Concurrency, concurrency
 from ncubble.analysis.lanes import FILE, LaneRun, find_lanes, lane_kind, read_lanes
 from ncubble.dashboard.components import card, figure, note, table
 from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.lanes import Drawn, lanes_figure
+from ncubble.dashboard.lanes import Drawn, close_up, lanes_figure
 from ncubble.dashboard.lanes_address import Asked, asked
 from ncubble.dashboard.words import duration
 from ncubble.errors import NcubbleError
@@ -112,13 +112,15 @@ def shown(run: LaneRun, wanted: Asked) -> Component:
         return card(run.path.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])
     if frame.empty:
         return card(f"{NAMES[kind]}: {run.path.name}", [note("empty", "This run holds no interval.")])
-    made = lanes_figure(frame, wanted.window)
+    middle = close_up(frame) if kind == "warps" and not wanted.window else None
+    made = lanes_figure(frame, wanted.window or middle)
+    said = hint(made) + (f" This is the middle of {duration(found.span_ns)}." if middle else "")
     label = f"{NAMES[kind]} of {run.path.name}: {made.lanes} lanes, {made.intervals} intervals. {told(found)}"
     whole = html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0)
     parts = [
         html.P(told(found), className="sentence"),
         figure("lanes", made.figure, label, tools=True),
-        html.Div([html.Span(hint(made), id="lanes-hint", className="hint"), whole], className="lane-hint"),
+        html.Div([html.Span(said, id="lanes-hint", className="hint"), whole], className="lane-hint"),
         dcc.Store(id="lanes-run", data=run.id),
         dcc.Store(id="lanes-window"),
         *_together(found),

@@ -28,6 +28,8 @@ def test_a_zoom_shows_detail_stays_in_the_address_and_is_undone(
         page = open_page(f"{url}/timelines")
         expect(page.locator(".sentence")).to_contain_text("upload and kernel work together for 38.1 %")
         page.get_by_role("link", name="roles", exact=True).click()
+        expect(page.locator("#lanes-hint")).to_contain_text("This is the middle of")
+        page.get_by_role("button", name="Whole run").click()
         expect(page.locator("#lanes-hint")).to_contain_text("summed up in steps of")
         place = page.locator(".js-plotly-plot .nsewdrag").first
         box = place.bounding_box()

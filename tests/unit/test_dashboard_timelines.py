@@ -20,11 +20,13 @@ from ncubble.analysis.concurrency import concurrency, union
 from ncubble.analysis.lanes import LONGEST, LaneRun, find_lanes, lane_kind, read_lanes
 from ncubble.dashboard import lanes
 from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.lanes import MOST_DRAWN, lane_names, lanes_figure, tag_looks
+from ncubble.dashboard.lanes import MOST_DRAWN, close_up, lane_names, lanes_figure, tag_looks
 from ncubble.dashboard.lanes_address import Asked, asked
 from ncubble.dashboard.lanes_callbacks import wanted
 from ncubble.dashboard.pages import timelines
 from ncubble.errors import ReportError
+
+_FIVE = ["group", "lane", "tag", "start_ns", "end_ns"]
 
 
 @pytest.fixture(autouse=True)
@@ -180,6 +182,35 @@ def test_what_unpacks_to_too_much_is_refused_unread(tmp_path: Path, monkeypatch:
 def test_lanes_of_a_group_stand_together() -> None:
     frame = pd.DataFrame([("w0", "p", 0, 1, "a"), ("w1", "c", 0, 1, "a"), ("w2", "p", 0, 1, "a")], columns=COLUMNS)
     assert list(lane_names(frame).values()) == ["p · w0", "p · w2", "c · w1"]
+
+
+def test_warps_stand_in_order_of_their_numbers() -> None:
+    names = ["CTA 9 warp 10", "CTA 9 warp 2", "CTA 12 warp 0", "copies", "CTA 9 warp 1"]
+    frame = pd.DataFrame([("a", name, "load", at, at + 1.0) for at, name in enumerate(names)], columns=_FIVE)
+    assert [lane for _, lane in lane_names(frame)] == [
+        "CTA 9 warp 1",
+        "CTA 9 warp 2",
+        "CTA 9 warp 10",
+        "CTA 12 warp 0",
+        "copies",
+    ]
+
+
+def test_lanes_without_anything_in_the_window_are_not_drawn() -> None:
+    frame = pd.DataFrame([("a", f"w{at}", "load", 10.0 * at, 10.0 * at + 5) for at in range(9)], columns=_FIVE)
+    made = lanes_figure(frame, (20.0, 34.0))
+    assert (made.lanes, made.left_out, made.intervals) == (2, 0, 2)
+    assert list(made.figure.layout.yaxis.categoryarray) == ["a · w2", "a · w3"]
+    assert lanes_figure(frame, (26.0, 29.0)).lanes == 0
+
+
+def test_a_long_run_of_warps_opens_with_some_tiles_of_its_middle(tmp_path: Path) -> None:
+    write(tmp_path / "roles", warps(8_000), "warps")
+    run = LaneRun(tmp_path / "roles")
+    assert "This is the middle of" in texts(timelines.shown(run, Asked(run.id)))
+    assert "This is the middle of" not in texts(timelines.shown(run, Asked(run.id, (0.0, 1000.0))))
+    low, high = close_up(warps(8_000)) or (0.0, 0.0)
+    assert 100 < lanes_figure(warps(8_000), (low, high)).intervals < 1000
 
 
 def test_fifty_thousand_intervals_are_drawn_quickly() -> None:
