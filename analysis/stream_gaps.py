@@ -107,7 +107,8 @@ def _plain(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray
     )
     found: np.ndarray = (kernels >= 0) & (call >= 0) & (queue.calls.cause[call] == LAUNCH_GAP)
     found &= ~np.isin(kernels, list(queue.waits)) & ~serialized[queue.lane[kernels]]
-    return found & queue.in_plain_graph()[kernels] & ~any_in(*allocations, begin, end)
+    found &= queue.in_plain_graph()[kernels] & ~any_in(*allocations, begin, end)
+    return found
 
 
 def _launched(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -130,7 +131,8 @@ def _behind_copy(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.n
     found: np.ndarray = (before >= 0) & (queue.engine[before] != SMS) & ~queue.pageable[before]
     found &= ~null[queue.lane[kernels]] & (queue.calls.end[queue.call[kernels]] <= begin)
     found &= (queue.start[before] <= begin) & (queue.end[before] > begin) & (queue.reach_before[before] <= begin)
-    return found & (end - queue.end[before] <= LATENCY_MOST)
+    found &= end - queue.end[before] <= LATENCY_MOST
+    return found
 
 
 def _gap(queue: Queue, start: int, end: int, place: int, cause: str) -> Gap:

@@ -70,14 +70,13 @@ class Recorder:
         except Exception as raised:
             error = str(raised)
         dropped = self._dropped()
-        version = self._told("get_version")
         self._writer.close(
             recorder="cupti-python",
             dropped=dropped,
             unread=self._failed,
             refused=self._refused,
             error=error,
-            version=version,
+            version=_version(),
         )
 
     def _subscribe(self) -> None:
@@ -111,12 +110,6 @@ class Recorder:
         except Exception:
             return None
         return int(count.value)
-
-    def _told(self, name: str) -> int | None:
-        try:
-            return int(getattr(self._cupti, name)())
-        except Exception:
-            return None
 
     def _api(self, domain: int, cbid: int) -> int:
         """The number of the name of a call."""
@@ -229,6 +222,15 @@ def _buffer() -> tuple[int, int]:
 
 def _nothing(userdata: Any, domain: int, callback_id: int, data: Any) -> None:
     """Hears nothing: no callback is enabled."""
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("cupti-python")
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _library() -> Any:

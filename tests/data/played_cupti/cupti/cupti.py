@@ -64,10 +64,6 @@ def activity_get_num_dropped_records(context, stream, address):
     ctypes.c_size_t.from_address(address).value = 7 if "dropped" in MODE else 0
 
 
-def get_version():
-    return 130400
-
-
 def get_callback_name(domain, cbid):
     return {(1, 307): "cuLaunchKernel", (2, 31): "cudaMalloc_v3020"}.get((int(domain), cbid), "")
 
