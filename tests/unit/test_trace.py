@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 
 import numpy as np
@@ -71,6 +72,37 @@ def test_macros_vanish_where_the_probe_is_off(tmp_path):
     done = subprocess.run(["g++", "-E", "-P", "-x", "c++", source], check=True, capture_output=True, text=True)
     left = done.stdout.split("BEGIN")[1].split("END")[0]
     assert "".join(left.split()) == "".join(body.split())
+
+
+def without_probe(text: str) -> str:
+    """A source without its lines of the probe: each call of a macro leaves the statement that it was given."""
+    found, rest = "", text
+    while match := re.search(r"\bBUBBLE_?(WARP|THREAD|STEP|SCOPE|TAKE|PASS)?\(", rest):
+        end, depth, commas = match.end(), 1, []
+        while depth:
+            depth += {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}.get(rest[end], 0)
+            commas += [end] if rest[end] == "," and depth == 1 else []
+            end += 1
+        statement = rest[commas[2] + 1 : end - 1] if match[1] in (None, "STEP") and len(commas) > 2 else ""
+        found, rest = found + rest[: match.start()] + statement, rest[end:]
+    return found + rest
+
+
+def preprocessed(text: str, folder) -> str:
+    """The tokens of a source whose own headers are left out, but for the probe's."""
+    source = folder / "one.cpp"
+    source.write_text(text)
+    done = subprocess.run(["g++", "-E", "-P", "-x", "c++", source], check=True, capture_output=True, text=True)
+    return "".join(done.stdout.split("BEGIN")[1].split())
+
+
+@pytest.mark.parametrize("name", sorted({spec.path.name for spec in SPECS if carries_probe(make_case(spec))}))
+def test_a_kernel_whose_probe_is_off_is_compiled_as_if_it_had_none(name, tmp_path):
+    text = re.sub(r"#include.*", "", (HEADER.parent / name).read_text())
+    assert text.count("BUBBLE") > 3
+    off = preprocessed(f'#include "{HEADER}"\nBEGIN\n{text}', tmp_path)
+    assert off == preprocessed(f"BEGIN\n{without_probe(text)}", tmp_path)
+    assert "BUBBLE" not in off and "bubble" not in off and "probe" not in off
 
 
 @pytest.mark.parametrize("flags", [[], [b"-DBUBBLE_PROBE"]], ids=["off", "on"])
