@@ -11,7 +11,8 @@ After four cases were measured (docs/trace.md) the column ``played``, a second d
 target is counted by. Predicted for it before it is measured: ``data_wait`` within 5 points for gemm_tma at 2 and more
 stages and gemm_ws, where products are asynchronous; for tensor_core_gemm no better than the first.
 
-Usage: python benchmarks/probe_agreement.py OUT [--quick]    (OUT gets agreement.json; about 8 s a case)
+Usage: python benchmarks/probe_agreement.py OUT [--quick]    (OUT gets agreement.json, and lanes/CASE with
+the lanes of one SM, from which other definitions can be computed; about 8 s a case)
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.probe_dump import parse_dumps
-from ncubble.analysis.probe_lanes import decode
+from ncubble.analysis.probe_lanes import decode, only
+from ncubble.analysis.trace_run import lanes_of, save_lanes, trace_told
+from ncubble.analysis.trace_summary import summarize
 from ncubble.errors import NcubbleError
 from ncubble.kernels.session import Request, parse_parameters
 from ncubble.kernels.tracing import TraceOptions, trace
@@ -74,6 +77,10 @@ def compare(case: str, folder: Path) -> dict[str, Any]:
     recorded = decode(parse_dumps(traced.dump, case))
     busy = account["tensor_busy"] + account["unit_busy"]
     found = waits(recorded, busy)
+    kept = folder.parent.parent / "lanes" / folder.name
+    kept.mkdir(parents=True, exist_ok=True)
+    first = only(recorded, int(recorded.warps["sm"].min()))
+    save_lanes(kept, lanes_of(first), "warps", trace_told(first, summarize(first), {"case": case}))
     row = {"case": case, "unit": launch["unit"], "busy": busy, "profiled_us": launch["duration_ns"] / 1e3}
     row |= {"traced_us": float(recorded.warps["end_ns"].max()) / 1e3, "lost": recorded.loss.full}
     row["copy_account"] = account.get("copy_cost", 0.0)
