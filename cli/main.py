@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+from functools import cache
 from io import TextIOWrapper
 from typing import Annotated
 
@@ -47,7 +48,9 @@ def root(
     """Options that stand before every command."""
 
 
+@cache
 def _register() -> None:
+    """Add every command to ``app``, once."""
     from ncubble.cli import (
         advise,
         compare,
