@@ -37,14 +37,16 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
 
 
-def report_excerpt() -> str:
-    """What ``ncubble report`` prints of one run, at a width of 100."""
+def printed(*words: str, first: int = 0, last: int | None = None) -> str:
+    """What ``ncubble WORDS`` prints at a width of 100: its lines from ``first`` up to ``last``."""
     environment = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"} | {"COLUMNS": str(WIDTH)}
     # -P: the folder ncubble/ of the checkout would hide the installed package.
-    argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", "report", str(EXCERPT)]
+    argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", *words]
     done = subprocess.run(argv, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=True)
     lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
-    return "\n".join(["```text", f"$ ncubble report {EXCERPT}", *lines, "```"])
+    left_out = [["…"] if cut else [] for cut in (first > 0, last is not None)]
+    shown = [*left_out[0], *lines[first:last], *left_out[1]]
+    return "\n".join(["```text", f"$ ncubble {' '.join(words)}", *shown, "```"])
 
 
 def launches(kernel: str) -> list[dict[str, Any]]:
@@ -128,7 +130,9 @@ def proof() -> str:
 
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {
-        "report": report_excerpt,
+        "report": lambda: printed("report", str(EXCERPT)),
+        "trace": lambda: printed("trace", "recordings/h200-lanes/trace-both", last=22),
+        "streams": lambda: printed("streams", "recordings/h200-lanes/streams-pageable", last=15),
         "triton": lambda: depth_table("triton_gemm", lambda one: _options(one, ("stages",))),
         "wmma": lambda: depth_table("tensor_core_gemm", lambda one: _options(one, ("stages", "copy", "vec"))),
         "passes": passes,
