@@ -16,7 +16,7 @@ import typer
 from ncubble.analysis import stream_records
 from ncubble.analysis.lanes import MOST_ROWS
 from ncubble.analysis.perfetto import write_perfetto
-from ncubble.analysis.stream_account import DeviceAccount, accounts, drawn_lanes
+from ncubble.analysis.stream_account import DeviceAccount, accounts, as_json, drawn_lanes
 from ncubble.analysis.stream_records import Recording
 from ncubble.analysis.trace_run import save_lanes
 from ncubble.cli.profile import catalog_program, default_out
@@ -152,7 +152,8 @@ def _lanes(found: list[DeviceAccount]) -> pd.DataFrame:
 def _write_lanes(found: list[DeviceAccount], folder: Path) -> str:
     """Keeps what the timelines draw; a note where that is not all."""
     lanes = _lanes(found)
-    save_lanes(folder, lanes.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index(), "streams", {})
+    told = {"devices": [{"name": one.name, **as_json(one, longest=0)} for one in found]}
+    save_lanes(folder, lanes.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index(), "streams", told)
     return f"the timeline holds the first {MOST_ROWS:,} of {len(lanes):,} intervals" if len(lanes) > MOST_ROWS else ""
 
 

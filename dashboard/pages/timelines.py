@@ -19,6 +19,7 @@ from ncubble.dashboard.components import card, figure, note, table
 from ncubble.dashboard.data import ReportStore
 from ncubble.dashboard.lanes import Drawn, close_up, lanes_figure
 from ncubble.dashboard.lanes_address import Asked, asked
+from ncubble.dashboard.lanes_causes import idle_tables
 from ncubble.dashboard.words import duration
 from ncubble.errors import NcubbleError
 
@@ -123,6 +124,7 @@ def shown(run: LaneRun, wanted: Asked) -> Component:
         html.Div([html.Span(said, id="lanes-hint", className="hint"), whole], className="lane-hint"),
         dcc.Store(id="lanes-run", data=run.id),
         dcc.Store(id="lanes-window"),
+        *idle_tables(run.path),
         *_together(found),
     ]
     return card(f"{NAMES[kind]}: {run.path.name}", parts, "drag to zoom; waits are hatched and count as no work")

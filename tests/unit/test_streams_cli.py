@@ -4,12 +4,15 @@ import json
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import typer
 
 from ncubble.analysis.lanes import LaneRun, read_lanes
+from ncubble.analysis.trace_run import save_lanes
 from ncubble.cli import main as entry
 from ncubble.cli import streams
+from ncubble.dashboard.lanes_causes import idle_tables
 
 PLAYED = Path(__file__).resolve().parents[1] / "data" / "played_cupti"
 
@@ -51,6 +54,9 @@ def test_a_program_is_recorded_shown_and_shown_again(played: Path, capsys: pytes
     kind, lanes = read_lanes(LaneRun(played / "run"))
     assert kind == "streams"
     assert set(lanes["tag"]) == {"square", "wait: allocation stall"}
+    drawn = str(idle_tables(played / "run"))
+    assert "allocation stall" in drawn
+    assert idle_tables(played) == []
     manifest = json.loads((played / "run" / "run.json").read_text())
     assert manifest["argv"][:2] == ["python", "-c"]
     assert ncubble("--out", "run", *program("pass")) == 2
@@ -84,3 +90,13 @@ def test_requests_that_cannot_be_are_refused(played: Path) -> None:
     assert ncubble() == 2
     assert ncubble("stream_pipeline", *program("pass")) == 2
     assert ncubble("-p", "stages=2", *program("pass")) == 2
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [7, [7], [{"span_us": 1}], [{"span_us": 1, "causes": [{"cause": "x"}]}], [{"span_us": "a"}]],
+)
+def test_a_run_that_tells_nonsense_of_its_idle_time_has_no_table(tmp_path: Path, devices: object) -> None:
+    lanes = pd.DataFrame({"lane": ["a"], "group": ["a"], "tag": ["a"], "start_ns": [0.0], "end_ns": [1.0]})
+    save_lanes(tmp_path, lanes, "streams", {"devices": devices})
+    assert idle_tables(tmp_path) == []

@@ -14,6 +14,7 @@ from ncubble.analysis.stream_records import readable
 from ncubble.errors import ReportError
 from ncubble.profiling import stream_raw as raw
 from ncubble.profiling.stream_raw import Writer
+from ncubble.recordings import LANES
 
 ZERO = 1_800_000_000_000_000_000
 
@@ -89,6 +90,19 @@ def test_a_recording_comes_back_as_it_was_written(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(again.rows, recording.rows, check_dtype=False)
     one, other = (as_json(accounts(each)[0]) for each in (recording, again))
     assert json.dumps(one) == json.dumps(other)
+
+
+SHIPPED = {"streams-pipeline": "dependency", "streams-pageable": "pageable_copy", "streams-torch": "dependency"}
+
+
+@pytest.mark.parametrize(("name", "cause"), SHIPPED.items())
+def test_recordings_that_ship_are_told_their_cause(name: str, cause: str) -> None:
+    (account,) = accounts(stream_records.read(LANES / name))
+    told = as_json(account)
+    assert told["causes"][0]["cause"] == cause
+    assert told["causes"][0]["pct_of_idle"] > 75
+    assert sum(one["us"] for one in told["causes"]) == pytest.approx(told["sm_idle_us"])
+    assert "unknown" not in {one["cause"] for one in told["causes"]}
 
 
 def test_files_that_are_no_recording_are_refused(tmp_path: Path) -> None:
