@@ -28,8 +28,12 @@ class Closing(Protocol):
         """Writes what is left."""
 
 
-def main() -> None:
-    """Records and runs; returns or raises as the program does."""
+class NoScriptError(Exception):
+    """The script cannot be read; its message is the interpreter's."""
+
+
+def main() -> int:
+    """Records and runs; returns the exit status, or raises as the program does."""
     folder, most, *program = sys.argv[1:]
     from ncubble.profiling.stream_cupti import OccupiedError, Recorder
 
@@ -37,10 +41,15 @@ def main() -> None:
         recorder = Recorder(Path(folder), int(most))
     except OccupiedError as error:
         (Path(folder) / REFUSED).write_text(str(error), encoding="utf-8")
-        sys.exit(STATUS)
+        return STATUS
     end_with_process(recorder)
     sys.excepthook = without_our_frames
-    run_program(program)
+    try:
+        run_program(program)
+    except NoScriptError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
 
 
 def end_with_process(recorder: Closing) -> None:
@@ -78,12 +87,12 @@ def run_program(program: list[str]) -> None:
 
 
 def _source(path: str) -> bytes:
-    """The script's text; ends as the interpreter does where there is none."""
+    """The script's text; raises NoScriptError where there is none."""
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        sys.stderr.write(f"{sys.executable}: can't open file {os.path.abspath(path)!r}: {error}\n")  # noqa: PTH100
-        sys.exit(2)
+        message = f"{sys.executable}: can't open file {os.path.abspath(path)!r}: {error}"  # noqa: PTH100
+        raise NoScriptError(message) from error
 
 
 def _execute(source: str | bytes, name: str, file: str | None) -> None:
@@ -105,4 +114,4 @@ def without_our_frames(kind: type[BaseException], error: BaseException, trace: t
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
