@@ -6,6 +6,7 @@ time is cut into steps, and each step of a lane shows the tag that took most of 
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -31,6 +32,10 @@ _WORK_COLORS = [side.color for side in SIDE_STYLES[1:]]
 _WORK_HATCHES = ("", ".", "x", "\\", "|", "-", "+", "/")
 _WAIT_HATCHES = ("/", "x", "-", ".", "\\", "|", "+")
 _NUMBER = re.compile(r"[0-9]{1,18}")
+_OF_THE_PROBE = {
+    **{tag: place for place, tag in enumerate(("load", "compute", "store", "copy in flight", "product in flight"))},
+    **{tag: place for place, tag in enumerate(("wait_data", "wait_sync", "wait_slot", "wait_mma"))},
+}
 _CLOSE_UP = 500
 """Intervals of a close-up: some tiles of each warp."""
 _NAMED = 0.06
@@ -193,19 +198,25 @@ def tag_looks(tags: list[str]) -> dict[str, tuple[str, str]]:
 
     A hatch turns by two with each round of the colours, so that no pair comes twice in four rounds.
     """
-    found, work, waits = {}, 0, 0
+    found = {}
+    work, waits = (
+        _places([tag for tag in tags if tag.lower().startswith(WAIT) == waiting]) for waiting in (False, True)
+    )
     for tag in tags:
-        if tag.lower().startswith(WAIT):
-            found[tag] = (
-                WAIT_COLORS[waits // len(_WAIT_HATCHES) % len(WAIT_COLORS)],
-                _WAIT_HATCHES[waits % len(_WAIT_HATCHES)],
-            )
-            waits += 1
+        if tag in waits:
+            turn, place = divmod(waits[tag], len(_WAIT_HATCHES))
+            found[tag] = WAIT_COLORS[turn % len(WAIT_COLORS)], _WAIT_HATCHES[place]
         else:
-            turn, place = divmod(work, len(_WORK_COLORS))
+            turn, place = divmod(work[tag], len(_WORK_COLORS))
             found[tag] = _WORK_COLORS[place], _WORK_HATCHES[(place + 2 * turn) % len(_WORK_HATCHES)]
-            work += 1
     return found
+
+
+def _places(tags: list[str]) -> dict[str, int]:
+    """A number for each tag: those of the probe have theirs, so that they look the same in every run."""
+    known = [tag for tag in tags if tag in _OF_THE_PROBE]
+    free = itertools.count(1 + max((_OF_THE_PROBE[tag] for tag in known), default=-1))
+    return {tag: _OF_THE_PROBE[tag] if tag in _OF_THE_PROBE else next(free) for tag in tags}
 
 
 def _add_tag(

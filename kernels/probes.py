@@ -77,7 +77,8 @@ class Recorder:
         if size != _CONFIG.size:
             raise MeasurementError(f"{SYMBOL} has {size} bytes, not {_CONFIG.size}", "build the kernel again")
         self._sizes = (self.slots * self.marks * MARK_B, self.slots * WARP_B, 4)
-        self._pointers = self._marks_pointer(), *(self.gpu.allocate(size) for size in self._sizes[1:])
+        warps, started = (self.gpu.allocate(size) for size in self._sizes[1:])
+        self._pointers = self._marks_pointer(), warps, started
 
     def _marks_pointer(self) -> int:
         """Memory for the marks within 4 GB from a multiple of 4 GB, as the header demands: of two buffers of up to

@@ -196,6 +196,15 @@ def test_warps_stand_in_order_of_their_numbers() -> None:
     ]
 
 
+def test_tags_of_the_probe_look_the_same_in_every_run() -> None:
+    one, other = (
+        tag_looks(["store", "wait_mma", "load", "own"]),
+        tag_looks(["load", "copy in flight", "store", "wait_mma"]),
+    )
+    assert all(one[tag] == other[tag] for tag in ("store", "wait_mma", "load"))
+    assert len(set(one.values())) == 4
+
+
 def test_lanes_without_anything_in_the_window_are_not_drawn() -> None:
     frame = pd.DataFrame([("a", f"w{at}", "load", 10.0 * at, 10.0 * at + 5) for at in range(9)], columns=_FIVE)
     made = lanes_figure(frame, (20.0, 34.0))
