@@ -33,7 +33,7 @@ _WORK_HATCHES = ("", ".", "x", "\\", "|", "-", "+", "/")
 _WAIT_HATCHES = ("/", "x", "-", ".", "\\", "|", "+")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 _OF_THE_PROBE = {
-    **{tag: place for place, tag in enumerate(("load", "compute", "store", "copy in flight", "product in flight"))},
+    **{tag: place for place, tag in enumerate(("load", "copy in flight", "compute", "store", "product in flight"))},
     **{tag: place for place, tag in enumerate(("wait_data", "wait_sync", "wait_slot", "wait_mma"))},
 }
 _CLOSE_UP = 500
