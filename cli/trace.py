@@ -53,7 +53,7 @@ def trace(
         return
     program = ctx.meta[PROGRAM]
     wanted = Wanted(sms, events, cost, out, force, perfetto, json, (start, end))
-    if wanted.window != (None, None) and not Path(name or "").is_dir():
+    if wanted.window != (None, None) and (name is None or not Path(name).is_dir()):
         raise UsageError("--from and --to are for a folder that trace wrote", "trace first, then cut its folder")
     if (name is None) == (program is None):
         raise UsageError("name either a kernel with a probe or a program after --", "see `ncubble trace --help`")

@@ -135,6 +135,8 @@ def trace_shown(folder: Path, wanted: Wanted) -> None:
         raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE} that `ncubble trace` wrote")
     lanes = pd.read_parquet(folder / FILE)
     if wanted.window == (None, None):
+        if wanted.out is not None:
+            raise UsageError("--out of a folder keeps a stretch of it", "say which with --from and --to, or copy it")
         _show(folder, told, lanes, wanted)
         return
     low, high = (math.inf * sign if at is None else 1e3 * at for at, sign in zip(wanted.window, (-1, 1), strict=True))

@@ -316,8 +316,11 @@ def test_a_stretch_of_a_trace_is_cut_and_its_numbers_are_its_own(tmp_path):
     assert (kept["start_ns"].min(), kept["end_ns"].max()) == (210, 400)
     with pytest.raises(UsageError, match="nothing lies between"):
         command(folder, "--from", "9")
-    with pytest.raises(UsageError, match="for a folder"):
-        command("gemm_ws", "--from", "1")
+    for argv in (["gemm_ws", "--from", "1"], ["--to", "1", "--", "true"]):
+        with pytest.raises(UsageError, match="for a folder"):
+            command(*argv)
+    with pytest.raises(UsageError, match="keeps a stretch"):
+        command(folder, "--out", str(tmp_path / "copy"))
 
 
 def test_the_timers_step_is_told_only_of_enough_values():
