@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.lanes import FILE
+from ncubble.analysis.lanes import FILE, LaneRun, read_lanes
 from ncubble.analysis.probe_dump import Dump, parse_dumps, read_dumps
 from ncubble.analysis.probe_lanes import decode
 from ncubble.analysis.trace_run import cut, cut_told, lanes_of, read_told, save_lanes, trace_told
 from ncubble.analysis.trace_summary import summarize
 from ncubble.cli.profile import default_out
 from ncubble.cli.render import emit_json
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.provenance import utc_now
 
 DUMP = "NCUBBLE_TRACE"
@@ -130,9 +130,7 @@ def trace_shown(folder: Path, wanted: Wanted) -> None:
     """Shows a trace that was recorded before, or a stretch of it, which ``wanted.out`` then keeps."""
     import pandas as pd
 
-    told = read_told(folder)
-    if not told:
-        raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE} that `ncubble trace` wrote")
+    told = _told(folder)
     lanes = pd.read_parquet(folder / FILE)
     if wanted.window == (None, None):
         if wanted.out is not None:
@@ -148,6 +146,24 @@ def trace_shown(folder: Path, wanted: Wanted) -> None:
     if wanted.out is not None:
         _write(wanted.out, lanes, told, wanted.force)
     _show(wanted.out or folder, told, lanes, wanted)
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    """What the trace in ``folder`` tells of itself; raises UsageError and ReportError where it is none."""
+    from ncubble.cli.trace_render import trace_lines
+
+    if not (folder / FILE).is_file():
+        raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE} that `ncubble trace` wrote")
+    kind, _ = read_lanes(LaneRun(folder))
+    if kind != "warps":
+        raise UsageError(f"{folder}: holds lanes of {kind}, not a trace of warps", f"ncubble {kind} {folder}")
+    told = read_told(folder)
+    try:
+        list(trace_lines(told))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        message = f"{folder}: what the trace tells of itself is missing or damaged"
+        raise ReportError(message, "record it again; ncubble dashboard draws its lanes") from error
+    return told
 
 
 def _show(out: Path, told: dict[str, Any], lanes: Any, wanted: Wanted) -> None:

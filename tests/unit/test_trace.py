@@ -323,6 +323,23 @@ def test_a_stretch_of_a_trace_is_cut_and_its_numbers_are_its_own(tmp_path):
         command(folder, "--out", str(tmp_path / "copy"))
 
 
+@pytest.mark.parametrize("told", [{}, {"span_ns": "x"}, {"span_ns": 1.0, "clock": None}, {"shares": 3}])
+def test_a_folder_whose_numbers_are_damaged_is_refused(told, tmp_path):
+    save_lanes(tmp_path, lanes_of(pipeline()), "warps", told)
+    with pytest.raises(ReportError, match="missing or damaged"):
+        command(str(tmp_path))
+
+
+def test_lanes_of_streams_are_no_trace(tmp_path):
+    save_lanes(tmp_path, lanes_of(pipeline()), "streams", {})
+    with pytest.raises(UsageError) as refused:
+        command(str(tmp_path))
+    assert refused.value.remedy.startswith("ncubble streams")
+    (tmp_path / "none").mkdir()
+    with pytest.raises(UsageError, match="holds no trace"):
+        command(str(tmp_path / "none"))
+
+
 def test_the_timers_step_is_told_only_of_enough_values():
     few = decoded(dump([warp(STEP, 0, 1200), warp(STEP, 0, 1200)], ns_per_cycle=1.0))
     assert few.clock.quantum_ns is None
