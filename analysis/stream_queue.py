@@ -57,6 +57,7 @@ class Queue:
         has = self.call >= 0
         self.queued = np.where(has, self.calls.start[self.call] if len(self.calls.start) else 0, self.start)
         self._order(work)
+        self._sort_lanes()
         self._made: dict[int, Item] = {}
         self._engines = self._by_engine()
         self._graphs = self._copies_of_graphs()
@@ -137,13 +138,20 @@ class Queue:
     def serialized_with(self, lane: Lane) -> list[Lane]:
         """Streams that wait for ``lane`` and that it waits for, by the rules of the legacy default stream."""
         if self.is_null(lane):
-            return [other for other in self.lanes if other != lane and other[0] == lane[0] and self._blocks(other)]
-        if not self._blocks(lane):
+            return [other for other in self._blocking.get(lane[0], []) if other != lane]
+        if self.streams.get(lane) != BLOCKING:
             return []
-        return [other for other in self.lanes if other != lane and other[0] == lane[0] and self.is_null(other)]
+        return [other for other in self._null_lanes.get(lane[0], []) if other != lane]
 
-    def _blocks(self, lane: Lane) -> bool:
-        return self.streams.get(lane) == BLOCKING
+    def _sort_lanes(self) -> None:
+        """Blocking streams and legacy default streams by context: of streams there may be tens of thousands."""
+        self._blocking: dict[int, list[Lane]] = defaultdict(list)
+        self._null_lanes: dict[int, list[Lane]] = defaultdict(list)
+        for lane in self.lane_names:
+            if self.streams.get(lane) == BLOCKING:
+                self._blocking[lane[0]].append(lane)
+            if self.is_null(lane):
+                self._null_lanes[lane[0]].append(lane)
 
     def _on(self, engine: str, time: int) -> list[Item]:
         # Copies of one direction run one after the other; a few places back suffice for engines that share.
