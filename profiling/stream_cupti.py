@@ -41,7 +41,7 @@ class Recorder:
     """Records from its making until ``close``. Raises OccupiedError where CUPTI cannot be had."""
 
     def __init__(self, folder: Path, most: int, library: Any = None) -> None:
-        self._pid, self._closed = os.getpid(), False
+        self._pid, self._closed, self._ended = os.getpid(), False, False
         self._cupti = library if library is not None else _library()
         self._api_names: dict[tuple[int, int], int] = {}
         self._failed = 0
@@ -70,6 +70,7 @@ class Recorder:
         except Exception as raised:
             error = str(raised)
         dropped = self._dropped()
+        self._ended = True
         self._writer.close(
             recorder="cupti-python",
             dropped=dropped,
@@ -83,13 +84,13 @@ class Recorder:
         """Takes CUPTI's one place for a client, so that a second one is refused rather than given our records."""
         try:
             self._cupti.subscribe(_nothing, None)
-        except self._cupti.cuptiError as error:
+        except Exception as error:  # without a driver the library raises errors of its own
             what = "another client of CUPTI is active" if "MULTIPLE" in str(error) else "CUPTI cannot be used"
             raise OccupiedError(f"{what} ({error})") from error
 
     def _completed(self, activities: Iterable[Any]) -> None:
         """Takes a buffer of records. An exception in here would be lost in CUPTI's thread, so it is counted."""
-        if self._closed and os.getpid() != self._pid:
+        if self._ended or os.getpid() != self._pid:
             return
         for activity in activities:
             try:

@@ -28,6 +28,8 @@ KERNEL, COPY, SET, DRIVER, RUNTIME, SYNC, STREAM, CONTEXT, GRAPH, EVENT, OVERHEA
 a context, the returned status of a call, the operation of a pool. ``source`` and ``target``: kinds of memory of a copy
 or set; of events and waits for them, ``source`` is the event and ``extra`` tells which of its recordings."""
 
+REFUSED: Final = "refused.txt"
+"""In the folder: why a process could not be recorded."""
 NAME_MOST: Final = 4096
 """Characters of a name that are kept."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -12,14 +13,17 @@ from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling import process, stream_build
-from ncubble.profiling.stream_start import REFUSED
+from ncubble.profiling.stream_raw import HEAD, REFUSED
 
 RECORDERS = ("auto", "python", "library")
 MOST = 1_000_000
 """Records that are kept by default."""
 TAKEN = ("CUDA_INJECTION64_PATH", "NV_TPS_LAUNCH_TOKEN", "NVIDIA_PROCESS_INJECTION_CRASH_REPORTING")
 """Set where another profiler has started this process: ncu, nsys, or another library for injection."""
-_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
+_WITH_VALUE = ("--check-hash-based-pycs",)
+_FLAGS_WITH_VALUE = re.compile(r"-[bBdEIOPqRsSuvx]*[XW]")
+_ENDS_OPTIONS = re.compile(r"-([bBdEIOPqRsSuvx]*)([cm])(.*)", re.DOTALL)
+"""What follows ``-c`` and ``-m`` is the program's; both may end a row of flags and begin their value (``-uc...``)."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +48,24 @@ def record(asked: Asked, folder: Path, on_text: Callable[[process.Stream, str], 
         status = process.stream(argv, env, on_text, asked.timeout_s)
     except FileNotFoundError as error:
         raise UsageError(f"no such program: {asked.program[0]!r}", "check the path of what follows --") from error
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(f"cannot start {asked.program[0]!r}: {why}", "name a program that can be executed") from error
     refused = folder / REFUSED
-    if refused.is_file():
+    # Of several processes some may be refused: what the others recorded is kept, and the notes say it.
+    if refused.is_file() and not any(map(_holds_records, folder.glob("records-*.bin"))):
         why = refused.read_text(encoding="utf-8", errors="replace")[:2000]
         raise MeasurementError(f"GPU activity cannot be recorded: {why}", _remedy(why))
     return status
 
 
+def _holds_records(path: Path) -> bool:
+    return path.stat().st_size > HEAD.size
+
+
 def _remedy(why: str) -> str:
+    if "driver" in why:
+        return "install the NVIDIA driver, and see that the GPU is visible here (ncubble doctor)"
     if "cannot be loaded" in why:
         return "pip install cupti-python, or use --recorder library"
     if "another client" in why:
@@ -86,7 +100,7 @@ def prepared(asked: Asked, folder: Path) -> tuple[list[str], dict[str, str]]:
         starter = [*options, "-m", "ncubble.profiling.stream_start", str(folder), str(asked.most)]
         return [program[0], *starter, *rest], dict(os.environ)
     told = {"NCUBBLE_STREAMS_FOLDER": str(folder), "NCUBBLE_STREAMS_MOST": str(asked.most)}
-    return program, {**os.environ, **told, "CUDA_INJECTION64_PATH": str(stream_build.injection())}
+    return program, {**os.environ, **told, "CUDA_INJECTION64_PATH": str(stream_build.injection().absolute())}
 
 
 def is_our_python(name: str) -> bool:
@@ -104,14 +118,19 @@ def python_split(program: Sequence[str]) -> tuple[list[str], list[str]] | None:
 
     >>> python_split(["python", "-X", "dev", "-u", "train.py", "-x"])
     (['-X', 'dev', '-u'], ['train.py', '-x'])
+    >>> python_split(["python", "-um", "train", "-x"])
+    (['-u'], ['-m', 'train', '-x'])
     """
     options: list[str] = []
     rest = list(program[1:])
     while rest:
         first = rest[0]
-        if first in ("-m", "-c"):
-            return (options, rest) if len(rest) > 1 else None
-        if first in _WITH_VALUE:
+        if found := _ENDS_OPTIONS.match(first):
+            flags, which, attached = found.groups()
+            what = [attached] if attached else rest[1:2]
+            after = rest[1:] if attached else rest[2:]
+            return ([*options, *([f"-{flags}"] if flags else [])], [f"-{which}", *what, *after]) if what else None
+        if first in _WITH_VALUE or _FLAGS_WITH_VALUE.fullmatch(first):
             options, rest = options + rest[:2], rest[2:]
         elif first == "-" or first in ("-h", "-V", "-i", "--help", "--version"):
             return None

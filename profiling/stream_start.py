@@ -16,9 +16,10 @@ import types
 from pathlib import Path
 from typing import Any, Protocol
 
-REFUSED = "refused.txt"
-"""In FOLDER: why nothing could be recorded. The program was not started then."""
+from ncubble.profiling.stream_raw import REFUSED
+
 STATUS = 125
+"""The program was not started: ``REFUSED`` in FOLDER says why nothing could be recorded."""
 
 
 class Closing(Protocol):
@@ -83,7 +84,7 @@ def run_program(program: list[str]) -> None:
         sys.argv = program
         if not sys.flags.safe_path:
             sys.path[0] = str(Path(first).resolve().parent)
-        _execute(_source(first), first, first)
+        _execute(_source(first), os.path.abspath(first), os.path.abspath(first))  # noqa: PTH100 - links stay as they are
 
 
 def _source(path: str) -> bytes:
@@ -101,8 +102,10 @@ def _execute(source: str | bytes, name: str, file: str | None) -> None:
     module.__dict__["__builtins__"] = __builtins__
     if file is not None:
         module.__file__ = file
+        module.__dict__["__cached__"] = None
     sys.modules["__main__"] = module
-    exec(compile(source, name, "exec"), module.__dict__)  # noqa: S102 - the user's program
+    # dont_inherit: else the __future__ imports of this file would hold in the program, too.
+    exec(compile(source, name, "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - the user's program
 
 
 def without_our_frames(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:

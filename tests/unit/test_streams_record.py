@@ -10,8 +10,9 @@ import pytest
 
 from ncubble.analysis.stream_records import read_raw
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.stream_raw import KERNEL, REFUSED, Writer
 from ncubble.profiling.stream_session import Asked, prepared, python_split, record, refuse_inside_profiler
-from ncubble.profiling.stream_start import REFUSED, STATUS
+from ncubble.profiling.stream_start import STATUS
 
 PLAYED = Path(__file__).resolve().parents[1] / "data" / "played_cupti"
 
@@ -24,6 +25,12 @@ def start(
     env = {**os.environ, "PYTHONPATH": str(PLAYED), "PLAYED_CUPTI": mode}
     argv = [sys.executable, "-m", "ncubble.profiling.stream_start", str(folder), str(most), *program]
     return subprocess.run(argv, env=env, capture_output=True, text=True, input=stdin, timeout=60, check=False, cwd=cwd)
+
+
+@pytest.fixture
+def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compiled: the programs use no CUDA."""
+    monkeypatch.setattr("ncubble.profiling.stream_build.injection", lambda: Path("/nowhere/streams.so"))
 
 
 def script(folder: Path, text: str) -> str:
@@ -45,6 +52,14 @@ def test_a_script_keeps_its_arguments_streams_folder_and_exit_status(tmp_path: P
     kernels = recording.rows[recording.rows["kind"] == "kernel"]
     assert kernels["name"].tolist() == ["square(float*, int)"] * 2
     assert kernels["start_ns"].tolist() == [5_000, 105_000]
+
+
+def test_a_script_sees_itself_as_under_the_interpreter(tmp_path: Path) -> None:
+    told = "f.__annotations__, __file__, f.__code__.co_filename, __cached__, sys.argv"
+    script(tmp_path, f"def f(x: int): ...\nimport sys\nprint({told})")
+    plain = subprocess.run([sys.executable, "program.py"], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert start(tmp_path / "raw", "program.py", cwd=tmp_path).stdout == plain.stdout
+    assert "<class 'int'>" in plain.stdout
 
 
 def test_a_module_and_code_run_as_by_the_interpreter(tmp_path: Path) -> None:
@@ -128,8 +143,38 @@ def test_the_session_passes_output_on_and_tells_a_refusal(tmp_path: Path, monkey
     (end,) = tmp_path.glob("end-*.json")
     assert json.loads(end.read_text())["kept"] == 8
     monkeypatch.setenv("PLAYED_CUPTI", "occupied")
+    (tmp_path / "other").mkdir()
     with pytest.raises(MeasurementError, match="another client of CUPTI"):
-        record(asked, tmp_path, lambda stream, text: None)
+        record(asked, tmp_path / "other", lambda stream, text: None)
+
+
+def test_a_machine_without_a_driver_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(PLAYED))
+    monkeypatch.setenv("PLAYED_CUPTI", "driverless")
+    said: list[str] = []
+    asked = Asked([sys.executable, "-c", "print('ran')"], recorder="python")
+    with pytest.raises(MeasurementError, match="driver is not found") as caught:
+        record(asked, tmp_path, lambda stream, text: said.append(text))
+    assert "install the NVIDIA driver" in caught.value.remedy
+    assert "".join(said) == ""
+
+
+def test_what_one_process_recorded_is_kept_where_another_one_was_refused(tmp_path: Path, no_library: None) -> None:
+    writer = Writer(tmp_path, 9, 10)
+    writer.add((KERNEL, 0, 1, 7, 100, 200, 0, 0, 1, 0, writer.number("square"), 0, 0, 0, 1, 0))
+    writer.close(dropped=0)
+    (tmp_path / REFUSED).write_text("another client is active")
+    assert record(Asked(["/bin/true"], recorder="library"), tmp_path, print) == 0
+    assert "was not recorded: another client" in read_raw(tmp_path).notes[-1]
+
+
+@pytest.mark.parametrize(("mode", "why"), [(0o644, "Permission denied"), (0o755, "Exec format error")])
+def test_what_cannot_be_started_is_said(tmp_path: Path, mode: int, why: str, no_library: None) -> None:
+    path = tmp_path / "junk"
+    path.write_text("junk")
+    path.chmod(mode)
+    with pytest.raises(UsageError, match=f"junk.*{why}"):
+        record(Asked([str(path)], recorder="library"), tmp_path, print)
 
 
 def test_a_program_inside_of_another_profiler_is_refused() -> None:
@@ -143,6 +188,10 @@ def test_a_program_inside_of_another_profiler_is_refused() -> None:
         (["python", "a.py", "-u"], ([], ["a.py", "-u"])),
         (["python", "-u", "-W", "error", "-m", "there", "x"], (["-u", "-W", "error"], ["-m", "there", "x"])),
         (["python", "-Xdev", "-c", "pass"], (["-Xdev"], ["-c", "pass"])),
+        (["python", "-uBm", "there", "-c"], (["-uB"], ["-m", "there", "-c"])),
+        (["python", "-cpass", "x"], ([], ["-c", "pass", "x"])),
+        (["python", "-uX", "dev", "a.py"], (["-uX", "dev"], ["a.py"])),
+        (["python", "-um"], None),
         (["python"], None),
         (["python", "-"], None),
         (["python", "-m"], None),

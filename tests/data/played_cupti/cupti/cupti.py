@@ -1,5 +1,5 @@
-"""Plays CUPTI. ``PLAYED_CUPTI`` holds words: ``occupied`` (another client is there), ``raises`` (the flush fails),
-``broken`` (one record lacks a member), ``dropped`` (CUPTI lost seven)."""
+"""Plays CUPTI. ``PLAYED_CUPTI`` holds words: ``occupied`` (another client is there), ``driverless``, ``raises`` (the
+flush fails), ``broken`` (one record lacks a member), ``dropped`` (CUPTI lost seven)."""
 
 import ctypes
 import enum
@@ -41,6 +41,8 @@ ZERO = 1_800_000_000_000_000_000
 def subscribe(callback, userdata):
     if "occupied" in MODE:
         raise cuptiError("CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED")
+    if "driverless" in MODE:
+        raise RuntimeError("CUDA driver is not found")
     return 1
 
 
