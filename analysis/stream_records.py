@@ -72,6 +72,7 @@ def read_raw(folder: Path) -> Recording:
     notes: list[str] = []
     ends: list[dict[str, Any]] = []
     frames = [_process(path, notes, ends) for path in sorted(folder.glob("records-*.bin"))]
+    notes += _refused(folder / raw.REFUSED)
     rows = pd.concat(frames, ignore_index=True) if frames else empty()
     facts = {"processes": len(frames), "ends": ends}
     return Recording(_normal(rows, notes), tuple(notes), facts)
@@ -92,6 +93,14 @@ def _process(path: Path, notes: list[str], ends: list[dict[str, Any]]) -> pd.Dat
         ends.append(end)
         notes += _lacking(process, end)
     return _frame(found, process, _names(path.with_name(f"names-{process}.txt")))
+
+
+def _refused(path: Path) -> list[str]:
+    try:
+        why = path.read_text(encoding="utf-8", errors="replace")[:2000]
+    except OSError:
+        return []
+    return [f"a process of the program was not recorded: {why}"]
 
 
 def _end(path: Path) -> dict[str, Any] | None:
@@ -244,7 +253,13 @@ def read(folder: Path) -> Recording:
     lacking = [name for name in COLUMNS if name not in table.column_names]
     if lacking:
         raise ReportError(f"{path}: lacks the column {lacking[0]!r}", remedy)
+    texts = [table.column(name) for name in ("kind", "name")]
+    if any(one.null_count or one.type not in (pa.string(), pa.large_string()) for one in texts):
+        raise ReportError(f"{path}: a kind or name is not a text", remedy)
     rows = table.select([*COLUMNS]).to_pandas()
     if rows[[*_NUMBERS]].isna().to_numpy().any() or not all(rows[name].dtype.kind in "iu" for name in _NUMBERS):
         raise ReportError(f"{path}: a number is missing", remedy)
-    return Recording(rows, tuple(map(str, told.get("notes") or ())), dict(told.get("facts") or {}))
+    rows = rows.astype(dict.fromkeys(_NUMBERS, "int64"))
+    notes, facts = told.get("notes"), told.get("facts")
+    notes = tuple(map(str, notes)) if isinstance(notes, list) else ()
+    return Recording(rows, notes, facts if isinstance(facts, dict) else {})

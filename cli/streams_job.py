@@ -17,6 +17,7 @@ from ncubble.analysis import stream_records
 from ncubble.analysis.lanes import MOST_ROWS
 from ncubble.analysis.perfetto import write_perfetto
 from ncubble.analysis.stream_account import DeviceAccount, accounts, as_json, drawn_lanes
+from ncubble.analysis.stream_engines import work_of
 from ncubble.analysis.stream_records import Recording
 from ncubble.analysis.trace_run import save_lanes
 from ncubble.cli.profile import catalog_program, default_out
@@ -85,7 +86,7 @@ def record_job(job: Job) -> Shown:
         recording = stream_records.read_raw(raw)
         found = accounts(recording, job.whole)
         if not found:
-            raise MeasurementError(_nothing(recording, failed), "see docs/streams.md, Limits")
+            raise MeasurementError(_nothing(recording, job.whole, failed), "see docs/streams.md, Limits")
         stream_records.write(recording, folder)
         notes = tuple(note for note in (*recording.notes, _write_lanes(found, folder)) if note)
         _manifest(argv, started, notes, failed).save(folder)
@@ -93,10 +94,12 @@ def record_job(job: Job) -> Shown:
 
 
 def show_job(folder: Path, whole: bool = False) -> Shown:
-    """A run directory that ``record_job`` wrote; raises ReportError."""
+    """A run directory that ``record_job`` wrote; raises ReportError, and MeasurementError where the GPU did nothing."""
     recording = stream_records.read(folder)
-    failed = _failure(folder)
-    return Shown(folder, accounts(recording, whole), tuple(filter(None, (failed, *recording.notes))))
+    found = accounts(recording, whole)
+    if not found:
+        raise MeasurementError(_nothing(recording, whole), "record the program again, see docs/streams.md, Limits")
+    return Shown(folder, found, tuple(filter(None, (_failure(folder), *recording.notes))))
 
 
 def _failure(folder: Path) -> str:
@@ -138,8 +141,10 @@ def _signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _nothing(recording: Recording, failed: str) -> str:
+def _nothing(recording: Recording, whole: bool, failed: str = "") -> str:
     told = [failed] if failed else []
+    if not whole and len(work_of(recording.rows)):
+        return "; ".join([*told, "the GPU did nothing from cudaProfilerStart to cudaProfilerStop (--whole counts all)"])
     if not recording.facts.get("processes"):
         return "; ".join([*told, "no process of the program used CUDA where it could be recorded"])
     return "; ".join([*told, "the program's GPU did nothing that was recorded", *recording.notes])
@@ -189,16 +194,19 @@ def _passed_on() -> Callable[[process.Stream, str], None]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGINT end the program and leave no trace, with 143 and 130."""
+    """SIGTERM, SIGHUP and SIGINT end the program and leave no trace, with 143, 129 and 130."""
 
     def terminate(number: int, frame: Any) -> None:
         raise typer.Exit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, terminate)
+    # What nohup has silenced stays so.
+    heard = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
+    before = {one: signal.signal(one, terminate) for one in heard}
     try:
         yield
     except KeyboardInterrupt:
         typer.echo("ncubble: interrupted; nothing was kept", err=True)
         raise typer.Exit(130) from None
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)

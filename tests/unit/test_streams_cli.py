@@ -7,8 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import typer
+from stream_frames import Script
 
+from ncubble.analysis import stream_records
 from ncubble.analysis.lanes import LaneRun, read_lanes
+from ncubble.analysis.stream_records import Recording
 from ncubble.analysis.trace_run import save_lanes
 from ncubble.cli import main as entry
 from ncubble.cli import streams
@@ -84,6 +87,20 @@ def test_nothing_is_kept_where_nothing_was_recorded(
     assert ncubble("--out", "run", *program("pass")) == 3
     assert "nothing that was recorded" in capsys.readouterr().err
     assert not (played / "run").exists()
+
+
+def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (played / "run").mkdir()
+    stream_records.write(Recording(stream_records.empty()), played / "run")
+    assert ncubble("run", "--perfetto", "trace.json") == 3
+    assert "no process of the program used CUDA" in capsys.readouterr().err
+    script = Script()
+    script.kernel(0, 10, 20)
+    script.call("cuProfilerStart", 30, 31)
+    stream_records.write(script.recording(), played / "run")
+    assert ncubble("run") == 3
+    assert "--whole" in capsys.readouterr().err
+    assert ncubble("run", "--whole") == 0
 
 
 def test_requests_that_cannot_be_are_refused(played: Path) -> None:

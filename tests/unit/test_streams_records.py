@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from stream_frames import Script
 
@@ -113,6 +114,23 @@ def test_files_that_are_no_recording_are_refused(tmp_path: Path) -> None:
     pd.DataFrame({"kind": ["kernel"]}).to_parquet(path)
     with pytest.raises(ReportError, match="not a recording"):
         stream_records.read(tmp_path)
+
+
+@pytest.mark.parametrize("names", [[None], [["square"]], [7]])
+def test_a_recording_whose_names_are_no_texts_is_refused(tmp_path: Path, names: list[object]) -> None:
+    kernels = stream_records.read_raw(folder_with(tmp_path, (ZERO, ZERO + 3))).rows
+    stream_records.write(stream_records.Recording(kernels.assign(name=names)), tmp_path)
+    with pytest.raises(ReportError, match="not a text"):
+        stream_records.read(tmp_path)
+
+
+def test_what_a_file_tells_of_itself_may_be_anything(tmp_path: Path) -> None:
+    rows = stream_records.read_raw(folder_with(tmp_path, (ZERO, ZERO + 3))).rows
+    table = pq.read_table(stream_records.write(stream_records.Recording(rows), tmp_path))
+    told = json.dumps({"schema": 1, "notes": 7, "facts": [7]}).encode()
+    pq.write_table(table.replace_schema_metadata({b"ncubble.activity": told}), tmp_path / stream_records.FILE)
+    found = stream_records.read(tmp_path)
+    assert (found.notes, found.facts) == ((), {})
 
 
 def test_only_what_was_queued_between_profiler_start_and_stop_counts() -> None:
