@@ -107,10 +107,10 @@ def _entry(job: Job) -> dict[str, Any]:
     return {"kernel": job.about["kernel"], "parameters": job.about["parameters"], "shape": job.about["shape"]}
 
 
-def one_lock(order: Any, child: Any, limit_s: float, machine: Any, apart: bool) -> Reply:
+def one_lock(order: Any, child: Any, limit_s: float, machine: Any, apart: bool, say: Any) -> Reply:
     """A job as it would be if all GPUs shared ncu's lock of the host."""
     sweep_worker.gpus_of_host = lambda: 0
-    return sweep_worker.run_job(order, child, limit_s, machine, False)
+    return sweep_worker.run_job(order, child, limit_s, machine, False, say)
 
 
 def throughput(
@@ -199,7 +199,7 @@ def measured(client: Any, job: Job, tools: Sequence[str], folder: Path) -> dict[
 def played(seconds: float, files: dict[str, bytes]) -> Callable[..., Any]:
     """A job that only takes time. As a coroutine it needs no thread of its own in the worker."""
 
-    async def work(order: Any, child: Any, limit_s: float, machine: Any, apart: bool) -> Reply:
+    async def work(order: Any, child: Any, limit_s: float, machine: Any, apart: bool, say: Any) -> Reply:
         started = provenance.utc_now()
         await asyncio.sleep(seconds)
         return Reply(Attempt("ok", started, provenance.utc_now(), seconds), files=files)

@@ -6,10 +6,11 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ncubble.cli import sweep_options as asks
 from ncubble.cli.sweep_job import CHILD
 
 if TYPE_CHECKING:
@@ -27,46 +28,28 @@ def register(app: typer.Typer) -> None:
 
 
 def sweep(
-    name: Annotated[str, typer.Argument(help="A kernel of the catalog.")],
-    axis: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-g", metavar="K=VALUES", help="Vary a parameter or dimension: 1:6, 512:8192:x2, a,b; m=n=k=… together."
-        ),
-    ] = None,
-    parameter: Annotated[
-        list[str] | None, typer.Option("-p", metavar="K=V", help="Fix a parameter, repeatable.")
-    ] = None,
-    shape: Annotated[
-        str | None, typer.Option(metavar="K=V,…", help="Fix dimensions, for example m=4096,n=4096.")
-    ] = None,
-    sample: Annotated[
-        int | None, typer.Option(metavar="N", help="Points to take, with --method random or lhs.")
-    ] = None,
-    method: Annotated[str, typer.Option(metavar="grid|random|lhs", help="Which points of the grid.")] = "grid",
-    seed: Annotated[int, typer.Option(help="Of the sample: equal seeds take equal points.")] = 0,
-    catalog: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with kernels of your own.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="SET", help="Metric set, repeatable (ncubble profile --list-sets)."),
-    ] = None,
-    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Launches of each point, in one run.")] = 1,
-    clock_control: Annotated[str, typer.Option(metavar="none|base", help="base: ncu locks the clocks.")] = "none",
-    cache_control: Annotated[str, typer.Option(metavar="all|none", help="none: caches stay warm.")] = "all",
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The store (default sweeps/NAME).")] = None,
-    scheduler: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="A running Dask scheduler, or the file that it wrote.")
-    ] = "",
-    gpus: Annotated[str, typer.Option(metavar="LIST", help="GPUs of this host, by number or UUID (default all).")] = "",
-    device: Annotated[str, typer.Option(metavar="NAME", help="In a mixed cluster: only GPUs of this name.")] = "",
-    timeout: Annotated[float, typer.Option(metavar="S", help="Time limit of a job.")] = LIMIT_S,
-    wait: Annotated[float, typer.Option(metavar="S", help="How long to go on without any worker.")] = 60.0,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Measure failed points again.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan; needs no GPU and measures nothing.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    name: asks.Name,
+    axis: asks.Axes = None,
+    parameter: asks.Parameters = None,
+    shape: asks.Shape = None,
+    sample: asks.Sample = None,
+    method: asks.Method = "grid",
+    seed: asks.Seed = 0,
+    catalog: asks.Catalog = None,
+    set_: asks.Sets = None,
+    metric: asks.Metrics = None,
+    repeat: asks.Repeat = 1,
+    clock_control: asks.ClockControl = "none",
+    cache_control: asks.CacheControl = "all",
+    out: asks.Out = None,
+    scheduler: asks.Scheduler = "",
+    gpus: asks.Gpus = "",
+    device: asks.DeviceName = "",
+    timeout: asks.Timeout = LIMIT_S,
+    wait: asks.Wait = 60.0,
+    retry_failed: asks.RetryFailed = False,
+    dry_run: asks.DryRun = False,
+    json: asks.Json = False,
 ) -> None:
     """Profile a kernel at every point of a grid, and keep each run. What the store holds is not measured again.
 
@@ -92,7 +75,7 @@ def sweep(
     if dry_run:
         sweep_render.show_dry(planned, folder, json)
         return
-    options = Options(retry_failed=retry_failed, device=device, wait_s=wait)
+    options = Options(retry_failed=retry_failed, device=device, wait_s=wait, limit_s=timeout)
     sweep_render.finish(*_measure(planned, folder, scheduler, gpus, timeout, options), folder, json)
 
 
@@ -139,7 +122,7 @@ def _this_machine(gpus: Sequence[str]) -> Machine:
     """
     import os
 
-    from ncubble.profiling.sweep_dispatch import NoWorkerError
+    from ncubble.profiling.sweep_failures import NoWorkerError
     from ncubble.profiling.sweep_worker import probe
 
     if gpus:

@@ -46,7 +46,8 @@ class OtherCodeError(MeasurementError):
 
 def main(argv: list[str] | None = None, work: Callable[[Mapping[str, Any], Path], dict[str, Any]] | None = None) -> int:
     """Carry out the order in the folder that is named; returns the exit code. ``work`` replaces what is done."""
-    orphans.tie_to_parent()
+    if not orphans.tie_to_parent():
+        return 1
     signal.signal(signal.SIGTERM, _end)
     folder = Path((argv or sys.argv)[-1])
     order = json.loads((folder / ORDER).read_text(encoding="utf-8"))

@@ -13,8 +13,9 @@ import typer
 
 if TYPE_CHECKING:
     from ncubble.profiling.sweep import Plan
-    from ncubble.profiling.sweep_dispatch import Task, Team
+    from ncubble.profiling.sweep_dispatch import Task
     from ncubble.profiling.sweep_store import Record
+    from ncubble.profiling.sweep_team import Team
 
 _LONGEST = 240
 

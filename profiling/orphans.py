@@ -9,7 +9,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,16 +21,15 @@ _PASSES = 5
 _PAUSE_S = 0.05
 
 
-def tie_to_parent() -> None:
-    """Have the kernel send SIGTERM when the process named in ``PARENT`` ends; exit at once where it has already.
+def tie_to_parent() -> bool:
+    """Have the kernel send SIGTERM when the process named in ``PARENT`` ends; False where it has already.
 
     Linux ties a child to the *thread* that started it, which here is the one thread in which a worker runs jobs.
     """
     parent = os.environ.get(PARENT, "")
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if parent and parent != str(os.getppid()):
-        os._exit(1)
+    return parent in ("", str(os.getppid()))
 
 
 def mark(number: str) -> str:
@@ -42,12 +41,13 @@ def end_marked(text: str) -> int:
     """SIGKILL all processes whose mark begins so; returns how many there were. This process is spared."""
     ended = 0
     for _ in range(_PASSES):  # a process may fork while the others are ended
-        found = [pid for pid, own in marked() if own.startswith(text)]
-        for pid in found:
+        found, unknown = _marked()
+        pids = [pid for pid, own in found if own.startswith(text)]
+        for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        ended += len(found)
-        if not found:
+        ended += len(pids)
+        if not pids and not unknown:
             break
         time.sleep(_PAUSE_S)
     return ended
@@ -59,17 +59,61 @@ def end_orphans() -> int:
     return sum(end_marked(own) for own in sorted(dead))
 
 
-def marked() -> Iterator[tuple[int, str]]:
+def marked() -> list[tuple[int, str]]:
     """Process id and mark of every other process of this user that has one and has not ended."""
-    needle = f"{MARK}=".encode()
+    return _marked()[0]
+
+
+def _marked() -> tuple[list[tuple[int, str]], bool]:
+    """What ``marked`` returns, and whether there are processes of this user that could not be asked.
+
+    A process that sleeps in the kernel is not asked: it may hold the lock on its memory, as in a call of a driver that
+    does not answer, and whoever reads its environment then sleeps with it.
+    """
+    needle, found, unknown = f"{MARK}=".encode(), [], False
     for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
         try:
+            if pid == os.getpid() or folder.stat().st_uid != os.geteuid():
+                continue
+            if _state(folder / "stat") == "D":
+                unknown = True
+                continue
             environment = (folder / "environ").read_bytes()
-        except OSError:  # of another user, or gone
+        except OSError:  # not to be asked, or gone
             continue
         for entry in environment.split(b"\0"):
-            if entry.startswith(needle) and int(folder.name) != os.getpid():
-                yield int(folder.name), entry[len(needle) :].decode(errors="replace")
+            if entry.startswith(needle):
+                found.append((pid, entry[len(needle) :].decode(errors="replace")))
+    return found, unknown
+
+
+Process = tuple[int, str]
+"""Id and start of a process, which no other ever has."""
+
+
+def with_mark(text: str) -> list[Process]:
+    """The processes whose mark begins so."""
+    return [(pid, _started(pid)) for pid, own in marked() if own.startswith(text)]
+
+
+def outlast(processes: Iterable[Process], limit_s: float) -> list[int]:
+    """Wait until processes that were ended are gone, ``limit_s`` at most; returns the ids of those that are not.
+
+    One that was using a GPU may take long: the driver has to stop its kernel first.
+    """
+    left, deadline = list(processes), time.monotonic() + limit_s
+    while (left := [one for one in left if _there(one)]) and time.monotonic() < deadline:
+        time.sleep(_PAUSE_S)
+    return [pid for pid, _ in left]
+
+
+def _there(process: Process) -> bool:
+    """Whether any thread of it has not ended: the first may, long before the others."""
+    pid, started = process
+    if _fields(Path(f"/proc/{pid}/stat"))[19:20] != [started]:
+        return False
+    return any(_state(path) not in ("", "Z", "X") for path in Path(f"/proc/{pid}/task").glob("*/stat"))
 
 
 def _supervised(own: str) -> bool:
@@ -79,9 +123,17 @@ def _supervised(own: str) -> bool:
 
 def _started(pid: int) -> str:
     """Start of a process in clock ticks since boot; empty where there is none (proc(5), field 22 of stat)."""
+    fields = _fields(Path(f"/proc/{pid}/stat"))
+    return "" if not fields or fields[0] in ("Z", "X") else fields[19]
+
+
+def _state(stat: Path) -> str:
+    return next(iter(_fields(stat)), "")
+
+
+def _fields(stat: Path) -> list[str]:
+    """Of a process or thread, from its state on; none where it is gone."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
-        return ""
-    fields = text.rpartition(")")[2].split()
-    return "" if fields[0] in ("Z", "X") else fields[19]
+        return []

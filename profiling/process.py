@@ -16,6 +16,7 @@ from typing import Literal
 Stream = Literal["stdout", "stderr"]
 
 _GRACE_S = 3.0  # between SIGTERM and SIGKILL
+_STUCK_S = 10.0  # SIGKILL ends all but what waits in the kernel, as for a driver that does not answer
 _POLL_S = 0.2
 
 
@@ -29,12 +30,15 @@ def stream(
     on_text: Callable[[Stream, str], None],
     timeout_s: float | None = None,
     folder: Path | None = None,
+    before_end: Callable[[], None] = lambda: None,
 ) -> int:
     """Run ``argv`` (no shell), hand over its output as it comes, return its exit status (negative: ended by a signal).
 
-    It runs in ``folder``, by default in the current directory.
+    It runs in ``folder``, by default in the current directory. ``before_end`` is called before a program that ran past
+    its limit is ended.
 
-    Whatever ends this call, an exception in ``on_text`` or an interrupt included, the whole process group is gone then.
+    Whatever ends this call, an exception in ``on_text`` or an interrupt included, the whole process group is gone then,
+    but for what the kernel does not let go: that is waited for no longer than 10 s.
     Raises TimedOutError, and OSError if the program cannot be started.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -49,7 +53,8 @@ def stream(
     try:
         _pump(process, on_text, deadline)
         return process.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired as error:
+    except (TimedOutError, subprocess.TimeoutExpired) as error:
+        before_end()
         raise TimedOutError from error
     finally:
         end_group(process)
@@ -85,7 +90,8 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
                 process.wait(_GRACE_S)
     finally:  # a second interrupt during the grace must not spare the group
         _signal_group(process.pid, signal.SIGKILL)
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_STUCK_S)
     for pipe in (process.stdout, process.stderr):
         if pipe:
             pipe.close()

@@ -21,6 +21,7 @@ LAUNCHERS = (
 )
 """What launchers tell a process, the nearest first: mpirun below Slurm sets both. Each counts only together with its
 size: RANK alone may be anybody's variable, and a batch script of Slurm has a SLURM_PROCID, too."""
+VARIABLES = frozenset(name for names in LAUNCHERS for name in names)
 FROM_NAME = "name"
 _LARGEST = 1 << 24
 _NAMED = re.compile(r"(?<![a-z0-9])(?:rank|procid|proc|gpu)[._=-]?(\d{1,7})(?!\d)", re.IGNORECASE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 from collections import Counter
@@ -12,14 +13,14 @@ from ncubble.profiling.sweep_dispatch import (
     TRIES,
     WAIT_S,
     Dispatch,
-    NoWorkerError,
-    SchedulerLostError,
     Task,
-    Team,
     Workers,
 )
+from ncubble.profiling.sweep_failures import NoWorkerError, SchedulerLostError
 from ncubble.profiling.sweep_job import Job, Machine
 from ncubble.profiling.sweep_store import DONE, Record, Store
+from ncubble.profiling.sweep_team import Team
+from ncubble.profiling.sweep_worker import PROBE_LIMIT_S
 
 _LATE_S = 3.0  # a worker that joins later has no say in which GPU model the sweep is of
 
@@ -37,12 +38,13 @@ class Plan:
 @dataclass(frozen=True)
 class Options:
     """``retry_failed``: failed jobs are tried again. ``device``: only GPUs of this name. ``tries``: of a job whose
-    workers die. ``wait_s``: how long the sweep goes on without any worker."""
+    workers die. ``wait_s``: how long the sweep goes on without any worker. ``limit_s``: of a job."""
 
     retry_failed: bool = False
     device: str = ""
     tries: int = TRIES
     wait_s: float = WAIT_S
+    limit_s: float = math.inf
 
 
 def plan(jobs: Sequence[Job], store: Store, machine: Machine, tools: Sequence[str], options: Options) -> Plan:
@@ -70,7 +72,6 @@ def gather(pool: Workers, expected: int, tools: Sequence[str], options: Options)
     """
     found: dict[str, Machine] = {}
     asked: set[str] = set()
-    refused: list[str] = []
     begun, first = time.monotonic(), 0.0
     while True:
         usable = [one for one in found.values() if _wanted(one, options)]
@@ -79,10 +80,12 @@ def gather(pool: Workers, expected: int, tools: Sequence[str], options: Options)
             first = now
         if usable and (len(found) >= max(expected, len(asked)) or now - first > _LATE_S):
             break
-        late = now - begun > options.wait_s
-        if late or (found and not asked - found.keys() and len(found) >= expected and now - begun > 1.0):
+        silent = asked - found.keys()
+        late = now - begun > options.wait_s + (PROBE_LIMIT_S if silent else 0.0)
+        if late or (found and not silent and len(found) >= expected and now - begun > 1.0):
             why = [f"{one.host}: {one.why_not or one.device + ' is not --device'}" for one in found.values()]
-            raise NoWorkerError([*refused, *why], 0)
+            why += [f"{one}: its GPU's driver has not answered" for one in sorted(silent)]
+            raise NoWorkerError(why, 0)
         if not pool.connected:
             raise SchedulerLostError(pool.address, 0, 0)
         try:
@@ -125,4 +128,4 @@ def sweep(
     tell: Callable[[str], None] = lambda sentence: None,
 ) -> None:
     """Settle all of ``todo``; raises what ``Dispatch.run`` raises."""
-    Dispatch(pool, store, todo, team, observe, options.tries, options.wait_s, tell).run()
+    Dispatch(pool, store, todo, team, observe, options.tries, options.wait_s, tell, options.limit_s).run()

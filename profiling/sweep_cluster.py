@@ -19,6 +19,13 @@ _START_S = 60.0
 _LOOK_S, _DEAD_S = 1.0, 4.0
 _CONNECT_S = 30.0
 _QUIET = {"DASK_LOGGING__DISTRIBUTED": "critical"}
+_SETTINGS = {
+    "distributed.admin.tick.limit": "1h",
+    "distributed.scheduler.allowed-failures": 0,
+    # A cluster looks 15 s after a worker was lost whether it is there, and if not closes its nanny for good: also when
+    # it came back long ago, and was just then being restarted once more.
+    "distributed.deploy.lost-worker-timeout": "1000d",
+}
 
 
 class DaskMissingError(MeasurementError):
@@ -112,7 +119,7 @@ def _quiet() -> Iterator[None]:
     for one in loggers:
         one.setLevel(SILENT)
     try:
-        with dask.config.set({"distributed.admin.tick.limit": "1h", "distributed.scheduler.allowed-failures": 0}):
+        with dask.config.set(_SETTINGS):
             yield
     finally:
         for one, level in zip(loggers, before, strict=True):

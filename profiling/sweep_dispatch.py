@@ -2,51 +2,35 @@
 
 Rules. A job that fails is recorded and not tried again. A job whose worker dies is tried again, ``tries`` times in all.
 A worker whose machine cannot measure is left out, and its job goes to another. A job that another process has claimed
-is left to it, and taken over if that process ends without a result.
+is left to it, and taken over if that process ends without a result. A worker that is silent for longer than a job can
+take is replaced, as if it had died.
 """
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
-from ncubble.errors import MeasurementError
 from ncubble.profiling.provenance import utc_now
+from ncubble.profiling.sweep_failures import NoWorkerError, SchedulerLostError
 from ncubble.profiling.sweep_job import Attempt, Job, Machine, Reply
 from ncubble.profiling.sweep_pool import Event
 from ncubble.profiling.sweep_store import DONE, Record, Store
+from ncubble.profiling.sweep_team import Team
+from ncubble.profiling.sweep_worker import PROBE_LIMIT_S
 
 TRIES = 3
 WAIT_S = 60.0
 _HOPELESS_S, _TELL_S = 1.0, 10.0
+_SILENT_S = 60.0
+"""Beyond its limit, a job takes some seconds to be ended; while it waits for anything, its worker says so."""
 _POLL_S = 0.5
 _FOREIGN_S = 1.0
-RESUME = "the same command goes on with what is missing"
-
-
-class SchedulerLostError(MeasurementError):
-    """The connection to the Dask scheduler broke."""
-
-    def __init__(self, address: str, done: int, left: int) -> None:
-        super().__init__(
-            f"the scheduler {address} is gone, after {done} of {done + left} jobs",
-            f"what was measured is in the store; start the cluster again: {RESUME}",
-        )
-
-
-class NoWorkerError(MeasurementError):
-    """No worker is left that can measure."""
-
-    def __init__(self, reasons: Sequence[str], left: int) -> None:
-        listed = "".join(f"\n    {reason}" for reason in dict.fromkeys(reasons)) or " none joined the cluster"
-        super().__init__(
-            f"no worker can measure{f' the {left} jobs that are left' if left else ''}:{listed}",
-            f"mend one of them (`ncubble doctor --gpu` there says what it lacks): {RESUME}",
-        )
 
 
 class Workers(Protocol):
@@ -85,55 +69,6 @@ class Task:
     lost: int = 0
 
 
-@dataclass
-class Team:
-    """The workers that are known: what their machines are, who is free, and who was left out and why."""
-
-    tools: Sequence[str]
-    kind: tuple[str, ...] | None = None
-    machines: dict[str, Machine] = field(default_factory=dict)
-    idle: deque[str] = field(default_factory=deque)
-    spare: dict[str, Machine] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-
-    def admit(self, worker: str, machine: Machine) -> str:
-        """Take a probed worker in; returns why not, or "". Of several on one GPU one is taken, the others are spare."""
-        why_not = machine.why_not
-        if not why_not and self.kind is not None and machine.kind(self.tools) != self.kind:
-            found, wanted = (", ".join(filter(None, one)) for one in (machine.kind(self.tools), self.kind))
-            why_not = f"it has {found}; this sweep is of {wanted}"
-        if why_not:
-            self.left_out[worker] = f"{machine.host or worker}: {why_not}"
-        elif machine.uuid and any(one.uuid == machine.uuid for one in self.machines.values()):
-            self.spare[worker] = machine
-        else:
-            self.machines[worker] = machine
-            self.idle.append(worker)
-        return why_not
-
-    def remove(self, worker: str) -> None:
-        """Forget a worker; a spare one on the same GPU takes its place."""
-        gone = self.machines.pop(worker, None)
-        self.spare.pop(worker, None)
-        self.left_out.pop(worker, None)
-        if worker in self.idle:
-            self.idle.remove(worker)
-        same = [one for one, machine in self.spare.items() if gone and machine.uuid == gone.uuid]
-        for one in same[:1]:
-            self.admit(one, self.spare.pop(one))
-
-    def leave_out(self, worker: str, why: str) -> None:
-        """Give a worker no more jobs."""
-        machine = self.machines.get(worker)
-        self.remove(worker)
-        self.left_out[worker] = f"{machine.host if machine else worker}: {why}"
-
-    def apart(self, worker: str) -> bool:
-        """Whether other GPUs of the worker's host are used, too."""
-        host = self.machines[worker].host
-        return sum(1 for one in self.machines.values() if one.host == host) > 1
-
-
 class Dispatch:
     """One sweep under way. ``observe`` hears of every task that is settled, with its record; ``tell`` of what happens
     to workers, in a sentence."""
@@ -148,13 +83,15 @@ class Dispatch:
         tries: int = TRIES,
         wait_s: float = WAIT_S,
         tell: Callable[[str], None] = lambda sentence: None,
+        limit_s: float = math.inf,
     ) -> None:
         self.pool, self.store, self.team, self.observe, self.tell = pool, store, team, observe, tell
-        self.tries, self.wait_s = tries, wait_s
+        self.tries, self.wait_s, self.limit_s = tries, wait_s, limit_s
         self.pending = deque(tasks)
         self.foreign: deque[Task] = deque()
         self.running: dict[str, Task] = {}
         self.settled = 0
+        self._heard: dict[str, float] = {}  # when each worker got its order, or said that it waits
         self._expected: set[str] = set()  # workers that are asked what they are
         self._asked_foreign = self._had_worker = time.monotonic()
         self._told_idle = False
@@ -184,15 +121,32 @@ class Dispatch:
         if not self.pool.connected:
             raise SchedulerLostError(self.pool.address, self.settled, self.left)
         now = time.monotonic()
+        for worker in [one for one in self.running if now - self._heard[one] > self.limit_s + _SILENT_S]:
+            self._silent(worker, now - self._heard[worker])
         if self.team.machines or not (self.pending or self.running):
             self._had_worker, self._told_idle = now, False
             return
         if now - self._had_worker > _TELL_S and not self._told_idle:
             self._told_idle = True
-            self.tell(f"no worker is there at the moment; waiting {self.wait_s:g} s for one")
+            self.tell(f"waiting for a worker: {self._awaited()}")
         hopeless = self.team.left_out and not self._expected and now - self._replaced > self.wait_s
-        if now - self._had_worker > (min(_HOPELESS_S, self.wait_s) if hopeless else self.wait_s):
-            raise NoWorkerError(list(self.team.left_out.values()), self.left)
+        longest = self.wait_s + (PROBE_LIMIT_S if self._expected else 0.0)
+        if now - self._had_worker > (min(_HOPELESS_S, self.wait_s) if hopeless else longest):
+            silent = [f"{one}: its GPU's driver has not answered" for one in self._expected]
+            raise NoWorkerError([*self.team.left_out.values(), *silent], self.left)
+
+    def _awaited(self) -> str:
+        if self._expected:
+            return (
+                f"a new one is there ({', '.join(sorted(self._expected))}), but its GPU's driver has not answered yet"
+            )
+        return f"none is there at the moment; the sweep ends after {self.wait_s:g} s without one"
+
+    def _silent(self, worker: str, silent_s: float) -> None:
+        host = self.team.machines.get(worker, Machine()).host or worker
+        self.tell(f"a worker on {host} has been silent for {silent_s:.0f} s, and is replaced")
+        self.pool.restart(worker)
+        self._leave(worker)
 
     def handle(self, event: Event) -> None:
         """Take note of what happened to a worker."""
@@ -209,7 +163,13 @@ class Dispatch:
                 self.tell(f"a worker is left out: {self.team.left_out[worker]}")
         elif event.kind == "broken":
             self._broken(worker, event)
-        elif worker in self.running and self.running[worker].key == event.order:
+        elif worker not in self.running or self.running[worker].key != event.order:
+            return  # of an order that was given up
+        elif event.kind == "waits":
+            self._heard[worker] = time.monotonic()
+            if event.value:
+                self.tell(f"{self.running[worker].job.label}: {event.value}")
+        else:
             self._done(worker, self.running.pop(worker), event.value)
 
     def _assign(self) -> None:
@@ -222,7 +182,7 @@ class Dispatch:
                 self.store.release(task.key)
                 continue
             worker = self.team.idle.popleft()
-            self.running[worker] = task
+            self.running[worker], self._heard[worker] = task, time.monotonic()
             machine = self.team.machines[worker]
             self.pool.start(worker, task.key, task.job.order, machine, self.team.apart(worker))
 

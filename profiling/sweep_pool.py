@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module
 from typing import Any, Literal
 
 from ncubble.profiling import sweep_worker
@@ -25,12 +27,20 @@ _RESULT_S = 60.0  # to fetch a result that is there
 @dataclass(frozen=True)
 class Event:
     """What happened to the worker ``worker``: it ``joined`` or ``left`` the cluster, was ``probed`` (a Machine), is
-    ``done`` with its order (a Reply), or could not even run it (``broken``: why). ``order`` is what ``start`` gave."""
+    ``done`` with its order (a Reply), could not even run it (``broken``: why), or ``waits`` outside of the job's limit
+    (for what, or "" if that is known). ``order`` is what ``start`` gave."""
 
-    kind: Literal["joined", "left", "probed", "done", "broken"]
+    kind: Literal["joined", "left", "probed", "done", "broken", "waits"]
     worker: str
     value: Any = None
     order: str = ""
+
+
+def say(topic: str, order: str, sentence: str) -> None:
+    """Called on a worker, in its thread for jobs: tell the sweep that has ``topic`` what an order waits for."""
+    with suppress(Exception):  # a word that does not arrive costs nothing
+        worker = import_module("distributed").get_worker()
+        worker.log_event(topic, {"worker": worker.address, "order": order, "waits": sentence})
 
 
 class Pool:
@@ -47,6 +57,7 @@ class Pool:
     ) -> None:
         self._client, self._child, self._limit_s = client, tuple(child), limit_s
         self._work, self._probe = work, probe
+        self._topic = f"ncubble-{uuid.uuid4().hex}"
         self._futures: dict[str, tuple[str, Any]] = {}
         self._lost, self._closing = False, False
         self._fetching = asyncio.Semaphore(_FETCHES)
@@ -65,6 +76,7 @@ class Pool:
     def open(self) -> int:
         """Begin to hear of workers; returns how many there are, each of which has joined as an event."""
         self._client.subscribe_topic("all", self._hear)
+        self._client.subscribe_topic(self._topic, self._hear_waiting)
         workers = list(self._client.scheduler_info(n_workers=-1)["workers"])
         for worker in workers:
             self.events.put(Event("joined", worker))
@@ -76,13 +88,17 @@ class Pool:
         if action in ("add-worker", "remove-worker") and "worker" in message:
             self.events.put(Event("joined" if action == "add-worker" else "left", message["worker"]))
 
+    def _hear_waiting(self, event: tuple[float, Any]) -> None:
+        _, told = event
+        self.events.put(Event("waits", told["worker"], told["waits"], told["order"]))
+
     def probe(self, worker: str) -> None:
         """Ask what the worker's machine is."""
         self._submit("probed", worker, "", self._probe, self._child)
 
     def start(self, worker: str, name: str, order: Mapping[str, Any], machine: Machine, apart: bool) -> None:
         """Have the worker carry out an order, called ``name``."""
-        arguments = (self._child, self._limit_s, asdict(machine), apart)
+        arguments = (self._child, self._limit_s, asdict(machine), apart, partial(say, self._topic, name))
         self._submit("done", worker, name, self._work, dict(order), *arguments)
 
     def _submit(self, kind: Literal["probed", "done"], worker: str, name: str, work: Any, *arguments: Any) -> None:
@@ -140,6 +156,7 @@ class Pool:
         self._closing = True
         with suppress(Exception):
             self._client.unsubscribe_topic("all")
+            self._client.unsubscribe_topic(self._topic)
         under_way, self._futures = list(self._futures.values()), {}
         if not under_way or not self.connected:
             return

@@ -6,10 +6,12 @@ import queue
 import pytest
 from sweep_runs import H200, TOOLS, jobs
 
-from ncubble.profiling.sweep_dispatch import Dispatch, NoWorkerError, SchedulerLostError, Task, Team
+from ncubble.profiling.sweep_dispatch import Dispatch, Task
+from ncubble.profiling.sweep_failures import NoWorkerError, SchedulerLostError
 from ncubble.profiling.sweep_job import Attempt, Machine, Reply
 from ncubble.profiling.sweep_pool import Event
 from ncubble.profiling.sweep_store import Record, Store
+from ncubble.profiling.sweep_team import Team
 from ncubble.recordings import ROOT
 
 RUN = {path.name: path.read_bytes() for path in (ROOT / "softmax_online" / "default").iterdir()}
@@ -34,6 +36,11 @@ class Pool:
         self.started.append((worker, order["shape"]))
         self.apart.append(apart)
         answer = self.answers.pop(0) if self.answers else OK
+        if answer == "silent":
+            return
+        if answer == "waits":
+            self.events.put(Event("waits", worker, "waiting for GPU-1: another sweep measures on it", name))
+            answer = OK
         if answer == "scheduler":
             self.connected = False
         elif answer == "dies":
@@ -64,14 +71,8 @@ def gpu(number, **more):
 def dispatched(store, pool, sizes, **more):
     tasks = [Task(job.key(H200, TOOLS), job) for job in jobs(*sizes)]
     records = {}
-    work = Dispatch(
-        pool,
-        store,
-        tasks,
-        Team(TOOLS, H200.kind(TOOLS)),
-        lambda task, record: records.update({task.key: record}),
-        **more,
-    )
+    team = Team(TOOLS, H200.kind(TOOLS))
+    work = Dispatch(pool, store, tasks, team, lambda task, record: records.update({task.key: record}), **more)
     return work, tasks, records
 
 
@@ -172,3 +173,36 @@ def test_what_a_worker_cannot_even_unpickle_is_its_own_fault(store):
     work.run()
     assert states(tasks, records) == ["ok", "ok"]
     assert work.team.left_out == {"a": "host: ModuleNotFoundError: ncubble"}
+
+
+def test_a_worker_that_is_silent_for_longer_than_a_job_can_take_is_replaced(store, monkeypatch):
+    monkeypatch.setattr("ncubble.profiling.sweep_dispatch._SILENT_S", 0.1)
+    said = []
+    pool = Pool({"a": gpu(1)}, ["silent"])
+    work, tasks, records = dispatched(store, pool, [1, 2], limit_s=0.1, tell=said.append)
+    work.run()
+    assert states(tasks, records) == ["ok", "ok"]
+    assert pool.restarted == ["a"] and "has been silent" in said[0]
+    assert [one.state for one in records[tasks[0].key].attempts] == ["lost", "ok"]
+
+
+def test_a_job_that_waits_for_its_gpu_says_so_and_is_not_taken_for_silent(store, monkeypatch):
+    monkeypatch.setattr("ncubble.profiling.sweep_dispatch._SILENT_S", 0.1)
+    said = []
+    pool = Pool({"a": gpu(1)}, ["waits"])
+    work, tasks, records = dispatched(store, pool, [1], limit_s=10.0, tell=said.append)
+    work.run()
+    assert states(tasks, records) == ["ok"]
+    assert said == ["saxpy n=1: waiting for GPU-1: another sweep measures on it"]
+
+
+def test_a_worker_whose_driver_does_not_answer_is_named(store, monkeypatch):
+    monkeypatch.setattr("ncubble.profiling.sweep_dispatch._TELL_S", 0.0)
+    monkeypatch.setattr("ncubble.profiling.sweep_dispatch.PROBE_LIMIT_S", 0.1)
+    said = []
+    pool = Pool({"a": gpu(1)})
+    pool.probe = lambda worker: None
+    work, _, _ = dispatched(store, pool, [1], wait_s=0.1, tell=said.append)
+    with pytest.raises(NoWorkerError, match="a: its GPU's driver has not answered"):
+        work.run()
+    assert "waiting for a worker" in said[0]

@@ -1,0 +1,75 @@
+"""A job's surroundings: what it inherits, whose turn it is on a GPU, and how long anything is waited for."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import asdict
+
+import pytest
+from sweep_runs import H200
+
+from ncubble.profiling import orphans, process, ranks, sweep_worker
+from ncubble.profiling.sweep_job import Machine
+
+TELLS = """
+import json, os, sys
+from pathlib import Path
+known = {name: os.environ.get(name) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "RANK", "SLURM_JOB_ID")}
+result = {"state": "failed", "error": json.dumps(known), "remedy": "", "exit_code": 3}
+(Path(sys.argv[-1]) / "result.json").write_text(json.dumps(result))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def test_a_job_has_no_rank_though_its_worker_was_started_as_one(monkeypatch):
+    for name in ranks.VARIABLES:
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    reply = sweep_worker.run_job({}, ("-c", TELLS), 20.0, asdict(H200))
+    assert reply.attempt.error.count("null") == 3
+    assert '"SLURM_JOB_ID": "7"' in reply.attempt.error
+
+
+def test_a_job_waits_for_its_gpu_says_so_and_gives_up(monkeypatch, tmp_path):
+    said = []
+    path = tmp_path / f"ncubble-{os.getuid()}-{sweep_worker._short('GPU-1')}.lock"
+    with path.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        threading.Timer(0.2, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
+        with sweep_worker.gpu_lock("GPU-1", said.append) as free:
+            assert free
+        assert said == ["waiting for GPU-1: another sweep measures on it", ""]
+        fcntl.flock(other, fcntl.LOCK_EX)
+        monkeypatch.setattr(sweep_worker, "BUSY_S", 0.1)
+        reply = sweep_worker.run_job({}, ("-c", ""), 20.0, asdict(Machine(uuid="GPU-1")))
+    assert (reply.attempt.state, "another sweep has had GPU-1" in reply.attempt.error) == ("unable", True)
+
+
+def test_what_does_not_end_is_waited_for_no_longer_than_stated(monkeypatch):
+    """SIGKILL does not reach a process that waits in a driver; here, one that nobody has killed plays it."""
+    monkeypatch.setattr(sweep_worker, "LET_GO_S", 0.2)
+    monkeypatch.setattr(sweep_worker, "_BRIEF_S", 0.1)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as held:
+        said = []
+        mine = (held.pid, orphans._started(held.pid))
+        assert sweep_worker._let_go([mine], said.append) == f"the driver still holds process {held.pid}"
+        assert "waiting for the driver to let go" in said[0]
+        held.kill()
+        held.wait()
+        assert orphans.outlast([mine], 5.0) == []
+
+
+def test_a_program_that_cannot_be_ended_does_not_hold_up_whoever_ends_it(monkeypatch):
+    monkeypatch.setattr(process, "_GRACE_S", 0.1)
+    monkeypatch.setattr(process, "_STUCK_S", 0.1)
+    monkeypatch.setattr(process, "_signal_group", lambda group, number: None)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as held:
+        process.end_group(held)
+        assert held.poll() is None
+        held.kill()
