@@ -88,7 +88,7 @@ def _account(
         bytes_down=int(copies.loc[copies["engine"] == D2H, "bytes"].sum()),
         lanes=lanes,
         together=concurrency(lanes),
-        gaps=gaps_of(own, rows[rows["process"] == process]),
+        gaps=gaps_of(own, rows[rows["process"] == process], work[work["process"] == process]),
         zero=int(work["start_ns"].min()),
     )
 

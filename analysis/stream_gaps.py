@@ -49,11 +49,12 @@ class Gap:
         return self._tell
 
 
-def gaps_of(work: pd.DataFrame, rows: pd.DataFrame) -> list[Gap]:
-    """All gaps of one device, in order of time. ``work``: its rows of ``work_of``; ``rows``: those of its process."""
+def gaps_of(work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) -> list[Gap]:
+    """All gaps of one device, in order of time. ``work``: its rows of ``work_of``; ``rows``: those of its process, and
+    ``everywhere`` the work of the process on all devices: the host may wait for another one."""
     if work.empty:
         return []
-    queue = Queue(work, rows)
+    queue = Queue(work, rows, everywhere)
     on_sms = queue.engine == SMS
     starts, ends = union(queue.start[on_sms], queue.end[on_sms])
     begins = np.concatenate([[queue.start.min()], ends]).astype(np.int64)

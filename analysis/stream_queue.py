@@ -43,11 +43,12 @@ class Item:
 
 
 class Queue:
-    """All work of one device with the calls of its process. ``streams``: flags by context and stream."""
+    """All work of one device with the calls of its process (``rows``), which may have queued for others, too
+    (``everywhere``). ``streams``: flags by context and stream."""
 
-    def __init__(self, work: pd.DataFrame, rows: pd.DataFrame) -> None:
+    def __init__(self, work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) -> None:
         self.streams, self._nulls = _stream_flags(rows)
-        self.calls = Calls(rows, work)
+        self.calls = Calls(rows, everywhere)
         self.start, self.end = work["start_ns"].to_numpy(np.int64), work["end_ns"].to_numpy(np.int64)
         self.engine = work["engine"].to_numpy(object)
         self.correlation, self.graph = work["correlation"].to_numpy(np.int64), work["graph"].to_numpy(np.int64)

@@ -5,9 +5,10 @@ import pytest
 from stream_frames import BLOCKING, DEFAULT_STREAM, NON_BLOCKING, Script
 
 from ncubble.analysis import stream_gaps
-from ncubble.analysis.stream_account import as_json
+from ncubble.analysis.stream_account import accounts, as_json
 from ncubble.analysis.stream_engines import work_of
 from ncubble.analysis.stream_gaps import by_cause
+from ncubble.analysis.stream_records import PAGEABLE, PINNED
 
 
 def parts(script: Script) -> dict[str, float]:
@@ -234,6 +235,18 @@ def test_a_thread_that_allocates_while_another_ones_kernel_is_queued_is_an_alloc
     assert parts(two_kernels(script, 4, 80)) == {"allocation": 58, "launch_gap": 2}
 
 
+@pytest.mark.parametrize(("memory", "cause"), [(PINNED, "host_sync"), (PAGEABLE, "pageable_copy")])
+def test_a_host_that_copies_on_another_device_is_seen_to_wait(memory: int, cause: str) -> None:
+    script = Script()
+    script.kernel(0, 10, 20)
+    number = script.call("cudaMemcpy_v3020", 15, 90)
+    script.row("copy", "", 20, 89, context=2, device=1, stream=9, correlation=number, flags=1, source=memory, target=3)
+    script.kernel(92, 100, 110)
+    first, other = accounts(script.recording())
+    assert (first.device, other.device, other.copies) == (0, 1, 1)
+    assert first.gaps[0].cause == cause
+
+
 def test_driver_calls_within_runtime_calls_do_not_count_twice_and_say_why() -> None:
     script = Script()
     script.call("cudaLaunchKernelExC_v11060", 20, 80)
@@ -291,9 +304,9 @@ def test_gaps_that_need_no_look_at_their_moments_are_told_right(monkeypatch: pyt
     for script in (behind, *(any_script(rng, 200 if turn % 2 else 5) for turn in range(8))):
         rows = script.recording().rows
         work = work_of(rows)
-        found = stream_gaps.gaps_of(work, rows)
+        found = stream_gaps.gaps_of(work, rows, work)
         monkeypatch.setattr(stream_gaps, "of_one_cause", lambda queue, kernels, *_: np.full(len(kernels), "", object))
-        slow = stream_gaps.gaps_of(work, rows)
+        slow = stream_gaps.gaps_of(work, rows, work)
         monkeypatch.undo()
         quick |= {gap.cause for gap in found if not isinstance(gap._tell, str)}
         assert [(gap.parts, gap.evidence) for gap in found] == [(gap.parts, gap.evidence) for gap in slow]
