@@ -35,7 +35,9 @@ def streams(
     recorder: Annotated[
         str, typer.Option(metavar="auto|python|library", help="How to record: inside Python, or by a library.")
     ] = "auto",
-    timeout: Annotated[float | None, typer.Option(metavar="S", help="End the program after so many seconds.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, metavar="S", help="End the program after so many seconds.")
+    ] = None,
     whole: Annotated[
         bool, typer.Option("--whole", help="Count all, not only from cudaProfilerStart to cudaProfilerStop.")
     ] = False,

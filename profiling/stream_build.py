@@ -106,7 +106,7 @@ def _build(compiler: str, cupti: Cupti, target: Path) -> None:
     linked = [str(cupti.library), f"-Wl,-rpath,{cupti.library.parent}"]
     argv = [compiler, *FLAGS, "-o", name, str(SOURCE), *includes, *linked]
     try:
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False)
         if done.returncode:
             raise MeasurementError(f"{compiler} could not build the recorder:\n{done.stderr.strip()}", REMEDY)
         Path(name).chmod(0o755)
