@@ -276,6 +276,8 @@ def _print_checks(checks: list[Any]) -> None:
         ("view", "view recorded runs"),
         ("profile", "profile on this machine"),
         ("kernels", "build and run the catalog"),
+        ("streams", "record streams of Python programs"),
+        ("sweeps", "run sweeps"),
     ):
         answer = "[green]yes[/]" if able(checks, need) else "[yellow]no[/]"
         console.print(f"{what}: {answer}", highlight=False)

@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.profiling import failures, ncu, process
@@ -21,7 +21,9 @@ from ncubble.profiling.log import NcuLog
 from ncubble.profiling.tiny import KERNEL
 
 Status = Literal["ok", "missing", "wrong"]
-Need = Literal["view", "profile", "kernels"]
+Need = Literal["view", "profile", "kernels", "streams", "sweeps"]
+NEEDS: tuple[Need, ...] = get_args(Need)
+_WITH_GPU = ("kernels", "streams")
 
 PROBE = [sys.executable, "-P", "-m", "ncubble.profiling.tiny"]  # profiled to try the counters; -P: not from the cwd
 _PROBE_TIMEOUT_S = 120.0
@@ -43,13 +45,21 @@ _VIEW = (
     "zstandard",
 )
 GPU_EXTRA = "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
-_GPU = ("cuda-core", "numba-cuda", "nvidia-ml-py")
+_GPU: dict[str, Need] = {
+    "cuda-core": "kernels",
+    "cupti-python": "streams",
+    "numba-cuda": "kernels",
+    "nvidia-ml-py": "kernels",
+}
+CLUSTER_EXTRA = "install the extra cluster: pip install 'ncubble[cluster]'"
+_CLUSTER = ("dask", "distributed")
 _DEVICE = "driver and GPU"
 
 
 @dataclass(frozen=True)
 class Check:
-    """One finding. ``need`` says what does not work without it: viewing runs, profiling, or the catalog's kernels."""
+    """One finding. ``need`` says what does not work without it: viewing runs, profiling, the catalog's kernels,
+    streams of Python programs, or sweeps."""
 
     name: str
     need: Need
@@ -68,25 +78,29 @@ def examine() -> list[Check]:
         gpu,
         tool,
         counters,
-        *(check_package(name, "kernels", GPU_EXTRA) for name in _GPU),
+        *(check_package(name, need, GPU_EXTRA) for name, need in _GPU.items()),
         check_numba(),
         check_compiler("nvcc", "install the CUDA toolkit (conda: cuda-nvcc), or set CUDA_HOME"),
         check_compiler("g++", "install g++ (Debian: apt install g++)"),
+        *(check_package(name, "sweeps", CLUSTER_EXTRA) for name in _CLUSTER),
     ]
 
 
 def as_json(checks: list[Check]) -> dict[str, Any]:
-    """``{"schema": 1, "can": {"view", "profile", "kernels"}, "checks": […]}``."""
+    """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps"}, "checks": […]}``."""
     return {
         "schema": 1,
-        "can": {need: able(checks, need) for need in ("view", "profile", "kernels")},
+        "can": {need: able(checks, need) for need in NEEDS},
         "checks": [asdict(check) for check in checks],
     }
 
 
 def able(checks: list[Check], need: str) -> bool:
-    """Whether nothing that ``need`` rests on is missing or wrong. Kernels rest on the GPU as profiling does."""
-    rests_on = [check for check in checks if check.need == need or (need == "kernels" and check.name == _DEVICE)]
+    """Whether nothing that ``need`` rests on is missing or wrong. Kernels and streams rest on the GPU as profiling
+    does, and sweeps on all that profiling and kernels rest on."""
+    if need == "sweeps" and not (able(checks, "profile") and able(checks, "kernels")):
+        return False
+    rests_on = [check for check in checks if check.need == need or (need in _WITH_GPU and check.name == _DEVICE)]
     return all(check.status == "ok" for check in rests_on)
 
 

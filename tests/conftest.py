@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -31,6 +32,11 @@ code = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
 if code or not count.value:
     sys.exit(f"no usable NVIDIA GPU (the driver answers {code}, {count.value} devices)")
 """
+
+
+# A shell lets what it starts in the background ignore SIGINT, and nohup SIGHUP; tests send both to their children.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def _gpu_lacks() -> str:

@@ -114,7 +114,7 @@ def test_a_gpu_without_ncu_can_run_the_kernels(monkeypatch):
     monkeypatch.setenv("NCUBBLE_NCU", "/nowhere/ncu")
     monkeypatch.setattr(doctor, "check_compiler", lambda name, remedy: doctor.Check(name, "kernels", "ok", "there"))
     answer = doctor.as_json(doctor.examine())
-    assert answer["can"] == {"view": True, "profile": False, "kernels": True}
+    assert answer["can"] == {"view": True, "profile": False, "kernels": True, "streams": True, "sweeps": False}
 
 
 def test_every_package_that_is_declared_is_looked_for(repository):
@@ -122,6 +122,7 @@ def test_every_package_that_is_declared_is_looked_for(repository):
     for declared, checked in (
         (project["dependencies"], doctor._VIEW),
         (project["optional-dependencies"]["gpu"], doctor._GPU),
+        (project["optional-dependencies"]["cluster"], doctor._CLUSTER),
     ):
         assert [re.split(r"[<>=]", item)[0] for item in declared] == list(checked)
 
