@@ -1,6 +1,7 @@
 """`ncubble streams` at the command line, with CUPTI played: what it prints, keeps and refuses."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from ncubble.analysis.lanes import LaneRun, read_lanes
 from ncubble.analysis.stream_records import Recording
 from ncubble.analysis.trace_run import save_lanes
 from ncubble.cli import main as entry
-from ncubble.cli import streams
+from ncubble.cli import streams, streams_job
 from ncubble.dashboard.lanes_causes import idle_tables
 
 PLAYED = Path(__file__).resolve().parents[1] / "data" / "played_cupti"
@@ -101,6 +102,19 @@ def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.Ca
     assert ncubble("run") == 3
     assert "--whole" in capsys.readouterr().err
     assert ncubble("run", "--whole") == 0
+
+
+def test_a_closed_terminal_ends_the_program_unless_nohup_said_otherwise() -> None:
+    with pytest.raises(typer.Exit) as ended, streams_job._ended_by_signals():
+        signal.raise_signal(signal.SIGHUP)
+    assert ended.value.exit_code == 129
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with streams_job._ended_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_requests_that_cannot_be_are_refused(played: Path) -> None:
