@@ -105,11 +105,12 @@ def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.Ca
 
 
 def test_a_closed_terminal_ends_the_program_unless_nohup_said_otherwise() -> None:
-    with pytest.raises(typer.Exit) as ended, streams_job._ended_by_signals():
-        signal.raise_signal(signal.SIGHUP)
-    assert ended.value.exit_code == 129
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
+        with pytest.raises(typer.Exit) as ended, streams_job._ended_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+        assert ended.value.exit_code == 129
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with streams_job._ended_by_signals():
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
