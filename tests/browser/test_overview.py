@@ -144,6 +144,7 @@ def test_rows_appear_while_reports_are_read(tmp_path: Path, open_page: Open) -> 
             gates[1].set()
             expect(page.locator("#match-count")).to_have_text("4 shown")
             expect(page.locator("#loading-state")).to_be_empty()
+            page.close()  # before its server: it asks for news
         finally:
             for gate in gates:
                 gate.set()
