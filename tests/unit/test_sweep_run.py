@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def store(tmp_path):
         yield opened
 
 
-def until(true, limit_s=15.0):
+def until(true, limit_s=60.0):
     deadline = time.monotonic() + limit_s
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -68,35 +69,35 @@ def alone():
 
 def test_a_sweep_measures_what_is_missing_and_nothing_else(client, store, stub):
     stub.behave({})
-    found = run(client, store, jobs(1, 2, 3))
-    assert {size: record.state for size, record in found.items()} == {1: "ok", 2: "ok", 3: "ok"}
-    assert sorted(stub.begun) == [1, 2, 3]
+    found = run(client, store, jobs(1, 2))
+    assert {size: record.state for size, record in found.items()} == {1: "ok", 2: "ok"}
+    assert sorted(stub.begun) == [1, 2]
     assert {record.attempts[0].gpu for record in found.values()} <= {"GPU-1", "GPU-2"}
     stub.behave({})
-    found = run(client, store, jobs(1, 2, 3, 4))
-    assert sorted(found) == [1, 2, 3, 4]
-    assert stub.begun == [4]
+    found = run(client, store, jobs(1, 2, 3))
+    assert sorted(found) == [1, 2, 3]
+    assert stub.begun == [3]
 
 
 def test_jobs_that_crash_hang_or_fault_are_recorded_and_the_sweep_goes_on(client, store, stub):
     stub.behave({1: "segfault", 2: "hang", 3: "sticky", 4: "refused"})
-    found = run(client, store, jobs(1, 2, 3, 4, 5, 6), limit_s=1.5)
-    assert [found[size].state for size in range(1, 7)] == ["failed"] * 4 + ["ok"] * 2
+    assert "time limit of 0.8 s" in run(client, store, jobs(2), limit_s=0.8)[2].error
+    found = run(client, store, jobs(1, 2, 3, 4, 5))
+    assert [found[size].state for size in range(1, 6)] == ["failed"] * 4 + ["ok"]
     assert "ended by SIGSEGV" in found[1].error
-    assert "time limit of 1.5 s" in found[2].error
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in found[3].error
     assert "shared memory" in found[4].error
     assert alone()
     stub.behave({})
-    assert {record.state for record in run(client, store, jobs(1, 2)).values()} == {"failed"}
-    assert {record.state for record in run(client, store, jobs(1, 2), retry_failed=True).values()} == {"ok"}
-    assert sorted(stub.begun) == [1, 2]
+    assert run(client, store, jobs(1))[1].state == "failed"
+    assert run(client, store, jobs(1), retry_failed=True)[1].state == "ok"
+    assert stub.begun == [1]
 
 
 def test_a_job_that_kills_its_worker_is_tried_again_and_then_failed(client, store, stub):
     stub.behave({1: "worker"})
-    found = run(client, store, jobs(1, 2, 3, 4))
-    assert [found[size].state for size in (1, 2, 3, 4)] == ["failed", "ok", "ok", "ok"]
+    found = run(client, store, jobs(1, 2))
+    assert [found[size].state for size in (1, 2)] == ["failed", "ok"]
     assert "so did 1 before" in found[1].error
     assert stub.begun.count(1) == 2
     assert until(alone)
@@ -107,8 +108,6 @@ def test_a_machine_without_permission_fails_no_job(client, store, stub):
     with pytest.raises(NoWorkerError, match="ERR_NVGPUCTRPERM"):
         run(client, store, jobs(1, 2))
     assert list(store.records()) == []
-    stub.behave({})
-    assert {record.state for record in run(client, store, jobs(1, 2)).values()} == {"ok"}
 
 
 def test_two_sweeps_on_one_store_share_the_work(client, store, stub):
@@ -117,14 +116,14 @@ def test_two_sweeps_on_one_store_share_the_work(client, store, stub):
 
     def other():
         with Store(store.folder) as own:
-            found.append(run(client, own, jobs(*range(1, 9))))
+            found.append(run(client, own, jobs(*range(1, 6))))
 
     thread = threading.Thread(target=other)
     thread.start()
-    found.append(run(client, store, jobs(*range(8, 0, -1))))
+    found.append(run(client, store, jobs(*range(5, 0, -1))))
     thread.join()
-    assert sorted(stub.begun) == list(range(1, 9))
-    assert all({record.state for record in one.values()} == {"ok"} and len(one) == 8 for one in found)
+    assert sorted(stub.begun) == list(range(1, 6))
+    assert all({record.state for record in one.values()} == {"ok"} and len(one) == 5 for one in found)
 
 
 def test_a_gpu_cannot_be_named_twice():
@@ -155,7 +154,7 @@ def test_a_command_that_is_cut_off_leaves_no_process_and_a_store_to_go_on_with(
     stub.behave({2: "slow"})
     arguments = ["-g", "n=1,2", "--gpus", "GPU-1"]
     with subprocess.Popen(command(store.folder, *arguments), stderr=subprocess.PIPE, text=True) as process:
-        assert until(lambda: 2 in stub.begun, 60.0)
+        assert until(lambda: 2 in stub.begun)
         process.send_signal(number)
         said = process.stderr.read()
     assert process.returncode == code
@@ -183,7 +182,6 @@ def _shows_what_is_held(folder, arguments, capsys, monkeypatch):
 def test_the_loss_of_the_scheduler_leaves_no_process_and_a_store_to_go_on_with(stub, store, tmp_path):
     stub.behave({2: "slow"})
     address = tmp_path / "scheduler.json"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     scheduler = [
         *_dask("scheduler"),
         "--scheduler-file",
@@ -194,16 +192,36 @@ def test_the_loss_of_the_scheduler_leaves_no_process_and_a_store_to_go_on_with(s
         "--host",
         "127.0.0.1",
     ]
-    worker = [*_dask("worker"), "--scheduler-file", str(address), "--nthreads", "1", "--no-dashboard", "--no-nanny"]
-    with subprocess.Popen(scheduler, **quiet) as first:
+    worker = [
+        "env",
+        "CUDA_VISIBLE_DEVICES=GPU-1",
+        *_dask("worker"),
+        "--scheduler-file",
+        str(address),
+        "--nthreads",
+        "1",
+        "--no-dashboard",
+        "--no-nanny",
+    ]
+    env = os.environ | {"CUDA_VISIBLE_DEVICES": "GPU-1", "PYTHONPATH": str(DATA.parent)}  # for sweep_runs
+    with _running(scheduler, env=env) as first:
         assert until(address.exists)
-        with subprocess.Popen(worker, **quiet) as second:
+        with _running(worker, env=env):
             threading.Thread(target=lambda: until(lambda: 2 in stub.begun) and first.kill()).start()
             with sweep_cluster.running(str(address)) as client, pytest.raises(SchedulerLostError, match="after 1 of 2"):
                 run(client, store, jobs(1, 2))
-            second.kill()  # it would end by itself, after Dask's own grace
-            assert until(alone)
+    assert until(alone)
     assert [record.state for record in store.records()] == ["ok"]
+
+
+@contextmanager
+def _running(argv, **more):
+    """A quiet process, which does not outlive the block; a Dask worker would end by itself, but takes longer."""
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def _dask(what):
