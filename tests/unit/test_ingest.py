@@ -71,10 +71,10 @@ def test_a_folder_is_read_once_and_later_only_what_changed(tmp_path: Path, comma
     settle(source / "broken.ncu-rep")
     first = told(command(source, "-o", out), 3)
     assert (first["read"], first["errors"], first["reports"]) == (3, 1, 3)
-    verdicts = report_json([source])["launches"]
+    verdicts = report_json([source / "a"])["launches"]
     found = Dataset.open(out)
     rows = {(row["path"], row["launch"]): row for row in found.launches().to_table().to_pylist()}
-    assert len(rows) == len(verdicts) == first["launches"]
+    assert len(rows) == first["launches"] > len(verdicts) > 0
     for verdict in verdicts:
         row = rows[verdict["report"], verdict["launch"]]
         assert all(row[name] == verdict[name] for name in ("label", "cause", "disease", "duration_ns", "dram_pct"))
