@@ -11,6 +11,8 @@ import pandas as pd
 from ncubble.analysis.probe_dump import BEGIN, END, Dump
 
 WRAP = 1 << 32
+LONGEST = 2**47
+"""Cycles, or ns, that a warp lives at most: more than a day. (Unsigned: an end before the begin is longer.)"""
 COLUMNS = ("lane", "group", "tag", "start_ns", "end_ns", "index", "sm", "cta", "warp", "launch")
 _FASTEST, _SLOWEST = 0.2, 20.0
 """ns per cycle that a clock may have; another fit says that the times are not what they seem."""
@@ -81,7 +83,9 @@ def _warps(dump: Dump, number: int) -> pd.DataFrame:
     """One row for each warp, with clocks as integers."""
     found = dump.warps
     roles = np.array([*dump.roles, "unknown"], dtype=object)
-    ended = found["end_ns"] > 0
+    # What lived longer than LONGEST was never written by the probe.
+    lived = found["end_clock"] - found["begin_clock"]
+    ended = (found["end_ns"] > 0) & (lived < LONGEST) & (found["end_ns"] - found["begin_ns"] < LONGEST)
     # The last mark of a slot stands for all that did not fit. Who did not come to its end never told its count: marks
     # that were written have a kind.
     written, most = dump.marks["word"] >> 6 & 3 > 0, dump.marks.shape[1] - 1

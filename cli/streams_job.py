@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import typer
 
 from ncubble.analysis import stream_records
 from ncubble.analysis.lanes import MOST_ROWS
-from ncubble.analysis.perfetto import write_perfetto
 from ncubble.analysis.stream_account import DeviceAccount, accounts, as_json, drawn_lanes
 from ncubble.analysis.stream_engines import work_of
 from ncubble.analysis.stream_records import Recording
 from ncubble.analysis.trace_run import save_lanes
 from ncubble.cli.profile import catalog_program, default_out
+from ncubble.cli.running import ended_by_signals, signal_name, write_perfetto_to
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling import process, provenance, staging
 from ncubble.profiling.device import Device, DriverError, describe
@@ -114,31 +111,19 @@ def _failure(folder: Path) -> str:
 
 def write_trace(shown: Shown, path: Path) -> None:
     """Writes the lanes as trace events; raises UsageError where the file cannot be written."""
-    try:
-        write_perfetto(path, _lanes(shown.accounts), {"run": shown.folder.name, "notes": list(shown.notes)})
-    except OSError as error:
-        raise UsageError(
-            f"--perfetto {path}: {error.strerror or error}", "name a file in a folder that exists"
-        ) from error
+    write_perfetto_to(path, _lanes(shown.accounts), {"run": shown.folder.name, "notes": list(shown.notes)})
 
 
 def _run(asked: Asked, raw: Path) -> str:
     """Runs the program; how it failed, or nothing."""
-    with _ended_by_signals():
+    with ended_by_signals():
         try:
             status = record(asked, raw, _passed_on())
         except process.TimedOutError:
             return f"the program ran past --timeout {asked.timeout_s:g} s and was ended"
     if status < 0:
-        return f"the program was ended by {_signal_name(-status)}"
+        return f"the program was ended by {signal_name(-status)}"
     return f"the program failed with exit status {status}" if status else ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _nothing(recording: Recording, whole: bool, failed: str = "") -> str:
@@ -190,23 +175,3 @@ def _passed_on() -> Callable[[process.Stream, str], None]:
         sys.stderr.flush()
 
     return on_text
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM, SIGHUP and SIGINT end the program and leave no trace, with 143, 129 and 130."""
-
-    def terminate(number: int, frame: Any) -> None:
-        raise typer.Exit(128 + number)
-
-    # What nohup has silenced stays so.
-    heard = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
-    before = {one: signal.signal(one, terminate) for one in heard}
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("ncubble: interrupted; nothing was kept", err=True)
-        raise typer.Exit(130) from None
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)

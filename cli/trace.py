@@ -37,6 +37,9 @@ def trace(
         float | None, typer.Option("--from", metavar="US", help="Of a folder: show only what begins here, in µs.")
     ] = None,
     end: Annotated[float | None, typer.Option("--to", metavar="US", help="… and ends here; --out keeps it.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="S", help="End a program after so many seconds; nothing is kept.")
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="Name the kernels that carry a probe, and exit.")] = False,
     json: Json = False,
 ) -> None:
@@ -52,7 +55,7 @@ def trace(
         list_probed(catalog, json)
         return
     program = ctx.meta[PROGRAM]
-    wanted = Wanted(sms, events, cost, out, force, perfetto, json, (start, end))
+    wanted = Wanted(sms, events, cost, out, force, perfetto, json, (start, end), timeout)
     if wanted.window != (None, None) and (name is None or not Path(name).is_dir()):
         raise UsageError("--from and --to are for a folder that trace wrote", "trace first, then cut its folder")
     if (name is None) == (program is None):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -38,6 +37,13 @@ class Wanted:
     json: bool
     window: tuple[float | None, float | None] = (None, None)
     """A stretch of a recorded trace, in µs."""
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if any(at is not None and math.isnan(at) for at in self.window):
+            raise UsageError("--from and --to are µs, not nan", "give numbers")
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise UsageError(f"--timeout {self.timeout_s}: not a positive number of seconds", "give seconds, or none")
 
 
 def list_probed(catalog: Path | None, as_json: bool) -> None:
@@ -71,13 +77,13 @@ def trace_kernel(
 
 def trace_program(program: Sequence[str], wanted: Wanted) -> None:
     """Runs a program whose kernels include the probe, and keeps what it recorded."""
-    if not program or not shutil.which(program[0]):
-        raise UsageError(f"no such program: {program[0] if program else ''!r}", "check the path of what follows --")
+    if not program:
+        raise UsageError("no program after --", "write it and its arguments there")
     out = _out(wanted, Path(program[0]).name)
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
         path = Path(folder) / "dump"
         settings = {DUMP: str(path), f"{DUMP}_SMS": str(wanted.sms), f"{DUMP}_MARKS": str(wanted.events)}
-        _run(program, {**os.environ, **settings})
+        _run(program, {**os.environ, **settings}, wanted.timeout_s)
         if not path.is_file():
             message = "the program ended well, but recorded nothing"
             remedy = "compile it with -DBUBBLE_PROBE, and let a bubble::Trace live around its launches (docs/trace.md)"
@@ -85,15 +91,22 @@ def trace_program(program: Sequence[str], wanted: Wanted) -> None:
         _keep(read_dumps(path), {"argv": list(program)}, wanted, out)
 
 
-def _run(program: Sequence[str], env: dict[str, str]) -> None:
+def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -> None:
+    from ncubble.cli.running import ended_by_signals, signal_name, told_if_not_started
     from ncubble.profiling import process
 
     def passed_on(stream: str, text: str) -> None:
         sys.stderr.write(text)
+        sys.stderr.flush()
 
-    status = process.stream(program, env, passed_on)
+    with ended_by_signals(), told_if_not_started(program[0]):
+        try:
+            status = process.stream(program, env, passed_on, timeout_s)
+        except process.TimedOutError as error:
+            message = f"the program ran past --timeout {timeout_s:g} s and was ended; nothing was kept"
+            raise MeasurementError(message, "let it do less, or raise --timeout") from error
     if status:
-        how = f"was ended by signal {-status}" if status < 0 else f"ended with {status}"
+        how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
         raise MeasurementError(f"the program {how}", "run it by itself first")
 
 
@@ -168,9 +181,9 @@ def _told(folder: Path) -> dict[str, Any]:
 
 def _show(out: Path, told: dict[str, Any], lanes: Any, wanted: Wanted) -> None:
     if wanted.perfetto is not None:
-        from ncubble.analysis.perfetto import write_perfetto
+        from ncubble.cli.running import write_perfetto_to
 
-        write_perfetto(wanted.perfetto, lanes, {"kernel": told.get("kernel"), "clock": told.get("clock")})
+        write_perfetto_to(wanted.perfetto, lanes, {"kernel": told.get("kernel"), "clock": told.get("clock")})
     if wanted.json:
         emit_json({**told, "run": str(out)})
         return

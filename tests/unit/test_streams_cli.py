@@ -15,7 +15,7 @@ from ncubble.analysis.lanes import LaneRun, read_lanes
 from ncubble.analysis.stream_records import Recording
 from ncubble.analysis.trace_run import save_lanes
 from ncubble.cli import main as entry
-from ncubble.cli import streams, streams_job
+from ncubble.cli import running, streams
 from ncubble.dashboard.lanes_causes import idle_tables
 
 PLAYED = Path(__file__).resolve().parents[1] / "data" / "played_cupti"
@@ -107,11 +107,11 @@ def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.Ca
 def test_a_closed_terminal_ends_the_program_unless_nohup_said_otherwise() -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
-        with pytest.raises(typer.Exit) as ended, streams_job._ended_by_signals():
+        with pytest.raises(typer.Exit) as ended, running.ended_by_signals():
             signal.raise_signal(signal.SIGHUP)
         assert ended.value.exit_code == 129
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-        with streams_job._ended_by_signals():
+        with running.ended_by_signals():
             signal.raise_signal(signal.SIGHUP)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     finally:

@@ -379,6 +379,9 @@ def test_the_command_shows_a_folder_again(tmp_path):
         (["gemm_ws", "--", "x"], "name either"),
         (["-p", "a=b", "--", "true"], "are for kernels of the catalog"),
         (["--", "no-such-program"], "no such program"),
+        (["--", "/dev/null"], "cannot start '/dev/null'"),
+        (["--timeout", "0", "--", "true"], "not a positive number"),
+        (["--from", "nan", "tensor_core_gemm"], "not nan"),
     ],
 )
 def test_what_cannot_be_traced_is_refused(argv, said, tmp_path, monkeypatch):
@@ -392,6 +395,12 @@ def test_a_program_that_records_nothing_is_told_how(tmp_path, monkeypatch):
     with pytest.raises(MeasurementError) as refused:
         command("--", "true")
     assert "BUBBLE_PROBE" in refused.value.remedy
+
+
+def test_a_program_that_runs_past_its_time_is_ended(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MeasurementError, match="ran past --timeout"):
+        command("--timeout", "0.2", "--", "sleep", "60")
 
 
 def test_a_program_is_traced_by_what_it_wrote(tmp_path, monkeypatch):
