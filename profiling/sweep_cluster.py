@@ -114,6 +114,7 @@ def _quiet() -> Iterator[None]:
     """Dask's own messages, of workers that die and are replaced, say nothing that the sweep does not say better."""
     import dask
 
+    require_dask()  # first: where its settings are not there yet, leaving the block would take all of them away
     loggers = [logging.getLogger(name) for name in ("distributed", "tornado", "asyncio")]
     before = [one.level for one in loggers]
     for one in loggers:

@@ -44,6 +44,7 @@ def stub(tmp_path_factory):
 @pytest.fixture(scope="module")
 def client(stub):
     # Which would close the nanny of each worker that is restarted, if the cluster did not see to it.
+    pytest.importorskip("distributed")  # its settings come with it, and would go with this one
     hostile = dask.config.set({"distributed.deploy.lost-worker-timeout": "100ms"})
     with hostile, sweep_cluster.local(["GPU-1", "GPU-2"]) as found:
         yield found
