@@ -79,6 +79,7 @@ def test_a_dragged_range_is_measured_kept_in_the_address_and_linked(served: str,
     page.reload()
     expect(page.locator(".js-plotly-plot")).to_have_count(4)
     eventually(page, RANGE, [low, high])
+    expect(page.locator(TRACK)).not_to_have_text(whole)  # what the reload asked for has come
     page.get_by_role("button", name="Whole launch").click()
     eventually(page, "() => location.search", "")
 
