@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ncubble.cli.gate_now import Taken, ending_cleanly, fresh, keeping, profiled, subjects_of
+from ncubble.cli.gate_now import Taken, fresh, keeping, profiled, subjects_of
 from ncubble.cli.gate_options import ROUNDS, Measuring
 from ncubble.cli.gate_subject import SAME, Subject, describe, launching
+from ncubble.cli.running import ended_by_signals
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.sides import Side, build, in_turns, refuse_fixed_paths, require_program, sides
 from ncubble.profiling.worktree import Checkout, checkout_of, worktree
@@ -61,7 +62,7 @@ def take_against(measuring: Measuring, names: Sequence[Path], kernel: str, nvtx:
         raise UsageError(
             f"{folder} is not in {plan.revision} ({sha[:7]})", "name a revision that has it, or measure with --profile"
         )
-    with ending_cleanly(), worktree(checkout, sha) as tree, keeping() as kept:
+    with ended_by_signals(), worktree(checkout, sha) as tree, keeping() as kept:
         pair = sides(checkout, plan.revision, sha, tree, folder)
         taken = Taken([], baselines=[], alike=True, notes=[*_told(plan)])
         if measuring.program is not None:

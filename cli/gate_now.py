@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from ncubble.cli.gate_options import Measuring
 from ncubble.cli.gate_subject import Subject
+from ncubble.cli.running import ended_by_signals
 from ncubble.errors import UsageError
 from ncubble.profiling.failures import (
     MetricUnavailableError,
@@ -91,7 +91,7 @@ def take(measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Se
     if measuring.reads:
         return Taken(list(paths), kernel)
     Filters(kernel)  # refuses what is no regular expression
-    with ending_cleanly(), keeping() as kept:
+    with ended_by_signals(), keeping() as kept:
         if measuring.profile_all:
             return _take_all(measuring, paths, kernel, baselines, kept)
         if measuring.program is not None:
@@ -130,25 +130,6 @@ def profiled(
     )
     typer.echo(f"{run.path}: {len(run.manifest.report['launches'])} launches", err=True)
     return run
-
-
-@contextmanager
-def ending_cleanly() -> Iterator[None]:
-    """SIGINT, SIGTERM and a closed terminal end the block by an exception, so that what it made is removed."""
-
-    def end(number: int, frame: Any) -> None:
-        raise typer.Exit(128 + number)
-
-    numbers = [item for item in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(item) is not signal.SIG_IGN]
-    before = {item: signal.signal(item, end) for item in numbers}
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("ncubble: interrupted; nothing was kept", err=True)
-        raise typer.Exit(130) from None
-    finally:
-        for item, handler in before.items():
-            signal.signal(item, handler)
 
 
 @contextmanager

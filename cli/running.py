@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """SIGTERM, SIGHUP and SIGINT end the program and leave no trace, with 143, 129 and 130."""
+    """SIGTERM, SIGHUP and SIGINT end the block by an exception, so that what it made is removed: 143, 129, 130."""
 
     def terminate(number: int, frame: Any) -> None:
         raise typer.Exit(128 + number)
