@@ -89,9 +89,7 @@ def _folder(plan: Plan) -> Path:
 def _told(plan: Plan) -> Iterator[str]:
     """What is compared with what."""
     here = plan.checkout
-    ours = ("runs/", "checks/")  # what earlier commands of ours wrote
-    untracked = [name for name in here.untracked if not name.startswith(ours)]
-    parts = [_listed(here.changed, "changed"), _listed(untracked, "untracked")]
+    parts = [_listed(here.changed, "changed"), _listed(here.untracked, "untracked")]
     state = f"with {' and '.join(part for part in parts if part)}" if any(parts) else "without uncommitted changes"
     yield f"baseline: {plan.revision} ({plan.sha[:7]}); now: the working tree at {here.sha[:7]} {state}"
     if here.sha == plan.sha and not any(parts):

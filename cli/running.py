@@ -1,4 +1,4 @@
-"""Programs that a command runs for its user: how they are started, ended by signals, and named when they fail."""
+"""What commands that run for long have in common: ends by signals, and what they write beside their result."""
 
 from __future__ import annotations
 
@@ -16,21 +16,27 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class _EndedError(Exception):
+    """A signal ended the block; its number."""
+
+
 @contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """SIGTERM, SIGHUP and SIGINT end the block by an exception, so that what it made is removed: 143, 129, 130."""
+def ended_by_signals(said: str = "nothing was kept") -> Iterator[None]:
+    """SIGTERM, SIGHUP and SIGINT end the block by an exception, so that it cleans up, and the command with 143, 129 or
+    130. ``said``: what came of what it made."""
 
     def terminate(number: int, frame: Any) -> None:
-        raise typer.Exit(128 + number)
+        raise _EndedError(number)
 
     # What nohup has silenced stays so.
     heard = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
     before = {one: signal.signal(one, terminate) for one in heard}
     try:
         yield
-    except KeyboardInterrupt:
-        typer.echo("ncubble: interrupted; nothing was kept", err=True)
-        raise typer.Exit(130) from None
+    except (KeyboardInterrupt, _EndedError) as ended:
+        number = ended.args[0] if isinstance(ended, _EndedError) else signal.SIGINT
+        typer.echo(f"ncubble: interrupted; {said}", err=True)
+        raise typer.Exit(128 + number) from None
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
@@ -42,18 +48,6 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-@contextmanager
-def told_if_not_started(program: str) -> Iterator[None]:
-    """Says which program could not be started, and why, where the system does."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise UsageError(f"no such program: {program!r}", "check the path of what follows --") from error
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise UsageError(f"cannot start {program!r}: {why}", "name a program that can be executed") from error
 
 
 def write_perfetto_to(path: Path, lanes: pd.DataFrame, told: dict[str, Any]) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ncubble.cli import sweep_options as asks
+from ncubble.cli.running import ended_by_signals
 from ncubble.cli.sweep_job import CHILD
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _measure(
     from ncubble.profiling.sweep_store import Store
 
     named = _named(gpus)
-    with _ending_cleanly(folder), Store(folder) as store:
+    with ended_by_signals(f"what was measured is in {folder}, the same command goes on"), Store(folder) as store:
         if scheduler:
             from ncubble.profiling.sweep_cluster import running
 
@@ -163,23 +163,3 @@ def _on(
             return planned, known, records
         finally:
             pool.close()
-
-
-@contextmanager
-def _ending_cleanly(folder: Path) -> Iterator[None]:
-    """SIGINT, SIGTERM and a closed terminal end the sweep; what it has measured is kept, what it runs is ended."""
-
-    def end(number: int, frame: Any) -> None:
-        raise typer.Exit(128 + number)
-
-    numbers = [item for item in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(item) is not signal.SIG_IGN]
-    before: dict[int, Any] = {item: signal.signal(item, end) for item in numbers}
-    try:
-        yield
-    except (KeyboardInterrupt, typer.Exit) as ended:
-        code = ended.exit_code if isinstance(ended, typer.Exit) else 130
-        typer.echo(f"ncubble: interrupted; what was measured is in {folder}, the same command goes on", err=True)
-        raise typer.Exit(code) from None
-    finally:
-        for item, handler in before.items():
-            signal.signal(item, handler)

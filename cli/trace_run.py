@@ -92,14 +92,14 @@ def trace_program(program: Sequence[str], wanted: Wanted) -> None:
 
 
 def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -> None:
-    from ncubble.cli.running import ended_by_signals, signal_name, told_if_not_started
+    from ncubble.cli.running import ended_by_signals, signal_name
     from ncubble.profiling import process
 
     def passed_on(stream: str, text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
 
-    with ended_by_signals(), told_if_not_started(program[0]):
+    with ended_by_signals(), process.told_if_not_started(program[0]):
         try:
             status = process.stream(program, env, passed_on, timeout_s)
         except process.TimedOutError as error:

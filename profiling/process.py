@@ -8,10 +8,12 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
+
+from ncubble.errors import UsageError
 
 Stream = Literal["stdout", "stderr"]
 
@@ -58,6 +60,18 @@ def stream(
         raise TimedOutError from error
     finally:
         end_group(process)
+
+
+@contextmanager
+def told_if_not_started(program: str) -> Iterator[None]:
+    """Says which program could not be started, and why, where the system does."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise UsageError(f"no such program: {program!r}", "check the path of what follows --") from error
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(f"cannot start {program!r}: {why}", "name a program that can be executed") from error
 
 
 def _pump(process: subprocess.Popen[bytes], on_text: Callable[[Stream, str], None], deadline: float | None) -> None:

@@ -44,13 +44,8 @@ def record(asked: Asked, folder: Path, on_text: Callable[[process.Stream, str], 
     """
     refuse_inside_profiler(os.environ)
     argv, env = prepared(asked, folder.absolute())
-    try:
+    with process.told_if_not_started(asked.program[0]):
         status = process.stream(argv, env, on_text, asked.timeout_s)
-    except FileNotFoundError as error:
-        raise UsageError(f"no such program: {asked.program[0]!r}", "check the path of what follows --") from error
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise UsageError(f"cannot start {asked.program[0]!r}: {why}", "name a program that can be executed") from error
     refused = folder / REFUSED
     # Of several processes some may be refused: what the others recorded is kept, and the notes say it.
     if refused.is_file() and not any(map(_holds_records, folder.glob("records-*.bin"))):
