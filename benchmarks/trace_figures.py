@@ -6,7 +6,7 @@ Needs playwright with a chromium, and Pillow.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -189,9 +189,12 @@ def _lanes(drawing: Drawing) -> pd.DataFrame:
     return pd.read_parquet(LANES / f"trace-{drawing.name}" / FILE)
 
 
-def main(arguments: list[str]) -> None:
+def main() -> None:
     """Draw all, and print the table."""
-    out = Path(arguments[0]) if arguments else Path(__file__).resolve().parents[1] / "docs" / "images"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    images = Path(__file__).resolve().parents[1] / "docs" / "images"
+    parser.add_argument("out", nargs="?", type=Path, default=images, help="folder of the pictures (docs/images)")
+    out: Path = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     for drawing in DRAWINGS:
         svg, height = picture(_lanes(drawing), read_told(LANES / f"trace-{drawing.name}"), drawing)
@@ -202,4 +205,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
