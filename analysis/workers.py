@@ -13,8 +13,9 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -60,16 +61,17 @@ def extract_all(
     """Do all ``jobs`` in parallel; ``done(index, error)`` is called once for each.
 
     ``done`` runs in worker threads. Never raises for a report; errors name the report and what happened to its worker.
-    An interrupt, or an exception in ``done``, ends it after the reports that are being read.
+    An interrupt, or an exception in ``done``, ends it after the reports that are being read: nothing is called, and no
+    worker writes, once it has ended.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(jobs)):
         todo.put(index)
-    stopped = threading.Event()
+    crew = _Crew()
 
     def serve() -> None:
-        with _Worker(time_limit_s) as worker:
-            while not stopped.is_set():
+        with crew.at_work(), _Worker(time_limit_s) as worker:
+            while not crew.stopped:
                 try:
                     index = todo.get_nowait()
                 except queue.Empty:
@@ -79,12 +81,38 @@ def extract_all(
     count = min(len(jobs), hands())
     if count:
         with ThreadPoolExecutor(count) as pool:
-            futures = [pool.submit(serve) for _ in range(count)]
             try:
-                for future in futures:
+                for future in [pool.submit(serve) for _ in range(count)]:
                     future.result()
             finally:
-                stopped.set()
+                crew.stop()
+
+
+class _Crew:
+    """Who is at work. The pool does not know a thread whose start was interrupted, and would not wait for it."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._at_work = 0
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Count the calling thread in. Only then may it ask whether to stop."""
+        with self._changed:
+            self._at_work += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._at_work -= 1
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Let nobody begin any more, and wait for what goes on."""
+        with self._changed:
+            self.stopped = True
+            self._changed.wait_for(lambda: not self._at_work)
 
 
 class _Worker:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -261,7 +262,7 @@ def test_an_interrupt_ends_the_reading_and_leaves_nothing(tmp_path, cache):
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    while process.poll() is None and not list(cache.rglob(".*-*")):
+    while process.poll() is None and not list(cache.glob("reports/.*-*/work")):
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     started = time.monotonic()
@@ -269,9 +270,25 @@ def test_an_interrupt_ends_the_reading_and_leaves_nothing(tmp_path, cache):
     assert process.returncode not in (0, 3), said
     assert b"Traceback" not in said
     assert time.monotonic() - started < 10
-    while list(cache.rglob(".*-*")) and time.monotonic() - started < 20:  # workers end after their parent
-        time.sleep(0.1)
     assert list(cache.rglob(".*-*")) == []
+
+
+def test_no_worker_writes_once_an_interrupt_has_ended_the_reading(tmp_path, monkeypatch):
+    """Also where it came while the worker's thread was being started: the pool then knows nothing of the thread."""
+    start, done = threading.Thread.start, []
+
+    def interrupted(thread):
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    monkeypatch.setattr(workers._Worker, "extract", lambda self, job: time.sleep(0.1))
+    jobs = [workers.Job(RUN, ("scalars",), 1, 0, 1, tmp_path)] * 50
+    with pytest.raises(KeyboardInterrupt):
+        workers.extract_all(jobs, lambda index, error: done.append(index))
+    ended = len(done)
+    time.sleep(0.3)
+    assert len(done) == ended < 3
 
 
 @pytest.mark.parametrize(
