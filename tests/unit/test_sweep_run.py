@@ -112,19 +112,22 @@ def test_a_machine_without_permission_fails_no_job(client, store, stub):
 
 
 def test_two_sweeps_on_one_store_share_the_work(client, store, stub):
+    from distributed import Client
+
     stub.behave({})
     found = []
 
-    def other():
-        with Store(store.folder) as own:
-            found.append(run(client, own, jobs(*range(1, 6))))
+    def other():  # with a client of its own, as another command has
+        with Client(client.cluster, set_as_default=False) as second, Store(store.folder) as own:
+            found.append(run(second, own, jobs(*range(1, 6))))
 
     thread = threading.Thread(target=other)
     thread.start()
     found.append(run(client, store, jobs(*range(5, 0, -1))))
     thread.join()
     assert sorted(stub.begun) == list(range(1, 6))
-    assert all({record.state for record in one.values()} == {"ok"} and len(one) == 5 for one in found)
+    assert [{record.state for record in one.values()} for one in found] == [{"ok"}] * 2
+    assert [len(one) for one in found] == [5, 5]
 
 
 def test_a_gpu_cannot_be_named_twice():
