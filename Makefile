@@ -90,10 +90,10 @@ clean: ## Remove what was built, and the environment
 
 $(RUNTIME): pyproject.toml | .venv/bin/pip
 	@echo "== environment in .venv (a minute or two the first time)"
-	@$(BIN)/python -m pip install --quiet -e .
+	@$(BIN)/python -m pip install --quiet --no-compile -e .
 	@touch $@
 
 $(DEV): pyproject.toml | .venv/bin/pip
 	@echo "== environment in .venv with the extras dev and gpu (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet -e '.[dev,gpu]'
+	@$(BIN)/python -m pip install --quiet --no-compile -e '.[dev,gpu]'
 	@touch $@

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,10 +82,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Path]:
-    """A cache of the tests' own. Cubins outlive the run: their key is the hash of all that went into them."""
-    cache = tmp_path_factory.mktemp("ncubble-cache")
+    """A cache of the tests' own, for all workers of a run. Cubins outlive the run: their key is the hash of all that
+    went into them."""
+    base = tmp_path_factory.getbasetemp()
+    cache = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "ncubble-cache"
+    cache.mkdir(exist_ok=True)
     if getattr(pytestconfig, "cache", None) is not None:
-        (cache / "cubins").symlink_to(pytestconfig.cache.mkdir("cubins"), target_is_directory=True)
+        with suppress(FileExistsError):  # another worker was faster
+            (cache / "cubins").symlink_to(pytestconfig.cache.mkdir("cubins"), target_is_directory=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NCUBBLE_CACHE", str(cache))
         yield cache

@@ -50,8 +50,8 @@ def names(wheel: Path) -> set[str]:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``bin`` of a fresh environment that holds the wheel with its runtime dependencies only."""
     environment = tmp_path_factory.mktemp("fresh") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", environment], check=True, timeout=120)
-    pip = [environment / "bin" / "python", "-m", "pip"]
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True, timeout=120)
+    pip = [sys.executable, "-m", "pip", "--python", environment / "bin" / "python"]
     subprocess.run([*pip, "install", "--quiet", "--no-compile", wheel], check=True, timeout=600)
     subprocess.run([*pip, "check"], check=True, timeout=120)
     return environment / "bin"
