@@ -63,9 +63,11 @@ def _trust(told: dict[str, Any]) -> Iterator[str]:
     ]
     yield "; ".join(f"{number} {what}" for number, what in lost if number) or "nothing was lost"
     if cost:
+        # The traces that ship were recorded before one side of it was measured.
+        chosen = f", {cost['chosen_pct']:+.1f} % with {cost['sms']}" if "chosen_pct" in cost else ""
         yield (
             f"the probe costs {cost['on_pct']:+.1f} % ({cost['on_low_pct']:+.1f} to {cost['on_high_pct']:+.1f} over "
-            f"{cost['rounds']} rounds) with every SM recorded, {cost['idle_pct']:+.1f} % with none: "
+            f"{cost['rounds']} rounds) with every SM recorded{chosen}, {cost['idle_pct']:+.1f} % with none: "
             f"{cost['off_us']:.1f} µs without it"
         )
         if cost["kept_pct"] < 99.5:

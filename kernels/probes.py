@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,21 @@ WARP_B, MARK_B = 64, 8
 _CONFIG = struct.Struct(f"<QQQII{MOST_SMS // 64}Q")
 _MOST_B = 1 << 30
 """Device memory that is taken at most: slots that do not fit are left out, and their warps counted."""
-_TABLE = re.compile(r"#define BUBBLE_(TAGS|ROLES)\(X\)((?:.*\\\n)*.*)")
+_TABLE = re.compile(r"^\s*#\s*define BUBBLE_(?:OWN_)?(TAGS|ROLES)\(X\)((?:.*\\\n)*.*)", re.MULTILINE)
 
 
-@functools.cache
-def table(which: str) -> tuple[str, ...]:
-    """The names of ``TAGS`` or ``ROLES`` as the header has them; a name's place is its number, 0 is nobody's."""
-    found = dict(_TABLE.findall(HEADER.read_text(encoding="utf-8")))
-    return ("", *re.findall(r"\bX\((\w+)\)", found[which]))
+def table(which: str, sources: Sequence[Path] = ()) -> tuple[str, ...]:
+    """The names of ``TAGS`` or ``ROLES``: the header's, then the own ones that ``sources`` define.
+
+    A name's place is its number; 0 is nobody's.
+    """
+    files = (HEADER, *(path for path in sources if path.resolve() != HEADER.resolve()))
+    found = [names for path in files for kind, names in _TABLE.findall(_text(path)) if kind == which]
+    return ("", *re.findall(r"\bX\((\w+)\)", "\n".join(found)))
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def carries_probe(case: Case) -> bool:
@@ -59,12 +66,13 @@ def total_warps(case: Case, sms: int) -> int:
 @dataclass
 class Recorder:
     """The buffers of a probed kernel on a GPU. ``slots`` warps of ``marks`` marks each, the last of
-    which stands for what did not fit."""
+    which stands for what did not fit. ``sources`` are the kernel's, for its own tags and roles."""
 
     gpu: Gpu
     kernel: Any
     slots: int
     marks: int
+    sources: Sequence[Path] = ()
     _pointers: tuple[int, int, int] = field(init=False)
     _sizes: tuple[int, int, int] = field(init=False)
     _symbol: int = field(init=False)
@@ -128,8 +136,8 @@ class Recorder:
             "started": started,
             "warps": used,
             "sms": self.gpu.facts.sm_count,
-            "tags": table("TAGS"),
-            "roles": table("ROLES"),
+            "tags": table("TAGS", self.sources),
+            "roles": table("ROLES", self.sources),
             "device": self.gpu.facts.name,
         }
         text = json.dumps(told).encode()
@@ -140,13 +148,16 @@ class Recorder:
 class Cost:
     """Median times in µs of a launch: without the probe, with it while no SM is recorded, and while every SM is.
 
-    The ratios are medians over rounds, ``_low`` and ``_high`` their range. ``kept_pct``: warps that found a slot.
+    The ratios are medians over rounds, ``_low`` and ``_high`` their range; ``chosen_pct`` is that with the ``sms`` SMs
+    recorded that the trace records. ``kept_pct``: warps that found a slot.
     """
 
     off_us: float
     idle_us: float
     on_us: float
     idle_pct: float
+    chosen_pct: float
+    sms: int
     on_pct: float
     on_low_pct: float
     on_high_pct: float
@@ -155,10 +166,11 @@ class Cost:
 
 
 def measure_cost(
-    gpu: Gpu, off: Callable[[], None], on: Callable[[], None], recorder: Recorder, rounds: int = 10
+    gpu: Gpu, off: Callable[[], None], on: Callable[[], None], recorder: Recorder, sms: int = 1, rounds: int = 10
 ) -> Cost:
-    """What the probe costs: three builds or states of a kernel in turns, each launch behind a clear of L2."""
-    sides: list[list[float]] = [[], [], []]
+    """What the probe costs: four builds or states of a kernel in turns, each launch behind a clear of L2."""
+    states = ((off, 0), (on, 0), (on, sms), (on, MOST_SMS))
+    sides: list[list[float]] = [[] for _ in states]
     size = 4 * gpu.facts.l2_bytes
     scratch = gpu.allocate(size)
 
@@ -167,18 +179,20 @@ def measure_cost(
         recorder.rewind()
 
     for turn in range(rounds + 1):
-        for side, (run, sms) in enumerate(((off, 0), (on, 0), (on, MOST_SMS))):
-            recorder.aim(range(sms))
+        for side, (run, recorded) in enumerate(states):
+            recorder.aim(range(recorded))
             median = float(np.median(_share(gpu, run, before)))
             if turn:  # the first round warms up
                 sides[side].append(median)
-    offs, idles, ons = (np.array(side) for side in sides)
+    offs, idles, chosen, ons = (np.array(side) for side in sides)
     ratios = 100.0 * (ons / offs - 1.0)
     return Cost(
         off_us=float(np.median(offs)),
         idle_us=float(np.median(idles)),
         on_us=float(np.median(ons)),
         idle_pct=float(np.median(100.0 * (idles / offs - 1.0))),
+        chosen_pct=float(np.median(100.0 * (chosen / offs - 1.0))),
+        sms=sms,
         on_pct=float(np.median(ratios)),
         on_low_pct=float(ratios.min()),
         on_high_pct=float(ratios.max()),

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build import PROBED, build
+from ncubble.kernels.build import PROBED, build, source_files
 from ncubble.kernels.case import Case
 from ncubble.kernels.device import Gpu
 from ncubble.kernels.facts import facts
@@ -74,8 +74,9 @@ def _trace(request: Request, options: TraceOptions, case: Case, gpu: Gpu) -> Tra
     plain.upload(inputs)
     built = build(case, gpu.arch, PROBED)
     kernel, run = load_built(built, case, gpu, plain.pointers)
-    recorder = Recorder(gpu, kernel, total_warps(case, gpu.facts.sm_count), options.marks + 1)
-    cost = measure_cost(gpu, plain.run, run, recorder) if options.cost else None
+    warps, sources = total_warps(case, gpu.facts.sm_count), source_files(case.spec.path)
+    recorder = Recorder(gpu, kernel, warps, options.marks + 1, sources)
+    cost = measure_cost(gpu, plain.run, run, recorder, options.sms) if options.cost else None
     plain.poison()
     recorder.clear()
     recorder.aim(range(options.sms))

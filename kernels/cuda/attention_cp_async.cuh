@@ -111,6 +111,7 @@ struct AttentionCpAsync {
                                                int heads, int tokens) {
         extern __shared__ __align__(1024) unsigned char query[];
         unsigned char* ring = query + kQueryBytes;
+        BUBBLE_WARP(probe, warp);
         const QueryTile tile = Order(heads, tokens)[blockIdx.x];
         const size_t head = static_cast<size_t>(tile.head) * tokens * kHeadDim;
 
@@ -125,8 +126,10 @@ struct AttentionCpAsync {
             }
             cp_async_commit();
         };
+        BUBBLE_STEP(probe, load, 0);
         copy_rows<kRows>(query, q + head + static_cast<size_t>(tile.first_row) * kHeadDim, tokens - tile.first_row);
-        for (int item = 0; item < kSlots - 1; ++item) issue(item);  // the first group brings Q, too
+        for (int item = 0; item < kSlots - 1; ++item)  // the first group brings Q, too
+            BUBBLE_STEP(probe, load, item, issue(item));
 
         const int row = threadIdx.x / 32 * 16 * kHalves;  // of the warp, within the tile
         const int warp_row = tile.first_row + row, lane_row = warp_row + threadIdx.x % 32 / 4;
@@ -142,14 +145,16 @@ struct AttentionCpAsync {
 
         // Item t is there for all, and the slot of item t - 1 is free: it is filled with item t + kSlots - 1.
         auto next_item = [&](int item) {
-            cp_async_wait<kSlots - 2>();
-            __syncthreads();
-            issue(item + kSlots - 1);
+            BUBBLE_STEP(probe, wait_data, item, cp_async_wait<kSlots - 2>());
+            BUBBLE_STEP(probe, wait_sync, item, __syncthreads());
+            BUBBLE_STEP(probe, load, item + kSlots - 1, issue(item + kSlots - 1));
+            BUBBLE_STEP(probe, compute, item);
             return Fragments(ring + item % kSlots * kSlotBytes);
         };
         for (int item = 0; item < items; item += 2) {
             const int first_key = (tile.key_tiles - 1 - item / 2) * kKeys;
             warp.multiply_keys(queries, next_item(item));
+            BUBBLE_STEP(probe, softmax, item);
             const bool masked = first_key + kKeys > key_limit<kCausal>(warp_row, tokens);
 #pragma unroll
             for (int half = 0; half < kHalves; ++half) {
@@ -163,6 +168,7 @@ struct AttentionCpAsync {
             }
             warp.multiply_values(next_item(item + 1));
         }
+        BUBBLE_STEP(probe, store, items);
 #pragma unroll
         for (int half = 0; half < kHalves; ++half) {
             float inverse[2];

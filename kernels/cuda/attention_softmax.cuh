@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#define BUBBLE_OWN_TAGS(X) X(softmax)
+#include "bubble_probe.cuh"
 #include "exp2.cuh"
 #include "pack.cuh"
 

@@ -70,19 +70,24 @@ struct AttentionTma {
         Shared& shared;
         const TensorMap &map_q, &map_k, &map_v;
         Ring<kSlots> ring;
+        int item = 0;  // tiles that went into the ring: by this number traces know them
 
-        __device__ void load_keys(const TensorMap& map, int head, int tile) {
-            mbarrier_wait(&shared.empty[ring.slot], ring.parity ^ 1);
+        __device__ void load_keys(const TensorMap& map, int head, int tile BUBBLE_TAKE(probe)) {
+            BUBBLE_STEP(probe, wait_slot, item, mbarrier_wait(&shared.empty[ring.slot], ring.parity ^ 1));
+            BUBBLE_STEP(probe, load, item);
             uint64_t* full = &shared.full[ring.slot];
             mbarrier_arrive_expect(full, kSlotBytes);
 #pragma unroll
             for (int panel = 0; panel < kPanels; ++panel)
                 tma_load(shared.ring[ring.slot] + panel * kKeyPanel, map, full, panel * 64, tile * kKeys, head);
             ring.next();
+            ++item;
         }
 
-        __device__ void load_query(int index, const QueryTile& tile, uint32_t parity) {
-            mbarrier_wait(&shared.query_empty, parity ^ 1);
+        // Comes behind its first tile of keys, and counts as part of it.
+        __device__ void load_query(int index, const QueryTile& tile, uint32_t parity BUBBLE_TAKE(probe)) {
+            BUBBLE_STEP(probe, wait_slot, item - 1, mbarrier_wait(&shared.query_empty, parity ^ 1));
+            BUBBLE_STEP(probe, load, item - 1);
             shared.tile = index;  // the arrival below makes it visible
             mbarrier_arrive_expect(&shared.query_full, kQueryBytes);
 #pragma unroll
@@ -93,26 +98,27 @@ struct AttentionTma {
 
         // Keys from the last to the first: the masked tile comes first. V follows one step behind K, as the products
         // do.
-        __device__ void load_tile(int index, const QueryTile& tile, uint32_t parity) {
+        __device__ void load_tile(int index, const QueryTile& tile, uint32_t parity BUBBLE_TAKE(probe)) {
             const int last = tile.key_tiles - 1;
-            load_keys(map_k, tile.head, last);
-            load_query(index, tile, parity);
+            load_keys(map_k, tile.head, last BUBBLE_PASS(probe));
+            load_query(index, tile, parity BUBBLE_PASS(probe));
             for (int i = last - 1; i >= 0; --i) {
-                load_keys(map_k, tile.head, i);
-                load_keys(map_v, tile.head, i + 1);
+                load_keys(map_k, tile.head, i BUBBLE_PASS(probe));
+                load_keys(map_v, tile.head, i + 1 BUBBLE_PASS(probe));
             }
-            load_keys(map_v, tile.head, 0);
+            load_keys(map_v, tile.head, 0 BUBBLE_PASS(probe));
         }
 
         __device__ void run(const Order& order) {
+            BUBBLE_THREAD(probe, loader);
             uint32_t parity = 0;
             int index = blockIdx.x;
             while (index < order.size()) {
-                load_tile(index, order[index], parity);
+                load_tile(index, order[index], parity BUBBLE_PASS(probe));
                 index = gridDim.x + atomicAdd(&tiles_taken, 1u);
                 parity ^= 1;
             }
-            mbarrier_wait(&shared.query_empty, parity ^ 1);
+            BUBBLE_STEP(probe, wait_slot, item, mbarrier_wait(&shared.query_empty, parity ^ 1));
             shared.tile = kEnd;
             mbarrier_arrive(&shared.query_full);
             leave();
@@ -132,6 +138,7 @@ struct AttentionTma {
         Shared& shared;
         int group;  // 0 .. kConsumers - 1
         Ring<kSlots> ring;
+        int item = 0;  // tiles that were taken from the ring
         uint32_t query_parity = 0;
         uint64_t query_descriptor;
 
@@ -162,6 +169,11 @@ struct AttentionTma {
             return __shfl_sync(0xffffffffu, index, 0);
         }
 
+        __device__ __forceinline__ void take() {
+            ring.next();
+            ++item;
+        }
+
         __device__ __forceinline__ void await_slot() { mbarrier_wait(&shared.full[ring.slot], ring.parity); }
 
         // Issues S = Q K^T for the K tile in `slot`.
@@ -188,16 +200,19 @@ struct AttentionTma {
         }
 
         __device__ __forceinline__ void run(const Order& order, __nv_bfloat16* out) {
+            BUBBLE_WARP(probe, computer);
             if (group == kConsumers - 1) pass_turn();  // the first turn is consumer 0's
             for (;; query_parity ^= 1) {
-                const int index = await_tile();
+                int index;
+                BUBBLE_STEP(probe, wait_data, item, index = await_tile());
                 if (index == kEnd) break;
-                attend(order[index], order.tokens, out);
+                attend(order[index], order.tokens, out BUBBLE_PASS(probe));
             }
             if (group == 0) await_turn();  // the last turn passed to it, so that no barrier is left half full
         }
 
-        __device__ __forceinline__ void attend(const QueryTile& tile, int tokens, __nv_bfloat16* out) {
+        __device__ __forceinline__ void attend(const QueryTile& tile, int tokens,
+                                               __nv_bfloat16* out BUBBLE_TAKE(probe)) {
             const int group_row = tile.first_row + group * 64;
             const int warp_row = group_row + threadIdx.x % kWarpgroup / 32 * 16;
             const int row = warp_row + threadIdx.x % 32 / 4;
@@ -208,57 +223,61 @@ struct AttentionTma {
 
             // The first tile of keys has nothing to overlap with in its own warpgroup.
             const int last = tile.key_tiles - 1;
-            await_slot();
-            wgmma_fence();
+            BUBBLE_STEP(probe, wait_data, item, await_slot());
+            BUBBLE_STEP(probe, compute, item, wgmma_fence());
             issue_scores(ring.slot);
-            wgmma_wait<0>();
+            BUBBLE_STEP(probe, wait_mma, item, wgmma_wait<0>());
             wgmma_pin(flat(scores));
+            BUBBLE_STEP(probe, softmax, item);
             mbarrier_arrive_warp(&shared.empty[ring.slot]);
-            ring.next();
+            take();
             if ((last + 1) * kKeys > common_limit) mask_keys(scores, last * kKeys, limit);
             softmax.absorb(scores, kScale, correction);
             to_operand(scores, operand);
 
-            if (last > 0) await_slot();
+            if (last > 0) BUBBLE_STEP(probe, wait_data, item, await_slot());
             for (int i = last - 1; i >= 0; --i) {
                 const uint32_t slot_k = ring.slot;  // filled: waited for at the end of the step before
-                ring.next();
-                await_turn();
-                wgmma_fence();
+                take();
+                BUBBLE_STEP(probe, wait_sync, item - 1, await_turn());
+                BUBBLE_STEP(probe, compute, item - 1, wgmma_fence());
                 issue_scores(slot_k);
-                await_slot();
-                issue_output(ring.slot, i < last - 1);
+                BUBBLE_STEP(probe, wait_data, item, await_slot());
+                BUBBLE_STEP(probe, compute, item, issue_output(ring.slot, i < last - 1));
                 pass_turn();
-                wgmma_wait<1>();
+                BUBBLE_STEP(probe, wait_mma, item - 1, wgmma_wait<1>());
                 wgmma_pin(flat(scores));
+                BUBBLE_STEP(probe, softmax, item - 1);
                 mbarrier_arrive_warp(&shared.empty[slot_k]);
                 if (i == 0) mbarrier_arrive_warp(&shared.query_empty);
                 if (kMaskedTiles > 1 && (i + 1) * kKeys > common_limit) mask_keys(scores, i * kKeys, limit);
                 softmax.absorb(scores, kScale, correction);
                 const uint32_t slot_v = ring.slot;
-                ring.next();
+                take();
                 // The next K (in the end V), waited for here and not where it is used: the branch keeps the assembler
                 // from moving the wait for O, which follows, before the softmax that is to run beside it.
-                await_slot();
-                wgmma_wait<0>();
+                BUBBLE_STEP(probe, wait_data, item, await_slot());
+                BUBBLE_STEP(probe, wait_mma, item - 1, wgmma_wait<0>());
                 wgmma_pin(flat(output));
                 wgmma_pin(flat(scores));  // P V has read the operand until here: the new one must not be made earlier
+                BUBBLE_STEP(probe, softmax, item - 1);
                 mbarrier_arrive_warp(&shared.empty[slot_v]);
                 to_operand(scores, operand);
                 rescale<kSlack>(output, correction);
             }
             if (last == 0) {
                 mbarrier_arrive_warp(&shared.query_empty);
-                await_slot();
+                BUBBLE_STEP(probe, wait_data, item, await_slot());
             }
-            wgmma_fence();
+            BUBBLE_STEP(probe, compute, item, wgmma_fence());
             issue_output(ring.slot, last > 0);
             float inverse[2];
             softmax.inverse_sums(inverse);
-            wgmma_wait<0>();
+            BUBBLE_STEP(probe, wait_mma, item, wgmma_wait<0>());
             wgmma_pin(flat(output));
+            BUBBLE_STEP(probe, store, item);
             mbarrier_arrive_warp(&shared.empty[ring.slot]);
-            ring.next();
+            take();
             scale_rows(output, inverse);
             const size_t first = static_cast<size_t>(tile.head) * tokens + warp_row;
             store_rows(out + first * kHeadDim, output, tokens - warp_row);

@@ -23,6 +23,7 @@ from ncubble.analysis.trace_run import lanes_of, read_told, save_lanes, trace_to
 from ncubble.analysis.trace_summary import summarize
 from ncubble.cli.trace import register
 from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.kernels.build import source_files
 from ncubble.kernels.case import make_case
 from ncubble.kernels.catalog import SPECS
 from ncubble.kernels.probes import HEADER, carries_probe, require_probe, table
@@ -96,7 +97,16 @@ def preprocessed(text: str, folder) -> str:
     return "".join(done.stdout.split("BEGIN")[1].split())
 
 
-@pytest.mark.parametrize("name", sorted({spec.path.name for spec in SPECS if carries_probe(make_case(spec))}))
+PROBED = {
+    path.name
+    for spec in SPECS
+    if carries_probe(make_case(spec))
+    for path in source_files(spec.path)
+    if "BUBBLE_STEP" in path.read_text() and path.resolve() != HEADER.resolve()
+}
+
+
+@pytest.mark.parametrize("name", sorted(PROBED))
 def test_a_kernel_whose_probe_is_off_is_compiled_as_if_it_had_none(name, tmp_path):
     text = re.sub(r"#include.*", "", (HEADER.parent / name).read_text())
     assert text.count("BUBBLE") > 3
@@ -122,7 +132,27 @@ def test_nvrtc_compiles_the_header_alone(flags):
 
 def test_kernels_that_carry_the_probe_say_so():
     carrying = {spec.name for spec in SPECS if carries_probe(make_case(spec))}
-    assert carrying >= {"tensor_core_gemm", "warp_specialized", "gemm_tma", "gemm_ws", "async_pipeline"}
+    assert carrying == {
+        "async_pipeline",
+        "attention_fwd",
+        "gemm_tma",
+        "gemm_ws",
+        "tensor_core_gemm",
+        "warp_specialized",
+    }
+
+
+def test_own_tags_of_a_kernel_of_the_catalog_come_behind_the_headers(tmp_path):
+    source = tmp_path / "mine.cu"
+    source.write_text(
+        "#define BUBBLE_OWN_TAGS(X) X(dequantize) \\\n    X(wait_token)\n"
+        "#define BUBBLE_OWN_ROLES(X) X(scaler)\n"
+        '#include "bubble_probe.cuh"\n'
+    )
+    files = source_files(source)
+    assert HEADER in files
+    assert table("TAGS", files) == (*TAGS, "dequantize", "wait_token")
+    assert table("ROLES", files) == (*ROLES, "scaler")
     with pytest.raises(UsageError, match="carries no probe"):
         require_probe(make_case(find_spec("softmax_online")))
 
