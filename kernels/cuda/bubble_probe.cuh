@@ -246,6 +246,9 @@ class Scope {
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
+#ifdef __unix__
+#include <sys/file.h>
+#endif
 
 namespace bubble {
 
@@ -348,6 +351,9 @@ class Trace {
             std::fprintf(stderr, "bubble_probe: cannot write %s\n", path_);
             return;
         }
+#ifdef __unix__
+        flock(fileno(file), LOCK_EX);  // until it is closed: processes of one program may end at once
+#endif
         char text[4096];
         const int length = describe(text, sizeof(text), started, used);
         std::fprintf(file, "bubbles2%08d", length);

@@ -78,6 +78,18 @@ def test_small_slots_lose_and_count_what_does_not_fit(relay, tmp_path):
     assert short.loss.unseen_ns > 0
 
 
+def test_processes_that_end_at_once_do_not_write_into_each_other(relay, tmp_path):
+    path, count = tmp_path / "dump", 6
+    running = [
+        subprocess.Popen([relay], env={"NCUBBLE_TRACE": str(path), "NCUBBLE_TRACE_SMS": "64"}) for _ in range(count)
+    ]
+    assert [one.wait() for one in running] == [0] * count
+    found = decode(read_dumps(path))
+    assert found.loss == type(found.loss)(0, 0, 0, 0, 0)
+    assert found.warps.groupby("dump").size().nunique() == 1
+    assert found.warps["dump"].nunique() == count
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_traced_kernel_is_right_and_whole(name):
     traced = trace(Request(name, shape=KERNELS[name]), TraceOptions(sms=132, cost=False))
