@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -125,17 +126,25 @@ def _key(case: Case, flags: tuple[str, ...], version: str) -> str:
 
 def source_files(source: Path) -> list[Path]:
     """``source`` and every file beside it or in ``HEADERS`` that it includes, at any depth, in the order found."""
+    return reachable(source, _included)
+
+
+def reachable(first: Path, named: Callable[[Path], Iterable[Path]]) -> list[Path]:
+    """``first``, the files that ``named`` says it names, those that these name, and so on: each once, nearest first."""
     found: list[Path] = []
-    pending = [source]
+    pending = [first]
     while pending:
         path = pending.pop(0)
-        if path in found:
-            continue
-        found.append(path)
-        for name in _INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")):
-            candidates = (path.parent / name, HEADERS / name)
-            pending += [candidate.resolve() for candidate in candidates if candidate.is_file()][:1]
+        if path not in found:
+            found.append(path)
+            pending += named(path)
     return found
+
+
+def _included(path: Path) -> Iterator[Path]:
+    for name in _INCLUDE.findall(path.read_text(encoding="utf-8", errors="replace")):
+        candidates = (path.parent / name, HEADERS / name)
+        yield from [candidate.resolve() for candidate in candidates if candidate.is_file()][:1]
 
 
 def cache_folder() -> Path:

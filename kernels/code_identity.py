@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build import FLAGS, source_files
+from ncubble.kernels.build import FLAGS, reachable, source_files
 from ncubble.kernels.case import Case
 
 _PACKAGE, _FOLDER = "ncubble.kernels", Path(__file__).resolve().parent
@@ -50,22 +50,16 @@ def _sources(case: Case) -> list[Path]:
         pending.append(case.spec.folder / case.spec.program)
     found: list[Path] = []
     for path in pending:
-        more = _imported(path) if path.suffix == ".py" else source_files(path)
+        more = reachable(path, _imported) if path.suffix == ".py" else source_files(path)
         found += [one for one in more if one not in found]
     return found
 
 
-def _imported(source: Path) -> list[Path]:
-    """A Python file and what it imports from beside it or from this package, at any depth."""
-    found: list[Path] = []
-    pending = [source]
-    while pending:
-        path = pending.pop(0)
-        if path in found:
-            continue
-        found.append(path)
-        pending += [one for name in _imports(path) if (one := _module(name, path.parent))]
-    return found
+def _imported(source: Path) -> Iterator[Path]:
+    """What a Python file imports from beside it or from this package."""
+    for name in _imports(source):
+        if found := _module(name, source.parent):
+            yield found
 
 
 def _imports(path: Path) -> Iterator[str]:
