@@ -22,6 +22,10 @@ while their warp waits for the next tile. ``played`` plays the tensor pipe inste
 product at its begin; the products of a sub-core (warps of the same number modulo 4) run one after the other, each as
 long as makes the pipe as busy as the counter says; ``i(t)`` is the share of sub-cores whose pipe then has nothing to
 run. It holds where a region starts one asynchronous product, and all are alike.
+
+``copy`` is what the account's ``copy_cost`` may be held against: warps that start copies, or wait at a barrier for one
+that does, weighed alike. Where copies are awaited at a barrier the account splits one wait into ``data_wait`` and
+``copy_cost``, by the state of the copies, which no warp sees; so their sums are compared, too.
 """
 
 from __future__ import annotations
@@ -40,7 +44,8 @@ _STATES = {"alive": 0, "computing": 1, "data": 2, "load": 3, "barrier": 4}
 
 
 def waits(recorded: Recorded, busy_pct: float) -> dict[str, float]:
-    """``data`` and ``sync`` in percent of time, each also as ``…_least`` and ``…_most``, over all recorded SMs."""
+    """``data``, ``sync`` and ``copy`` in percent of the time of the recorded SMs, each also as ``…_least``, ``…_most``
+    and ``…_played``."""
     computing = recorded.lanes.loc[recorded.lanes["tag"] == "compute", "lane"].unique()
     lanes = recorded.lanes[recorded.lanes["lane"].isin(computing)]
     begin, end = float(recorded.warps["start_ns"].min()), float(recorded.warps["end_ns"].max())
@@ -54,13 +59,13 @@ def _of_sm(lanes: pd.DataFrame, recorded: Recorded, sm: int, busy: float) -> dic
     own = recorded.warps[recorded.warps["sm"] == sm]
     ctas = list(_ctas(lanes, own))
     grid = np.unique(np.concatenate([times for times, _ in ctas]))
-    total = np.zeros((4, len(grid)))  # alive, computing, data, sync
+    total = np.zeros((5, len(grid)))  # alive, computing, data, sync, copy
     for times, counts in ctas:
         place = np.searchsorted(times, grid, side="right") - 1
         inside = place >= 0
         total[:, inside] += _blocked(counts)[:, place[inside]]
     length = np.append(np.diff(grid), 0.0)
-    alive, computing, data, sync = total
+    alive, computing, data, sync, copy = total
     span = float(recorded.warps["end_ns"].max() - recorded.warps["start_ns"].min())
     rate = busy * span / max(float((computing * length).sum()), 1.0)
     idle = np.clip(1.0 - rate * computing, 0.0, 1.0)
@@ -68,7 +73,7 @@ def _of_sm(lanes: pd.DataFrame, recorded: Recorded, sm: int, busy: float) -> dic
     weights["_played"] = played(lanes, grid, busy * span)
     return {
         f"{name}{reading}": float((weight * state / np.maximum(alive, 1) * length).sum())
-        for name, state in (("data", data), ("sync", sync))
+        for name, state in (("data", data), ("sync", sync), ("copy", copy))
         for reading, weight in weights.items()
     }
 
@@ -111,8 +116,10 @@ def _ctas(lanes: pd.DataFrame, warps: pd.DataFrame) -> Iterator[tuple[np.ndarray
 
 
 def _blocked(counts: np.ndarray) -> np.ndarray:
-    """Warps that are alive, compute, wait for data, wait for others: at a barrier by what the others of the CTA do."""
+    """Warps that are alive, compute, wait for data, wait for others, copy: at a barrier by what the others of the CTA
+    do."""
     alive, computing, data, load, barrier = counts
     at_data = np.where(data > 0, barrier, 0)
     at_others = np.where((data == 0) & (load == 0), barrier, 0)
-    return np.stack([alive, computing, data + at_data, at_others])
+    at_load = np.where((data == 0) & (load > 0), barrier, 0)
+    return np.stack([alive, computing, data + at_data, at_others, load + at_load])
