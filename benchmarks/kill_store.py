@@ -3,9 +3,10 @@
     python benchmarks/kill_store.py [--count 50] [--seed 1] [--json]
 
 Each trial starts one of the two on a folder of runs, sends SIGKILL to its process group at an instant drawn from the
-time that it takes uninterrupted, and opens the store again: every run must be whole and the one it was, every value the
-same, what was cut off must be named, and nothing of the dead process may stay. ncu is played by
-``tests/data/fake_ncu.py``: no GPU is needed. ``fell`` counts where the kills fell. Ends with 1 if anything was wrong.
+time that it takes uninterrupted, from its start or from its first file on, and opens the store again: every run must be
+whole and the one it was, every value the same, what was cut off must be named, and nothing of the dead process may
+stay. ncu is played by ``tests/data/fake_ncu.py``: no GPU is needed. ``fell`` counts where the kills fell. Ends with 1
+if anything was wrong.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Trials:
         self.kept = contents(self.written)
         self.fell: Counter[str] = Counter()
         self.wrong: list[str] = []
-        self.takes = {"report": self._timed(self._reading), "profile": self._timed(self._profiling)}
+        self.takes = {"report": self._timed("report"), "profile": self._timed("profile")}
 
     def _reading(self) -> subprocess.Popen[bytes]:
         shutil.rmtree(self.reports, ignore_errors=True)
@@ -118,20 +119,29 @@ class Trials:
             shutil.copytree(self.written / "kept", self.written / "new")
         return start("profile", "--no-compress", "--force", "--out", str(self.written / "new"), "--", *QUIET)
 
-    def _timed(self, begin: Any) -> float:
-        begun = time.monotonic()
-        assert begin().wait() == 0
-        return time.monotonic() - begun
+    def _begin(self, name: str) -> subprocess.Popen[bytes]:
+        return self._reading() if name == "report" else self._profiling()
+
+    def _await_first_file(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        pattern, folder = (home.UNFINISHED, self.reports) if name == "report" else (UNFINISHED, self.written)
+        while process.poll() is None and not list(folder.glob(f"{pattern}*")):
+            time.sleep(0.001)
+
+    def _timed(self, name: str) -> tuple[float, float]:
+        """Seconds from the start, and from the first file, to the end."""
+        begun, process = time.monotonic(), self._begin(name)
+        self._await_first_file(name, process)
+        first = time.monotonic()
+        assert process.wait() == 0
+        return time.monotonic() - begun, time.monotonic() - first
 
     def kill(self, number: int) -> None:
         """One trial; adds to ``fell`` and ``wrong``."""
         name = self.rng.choice(list(self.takes))
-        begun, process = time.monotonic(), self._reading() if name == "report" else self._profiling()
-        if self.rng.random() < HURRIED:
-            pattern, folder = (home.UNFINISHED, self.reports) if name == "report" else (UNFINISHED, self.written)
-            while process.poll() is None and not list(folder.glob(f"{pattern}*")):
-                time.sleep(0.001)
-        time.sleep(self.rng.random() * max(0.0, self.takes[name] - (time.monotonic() - begun)))
+        process, hurried = self._begin(name), self.rng.random() < HURRIED
+        if hurried:
+            self._await_first_file(name, process)
+        time.sleep(self.rng.random() * self.takes[name][hurried])
         over = process.poll() is not None
         if not over:
             os.killpg(process.pid, signal.SIGKILL)
