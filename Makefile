@@ -16,6 +16,9 @@ DEV := .venv/.dev
 # An environment that once got the development tools keeps them.
 ENVIRONMENT := $(if $(wildcard $(DEV)),$(DEV),$(RUNTIME))
 
+# Tests start hundreds of processes. Where PYTHONDONTWRITEBYTECODE is set, each would compile its modules anew.
+COMPILED := ncubble kernels profiling analysis dashboard cli recordings benchmarks
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
@@ -29,6 +32,7 @@ demo: $(ENVIRONMENT) ## Show the recorded runs: account in the terminal, dashboa
 .PHONY: test
 test: lint types chromium ## Everything that CI runs; tests that need a GPU are skipped with the reason
 	@echo "== tests"
+	@$(BIN)/python -m compileall -q -j 0 $(COMPILED)
 	@NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(PYTEST_ARGS)
 
 .PHONY: lint
@@ -90,10 +94,10 @@ clean: ## Remove what was built, and the environment
 
 $(RUNTIME): pyproject.toml | .venv/bin/pip
 	@echo "== environment in .venv (a minute or two the first time)"
-	@$(BIN)/python -m pip install --quiet --no-compile -e .
+	@$(BIN)/python -m pip install --quiet -e .
 	@touch $@
 
 $(DEV): pyproject.toml | .venv/bin/pip
 	@echo "== environment in .venv with the extras dev and gpu (a few minutes the first time)"
-	@$(BIN)/python -m pip install --quiet --no-compile -e '.[dev,gpu]'
+	@$(BIN)/python -m pip install --quiet -e '.[dev,gpu]'
 	@touch $@
