@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ncubble.cli.running import ended_by_signals
+
 if TYPE_CHECKING:
     from ncubble.analysis.ingest_crew import Crew
     from ncubble.analysis.ingest_many import Tally
@@ -45,29 +47,17 @@ def ingest(
     A damaged report becomes a row of the table `errors` and stops nothing. Exit code 0: all was read; 3: some could
     not be, or nothing was found.
     """
-    import signal
-
     from ncubble.errors import UsageError
 
     if scheduler and workers:
         raise UsageError("--workers is for this machine, --scheduler for a cluster", "give one of them")
     if missing := [root for root in roots if not root.exists()]:
         raise UsageError(f"{missing[0]}: no such file or directory", "check the path")
-    before = signal.signal(signal.SIGTERM, _terminate)
-    try:
+    with ended_by_signals(f"{out} keeps what was read: repeat the command to go on"):
         told = _ingest(roots, out, scheduler, workers, details, prune, rejudge, retry)
-    except KeyboardInterrupt:
-        typer.echo(f"ncubble: interrupted; {out} keeps what was read: repeat the command to go on", err=True)
-        raise typer.Exit(130) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
     _show(told, out, as_json)
     if told["errors"] or not told["reports"]:
         raise typer.Exit(3)
-
-
-def _terminate(number: int, frame: Any) -> None:
-    raise typer.Exit(128 + number)
 
 
 def _ingest(

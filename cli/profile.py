@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from ncubble.cli.running import ended_by_signals
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -171,27 +173,15 @@ def default_out(label: str) -> Path:
 
 
 def observed(request: Request) -> Run:
-    """Profile with progress on stderr. SIGTERM and SIGINT both end it without a trace, with 143 and 130."""
-    import signal
-
+    """Profile with progress on stderr. Signals end it without a trace."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from ncubble.profiling.session import profile as record
 
-    def terminate(number: int, frame: Any) -> None:
-        raise typer.Exit(128 + number)
-
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    before = signal.signal(signal.SIGTERM, terminate)
-    try:
-        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            return record(request, _observer(progress))
-    except KeyboardInterrupt:
-        typer.echo("ncubble: interrupted; nothing was kept", err=True)
-        raise typer.Exit(130) from None
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with ended_by_signals(), Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        return record(request, _observer(progress))
 
 
 def _observer(progress: Progress) -> Observer:

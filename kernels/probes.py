@@ -27,7 +27,7 @@ WARP_B, MARK_B = 64, 8
 _CONFIG = struct.Struct(f"<QQQII{MOST_SMS // 64}Q")
 _MOST_B = 1 << 30
 """Device memory that is taken at most: slots that do not fit are left out, and their warps counted."""
-_TABLE = re.compile(r"^\s*#\s*define BUBBLE_(?:OWN_)?(TAGS|ROLES)\(X\)((?:.*\\\n)*.*)", re.MULTILINE)
+_TABLE = re.compile(r"^\s*#\s*define BUBBLE_((?:OWN_)?(?:TAGS|ROLES))\(X\)((?:.*\\\n)*.*)", re.MULTILINE)
 
 
 def table(which: str, sources: Sequence[Path] = ()) -> tuple[str, ...]:
@@ -35,13 +35,13 @@ def table(which: str, sources: Sequence[Path] = ()) -> tuple[str, ...]:
 
     A name's place is its number; 0 is nobody's.
     """
-    files = (HEADER, *(path for path in sources if path.resolve() != HEADER.resolve()))
-    found = [names for path in files for kind, names in _TABLE.findall(_text(path)) if kind == which]
-    return ("", *re.findall(r"\bX\((\w+)\)", "\n".join(found)))
+    own = [name for path in sources for name in _defined(f"OWN_{which}", path)]
+    return ("", *_defined(which, HEADER), *own)
 
 
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace")
+def _defined(what: str, path: Path) -> list[str]:
+    tables = _TABLE.findall(path.read_text(encoding="utf-8", errors="replace"))
+    return [name for kind, names in tables if kind == what for name in re.findall(r"\bX\((\w+)\)", names)]
 
 
 def carries_probe(case: Case) -> bool:

@@ -140,6 +140,8 @@ def test_kernels_that_carry_the_probe_say_so():
         "tensor_core_gemm",
         "warp_specialized",
     }
+    with pytest.raises(UsageError, match="carries no probe"):
+        require_probe(make_case(find_spec("softmax_online")))
 
 
 def test_own_tags_of_a_kernel_of_the_catalog_come_behind_the_headers(tmp_path):
@@ -153,8 +155,6 @@ def test_own_tags_of_a_kernel_of_the_catalog_come_behind_the_headers(tmp_path):
     assert HEADER in files
     assert table("TAGS", files) == (*TAGS, "dequantize", "wait_token")
     assert table("ROLES", files) == (*ROLES, "scaler")
-    with pytest.raises(UsageError, match="carries no probe"):
-        require_probe(make_case(find_spec("softmax_online")))
 
 
 def test_regions_come_back_in_ns_with_their_warp():

@@ -110,10 +110,9 @@ def test_doctor_answers_on_a_machine_without_a_gpu(installed: Path, tmp_path: Pa
 def test_installed_recordings_are_reported(installed: Path, tmp_path: Path) -> None:
     where = run(installed / "python", "-c", "import ncubble.recordings as r; print(*r.__path__)", folder=tmp_path)
     folder = Path(where.stdout.strip())
-    kernels = [folder / "h200" / name for name in ("tensor_core_gemm", "gemm_tma", "softmax_online")]
-    runs = [report for kernel in kernels for report in kernel.rglob("*.ncu-rep*")]
-    assert len(runs) > 5, f"{folder} holds no recorded runs"
-    answer = run(installed / "ncubble", "report", *kernels, "--json", folder=tmp_path)
+    runs = sorted(folder.rglob("*.ncu-rep*"))
+    assert runs, f"{folder} holds no recorded run"
+    answer = run(installed / "ncubble", "report", folder, "--json", folder=tmp_path)
     assert answer.returncode == 0, answer.stderr
     report = json.loads(answer.stdout)
     assert report["errors"] == []
