@@ -56,7 +56,7 @@ def judge_absolute(limit: Limit, values: Iterable[float | None], sd_prior: float
     deviation, in the unit of ``values``, that is expected before any repeat is seen. Raises ValueError for a limit of
     another kind.
     """
-    if limit.kind not in ("at_least", "at_most"):
+    if not limit.absolute:
         raise ValueError(f"{limit.text} is not an absolute limit")
     launches = list(values)
     known = [value for value in launches if value is not None and math.isfinite(value)]

@@ -49,6 +49,11 @@ class Limit:
         return f"{self.metric} {number}%" if self.kind == "relative" else f"{self.metric}{_SIGNS[self.kind]}{number}"
 
     @property
+    def absolute(self) -> bool:
+        """Whether it needs no baseline."""
+        return self.kind in ("at_least", "at_most")
+
+    @property
     def of_part(self) -> bool:
         """Whether a part of the bubble account is limited, and no metric."""
         return self.metric in PARTS

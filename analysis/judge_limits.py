@@ -15,7 +15,6 @@ from ncubble.analysis.part_noise import part_sd, part_shifts
 from ncubble.analysis.repeats import Repeats
 
 Rules = Mapping[str, tuple[Limit, ...]]
-ABSOLUTE = ("at_least", "at_most")
 
 
 def judge_limits(rules: Rules, group: Repeats, baseline: Baseline, same_gpu: bool) -> tuple[LimitVerdict, ...]:
@@ -25,7 +24,7 @@ def judge_limits(rules: Rules, group: Repeats, baseline: Baseline, same_gpu: boo
 
 def judge_absolutely(rules: Rules, group: Repeats) -> tuple[LimitVerdict, ...]:
     """Verdicts by the absolute limits alone, which need no baseline."""
-    return tuple(_judge_absolute(rule, group, None) for rule in _all(rules) if rule.kind in ABSOLUTE)
+    return tuple(_judge_absolute(rule, group, None) for rule in _all(rules) if rule.absolute)
 
 
 def cycles_of(group: Repeats, baseline: Baseline) -> tuple[float, float] | None:
@@ -56,7 +55,7 @@ def _judge(rule: Limit, group: Repeats, baseline: Baseline, same_gpu: bool) -> L
     if rule.kind == "relative":
         reason = f"{rule.metric}: the baseline does not hold it, so no loss can be told; record it anew"
         return LimitVerdict(rule, "not_comparable", reason)
-    if rule.kind in ABSOLUTE:
+    if rule.absolute:
         return _judge_absolute(rule, group, baseline)
     return _judge_growth(rule, group, baseline, same_gpu)
 

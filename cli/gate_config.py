@@ -22,7 +22,7 @@ PLACES = {"pyproject.toml": ("tool", "ncubble", "gate"), "ncubble.toml": ("gate"
 """Where the table is in each file."""
 KEYS = ("baselines", "history", "kernels", "limits")
 KERNEL_KEYS = ("limits", "match")
-_IGNORE = "or ignore the file by --no-config"
+_IGNORE = "or ignore the file by --no-config (pytest: --ncubble-no-config)"
 _EXAMPLE = 'limits = ["tensor_active_pct 1%", "cycles <= 2.1e6"]'
 
 

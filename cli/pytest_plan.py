@@ -91,20 +91,14 @@ class Gate:
                 "the gate has neither min, baseline nor limits: nothing could fail",
                 "give one of min=, baseline=, limits=",
             )
-        relative = [limit.text for limit in self.limits if limit not in self.absolute.limits]
+        relative = [limit.text for limit in self.limits if not limit.absolute]
         if relative and not self.baseline:
             raise UsageError(
                 f"limits= {', '.join(map(repr, relative))}: told from a baseline, and none is named",
                 "give baseline=, or absolute limits alone, as in limits=['data_wait <= 10', 'cycles <= 2e6']",
             )
 
-    @property
-    def absolute(self) -> Gate:
-        """What of this gate needs no baseline: ``min`` and the absolute limits."""
-        return Gate(min=self.min, limits=tuple(limit for limit in self.limits if limit.kind in _ABSOLUTE))
 
-
-_ABSOLUTE = ("at_least", "at_most")
 _GATE = tuple(item.name for item in fields(Gate))
 _PLAN = tuple(item.name for item in fields(Plan))
 

@@ -39,6 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ncubble-no-gpu", choices=("skip", "fail"), help=absent)
     group.addoption("--ncubble-runs", type=Path, metavar="DIR", help="Keep the profiled runs below DIR.")
     group.addoption("--ncubble-history", type=Path, metavar="DIR", help="Add results to the history in DIR.")
+    ignore = "Ignore the limits in pyproject.toml or ncubble.toml."
+    group.addoption("--ncubble-no-config", action="store_true", help=ignore)
     parser.addini("ncubble_no_gpu", absent, default="skip")
     parser.addini("ncubble_history", "Folder, from the root, of the history that results are added to.", default="")
 

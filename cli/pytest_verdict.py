@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import pytest
 
 from ncubble.analysis import baseline_file
-from ncubble.analysis.gate_limits import Limits
 from ncubble.analysis.gate_output import cells, number
 from ncubble.analysis.gate_result import CheckOptions, GateResult
 from ncubble.analysis.markdown import printable
 from ncubble.analysis.noise import mean_sd
 from ncubble.analysis.regress import check
+from ncubble.cli.pytest_limits import any_absolute, limits_of, table
 from ncubble.cli.pytest_plan import Gate
 from ncubble.cli.pytest_result import Kernel, Result
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
@@ -41,13 +41,14 @@ class Judgement:
         return self.verdict in ("pass", "improved")
 
 
-def judge(result: Result, gate: Gate, item: pytest.Item) -> Judgement:
-    """Hold what was measured to ``gate``. Raises UsageError for a baseline that does not exist."""
+def judge(result: Result, gate: Gate, item: pytest.Item, recording: bool = False) -> Judgement:
+    """Hold what was measured to ``gate`` and the project's limits; where it is ``recording``, to what needs no
+    baseline. Raises UsageError for a baseline that does not exist."""
     if not result.kernels:
         why = "; ".join(f"{path}: {message}" for path, message in result.errors) or "no launch was measured"
         return Judgement("nothing_measured", why, why)
     low, absolute = _below(result.kernels, gate.min)
-    compared = _compare(result, gate, item) if gate.baseline or gate.limits else None
+    compared = _alone(result, gate, item) if recording or not gate.baseline else _compare(result, gate, item)
     verdict = _worst(low, compared, bool(result.errors))
     details = [*absolute, *([_rendered(compared)] if compared is not None else [])]
     if compared is None:
@@ -80,18 +81,26 @@ def _below(kernels: Sequence[Kernel], least: float | None) -> tuple[str, list[st
 def check_request(gate: Gate, item: pytest.Item) -> None:
     """Raise UsageError, before anything is measured, where nothing could fail, or the baselines do not exist."""
     gate.require()
+    table(item.config)
     place = gate.place(item)
     if gate.baseline and not place.exists() and not item.config.getoption("--ncubble-record"):
         raise UsageError(f"{place}: no such baseline file or folder", "record it: pytest --ncubble-record")
 
 
 def _compare(result: Result, gate: Gate, item: pytest.Item) -> GateResult:
-    if not gate.baseline:
-        return check(result.groups, [], CheckOptions(Limits(gate.limits), allow_new=True), result.errors, result.notes)
     place = gate.place(item)
     baselines, broken = baseline_file.load_store(place)
     errors = [*result.errors, *((str(place), error.message) for error in broken)]
-    return check(result.groups, baselines, CheckOptions(Limits(gate.limits), place.is_dir()), errors, result.notes)
+    limits = limits_of(gate, item.config, result.groups)
+    return check(result.groups, baselines, CheckOptions(limits, place.is_dir()), errors, result.notes)
+
+
+def _alone(result: Result, gate: Gate, item: pytest.Item) -> GateResult | None:
+    """Held to absolute limits alone; None where there is none."""
+    limits = limits_of(gate, item.config, result.groups)
+    if not any_absolute(limits, result.groups):
+        return None
+    return check(result.groups, [], CheckOptions(limits, allow_new=True), result.errors, result.notes)
 
 
 def _worst(low: str, compared: GateResult | None, errors: bool) -> str:
@@ -142,7 +151,7 @@ def _changes(kernel: Kernel, compared: GateResult | None) -> Iterator[str]:
 def settle(result: Result, gate: Gate, item: pytest.Item) -> None:
     """Judge or record, keep figures and history, and fail the test unless it passed. Raises NcubbleError."""
     recording = bool(gate.baseline) and item.config.getoption("--ncubble-record")
-    judged = judge(result, gate.absolute if recording else gate, item)
+    judged = judge(result, gate, item, recording)
     _keep_figures(judged, result, item)
     if judged.result is not None and gate.baseline and not recording:
         _keep_history(judged.result, result, item)

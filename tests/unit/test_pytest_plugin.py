@@ -88,6 +88,12 @@ def said(result) -> str:
     return result.stdout.str() + result.stderr.str()
 
 
+def failed(result) -> str:
+    """What the session of one test said that failed."""
+    result.assert_outcomes(failed=1)
+    return said(result)
+
+
 def of_another_run(folder: Path) -> None:
     """Baselines of the played report as if they were of other launches: the very same ones prove nothing."""
     for file in folder.rglob("*.json"):
@@ -211,6 +217,31 @@ def test_a_limit_that_nothing_was_measured_for_fails(gated):
     result = gated("limits=['data_wait <= 99']")  # the report holds no samples: no account
     result.assert_outcomes(failed=1)
     assert "nothing measured: tensor_core_gemm" in said(result) and "profile with the default sets" in said(result)
+
+
+def test_limits_of_the_project_hold_and_those_of_the_test_come_last(gated, pytester):
+    (pytester.path / ".git").mkdir()
+    table = pytester.path / "pyproject.toml"
+    table.write_text("[tool.ncubble.gate]\nlimits = ['cycles <= 8e5']\n")
+    assert "above the limit 'cycles <= 800000'" in failed(gated("min=40"))
+    gated("min=40, limits=['cycles <= 9e5']").assert_outcomes(passed=1)
+    gated("min=40", "--ncubble-no-config").assert_outcomes(passed=1)
+    assert "above the limit" in failed(gated("baseline='kept'", "--ncubble-record"))
+    table.write_text(
+        "[[tool.ncubble.gate.kernels]]\nmatch = 'tensor_core'\nlimits = ['data_wait +2', 'cycles <= 9e5']\n"
+    )
+    assert "limit cycles <= 900000" in said(gated("min=40"))  # growth needs a baseline: it waits for one
+    table.write_text("[[tool.ncubble.gate.kernels]]\nmatch = 'softmax'\nlimits = ['cycles <= 8e5']\n")
+    result = gated("min=40")
+    result.assert_outcomes(passed=1)
+    assert "softmax" not in said(result)
+
+
+def test_a_wrong_table_of_the_project_fails_before_anything_is_measured(gated, played, pytester):
+    (pytester.path / ".git").mkdir()
+    (pytester.path / "pyproject.toml").write_text("[tool.ncubble.gate]\nlimit = ['cycles <= 8e5']\n")
+    assert "no key 'limit'; nearest: limits" in failed(gated("min=40"))
+    assert played.programs == []
 
 
 def test_recording_holds_what_needs_no_baseline(gated, pytester):
