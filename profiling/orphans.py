@@ -17,6 +17,8 @@ MARK = "NCUBBLE_SWEEP_JOB"
 """``PID-START-NUMBER`` of the process that supervises: its id, and the boot-relative time at which it started."""
 PARENT = "NCUBBLE_SWEEP_PARENT"
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_PF_KTHREAD = 0x00200000  # linux/sched.h
+_FLAGS, _ENV_START, _STARTTIME = 6, 47, 19  # among the fields of /proc/PID/stat from the state on (proc(5), 3)
 _PASSES = 5
 _PAUSE_S = 0.05
 
@@ -55,8 +57,15 @@ def end_marked(text: str) -> int:
 
 def end_orphans() -> int:
     """SIGKILL all marked processes of this user whose supervisor is dead; returns how many there were."""
-    dead = {own for _, own in marked() if not _supervised(own)}
-    return sum(end_marked(own) for own in sorted(dead))
+    ended = 0
+    for _ in range(_PASSES):
+        found, unknown = _marked()
+        dead = {own for _, own in found if not _supervised(own)}
+        ended += sum(end_marked(own) for own in sorted(dead))
+        if not dead and not unknown:
+            break
+        time.sleep(_PAUSE_S)
+    return ended
 
 
 def marked() -> list[tuple[int, str]]:
@@ -68,7 +77,7 @@ def _marked() -> tuple[list[tuple[int, str]], bool]:
     """What ``marked`` returns, and whether there are processes of this user that could not be asked.
 
     A process that sleeps in the kernel is not asked: it may hold the lock on its memory, as in a call of a driver that
-    does not answer, and whoever reads its environment then sleeps with it.
+    does not answer, and whoever reads its environment then sleeps with it. One within execve has no environment yet.
     """
     needle, found, unknown = f"{MARK}=".encode(), [], False
     for folder in Path("/proc").glob("[0-9]*"):
@@ -76,10 +85,14 @@ def _marked() -> tuple[list[tuple[int, str]], bool]:
         try:
             if pid == os.getpid() or folder.stat().st_uid != os.geteuid():
                 continue
-            if _state(folder / "stat") == "D":
+            fields = _fields(folder / "stat")
+            if not fields or fields[0] in ("Z", "X") or int(fields[_FLAGS]) & _PF_KTHREAD:
+                continue
+            if fields[0] == "D":
                 unknown = True
                 continue
             environment = (folder / "environ").read_bytes()
+            unknown = unknown or (not environment and fields[_ENV_START] == "0")
         except OSError:  # not to be asked, or gone
             continue
         for entry in environment.split(b"\0"):
@@ -111,7 +124,7 @@ def outlast(processes: Iterable[Process], limit_s: float) -> list[int]:
 def _there(process: Process) -> bool:
     """Whether any thread of it has not ended: the first may, long before the others."""
     pid, started = process
-    if _fields(Path(f"/proc/{pid}/stat"))[19:20] != [started]:
+    if _fields(Path(f"/proc/{pid}/stat"))[_STARTTIME : _STARTTIME + 1] != [started]:
         return False
     return any(_state(path) not in ("", "Z", "X") for path in Path(f"/proc/{pid}/task").glob("*/stat"))
 
@@ -124,7 +137,7 @@ def _supervised(own: str) -> bool:
 def _started(pid: int) -> str:
     """Start of a process in clock ticks since boot; empty where there is none (proc(5), field 22 of stat)."""
     fields = _fields(Path(f"/proc/{pid}/stat"))
-    return "" if not fields or fields[0] in ("Z", "X") else fields[19]
+    return "" if not fields or fields[0] in ("Z", "X") else fields[_STARTTIME]
 
 
 def _state(stat: Path) -> str:

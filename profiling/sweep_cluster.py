@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling import orphans
 
 SILENT = logging.CRITICAL + 1
 _START_S = 60.0
@@ -67,7 +68,7 @@ def local(gpus: Sequence[str]) -> Iterator[Any]:
         "cls": dask.Scheduler,
         "options": {"host": "127.0.0.1", "dashboard": False, "dashboard_address": "127.0.0.1:0"},
     }
-    with _quiet(), _security() as security:
+    with _no_orphans(), _quiet(), _security() as security:
         if security is not None:
             scheduler["options"]["security"] = security
             for one in workers.values():
@@ -79,6 +80,15 @@ def local(gpus: Sequence[str]) -> Iterator[Any]:
             client.wait_for_workers(len(gpus), timeout=_START_S)
             cluster.loop.add_callback(_revive, cluster)
             yield client
+
+
+@contextmanager
+def _no_orphans() -> Iterator[None]:
+    """Afterwards: the workers are gone, and no later job on this host need come to end what theirs have left."""
+    try:
+        yield
+    finally:
+        orphans.end_orphans()
 
 
 async def _revive(cluster: Any) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.cli import sweep_plan
-from ncubble.profiling import sweep
+from ncubble.profiling import orphans, sweep
 from ncubble.profiling.sweep_grid import Sampling
 from ncubble.profiling.sweep_job import Job, Machine
 from ncubble.profiling.sweep_pool import Pool
@@ -67,6 +67,23 @@ class Stub:
     def begun(self) -> list[int]:
         """The sizes of the jobs that were begun since ``behave``, in order."""
         return [int(line.split()[0]) for line in (self.folder / "log").read_text().splitlines()]
+
+    @property
+    def left(self) -> list[str]:
+        """What runs of this stub's jobs, as command lines; those of other tests, which run beside this one, are not."""
+        own = f"STUB_LOG={self.environment['STUB_LOG']}".encode()
+        return [line for pid, _ in orphans.marked() if (line := _command_line(pid, own))]
+
+
+def _command_line(pid: int, environment: bytes) -> str:
+    """The command line of a process that has ``environment``; empty if it has not, or is gone."""
+    folder = Path("/proc") / str(pid)
+    try:
+        if environment not in (folder / "environ").read_bytes().split(b"\0"):
+            return ""
+        return f"{pid}: {(folder / 'cmdline').read_bytes().replace(bytes(1), b' ').decode(errors='replace')}"
+    except OSError:
+        return ""
 
 
 def played_probe(child: Any) -> Machine:

@@ -17,9 +17,12 @@
     stored = null;
   }
   apply(resolve(stored));
-  media.addEventListener("change", () => {
-    window.dash_clientside.set_props("system-theme", { data: media.matches ? "dark" : "light" });
-  });
+  // Dash knows no component before its layout is there, which may come after a change.
+  const follow = () => {
+    if (!document.getElementById("theme-choice")) window.setTimeout(follow, 50);
+    else window.dash_clientside.set_props("system-theme", { data: media.matches ? "dark" : "light" });
+  };
+  media.addEventListener("change", follow);
 
   const skip = () => window.dash_clientside.no_update;
   const shown = (figure, theme, templates) => ({

@@ -11,7 +11,7 @@ from typing import Any
 
 import dashboard_frames as frames
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from ncubble.dashboard.data import ReportStore
 
@@ -185,6 +185,21 @@ def test_the_theme_follows_the_system_until_one_is_chosen(served: str, open_page
     page = open_page(served + GEMM, color_scheme="dark")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.emulate_media(color_scheme="light")
+    expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+def test_a_theme_that_changes_before_the_page_is_laid_out_holds(served: str, open_page: Open) -> None:
+    page = open_page(served + "/assets/ncubble.css", color_scheme="dark")
+    held: list[Route] = []
+    page.route("**/_dash-layout", lambda route: held.append(route))
+    page.goto(served + GEMM)
+    eventually(page, "() => !!window.dash_clientside?.set_props", True)
+    expect(page.locator("#theme-choice")).to_have_count(0)
+    page.emulate_media(color_scheme="light")
+    page.wait_for_timeout(200)
+    for one in held:
+        one.continue_()
+    expect(page.locator("#theme-choice")).to_have_count(1)
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
 
 

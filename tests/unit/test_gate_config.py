@@ -135,7 +135,9 @@ def test_every_mistake_is_named_with_file_value_and_remedy(top: Path, text: str,
     with pytest.raises(UsageError) as raised:
         load(top)
     assert raised.value.message.startswith(f"{path}: ") and message in raised.value.message
-    assert remedy in raised.value.remedy and raised.value.remedy.endswith("by --no-config (pytest: --ncubble-no-config)")
+    assert remedy in raised.value.remedy and raised.value.remedy.endswith(
+        "by --no-config (pytest: --ncubble-no-config)"
+    )
 
 
 def test_an_unknown_key_at_the_top_of_ncubble_toml_is_refused(top: Path) -> None:

@@ -63,9 +63,10 @@ def until(true, limit_s=60.0):
     return true()
 
 
-def alone():
-    """No process of any job is left."""
-    return not list(orphans.marked())
+def gone(stub):
+    """What is left of any job's processes after a while: nothing."""
+    until(lambda: not stub.left)
+    return stub.left
 
 
 def test_a_sweep_measures_what_is_missing_and_nothing_else(client, store, stub):
@@ -88,7 +89,7 @@ def test_jobs_that_crash_hang_or_fault_are_recorded_and_the_sweep_goes_on(client
     assert "ended by SIGSEGV" in found[1].error
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in found[3].error
     assert "shared memory" in found[4].error
-    assert alone()
+    assert stub.left == []
     stub.behave({})
     assert run(client, store, jobs(1))[1].state == "failed"
     assert run(client, store, jobs(1), retry_failed=True)[1].state == "ok"
@@ -101,7 +102,7 @@ def test_a_job_that_kills_its_worker_is_tried_again_and_then_failed(client, stor
     assert [found[size].state for size in (1, 2)] == ["failed", "ok"]
     assert "so did 1 before" in found[1].error
     assert stub.begun.count(1) == 2
-    assert until(alone)
+    assert gone(stub) == []
 
 
 def test_a_machine_without_permission_fails_no_job(client, store, stub):
@@ -163,7 +164,7 @@ def test_a_command_that_is_cut_off_leaves_no_process_and_a_store_to_go_on_with(
         said = process.stderr.read()
     assert process.returncode == code
     assert "the same command goes on" in said or number == signal.SIGKILL
-    assert until(alone)
+    assert gone(stub) == []
     stub.behave({})
     assert {record.state for record in run(client, store, jobs(1, 2)).values()} == {"ok"}
     assert stub.begun == [2]
@@ -214,7 +215,7 @@ def test_the_loss_of_the_scheduler_leaves_no_process_and_a_store_to_go_on_with(s
             threading.Thread(target=lambda: until(lambda: 2 in stub.begun) and first.kill()).start()
             with sweep_cluster.running(str(address)) as client, pytest.raises(SchedulerLostError, match="after 1 of 2"):
                 run(client, store, jobs(1, 2))
-    assert until(alone)
+    assert gone(stub) == []
     assert [record.state for record in store.records()] == ["ok"]
 
 
@@ -242,7 +243,7 @@ run_job({dict(jobs(1)[0].order)!r}, {CHILD!r}, 60.0, {asdict(H200)!r})
         assert until(lambda: stub.begun == [1])
         worker.kill()
     orphans.end_orphans()  # as the next worker does: this job ignores SIGTERM, and its child has a session of its own
-    assert alone()
+    assert stub.left == []
 
 
 def test_a_child_that_was_started_for_a_dead_parent_ends_at_once(tmp_path):

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from dataclasses import asdict
 import pytest
 from sweep_runs import H200
 
-from ncubble.profiling import orphans, process, ranks, sweep_worker
+from ncubble.profiling import orphans, process, ranks, sweep_cluster, sweep_worker
 from ncubble.profiling.sweep_job import Machine
 
 TELLS = """
@@ -63,6 +64,21 @@ def test_what_does_not_end_is_waited_for_no_longer_than_stated(monkeypatch):
         held.kill()
         held.wait()
         assert orphans.outlast([mine], 5.0) == []
+
+
+def test_what_could_not_be_asked_at_first_is_ended_when_the_cluster_has_gone(monkeypatch):
+    """As one that is within execve, and has no environment to be known by."""
+    truly, asked = orphans._marked, []
+
+    def scan():
+        asked.append(1)
+        return ([], True) if len(asked) == 1 else truly()
+
+    monkeypatch.setattr(orphans, "_marked", scan)
+    with subprocess.Popen(["sleep", "60"], env={orphans.MARK: "999999999-1-0", "PATH": os.environ["PATH"]}) as left:
+        with sweep_cluster._no_orphans():
+            pass
+        assert left.wait(5) == -signal.SIGKILL
 
 
 def test_a_program_that_cannot_be_ended_does_not_hold_up_whoever_ends_it(monkeypatch):
