@@ -13,9 +13,9 @@ asynchronous; for tensor_core_gemm no better than the first.
 
 What counts was settled before the other twelve were measured, by what each definition says it holds for: ``played``
 where products are asynchronous (``ASYNCHRONOUS``), the first elsewhere; the count by the first alone is printed, too.
-The last columns compare ``data_wait`` and
-``copy_cost`` together. Predicted for them: within 5 points for tensor_core_gemm and async_pipeline at all stages; for
-gemm_tma and gemm_ws as ``data_wait`` alone, since TMA's copies cost the warps next to nothing.
+The last columns compare ``data_wait`` and ``copy_cost`` together. Predicted for them: within 5 points for
+tensor_core_gemm and async_pipeline at all stages; for gemm_tma and gemm_ws as ``data_wait`` alone, since TMA's copies
+cost the warps next to nothing.
 
 Usage: python benchmarks/probe_agreement.py OUT [--quick]    (OUT gets agreement.json, and lanes/CASE with
 the lanes of one SM, from which other definitions can be computed; about 8 s a case)

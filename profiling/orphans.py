@@ -62,7 +62,7 @@ def end_orphans() -> int:
         found, unknown = _marked()
         dead = {own for _, own in found if not _supervised(own)}
         ended += sum(end_marked(own) for own in sorted(dead))
-        if not dead and not unknown:
+        if not unknown:
             break
         time.sleep(_PAUSE_S)
     return ended
@@ -92,13 +92,19 @@ def _marked() -> tuple[list[tuple[int, str]], bool]:
                 unknown = True
                 continue
             environment = (folder / "environ").read_bytes()
-            unknown = unknown or (not environment and fields[_ENV_START] == "0")
+            unknown = unknown or (not environment and _within_execve(folder / "stat"))
         except OSError:  # not to be asked, or gone
             continue
         for entry in environment.split(b"\0"):
             if entry.startswith(needle):
                 found.append((pid, entry[len(needle) :].decode(errors="replace")))
     return found, unknown
+
+
+def _within_execve(stat: Path) -> bool:
+    """Whether a process whose environment read as empty is about to have one, or has one by now."""
+    start, end = _fields(stat)[_ENV_START : _ENV_START + 2] or ("", "")
+    return start == "0" or start != end
 
 
 Process = tuple[int, str]

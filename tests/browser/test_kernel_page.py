@@ -194,11 +194,12 @@ def test_a_theme_that_changes_before_the_page_is_laid_out_holds(served: str, ope
     page.route("**/_dash-layout", lambda route: held.append(route))
     page.goto(served + GEMM)
     eventually(page, "() => !!window.dash_clientside?.set_props", True)
+    while not held:
+        page.wait_for_timeout(20)
     expect(page.locator("#theme-choice")).to_have_count(0)
     page.emulate_media(color_scheme="light")
     page.wait_for_timeout(200)
-    for one in held:
-        one.continue_()
+    held[0].continue_()
     expect(page.locator("#theme-choice")).to_have_count(1)
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
 

@@ -230,7 +230,9 @@ def test_limits_of_the_project_hold_and_those_of_the_test_come_last(gated, pytes
     table.write_text(
         "[[tool.ncubble.gate.kernels]]\nmatch = 'tensor_core'\nlimits = ['data_wait +2', 'cycles <= 9e5']\n"
     )
-    assert "limit cycles <= 900000" in said(gated("min=40"))  # growth needs a baseline: it waits for one
+    result = gated("min=40")  # growth needs a baseline: it waits for one
+    result.assert_outcomes(passed=1)
+    assert "limit cycles <= 900000" in said(result)
     table.write_text("[[tool.ncubble.gate.kernels]]\nmatch = 'softmax'\nlimits = ['cycles <= 8e5']\n")
     result = gated("min=40")
     result.assert_outcomes(passed=1)

@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from sweep_runs import H200
@@ -79,6 +81,21 @@ def test_what_could_not_be_asked_at_first_is_ended_when_the_cluster_has_gone(mon
         with sweep_cluster._no_orphans():
             pass
         assert left.wait(5) == -signal.SIGKILL
+
+
+def test_a_process_without_environment_is_known_and_one_within_execve_is_not(tmp_path):
+    with subprocess.Popen(["sleep", "60"], env={}) as empty:
+        empty_now = Path(f"/proc/{empty.pid}/stat")
+        while b"sleep" not in Path(f"/proc/{empty.pid}/cmdline").read_bytes():
+            time.sleep(0.001)
+        assert not orphans._within_execve(empty_now)
+        fields = empty_now.read_text().rpartition(")")[2].split()
+        empty.kill()
+    for start, end, within in (("0", "0", True), ("4096", "8192", True), ("4096", "4096", False)):
+        played = [*fields[:47], start, end, *fields[49:]]
+        (tmp_path / "stat").write_text(f"1 (sleep) {' '.join(played)}")
+        assert orphans._within_execve(tmp_path / "stat") is within
+    assert not orphans._within_execve(tmp_path / "gone")
 
 
 def test_a_program_that_cannot_be_ended_does_not_hold_up_whoever_ends_it(monkeypatch):
