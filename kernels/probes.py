@@ -24,7 +24,7 @@ SYMBOL = "bubble_probe_config"
 MAGIC = b"bubbles2"
 MOST_SMS = 512
 WARP_B, MARK_B = 64, 8
-_CONFIG = struct.Struct(f"<QQQII{MOST_SMS // 64}Q")
+_CONFIG = struct.Struct(f"<QQQII?7x{MOST_SMS // 64}Q")
 _MOST_B = 1 << 30
 """Device memory that is taken at most: slots that do not fit are left out, and their warps counted."""
 _TABLE = re.compile(r"^\s*#\s*define BUBBLE_((?:OWN_)?(?:TAGS|ROLES))\(X\)((?:.*\\\n)*.*)", re.MULTILINE)
@@ -66,13 +66,20 @@ def total_warps(case: Case, sms: int) -> int:
 @dataclass
 class Recorder:
     """The buffers of a probed kernel on a GPU. ``slots`` warps of ``marks`` marks each, the last of
-    which stands for what did not fit. ``sources`` are the kernel's, for its own tags and roles."""
+    which stands for what did not fit. ``sources`` are the kernel's, for its own tags and roles.
+
+    Where every SM is recorded in one launch, and ``slots`` were asked for all its warps, a warp's slot is its number in
+    the grid (``numbered``): taking turns at a counter costs every CTA a round trip to L2. Elsewhere they take turns.
+    """
 
     gpu: Gpu
     kernel: Any
     slots: int
     marks: int
     sources: Sequence[Path] = ()
+    launches: int = 1
+    numbered: bool = field(init=False, default=False)
+    _room: bool = field(init=False)
     _pointers: tuple[int, int, int] = field(init=False)
     _sizes: tuple[int, int, int] = field(init=False)
     _symbol: int = field(init=False)
@@ -80,7 +87,9 @@ class Recorder:
     def __post_init__(self) -> None:
         if not 2 <= self.marks <= 1 << 20:
             raise UsageError(f"--events {self.marks - 1} is not possible", f"use 1 to {(1 << 20) - 1}")
-        self.slots = max(1, min(self.slots, _MOST_B // (MARK_B * self.marks)))
+        most = max(1, _MOST_B // (MARK_B * self.marks))
+        self._room = self.slots <= most and self.launches == 1
+        self.slots = max(1, min(self.slots, most))
         self._symbol, size = self.gpu.symbol(self.kernel, SYMBOL)
         if size != _CONFIG.size:
             raise MeasurementError(f"{SYMBOL} has {size} bytes, not {_CONFIG.size}", "build the kernel again")
@@ -97,13 +106,15 @@ class Recorder:
                 return pointer
         raise MeasurementError("no memory for the probe that the header could use", "record fewer events: --events")
 
-    def aim(self, sms: range) -> None:
-        """Records warps that start on these SMs from now on; waits for the stream first."""
+    def aim(self, sms: range, numbered: bool = True) -> None:
+        """Records warps that start on these SMs from now on, ``numbered`` where that is possible; waits for the stream
+        first."""
+        self.numbered = numbered and self._room and len(sms) >= self.gpu.facts.sm_count
         words = [0] * (MOST_SMS // 64)
         for sm in sms:
             words[sm // 64] |= 1 << sm % 64
         self.gpu.sync()
-        config = _CONFIG.pack(*self._pointers, self.slots, self.marks, *words)
+        config = _CONFIG.pack(*self._pointers, self.slots, self.marks, self.numbered, *words)
         self.gpu.upload(self._symbol, np.frombuffer(config, dtype=np.uint8))
 
     def rewind(self) -> None:
@@ -121,20 +132,39 @@ class Recorder:
         self.gpu.download(self._pointers[2], found)
         return int(found[0])
 
+    def apart(self) -> bool:
+        """Whether every warp that was recorded since ``clear`` has a slot to itself; waits for the stream.
+
+        Not so where a warp makes two probes and slots are numbered: the later one then writes over the earlier.
+        """
+        if not self.numbered:
+            return True
+        warps = np.zeros((self.slots, WARP_B), dtype=np.uint8)
+        self.gpu.download(self._pointers[1], warps)
+        return int(self._written(warps).sum()) == self.started()
+
+    @staticmethod
+    def _written(warps: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Which slots a warp has introduced itself to: its first field, ``begin_ns``, is not 0."""
+        return np.asarray(warps[:, :8].any(axis=1))
+
     def dump(self) -> bytes:
         """What was recorded since ``clear``, in the format of the header's own host part."""
         started = self.started()
-        used = min(started, self.slots)
-        warps = np.zeros(used * WARP_B, dtype=np.uint8)
-        marks = np.zeros(used * self.marks * MARK_B, dtype=np.uint8)
+        used = self.slots if self.numbered else min(started, self.slots)
+        warps = np.zeros((used, WARP_B), dtype=np.uint8)
+        marks = np.zeros((used, self.marks * MARK_B), dtype=np.uint8)
         if used:
             self.gpu.download(self._pointers[1], warps)
             self.gpu.download(self._pointers[0], marks)
+        if self.numbered:
+            written = self._written(warps)
+            warps, marks = warps[written], marks[written]
         told = {
             "slots": self.slots,
             "marks": self.marks,
             "started": started,
-            "warps": used,
+            "warps": len(warps),
             "sms": self.gpu.facts.sm_count,
             "tags": table("TAGS", self.sources),
             "roles": table("ROLES", self.sources),

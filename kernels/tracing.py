@@ -75,14 +75,18 @@ def _trace(request: Request, options: TraceOptions, case: Case, gpu: Gpu) -> Tra
     built = build(case, gpu.arch, PROBED)
     kernel, run = load_built(built, case, gpu, plain.pointers)
     warps, sources = total_warps(case, gpu.facts.sm_count), source_files(case.spec.path)
-    recorder = Recorder(gpu, kernel, warps, options.marks + 1, sources)
+    recorder = Recorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
     cost = measure_cost(gpu, plain.run, run, recorder, options.sms) if options.cost else None
-    plain.poison()
-    recorder.clear()
-    recorder.aim(range(options.sms))
-    run()
-    clocks = gpu.clocks()
-    gpu.sync()
+    for numbered in (True, False):  # once more, taking turns, where warps made several probes
+        plain.poison()
+        recorder.clear()
+        recorder.aim(range(options.sms), numbered)
+        run()
+        clocks = gpu.clocks()
+        gpu.sync()
+        if recorder.apart():
+            break
+        recorder = Recorder(gpu, kernel, recorder.started(), options.marks + 1, sources, case.launches)
     checked = None
     if case.unverified is None:
         outputs, overrun = plain.outputs()

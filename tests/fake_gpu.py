@@ -49,7 +49,7 @@ class FakeGpu:
 
     def download(self, pointer: int, array: np.ndarray) -> None:
         self.log.append("download")
-        array[:] = self.memory[pointer][: array.nbytes]
+        array.reshape(-1).view(np.uint8)[:] = self.memory[pointer][: array.nbytes]
 
     def fill(self, pointer: int, byte: int, nbytes: int) -> None:
         self.log.append("fill")

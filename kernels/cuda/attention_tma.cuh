@@ -73,7 +73,7 @@ struct AttentionTma {
         int item = 0;  // tiles that went into the ring: by this number traces know them
 
         __device__ void load_keys(const TensorMap& map, int head, int tile BUBBLE_TAKE(probe)) {
-            BUBBLE_STEP(probe, wait_slot, item, mbarrier_wait(&shared.empty[ring.slot], ring.parity ^ 1));
+            BUBBLE_POLL(probe, wait_slot, item, mbarrier_wait(&shared.empty[ring.slot], ring.parity ^ 1));
             BUBBLE_STEP(probe, load, item);
             uint64_t* full = &shared.full[ring.slot];
             mbarrier_arrive_expect(full, kSlotBytes);
@@ -86,7 +86,7 @@ struct AttentionTma {
 
         // Comes behind its first tile of keys, and counts as part of it.
         __device__ void load_query(int index, const QueryTile& tile, uint32_t parity BUBBLE_TAKE(probe)) {
-            BUBBLE_STEP(probe, wait_slot, item - 1, mbarrier_wait(&shared.query_empty, parity ^ 1));
+            BUBBLE_POLL(probe, wait_slot, item - 1, mbarrier_wait(&shared.query_empty, parity ^ 1));
             BUBBLE_STEP(probe, load, item - 1);
             shared.tile = index;  // the arrival below makes it visible
             mbarrier_arrive_expect(&shared.query_full, kQueryBytes);
@@ -118,7 +118,7 @@ struct AttentionTma {
                 index = gridDim.x + atomicAdd(&tiles_taken, 1u);
                 parity ^= 1;
             }
-            BUBBLE_STEP(probe, wait_slot, item, mbarrier_wait(&shared.query_empty, parity ^ 1));
+            BUBBLE_POLL(probe, wait_slot, item, mbarrier_wait(&shared.query_empty, parity ^ 1));
             shared.tile = kEnd;
             mbarrier_arrive(&shared.query_full);
             leave();

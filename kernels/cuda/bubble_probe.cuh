@@ -19,6 +19,8 @@
 // `ncubble trace -- ./program` runs it and reads what it wrote to $NCUBBLE_TRACE. Without that variable nothing is
 // recorded.
 //
+// Waits. A step named wait_sync or wait_slot is held to the end of its barrier (see `settle`). Where the statement asks
+// until it is answered (mbarrier.try_wait, a flag in memory), BUBBLE_POLL is the same and cheaper.
 // Marks. A step is one mark: it ends what went on and begins what follows. A region (BUBBLE, or BUBBLE_SCOPE to the end
 // of a block) is two: at its end what went on before goes on. Regions may lie in each other; time is the innermost's.
 // Bounds. A warp that starts on a recorded SM takes the next of `warps` slots; warps beyond are counted and not
@@ -63,6 +65,7 @@
 #define BUBBLE_THREAD(probe, role)
 #define BUBBLE(probe, tag, index, ...) __VA_ARGS__
 #define BUBBLE_STEP(probe, tag, index, ...) __VA_ARGS__
+#define BUBBLE_POLL(probe, tag, index, ...) __VA_ARGS__
 #define BUBBLE_SCOPE(probe, tag, index)
 #define BUBBLE_TAKE(probe)
 #define BUBBLE_PASS(probe)
@@ -85,6 +88,11 @@ struct Trace {
         (probe).mark<bubble::Kind::step, bubble::Tag::tag>(static_cast<unsigned>(index)); \
         __VA_ARGS__;                                                                    \
         bubble::settle<bubble::Tag::tag>();                                             \
+    } while (0)
+#define BUBBLE_POLL(probe, tag, index, ...)                                             \
+    do {                                                                                \
+        (probe).mark<bubble::Kind::step, bubble::Tag::tag>(static_cast<unsigned>(index)); \
+        __VA_ARGS__;                                                                    \
     } while (0)
 #define BUBBLE(probe, tag, index, ...)                                                   \
     do {                                                                                 \
@@ -128,6 +136,7 @@ struct Config {
     Warp* warps;         // `slots`
     unsigned* started;   // warps that asked for a slot
     unsigned slots, capacity;
+    unsigned numbered, spare;  // whether a warp's slot is its number in the grid: one launch, each warp with one probe
     unsigned long long sms[kMaskWords];  // a bit for each SM that is recorded
 };
 
@@ -162,7 +171,7 @@ class Probe {
         const unsigned sm = where();
         const Config& config = bubble_probe_config;
         if (!(config.sms[sm / 64 % kMaskWords] >> sm % 64 & 1)) return;
-        const unsigned slot = atomicAdd(config.started, 1u);
+        const unsigned slot = config.numbered ? numbered(config.started) : atomicAdd(config.started, 1u);
         if (slot >= config.slots) return;
         Mark* const first = config.marks + static_cast<unsigned long long>(slot) * config.capacity;
         high_ = static_cast<unsigned>(reinterpret_cast<unsigned long long>(first) >> 32);
@@ -208,12 +217,23 @@ class Probe {
         asm("mov.u32 %0, %%smid;" : "=r"(sm));
         return sm;
     }
+    __device__ __forceinline__ static unsigned cta() {
+        return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+    }
+    __device__ __forceinline__ static unsigned warp() {
+        return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
+    }
+    // Counts the warp without waiting for the count: an answer from L2 would hold up every CTA.
+    __device__ __forceinline__ static unsigned numbered(unsigned* started) {
+        asm volatile("red.global.add.u32 [%0], 1;" ::"l"(started));
+        return cta() * ((blockDim.x * blockDim.y * blockDim.z + 31) / 32) + warp();
+    }
     __device__ __forceinline__ static void introduce(Warp& warp, Role role, unsigned sm) {
         unsigned long long launch;
         asm("mov.u64 %0, %%gridid;" : "=l"(launch));
         warp.sm = sm;
-        warp.cta = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-        warp.warp = (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
+        warp.cta = cta();
+        warp.warp = Probe::warp();
         warp.role = static_cast<unsigned>(role);
         warp.launch = static_cast<unsigned>(launch);
         both_clocks(warp.begin_clock, warp.begin_ns);

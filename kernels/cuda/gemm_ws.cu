@@ -122,7 +122,7 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
             // Backward on every other tile: it starts with what L2 saw last.
             const int depth = (backward ? walk.steps - 1 - step : step) * kTileK;
             uint64_t* full = &memory.full[ring.slot];
-            BUBBLE_STEP(probe, wait_slot, walk.tile * walk.steps + step,
+            BUBBLE_POLL(probe, wait_slot, walk.tile * walk.steps + step,
                    mbarrier_wait(&memory.empty[ring.slot], ring.parity ^ 1));
             BUBBLE_STEP(probe, load, walk.tile * walk.steps + step);
             if (!kCopies) {
@@ -204,7 +204,7 @@ struct Consumer {
         }
         for (; walk.more(); walk.next(kTurns)) {
             Tile tile;
-            if constexpr (kPingpong) BUBBLE_STEP(probe, wait_sync, walk.tile, await_turn());
+            if constexpr (kPingpong) BUBBLE_POLL(probe, wait_sync, walk.tile, await_turn());
             multiply(tile, walk.steps, walk.tile * walk.steps BUBBLE_PASS(probe));
             const TilePlace place = walk.place();
             BUBBLE_STEP(probe, store, walk.tile);

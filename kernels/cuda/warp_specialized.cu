@@ -51,7 +51,7 @@ __device__ __forceinline__ void load_tiles(Shared& shared, const float4* a, cons
     BUBBLE_WARP(probe, loader);
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
-        BUBBLE_STEP(probe, wait_slot, tile, mbarrier_wait(&shared.taken[ring.slot], ring.parity ^ 1));
+        BUBBLE_POLL(probe, wait_slot, tile, mbarrier_wait(&shared.taken[ring.slot], ring.parity ^ 1));
         BUBBLE_STEP(probe, load, tile);
         const size_t start = static_cast<size_t>(tile) * kPieces;
 #pragma unroll
@@ -81,7 +81,7 @@ __device__ __forceinline__ void compute_tiles(Shared& shared, int tiles, int thr
         }
         mbarrier_arrive(&shared.taken[ring.slot]);
         compute(x, b);
-        BUBBLE_STEP(probe, wait_slot, tile, mbarrier_wait(&shared.stored[ring.slot], ring.parity ^ 1));
+        BUBBLE_POLL(probe, wait_slot, tile, mbarrier_wait(&shared.stored[ring.slot], ring.parity ^ 1));
         BUBBLE_STEP(probe, store, tile);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) shared.c[ring.slot][p * kComputers + thread] = x[p];
@@ -95,7 +95,7 @@ __device__ __forceinline__ void store_tiles(Shared& shared, float4* c, int tiles
     Ring<SLOTS> ring;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, ring.next()) {
         float4 x[kCount];
-        BUBBLE_STEP(probe, wait_sync, tile, mbarrier_wait(&shared.computed[ring.slot], ring.parity));
+        BUBBLE_POLL(probe, wait_sync, tile, mbarrier_wait(&shared.computed[ring.slot], ring.parity));
         BUBBLE_STEP(probe, store, tile);
 #pragma unroll
         for (int p = 0; p < kCount; ++p) x[p] = shared.c[ring.slot][p * kStorers + thread];

@@ -101,6 +101,46 @@ def test_a_traced_kernel_is_right_and_whole(name):
     assert {"load", "wait_data", "compute"} <= set(found.lanes["tag"])
 
 
+TWICE = """
+#include "bubble_probe.cuh"
+extern "C" __global__ void twice(const float* x, float* out, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    {
+        BUBBLE_WARP(first, loader);
+        BUBBLE_STEP(first, load, 0);
+        if (i < n) out[i] = x[i];
+    }
+    BUBBLE_WARP(second, computer);
+    BUBBLE_STEP(second, compute, 0);
+    if (i < n) out[i] *= 2.0f;
+}
+"""
+TWICE_SPEC = """
+from ncubble.kernels.spec import Array, Dim, KernelSpec
+
+SPEC = KernelSpec(
+    name="twice",
+    source="twice.cu",
+    idea="two probes in a warp",
+    dims=(Dim("n", 4096),),
+    arrays=(Array("x", ("n",)), Array("out", ("n",), output=True)),
+    scalars=("n",),
+    grid=lambda shape, parameters: (-(-shape["n"] // 256),),
+    block=lambda shape, parameters: (256,),
+    reference=lambda inputs, rows: {"out": 2.0 * inputs["x"][rows].astype("float64")},
+)
+"""
+
+
+def test_every_probe_of_a_warp_is_kept(tmp_path):
+    (tmp_path / "twice.cu").write_text(TWICE)
+    (tmp_path / "twice.py").write_text(TWICE_SPEC)
+    traced = trace(Request("twice", catalog=tmp_path), TraceOptions(sms=132, cost=False))
+    found = decode(parse_dumps(traced.dump, "twice"))
+    assert found.loss == type(found.loss)(0, 0, 0, 0, 0)
+    assert found.warps["group"].value_counts().to_dict() == {"loader": 128, "computer": 128}
+
+
 def test_slots_that_are_full_do_no_harm():
     traced = trace(Request("warp_specialized", shape={"n": 2**22}), TraceOptions(sms=132, marks=2, cost=False))
     assert traced.verification is not None

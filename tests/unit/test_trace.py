@@ -65,10 +65,11 @@ def test_numbers_of_the_header_are_places_in_the_tables(tmp_path):
 
 def test_macros_vanish_where_the_probe_is_off(tmp_path):
     source = tmp_path / "off.cpp"
-    body = "f(a, b);{ g<1, 2>(); }h(1 );"
+    body = "f(a, b);{ g<1, 2>(); }await(1);h(1 );"
     source.write_text(
         f'#include "{HEADER}"\nBEGIN BUBBLE_WARP(probe, warp)BUBBLE_THREAD(p, loader)BUBBLE(probe, load, 1, f(a, b));'
-        "{ BUBBLE_SCOPE(probe, compute, 2)BUBBLE(probe, store, 3, g<1, 2>()); }h(1 BUBBLE_PASS(probe)); END"
+        "{ BUBBLE_SCOPE(probe, compute, 2)BUBBLE(probe, store, 3, g<1, 2>()); }"
+        "BUBBLE_POLL(probe, wait_slot, 4, await(1)); h(1 BUBBLE_PASS(probe)); END"
     )
     done = subprocess.run(["g++", "-E", "-P", "-x", "c++", source], check=True, capture_output=True, text=True)
     left = done.stdout.split("BEGIN")[1].split("END")[0]
@@ -78,13 +79,13 @@ def test_macros_vanish_where_the_probe_is_off(tmp_path):
 def without_probe(text: str) -> str:
     """A source without its lines of the probe: each call of a macro leaves the statement that it was given."""
     found, rest = "", text
-    while match := re.search(r"\bBUBBLE_?(WARP|THREAD|STEP|SCOPE|TAKE|PASS)?\(", rest):
+    while match := re.search(r"\bBUBBLE_?(WARP|THREAD|STEP|POLL|SCOPE|TAKE|PASS)?\(", rest):
         end, depth, commas = match.end(), 1, []
         while depth:
             depth += {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}.get(rest[end], 0)
             commas += [end] if rest[end] == "," and depth == 1 else []
             end += 1
-        statement = rest[commas[2] + 1 : end - 1] if match[1] in (None, "STEP") and len(commas) > 2 else ""
+        statement = rest[commas[2] + 1 : end - 1] if match[1] in (None, "STEP", "POLL") and len(commas) > 2 else ""
         found, rest = found + rest[: match.start()] + statement, rest[end:]
     return found + rest
 
