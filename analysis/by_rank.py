@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -197,9 +198,12 @@ def _matched(key: tuple[str, str, str, int], members: Mapping[int, Placed], expe
 
 
 def _label(members: Collection[Placed]) -> str:
-    """What all ranks call it; the kernel's name where each is called by its file."""
+    """What all ranks call it; the kernel's name where a rank calls it by the file it lies in."""
     labels = {str(one.verdict["label"]) for one in members}
-    return labels.pop() if len(labels) == 1 else str(next(iter(members)).verdict["kernel"])
+    paths = [Path(str(one.verdict["report"])) for one in members]
+    if len(labels) > 1 or not labels.isdisjoint(name for path in paths for name in (path.name, path.stem)):
+        return str(next(iter(members)).verdict["kernel"])
+    return labels.pop()
 
 
 def _value(verdict: Mapping[str, Any], name: str) -> float | None:

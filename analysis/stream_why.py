@@ -52,6 +52,8 @@ def reason(queue: Queue, kernel: Item, begin: int, time: int) -> Reason:
     """What keeps ``kernel`` from running at ``time``, in a gap that began at ``begin``."""
     head = queue.head(kernel, time)
     if head.start <= time:
+        if (call := _awaits(queue, head, kernel, time)) is not None:
+            return Reason(HOST_SYNC, min(head.end, call.end), f"the host was in {plain(call.name)} for {_a(head)}")
         return _until_end(queue, head, begin, time, f"behind {_a(head)} in its stream ({head.lane[1]})")
     if head.call is None:
         if queue.node_before(head):
@@ -97,6 +99,15 @@ def _a(item: Item) -> str:
 def _until_end(queue: Queue, item: Item, begin: int, time: int, why: str) -> Reason:
     """The kernel waits for the end of work that runs."""
     return _because_of(queue, item, begin, time, item.end, why)
+
+
+def _awaits(queue: Queue, copy: Item, kernel: Item, time: int) -> Call | None:
+    """The call in which the host waits for a download of the default stream before it queues ``kernel``. Any other
+    stream would keep it as long."""
+    call = copy.call
+    if call is None or call.cause != HOST_SYNC or not call.start <= time < call.end or kernel.queued < call.end:
+        return None
+    return call if copy.engine == D2H and queue.is_null(copy.lane) and not copy.pageable else None
 
 
 def _because_of(queue: Queue, item: Item, begin: int, time: int, until: int, why: str) -> Reason:

@@ -68,13 +68,13 @@ def demo(
     from ncubble.cli.report import print_report
     from ncubble.errors import MeasurementError
     from ncubble.profiling.run import find_runs
-    from ncubble.recordings import CHECKS, FULL, LANES, ROOT
+    from ncubble.recordings import CHECKS, FULL, LANES, RANKS, ROOT
 
     if not any(find_runs([ROOT])):
         raise MeasurementError(
             f"{ROOT}: no recorded run is installed", "reinstall ncubble, or show your own runs: ncubble dashboard PATH"
         )
-    server, store = _bind([ROOT, FULL, LANES], HOST, port, [], UPLOAD_MB, CHECKS)
+    server, store = _bind([ROOT, FULL, LANES, RANKS], HOST, port, [], UPLOAD_MB, CHECKS)
     try:
         print_report([ROOT])
         if once:

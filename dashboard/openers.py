@@ -21,13 +21,13 @@ class Unopened:
 
 def default_paths(given: Iterable[Path], here: Path) -> list[Path]:
     """The paths to show: those given, else ``here/runs`` where it exists, else the recordings that are shipped."""
-    from ncubble.recordings import FULL, LANES, ROOT
+    from ncubble.recordings import FULL, LANES, RANKS, ROOT
 
     chosen = list(given)
     if chosen:
         return chosen
     runs = here / "runs"
-    return [runs] if runs.is_dir() else [ROOT, FULL, LANES]
+    return [runs] if runs.is_dir() else [ROOT, FULL, LANES, RANKS]
 
 
 def open_reports(paths: Sequence[Path]) -> tuple[Sequence[Any], Sequence[Any]]:

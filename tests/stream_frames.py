@@ -62,9 +62,10 @@ class Script:
         stream: int = 1,
         up: bool = True,
         pageable: bool = False,
+        name: str = "cudaMemcpyAsync_v3020",
     ) -> None:
         """A copy of 1 MB that a call from and to ``asked`` queued."""
-        correlation = self.call("cudaMemcpyAsync_v3020", *asked)
+        correlation = self.call(name, *asked)
         host = PAGEABLE if pageable else PINNED
         memory = {"source": host, "target": 3} if up else {"source": 3, "target": host}
         flags = UP if up else DOWN

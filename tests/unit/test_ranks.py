@@ -22,7 +22,7 @@ from ncubble.analysis.report import open_reports
 from ncubble.analysis.results import as_json as judged
 from ncubble.profiling.ranks import Rank, folder_of, numbered, of_environ, rank_of
 from ncubble.profiling.run import MANIFEST, Manifest, Run
-from ncubble.recordings import ROOT
+from ncubble.recordings import RANKS, ROOT
 
 OMPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
 STAGES = [ROOT / "async_pipeline" / f"stages{n}" for n in (3, 4)]
@@ -192,3 +192,27 @@ def test_names_that_all_differ_are_one_program_if_each_has_another_rank() -> Non
     ]
     [program] = by_rank(placed).programs
     assert (program.name, program.matched[0].missing) == ("runs/p-T*", (2, 3))
+
+
+def test_the_ranks_of_a_recorded_program_are_matched() -> None:
+    reports, failures = open_reports([RANKS])
+    assert not failures
+    verdicts = {str(report.path): judged([report], [])["launches"] for report in reports}
+    placed, unranked = place(reports, verdicts)
+    (program,) = by_rank(placed, unranked).programs
+    assert (program.size, program.sources, [*program.ranks]) == (2, ("RANK",), [0, 1])
+    assert len(program.matched) == 4
+    for one in program.matched:
+        assert one.label == one.kernel  # not the folder's name
+        assert (one.slowest, one.missing) == (1, ())
+        assert one.skew_pct == pytest.approx(40, abs=2)  # rank 1 has half as many rows again
+
+
+def test_launches_of_one_report_are_called_by_their_kernels() -> None:
+    def placed(rank: int, kernel: str) -> Placed:
+        told = {"report": "runs/one", "launch": 0, "label": "one", "kernel": kernel, "duration_ns": 1.0}
+        values = {"tensor_active_pct": None, "dram_pct": None, "account": None}
+        return Placed(Rank(rank, 2, "gpu", "runs/one"), {**told, **values}, "1,1,1", "1,1,1")
+
+    (program,) = by_rank([placed(rank, kernel) for rank in (0, 1) for kernel in ("a", "b")]).programs
+    assert [one.label for one in program.matched] == ["a", "b"]

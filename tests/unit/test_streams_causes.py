@@ -129,6 +129,14 @@ def test_a_download_between_kernels_of_the_default_stream_serializes_them() -> N
     assert script.account().gaps[0].cause == "default_stream"
 
 
+def test_a_host_that_waits_for_its_download_before_it_queues_is_host_synchronization() -> None:
+    script = Script()
+    script.kernel(0, 10, 20, stream=DEFAULT_STREAM)
+    script.copy((3, 82), 20, 80, stream=DEFAULT_STREAM, up=False, name="cudaMemcpy_v3020")
+    script.kernel(83, 88, 90, stream=DEFAULT_STREAM)
+    assert parts(script) == {"host_sync": 68}
+
+
 def test_a_host_that_waits_before_it_queues_is_host_synchronization() -> None:
     script = Script()
     script.call("cudaStreamSynchronize_v3020", 5, 60)
