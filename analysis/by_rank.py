@@ -10,7 +10,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +106,8 @@ def place(
             identity = report.identity(one["launch"])
             chosen = rank or of_launch.get(one["launch"])
             if chosen is not None:
+                if not report.run.manifest.kernel_of(one["launch"]).get("name"):
+                    one = {**one, "label": one["kernel"]}  # a label that was taken from the file's name
                 placed.append(Placed(chosen, one, str(identity["grid"]), str(identity["block"])))
     return placed, unranked
 
@@ -198,12 +199,9 @@ def _matched(key: tuple[str, str, str, int], members: Mapping[int, Placed], expe
 
 
 def _label(members: Collection[Placed]) -> str:
-    """What all ranks call it; the kernel's name where a rank calls it by the file it lies in."""
+    """What all ranks call it; the kernel's name where each is called by its file."""
     labels = {str(one.verdict["label"]) for one in members}
-    paths = [Path(str(one.verdict["report"])) for one in members]
-    if len(labels) > 1 or not labels.isdisjoint(name for path in paths for name in (path.name, path.stem)):
-        return str(next(iter(members)).verdict["kernel"])
-    return labels.pop()
+    return labels.pop() if len(labels) == 1 else str(next(iter(members)).verdict["kernel"])
 
 
 def _value(verdict: Mapping[str, Any], name: str) -> float | None:

@@ -102,12 +102,13 @@ def _until_end(queue: Queue, item: Item, begin: int, time: int, why: str) -> Rea
 
 
 def _awaits(queue: Queue, copy: Item, kernel: Item, time: int) -> Call | None:
-    """The call in which the host waits for a download of the default stream before it queues ``kernel``. Any other
-    stream would keep it as long."""
-    call = copy.call
-    if call is None or call.cause != HOST_SYNC or not call.start <= time < call.end or kernel.queued < call.end:
+    """The call in which the host waits while a download of the default stream runs, if it queues ``kernel`` after it:
+    with the download in any other stream the kernel would come as late."""
+    if copy.engine != D2H or not queue.is_null(copy.lane) or copy.pageable:
         return None
-    return call if copy.engine == D2H and queue.is_null(copy.lane) and not copy.pageable else None
+    thread = queue.calls.threads.get(kernel.thread)
+    call = thread.at(time)[0] if thread is not None else None
+    return call if call is not None and call.cause == HOST_SYNC and kernel.queued >= call.end else None
 
 
 def _because_of(queue: Queue, item: Item, begin: int, time: int, until: int, why: str) -> Reason:

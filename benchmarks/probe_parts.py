@@ -82,7 +82,7 @@ def measure(case: Case, gpu: Gpu, builds: dict[str, Build]) -> dict[str, Any]:
     found = {}
     for change, one in builds.items():
         kernel, run = load_built(one, case, gpu, plain.pointers)
-        recorder = Recorder(gpu, kernel, total_warps(case, gpu.facts.sm_count), 2049)
+        recorder = Recorder(gpu, kernel, total_warps(case, gpu.facts.sm_count), 2049, launches=case.launches)
         found[change] = {**asdict(measure_cost(gpu, plain.run, run, recorder)), "registers": one.resources.registers}
     gpu.free()
     return found

@@ -193,11 +193,12 @@ class Gpu:
             }
         return {}
 
-    def free(self) -> None:
-        """Frees all memory that ``allocate`` gave. Never raises: after a fault the driver frees nothing."""
-        while self._pointers:
+    def free(self, *pointers: int) -> None:
+        """Frees these, or all memory that ``allocate`` gave. Never raises: after a fault the driver frees nothing."""
+        for pointer in pointers or tuple(self._pointers):
+            self._pointers.remove(pointer)
             with contextlib.suppress(MeasurementError):
-                call_driver("cuMemFree", self._pointers.pop())
+                call_driver("cuMemFree", pointer)
 
     def close(self) -> None:
         """Gives back what the GPU holds for this object. Never raises."""

@@ -143,6 +143,11 @@ class Recorder:
         self.gpu.download(self._pointers[1], warps)
         return int(self._written(warps).sum()) == self.started()
 
+    def release(self) -> None:
+        """Frees the buffers, after all work on the stream: the probe must be aimed by another recorder from then on."""
+        self.gpu.sync()
+        self.gpu.free(*self._pointers)
+
     @staticmethod
     def _written(warps: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Which slots a warp has introduced itself to: its first field, ``begin_ns``, is not 0."""
@@ -157,8 +162,7 @@ class Recorder:
         if used:
             self.gpu.download(self._pointers[1], warps)
             self.gpu.download(self._pointers[0], marks)
-        if self.numbered:
-            written = self._written(warps)
+        if self.numbered and not (written := self._written(warps)).all():
             warps, marks = warps[written], marks[written]
         told = {
             "slots": self.slots,
@@ -227,7 +231,7 @@ def measure_cost(
         on_low_pct=float(ratios.min()),
         on_high_pct=float(ratios.max()),
         rounds=rounds,
-        kept_pct=100.0 * min(1.0, recorder.slots / max(recorder.started(), 1)),
+        kept_pct=100.0 if recorder.numbered else 100.0 * min(1.0, recorder.slots / max(recorder.started(), 1)),
     )
 
 

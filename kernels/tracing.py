@@ -86,7 +86,9 @@ def _trace(request: Request, options: TraceOptions, case: Case, gpu: Gpu) -> Tra
         gpu.sync()
         if recorder.apart():
             break
-        recorder = Recorder(gpu, kernel, recorder.started(), options.marks + 1, sources, case.launches)
+        warps = recorder.started()
+        recorder.release()
+        recorder = Recorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
     checked = None
     if case.unverified is None:
         outputs, overrun = plain.outputs()

@@ -23,9 +23,10 @@
 // until it is answered (mbarrier.try_wait, a flag in memory), BUBBLE_POLL is the same and cheaper.
 // Marks. A step is one mark: it ends what went on and begins what follows. A region (BUBBLE, or BUBBLE_SCOPE to the end
 // of a block) is two: at its end what went on before goes on. Regions may lie in each other; time is the innermost's.
-// Bounds. A warp that starts on a recorded SM takes the next of `warps` slots; warps beyond are counted and not
-// recorded. A slot holds `marks` marks of 8 bytes, written by one lane. The last is overwritten by all that do not fit:
-// it tells from when on nothing is known of the warp. The place of a mark never passes the slot's last, by min().
+// Bounds. A warp that starts on a recorded SM takes the next of `warps` slots, or that of its number in the grid where
+// the host says so; warps beyond are counted and not recorded. A slot holds `marks` marks of 8 bytes, written by one
+// lane. The last is overwritten by all that do not fit: it tells from when on nothing is known of the warp. The place of
+// a mark never passes the slot's last, by min().
 // Time. A mark reads the clock of its SM in program order with volatile instructions: copies, barriers, waits. Other
 // instructions may move over it, as the compiler likes. What is asynchronous (copies, tensor products) goes on. The 32
 // low bits are kept: marks of a warp that lie further apart than some 2 s cannot be told from nearer ones.

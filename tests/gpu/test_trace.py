@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ncubble.analysis.probe_dump import parse_dumps, read_dumps
@@ -96,7 +97,9 @@ def test_a_traced_kernel_is_right_and_whole(name):
     assert traced.verification is not None
     assert traced.verification.passed
     assert traced.spill_B == 0
-    found = decode(parse_dumps(traced.dump, name))
+    (dump,) = parse_dumps(traced.dump, name)
+    assert (np.diff(1000 * dump.warps["cta"].astype(int) + dump.warps["warp"]) > 0).all()  # slots are numbers
+    found = decode([dump])
     assert found.loss == type(found.loss)(0, 0, 0, 0, 0)
     assert {"load", "wait_data", "compute"} <= set(found.lanes["tag"])
 

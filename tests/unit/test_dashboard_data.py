@@ -17,7 +17,7 @@ from ncubble.dashboard.openers import default_paths
 from ncubble.dashboard.pages.against import comparable
 from ncubble.dashboard.rows import labels, launch_row, recoverable_ns, short_gpu, telling_name
 from ncubble.errors import ReportError
-from ncubble.recordings import FULL, LANES, ROOT
+from ncubble.recordings import FULL, LANES, RANKS, ROOT
 
 
 def test_every_launch_has_a_row_and_every_damaged_file_a_reason(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_name_that_says_nothing_gives_way_to_the_signature() -> None:
 
 
 def test_paths_default_to_runs_and_then_to_the_recordings(tmp_path: Path) -> None:
-    assert default_paths([], tmp_path) == [ROOT, FULL, LANES]
+    assert default_paths([], tmp_path) == [ROOT, FULL, LANES, RANKS]
     (tmp_path / "runs").mkdir()
     assert default_paths([], tmp_path) == [tmp_path / "runs"]
     assert default_paths([Path("x")], tmp_path) == [Path("x")]

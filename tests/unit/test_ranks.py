@@ -153,11 +153,12 @@ def test_one_report_of_several_gpus_has_a_rank_for_each() -> None:
         wide=lambda names: buses,
         identity=lambda launch: {"grid": "1,1,1", "block": "1,1,1"},
     )
-    verdicts = {str(path): [{**verdict(0, launch, 1.0).verdict} for launch in range(4)]}
+    verdicts = {str(path): [{**verdict(0, launch, 1.0).verdict, "label": "one"} for launch in range(4)]}
     placed, unranked = place([report], verdicts)
     assert [(one.verdict["launch"], one.rank.rank, one.rank.source) for one in placed] == [
         (0, 1, "gpu"), (1, 0, "gpu"), (2, 1, "gpu"),
     ]  # fmt: skip
+    assert {one.verdict["label"] for one in placed} == {"k"}  # the kernel, not the file
     assert not unranked and "each GPU counts as a rank" in " ".join(by_rank(placed).notes)
     report.wide = lambda names: buses.iloc[[0, 2]]
     assert place([report], verdicts) == ([], [str(path)])
@@ -203,16 +204,5 @@ def test_the_ranks_of_a_recorded_program_are_matched() -> None:
     assert (program.size, program.sources, [*program.ranks]) == (2, ("RANK",), [0, 1])
     assert len(program.matched) == 4
     for one in program.matched:
-        assert one.label == one.kernel  # not the folder's name
-        assert (one.slowest, one.missing) == (1, ())
-        assert one.skew_pct == pytest.approx(40, abs=2)  # rank 1 has half as many rows again
-
-
-def test_launches_of_one_report_are_called_by_their_kernels() -> None:
-    def placed(rank: int, kernel: str) -> Placed:
-        told = {"report": "runs/one", "launch": 0, "label": "one", "kernel": kernel, "duration_ns": 1.0}
-        values = {"tensor_active_pct": None, "dram_pct": None, "account": None}
-        return Placed(Rank(rank, 2, "gpu", "runs/one"), {**told, **values}, "1,1,1", "1,1,1")
-
-    (program,) = by_rank([placed(rank, kernel) for rank in (0, 1) for kernel in ("a", "b")]).programs
-    assert [one.label for one in program.matched] == ["a", "b"]
+        assert (one.label, one.slowest, one.missing) == (one.kernel, 1, ())
+        assert one.skew_pct == pytest.approx(40, abs=2)  # rank 1 has half as many rows again: 50 of 125 %

@@ -137,6 +137,24 @@ def test_a_host_that_waits_for_its_download_before_it_queues_is_host_synchroniza
     assert parts(script) == {"host_sync": 68}
 
 
+def test_a_host_that_waits_for_an_asynchronous_download_of_the_default_stream_is_host_synchronization() -> None:
+    script = Script()
+    script.kernel(0, 10, 20, stream=DEFAULT_STREAM)
+    script.copy((3, 4), 20, 80, stream=DEFAULT_STREAM, up=False)
+    script.call("cudaStreamSynchronize_v3020", 5, 82)
+    script.kernel(83, 88, 90, stream=DEFAULT_STREAM)
+    assert parts(script) == {"host_sync": 68}
+
+
+def test_a_thread_that_waits_for_its_download_holds_up_no_other_thread() -> None:
+    script = Script()
+    script.kernel(0, 10, 20, stream=DEFAULT_STREAM)
+    script.copy((3, 82), 20, 80, stream=DEFAULT_STREAM, up=False, name="cudaMemcpy_v3020")
+    correlation = script.call("cuLaunchKernel", 83, 85, thread=6)
+    script.row("kernel", "square", 88, 90, stream=DEFAULT_STREAM, correlation=correlation, channel=1)
+    assert parts(script)["default_stream"] == 60
+
+
 def test_a_host_that_waits_before_it_queues_is_host_synchronization() -> None:
     script = Script()
     script.call("cudaStreamSynchronize_v3020", 5, 60)

@@ -28,6 +28,7 @@ from ncubble.kernels.case import make_case
 from ncubble.kernels.catalog import SPECS
 from ncubble.kernels.probes import HEADER, carries_probe, require_probe, table
 from ncubble.kernels.registry import find_spec
+from ncubble.kernels.toolchain import find_tool, run_tool
 from tests.probe_dumps import ROLES, TAGS, dump, warp
 
 STEP = [(0, 100, "load", 0), (100, 400, "wait_data", 0), (400, 1000, "compute", 0)]
@@ -129,6 +130,33 @@ def test_nvrtc_compiles_the_header_alone(flags):
     log = b" " * nvrtc.nvrtcGetProgramLogSize(program)[1]
     nvrtc.nvrtcGetProgramLog(program, log)
     assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, log.decode()
+
+
+CONFIG = """
+#include "bubble_probe.cuh"
+#include <cstddef>
+static_assert(sizeof(bubble::Config) == 104, "all");
+static_assert(offsetof(bubble::Config, slots) == 24 && offsetof(bubble::Config, capacity) == 28, "slots");
+static_assert(offsetof(bubble::Config, numbered) == 32 && offsetof(bubble::Config, sms) == 40, "numbered");
+"""
+
+
+def test_the_configuration_lies_as_python_packs_it(tmp_path):
+    source = tmp_path / "config.cu"
+    source.write_text(CONFIG)
+    done = run_tool(
+        [
+            find_tool("nvcc"),
+            "-std=c++17",
+            "-DBUBBLE_PROBE",
+            f"-I{HEADER.parent}",
+            "-ptx",
+            "-o",
+            tmp_path / "ptx",
+            source,
+        ]
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_kernels_that_carry_the_probe_say_so():
