@@ -45,6 +45,7 @@ def test_a_zoom_shows_detail_stays_in_the_address_and_is_undone(
         page.get_by_role("button", name="Whole run").click()
         expect(page.locator("#lanes-hint")).to_contain_text("summed up in steps of")
         assert "from=" not in page.url
+        page.close()  # before its server
 
 
 def test_without_lanes_the_page_says_how_to_record_them(tmp_path: Path, open_page: Open) -> None:
@@ -53,3 +54,4 @@ def test_without_lanes_the_page_says_how_to_record_them(tmp_path: Path, open_pag
         expect(page.locator("section.card")).to_have_count(2)
         expect(page.locator("main")).to_contain_text("To record it: ncubble trace NAME")
         expect(page.locator("main")).to_contain_text(str(tmp_path))
+        page.close()  # before its server
