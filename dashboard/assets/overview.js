@@ -325,18 +325,21 @@
   };
 
   // ----- keys: j and k move the focused row, Enter opens it, Space (the table's own) selects it
-  let held = false; // whether the focus belongs in the table: rows that are drawn anew take it away
+  // The table that the focus belongs in, as rows that are drawn anew take it away; true before there is one. A table
+  // that has left the page holds nothing.
+  let held = null;
+  const holds = () => held === true || (held !== null && held.isConnected);
   const refocus = () => {
-    const cell = held && grid && !grid.isDestroyed() && grid.getFocusedCell();
-    if (!held || document.activeElement !== document.body || !grid.getDisplayedRowCount()) return;
+    const cell = holds() && grid && !grid.isDestroyed() && grid.getFocusedCell();
+    if (!holds() || document.activeElement !== document.body || !grid.getDisplayedRowCount()) return;
     if (cell) grid.setFocusedCell(cell.rowIndex, cell.column, cell.rowPinned);
     else focusRow(0);
   };
   document.addEventListener("focusin", (event) => {
-    held = Boolean(event.target.closest("#launches"));
+    held = event.target.closest("#launches");
   });
   const focusRow = (step) => {
-    held = true;
+    held = at("launches") || true;
     if (!grid || grid.isDestroyed() || !grid.getDisplayedRowCount()) return;
     const cell = grid.getFocusedCell();
     const from = cell && !cell.rowPinned ? cell.rowIndex + step : 0;
@@ -421,7 +424,7 @@
     first = block;
     fresh = true;
     focused = null;
-    held = held && document.activeElement === document.body;
+    held = holds() && document.activeElement === document.body ? at("launches") : null;
     chosen = recallChosen();
     shown().baseline = null;
     shown().time = query().get("time") || "auto";

@@ -315,6 +315,8 @@ def test_keys_move_open_select_and_compare(served: str, open_page: Open) -> None
     expect(page).to_have_url(f"{served}/compare?launch=0123456789abcdef/0&launch=00000000deadbeef/3")
     page.go_back()
     expect(page.locator(ROWS)).to_have_count(8)
+    page.wait_for_timeout(500)
+    assert page.evaluate(focused) is None  # the focus of the last visit went with it
     page.keyboard.press("j")
     eventually(page, focused, "0")
     page.keyboard.press("Enter")
