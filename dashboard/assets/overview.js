@@ -325,21 +325,21 @@
   };
 
   // ----- keys: j and k move the focused row, Enter opens it, Space (the table's own) selects it
-  // The table that the focus belongs in, as rows that are drawn anew take it away; true before there is one. A table
-  // that has left the page holds nothing.
-  let held = null;
-  const holds = () => held === true || (held !== null && held.isConnected);
+  let held = false; // whether the focus belongs in the table: rows that are drawn anew take it away
   const refocus = () => {
-    const cell = holds() && grid && !grid.isDestroyed() && grid.getFocusedCell();
-    if (!holds() || document.activeElement !== document.body || !grid.getDisplayedRowCount()) return;
+    const cell = held && grid && !grid.isDestroyed() && grid.getFocusedCell();
+    if (!held || document.activeElement !== document.body || !grid.getDisplayedRowCount()) return;
     if (cell) grid.setFocusedCell(cell.rowIndex, cell.column, cell.rowPinned);
     else focusRow(0);
   };
   document.addEventListener("focusin", (event) => {
-    held = event.target.closest("#launches");
+    held = Boolean(event.target.closest("#launches"));
+  });
+  window.addEventListener("popstate", () => {
+    held = false; // another page, or this one anew: the focus of the last visit is over
   });
   const focusRow = (step) => {
-    held = at("launches") || true;
+    held = true;
     if (!grid || grid.isDestroyed() || !grid.getDisplayedRowCount()) return;
     const cell = grid.getFocusedCell();
     const from = cell && !cell.rowPinned ? cell.rowIndex + step : 0;
@@ -424,7 +424,7 @@
     first = block;
     fresh = true;
     focused = null;
-    held = holds() && document.activeElement === document.body ? at("launches") : null;
+    held = held && document.activeElement === document.body;
     chosen = recallChosen();
     shown().baseline = null;
     shown().time = query().get("time") || "auto";

@@ -102,7 +102,7 @@ def test_a_row_is_chosen_by_keyboard(dashboard: str, open_page: Open) -> None:
     first, second = page.locator(ROWS).nth(0), page.locator(ROWS).nth(1)
     first.locator("[col-id='verdict']").click()
     expect(first.locator(".ag-cell-focus")).to_have_count(1)
-    expect(page).to_have_url(re.compile("kernel="))  # its choice has come back to the grid
+    expect(page).to_have_url(re.compile("kernel="))
     page.keyboard.press("ArrowDown")
     expect(second.locator(".ag-cell-focus")).to_have_count(1)
     page.keyboard.press("Space")

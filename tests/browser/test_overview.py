@@ -315,12 +315,14 @@ def test_keys_move_open_select_and_compare(served: str, open_page: Open) -> None
     expect(page).to_have_url(f"{served}/compare?launch=0123456789abcdef/0&launch=00000000deadbeef/3")
     page.go_back()
     expect(page.locator(ROWS)).to_have_count(8)
-    page.wait_for_timeout(2000)  # by then the table has its source for good, and draws no row anew
-    assert page.evaluate(focused) is None  # the focus of the last visit went with it
     page.keyboard.press("j")
     eventually(page, focused, "0")
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{served}/kernel/0123456789abcdef/0")
+    page.go_back()
+    expect(page.locator(ROWS)).to_have_count(8)
+    page.wait_for_timeout(1500)  # by then all rows are drawn for good
+    assert page.evaluate(focused) is None  # the focus of the last visit went with it
 
 
 def test_a_saved_view_is_listed_opened_and_deleted(served: str, open_page: Open) -> None:

@@ -110,11 +110,9 @@ def test_doctor_answers_on_a_machine_without_a_gpu(installed: Path, tmp_path: Pa
 def test_installed_recordings_are_reported(installed: Path, tmp_path: Path) -> None:
     where = run(installed / "python", "-c", "import ncubble.recordings as r; print(*r.__path__)", folder=tmp_path)
     folder = Path(where.stdout.strip())
-    reports = sorted(folder.rglob("*.ncu-rep*"))
-    # The first of each kernel of each set: that all files are there is another test's.
-    runs = [*{report.relative_to(folder).parts[:2]: report.parent for report in reversed(reports)}.values()]
-    assert len(runs) > 30
-    answer = run(installed / "ncubble", "report", *runs, "--json", folder=tmp_path)
+    runs = sorted(folder.rglob("*.ncu-rep*"))
+    assert runs, f"{folder} holds no recorded run"
+    answer = run(installed / "ncubble", "report", folder, "--json", folder=tmp_path)
     assert answer.returncode == 0, answer.stderr
     report = json.loads(answer.stdout)
     assert report["errors"] == []
