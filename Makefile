@@ -30,7 +30,7 @@ demo: $(ENVIRONMENT) ## Show the recorded runs: account in the terminal, dashboa
 	@$(BIN)/ncubble demo --port $(PORT)
 
 .PHONY: test
-test: lint types chromium ## Everything that CI runs; tests that need a GPU are skipped with the reason
+test: lint types contracts chromium ## Everything that CI runs; tests that need a GPU are skipped with the reason
 	@echo "== tests"
 	@$(BIN)/python -m compileall -q -j 0 $(COMPILED)
 	@NCUBBLE_WHEEL="$$(echo dist/*.whl)" $(BIN)/python -m pytest -q -n auto --maxprocesses 8 $(PYTEST_ARGS)
@@ -47,6 +47,11 @@ types: wheel ## mypy --strict on the tree that the wheel installs
 	@rm -rf build/types
 	@$(BIN)/python -m zipfile -e dist/*.whl build/types
 	@cd build/types && $(BIN)/python -m mypy -p ncubble --config-file $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.mypy_cache
+
+.PHONY: contracts
+contracts: types ## import-linter: rooms import one way, nothing imports in circles
+	@echo "== contracts"
+	@cd build/types && $(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --no-cache --no-logo 2>/dev/null || $(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --no-cache
 
 .PHONY: unit
 unit: $(DEV) ## Unit tests only (PYTEST_ARGS="-k name" to choose)

@@ -5,12 +5,13 @@
 PATHs are run directories, report files or folders of them; without any, the recorded runs. All must come from the same
 metric sets and version of ncu. OUT ending in ``.ncu-repz`` is compressed.
 
-The layout, as seen in reports of ncu 2022.4 to 2025.3 (the frame: ``ncubble.analysis.container``): behind the header
-follow blocks, each a u32 length, a ``BlockHeader`` and a payload of ``PayloadSize`` bytes that holds ``NumSources``
-modules and ``NumResults`` launches, each behind its u32 length. Two things span the file, and a composed one has to
-mind them. *Strings*: the reader joins the string tables of all blocks, and launches name strings by their place
-in the whole. So one table is written, and reports whose strings differ cannot be mixed. *Modules*: launches name the
-module that holds their code by process and an id. Two files may have both in common, so modules are numbered anew.
+The layout, as seen in reports of ncu 2022.4 to 2025.3 (the frame: ``ncubble.analysis.report.container``): behind the
+header follow blocks, each a u32 length, a ``BlockHeader`` and a payload of ``PayloadSize`` bytes that holds
+``NumSources`` modules and ``NumResults`` launches, each behind its u32 length. Two things span the file, and a
+composed one has to mind them. *Strings*: the reader joins the string tables of all blocks, and launches name strings
+by their place in the whole. So one table is written, and reports whose strings differ cannot be mixed. *Modules*:
+launches name the module that holds their code by process and an id. Two files may have both in common, so modules are
+numbered anew.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from pathlib import Path
 
 import zstandard
 
-from ncubble.analysis.container import MAGIC
-from ncubble.profiling.run import Run, find_runs
+from ncubble.analysis.report.container import MAGIC
+from ncubble.profiling.runs.run import Run, find_runs
 from ncubble.recordings import ROOT
 
 NUM_SOURCES, NUM_RESULTS, STRING_TABLE, PAYLOAD_SIZE = 1, 2, 4, 5  # fields of BlockHeader

@@ -40,7 +40,7 @@ from fuzz_tables import Outcome
 from mutations import Mutant, mutants
 from shown_values import Shown
 
-from ncubble.profiling.run import Run, find_runs
+from ncubble.profiling.runs.run import Run, find_runs
 from ncubble.recordings import ROOT
 
 BATCH = 50

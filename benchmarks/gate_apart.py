@@ -18,8 +18,8 @@ import pandas as pd
 from gate_draws import FOLDER, METRICS, Process, Side, factor, load, sample
 from readme_tables import table
 
-from ncubble.analysis.gate_metrics import BY_NAME
-from ncubble.analysis.noise import Sample, compare
+from ncubble.analysis.gate.noise.metrics import BY_NAME
+from ncubble.analysis.gate.noise.noise import Sample, compare
 
 CHECKS = FOLDER.parent / "h200-checks"
 N = 5

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from ncubble.analysis.gate_metrics import BY_NAME, MIN_TENSOR_PCT
-from ncubble.analysis.noise import Sample
+from ncubble.analysis.gate.noise.metrics import BY_NAME, MIN_TENSOR_PCT
+from ncubble.analysis.gate.noise.noise import Sample
 
 FOLDER = Path(__file__).resolve().parents[1] / "recordings" / "h200-gate"
 SETTINGS = ("same GPU", "other GPU", "two GPUs, a third")

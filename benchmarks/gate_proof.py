@@ -44,7 +44,7 @@ from gate_draws import (
 from readme_tables import table
 from regression_plan import regressions
 
-from ncubble.analysis.gate_metrics import BY_NAME
+from ncubble.analysis.gate.noise.metrics import BY_NAME
 from ncubble.analysis.validation.page import fill
 
 LOSSES = (0.0, 0.5, 1.0, 2.0, 5.0)

@@ -17,9 +17,9 @@ from typing import Any
 
 import pandas as pd
 
-from ncubble.analysis.gate_metrics import METRICS
-from ncubble.analysis.report import Report, open_reports
-from ncubble.analysis.results import judge
+from ncubble.analysis.diagnosis.results import judge
+from ncubble.analysis.gate.noise.metrics import METRICS
+from ncubble.analysis.report.report import Report, open_reports
 
 
 def rows(report: Report, start: str, series: str) -> Iterator[dict[str, Any]]:

@@ -19,16 +19,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ncubble.kernels.case import make_case
-from ncubble.kernels.device import Gpu, call_driver
-from ncubble.kernels.host_program import HostPrepared
-from ncubble.kernels.inputs import draw_inputs
-from ncubble.kernels.launch import prepare
-from ncubble.kernels.registry import find_spec
-from ncubble.kernels.spec import Value
-from ncubble.kernels.stream_pipeline import STEPS
-from ncubble.kernels.streams import KEEP_ALL, HostDriver
-from ncubble.kernels.verify import verify
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu, call_driver
+from ncubble.kernels.host_streams.stream_pipeline import STEPS
+from ncubble.kernels.host_streams.streams import KEEP_ALL, HostDriver
+from ncubble.kernels.run.host_program import HostPrepared
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.verify import verify
+from ncubble.kernels.spec.case import make_case
+from ncubble.kernels.spec.spec import Value
 
 NAME = "stream_pipeline"
 SIZE = {"n": 2**25}

@@ -28,7 +28,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from ncubble.profiling.run import MANIFEST, Run, find_runs
+from ncubble.profiling.runs.run import MANIFEST, Run, find_runs
 from ncubble.recordings import ROOT
 
 SKIPPABLE = b"\x50\x2a\x4d\x18"

@@ -29,12 +29,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis import home
-from ncubble.analysis.report import open_reports
-from ncubble.analysis.results import as_json
-from ncubble.profiling.run import UNFINISHED, Run, find_runs
-from ncubble.profiling.scratch import cut_off
-from ncubble.profiling.session import Request, profile
+from ncubble.analysis.diagnosis.results import as_json
+from ncubble.analysis.report import cache_folder as home
+from ncubble.analysis.report.report import open_reports
+from ncubble.profiling.processes.scratch import cut_off
+from ncubble.profiling.runs.run import UNFINISHED, Run, find_runs
+from ncubble.profiling.runs.session import Request, profile
 from ncubble.recordings import ROOT
 
 FAKE = Path(__file__).resolve().parents[1] / "tests" / "data" / "fake_ncu.py"

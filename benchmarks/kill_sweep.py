@@ -31,11 +31,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from sweep_runs import CHILD, DATA, Stub
 
-from ncubble.profiling import orphans
-from ncubble.profiling.run import Run, find_runs
-from ncubble.profiling.sweep_store import Store
+from ncubble.profiling.processes import orphans
+from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.profiling.sweeps.store import Store
 
-COMMAND = f"from ncubble.cli import sweep; sweep.CHILD = {CHILD!r}; from ncubble.cli.main import main; main()"
+COMMAND = (
+    f"from ncubble.cli.commands.sweep import sweep; sweep.CHILD = {CHILD!r}; from ncubble.cli.main import main; main()"
+)
 GONE_S = 10.0
 
 

@@ -25,17 +25,17 @@ from planted_table import planted_table
 from readme_tables import fill, table
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.bench import time_in_rounds
-from ncubble.kernels.build import build
-from ncubble.kernels.case import Case, make_case
-from ncubble.kernels.catalog import SPECS
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.inputs import draw_inputs, fresh_seed
-from ncubble.kernels.launch import Prepared, prepare
-from ncubble.kernels.registry import find_spec
-from ncubble.kernels.session import Request, execute
-from ncubble.kernels.spec import KernelSpec
-from ncubble.kernels.verify import verify
+from ncubble.kernels.build.build import build
+from ncubble.kernels.catalog.catalog import SPECS
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.bench import time_in_rounds
+from ncubble.kernels.run.inputs import draw_inputs, fresh_seed
+from ncubble.kernels.run.launch import Prepared, prepare
+from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.verify import verify
+from ncubble.kernels.spec.case import Case, make_case
+from ncubble.kernels.spec.spec import KernelSpec
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 DOCUMENT = REPOSITORY / "docs/kernels.md"

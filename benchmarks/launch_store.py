@@ -27,13 +27,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from compose_report import LENGTH, NUM_RESULTS, PAYLOAD_SIZE, STRING_TABLE, VARINT, serialize
 
-from ncubble.analysis import memo, results, store
-from ncubble.analysis.container import MAGIC, check_frame
-from ncubble.analysis.report import Report, open_reports
-from ncubble.dashboard import index
-from ncubble.dashboard.rows import launch_row
-from ncubble.dashboard.words import doubts
-from ncubble.profiling.run import Manifest
+from ncubble.analysis.diagnosis import results
+from ncubble.analysis.diagnosis.words import doubts
+from ncubble.analysis.report import cache as store
+from ncubble.analysis.report.container import MAGIC, check_frame
+from ncubble.analysis.report.report import Report, open_reports
+from ncubble.dashboard.data import index
+from ncubble.dashboard.data.rows import launch_row
+from ncubble.files import memo
+from ncubble.profiling.runs.run import Manifest
 from ncubble.recordings import ROOT
 
 TOGETHER = 100

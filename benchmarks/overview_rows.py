@@ -17,11 +17,11 @@ from urllib.parse import quote
 
 from flask import Flask
 
-from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.launch_routes import CSV, ROWS, add_routes
-from ncubble.dashboard.launch_table import table_of
-from ncubble.dashboard.overview_address import view
-from ncubble.dashboard.pages import overview
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.overview import layout as overview
+from ncubble.dashboard.pages.overview.address import view
+from ncubble.dashboard.pages.overview.routes import CSV, ROWS, add_routes
+from ncubble.dashboard.pages.overview.table import table_of
 from ncubble.recordings import ROOT
 
 REPEATS = 40

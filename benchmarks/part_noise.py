@@ -4,7 +4,7 @@
 
 Every run at or below DIR counts to the series that its parent folder and its metric sets name, and to the GPU of its
 manifest: DIR/SERIES/pN and qN, as ``record_series.py`` writes. All in points: percent of the series' mean cycles, so
-that differences are growth as ``analysis/gate_moves.py`` counts it. Standard deviations are those of nested random
+that differences are growth as ``gate/accounts/moves.py`` counts it. Standard deviations are those of nested random
 effects (launch in process in GPU), from the mean squares; 0 where the means of processes or GPUs scatter no more than
 their launches explain. *Chance* is the growth that 99.9 % of checks of 5 launches against 5 of another process stay
 below where nothing has changed, resampled; on the same GPU, and on two GPUs. A limit of growth is safe where it is at
@@ -25,8 +25,8 @@ import numpy as np
 import pandas as pd
 from readme_tables import table
 
-from ncubble.analysis.account import PARTS, account
-from ncubble.analysis.report import open_reports
+from ncubble.analysis.account.account import PARTS, account
+from ncubble.analysis.report.report import open_reports
 
 LIMIT = 2.0
 TAKEN = 5

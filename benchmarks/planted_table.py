@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ncubble.kernels.planted import PAIRS, Side
+from ncubble.kernels.catalog.planted.pairs import PAIRS, Side
 
 
 def planted_table() -> str:

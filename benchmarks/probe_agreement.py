@@ -29,13 +29,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.probe_dump import parse_dumps
-from ncubble.analysis.probe_lanes import decode, only
-from ncubble.analysis.trace_run import lanes_of, save_lanes, trace_told
-from ncubble.analysis.trace_summary import summarize
+from ncubble.analysis.traces.dump import parse_dumps
+from ncubble.analysis.traces.probe_lanes import decode, only
+from ncubble.analysis.traces.run import lanes_of, save_lanes, trace_told
+from ncubble.analysis.traces.summary import summarize
 from ncubble.errors import NcubbleError
-from ncubble.kernels.session import Request, parse_parameters
-from ncubble.kernels.tracing import TraceOptions, trace
+from ncubble.kernels.probe.tracing import TraceOptions, trace
+from ncubble.kernels.run.session import Request, parse_parameters
 
 sys.path.insert(0, str(Path(__file__).parent))
 from probe_waits import waits

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.session import Request, parse_parameters
-from ncubble.kernels.tracing import TraceOptions, trace
+from ncubble.kernels.probe.tracing import TraceOptions, trace
+from ncubble.kernels.run.session import Request, parse_parameters
 
 TARGET = 3.0
 CASES = (

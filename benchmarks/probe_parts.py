@@ -30,13 +30,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ncubble.kernels.build import HEADERS, PROBED, Build, build
-from ncubble.kernels.case import Case
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.inputs import draw_inputs
-from ncubble.kernels.launch import load_built, prepare
-from ncubble.kernels.probes import HEADER, Recorder, measure_cost, total_warps
-from ncubble.kernels.session import Request, parse_parameters
+from ncubble.kernels.build.build import HEADERS, PROBED, Build, build
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.probe.probe import HEADER, Recorder, measure_cost, total_warps
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import load_built, prepare
+from ncubble.kernels.run.session import Request, parse_parameters
+from ncubble.kernels.spec.case import Case
 
 CASES = (
     "gemm_tma stages=3",

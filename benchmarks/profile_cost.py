@@ -19,9 +19,9 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ncubble.profiling.metrics import DEFAULT_SETS
-from ncubble.profiling.run import Manifest
-from ncubble.profiling.session import Request, profile
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+from ncubble.profiling.runs.run import Manifest
+from ncubble.profiling.runs.session import Request, profile
 
 PASSES, WALL, BYTES = 12, 0.5, 1 / 3
 

@@ -61,7 +61,7 @@ def ncubble(request: Request) -> Any:
     """What a worker of ncubble does for scalars, into pandas frames instead of files."""
     import pyarrow as pa
 
-    from ncubble.analysis.raw import extract
+    from ncubble.analysis.report.raw import extract
 
     launches = request["launches"]
     tables = extract(request["path"], ("scalars",), announced=launches, first=0, last=launches)
@@ -74,7 +74,7 @@ def ncubble(request: Request) -> Any:
 
 def ncubble_cold(request: Request) -> Any:
     """As users get it: frame check, worker process, Parquet files in an empty cache, frame."""
-    from ncubble.analysis.report import Report
+    from ncubble.analysis.report.report import Report
 
     return Report.open(Path(request["path"])).metrics
 
@@ -120,10 +120,10 @@ def nsight(request: Request) -> Any:
 LOADERS: dict[str, tuple[Callable[[Request], Any], tuple[str, ...], bool]] = {
     "bare": (bare, ("ncu_report",), True),
     "taken": (taken, ("ncu_report",), True),
-    "ncubble": (ncubble, ("ncubble.analysis.raw", "pandas", "pyarrow.pandas_compat", "ncu_report"), True),
+    "ncubble": (ncubble, ("ncubble.analysis.report.raw", "pandas", "pyarrow.pandas_compat", "ncu_report"), True),
     "streamlit": (streamlit, ("streamlit_ncu_rep_viewer.extract", "pandas"), True),
     "nsight": (nsight, ("nsight.extraction",), True),
-    "ncubble_cold": (ncubble_cold, ("ncubble.analysis.report", "pyarrow.parquet"), False),
+    "ncubble_cold": (ncubble_cold, ("ncubble.analysis.report.report", "pyarrow.parquet"), False),
     "streamlit_cold": (streamlit_cold, ("pandas",), False),
 }
 """Function, modules that are imported before the clock starts, whether ``ncu_report`` is warmed up."""
@@ -164,7 +164,7 @@ def _common(table: Table) -> list[str]:
 
 def reopen(request: Request) -> Answer:
     """Milliseconds of the steps of a cached report, in a process that has opened another one before."""
-    from ncubble.analysis.report import Report
+    from ncubble.analysis.report.report import Report
 
     for path in (request["warm_up"], request["path"]):
         steps, begun = {}, time.perf_counter()
@@ -179,7 +179,7 @@ def reopen(request: Request) -> Answer:
 
 def many(request: Request) -> Answer:
     """Seconds for all reports below ``path``, on ``cores`` cores, and how many launches there were."""
-    from ncubble.analysis.report import open_reports
+    from ncubble.analysis.report.report import open_reports
 
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: request["cores"]])
     begun = time.perf_counter()
@@ -191,7 +191,7 @@ def many(request: Request) -> Answer:
 
 def memory(request: Request) -> Answer:
     """Peak resident MB of this process and of its largest worker, for one frame of one report."""
-    from ncubble.analysis.report import Report
+    from ncubble.analysis.report.report import Report
 
     rows = len(getattr(Report.open(Path(request["path"])), request["frame"]))
     worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

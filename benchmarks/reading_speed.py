@@ -29,7 +29,7 @@ from typing import Any
 
 from compose_report import compose
 
-from ncubble.profiling.run import Run, find_runs
+from ncubble.profiling.runs.run import Run, find_runs
 from ncubble.recordings import REPEATS, ROOT
 
 CONTESTANTS = Path(__file__).with_name("reading_contestants.py")
@@ -41,7 +41,7 @@ KINDS = {"slim": REPEATS, "default": ROOT}
 LAUNCHES = 150
 FILES = 40
 SETTLED_S = 3.5
-"""A file that was just written is not remembered by its time stamps (``ncubble.analysis.seen``)."""
+"""A file that was just written is not remembered by its time stamps (``ncubble.analysis.report.walked``)."""
 ASKED = (
     ("slim", "metrics", (10, 100, 1000)),
     ("default", "launches", (10, 100, 1000)),

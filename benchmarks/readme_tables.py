@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.baseline_file import load_store
-from ncubble.analysis.results import report_json
+from ncubble.analysis.diagnosis.results import report_json
+from ncubble.analysis.gate.baseline.file import load_store
 from ncubble.analysis.validation.page import fill
-from ncubble.profiling.run import Run, find_runs
+from ncubble.profiling.runs.run import Run, find_runs
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 RUNS, REPEATS, BASELINES = Path("recordings/h200"), Path("recordings/h200-repeats"), Path("baselines/nvidia-h200")

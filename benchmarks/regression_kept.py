@@ -15,11 +15,11 @@ from pathlib import Path, PurePath
 
 from regression_plan import Place, Regression
 
-from ncubble.analysis.baseline import Baseline, record
-from ncubble.analysis.baseline_file import load, save
-from ncubble.analysis.gate_metrics import BY_NAME
-from ncubble.analysis.repeats import Repeats, collect
-from ncubble.analysis.report import Report, open_reports
+from ncubble.analysis.gate.baseline.baseline import Baseline, record
+from ncubble.analysis.gate.baseline.file import load, save
+from ncubble.analysis.gate.baseline.repeats import Repeats, collect
+from ncubble.analysis.gate.noise.metrics import BY_NAME
+from ncubble.analysis.report.report import Report, open_reports
 from ncubble.errors import MeasurementError
 
 FOLDER = Path(__file__).resolve().parents[1] / "recordings" / "h200-gate" / "regressions"

@@ -11,11 +11,11 @@ from readme_tables import table
 from regression_kept import read, repeats_of
 from regression_plan import NEAR, Regression
 
-from ncubble.analysis.baseline import Baseline
-from ncubble.analysis.gate_account import Account, Place
-from ncubble.analysis.gate_moves import Move, moves
-from ncubble.analysis.gate_result import CheckOptions, KernelVerdict
-from ncubble.analysis.regress import check
+from ncubble.analysis.gate.accounts.account import Account, Place
+from ncubble.analysis.gate.accounts.moves import Move, moves
+from ncubble.analysis.gate.baseline.baseline import Baseline
+from ncubble.analysis.gate.judge.check import check
+from ncubble.analysis.gate.judge.result import CheckOptions, KernelVerdict
 from ncubble.errors import MeasurementError, NcubbleError
 
 HEAD = ("regression", "kernel", "tensor % before → after", "cycles, %", "verdict", "grew most, points", "at line")

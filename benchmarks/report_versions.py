@@ -20,12 +20,12 @@ from pathlib import Path
 
 from readme_tables import REPOSITORY, fill, table
 
-from ncubble.analysis import lacking
-from ncubble.analysis.account import account
-from ncubble.analysis.report import Report, open_reports
+from ncubble.analysis.account import lacking
+from ncubble.analysis.account.account import account
+from ncubble.analysis.report.report import Report, open_reports
+from ncubble.chips import parse_version
 from ncubble.errors import UsageError
-from ncubble.profiling.chips import parse_version
-from ncubble.profiling.generations import Gap, load_generations
+from ncubble.profiling.metrics.generations import Gap, load_generations
 
 DOCUMENT = REPOSITORY / "docs" / "validation" / "report-versions.md"
 LISTED = REPOSITORY / "docs" / "validation" / "public-reports.csv"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import limited
 
-from ncubble.dashboard.pages.kernel_late import STAGES
+from ncubble.dashboard.pages.kernel.sections.late import STAGES
 
 PROGRESS = [
     ("loading-state", "children"),

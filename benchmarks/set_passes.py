@@ -16,14 +16,14 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from ncubble.profiling import process
-from ncubble.profiling.catalog import load_sets
-from ncubble.profiling.device import describe
-from ncubble.profiling.log import NcuLog
-from ncubble.profiling.metrics import DEFAULT_SETS, Selection, Target, resolve
-from ncubble.profiling.ncu import failure, find_ncu, ncu_argv
+from ncubble.profiling.devices.driver import describe
+from ncubble.profiling.metrics.catalog import load_sets
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Selection, Target, resolve
+from ncubble.profiling.ncu.log import NcuLog
+from ncubble.profiling.ncu.ncu import failure, find_ncu, ncu_argv
+from ncubble.profiling.processes import process
 
-TINY = [sys.executable, "-m", "ncubble.profiling.tiny"]
+TINY = [sys.executable, "-m", "ncubble.profiling.ncu.tiny"]
 
 
 def passes(ncu: str, selection: Selection) -> int:

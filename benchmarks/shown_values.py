@@ -19,13 +19,13 @@ import numpy as np
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.cli.render import finite
-from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.launch_routes import sent
-from ncubble.dashboard.pages import kernel
-from ncubble.dashboard.pages.kernel_late import STAGES, made
-from ncubble.dashboard.pages.kernel_late import Shown as Late
-from ncubble.dashboard.readings import Launch
-from ncubble.dashboard.rows import launch_row
+from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.rows import launch_row
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.kernel import layout as kernel
+from ncubble.dashboard.pages.kernel.sections.late import STAGES, made
+from ncubble.dashboard.pages.kernel.sections.late import Shown as Late
+from ncubble.dashboard.pages.overview.routes import sent
 
 LABEL = "suspicious:"
 DIGITS = 3

@@ -26,11 +26,11 @@ import numpy as np
 import pandas as pd
 from playwright.sync_api import Page, sync_playwright
 
-from ncubble.analysis.stalls import CLASSES
-from ncubble.dashboard.app import create_app
-from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.server import Server
-from ncubble.dashboard.source_callbacks import pack
+from ncubble.analysis.account.stalls import CLASSES
+from ncubble.dashboard.app.app import create_app
+from ncubble.dashboard.app.server import Server
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.source.callbacks import pack
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from ncubble.analysis.lanes import FILE
-from ncubble.dashboard.lanes import lanes_figure
+from ncubble.analysis.traces.lanes import FILE
+from ncubble.dashboard.pages.timelines.figures import lanes_figure
 from ncubble.recordings import LANES
 
 SHOWN = {"pinned": "streams-pipeline", "pageable": "streams-pageable"}

@@ -25,15 +25,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ncubble.analysis.stream_account import accounts, as_json
-from ncubble.analysis.stream_records import read
-from ncubble.kernels.case import make_case
-from ncubble.kernels.device import Gpu, call_driver
-from ncubble.kernels.host_program import HostPrepared
-from ncubble.kernels.inputs import draw_inputs
-from ncubble.kernels.launch import prepare
-from ncubble.kernels.registry import find_spec
-from ncubble.kernels.spec import Value
+from ncubble.analysis.streams.account import accounts, as_json
+from ncubble.analysis.streams.records import read
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu, call_driver
+from ncubble.kernels.run.host_program import HostPrepared
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.spec.case import make_case
+from ncubble.kernels.spec.spec import Value
 
 NAME = "stream_pipeline"
 SIZE = {"n": 2**25}  # floats: 128 MiB up, and as many down

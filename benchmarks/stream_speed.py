@@ -14,8 +14,8 @@ import time
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.stream_account import accounts, as_json, drawn_lanes
-from ncubble.analysis.stream_records import COLUMNS, NON_BLOCKING, Recording
+from ncubble.analysis.streams.account import accounts, as_json, drawn_lanes
+from ncubble.analysis.streams.records import COLUMNS, NON_BLOCKING, Recording
 
 LAUNCH_NS, KERNEL_NS, COPY_NS = 5_000, 4_500, 6_000
 

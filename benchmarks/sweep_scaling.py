@@ -30,13 +30,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ncubble.cli.sweep_job import CHILD
-from ncubble.cli.sweep_plan import asked, plan
-from ncubble.profiling import provenance, sweep, sweep_cluster, sweep_worker
-from ncubble.profiling.sweep_grid import Sampling
-from ncubble.profiling.sweep_job import Attempt, Job, Machine, Reply
-from ncubble.profiling.sweep_pool import Pool
-from ncubble.profiling.sweep_store import Record, Store
+from ncubble.cli.commands.sweep.job import CHILD
+from ncubble.cli.commands.sweep.plan import asked, plan
+from ncubble.profiling.runs import provenance
+from ncubble.profiling.sweeps import cluster as sweep_cluster
+from ncubble.profiling.sweeps import sweep
+from ncubble.profiling.sweeps import worker as sweep_worker
+from ncubble.profiling.sweeps.grid import Sampling
+from ncubble.profiling.sweeps.job import Attempt, Job, Machine, Reply
+from ncubble.profiling.sweeps.pool import Pool
+from ncubble.profiling.sweeps.store import Record, Store
 from ncubble.recordings import ROOT
 
 RECORDED = ROOT / "tensor_core_gemm" / "stages2"
@@ -95,9 +98,9 @@ def on_gpus(given: argparse.Namespace) -> dict[str, Any]:
 
 def build(jobs: Sequence[Job]) -> None:
     """Compile everything beforehand: the cache of cubins is shared, and is warm for all but the first sweep."""
-    from ncubble.kernels.batch import build_all, checked
-    from ncubble.kernels.build import arch_for
-    from ncubble.profiling.device import describe
+    from ncubble.kernels.build.build import arch_for
+    from ncubble.kernels.run.batch import build_all, checked
+    from ncubble.profiling.devices.driver import describe
 
     major, minor = describe().capability
     build_all(checked([_entry(job) for job in jobs]), arch_for(major, minor))
@@ -136,7 +139,7 @@ def throughput(
 
 def neighbours(gpus: Sequence[str], tools: Sequence[str], repeats: int, folder: Path) -> dict[str, Any]:
     """Tensor utilization of one job on the first GPU, alone and while the others profile other jobs."""
-    from ncubble.analysis.noise import compare
+    from ncubble.analysis.gate.noise.noise import compare
 
     (job,), _ = jobs_of("tensor_core_gemm", 1, "stages=3")
     with sweep_cluster.local(gpus[:1]) as client:
@@ -185,8 +188,8 @@ def _beside(client: Any, jobs: Sequence[Job], tools: Sequence[str], folder: Path
 
 
 def measured(client: Any, job: Job, tools: Sequence[str], folder: Path) -> dict[str, float]:
-    from ncubble.analysis.report import open_reports
-    from ncubble.analysis.results import as_json
+    from ncubble.analysis.diagnosis.results import as_json
+    from ncubble.analysis.report.report import open_reports
 
     settle(client, folder, [job], tools, lambda record: None)
     (launch,) = as_json(*open_reports([folder]))["launches"]

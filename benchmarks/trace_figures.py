@@ -14,8 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from ncubble.analysis.lanes import FILE
-from ncubble.analysis.trace_run import cut, read_told
+from ncubble.analysis.traces.lanes import FILE
+from ncubble.analysis.traces.run import cut, read_told
 from ncubble.recordings import LANES
 
 

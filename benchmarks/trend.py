@@ -1,4 +1,4 @@
-"""How well changes in a history of checks are found: ``analysis/steps.py`` and libraries, on series made up and real.
+"""How well changes in a history of checks are found: ``history/steps.py`` and libraries, on series made up and real.
 
     pip install --no-deps --target PEERS apache-otava==0.8.0 ruptures==1.1.10
     PYTHONPATH=PEERS python benchmarks/trend.py [--trials 300] [--lengths | --coverage] [--history DIR]
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.analysis.steps import find_steps
+from ncubble.analysis.history.steps import find_steps
 
 SIZES = (0.5, 1.0, 2.0, 5.0)
 SLACK = 1
@@ -168,7 +168,7 @@ def rows(methods: dict[str, Method], cases: Sequence[tuple[World, int]], trials:
 
 def of_history(methods: dict[str, Method], folder: Path) -> Iterator[str]:
     """Calls in the gated series of a real history of one commit, and in the same with its second half made worse."""
-    from ncubble.analysis.history_file import Reader
+    from ncubble.analysis.history.file import Reader
 
     frame = Reader(folder).read().table.to_pandas()
     frame = frame[frame["gated"].eq(True) & frame["mean"].notna()]

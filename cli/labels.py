@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.shapes import telling_dims
+from ncubble.analysis.compare.shapes import telling_dims
 
 
 def short_labels(launches: list[dict[str, Any]]) -> list[str]:

@@ -51,23 +51,19 @@ def root(
 @cache
 def _register() -> None:
     """Add every command to ``app``, once."""
-    from ncubble.cli import (
-        advise,
-        compare,
-        export,
-        gate,
-        ingest,
-        kernels,
-        profile,
-        query,
-        report,
-        show,
-        streams,
-        sweep,
-        trace,
-        trend,
-        validate,
-    )
+    from ncubble.cli.commands import profile, show
+    from ncubble.cli.commands.advise import advise
+    from ncubble.cli.commands.check import check as gate
+    from ncubble.cli.commands.compare import compare
+    from ncubble.cli.commands.datasets import ingest, query
+    from ncubble.cli.commands.export import export
+    from ncubble.cli.commands.kernels import kernels
+    from ncubble.cli.commands.report import report
+    from ncubble.cli.commands.streams import streams
+    from ncubble.cli.commands.sweep import sweep
+    from ncubble.cli.commands.trace import trace
+    from ncubble.cli.commands.trend import trend
+    from ncubble.cli.commands.validate import validate
 
     for module in (
         kernels,

@@ -52,7 +52,7 @@ def signal_name(number: int) -> str:
 
 def write_perfetto_to(path: Path, lanes: pd.DataFrame, told: dict[str, Any]) -> None:
     """Write trace events of ``lanes`` to the file of --perfetto; raises UsageError where that is not possible."""
-    from ncubble.analysis.perfetto import write_perfetto
+    from ncubble.analysis.traces.perfetto import write_perfetto
     from ncubble.cli.render import finite
 
     try:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.describe import describe
-from ncubble.kernels.session import Request, execute, parse_parameters, parse_shape
+from ncubble.kernels.run.describe import describe
+from ncubble.kernels.run.session import Request, execute, parse_parameters, parse_shape
 
 
 def _parser() -> argparse.ArgumentParser:

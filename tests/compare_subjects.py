@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ncubble.analysis.sides import Group, Subject
+from ncubble.analysis.compare.sides import Group, Subject
 
 FULL = {"tensor_busy": 50.0, "ramp": 2.0, "tail": 3.0, "data_wait": 30.0, "issue": 15.0}
 COARSE = {"tensor_busy": 60.0, "no_cta": 4.0, "idle": 36.0}

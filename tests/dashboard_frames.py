@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account import BubbleAccount
-from ncubble.dashboard.data import ReportStore
+from ncubble.analysis.account.account import BubbleAccount
+from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import ReportError
-from ncubble.profiling.run import Manifest, Run
+from ncubble.profiling.runs.run import Manifest, Run
 
 HOSTILE = "<img src=x onerror=\"document.title='owned'\">"
 PARTS = {
@@ -363,7 +363,7 @@ def judge(report: FakeReport, launch: int) -> dict[str, Any]:
 
 def late_parts(store: ReportStore, path: str) -> list[Any]:
     """What comes after the first paint at the address of a launch, but the table of metrics; nothing at others."""
-    from ncubble.dashboard.pages.kernel_late import STAGES, Shown, made
+    from ncubble.dashboard.pages.kernel.sections.late import STAGES, Shown, made
 
     kind, _, address = path.removeprefix("/").partition("/")
     key, _, launch = address.partition("/")

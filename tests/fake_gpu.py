@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.kernels.case import Case
-from ncubble.kernels.device import DeviceFacts
-from ncubble.kernels.dtypes import dtype_of
+from ncubble.kernels.device.device import DeviceFacts
+from ncubble.kernels.spec.case import Case
+from ncubble.kernels.spec.dtypes import dtype_of
 
 H200 = DeviceFacts("Fake H200", (9, 0), "580.00", 132, 232448, 1024, "0000:00:00.0")
 

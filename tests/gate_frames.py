@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from ncubble.analysis.baseline import Baseline, record
-from ncubble.analysis.repeats import Repeats, collect
-from ncubble.profiling.run import Manifest, Run
+from ncubble.analysis.gate.baseline.baseline import Baseline, record
+from ncubble.analysis.gate.baseline.repeats import Repeats, collect
+from ncubble.profiling.runs.run import Manifest, Run
 
 TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 TENSOR_ACTIVE = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"

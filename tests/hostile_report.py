@@ -8,7 +8,7 @@ from typing import Any
 
 import zstandard
 
-from ncubble.analysis.report import Report
+from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT
 
 TAG = "<u id=own>"

@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 from gate_frames import STEADY, STEADY_CYCLES, report
 
-from ncubble.profiling import provenance
-from ncubble.profiling.run import Manifest, Run
+from ncubble.profiling.runs import provenance
+from ncubble.profiling.runs.run import Manifest, Run
 
 SPEED = "speed"
 """A file beside the sources: how fast their kernel is, 1 being usual."""
@@ -63,6 +63,6 @@ class Player:
         return found, []
 
     def install(self, patch: Any) -> Player:
-        patch.setattr("ncubble.cli.profile.observed", self.observed)
-        patch.setattr("ncubble.analysis.report.open_reports", self.open_reports)
+        patch.setattr("ncubble.cli.commands.profile.observed", self.observed)
+        patch.setattr("ncubble.analysis.report.report.open_reports", self.open_reports)
         return self

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.analysis.probe_dump import MAGIC, MARK, STEP, WARP
+from ncubble.analysis.traces.dump import MAGIC, MARK, STEP, WARP
 
 TAGS = ("", "load", "wait_data", "wait_sync", "wait_slot", "wait_mma", "compute", "store")
 ROLES = ("", "warp", "loader", "computer", "storer")

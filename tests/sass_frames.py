@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.frames import opcode
+from ncubble.analysis.report.frames import opcode
 
 REASONS = (
     "long_scoreboard",

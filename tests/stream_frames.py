@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from ncubble.analysis.stream_account import DeviceAccount, accounts
-from ncubble.analysis.stream_records import (
+from ncubble.analysis.streams.account import DeviceAccount, accounts
+from ncubble.analysis.streams.records import (
     BLOCKING,
     COLUMNS,
     DOWN,

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ncubble.cli import sweep_plan
-from ncubble.profiling import orphans, sweep
-from ncubble.profiling.sweep_grid import Sampling
-from ncubble.profiling.sweep_job import Job, Machine
-from ncubble.profiling.sweep_pool import Pool
-from ncubble.profiling.sweep_store import Record, Store
+from ncubble.cli.commands.sweep import plan as sweep_plan
+from ncubble.profiling.processes import orphans
+from ncubble.profiling.sweeps import sweep
+from ncubble.profiling.sweeps.grid import Sampling
+from ncubble.profiling.sweeps.job import Job, Machine
+from ncubble.profiling.sweeps.pool import Pool
+from ncubble.profiling.sweeps.store import Record, Store
 from ncubble.recordings import ROOT
 
 DATA = Path(__file__).parent / "data"

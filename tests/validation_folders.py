@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.validation.account_truth import removed
-from ncubble.kernels.specs import ablation
+from ncubble.analysis.validation.account.truth import removed
+from ncubble.kernels.catalog import ablation
 from ncubble.recordings import ROOT
 
 RUN = ROOT / "tensor_core_gemm" / "stages3"

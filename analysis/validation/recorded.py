@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.report import Report, open_reports
+from ncubble.analysis.report.report import Report, open_reports
 from ncubble.errors import ReportError
-from ncubble.profiling.run import Run
+from ncubble.profiling.runs.run import Run
 
 Opener = Callable[[str], Report]
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.validation.account_plots import account_plots
-from ncubble.analysis.validation.account_score import score_account
-from ncubble.analysis.validation.account_tables import account_notes, account_tables
-from ncubble.analysis.validation.diagnosis_plots import diagnosis_plots
-from ncubble.analysis.validation.diagnosis_score import score_diagnosis
-from ncubble.analysis.validation.diagnosis_tables import diagnosis_notes, diagnosis_tables
+from ncubble.analysis.validation.account.plots import account_plots
+from ncubble.analysis.validation.account.score import score_account
+from ncubble.analysis.validation.account.tables import account_notes, account_tables
+from ncubble.analysis.validation.diagnosis.plots import diagnosis_plots
+from ncubble.analysis.validation.diagnosis.score import score_diagnosis
+from ncubble.analysis.validation.diagnosis.tables import diagnosis_notes, diagnosis_tables
 from ncubble.analysis.validation.plots import Colour
-from ncubble.analysis.validation.prediction_plots import prediction_plots
-from ncubble.analysis.validation.prediction_rows import score_prediction
-from ncubble.analysis.validation.prediction_tables import prediction_notes, prediction_tables
+from ncubble.analysis.validation.prediction.plots import prediction_plots
+from ncubble.analysis.validation.prediction.rows import score_prediction
+from ncubble.analysis.validation.prediction.tables import prediction_notes, prediction_tables
 from ncubble.analysis.validation.tables import Table
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from typing import Any
 
 from claims.ladder import DRAM, SEED, TENSOR, counters, dram_bytes, times
 from claims.registry import measurement
-from ncubble.kernels.case import make_case
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.gates import run_gates
-from ncubble.kernels.inputs import draw_inputs
-from ncubble.kernels.launch import prepare
-from ncubble.kernels.registry import find_spec
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.acceptance import run_gates
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.spec.case import make_case
 
 
 @measurement(

@@ -14,12 +14,12 @@ from typing import Any
 from claims.registry import measurement
 from claims.snippets import ONE_MMA, SNIPPETS, Snippet
 from claims.tools import compiled
-from ncubble.kernels import sass
-from ncubble.kernels.build import Build, build
-from ncubble.kernels.case import make_case
-from ncubble.kernels.occupancy import occupancy
-from ncubble.kernels.registry import find_spec
-from ncubble.kernels.toolchain import find_tool
+from ncubble.kernels.build import machine_code as sass
+from ncubble.kernels.build.build import Build, build
+from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.occupancy import occupancy
+from ncubble.kernels.spec.case import make_case
 
 ARCH, CAPABILITY = "sm_90a", (9, 0)
 

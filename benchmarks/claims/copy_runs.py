@@ -6,9 +6,9 @@ from typing import Any
 
 from claims.ladder import DRAM, counters, times
 from claims.registry import measurement
-from ncubble.kernels.bench import copy_gb_per_s
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.registry import find_spec
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.bench import copy_gb_per_s
 
 COPIES = ("manual", "pipeline", "coop", "tma")
 COPIED = {"n": 2**26}

@@ -7,8 +7,8 @@ import subprocess
 from typing import Any
 
 from claims.registry import measurement
-from ncubble.kernels.device import Gpu, call_driver
-from ncubble.profiling.ncu import find_ncu
+from ncubble.kernels.device.device import Gpu, call_driver
+from ncubble.profiling.ncu.ncu import find_ncu
 
 ATTRIBUTES = {
     "sms": "MULTIPROCESSOR_COUNT",

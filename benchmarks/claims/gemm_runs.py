@@ -7,13 +7,13 @@ from typing import Any
 from claims.ladder import DRAM, SEED, TENSOR, Settings, counters, times
 from claims.registry import measurement
 from claims.tools import FOLDER
-from ncubble.analysis.report import Report
-from ncubble.analysis.results import report_json
-from ncubble.kernels.build import build
-from ncubble.kernels.case import make_case
-from ncubble.kernels.occupancy import occupancy
-from ncubble.kernels.registry import find_spec
-from ncubble.kernels.session import Request, execute
+from ncubble.analysis.diagnosis.results import report_json
+from ncubble.analysis.report.report import Report
+from ncubble.kernels.build.build import build
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.occupancy import occupancy
+from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.spec.case import make_case
 
 RECORDED = FOLDER.parents[1] / "recordings" / "h200"
 

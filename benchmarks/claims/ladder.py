@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from claims.tools import FOLDER
-from ncubble.analysis.report import Report
-from ncubble.kernels.bench import time_launches
-from ncubble.kernels.build import build
-from ncubble.kernels.case import Case, make_case
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.inputs import draw_inputs
-from ncubble.kernels.launch import prepare
-from ncubble.kernels.registry import find_spec
-from ncubble.kernels.spec import Value
-from ncubble.kernels.verify import verify
+from ncubble.analysis.report.report import Report
+from ncubble.kernels.build.build import build
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.bench import time_launches
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.verify import verify
+from ncubble.kernels.spec.case import Case, make_case
+from ncubble.kernels.spec.spec import Value
 
 Settings = Mapping[str, Value]
 SEED = 1

@@ -10,8 +10,8 @@ import numpy as np
 
 from claims.registry import measurement
 from claims.tools import MIB, Lab, Spins, call_us, lab, median_us
-from ncubble.kernels.device import call_driver
-from ncubble.kernels.streams import KEEP_ALL
+from ncubble.kernels.device.device import call_driver
+from ncubble.kernels.host_streams.streams import KEEP_ALL
 
 
 @measurement(

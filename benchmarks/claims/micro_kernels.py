@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.kernels import reference
-from ncubble.kernels.spec import Array, Arrays, Dim, Extent, KernelSpec, Parameter, Parameters, Shape, Tolerance
-from ncubble.kernels.specs.shared import gemm_arrays, gemm_dims, gemm_flops, integer, tensor_tolerance
+from ncubble.kernels.catalog.shared import gemm_arrays, gemm_dims, gemm_flops, integer, tensor_tolerance
+from ncubble.kernels.spec import reference
+from ncubble.kernels.spec.spec import Array, Arrays, Dim, Extent, KernelSpec, Parameter, Parameters, Shape, Tolerance
 
 SM_BYTES, CTA_RESERVED = (
     228 * 1024,

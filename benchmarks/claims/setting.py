@@ -7,8 +7,8 @@ import re
 from typing import Any
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.toolchain import compiler_version, find_tool
+from ncubble.kernels.build.toolchain import compiler_version, find_tool
+from ncubble.kernels.device.device import Gpu
 
 
 def setting() -> dict[str, Any]:
@@ -38,7 +38,7 @@ def _nvcc() -> str | None:
 
 
 def _ncu() -> str | None:
-    from ncubble.profiling.ncu import find_ncu
+    from ncubble.profiling.ncu.ncu import find_ncu
 
     try:
         return find_ncu().release

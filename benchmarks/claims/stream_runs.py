@@ -12,7 +12,7 @@ import numpy as np
 
 from claims.registry import measurement
 from claims.tools import FOLDER, MIB, Spins, call_us, lab, median_us, shared_ms
-from ncubble.kernels.device import call_driver
+from ncubble.kernels.device.device import call_driver
 
 SLACK_MS = 0.05  # the global timer ticks in microseconds at most; what overlaps less than this does not
 
@@ -293,9 +293,9 @@ def pipelines() -> dict[str, Any]:
     """128 MiB up, computed on and down, in chunks over streams, in every setting that the document names."""
     import host_streams
 
-    from ncubble.kernels.case import make_case
-    from ncubble.kernels.inputs import draw_inputs
-    from ncubble.kernels.registry import find_spec
+    from ncubble.kernels.catalog.registry import find_spec
+    from ncubble.kernels.run.inputs import draw_inputs
+    from ncubble.kernels.spec.case import make_case
 
     inputs = draw_inputs(make_case(find_spec(host_streams.NAME), {}, host_streams.SIZE), 0)
     found: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.foreign.programs import RANGE
 from benchmarks.foreign.rules import Measured
-from ncubble.analysis.report import Report
+from ncubble.analysis.report.report import Report
 
 BUSY = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
 CYCLES = "sm__cycles_elapsed.max"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.components import aria, note
-from ncubble.dashboard.readings import Progress
+from ncubble.dashboard.data.readings import Progress
+from ncubble.dashboard.ui.components import aria, note
 from ncubble.errors import NcubbleError
 
 

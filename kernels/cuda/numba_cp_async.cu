@@ -1,4 +1,4 @@
-// cp.async for Numba-CUDA, which has no words for it: the device functions that kernels/numba_cp_async.py declares.
+// cp.async for Numba-CUDA, which has no words for it: the device functions that kernels/catalog/numba/numba_cp_async.py declares.
 //
 // NVRTC compiles this file, and it has no headers of a host compiler: so nothing is included, not even cp_async.cuh.
 // Addresses arrive as integers. Every function returns 0, because Numba wants a result.

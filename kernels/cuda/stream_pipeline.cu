@@ -2,7 +2,7 @@
 //
 // Shapes:       x (n), y (n) on the host, row-major float; a launch sees one chunk of them in device memory.
 // Tile:         1024 elements per CTA of 256 threads, four per thread as one 16-byte load and store.
-// Idea:         the pipeline is the host's (kernels/stream_pipeline.py): copy up, kernel, copy down, each on its own
+// Idea:         the pipeline is the host's (kernels/host_streams/stream_pipeline.py): copy up, kernel, copy down, each on its own
 //               engine, so that three chunks are in flight at once if nothing serializes them. The kernel only has to
 //               take a known time: WORK dependent FMAs per element.
 // Roofline:     the link between host and device; the kernel itself is bound by DRAM for small WORK, else by FMAs.

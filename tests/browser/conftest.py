@@ -16,9 +16,9 @@ import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from ncubble.dashboard.app import create_app
-from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.server import Server
+from ncubble.dashboard.app.app import create_app
+from ncubble.dashboard.app.server import Server
+from ncubble.dashboard.data.store import ReportStore
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 SCREENSHOTS = Path(__file__).parent / "screenshots"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from ncubble.dashboard.app import create_app
-from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.server import Server
+from ncubble.dashboard.app.app import create_app
+from ncubble.dashboard.app.server import Server
+from ncubble.dashboard.data.store import ReportStore
 
 REPOSITORY = Path(__file__).parents[2]
 IMAGES = REPOSITORY / "docs" / "images"

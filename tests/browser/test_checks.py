@@ -12,10 +12,10 @@ import pytest
 from gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
 from playwright.sync_api import Page, expect
 
-from ncubble.analysis.gate_history import Occasion, rows
-from ncubble.analysis.gate_result import CheckOptions
-from ncubble.analysis.history_file import append
-from ncubble.analysis.regress import check
+from ncubble.analysis.gate.judge.check import check
+from ncubble.analysis.gate.judge.result import CheckOptions
+from ncubble.analysis.history.file import append
+from ncubble.analysis.history.rows import Occasion, rows
 
 from .conftest import SCREENSHOTS, serving
 
@@ -121,7 +121,7 @@ def test_hostile_names_are_text(dashboard: str, open_page: Open) -> None:
 def test_the_first_check_and_the_next_appear_by_themselves(
     tmp_path: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ncubble.dashboard.pages.checks.POLL_MS", 300)
+    monkeypatch.setattr("ncubble.dashboard.pages.checks.layout.POLL_MS", 300)
     store = frames.store(tmp_path)
     store.checks = tmp_path / "checks"
     with serving(store) as url:

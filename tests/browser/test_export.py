@@ -11,9 +11,9 @@ import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Browser, Download, Locator, Page, expect
 
-from ncubble.dashboard.compare_address import Asked
-from ncubble.dashboard.export_content import comparisons_file, launches_file, page_figures
-from ncubble.dashboard.export_images import TITLE_HEIGHT, Look, image
+from ncubble.dashboard.export.content import comparisons_file, launches_file, page_figures
+from ncubble.dashboard.export.images import TITLE_HEIGHT, Look, image
+from ncubble.dashboard.pages.compare.address import Asked
 
 from .conftest import eventually
 

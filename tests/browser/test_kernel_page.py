@@ -13,7 +13,7 @@ import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.data.store import ReportStore
 
 from .conftest import eventually, for_the_eye, photograph, serving
 

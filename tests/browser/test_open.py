@@ -13,10 +13,10 @@ import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from ncubble.analysis.container import MAGIC
-from ncubble.dashboard.data import ReportStore
+from ncubble.analysis.report.container import MAGIC
+from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import ReportError
-from ncubble.profiling.run import Run
+from ncubble.profiling.runs.run import Run
 from ncubble.recordings import ROOT
 
 from .conftest import eventually, serving

@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.data.store import ReportStore
 
 from .conftest import eventually, serving
 

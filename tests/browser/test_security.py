@@ -11,9 +11,9 @@ import pytest
 from hostile_report import SCRIPTS, TAG, hostile_runs
 from playwright.sync_api import Page, expect
 
-from ncubble.analysis.report import Report
-from ncubble.dashboard.data import ReportStore
-from ncubble.dashboard.routes import ROUTES, Route
+from ncubble.analysis.report.report import Report
+from ncubble.dashboard.app.routes import ROUTES, Route
+from ncubble.dashboard.data.store import ReportStore
 
 from .conftest import serving
 

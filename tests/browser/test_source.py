@@ -14,8 +14,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from ncubble.analysis.stalls import CLASSES
-from ncubble.dashboard.data import ReportStore
+from ncubble.analysis.account.stalls import CLASSES
+from ncubble.dashboard.data.store import ReportStore
 
 from .conftest import eventually, serving
 

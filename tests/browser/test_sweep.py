@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from ncubble.dashboard.data import ReportStore
+from ncubble.dashboard.data.store import ReportStore
 from ncubble.recordings import ROOT
 
 from .conftest import eventually, for_the_eye, photograph, serving

@@ -9,8 +9,8 @@ import pytest
 from lane_frames import streams, warps, write
 from playwright.sync_api import Page, expect
 
-from ncubble.analysis.lanes import LaneRun
-from ncubble.dashboard.data import ReportStore
+from ncubble.analysis.traces.lanes import LaneRun
+from ncubble.dashboard.data.store import ReportStore
 
 from .conftest import serving
 
@@ -21,7 +21,7 @@ Open = Callable[..., Page]
 def test_a_zoom_shows_detail_stays_in_the_address_and_is_undone(
     tmp_path: Path, open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ncubble.dashboard.lanes.MOST_DRAWN", 400)
+    monkeypatch.setattr("ncubble.dashboard.pages.timelines.figures.MOST_DRAWN", 400)
     write(tmp_path / "copies", streams())
     write(tmp_path / "roles", warps(4_000), "warps")
     with serving(ReportStore([tmp_path])) as url:

@@ -1,4 +1,4 @@
-"""Stands in for ``ncubble.cli.sweep_job``: "measures" by copying a recorded run, or does what goes wrong.
+"""Stands in for ``ncubble.cli.commands.sweep.job``: "measures" by copying a recorded run, or does what goes wrong.
 
 STUB_PLAN is a JSON object that gives the behaviour at sizes ``n`` of the shape; all others are measured. STUB_LOG is a
 file that gets a line for each job that was begun. STUB_RUN is the run directory that is copied.
@@ -14,11 +14,11 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from ncubble.cli import sweep_job
+from ncubble.cli.commands.sweep import job as sweep_job
 from ncubble.errors import UsageError
-from ncubble.profiling import failures
-from ncubble.profiling.sweep_job import Machine
-from ncubble.profiling.sweep_worker import PROBE, RUN
+from ncubble.profiling.ncu import failures
+from ncubble.profiling.sweeps.job import Machine
+from ncubble.profiling.sweeps.worker import PROBE, RUN
 
 STICKY = "ncubble.kernels: the kernel failed on the GPU: CUDA_ERROR_ILLEGAL_ADDRESS"
 

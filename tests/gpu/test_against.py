@@ -7,13 +7,13 @@ import json
 import pytest
 
 from ncubble.cli import main as cli
-from ncubble.kernels.against import Peer, time_against
-from ncubble.kernels.bench import rates
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.inputs import draw_inputs
-from ncubble.kernels.launch import prepare
-from ncubble.kernels.registry import catalog
-from ncubble.kernels.session import Request, execute
+from ncubble.kernels.catalog.registry import catalog
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.bench import rates
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.peers import Peer, time_against
+from ncubble.kernels.run.session import Request, execute
 
 pytestmark = pytest.mark.gpu
 GEMM = {"m": 1024, "n": 1024, "k": 1024}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.kernels.session import Request, execute
+from ncubble.kernels.run.session import Request, execute
 
 pytestmark = pytest.mark.gpu
 

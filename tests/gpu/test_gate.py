@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ncubble.kernels.session import Request, execute
-from ncubble.profiling.device import describe
+from ncubble.kernels.run.session import Request, execute
+from ncubble.profiling.devices.driver import describe
 
 pytestmark = pytest.mark.gpu
 pytest_plugins = ["pytester"]
@@ -51,7 +51,7 @@ def softmax_rows():
 
 @cache
 def softmax_kernel():
-    from ncubble.kernels.numba_softmax_online import make
+    from ncubble.kernels.catalog.numba.numba_softmax_online import make
 
     return make(256)
 
@@ -71,7 +71,7 @@ def test_a_numba_callable(ncubble):
 WINDOW = """
 import subprocess, sys
 import pytest
-from ncubble.profiling import tiny
+from ncubble.profiling.ncu import tiny
 
 @pytest.fixture
 def prepared():
@@ -83,7 +83,7 @@ def test_call(prepared):
 
 @pytest.mark.tensor_util(baseline="kept/process", sets=["tensor"], scope="process")
 def test_process(prepared):
-    subprocess.run([sys.executable, "-m", "ncubble.profiling.tiny"], check=True)
+    subprocess.run([sys.executable, "-m", "ncubble.profiling.ncu.tiny"], check=True)
 
 @pytest.mark.tensor_util(min=1, sets=["tensor"])
 def test_nothing(prepared):

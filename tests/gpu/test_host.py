@@ -7,13 +7,13 @@ import time
 import numpy as np
 import pytest
 
-from ncubble.kernels.case import make_case
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.inputs import draw_inputs
-from ncubble.kernels.launch import prepare
-from ncubble.kernels.registry import find_spec
-from ncubble.kernels.session import Request, execute
-from ncubble.kernels.streams import HostDriver
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.host_streams.streams import HostDriver
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu
 NAME = "stream_pipeline"

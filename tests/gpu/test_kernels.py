@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.kernels.session import Request, execute
+from ncubble.kernels.run.session import Request, execute
 
 pytestmark = pytest.mark.gpu
 OWN = Path(__file__).parents[1] / "data" / "catalog"

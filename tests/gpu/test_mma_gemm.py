@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.kernels.session import Request, execute
+from ncubble.kernels.run.session import Request, execute
 
 pytestmark = pytest.mark.gpu
 NAME = "gemm_mma_swizzled"

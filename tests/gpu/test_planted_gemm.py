@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.kernels.session import Request, execute
-from ncubble.kernels.specs.planted_dequant import STRENGTHS as CONVERSIONS
-from ncubble.kernels.specs.planted_gemm import DISEASES, PAIRS, STRENGTHS
+from ncubble.kernels.catalog.planted.dequant import STRENGTHS as CONVERSIONS
+from ncubble.kernels.catalog.planted.gemm import DISEASES, PAIRS, STRENGTHS
+from ncubble.kernels.run.session import Request, execute
 
 pytestmark = pytest.mark.gpu
 RING = [name for name in DISEASES if name != "no_async"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ncubble.kernels.build import build
-from ncubble.kernels.case import make_case
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.registry import find_spec
-from ncubble.kernels.session import Request, execute
+from ncubble.kernels.build.build import build
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu
 PRODUCTS = [{"m": 128, "n": 256, "k": 64}, {"m": 384, "n": 512, "k": 128}, {"m": 1152, "n": 768, "k": 1024}]

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.profiling import failures
-from ncubble.profiling.chips import CHIPS, Version
-from ncubble.profiling.doctor import check_counters, check_gpu, check_ncu
-from ncubble.profiling.metrics import DEFAULT_SETS, Target, resolve
-from ncubble.profiling.ncu import Filters, find_ncu
-from ncubble.profiling.session import Request, profile
-from ncubble.profiling.tiny import KERNEL
+from ncubble.chips import CHIPS, Version
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Target, resolve
+from ncubble.profiling.ncu import failures
+from ncubble.profiling.ncu.doctor import check_counters, check_gpu, check_ncu
+from ncubble.profiling.ncu.ncu import Filters, find_ncu
+from ncubble.profiling.ncu.tiny import KERNEL
+from ncubble.profiling.runs.session import Request, profile
 
 pytestmark = pytest.mark.gpu
 
-TINY = [sys.executable, "-m", "ncubble.profiling.tiny"]
+TINY = [sys.executable, "-m", "ncubble.profiling.ncu.tiny"]
 
 
 def test_the_doctor_finds_gpu_ncu_and_counters():

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.kernels.build import build
-from ncubble.kernels.case import make_case
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.gates import run_gates
-from ncubble.kernels.inputs import draw_inputs
-from ncubble.kernels.launch import prepare
-from ncubble.kernels.occupancy import occupancy
-from ncubble.kernels.registry import find_spec
-from ncubble.kernels.session import Request, execute
+from ncubble.kernels.build.build import build
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.device.occupancy import occupancy
+from ncubble.kernels.run.acceptance import run_gates
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu
 NAME = "sdpa_fp8_stage_c_wmma"

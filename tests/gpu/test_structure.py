@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ncubble.kernels.build import build
-from ncubble.kernels.case import make_case
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.registry import find_spec
-from ncubble.kernels.session import Request, execute
+from ncubble.kernels.build.build import build
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu
 SHARES = ("none", "dsmem", "split", "multicast")

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ncubble.analysis.probe_dump import parse_dumps, read_dumps
-from ncubble.analysis.probe_lanes import Recorded, decode
-from ncubble.kernels.build import HEADERS
-from ncubble.kernels.device import Gpu
-from ncubble.kernels.session import Request
-from ncubble.kernels.toolchain import find_tool
-from ncubble.kernels.tracing import TraceOptions, trace
+from ncubble.analysis.traces.dump import parse_dumps, read_dumps
+from ncubble.analysis.traces.probe_lanes import Recorded, decode
+from ncubble.kernels.build.build import HEADERS
+from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.probe.tracing import TraceOptions, trace
+from ncubble.kernels.run.session import Request
 
 pytestmark = pytest.mark.gpu
 
@@ -119,7 +119,7 @@ extern "C" __global__ void twice(const float* x, float* out, int n) {
 }
 """
 TWICE_SPEC = """
-from ncubble.kernels.spec import Array, Dim, KernelSpec
+from ncubble.kernels.spec.spec import Array, Dim, KernelSpec
 
 SPEC = KernelSpec(
     name="twice",

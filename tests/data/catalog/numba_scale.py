@@ -2,7 +2,7 @@
 
 from numba import cuda
 
-from ncubble.kernels.jit import jit
+from ncubble.kernels.catalog.numba.jit import jit
 from ncubble.kernels.spec import Array, Dim, KernelSpec
 
 SPEC = KernelSpec(

@@ -10,5 +10,5 @@ def _die(event: str, arguments: tuple[object, ...]) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-if "ncubble.analysis.ingest_worker" in sys.orig_argv:
+if "ncubble.analysis.datasets.ingest.worker" in sys.orig_argv:
     sys.addaudithook(_die)

@@ -1,1 +1,1 @@
-"""A stand-in for cupti-python: what ``ncubble.profiling.stream_cupti`` calls, playing a few records at each flush."""
+"""A stand-in for cupti-python: what ``ncubble.profiling.streams.cupti`` calls, playing a few records at each flush."""

@@ -1,0 +1,1 @@
+"""The bubble account: where the cycles of a launch went, in parts that sum to 100 %."""

@@ -1,0 +1,158 @@
+"""The bubble account: where the elapsed SM cycles of one launch went, in parts that sum to 100 %.
+
+First the counters: cycles with the unit busy, and cycles in which SMs had no CTA. Then the timeline: ramp, tail and
+gaps between waves. What is left is steady idle time; it is shared out by classified warp samples (``stalls``). Waits on
+the MMA coincide with a busy pipe and take no share, up to the share of active time in which the pipe was busy; beyond
+that they are dependent latency and count as ``issue``. Warps that hold nothing up (``bystanders``) count for nothing.
+Where a report lacks the data for a split, the finer parts are
+merged into a coarser one that says so: ``no_cta`` for ramp and tail, ``idle`` for all steady parts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from ncubble.analysis.account.phases import Phases, phases
+from ncubble.analysis.account.sm_load import SmLoad, sm_load
+from ncubble.analysis.account.stalls import CLASSES, classify
+from ncubble.analysis.account.units import Busy, busy_of, cta_share
+from ncubble.analysis.report import series as timeline
+from ncubble.analysis.report.report import Report
+
+STEADY = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
+BUSY = ("tensor_busy", "unit_busy")
+"""Parts in which the unit works. All others are bubbles."""
+PARTS = (*BUSY, "ramp", "tail", "no_cta", "wave_gap", *STEADY, "idle")
+MIN_SAMPLES = 50
+"""Fewer warp samples than this carry no split: at 50 a share of 10 % has a standard error of 4 points."""
+
+
+@dataclass(frozen=True)
+class BubbleAccount:
+    """Parts of one launch in percent of elapsed SM cycles. ``weights`` holds samples per instruction and
+    class, weighed by ``overlap``."""
+
+    launch: int
+    unit: str
+    parts: Mapping[str, float]
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    phases: Phases | None = None
+    weights: pd.DataFrame | None = None
+
+    def __post_init__(self) -> None:
+        unknown = set(self.parts) - set(PARTS)
+        total = math.fsum(self.parts.values())
+        if (
+            unknown
+            or not abs(total - 100.0) <= 0.005
+            or any(not 0.0 <= value <= 100.0 for value in self.parts.values())
+        ):
+            raise ValueError(
+                f"not a bubble account: sums to {total}, unknown parts {sorted(unknown)}, parts {dict(self.parts)}"
+            )
+
+    @property
+    def bubbles(self) -> dict[str, float]:
+        """The parts in which the unit was idle, largest first."""
+        idle = {part: pct for part, pct in self.parts.items() if part not in BUSY and pct > 0}
+        return dict(sorted(idle.items(), key=lambda item: -item[1]))
+
+
+def account(report: Report, launch: int) -> BubbleAccount | None:
+    """The account of one launch; None where the report holds no utilization of any unit (say which with
+    ``busy_of``)."""
+    busy = busy_of(report, launch)
+    if busy is None:
+        return None
+    _, found = find_phases(report, launch, busy)
+    load = sm_load(report, launch, busy.pct)
+    return build(launch, busy, cta_share(report, launch), found, report.source_of(launch), load)
+
+
+def find_phases(report: Report, launch: int, busy: Busy) -> tuple[str, Phases | None]:
+    """Phases by the unit's own series, or by issued instructions where that was not sampled; with the series' name,
+    which is empty where none tells phases."""
+    frame = report.timeline_of(launch)
+    active = timeline.series(frame, launch, "sm_active")
+    for name in (busy.series, "issue"):
+        if name and (found := phases(timeline.series(frame, launch, name), active)):
+            return name, found
+    return "", None
+
+
+def build(
+    launch: int,
+    busy: Busy,
+    with_cta: float,
+    found: Phases | None,
+    source: pd.DataFrame,
+    load: SmLoad | None = None,
+) -> BubbleAccount:
+    """Pure core of ``account``. ``with_cta`` may be NaN, ``found`` None, ``source`` empty; each then merges parts.
+    Without ``load`` all samples weigh the same."""
+    parts = dict.fromkeys(("tensor_busy", "unit_busy"), 0.0)
+    parts["tensor_busy" if busy.unit == "tensor" else "unit_busy"] = busy.pct
+    room = 100.0 - busy.pct
+    merged: dict[str, tuple[str, ...]] = {}
+    outer = _outer(with_cta, found, room, merged)
+    parts |= outer
+    room = max(0.0, 100.0 - math.fsum(parts.values()))
+    enough = len(source) and source["samples"].sum() >= MIN_SAMPLES
+    weights = classify(source, busy.unit, load) if enough else None
+    if weights is None:
+        parts["idle"] = room
+        merged["idle"] = (*_unseen(with_cta, found), *STEADY)
+    else:
+        active = busy.pct / max(with_cta, 0.01) if with_cta > 0 else busy.pct
+        parts |= _share(room, steady_weights(weights.sum(), active, float(source["samples"].sum())))
+    ordered = {part: parts[part] for part in PARTS if part in parts}
+    return BubbleAccount(launch, busy.unit, _exact(ordered), merged, busy.missing, found, weights)
+
+
+def _outer(with_cta: float, found: Phases | None, room: float, merged: dict[str, tuple[str, ...]]) -> dict[str, float]:
+    """Idle time outside the steady state. The counter of CTA-less cycles bounds ramp and tail together from below."""
+    without = 0.0 if math.isnan(with_cta) else min(room, 100.0 * (1.0 - with_cta))
+    if found is None:
+        if math.isnan(with_cta):
+            return {}
+        merged["no_cta"] = ("ramp", "tail")
+        return {"no_cta": without}
+    ramp, tail, gap = found.ramp, found.tail, found.wave_gap
+    tail += max(0.0, without - ramp - tail)
+    scale = min(1.0, room / (ramp + tail + gap)) if ramp + tail + gap > 0 else 1.0
+    return {"ramp": ramp * scale, "tail": tail * scale, "wave_gap": gap * scale}
+
+
+def _unseen(with_cta: float, found: Phases | None) -> tuple[str, ...]:
+    """Parts outside the steady state that nothing tells from it."""
+    if found:
+        return ()
+    return ("ramp", "tail", "wave_gap") if math.isnan(with_cta) else ("wave_gap",)
+
+
+def steady_weights(weighed: pd.Series, busy_of_active: float, samples: float) -> dict[str, float]:
+    """Weight of each steady part from weighed samples per class; ``busy_of_active`` is the pipe's share of CTA time in
+    percent, ``samples`` the number of all samples."""
+    weights = {part: float(weighed[part]) for part in CLASSES if part not in ("unit", "aside")}
+    counted = samples - float(weighed["aside"])
+    weights["issue"] += max(0.0, float(weighed["unit"]) - counted * min(busy_of_active, 100.0) / 100.0)
+    return weights
+
+
+def _share(room: float, weights: dict[str, float]) -> dict[str, float]:
+    total = math.fsum(weights.values())
+    if total <= 0:
+        return {**dict.fromkeys(STEADY, 0.0), "other": room}
+    return {part: room * weights[part] / total for part in STEADY}
+
+
+def _exact(parts: dict[str, float]) -> dict[str, float]:
+    """Remove rounding so that the parts sum to 100 to the last bit that matters."""
+    largest = max(parts, key=lambda part: parts[part])
+    rest = math.fsum(value for part, value in parts.items() if part != largest)
+    return {**parts, largest: 100.0 - rest}

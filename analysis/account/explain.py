@@ -1,0 +1,218 @@
+"""Where every part of an account comes from: the values that it was computed from, how, and the lines behind it.
+
+The terms of a part sum to the part. Those of busy time are counters, those of ramp, tail and gaps the timeline's, and
+those of steady parts instructions with their warp samples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+import pandas as pd
+
+from ncubble.analysis.account import evidence, lacking
+from ncubble.analysis.account.account import BUSY, BubbleAccount, find_phases, steady_weights
+from ncubble.analysis.account.phases import Phases
+from ncubble.analysis.account.sm_load import SmLoad, sm_load
+from ncubble.analysis.account.stalls import CLASSES, classified
+from ncubble.analysis.account.units import busy_of, cta_share
+from ncubble.analysis.report import series as timeline
+from ncubble.analysis.report.report import Report
+
+MOST = 5
+"""Instructions named for a steady part; one more term holds the others."""
+OUTER = ("ramp", "tail", "no_cta", "wave_gap")
+
+
+@dataclass(frozen=True)
+class Term:
+    """A share of a part, in percent of elapsed SM cycles. Steady parts have terms of one instruction each: ``samples``
+    of the part there, as they are weighed, and ``reasons`` with those of each, largest first."""
+
+    what: str
+    pct: float
+    file: str | None = None
+    line: int | None = None
+    sass: str | None = None
+    samples: float | None = None
+    reasons: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PartExplained:
+    """One part: ``formula`` in words over ``inputs`` (names of metrics, or words, with their values)."""
+
+    part: str
+    pct: float
+    formula: str
+    inputs: Mapping[str, float]
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Borders:
+    """The timeline that phases were read off: its series, steady level in percent, samples within the kernel, and the
+    borders in ns."""
+
+    series: str
+    with_ctas: bool
+    steady_pct: float
+    start_ns: int
+    ramp_end_ns: int
+    tail_start_ns: int
+    end_ns: int
+    dips: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All parts of one account in its order, the timeline behind its phases (or None), warp samples by class, counted
+    and not weighed (empty where idle time is not split), what the report lacks, in sentences, and how loaded an SM is,
+    by which samples are split and weighed (``sm_load``; what is not known is left out)."""
+
+    parts: tuple[PartExplained, ...]
+    timeline: Borders | None
+    samples: Mapping[str, float]
+    missing: tuple[str, ...]
+    load: Mapping[str, float] = field(default_factory=dict)
+
+
+def explain(report: Report, launch: int, account: BubbleAccount | None) -> Explanation:
+    """Trace the account of one launch to what the report holds. Without an account there are no parts, only what is
+    missing."""
+    busy = busy_of(report, launch)
+    if account is None or busy is None:
+        return Explanation((), None, {}, (lacking.no_account(report, launch).text,))
+    series, found = find_phases(report, launch, busy)
+    load = sm_load(report, launch, busy.pct)
+    steady = _Steady.of(report, launch, account, load)
+    parts = []
+    for part, pct in account.parts.items():
+        if part in BUSY:
+            parts.append(_busy(report, launch, account, part, pct))
+        elif part in OUTER:
+            parts.append(_outer(report, launch, account, part, pct, series))
+        else:
+            parts.append(steady.idle(pct) if part == "idle" else steady.part(part, pct))
+    missing = tuple(lack.text for lack in lacking.of_account(report, launch, account))
+    known = {name: value for name, value in asdict(load).items() if not math.isnan(value)}
+    return Explanation(tuple(parts), _borders(report, launch, series, found), steady.by_class(), missing, known)
+
+
+def _borders(report: Report, launch: int, series: str, found: Phases | None) -> Borders | None:
+    if found is None:
+        return None
+    with_ctas = len(timeline.series(report.timeline_of(launch), launch, "sm_active")) > 0
+    borders = (found.start_ns, found.ramp_end_ns, found.tail_start_ns, found.end_ns)
+    return Borders(series, with_ctas, found.steady, *borders, found.dips)
+
+
+def _busy(report: Report, launch: int, account: BubbleAccount, part: str, pct: float) -> PartExplained:
+    if (part == "tensor_busy") != (account.unit == "tensor"):
+        other = "the kernel issues no MMA" if part == "tensor_busy" else "the tensor pipe is the unit"
+        return PartExplained(part, pct, other, {}, ())
+    words, counters = evidence.of_unit(report, launch, account.unit)
+    choice = "" if account.unit == "tensor" else f", of the busiest unit that was collected ({account.unit})"
+    return PartExplained(part, pct, f"{words}{choice}", counters, (Term(f"{account.unit} busy", pct),))
+
+
+def _outer(report: Report, launch: int, account: BubbleAccount, part: str, pct: float, series: str) -> PartExplained:
+    """Idle time outside the steady state: by the timeline, and what the counters see beyond it, which is tail."""
+    counters = evidence.of_cta_share(report, launch)
+    if part == "no_cta" or account.phases is None:
+        return PartExplained(part, pct, "100 × (1 - cycles with a CTA / elapsed)", counters, (Term("no CTA", pct),))
+    found = account.phases
+    terms = {f"timeline of {series}": {"ramp": found.ramp, "tail": found.tail, "wave_gap": found.wave_gap}[part]}
+    if part == "tail":
+        terms[_BEYOND] = max(0.0, _without_cta(report, launch, account) - found.ramp - found.tail)
+    inputs = {f"loss by the {name}" if name != _BEYOND else name: lost for name, lost in terms.items()}
+    inputs |= counters if part == "tail" else {}
+    total = math.fsum(terms.values())
+    scale = pct / total if total > 0 else 0.0
+    if scale and not math.isclose(scale, 1.0, rel_tol=1e-6):
+        inputs["scaled, as no more time was idle, by"] = scale
+    named = tuple(Term(name, lost * scale) for name, lost in terms.items() if lost > 0 or name != _BEYOND)
+    return PartExplained(part, pct, _WORDS[part], inputs, named)
+
+
+_BEYOND = "cycles without a CTA beyond ramp and tail of the timeline"
+_WORDS = {
+    "ramp": "loss against the steady level until the series first reaches half of it",
+    "tail": "loss after SMs run out of CTAs for good, or the series was last at half its steady level; at least the "
+    "cycles without a CTA that are no ramp",
+    "wave_gap": "loss against the steady level in dips below 70 % of it, between ramp and tail",
+}
+
+
+def _without_cta(report: Report, launch: int, account: BubbleAccount) -> float:
+    """Cycles without a CTA in percent of elapsed ones, as far as the unit was idle; 0 where not collected."""
+    share = cta_share(report, launch)
+    room = 100.0 - math.fsum(account.parts[part] for part in BUSY)
+    return 0.0 if math.isnan(share) else min(room, 100.0 * (1.0 - share))
+
+
+@dataclass(frozen=True)
+class _Steady:
+    """Steady idle time in percent, the weight of each part in it, and the samples behind them."""
+
+    room: float
+    weights: Mapping[str, float]
+    source: pd.DataFrame
+    samples: pd.DataFrame
+
+    @classmethod
+    def of(cls, report: Report, launch: int, account: BubbleAccount, load: SmLoad) -> _Steady:
+        room = 100.0 - math.fsum(pct for part, pct in account.parts.items() if part in (*BUSY, *OUTER))
+        source = report.source_of(launch)
+        if account.weights is None:
+            return cls(room, {}, source, pd.DataFrame())
+        share, busy = cta_share(report, launch), math.fsum(account.parts[part] for part in BUSY)
+        active = busy / max(share, 0.01) if share > 0 else busy
+        weights = steady_weights(account.weights.sum(), active, float(source["samples"].sum()))
+        samples = classified(source, account.unit, load)
+        return cls(room, weights, source, samples.assign(weight=samples["samples"] * samples["idle"]))
+
+    def by_class(self) -> dict[str, float]:
+        """Samples of every class, counted."""
+        if self.samples.empty:
+            return {}
+        counted = self.samples.groupby("part")["samples"].sum()
+        return {part: float(counted.get(part, 0.0)) for part in CLASSES}
+
+    def idle(self, pct: float) -> PartExplained:
+        """All idle time that is left, where nothing splits it."""
+        return PartExplained("idle", pct, "what the other parts leave of 100", {}, (Term("not split", pct),))
+
+    def part(self, part: str, pct: float) -> PartExplained:
+        """A steady part by its instructions; the last terms are the rest of them, and what no instruction holds."""
+        total, weight = math.fsum(self.weights.values()), self.weights[part]
+        inputs = {"steady idle time": self.room, "its warp samples": weight, "those of all steady parts": total}
+        words = "steady idle time × its warp samples / those of all steady parts"
+        if len(self.samples) and (self.samples["idle"] < 1.0).any():
+            inputs["weight of samples among the MMAs"] = float(self.samples["idle"].min())
+            words += ", each weighed by how often the unit is idle then"
+        if not weight > 0:
+            return PartExplained(part, pct, words, inputs, (Term("no samples", pct),) if pct > 0 else ())
+        return PartExplained(part, pct, words, inputs, tuple(self._terms(part, pct / weight, weight)))
+
+    def _terms(self, part: str, scale: float, weight: float) -> list[Term]:
+        """``scale`` is percent per sample."""
+        mine = self.samples[self.samples["part"] == part]
+        by_row = mine.groupby("row")["weight"].sum().sort_values(ascending=False, kind="stable")
+        terms = [self._instruction(row, mine[mine["row"] == row], scale) for row in by_row.index[:MOST].tolist()]
+        if further := len(by_row) - len(terms):
+            rest = float(by_row.iloc[MOST:].sum())
+            terms.append(Term(f"{further} further instruction{'s' * (further > 1)}", rest * scale, samples=rest))
+        if (beyond := weight - float(by_row.sum())) > 1e-9 * weight:
+            terms.append(Term("samples at the unit beyond its busy share", beyond * scale, samples=beyond))
+        return terms
+
+    def _instruction(self, row: int, samples: pd.DataFrame, scale: float) -> Term:
+        place = self.source.iloc[row]
+        count = float(samples["weight"].sum())
+        ranked = samples.groupby("reason")["weight"].sum().sort_values(ascending=False, kind="stable")
+        reasons = {str(reason): float(number) for reason, number in ranked.items()}
+        file, line = place["file"] or None, int(place["line"]) or None
+        return Term("instruction", count * scale, file, line, str(place["sass"]), count, reasons)

@@ -1,0 +1,163 @@
+"""What a report does not hold, whether it could have held it, and what to collect: in words.
+
+"Made without it" and "this GPU or this ncu has none" are different things, and only the first has a remedy on the same
+machine. Which is which is data (``profiling/generations``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ncubble.analysis.account import phases
+from ncubble.analysis.account.account import MIN_SAMPLES, BubbleAccount
+from ncubble.analysis.account.units import (
+    ACTIVE,
+    ELAPSED,
+    MEMORY,
+    PIPES,
+    TENSOR,
+    capability_of,
+    cta_share,
+    lacking_units,
+    other_shares,
+    uses_tensor,
+)
+from ncubble.analysis.report.report import Report
+from ncubble.chips import Version, parse_version
+from ncubble.errors import UsageError
+from ncubble.profiling.metrics.generations import Unit, load_generations
+
+_STEMS = {"tensor pipe": TENSOR, **PIPES, **MEMORY}
+_CYCLES = load_generations().ratios["cta_share"][0]
+
+
+@dataclass(frozen=True)
+class Lack:
+    """One thing that a report does not hold: ``short`` for a column of a table, ``text`` with what to do about it."""
+
+    short: str
+    text: str
+
+
+def no_account(report: Report, launch: int) -> Lack:
+    """Why there is no ``busy_of`` of this launch, which counters an account takes on its GPU, and how to get them."""
+    used, known = uses_tensor(report, launch), other_shares(report, launch)
+    lacking = [unit for unit in lacking_units(report, launch) if used is not False or unit.kind != "tensor"]
+    tensor = [unit for unit in lacking if unit.kind == "tensor"]
+    if failed := _without_value(report, launch):
+        why = f"ncu stored no number (nan) for any counter of utilization, {failed[0]} among them"
+        return Lack("values (all nan)", f"{why}. {_collect(lacking)}")
+    if per_active := _per_active(report, launch):
+        why = f"utilization of {', '.join(per_active)} was collected per active cycle only"
+        return Lack("elapsed cycles", f"{why}. {_ask_for(_CYCLES, ['tensor'])}")
+    if used:
+        why = "the kernel issues MMAs, but the tensor pipe's utilization was not collected"
+        return Lack("tensor utilization", f"{why}. {_collect(tensor)}")
+    if known and tensor:
+        why = "whether the kernel uses the tensor pipe is not known: its utilization was not collected, that of "
+        return Lack("tensor utilization", f"{why}{', '.join(known)} was. {_collect(tensor)}")
+    why = "no utilization of elapsed cycles was collected for any unit that could bound the kernel"
+    return Lack("any utilization", f"{why}. {_collect(lacking)}")
+
+
+def _collect(units: Iterable[Unit]) -> str:
+    chosen = list(units)
+    return _ask_for([unit.counters[0] + ELAPSED for unit in chosen], [unit.set for unit in chosen])
+
+
+def _ask_for(counters: Iterable[str], sets: Iterable[str]) -> str:
+    """Which counters to collect, and two ways to do so. Any ncu takes names."""
+    flags = " ".join(f"--set {name}" for name in dict.fromkeys(sets))
+    return f"Collect {', '.join(counters)} with `ncubble profile {flags}`, or by name with `ncu --metrics`"
+
+
+def _without_value(report: Report, launch: int) -> list[str]:
+    """Counters of utilization that the launch names without a number, if it has no number for any of them."""
+    names = [stem + rollup for stems in _STEMS.values() for stem in stems for rollup in (ELAPSED, ACTIVE)]
+    named = set(report.metrics.loc[report.metrics["launch"] == launch, "metric"]).intersection(names)
+    if any(not math.isnan(report.value(launch, name)) for name in named):
+        return []
+    return [name for name in names if name in named]
+
+
+def _per_active(report: Report, launch: int) -> list[str]:
+    """Units whose share of active cycles is there, where nothing makes it a share of elapsed cycles."""
+    if not math.isnan(cta_share(report, launch)):
+        return []
+    return [
+        unit
+        for unit, stems in _STEMS.items()
+        if any(not math.isnan(report.value(launch, stem + ACTIVE)) for stem in stems)
+    ]
+
+
+def of_account(report: Report, launch: int, account: BubbleAccount) -> list[Lack]:
+    """What keeps an account from being split further."""
+    found = [no_samples(report, launch)] if account.weights is None else []
+    if account.phases is None:
+        found.append(no_timeline(report, launch))
+        if math.isnan(cta_share(report, launch)):
+            found.append(
+                Lack(
+                    "cycles with a CTA",
+                    f"time in which SMs have no CTA is not told apart: {' and '.join(_CYCLES)} were not collected "
+                    "(set 'tensor')",
+                )
+            )
+    return found
+
+
+def no_samples(report: Report, launch: int) -> Lack:
+    """Why idle time is not split by warp samples."""
+    source = report.source_of(launch)
+    count = source["samples"].sum() if len(source) else 0.0
+    said = "idle time is not split: "
+    if count > 0:
+        return Lack(
+            "enough warp samples",
+            f"{said}{count:.0f} warp samples, and fewer than {MIN_SAMPLES} carry no split (profile a longer launch)",
+        )
+    if report.first(launch, load_generations().quantities["samples"]) > 0:
+        return Lack(
+            "warp samples by instruction",
+            f"{said}the report holds the total of its warp samples, not those of each instruction (set 'source')",
+        )
+    return Lack("warp samples", f"{said}the report was made without warp samples (collect the set 'source')")
+
+
+def no_timeline(report: Report, launch: int) -> Lack:
+    """Why ramp, tail and wave gaps are not told apart: too few samples, none that this GPU and ncu can take, or none
+    that were asked for."""
+    said = "ramp, tail and wave gaps are not separated: "
+    if (count := _samples_within(report, launch)) >= phases.MIN_SAMPLES:
+        return Lack("a timeline of its unit", f"{said}neither the unit nor issued instructions were seen at work")
+    if count:
+        return Lack(
+            "a longer timeline",
+            f"{said}{count} PM samples within the kernel, and fewer than {phases.MIN_SAMPLES} tell no phase (profile a "
+            "longer launch, or sample at a shorter --pm-sampling-interval)",
+        )
+    gap = load_generations().gaps["timeline"]
+    if reason := gap.of_chip(capability_of(report, launch)):
+        return Lack("a timeline (this GPU has none)", f"{said}{reason}")
+    if reason := gap.of_ncu(_ncu_of(report, launch)):
+        return Lack("a timeline (this ncu has none)", f"{said}{reason} (collect the set 'timeline' with a later one)")
+    return Lack("a timeline", f"{said}the report was made without a PM-sampling timeline (collect the set 'timeline')")
+
+
+def _samples_within(report: Report, launch: int) -> int:
+    """PM samples in which SMs had CTAs; all samples where that was not sampled. The series go on after the kernel."""
+    rows = report.timeline[report.timeline["launch"] == launch]
+    active = rows.loc[rows["metric"] == "sm_active", "value"]
+    if len(active) and active.max() > 0:
+        return int((active > 0.01 * active.max()).sum())
+    return int(rows["metric"].value_counts().max()) if len(rows) else 0
+
+
+def _ncu_of(report: Report, launch: int) -> Version | None:
+    try:
+        return parse_version(str(report.identity(launch)["ncu_version"]))
+    except UsageError:
+        return None

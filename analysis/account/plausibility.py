@@ -1,0 +1,147 @@
+"""Whether the values of a launch can be true together: what a flipped bit inside a report's blocks gives away.
+
+The frame of a file cannot tell (see ``container``), nor does the native reader. These relations hold in every launch
+of 118 public reports (ncu 2020.3 to 2025.2, compute capability 7.0 to 12.0) and of the shipped recordings; a launch
+that breaks one is shown with the values that contradict each other, never silently.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from ncubble.analysis.account.rollups import disagreements
+from ncubble.analysis.account.stalls import reasons_of
+from ncubble.analysis.account.units import MEMORY, PIPES, TENSOR, utilization
+from ncubble.analysis.report.frames import STALLED
+from ncubble.analysis.report.report import Report
+
+CLOCK_TOLERANCE = 0.1
+"""Cycles against duration times clock: from different passes; they agree to 2.3 % at worst in the reports above."""
+PCT_RANGE = (-0.5, 103.0)
+"""Utilization in percent: passes disagree by some 3 points on a saturated unit."""
+PACE_TOLERANCE = 0.5
+"""Steps between PM samples differ by less than 5 % from each other in the reports above."""
+TINY = 1e-20
+"""The smallest value of any series in the reports above, 0 aside, is 1.8e-4."""
+INSTRUCTION_B = 16
+"""From compute capability 7.0 on. Older GPUs are not in reports that this reader opens."""
+MOST_ALIKE = 3
+_OF_PEAK = ".pct_of_peak_sustained_elapsed"
+
+
+def doubts(report: Report, launch: int) -> list[str]:
+    """Contradictions in one launch, each beginning with ``suspicious:`` and naming the values."""
+    exact = [
+        *_end(report),
+        *_samples(report, launch),
+        *_counts(report, launch),
+        *islice(disagreements(report.scalars(launch)), MOST_ALIKE),
+    ]
+    measured = [*_clock(report, launch), *_shares(report, launch), *_code(report, launch), *_timeline(report, launch)]
+    return [f"suspicious: {text}; the file may be damaged" for text in exact] + [
+        f"suspicious: {text}; the file may be damaged, or its passes saw different runs" for text in measured
+    ]
+
+
+def _end(report: Report) -> Iterator[str]:
+    """A cut between two blocks leaves a shorter report; it shows where the cut is right behind the first launch."""
+    if not (report.frame.ends and report.frame.ncu_version):
+        yield "the report lacks what ncu writes behind the first launch, so that others may be missing, too"
+
+
+def _clock(report: Report, launch: int) -> Iterator[str]:
+    row = report.identity(launch)
+    cycles, expected = float(row["cycles"]), float(row["duration_ns"]) * float(row["sm_clock_hz"]) * 1e-9
+    if expected > 0 and abs(cycles / expected - 1.0) > CLOCK_TOLERANCE:
+        yield f"{cycles:.6g} cycles, but duration times SM clock gives {expected:.6g}"
+    for name in ("duration_ns", "cycles", "sm_clock_hz"):
+        if float(row[name]) <= 0:
+            yield f"{name} is {row[name]}"
+
+
+def _shares(report: Report, launch: int) -> Iterator[str]:
+    """Throughputs in percent of what is possible in the elapsed time: those of the units that count by their names."""
+    known = {"tensor": TENSOR, **PIPES, **MEMORY}
+    shares = {unit: utilization(report, launch, stems) for unit, stems in known.items()}
+    shares |= {name: value for name, value in report.scalars(launch).items() if name.endswith(_OF_PEAK)}
+    wrong = [f"{name} is busy for {value:.4g} % of the time" for name, value in shares.items() if _impossible(value)]
+    yield from wrong[:MOST_ALIKE]
+
+
+def _impossible(pct: float) -> bool:
+    return not (math.isnan(pct) or PCT_RANGE[0] <= pct <= PCT_RANGE[1])
+
+
+def _samples(report: Report, launch: int) -> Iterator[str]:
+    """Counts per instruction must add up to the launch's own.
+
+    Samples are also kept by reason, which must agree with those that are not.
+    """
+    source = report.source_of(launch)
+    if source.empty:
+        return
+    reasons = reasons_of(source)
+    counted = dict(zip(reasons, source[reasons].to_numpy().sum(axis=0).tolist(), strict=True))
+    samples, executed = np.nansum(source[["samples", "executed"]].to_numpy(), axis=0).tolist()
+    totals = {reason: (counted[reason], report.value(launch, STALLED + reason)) for reason in reasons}
+    totals["executed"] = executed, report.value(launch, "inst_executed")
+    totals["samples"] = samples, report.value(launch, "smsp__pcsamp_sample_count")
+    totals["samples by stall reason"] = samples, sum(counted.values())
+    wrong = [
+        f"{what}: {count:.0f} over the instructions, but {total:.0f} in all"
+        for what, (count, total) in totals.items()
+        if not math.isnan(total) and count != total
+    ]
+    yield from wrong[:MOST_ALIKE]
+
+
+def _code(report: Report, launch: int) -> Iterator[str]:
+    """Every sampled instruction has its text, 16 bytes after another."""
+    source = report.source_of(launch)
+    if source.empty:
+        return
+    lost = int(source["sass"].isin(["", "N/A"]).sum())
+    if 0 < lost < len(source):
+        yield f"{lost} of {len(source)} sampled instructions are not in the code"
+    if (source["pc"] % INSTRUCTION_B).any():
+        yield "sampled addresses lie inside instructions"
+
+
+def _counts(report: Report, launch: int) -> Iterator[str]:
+    """Launch geometry and executions are whole numbers of a size that a GPU can have."""
+    if not report.scalars(launch):
+        yield "the launch holds no metrics"
+    odd = [(name, value) for name, value in report.scalars(launch).items() if name.startswith("launch__")]
+    yield from (f"{name} is {value:g}" for name, value in odd if math.isinf(value) or abs(value) >= 2**53)
+    grid, block = ([report.value(launch, f"launch__{what}_dim_{axis}") for axis in "xyz"] for what in ("grid", "block"))
+    if any(0 < sum(math.isnan(size) for size in sizes) < 3 for sizes in (grid, block)):
+        yield "grid or block lack a dimension"
+    if not any(math.isnan(size) for size in grid):
+        ctas, product = report.value(launch, "launch__grid_size"), math.prod(grid)
+        if not math.isnan(ctas) and ctas != product:
+            yield f"{ctas:.0f} CTAs, but the grid of {'x'.join(f'{size:.0f}' for size in grid)} has {product:.0f}"
+    executed = report.source_of(launch)["executed"].dropna()
+    if len(executed) and ((executed < 0) | (executed != executed.round())).any():
+        yield "executions of an instruction are not a whole number"
+
+
+def _timeline(report: Report, launch: int) -> Iterator[str]:
+    """Series are sampled at one pace, and shares stay between 0 and 100 %."""
+    frame = report.timeline_of(launch)
+    if frame.empty:
+        return
+    values, times = frame["value"].to_numpy(), frame["t_ns"].to_numpy()
+    shares = values[(frame["unit"] == "%").to_numpy()]
+    if len(shares) and (shares.min() < 0 or _impossible(shares.max())):
+        yield f"a sampled series goes from {shares.min():.4g} to {shares.max():.4g} %"
+    if ((values != 0) & (abs(values) < TINY)).any():
+        yield f"a sampled series holds {values[(values != 0) & (abs(values) < TINY)][0]:.3g}"
+    names = frame["metric"].cat.codes.to_numpy()
+    for steps in (np.diff(times[names == name]) for name in np.unique(names)):
+        if len(steps) and np.ptp(steps) > PACE_TOLERANCE * abs(np.median(steps)):
+            yield f"samples of a series are {steps.min()} to {steps.max()} ns apart"
+            return

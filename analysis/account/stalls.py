@@ -1,0 +1,207 @@
+"""Which part of the account each warp sample belongs to: by stall reason and opcode context, never by the reason alone.
+
+A sample's instruction is the one the warp could not issue, so the cause stands before it: the wait for ``cp.async``
+shows as ``long_scoreboard`` after DEPBAR, the wait for ``wgmma`` as ``barrier`` after WARPGROUP.DEPBAR, BAR.SYNC
+several instructions after itself (PC samples on an H200). Classes are the parts of the account, and two that take no
+share of idle time: ``unit``, issuing to, or waiting for, the bounding unit itself (the MMA of a matrix kernel), and
+``aside``, waits of warps that hold nothing up (``bystanders``).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ncubble.analysis.account.overlap import Loop, weigh
+from ncubble.analysis.account.sm_load import SmLoad
+from ncubble.sass.bystanders import Bystanders, homes
+from ncubble.sass.opcodes import role
+from ncubble.sass.producers import SHARED, CopyOperands, ShortProducers
+from ncubble.sass.slices import serving, staged_through_registers
+
+CLASSES = ("unit", "aside", "data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
+UNIT_OPCODES = {"fma": ("FFMA", "FMUL", "FADD"), "fp64": ("DFMA", "DMUL", "DADD"), "xu": ("MUFU",)}
+LOOKBACK = 12
+"""Instructions to look back for the barrier, shared load or copy wait that a stall belongs to."""
+_FRONT_END = ("no_instructions", "imc_miss", "misc", "sleeping")
+_NOT_REASONS = ("launch", "pc", "sass", "opcode", "file", "line", "samples", "executed")
+
+
+def reasons_of(source: pd.DataFrame) -> list[str]:
+    """The stall-reason columns of a source frame."""
+    return [column for column in source.columns if column not in _NOT_REASONS]
+
+
+def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
+    """Samples of one launch by instruction (``row``, numbered as in ``source``), stall ``reason`` and ``part``, which
+    is one of ``CLASSES``: columns row, reason, part, samples, idle (``overlap``; 1 without ``load``).
+
+    ``unit`` is the bounding unit. Instructions of a bounding FMA, FP64 or XU pipe take the place of the MMA.
+    """
+    own = UNIT_OPCODES.get(unit, ())
+    named = zip(source["opcode"].tolist(), source["sass"].tolist(), strict=True)
+    context = _Context(source, ["mma" if op.startswith(own) else _role(op, sass) for op, sass in named])
+    found: list[tuple[int, str, str, float]] = []
+    for reason in reasons_of(source):
+        counts = source[reason].to_numpy(dtype=float)
+        rows = np.flatnonzero(counts > 0).tolist()
+        found += [(row, reason, _class_of(reason, row, context), counts[row]) for row in rows]
+    table = pd.DataFrame(found, columns=["row", "reason", "part", "samples"])
+    return weigh(table, Loop(context.roles, context.opcodes, context.loop, context.home), load)
+
+
+def classify(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
+    """Samples of one launch per instruction (rows as in ``source``) and class (columns ``CLASSES``), weighed by
+    ``load``; without it as they were counted."""
+    long = classified(source, unit, load)
+    table = np.zeros((len(source), len(CLASSES)))
+    columns = np.array([CLASSES.index(part) for part in long["part"]], dtype=int)
+    weights = long["samples"].to_numpy(dtype=float) * long["idle"].to_numpy(dtype=float)
+    np.add.at(table, (long["row"].to_numpy(dtype=int), columns), weights)
+    return pd.DataFrame(table, columns=list(CLASSES), index=source.index)
+
+
+def _role(opcode: str, sass: str) -> str:
+    """``@!PT LDS RZ, [RZ]``, which never runs, is put before LDGSTS by the compiler, and queues up like it."""
+    return "copy" if opcode == "LDS" and sass.startswith("@!PT") else role(opcode)
+
+
+class _Context:
+    """What stands around each instruction of one kernel."""
+
+    def __init__(self, source: pd.DataFrame, roles: list[str]) -> None:
+        self.roles = roles
+        self.opcodes = source["opcode"].tolist()
+        mma = [i for i, name in enumerate(roles) if name == "mma"]
+        sass = source["sass"].tolist()
+        self.home = homes(sass, self.opcodes)
+        self.loop = main_loop(roles, source["executed"].to_numpy(dtype=float), self.home)
+        self.last_mma = mma[-1] if mma else None
+        self.shared_loads = "load_shared" in roles
+        staging = staged_through_registers(sass, roles)
+        self.is_copy = self._copies(sass, staging)
+        self.short = ShortProducers(sass, self.opcodes, self.loop)
+        self.copied = CopyOperands(sass, self.opcodes, self.loop)
+        self.aside = Bystanders(sass, self.opcodes, roles, staging)
+        self.after_loop = self._epilogue()
+
+    def _copies(self, sass: list[str], staging: list[bool]) -> list[bool]:
+        """Copy instructions, plain staging included, with the arithmetic that serves only them."""
+        targets = [name in ("copy", "copy_wait") or staged for name, staged in zip(self.roles, staging, strict=True)]
+        candidates = [
+            name == "other" and not op.startswith(("BRA", "EXIT", "CALL", "RET", "NOP"))
+            for name, op in zip(self.roles, self.opcodes, strict=True)
+        ]
+        serves = serving(sass, targets, candidates, self.loop)
+        return [target or served for target, served in zip(targets, serves, strict=True)]
+
+    def _epilogue(self) -> list[bool]:
+        """Instructions behind the last MMA, from there to the last global store of the same warps: those of other roles
+        stand behind their end."""
+        stores = [i for i, name in enumerate(self.roles) if name == "store_global"]
+        if self.last_mma is None:
+            return [False] * len(self.roles)
+        edge = max(self.last_mma, self.loop.stop - 1)
+        stop = next((end for end in self.aside.ends if end > edge and any(edge < i < end for i in stores)), None)
+        last = max((i for i in stores if i > edge and (stop is None or i < stop)), default=-1)
+        return [edge < home <= last for home in self.home]
+
+    def before(self, row: int, wanted: tuple[str, ...]) -> str:
+        """The nearest role of ``wanted`` at or before ``row`` within the look-back; "" if none."""
+        for i in range(row, max(-1, row - LOOKBACK - 1), -1):
+            if self.roles[i] in wanted:
+                return self.roles[i]
+        return ""
+
+
+def main_loop(roles: list[str], executed: np.ndarray, home: list[int]) -> range:
+    """Index range of the instructions that run as often as the busiest MMA (or, without MMAs, as the busiest
+    instruction). Repetitions of waits, which stand behind the code, do not belong to it, however often they run."""
+    if not len(executed) or np.isnan(executed).all():
+        return range(len(roles))
+    mma = np.array([name == "mma" for name in roles])
+    top = np.nanmax(executed[mma]) if mma.any() and not np.isnan(executed[mma]).all() else np.nanmax(executed)
+    inside = np.flatnonzero((executed >= 0.5 * top) & (np.asarray(home) == np.arange(len(home))))
+    return range(int(inside[0]), int(inside[-1]) + 1) if len(inside) else range(len(roles))
+
+
+def _class_of(reason: str, row: int, context: _Context) -> str:
+    role_here = context.roles[row]
+    if context.after_loop[row] and role_here not in ("mma", "mma_wait"):
+        return "epilogue"
+    if reason in ("long_scoreboard", "short_scoreboard", "barrier", "gmma", "warpgroup_arrive", "membar", "drain"):
+        return _waiting(reason, row, context)
+    if reason in ("lg_throttle", "mio_throttle", "tex_throttle"):
+        return _throttled(row, context)
+    if role_here == "mma" or (role_here == "mma_wait" and reason not in _FRONT_END):
+        return "unit"
+    if reason in _FRONT_END:
+        return "other"
+    if role_here == "copy_wait":
+        return _mbarrier_wait(row, context)
+    if context.is_copy[row]:
+        return "copy_cost"
+    return {"barrier": "sync_wait", "store_global": "epilogue"}.get(role_here, "issue")
+
+
+def _mbarrier_wait(row: int, context: _Context) -> str:
+    """A wait for an asynchronous copy, unless the warp runs ahead of the computing ones or comes behind them."""
+    home = context.home[row]
+    return "aside" if context.aside.ahead(home) or context.aside.behind(home) else "data_wait"
+
+
+def _waiting(reason: str, row: int, context: _Context) -> str:
+    if reason in ("gmma", "warpgroup_arrive"):
+        return "unit"
+    if reason in ("membar", "drain"):
+        return "sync_wait" if reason == "membar" else "epilogue"
+    if context.opcodes[row] == "EXIT":
+        return "epilogue"  # stores that must have left shared memory or the registers before the warp may end
+    if reason == "barrier":
+        if context.roles[row] == "barrier" and context.aside.finished(row):
+            return "aside"
+        return "unit" if context.before(row, ("barrier", "mma_wait")) == "mma_wait" else "sync_wait"
+    if reason == "short_scoreboard":
+        return _short_wait(row, context)
+    if context.before(row, ("local",)) == "local" and not context.before(row, ("load_global", "copy_wait")):
+        return "issue"
+    if context.copied.held_at(row):
+        return "copy_cost"
+    return _mbarrier_wait(row, context) if context.before(row, ("copy_wait",)) else "data_wait"
+
+
+def _short_wait(row: int, context: _Context) -> str:
+    """By what produces the operand: shared memory, an mbarrier, the bounding XU pipe itself, or other short latency."""
+    if context.before(row, ("copy_wait",)) and context.aside.ahead(context.home[row]):
+        return "aside"
+    producer = context.short.of(row)
+    if producer is None:
+        return "smem_wait" if context.shared_loads else "issue"
+    if context.roles[producer] == "copy_wait":
+        return _mbarrier_wait(producer, context)
+    if context.roles[producer] == "mma":
+        return "unit"
+    return "smem_wait" if context.opcodes[producer].startswith(SHARED) else "issue"
+
+
+def _throttled(row: int, context: _Context) -> str:
+    """A full queue between the warp and the memory units: whose instruction could not enter it.
+
+    An MMA that reads shared memory takes this queue, too, and what fills it then are the MMAs before: HGMMAs show
+    ``mio_throttle`` while the pipe is busy in 99 % of the cycles (warp-specialized GEMM, H200).
+    """
+    here = context.roles[row]
+    if here == "mma":
+        return "unit"
+    near = (
+        here
+        if here != "other"
+        else context.before(row, ("copy", "load_global", "store_shared", "load_shared", "store_global"))
+    )
+    if near == "load_shared":
+        return "smem_wait"
+    if near == "store_global":
+        return "epilogue"
+    if near in ("load_global", "store_shared"):
+        return "copy_cost" if context.is_copy[row] else "data_wait" if near == "load_global" else "issue"
+    return "copy_cost" if near in ("copy", "copy_wait") else "issue"

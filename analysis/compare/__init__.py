@@ -1,0 +1,1 @@
+"""Launches side by side, and ranks of one program."""

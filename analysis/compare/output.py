@@ -1,0 +1,140 @@
+"""A comparison as Markdown for a merge request, and as JSON (docs/architecture.md). Pure.
+
+Names of kernels, files and stall reasons come out of reports: they stand in Markdown as text, never as markup.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ncubble.analysis.compare.compare import Change, Comparison, Outcome, Row
+from ncubble.analysis.compare.sides import Group, letter
+from ncubble.analysis.compare.text import (
+    IN_FULL,
+    Line,
+    about,
+    cells,
+    headings,
+    lines,
+    sentences,
+    spread,
+    summaries,
+    titles,
+)
+from ncubble.text.markdown import code, escape
+
+SCHEMA = 1
+MARK = "<!-- ncubble compare -->"
+
+
+def markdown(outcome: Outcome, errors: Iterable[tuple[str, str]] = ()) -> str:
+    """The whole comparison for a merge request; beyond ``IN_FULL`` a summary, and the tables folded away."""
+    found = [MARK, "### ncubble compare", ""]
+    folded = len(outcome.comparisons) > IN_FULL
+    summed = summaries(outcome.comparisons)
+    if folded:
+        found += [*_summary(summed), ""]
+    for comparison, (title, _) in zip(outcome.comparisons, summed, strict=True):
+        found += _folded(title, comparison) if folded else _full(comparison)
+    for left in outcome.leftovers:
+        group = left.group
+        found.append(f"- {letter(left.side)}: {code(group.title)}, {escape(about(group))}: {escape(left.reason)}")
+    found += [f"- could not read {code(file)}: {escape(error)}" for file, error in errors]
+    return "\n".join(found).rstrip() + "\n"
+
+
+def _summary(summed: Sequence[tuple[str, list[str]]]) -> list[str]:
+    rows = [f"| {code(title)} | {'<br>'.join(said)} |" for title, said in summed]
+    return ["| kernel | compared |", "| --- | --- |", *rows]
+
+
+def _folded(title: str, comparison: Comparison) -> list[str]:
+    return ["<details>", f"<summary>{code(title)}</summary>", "", *_full(comparison), "</details>", ""]
+
+
+def _full(comparison: Comparison) -> list[str]:
+    sides = zip(comparison.sides, titles(comparison.sides), strict=True)
+    found = [
+        f"- **{letter(index)}** {code(title)}, {escape(about(side))}, {code(side.first.report)}"
+        for index, (side, title) in enumerate(sides)
+        if side
+    ]
+    found += ["", *sentences(comparison), ""]
+    for name, section in ((spread(comparison), "launch"), ("% of elapsed SM cycles", "account")):
+        found += _table(name, lines(comparison, section), comparison)
+    if stalls := lines(comparison, "stalls"):
+        found += ["<details>", "<summary>stall reasons</summary>", "", *_table("% of warp samples", stalls, comparison)]
+        found += ["</details>", ""]
+    return [*found, *(f"- {escape(note)}" for note in comparison.notes), ""]
+
+
+def _table(name: str, shown: Sequence[Line], comparison: Comparison) -> list[str]:
+    if not shown:
+        return []
+    head = headings(comparison)
+    rows = [f"| {' | '.join([name or ' ', *head])} |", f"| --- |{' ---: |' * len(head)}"]
+    rows += [f"| {' | '.join((escape(one.name), *cells(one, comparison)))} |" for one in shown]
+    return [*rows, ""]
+
+
+def as_json(outcome: Outcome, paths: Sequence[str], errors: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
+    """The object of ``ncubble compare --json``; a number that does not exist is None."""
+    return {
+        "schema": SCHEMA,
+        "sides": [{"side": letter(index), "path": path} for index, path in enumerate(paths)],
+        "comparisons": [_comparison_json(comparison) for comparison in outcome.comparisons],
+        "unmatched": [{**_side_json(left.side, left.group), "reason": left.reason} for left in outcome.leftovers],
+        "errors": [{"report": file, "error": error} for file, error in errors],
+    }
+
+
+def _comparison_json(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "sides": [_side_json(index, side) for index, side in enumerate(comparison.sides) if side],
+        "sentences": sentences(comparison),
+        "rows": [_row_json(row) for row in comparison.rows],
+        "notes": list(comparison.notes),
+    }
+
+
+def _side_json(index: int, group: Group) -> dict[str, Any]:
+    one = group.first
+    return {
+        "side": letter(index),
+        "label": one.label,
+        "kernel": one.kernel,
+        "device": one.device or None,
+        "grid": one.grid or None,
+        "block": one.block or None,
+        "cause": one.verdict.get("cause"),
+        "disease": one.verdict.get("disease"),
+        "launches": [{"report": subject.report, "launch": subject.launch} for subject in group.subjects],
+    }
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    values = [{"n": one.n, "mean": one.mean, "sd": _finite(one.sd)} if one else None for one in row.values]
+    return {
+        "section": row.section,
+        "name": row.name,
+        "unit": row.unit,
+        "better": row.better,
+        "values": values,
+        "changes": [_change_json(one) if one else None for one in row.changes],
+    }
+
+
+def _change_json(change: Change) -> dict[str, Any]:
+    return {
+        "difference": change.difference,
+        "pct": _finite(change.pct),
+        "outcome": change.outcome or None,
+        "decision_pct": _finite(change.decision_pct),
+        "p_value": _finite(change.p_value),
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

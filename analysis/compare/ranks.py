@@ -1,0 +1,261 @@
+"""Reports of one program on many GPUs side by side: the same launch of every rank, and how far ranks lie apart.
+
+A launch is matched by kernel, grid, block and the how-many-eth of these it is in its rank. Pure over ``Placed``;
+``place`` makes those of reports.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from ncubble.analysis.account.account import PARTS
+from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
+
+if TYPE_CHECKING:
+    from ncubble.analysis.report.report import Report
+
+SCHEMA = 1
+GPU = "gpu"
+"""Source of a rank where one report holds launches of several GPUs: the order of their places on the bus."""
+VALUES = ("duration_ns", "tensor_active_pct", "dram_pct")
+_BUS = tuple(f"device__attribute_pci_{part}_id" for part in ("domain", "bus", "device"))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A launch and the rank that ran it. ``verdict`` as in ``docs/architecture.md``."""
+
+    rank: Rank
+    verdict: Mapping[str, Any]
+    grid: str
+    block: str
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A value over the ranks that have it; ``min_rank`` and ``max_rank`` are the first ones with the extremes."""
+
+    n: int
+    min: float
+    median: float
+    max: float
+    min_rank: int
+    max_rank: int
+
+
+@dataclass(frozen=True)
+class Matched:
+    """One launch on all ranks: ``ordinal`` counts launches of this kernel, grid and block from 0.
+
+    ``values`` by name (``VALUES`` and parts of the account), those that at least one rank holds. ``skew_pct`` is
+    (longest - shortest) / median duration; ``slowest`` the rank that took longest; None without durations. ``missing``
+    are ranks of the program that have no such launch.
+    """
+
+    kernel: str
+    grid: str
+    block: str
+    ordinal: int
+    label: str
+    values: Mapping[str, Spread]
+    skew_pct: float | None
+    slowest: int | None
+    missing: tuple[int, ...]
+    launches: Mapping[int, tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Program:
+    """All launches of one program. ``ranks`` has for each rank its ``launches`` and ``duration_ns`` in all."""
+
+    name: str
+    sources: tuple[str, ...]
+    size: int | None
+    ranks: Mapping[int, Mapping[str, float]]
+    matched: tuple[Matched, ...]
+
+
+@dataclass
+class ByRank:
+    """Everything that was asked for: programs, paths whose rank nothing tells, and what to know beside them."""
+
+    programs: list[Program] = field(default_factory=list)
+    unranked: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def place(
+    reports: Sequence[Report], verdicts: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> tuple[list[Placed], list[str]]:
+    """Every launch with its rank, and the paths of reports whose rank nothing tells. ``verdicts`` by path of report."""
+    by_number = numbered([report.path for report in reports])
+    placed: list[Placed] = []
+    unranked: list[str] = []
+    for report in reports:
+        rank = rank_of(report.run) or by_number.get(report.path)
+        of_launch = _gpus(report) if rank is None else {}
+        if rank is None and not of_launch:
+            unranked.append(str(report.path))
+            continue
+        for one in verdicts.get(str(report.path), ()):
+            identity = report.identity(one["launch"])
+            chosen = rank or of_launch.get(one["launch"])
+            if chosen is not None:
+                if not report.run.manifest.kernel_of(one["launch"]).get("name"):
+                    one = {**one, "label": one["kernel"]}  # a label that was taken from the file's name
+                placed.append(Placed(chosen, one, str(identity["grid"]), str(identity["block"])))
+    return placed, unranked
+
+
+def _gpus(report: Report) -> dict[int, Rank]:
+    """The GPU of each launch as its rank, where a report holds launches of several."""
+    places = report.wide(_BUS)
+    found = {int(launch): tuple(row) for launch, row in zip(places.index, places.to_numpy().tolist(), strict=True)}
+    known = sorted({place for place in found.values() if not any(math.isnan(part) for part in place)})
+    if len(known) < 2:
+        return {}
+    return {
+        launch: Rank(known.index(place), len(known), GPU, str(report.path))
+        for launch, place in found.items()
+        if place in known
+    }
+
+
+def by_rank(placed: Sequence[Placed], unranked: Iterable[str] = ()) -> ByRank:
+    """Match the launches of each program."""
+    found = ByRank(unranked=list(unranked))
+    programs: defaultdict[str, list[Placed]] = defaultdict(list)
+    for one in placed:
+        programs[one.rank.program].append(one)
+    if _one_program(programs):
+        programs = defaultdict(list, {_common(list(programs)): list(placed)})
+    for name, launches in programs.items():
+        found.programs.append(_program(name, launches))
+    found.notes += _notes(found.programs)
+    return found
+
+
+def _one_program(programs: Mapping[str, Sequence[Placed]]) -> bool:
+    """Whether names that all differ are still ranks of one program: each has one rank, and no two the same."""
+    ranks = [{one.rank.rank for one in launches} for launches in programs.values()]
+    return len(ranks) > 1 and all(len(each) == 1 for each in ranks) and len(set.union(*ranks)) == len(ranks)
+
+
+def _common(names: Sequence[str]) -> str:
+    first, last = min(names), max(names)
+    same = next((at for at, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    return f"{first[:same]}*"
+
+
+def _program(name: str, launches: Sequence[Placed]) -> Program:
+    sizes = [one.rank.size for one in launches if one.rank.size]
+    size = max(sizes, default=None)
+    here = sorted({one.rank.rank for one in launches})
+    expected = range(size) if size and size <= 4096 else here
+    counted: Counter[tuple[int, str, str, str]] = Counter()
+    rows: defaultdict[tuple[str, str, str, int], dict[int, Placed]] = defaultdict(dict)
+    for one in launches:
+        key = str(one.verdict["kernel"]), one.grid, one.block
+        rows[*key, counted[one.rank.rank, *key]][one.rank.rank] = one
+        counted[one.rank.rank, *key] += 1
+    totals = {
+        rank: {
+            "launches": sum(one.rank.rank == rank for one in launches),
+            "duration_ns": math.fsum(one.verdict["duration_ns"] or 0.0 for one in launches if one.rank.rank == rank),
+        }
+        for rank in here
+    }
+    sources = tuple(dict.fromkeys(one.rank.source for one in launches))
+    return Program(
+        name, sources, size, totals, tuple(_matched(key, members, expected) for key, members in rows.items())
+    )
+
+
+def _matched(key: tuple[str, str, str, int], members: Mapping[int, Placed], expected: Iterable[int]) -> Matched:
+    kernel, grid, block, ordinal = key
+    values = {
+        name: spread
+        for name in (*VALUES, *PARTS)
+        if (spread := spread_of({rank: _value(one.verdict, name) for rank, one in members.items()})) is not None
+    }
+    times = values.get("duration_ns")
+    return Matched(
+        kernel,
+        grid,
+        block,
+        ordinal,
+        _label(members.values()),
+        values,
+        100.0 * (times.max - times.min) / times.median if times and times.median else None,
+        times.max_rank if times else None,
+        tuple(rank for rank in expected if rank not in members),
+        {rank: (str(one.verdict["report"]), int(one.verdict["launch"])) for rank, one in sorted(members.items())},
+    )
+
+
+def _label(members: Collection[Placed]) -> str:
+    """What all ranks call it; the kernel's name where each is called by its file."""
+    labels = {str(one.verdict["label"]) for one in members}
+    return labels.pop() if len(labels) == 1 else str(next(iter(members)).verdict["kernel"])
+
+
+def _value(verdict: Mapping[str, Any], name: str) -> float | None:
+    value = verdict[name] if name in VALUES else (verdict["account"] or {}).get(name)
+    return None if value is None else float(value)
+
+
+def spread_of(values: Mapping[int, float | None]) -> Spread | None:
+    """How a value lies over ranks; None where no rank holds it."""
+    known = {rank: value for rank, value in sorted(values.items()) if value is not None}
+    if not known:
+        return None
+    low, high = min(known, key=lambda rank: known[rank]), max(known, key=lambda rank: known[rank])
+    return Spread(len(known), known[low], float(median(known.values())), known[high], low, high)
+
+
+def _notes(programs: Sequence[Program]) -> list[str]:
+    notes = []
+    for program in programs:
+        lacking = sum(bool(one.missing) for one in program.matched)
+        if lacking:
+            notes.append(
+                f"{program.name}: {lacking} of {len(program.matched)} launches are not in the reports of all ranks"
+            )
+        if program.size and max(program.ranks) >= program.size:
+            notes.append(f"{program.name}: holds ranks of a larger program too, perhaps of an earlier run")
+        if GPU in program.sources:
+            notes.append(f"{program.name}: one report with launches of several GPUs: each GPU counts as a rank")
+        if "name" in program.sources:
+            notes.append(f"{program.name}: ranks are told by the names of files")
+    return notes
+
+
+def largest(matched: Sequence[Matched], count: int) -> list[Matched]:
+    """The ``count`` launches whose ranks lie furthest apart in time, in their own order."""
+    apart = sorted(
+        matched,
+        key=lambda one: (
+            -(one.values["duration_ns"].max - one.values["duration_ns"].min) if "duration_ns" in one.values else 0.0
+        ),
+    )
+    chosen = {id(one) for one in apart[:count]}
+    return [one for one in matched if id(one) in chosen]
+
+
+def most_apart(one: Matched) -> tuple[str, Spread] | None:
+    """The part of the account in which ranks differ most, if by a percent point at least."""
+    parts = {name: spread for name, spread in one.values.items() if name in PARTS and spread.n > 1}
+    name = max(parts, key=lambda part: parts[part].max - parts[part].min, default=None)
+    return (name, parts[name]) if name is not None and parts[name].max - parts[name].min >= 1.0 else None
+
+
+def as_json(found: ByRank, errors: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """The object of ``ncubble report --by-rank --json``."""
+    from dataclasses import asdict
+
+    return {"schema": SCHEMA, **asdict(found), "errors": list(errors)}

@@ -1,0 +1,187 @@
+"""What is compared: launches as plain values, gathered into repeats, and matched across sides. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from string import ascii_uppercase
+from typing import Any
+
+from ncubble.analysis.report.samples import stall_shares
+
+Matches = list[tuple["Group | None", ...]]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One launch with all that a comparison reads of it.
+
+    ``values`` holds numbers by metric, NaN where not collected (times in ns, clock in Hz, sizes in bytes, shares in
+    percent of elapsed time or of the peak); ``stalls`` percent of warp samples by reason, empty where there are none.
+    """
+
+    report: str
+    key: str
+    launch: int
+    label: str
+    kernel: str
+    demangled: str
+    shape: str
+    grid: str
+    block: str
+    nvtx: str
+    device: str
+    ncu_version: str
+    verdict: Mapping[str, Any]
+    values: Mapping[str, float]
+    stalls: Mapping[str, float]
+
+    @property
+    def account(self) -> Mapping[str, float]:
+        """Parts in percent of elapsed SM cycles; empty where the report holds no utilization of any unit."""
+        return self.verdict.get("account") or {}
+
+    @property
+    def repeats_of(self) -> Hashable:
+        """Equal for launches that are repeats of each other on the same GPU model."""
+        return (self.label, self.shape, self.demangled, self.grid, self.block, self.nvtx, self.device)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Repeats: launches of one kernel in one configuration, in order of appearance; at least one."""
+
+    subjects: tuple[Subject, ...]
+
+    @property
+    def first(self) -> Subject:
+        """The launch that stands for all of them where they agree: name, geometry, GPU."""
+        return self.subjects[0]
+
+    @property
+    def title(self) -> str:
+        """Label of the run and name of the kernel, where the one does not begin with the other."""
+        label, kernel = self.first.label, self.first.kernel
+        return label if label.partition(" ")[0] == kernel else f"{label} {kernel}".strip()
+
+
+def letter(side: int) -> str:
+    """``A`` for side 0, ``Z`` for 25, ``A2`` for 26."""
+    again, index = divmod(side, len(ascii_uppercase))
+    return ascii_uppercase[index] + (str(again + 1) if again else "")
+
+
+def subject_of(report: Any, launch: int, verdict: Mapping[str, Any]) -> Subject:
+    """One launch of ``report`` (a ``Report``) and its verdict, as plain values."""
+    row = report.launches[report.launches["launch"] == launch].iloc[0]
+    copies = verdict.get("async_copy") or {}
+    numbers = {name: _number(verdict.get(name)) for name in ("duration_ns", "cycles", "sm_clock_hz")}
+    for name in ("cycles", "sm_clock_hz"):
+        numbers[name] = _number(row[name]) if math.isnan(numbers[name]) else numbers[name]
+    numbers |= {name: _number(verdict.get(name)) for name in ("tensor_active_pct", "dram_pct")}
+    numbers |= {name: _number(copies.get(name)) for name in ("ldgsts", "tma")} | _geometry(row)
+    return Subject(
+        report=str(report.run.path),
+        key=str(report.key),
+        launch=launch,
+        label=report.run.label_of(launch),
+        kernel=str(verdict.get("kernel") or row["kernel"]),
+        demangled=_text(row["demangled"]) or str(row["kernel"]),
+        shape=json.dumps(report.run.manifest.kernel_of(launch).get("shape") or {}, sort_keys=True),
+        grid=_text(row["grid"]),
+        block=_text(row["block"]),
+        nvtx=_text(row["nvtx"]),
+        device=_text(verdict.get("device")),
+        ncu_version=_text(row["ncu_version"]),
+        verdict=verdict,
+        values=numbers,
+        stalls=dict(stall_shares(report.source[report.source["launch"] == launch])),
+    )
+
+
+def _geometry(row: Mapping[str, Any]) -> dict[str, float]:
+    """Numbers of the launch configuration: registers a thread, bytes of shared memory a CTA, CTAs and threads a CTA."""
+    memory = [_number(row[name]) for name in ("smem_static_B", "smem_dynamic_B")]
+    known = [size for size in memory if not math.isnan(size)]
+    return {
+        "registers": _number(row["registers"]),
+        "smem_B": math.fsum(known) if known else math.nan,
+        "ctas": _product(_text(row["grid"])),
+        "threads": _product(_text(row["block"])),
+    }
+
+
+def _product(extent: str) -> float:
+    """128.0 of ``4,32,1``; NaN of what is no extent."""
+    try:
+        return float(math.prod(int(part) for part in extent.split(",")))
+    except ValueError:
+        return math.nan
+
+
+def _number(value: Any) -> float:
+    """``value`` as a finite float, else NaN."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        return math.nan
+    return result if math.isfinite(result) else math.nan
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def groups(subjects: Iterable[Subject]) -> list[Group]:
+    """Gather repeats, in order of appearance. The same launch of the same report content counts once."""
+    found: dict[Hashable, dict[tuple[str, int], Subject]] = {}
+    for one in subjects:
+        found.setdefault(one.repeats_of, {}).setdefault((one.key, one.launch), one)
+    return [Group(tuple(launches.values())) for launches in found.values()]
+
+
+_LEVELS: tuple[Callable[[Subject], Hashable], ...] = (
+    lambda one: (one.label, one.shape, one.demangled, one.grid, one.block, one.nvtx),
+    lambda one: (one.label, one.kernel, one.shape),
+    lambda one: (one.demangled, one.shape, one.grid, one.block),
+    lambda one: (one.kernel, one.grid, one.block),
+    lambda one: one.demangled,
+    lambda one: one.kernel,
+)
+"""What two groups must share to be partners, strictest first; among equals the order of appearance decides."""
+
+
+def match(sides: Sequence[Sequence[Group]]) -> tuple[Matches, list[tuple[int, Group]]]:
+    """Partners of every group of the first side on each other side (None: it has none there), and what is left over.
+
+    A last group left on both sides is paired whatever it is called: two kernels for the same work. A group of the first
+    side without any partner is left over, too; so are (side, group) of the others that no group of the first took.
+    """
+    first = list(sides[0])
+    columns = [partners(first, side) for side in sides[1:]]
+    rows: Matches = [(group, *(column.get(index) for column in columns)) for index, group in enumerate(first)]
+    taken = [{id(group) for group in column.values()} for column in columns]
+    left = [(0, group) for group, *others in rows if group and not any(others)]
+    for number, side in enumerate(sides[1:], 1):
+        left += [(number, group) for group in side if id(group) not in taken[number - 1]]
+    return [row for row in rows if any(row[1:])], left
+
+
+def partners(first: Sequence[Group], other: Sequence[Group]) -> dict[int, Group]:
+    """The partner in ``other`` of each group of ``first`` that has one, by its index."""
+    found: dict[int, Group] = {}
+    free = list(other)
+    for level in _LEVELS:
+        for index, group in enumerate(first):
+            if index in found:
+                continue
+            wanted = level(group.first)
+            if (partner := next((one for one in free if level(one.first) == wanted), None)) is not None:
+                found[index] = partner
+                free.remove(partner)
+    alone = [index for index in range(len(first)) if index not in found]
+    if len(alone) == 1 and len(free) == 1:
+        found[alone[0]] = free[0]
+    return found

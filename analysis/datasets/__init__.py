@@ -1,0 +1,1 @@
+"""Datasets of thousands of reports, and queries over them."""

@@ -1,0 +1,1 @@
+"""Reads many reports into a dataset, in processes that may die."""

@@ -1,0 +1,83 @@
+"""One question to a table of a dataset: which rows, which columns, in which order, how many. Read as far as needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from ncubble.analysis.datasets.conditions import column_of, parse_all
+from ncubble.analysis.datasets.dataset import Dataset
+from ncubble.errors import UsageError
+
+COLUMNS = {
+    "launches": ("report", "launch", "label", "duration_ns", "tensor_active_pct", "dram_pct", "cause"),
+    "reports": ("report", "path", "label", "rank", "launches", "ncu_version", "complete"),
+    "metrics": ("report", "launch", "metric", "value", "unit"),
+    "errors": ("report", "path", "error"),
+}
+"""What is shown of a table without ``--columns``; of the others, everything."""
+OWNER = ("report", "launch")
+
+
+@dataclass(frozen=True)
+class Query:
+    """``metrics`` adds a column for each metric of that name to rows of ``launches``; conditions may name them."""
+
+    table: str = "launches"
+    where: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    metrics: Sequence[str] = ()
+    sort: str = ""
+    descending: bool = False
+    limit: int | None = None
+
+
+def run(dataset: Dataset, query: Query) -> pa.Table:
+    """The rows that ``query`` asks for. Raises UsageError for columns that are not there and wrong conditions."""
+    source = dataset.table(query.table)
+    if query.metrics:
+        if query.table != "launches":
+            raise UsageError(f"--metric is for the table launches, not {query.table}", "leave one of them out")
+        source = ds.dataset(_with_metrics(dataset, query.metrics))
+    schema = source.schema
+    shown = list(query.columns) or [*COLUMNS.get(query.table, schema.names), *query.metrics]
+    for name in [*shown, *([query.sort] if query.sort else [])]:
+        column_of(name, schema)
+    scanner = source.scanner(
+        columns=list(dict.fromkeys([*shown, *([query.sort] if query.sort else [])])),
+        filter=parse_all(query.where, schema),
+    )
+    if not query.sort:
+        return scanner.head(query.limit) if query.limit is not None else scanner.to_table()
+    return _sorted(scanner.to_table(), query).select(shown)
+
+
+def _sorted(rows: pa.Table, query: Query) -> pa.Table:
+    key = rows[query.sort]
+    if pa.types.is_nested(key.type):
+        raise UsageError(f"--sort {query.sort}: holds several values each", "sort by another column")
+    order = pc.sort_indices(pa.table({"key": key}), [("key", "descending" if query.descending else "ascending")])
+    return rows.take(order[: query.limit] if query.limit is not None else order)
+
+
+def _with_metrics(dataset: Dataset, names: Sequence[str]) -> pa.Table:
+    """All launches, with a column for each metric: null where a launch does not hold it."""
+    rows = dataset.launches().to_table()
+    values = dataset.metrics(names, ["metric", *OWNER, "value"]).to_table()
+    row_of = {owner: row for row, owner in enumerate(zip(*(rows[name].to_pylist() for name in OWNER), strict=True))}
+    for name in dict.fromkeys(names):
+        if name in rows.schema.names:
+            raise UsageError(f"--metric {name}: launches have a column of that name", "ask for it with --columns")
+        column: list[float | None] = [None] * rows.num_rows
+        chosen = values.filter(pc.equal(values["metric"], name))
+        for owner, value in zip(
+            zip(*(chosen[key].to_pylist() for key in OWNER), strict=True), chosen["value"].to_pylist(), strict=True
+        ):
+            if owner in row_of:
+                column[row_of[owner]] = value
+        rows = rows.append_column(name, pa.array(column, pa.float64()))
+    return rows

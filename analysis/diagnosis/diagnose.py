@@ -1,0 +1,202 @@
+"""What stands between this launch and a busy pipe: ranked causes in the words of the field, with evidence and fix.
+
+The share of a cause is its part of the account. What removing it gives is estimated from that (``gain_model``), and
+held against measured cures by ``ncubble validate diagnosis``. It is None, not identified, where nothing in the pipeline
+bounds the launch, and for idle time that the report cannot split.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pandas as pd
+
+from ncubble.analysis.account import lacking
+from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.places import hottest
+from ncubble.analysis.account.units import MEMORY
+from ncubble.analysis.diagnosis.diseases import OF_DEPTH, disease_of
+from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
+from ncubble.analysis.diagnosis.fixes import FIXES
+from ncubble.analysis.model.depth_gain import depth_gain
+from ncubble.analysis.model.gain import Gain, gain_of
+from ncubble.analysis.report.report import Report
+
+REMOVABLE = (
+    "data_wait",
+    "copy_cost",
+    "smem_wait",
+    "sync_wait",
+    "issue",
+    "epilogue",
+    "ramp",
+    "tail",
+    "no_cta",
+    "wave_gap",
+)
+CAUSE_OF = {"no_cta": "tail"}
+"""Causes of parts that are merged for lack of counters: ramp is short wherever SMs stand without a CTA for long."""
+SATURATED_PCT = 90.0
+MEMORY_ROOF_PCT = 80.0
+"""DRAM throughput from which on a matrix kernel counts as memory-bound: a plain copy reaches 86 to 90 % on an H200."""
+MEMORY_BOUND_PCT = 60.0
+"""The same without tensor work, for DRAM or L2 as the busiest unit. Nsight calls less than this latency-bound."""
+TINY_NS = 5_000.0
+"""Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
+SLOW_PATH_SHARE = 1.0 - 2730.67 / 4096.0
+"""Of the busy time of mma.sync, what wgmma would do without (FLOP per cycle and SM of both, H200)."""
+SLOW_PATH_FIRST = 1.5
+"""How many times the largest idle part that has to be, to be named first: an idle part is mended within the kernel."""
+KNOWN_FIRST = 0.75
+"""Of the largest gain, how much a cause with a known disease has to give to be named first: its cure is known, too."""
+WAITS_PCT = 3.0
+"""Waits for data from which on the effect of other depths is predicted, which takes longer than all else here."""
+NEGLIGIBLE_PCT = 1.0
+PLACES = 3
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One cause with its share in percent of kernel time; ``where`` lists file, line, sass and pct of kernel time."""
+
+    cause: str
+    disease: str | None
+    pct: float
+    where: list[dict[str, object]] = field(default_factory=list)
+    fix: str = ""
+    predicted_gain_pct: float | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The verdict: one word, finer where it can be told, the ranked causes behind it, and what to know beside it."""
+
+    cause: str
+    disease: str | None
+    causes: list[Cause]
+    warnings: list[str] = field(default_factory=list)
+
+
+def diagnose(report: Report, launch: int, account: BubbleAccount | None) -> Diagnosis:
+    """Ranked causes of one launch. Without an account the verdict is ``unknown`` and says what lacks."""
+    if account is None:
+        return Diagnosis("unknown", None, [], [lacking.no_account(report, launch).text])
+    facts = launch_facts(report, launch)
+    causes = _ranked(report, launch, account, facts)
+    verdict = _verdict(account, facts, causes)
+    known = next((cause.disease for cause in causes if cause.cause == verdict), None)
+    disease = known or disease_of(verdict, facts)
+    if verdict == "memory_bound" and disease is None:  # what must move takes its time: no part of the pipeline gains
+        causes = [replace(cause, predicted_gain_pct=None) for cause in causes]
+    gaps = [lack.text for lack in lacking.of_account(report, launch, account)]
+    told = _with_slow_path(causes, verdict, account, facts)
+    return Diagnosis(verdict, disease, told, [*_warnings(facts), *gaps])
+
+
+def gains(report: Report, launch: int, account: BubbleAccount, facts: LaunchFacts | None = None) -> dict[str, Gain]:
+    """What removing each part of the account that can be removed gives. Waits for data: what the best depth gives,
+    where that is identified and depth is their cure, but no more than their share can."""
+    facts, idle = facts or launch_facts(report, launch), idle_pct(account)
+    parts = {part: pct for part, pct in account.bubbles.items() if part in REMOVABLE and pct >= NEGLIGIBLE_PCT}
+    found = {part: gain_of(pct, idle) for part, pct in parts.items()}
+    waits = parts.get("data_wait", 0.0) >= WAITS_PCT and _depth_cures(facts)
+    if waits and (deeper := depth_gain(report, launch, account)) is not None:
+        found["data_wait"] = deeper.at_most(found["data_wait"].high)
+    return found
+
+
+def _depth_cures(facts: LaunchFacts) -> bool:
+    """Whether more stages are what waits for data call for, and not another way to copy, or less to copy."""
+    return facts.dram_pct < MEMORY_ROOF_PCT and disease_of("data_wait", facts) in (*OF_DEPTH, None)
+
+
+def _ranked(report: Report, launch: int, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
+    """The causes by what removing them gives; first one with a known disease, if it gives nearly as much."""
+    found = gains(report, launch, account, facts)
+    ranked = sorted(found, key=lambda part: -found[part].expected)
+    causes = [_cause(part, account.parts[part], account, facts, found[part].expected) for part in ranked]
+    first = next((cause for cause in causes if cause.disease), None)
+    if first and (first.predicted_gain_pct or 0.0) >= KNOWN_FIRST * found[ranked[0]].expected:
+        causes = [first, *(cause for cause in causes if cause is not first)]
+    # Where something else bounds the kernel, that depth would help is not shown.
+    return [*causes[:1], *(_unless_shallow(cause, facts) for cause in causes[1:])]
+
+
+def _unless_shallow(cause: Cause, facts: LaunchFacts) -> Cause:
+    if cause.disease != "shallow_pipeline":
+        return cause
+    return replace(cause, disease=None, fix=_fix(cause.cause, None, facts))
+
+
+def idle_pct(account: BubbleAccount) -> float:
+    """Idle time in percent of kernel time."""
+    return 100.0 - account.parts["tensor_busy"] - account.parts["unit_busy"]
+
+
+def _with_slow_path(causes: list[Cause], verdict: str, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
+    """The causes with the slow path among them, by its gain; first only where it is the verdict."""
+    pct = account.parts["tensor_busy"] * SLOW_PATH_SHARE
+    if not facts.slow_path or pct < NEGLIGIBLE_PCT:
+        return causes
+    gain = slow_path_gain(account).expected if verdict != "memory_bound" else None
+    slow = Cause("slow_path", None, pct, _where("unit", pct, account, facts.source), FIXES["slow_path"], gain)
+    if verdict == "slow_path":
+        return [slow, *causes]
+    return [*causes[:1], *sorted([slow, *causes[1:]], key=lambda cause: -(cause.predicted_gain_pct or 0.0))]
+
+
+def slow_path_gain(account: BubbleAccount) -> Gain:
+    """What the fast MMA path gives: busy time that it does without, and what goes along."""
+    pct = account.parts["tensor_busy"] * SLOW_PATH_SHARE
+    return gain_of(pct, idle_pct(account) + pct)
+
+
+def _warnings(facts: LaunchFacts) -> list[str]:
+    if not facts.slow_path:
+        return []
+    return [
+        "slow MMA path: mma.sync/WMMA does 2730.67 of wgmma's 4096 FLOP per cycle and SM (fp16), "
+        "so a pipe that is 100 % busy reaches 66.7 % of the peak"
+    ]
+
+
+def _verdict(account: BubbleAccount, facts: LaunchFacts, causes: list[Cause]) -> str:
+    busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
+    largest = max((cause.pct for cause in causes), default=0.0)
+    if facts.duration_ns < TINY_NS:
+        return "tiny_launch"
+    if facts.dram_pct >= MEMORY_ROOF_PCT or (account.unit in MEMORY and busy >= MEMORY_BOUND_PCT):
+        return "memory_bound"
+    if account.unit != "tensor":
+        return "no_tensor_work"
+    if facts.slow_path and (busy >= SATURATED_PCT or busy * SLOW_PATH_SHARE >= SLOW_PATH_FIRST * largest):
+        return "slow_path"
+    if busy >= SATURATED_PCT:
+        return "none"
+    if not causes or account.parts.get("idle", 0.0) > largest:
+        return "unknown"  # most idle time is not split
+    return causes[0].cause
+
+
+def _cause(part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, gain: float) -> Cause:
+    name = CAUSE_OF.get(part, part)
+    disease = disease_of(name, facts)
+    if disease == "shallow_pipeline" and gain < NEGLIGIBLE_PCT:
+        disease = None  # depth does nothing
+    return Cause(name, disease, pct, _where(part, pct, account, facts.source), _fix(name, disease, facts), gain)
+
+
+def _fix(cause: str, disease: str | None, facts: LaunchFacts) -> str:
+    """What to do, without what the kernel already does: fragments that come by ldmatrix, banks without conflicts."""
+    if cause == "smem_wait" and disease is None:
+        wider = "" if any(opcode.startswith("LDSM") for opcode in facts.opcodes) else ", or wider loads (ldmatrix)"
+        return FIXES["smem_wait"] + wider
+    return FIXES[disease] if disease else FIXES[cause]
+
+
+def _where(part: str, pct: float, account: BubbleAccount, source: pd.DataFrame) -> list[dict[str, object]]:
+    """The source lines with most samples of this part; by instruction where the report has no line information."""
+    if account.weights is None or part not in account.weights:
+        return []
+    places = hottest(source, account.weights[part], PLACES)
+    return [{**{key: place[key] for key in ("file", "line", "sass")}, "pct": pct * place["share"]} for place in places]

@@ -1,0 +1,171 @@
+"""What the report says of a launch beside its account: the evidence that diseases are told by. NaN, None: unknown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from ncubble.analysis.account.units import MEMORY, ratio, utilization
+from ncubble.analysis.report.report import Report
+from ncubble.profiling.metrics.generations import load_generations
+from ncubble.sass.bystanders import Bystanders
+from ncubble.sass.opcodes import role, width_bytes
+from ncubble.sass.slices import staged_through_registers
+
+WARP = 32
+WITH_A_FAST_PATH = ("HMMA", "IMMA")
+"""MMAs of types that ``wgmma`` takes, too; it has no double precision."""
+CONVERSIONS = ("I2F", "I2HP")
+"""Mnemonics that make integers floating point; those of 8-bit floats say so by ``UNPACK``. Results that are rounded to
+half for the next product (attention) are no operands that came in another type."""
+
+
+@dataclass(frozen=True)
+class LaunchFacts:
+    """Counters and code of one launch. ``stages`` and ``compulsory_B`` (bytes that must move) are the program's word.
+
+    ``fetched``: bytes that came into L1 for each byte that copies and loads asked for. ``box_B``: bytes of a TMA box.
+    ``resident``: CTAs of an SM that each resource allows, by its name.
+    """
+
+    source: pd.DataFrame
+    hopper: bool
+    duration_ns: float
+    dram_pct: float
+    dram_B: float  # noqa: N815
+    stages: int | None
+    compulsory_B: float  # noqa: N815
+    ctas: float
+    sms: float
+    waves: float
+    bank_conflict_share: float
+    fetched: float
+    box_B: float  # noqa: N815
+    resident: dict[str, float]
+
+    @cached_property
+    def opcodes(self) -> list[str]:
+        """Mnemonics of the kernel's instructions, in their order."""
+        return self.source["opcode"].tolist()
+
+    @cached_property
+    def roles(self) -> list[str]:
+        """What each instruction does (``opcodes.role``)."""
+        return [role(opcode) for opcode in self.opcodes]
+
+    @cached_property
+    def staged(self) -> list[bool]:
+        """Which instructions carry tiles from global to shared memory through registers."""
+        return staged_through_registers(self.source["sass"].tolist(), self.roles)
+
+    @cached_property
+    def executed(self) -> np.ndarray:
+        """Executions of each instruction, by warps; 0 where the report does not count them."""
+        return np.asarray(self.source["executed"].fillna(0.0), dtype=float)
+
+    @cached_property
+    def per_mma(self) -> float:
+        """Executions of the busiest MMA, by warps; NaN where there is none."""
+        counts = [count for count, name in zip(self.executed, self.roles, strict=True) if name == "mma"]
+        return max(counts, default=math.nan) or math.nan
+
+    @property
+    def slow_path(self) -> bool:
+        """Whether the MMAs are such that reach two thirds of Hopper's peak."""
+        mma = [opcode for opcode, name in zip(self.opcodes, self.roles, strict=True) if name == "mma"]
+        return self.hopper and bool(mma) and all(opcode.startswith(WITH_A_FAST_PATH) for opcode in mma)
+
+    @cached_property
+    def copies(self) -> list[str]:
+        """Mnemonics of the ``cp.async`` copies."""
+        return [opcode for opcode in self.opcodes if opcode.startswith("LDGSTS")]
+
+    @cached_property
+    def bulk(self) -> bool:
+        """Whether TMA copies anything into shared memory."""
+        return any(opcode.startswith(("UTMALDG", "UBLKCP")) for opcode in self.opcodes)
+
+    @cached_property
+    def conversions(self) -> float:
+        """Executions of all instructions that widen an operand's type, by warps."""
+        counted = zip(self.executed, self.opcodes, strict=True)
+        return float(sum(count for count, op in counted if op.startswith(CONVERSIONS) or "UNPACK" in op))
+
+    @cached_property
+    def products(self) -> float:
+        """Executions of all MMAs, by warps."""
+        return float(sum(count for count, name in zip(self.executed, self.roles, strict=True) if name == "mma"))
+
+    @cached_property
+    def trips(self) -> float:
+        """Iterations of the main loop for each pass through the code behind it; NaN where that cannot be told."""
+        mma = [i for i, name in enumerate(self.roles) if name == "mma" and self.executed[i] == self.per_mma]
+        stores = [i for i, name in enumerate(self.roles) if name == "store_global" and mma and i > mma[-1]]
+        counts = [self.executed[i] for i in stores if self.executed[i] > 0]
+        return self.per_mma / min(counts) if counts else math.nan
+
+    def of_few_warps(self) -> np.ndarray:
+        """Which instructions between the MMAs run in a branch that only some warps take: a stretch of other counts
+        than the loop's, one of them at most half of it."""
+        mma = [i for i, name in enumerate(self.roles) if name == "mma" and self.executed[i] == self.per_mma]
+        found = np.zeros(len(self.roles), dtype=bool)
+        if not mma:
+            return found
+        odd = (self.executed > 0) & (self.executed != self.per_mma)
+        start = mma[0]
+        for i in range(mma[0], mma[-1] + 2):
+            if i <= mma[-1] and odd[i]:
+                continue
+            if i > start and (self.executed[start:i] <= 0.5 * self.per_mma).any():
+                found[start:i] = True
+            start = i + 1
+        return found
+
+    @cached_property
+    def bystanders(self) -> Bystanders:
+        """What the code says of waits that hold nothing up."""
+        return Bystanders(self.source["sass"].tolist(), self.opcodes, self.roles, self.staged)
+
+
+def launch_facts(report: Report, launch: int) -> LaunchFacts:
+    """Collect the facts of one launch."""
+    row = report.identity(launch)
+    told = report.run.manifest.kernel_of(launch)
+    known = told if str(told.get("function") or "") == str(row["kernel"]) else {}
+    source, quantities = report.source_of(launch), load_generations().quantities
+    limits = {what: report.value(launch, f"launch__occupancy_limit_{what}") for what in ("registers", "shared_mem")}
+    compulsory = known.get("bytes")
+    return LaunchFacts(
+        source=source,
+        hopper=bool(row["compute_capability"] == "9.0"),
+        duration_ns=float(row["duration_ns"]),
+        dram_pct=utilization(report, launch, MEMORY["dram"]),
+        dram_B=report.value(launch, "dram__bytes_read.sum") + report.value(launch, "dram__bytes_write.sum"),
+        stages=stages if isinstance(stages := known.get("stages"), int) and stages > 0 else None,
+        compulsory_B=float(compulsory) if isinstance(compulsory, int | float) and compulsory > 0 else math.nan,
+        ctas=report.value(launch, "launch__grid_size"),
+        sms=report.first(launch, quantities["sms"]),
+        waves=report.value(launch, "launch__waves_per_multiprocessor"),
+        bank_conflict_share=ratio(report, launch, "bank_conflicts"),
+        fetched=_over(report.first(launch, quantities["fill_bytes"]), _asked_bytes(source)),
+        box_B=_over(report.first(launch, quantities["tma_bytes"]), report.first(launch, quantities["tma"])),
+        resident=limits,
+    )
+
+
+def _asked_bytes(source: pd.DataFrame) -> float:
+    """Bytes that copies and global loads of all lanes ask for."""
+    counts = source["executed"].fillna(0.0).tolist()
+    loads = ((op, n) for op, n in zip(source["opcode"].tolist(), counts, strict=True) if role(op) in _LOADS)
+    return float(sum(WARP * width_bytes(op) * n for op, n in loads if not op.startswith(("UTMA", "LDGDEP", "ARRIVES"))))
+
+
+_LOADS = ("copy", "load_global")
+
+
+def _over(amount: float, parts: float) -> float:
+    return amount / parts if parts > 0 else math.nan

@@ -1,0 +1,37 @@
+"""What the fix of each cause would give back, in percent of kernel time: for ``ncubble advise``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.diagnosis.diagnose import CAUSE_OF, Cause, Diagnosis, gains, slow_path_gain
+from ncubble.analysis.model.gain import Gain
+from ncubble.analysis.report.report import Report
+
+
+@dataclass(frozen=True)
+class Fix:
+    """What to do about one cause, and what it gains in percent of kernel time: expected, least, most. None where that
+    is not identified."""
+
+    fix: str
+    cause: str
+    predicted_gain_pct: float | None
+    low: float | None
+    high: float | None
+
+
+def fixes(report: Report, launch: int, account: BubbleAccount | None, diagnosis: Diagnosis) -> list[Fix]:
+    """One fix per cause of the diagnosis, in its order; none without an account."""
+    if account is None:
+        return []
+    found = {CAUSE_OF.get(part, part): gain for part, gain in gains(report, launch, account).items()}
+    found["slow_path"] = slow_path_gain(account)
+    return [_fix(cause, found[cause.cause]) for cause in diagnosis.causes]
+
+
+def _fix(cause: Cause, gain: Gain) -> Fix:
+    if cause.predicted_gain_pct is None:
+        return Fix(cause.fix, cause.cause, None, None, None)
+    return Fix(cause.fix, cause.cause, cause.predicted_gain_pct, gain.low, gain.high)

@@ -1,0 +1,136 @@
+"""Verdicts of whole reports as plain data (schema: docs/architecture.md), remembered beside their tables.
+
+A verdict follows from the report, its manifest and the rules, so it is found again under the hashes of all three.
+pandas is imported only where there is something to judge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.report import cache as store
+from ncubble.analysis.report.report import Report, ReportFailure, open_reports
+from ncubble.errors import NcubbleError, ReportError
+from ncubble.files import memo
+from ncubble.profiling.runs.run import Manifest
+
+SCHEMA = 1
+_CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
+"""What values that cannot be make of an analysis. Anything else is a bug."""
+_RULES = ("ncubble.analysis", "ncubble.profiling", "ncubble.sass", "ncubble.text")
+"""Packages in which what a verdict depends on is written, with all that lies below them."""
+
+
+def report_json(paths: Iterable[Path]) -> dict[str, Any]:
+    """The whole object of ``ncubble report --json``."""
+    reports, failures = open_reports(paths)
+    return as_json(reports, failures)
+
+
+def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure], explained: bool = False) -> dict[str, Any]:
+    """Verdicts of opened reports, and errors of those that failed. A report or launch that cannot be judged becomes an
+    error, and hides no other. With ``explained`` each launch has a member ``explain``."""
+    launches: list[dict[str, Any]] = []
+    errors = [{"report": str(failure.path), "error": str(failure.error)} for failure in failures]
+    for report in reports:
+        found, cannot = judge(report)
+        failed = list(cannot)
+        launches += (
+            [one | {"explain": _explained(report, one["launch"], failed)} for one in found] if explained else found
+        )
+        errors += [{"report": str(report.path), "error": str(error)} for error in failed]
+    return {"schema": SCHEMA, "launches": launches, "errors": errors}
+
+
+def _explained(report: Report, launch: int, failed: list[NcubbleError]) -> dict[str, Any] | None:
+    """The explanation of one launch; None, and an error in ``failed``, where its values allow none."""
+    from dataclasses import asdict
+
+    from ncubble.analysis.account.account import account
+    from ncubble.analysis.account.explain import explain
+
+    try:
+        return asdict(explain(report, launch, account(report, launch)))
+    except _CONTRADICTIONS as error:
+        failed.append(_said(report, f"launch {launch} ", error))
+        return None
+
+
+@lru_cache(maxsize=1)
+def judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
+    """The verdict of every launch that can be judged, and why others cannot be. Do not write to what is returned."""
+    place = verdicts_file(report.frame.sha256, report.run.manifest)
+    known = memo.recall(place)
+    if known and known["rules"] == rules_hash():
+        path, label = str(report.path), report.run.label_of
+        return [one | {"report": path, "label": label(one["launch"])} for one in known["verdicts"]], []
+    found, failed = _judge(report)
+    if not failed:
+        memo.remember(place, {"rules": rules_hash(), "verdicts": found})
+    return found, failed
+
+
+def verdicts_file(sha256: str, manifest: Manifest) -> Path:
+    """Where the verdicts of a report with this content and this manifest are kept."""
+    return store.folder_of(sha256, "scalars").parent / f"verdicts-{facts_hash(manifest)}.json"
+
+
+def facts_hash(manifest: Manifest) -> str:
+    """A hash over all that a manifest says."""
+    return hashlib.sha256(manifest.to_json().encode()).hexdigest()[:32]
+
+
+def _judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
+    from ncubble.analysis.diagnosis.verdict import launch_verdict
+
+    found: list[dict[str, Any]] = []
+    failed: dict[str, NcubbleError] = {}
+    try:
+        launches = [int(launch) for launch in report.launches["launch"]]
+    except _CONTRADICTIONS as error:
+        return found, [_said(report, "", error)]
+    for launch in launches:
+        try:
+            found.append(launch_verdict(report, launch))
+        except _CONTRADICTIONS as error:
+            said = _said(report, f"launch {launch} ", error)
+            failed[str(said)] = said  # one that all launches meet is said once
+    return found, list(failed.values())
+
+
+def _said(report: Report, which: str, error: Exception) -> NcubbleError:
+    if isinstance(error, NcubbleError):
+        return error
+    return ReportError(
+        f"{report.path}: {which}contradicts itself ({type(error).__name__}: {error})",
+        "the file is probably damaged: copy it again, or profile again",
+    )
+
+
+@cache
+def rules_hash() -> str:
+    """A hash over everything that turns tables into verdicts."""
+    return sources_hash(*_RULES)
+
+
+def sources_hash(*packages: str) -> str:
+    """A hash over the Python and TOML files of ``packages`` and of all packages below them, by name and content."""
+    digest = hashlib.sha256()
+    for package in packages:
+        for name, content in sorted(_sources(files(package), package)):
+            digest.update(f"{name}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def _sources(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    for item in folder.iterdir():
+        if item.is_dir():
+            yield from _sources(item, f"{name}/{item.name}")
+        elif item.name.endswith((".py", ".toml")):
+            yield f"{name}/{item.name}", item.read_bytes()

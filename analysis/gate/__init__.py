@@ -1,0 +1,1 @@
+"""The gate: repeats of a kernel against its baseline."""

@@ -1,0 +1,1 @@
+"""Bubble accounts as the gate compares them."""

@@ -1,0 +1,229 @@
+"""The bubble account as the gate keeps it: its parts in every repeat, and the lines that hold them. Pure but for
+``of_launch``, which reads a report.
+
+Percentages are of elapsed SM cycles. What moved between two of these: ``gate_moves``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ncubble.errors import ReportError
+
+if TYPE_CHECKING:
+    from ncubble.analysis.report.report import Report
+
+FINEST_PCT = 0.2
+"""Percent of elapsed cycles below which a place is not kept."""
+MOST_PLACES = 40
+LONGEST = 120
+"""Characters of a place's text."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line, or an instruction where there are no lines, and the percent of elapsed cycles of one part that it holds.
+
+    ``file`` is a base name, empty where the report has no line information; ``text`` is the source line, or with
+    ``sass`` the heaviest instruction, where the report carries no source. ``below`` is the text of the line above where
+    the file has the same text more than once, else empty.
+    """
+
+    part: str
+    file: str
+    line: int | None
+    text: str
+    pct: float
+    sass: bool = False
+    below: str = ""
+
+    @property
+    def kin(self) -> tuple[str, str, str]:
+        """Equal for places that may be the same before and after a change: it stays when lines above come or go, and
+        when registers change."""
+        if not self.sass:
+            return self.part, self.file, self.text
+        return self.part, self.file, str(self.line) if self.line else opcode(self.text)
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Tells places of the same kin apart as far as what stands above them does."""
+        return *self.kin, self.below
+
+
+@dataclass(frozen=True)
+class LaunchAccount:
+    """The account of one launch: ``parts`` sum to 100; ``merged`` names the finer parts that a coarse one stands for;
+    ``places``, largest first; ``unit`` is the one whose idle time the parts split.
+
+    ``overlap`` says by which rule waits that coincide with a busy unit were taken out (``account/overlap.py``):
+    ``asynchronous`` MMAs, ``phases`` of the CTA, or empty for neither.
+    """
+
+    parts: Mapping[str, float]
+    places: tuple[Place, ...] = ()
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unit: str = ""
+    overlap: str = ""
+
+
+@dataclass(frozen=True)
+class Account:
+    """The accounts of repeats. ``parts`` has one value per launch, None where that launch has no account, or one that
+    splits time otherwise; ``places`` are means over the launches that have one, largest first."""
+
+    parts: Mapping[str, tuple[float | None, ...]]
+    places: tuple[Place, ...] = ()
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unit: str = ""
+    overlap: str = ""
+
+    @property
+    def launches(self) -> int:
+        """How many launches have an account."""
+        return max((len(self.known(part)) for part in self.parts), default=0)
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean of every part over the launches that have an account."""
+        return {part: math.fsum(known) / len(known) for part in self.parts if (known := self.known(part))}
+
+    def known(self, part: str) -> list[float]:
+        """The values of one part, without the launches that have none; empty for a part that is not there."""
+        return [value for value in self.parts.get(part, ()) if value is not None]
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain object for a baseline file, rounded to 3 decimals; ``from_json`` reads it."""
+        parts = {
+            part: [None if value is None else round(value, 3) for value in values]
+            for part, values in self.parts.items()
+        }
+        merged = {"merged": {coarse: list(finer) for coarse, finer in self.merged.items()}} if self.merged else {}
+        rules = {"unit": self.unit, "overlap": self.overlap}
+        return {**rules, "parts": parts, **merged, "places": [_place_json(place) for place in self.places]}
+
+
+class Reader(Protocol):
+    """A JSON object read by typed members (that of ``baseline_file``): each method raises ReportError for what is not
+    so."""
+
+    origin: Path
+    field: str
+    raw: dict[str, Any]
+
+    def __init__(self, origin: Path, raw: Any, field: str = "") -> None: ...
+
+    def error(self, what: str, name: str = "") -> ReportError:
+        """The error to raise of member ``name``."""
+
+    def get(self, name: str, kind: type, default: Any = ...) -> Any:
+        """Member ``name``, of exactly the type ``kind``."""
+
+    def number(self, name: str, value: Any = ...) -> float:
+        """Member ``name``, or ``value``, as a finite number."""
+
+
+def of_launch(report: Report, launch: int) -> LaunchAccount | None:
+    """The account of one launch with its places; None where the report allows none, or its values contradict each
+    other."""
+    from ncubble.analysis.gate.accounts.places import read
+
+    return read(report, launch)
+
+
+def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:
+    """The accounts of repeats as one; None where no launch has an account.
+
+    Launches that were profiled with other metrics may split time otherwise, or count against another unit. Those that
+    split it finest are taken, if they are two at least, and the others have no values.
+    """
+    alike: dict[tuple[str, frozenset[str]], list[LaunchAccount]] = {}
+    for one in launches:
+        if one is not None:
+            alike.setdefault(_split(one), []).append(one)
+    if not alike:
+        return None
+    finest = max(alike, key=lambda split: (len(alike[split]) > 1, -len(split[1]), len(alike[split])))
+    taken = alike[finest]
+    parts = [one.parts if one is not None and _split(one) == finest else None for one in launches]
+    names = dict.fromkeys(name for one in taken for name in one.parts)
+    values = {name: tuple(None if one is None else float(one.get(name, 0.0)) for one in parts) for name in names}
+    kept = [place for place in mean_places([one.places for one in taken]) if place.pct >= FINEST_PCT]
+    return Account(values, tuple(kept[:MOST_PLACES]), dict(taken[0].merged), finest[0], taken[0].overlap)
+
+
+def _split(one: LaunchAccount) -> tuple[str, frozenset[str]]:
+    """Equal for accounts whose parts mean the same."""
+    return one.unit, frozenset(f"{coarse}:{name}" for coarse, finer in one.merged.items() for name in finer)
+
+
+def mean_places(launches: Sequence[Iterable[Place]]) -> list[Place]:
+    """Places of the same key averaged over ``launches``, largest first; the heaviest gives the line."""
+    found: dict[tuple[str, str, str, str], Place] = {}
+    total: dict[tuple[str, str, str, str], float] = {}
+    for place in (place for places in launches for place in places):
+        known = found.get(place.key)
+        found[place.key] = place if known is None or place.pct > known.pct else known
+        total[place.key] = total.get(place.key, 0.0) + place.pct
+    mean = [replace(place, pct=total[key] / len(launches)) for key, place in found.items()]
+    return sorted(mean, key=lambda place: (-place.pct, place.key))
+
+
+def opcode(sass: str) -> str:
+    """``LDG.E`` of ``@!P0 LDG.E R4, desc[UR4][R2.64]``; empty of an empty text."""
+    words = sass.split()[1:] if sass.startswith("@") else sass.split()
+    return words[0].rstrip(";") if words else ""
+
+
+def from_json(reader: Reader) -> Account:
+    """The account in a baseline file; raises what ``reader`` raises, naming the wrong member."""
+    parts = _within(reader, reader.get("parts", dict), "parts")
+    values = {str(name): _values(parts, str(name)) for name in parts.raw}
+    if not values or len({len(one) for one in values.values()}) > 1:
+        raise reader.error("has no parts, or not as many values of each", "parts")
+    for index, launch in enumerate(zip(*values.values(), strict=True)):
+        known = [value for value in launch if value is not None]
+        if known and (len(known) < len(launch) or abs(math.fsum(known) - 100.0) > 0.05):
+            raise reader.error(f"of launch {index} do not sum to 100", "parts")
+    places = [_within(reader, raw, f"places[{i}]") for i, raw in enumerate(reader.get("places", list, []))]
+    rules = {name: reader.get(name, str, "") for name in ("unit", "overlap")}
+    return Account(values, tuple(_place(one) for one in places), _merged(reader), **rules)
+
+
+def _values(parts: Reader, name: str) -> tuple[float | None, ...]:
+    found = [
+        None if value is None else parts.number(f"{name}[{i}]", value) for i, value in enumerate(parts.get(name, list))
+    ]
+    if any(value is not None and not 0.0 <= value <= 100.0 for value in found):
+        raise parts.error("holds what is no percentage", name)
+    return tuple(found)
+
+
+def _merged(reader: Reader) -> dict[str, tuple[str, ...]]:
+    merged = reader.get("merged", dict, {})
+    if not all(isinstance(finer, list) and all(isinstance(name, str) for name in finer) for finer in merged.values()):
+        raise reader.error("is not lists of parts", "merged")
+    return {str(coarse): tuple(finer) for coarse, finer in merged.items()}
+
+
+def _within(reader: Reader, raw: Any, field: str) -> Reader:
+    return type(reader)(reader.origin, raw, f"{reader.field}.{field}" if reader.field else field)
+
+
+def _place(one: Reader) -> Place:
+    sass = "sass" in one.raw
+    line = one.get("line", int) if one.raw.get("line") is not None else None
+    text = one.get("sass" if sass else "text", str)
+    file, below = one.get("file", str, ""), one.get("below", str, "")
+    return Place(one.get("part", str), file, line, text, one.number("pct"), sass, below)
+
+
+def _place_json(place: Place) -> dict[str, Any]:
+    where = {"file": place.file, "line": place.line} if place.file else {}
+    text = {"sass" if place.sass else "text": place.text}
+    below = {"below": place.below} if place.below else {}
+    return {"part": place.part, **where, **text, **below, "pct": round(place.pct, 3)}

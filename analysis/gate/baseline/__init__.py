@@ -1,0 +1,1 @@
+"""Baselines and the repeats they are recorded from."""

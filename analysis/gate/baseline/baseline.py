@@ -1,0 +1,267 @@
+"""Baselines: what one kernel measured on one GPU model, recorded from repeats. One readable JSON file each.
+
+Layout of a store: ``<root>/<gpu>/<kernel and parameters>-<hash of the key>.json``; see ``baseline_file``.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.gate.accounts.account import Account
+from ncubble.analysis.gate.baseline.repeats import KernelKey, Repeats, slug
+from ncubble.analysis.gate.noise.metrics import BY_NAME, METRICS, MIN_TENSOR_PCT, GateMetric
+from ncubble.analysis.gate.noise.noise import Sample, compare, mean_sd
+from ncubble.errors import MeasurementError, UsageError
+
+SCHEMA = 2
+"""1 did not know from which process, which GPU and which clock a value is. It is still read."""
+MIN_REPEATS = 5
+FEWEST_REPEATS = 2
+TOLERATED = 1.25
+"""A baseline is called noisy if the loss that it finds reliably exceeds the limit by more than this factor."""
+
+
+@dataclass(frozen=True)
+class BaselineMetric:
+    """Values of one counter over the repeats. ``better`` is ``higher``, ``lower`` or ``neutral``.
+
+    ``launch_of`` says of each value which of the baseline's launches it is from; empty: the first, the second, …
+    """
+
+    counter: str
+    unit: str
+    better: str
+    gated: bool
+    values: tuple[float, ...]
+    launch_of: tuple[int, ...] = ()
+
+    @property
+    def launch_indices(self) -> tuple[int, ...]:
+        """Of each value, the launch that it is from."""
+        return self.launch_of or tuple(range(len(self.values)))
+
+    def to_json(self, launches: int) -> dict[str, Any]:
+        """The metric as JSON members, one value per launch; mean and sd are for the reader, and checked on load."""
+        mean, sd = mean_sd(self.values)
+        head = {"counter": self.counter, "unit": self.unit, "better": self.better, "gated": self.gated}
+        found = dict(zip(self.launch_indices, self.values, strict=True))
+        return {**head, "mean": mean, "sd": sd, "values": [found.get(i) for i in range(launches)]}
+
+
+@dataclass(frozen=True)
+class Launches:
+    """Of every launch of a baseline: ``run`` (index into its ``reports``) and ``clocks`` (SM clock in Hz, NaN where
+    unknown)."""
+
+    run: tuple[int, ...] = ()
+    clocks: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """One baseline.
+
+    ``sm_clock_hz``: min, mean and max, or empty. ``code``: hash of the machine code, empty where it was not collected.
+    ``history``: what this baseline replaced, the newest first (``baseline_update``). ``path``: where it was read from,
+    if it was.
+    """
+
+    key: KernelKey
+    device: str
+    compute_capability: str
+    ncu_version: str
+    recorded: str
+    repeats: int
+    metrics: Mapping[str, BaselineMetric]
+    driver: str = ""
+    sm_clock_hz: Mapping[str, float] = field(default_factory=dict)
+    build: Mapping[str, Any] = field(default_factory=dict)
+    geometry: Mapping[str, Any] = field(default_factory=dict)
+    git: Mapping[str, Any] = field(default_factory=dict)
+    reports: tuple[Mapping[str, str], ...] = ()
+    launches: Launches = Launches()
+    account: Account | None = None
+    code: str = ""
+    history: tuple[Mapping[str, Any], ...] = ()
+    path: Path | None = None
+
+    @property
+    def place(self) -> Path:
+        """Where the baseline lives below the root of a store."""
+        return Path(slug(self.device)) / f"{self.key.slug}.json"
+
+    @property
+    def gpus(self) -> set[str]:
+        """UUIDs of the GPUs that it was recorded on, as far as they are known."""
+        return {report.get("gpu", "") for report in self.reports} - {""}
+
+    def sample(self, name: str) -> Sample:
+        """The values of metric ``name``, each with its run, GPU and clock as far as they are known."""
+        metric = self.metrics[name]
+        at = metric.launch_indices
+        if not self.launches.run:
+            clock = self.sm_clock_hz.get("mean", math.nan)
+            known = len(metric.values)
+            return Sample(metric.values, (clock,) * known, ("",) * known, ("",) * known)
+        reports = [self.reports[self.launches.run[i]] for i in at]
+        return Sample(
+            metric.values,
+            tuple(self.launches.clocks[i] for i in at),
+            tuple(report.get("key", "") for report in reports),
+            tuple(report.get("gpu", "") for report in reports),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The file's object, in an order that reviews well."""
+        number = len(self.launches.run) or max((len(metric.values) for metric in self.metrics.values()), default=0)
+        return {
+            "schema": SCHEMA,
+            "label": self.key.label,
+            "key": {
+                "kernel": self.key.kernel,
+                "parameters": dict(self.key.parameters),
+                "shape": dict(self.key.shape),
+                "grid": self.key.grid,
+                "block": self.key.block,
+                "nvtx": self.key.nvtx,
+            },
+            "device": {
+                "name": self.device,
+                "compute_capability": self.compute_capability,
+                "driver": self.driver,
+            },
+            "ncu_version": self.ncu_version,
+            "recorded": self.recorded,
+            "git": dict(self.git),
+            "build": dict(self.build),
+            "geometry": dict(self.geometry),
+            "sm_clock_hz": dict(self.sm_clock_hz),
+            "sass_sha256": self.code,
+            "repeats": self.repeats,
+            "metrics": {name: metric.to_json(number) for name, metric in self.metrics.items()},
+            "launches": {"run": list(self.launches.run), "sm_clock_hz": list(self.launches.clocks)},
+            "reports": [dict(report) for report in self.reports],
+            **({"account": self.account.to_json()} if self.account else {}),
+            "history": [dict(entry) for entry in self.history],
+        }
+
+
+def record(groups: Iterable[Repeats], recorded: str, min_repeats: int = MIN_REPEATS) -> list[Baseline]:
+    """A baseline for every group. Raises MeasurementError, before anything is written, if one cannot be a baseline.
+
+    ``recorded`` is the time, ISO 8601 UTC. ``min_repeats`` may go down to 2: the gate is then weak, and says so.
+    """
+    if min_repeats < FEWEST_REPEATS:
+        raise UsageError(
+            f"--min-repeats {min_repeats}: a baseline needs at least {FEWEST_REPEATS}", f"{MIN_REPEATS} are recommended"
+        )
+    found = list(groups)
+    if not found:
+        raise MeasurementError("nothing measured: no launches to record", "profile the kernel first, or widen --kernel")
+    short = [f"{group.key.label} ({group.launches})" for group in found if group.launches < min_repeats]
+    if short:
+        raise MeasurementError(
+            f"too few launches, {min_repeats} needed: {'; '.join(short[:8])}{' …' if short[8:] else ''}",
+            f"profile each with `ncubble profile NAME --repeat {min_repeats}`, or choose kernels with --kernel REGEX",
+        )
+    return [_record_one(group, recorded, min_repeats) for group in found]
+
+
+def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
+    label = group.key.label
+    if not group.device:
+        raise MeasurementError(f"{label}: the report does not name its GPU", "profile with the default metric set")
+    builds = _builds(group)
+    for what, number in (("builds", len(builds)), ("versions of ncu", len(group.ncu_versions))):
+        if number > 1:
+            raise MeasurementError(f"{label}: its launches come from {number} {what}", "record from runs of one")
+    clocks = group.clocks_hz
+    return Baseline(
+        key=group.key,
+        device=group.device,
+        compute_capability=group.compute_capability,
+        ncu_version=next(iter(group.ncu_versions), ""),
+        recorded=recorded,
+        repeats=group.launches,
+        metrics=_metrics(group, min_repeats),
+        driver=", ".join(sorted(group.drivers)),
+        sm_clock_hz={"min": min(clocks), "mean": statistics.fmean(clocks), "max": max(clocks)} if clocks else {},
+        build=group.builds[0] if group.builds else {},
+        geometry=group.geometry[0] if len(group.geometry) == 1 else {},
+        git=group.commits[0] if len(group.commits) == 1 else {},
+        reports=tuple(group.reports),
+        launches=Launches(_runs(group), tuple(group.clock_of)),
+        account=group.account,
+        code=group.code,
+    )
+
+
+def _builds(group: Repeats) -> set[str]:
+    """What tells the builds of a group apart. The cubin is another one wherever its source lies: the machine code
+    counts, by its hash in the manifests or, where they have none, by the SASS in the reports."""
+    found = {str(build.get("code_sha256") or build.get("cubin_sha256") or build) for build in group.builds}
+    if len(found) > 1 and group.code:
+        return {group.code}
+    return found
+
+
+def _runs(group: Repeats) -> tuple[int, ...]:
+    index = {report["key"]: number for number, report in enumerate(group.reports)}
+    return tuple(index[key] for key in group.run_of)
+
+
+def _metrics(group: Repeats, min_repeats: int) -> dict[str, BaselineMetric]:
+    metrics = {}
+    for metric in METRICS:
+        counter = next((name for name in metric.counters if group.measured(metric, name)), "")
+        values = group.measured(metric, counter)
+        if not values:
+            continue
+        if metric.gated and len(values) < min_repeats:
+            raise MeasurementError(
+                f"{group.key.label}: {counter} was measured in {len(values)} of {group.launches} launches",
+                "profile again",
+            )
+        gated = metric.gated and (metric.name != "tensor_active_pct" or mean_sd(values)[0] >= MIN_TENSOR_PCT)
+        at = tuple(i for i, value in enumerate(group.values[counter]) if metric.plausible(value))
+        metrics[metric.name] = BaselineMetric(counter, metric.unit, metric.better, gated, tuple(values), at)
+    if not any(metric.gated for metric in metrics.values()):
+        wanted = ", ".join(metric.counters[0] for metric in METRICS if metric.gated)
+        raise MeasurementError(
+            f"{group.key.label}: nothing measured that can be gated ({wanted})", "profile with `--set pipeline`"
+        )
+    return metrics
+
+
+def weaknesses(baseline: Baseline) -> list[str]:
+    """What limits this baseline, in sentences: few repeats, more noise than expected, no tensor counter."""
+    found = []
+    if baseline.repeats < MIN_REPEATS:
+        found.append(f"{baseline.repeats} repeats make a weak gate; {MIN_REPEATS} or more are recommended")
+    if "tensor_active_pct" not in baseline.metrics:
+        found.append("tensor utilization was not collected: only cycles are gated")
+    elif not baseline.metrics["tensor_active_pct"].gated:
+        mean = mean_sd(baseline.metrics["tensor_active_pct"].values)[0]
+        found.append(f"tensor utilization of {mean:.1f} % is below {MIN_TENSOR_PCT:g} %: only cycles are gated")
+    for name, metric in baseline.metrics.items():
+        if metric.gated and name in BY_NAME:
+            found += _noise_weakness(name, metric, baseline.sample(name), BY_NAME[name])
+    return found
+
+
+def _noise_weakness(name: str, metric: BaselineMetric, sample: Sample, known: GateMetric) -> list[str]:
+    itself = compare(
+        sample, sample, better=known.better, limit_pct=known.limit_pct, cv_pct=known.cv_pct, shifts=known.shifts
+    )
+    if itself.detectable_pct <= known.limit_pct * TOLERATED:
+        return []
+    cv = mean_sd(metric.values)[1] / mean_sd(metric.values)[0] * 100
+    return [
+        f"{name} scatters by {cv:.2f} % over {len(metric.values)} repeats: "
+        f"only losses from {itself.detectable_pct:.1f} % are found reliably"
+    ]

@@ -1,0 +1,281 @@
+"""Repeats: all launches of one kernel in one configuration, gathered over any number of reports.
+
+This is the unit that the gate compares. Pure functions over ``Report`` objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import pandas as pd
+
+from ncubble.analysis.gate.accounts.account import Account, gather, of_launch
+from ncubble.analysis.gate.baseline.same_code import code_of
+from ncubble.analysis.gate.noise.metrics import METRICS, GateMetric
+from ncubble.analysis.gate.noise.noise import Sample
+from ncubble.analysis.report.report import Report
+from ncubble.profiling.runs.run import Manifest, Run
+
+MOST_ACCOUNTS = 10
+"""Launches of a group whose bubble account is taken: each costs a look at all its samples."""
+_ABI = re.compile(r"\[abi:[^\]]*\]")
+"""Numba's tag of a compilation: it counts what the process compiled before."""
+
+
+class ReportLike(Protocol):
+    """What the gate reads of a ``Report``."""
+
+    run: Run
+    key: str
+
+    @property
+    def launches(self) -> pd.DataFrame:
+        """One row per launch (columns: ``docs/architecture.md``)."""
+
+    def wide(self, names: list[str], /) -> pd.DataFrame:
+        """One column per counter, indexed by launch, NaN where not collected."""
+
+
+@dataclass(frozen=True)
+class KernelKey:
+    """What makes two launches repeats of each other.
+
+    A launch whose run says which kernel it is has name, parameters and shape (then tiles and grid may change
+    without changing the key). Any other launch has its demangled name, grid and block. NVTX ranges are part of the
+    key if any.
+    """
+
+    kernel: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    grid: str = ""
+    block: str = ""
+    nvtx: str = ""
+
+    @property
+    def canonical(self) -> str:
+        """The key as one text, equal for equal keys."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=True)
+
+    @property
+    def label(self) -> str:
+        """Short name for people. Not unique: template arguments of foreign kernels are left out."""
+        name = self.kernel if self.parameters or self.shape else base_name(self.kernel)
+        facts = [f"{key}={value}" for part in (self.parameters, self.shape) for key, value in part.items()]
+        launch = [f"{what} {text}" for what, text in (("grid", self.grid), ("block", self.block)) if text]
+        return " ".join([name, *facts, *launch, *([f"[{self.nvtx}]"] if self.nvtx else [])])
+
+    @property
+    def slug(self) -> str:
+        """File name for the key: readable, and unique by its hash."""
+        return f"{slug(self.label)[:80].rstrip('-')}-{hashlib.sha256(self.canonical.encode()).hexdigest()[:8]}"
+
+
+@dataclass
+class Repeats:
+    """Values of every gate counter for one kernel on one GPU model; lists run over launches and may hold NaN.
+
+    ``run_of``, ``gpu_of`` and ``clock_of`` say of each launch which report it is from (its key), on which GPU it ran
+    (UUID, empty where unknown) and at which SM clock (Hz, NaN where unknown); ``sources`` names report and launch.
+    """
+
+    key: KernelKey
+    device: str
+    compute_capability: str
+    values: dict[str, list[float]] = field(default_factory=dict)
+    run_of: list[str] = field(default_factory=list)
+    gpu_of: list[str] = field(default_factory=list)
+    clock_of: list[float] = field(default_factory=list)
+    ncu_versions: set[str] = field(default_factory=set)
+    drivers: set[str] = field(default_factory=set)
+    builds: list[dict[str, Any]] = field(default_factory=list)
+    commits: list[dict[str, Any]] = field(default_factory=list)
+    geometry: list[dict[str, Any]] = field(default_factory=list)
+    reports: list[dict[str, str]] = field(default_factory=list)
+    started: set[str] = field(default_factory=set)
+    launches: int = 0
+    sources: list[tuple[ReportLike, int]] = field(default_factory=list, repr=False)
+
+    @property
+    def clocks_hz(self) -> list[float]:
+        """The SM clocks that are known."""
+        return [clock for clock in self.clock_of if clock == clock]
+
+    @property
+    def gpus(self) -> set[str]:
+        """UUIDs of the GPUs that are known."""
+        return set(self.gpu_of) - {""}
+
+    def measured(self, metric: GateMetric, counter: str) -> list[float]:
+        """The values of ``counter`` that can be real."""
+        return [value for value in self.values.get(counter, []) if metric.plausible(value)]
+
+    def sample(self, metric: GateMetric, counter: str) -> Sample:
+        """The values of ``counter`` that can be real, each with its run, GPU and clock."""
+        values = self.values.get(counter, [])
+        real = [index for index, value in enumerate(values) if metric.plausible(value)]
+        return Sample(
+            tuple(values[i] for i in real),
+            tuple(self.clock_of[i] for i in real),
+            tuple(self.run_of[i] for i in real),
+            tuple(self.gpu_of[i] for i in real),
+        )
+
+    @cached_property
+    def account(self) -> Account | None:
+        """The bubble accounts of up to MOST_ACCOUNTS launches, taken in turns from all reports; None where no report
+        allows one."""
+        read = [(report, launch) for report, launch in self.sources if isinstance(report, Report)]
+        return gather([of_launch(report, launch) for report, launch in in_turns(read)[:MOST_ACCOUNTS]])
+
+    @cached_property
+    def code(self) -> str:
+        """Hash of the machine code, if all reports hold it and it is one; else empty."""
+        return next(iter(self._codes)) if len(self._codes) == 1 else ""
+
+    @property
+    def builds_told(self) -> int:
+        """How many builds these launches are known to be of, by their machine code; 0 where none is told."""
+        named = {str(build["code_sha256"]) for build in self.builds if build.get("code_sha256")}
+        return max(len(named), len(self._codes - {""}))
+
+    @cached_property
+    def _codes(self) -> set[str]:
+        """Hashes of the first launch of every report, empty where it holds no machine code."""
+        first = {
+            report.key: (report, launch) for report, launch in reversed(self.sources) if isinstance(report, Report)
+        }
+        return {code_of(report, launch) for report, launch in first.values()}
+
+
+def in_turns(launches: Sequence[tuple[Report, int]]) -> list[tuple[Report, int]]:
+    """The first launch of every report, then the second of every report, and so on."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for report, launch in launches:
+        ranked.append((seen[report.key], report, launch))
+        seen[report.key] += 1
+    return [(report, launch) for _, report, launch in sorted(ranked, key=lambda one: one[0])]
+
+
+def slug(text: str) -> str:
+    """Lower-case ASCII words joined by ``-``: safe as a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
+
+
+def base_name(demangled: str) -> str:
+    """``gemm`` of ``void ns::gemm<(int)4, float>(float const*)``: without return type, templates and arguments."""
+    text, depth = "", 0
+    for char in demangled.replace("(anonymous namespace)", "anonymous"):
+        if char == "(" and depth == 0:
+            break
+        depth += char == "<"
+        text += char if depth == 0 else ""
+        depth -= char == ">"
+    words = text.split()
+    return (words[-1] if words else demangled).rsplit("::", 1)[-1] or demangled
+
+
+def collect(reports: Iterable[ReportLike], *, nvtx: bool = True, kernel: str = "") -> tuple[list[Repeats], list[str]]:
+    """Group all launches by GPU model and key, in order of appearance; also returns notes on what was left out.
+
+    A report given twice counts once: the same measurement is no second repeat. ``kernel`` keeps the keys whose
+    label or name it matches (regular expression, searched). ``nvtx=False`` leaves NVTX ranges out of the key.
+    """
+    groups: dict[tuple[str, str], Repeats] = {}
+    seen: dict[str, str] = {}
+    notes: list[str] = []
+    for report in reports:
+        if report.key in seen:
+            notes.append(f"{report.run.path}: same content as {seen[report.key]}, counted once")
+            continue
+        seen[report.key] = str(report.run.path)
+        _add_report(groups, report, nvtx)
+    pattern = re.compile(kernel)
+    return [
+        item for item in groups.values() if pattern.search(item.key.label) or pattern.search(item.key.kernel)
+    ], notes
+
+
+def _add_report(groups: dict[tuple[str, str], Repeats], report: ReportLike, nvtx: bool) -> None:
+    launches = report.launches
+    counters = [counter for metric in METRICS if not metric.column for counter in metric.counters]
+    table = report.wide(counters)
+    facts = [_facts_of(row, report.run.manifest) for _, row in launches.iterrows()]
+    named = launches.loc[[bool(one) for one in facts], ["grid", "block"]]
+    # With facts of its own, a launch is told by them whatever its grid.
+    several = not report.run.manifest.launches and named.drop_duplicates().shape[0] > 1
+    for kernel, (_, row) in zip(facts, launches.iterrows(), strict=True):
+        key = _key(row, kernel, several, nvtx)
+        device = _text(row["device"])
+        group = groups.setdefault((device, key.canonical), Repeats(key, device, _text(row["compute_capability"])))
+        _add_launch(group, row, table.loc[row["launch"]].to_dict(), report)
+
+
+def _facts_of(row: pd.Series, manifest: Manifest) -> Mapping[str, Any]:
+    """What the run's manifest says of a launch: empty unless it names the launch's function, or none at all."""
+    kernel = manifest.kernel_of(int(row["launch"]))
+    function = str(kernel.get("function") or "")
+    told = not function or re.match(rf"{re.escape(function)}(?![A-Za-z0-9_])", str(row["kernel"]))
+    return kernel if kernel.get("name") and told else {}
+
+
+def _key(row: pd.Series, kernel: Mapping[str, Any], several: bool, nvtx: bool) -> KernelKey:
+    ranges = _text(row["nvtx"]) if nvtx else ""
+    grid, block = _text(row["grid"]), _text(row["block"])
+    if kernel:
+        where = {"grid": grid, "block": block} if several else {}
+        parameters, shape = (_members(kernel.get(name)) for name in ("parameters", "shape"))
+        return KernelKey(str(kernel["name"]), parameters, shape, nvtx=ranges, **where)
+    name = _ABI.sub("", _text(row["demangled"])) or _text(row["kernel"])
+    return KernelKey(name, grid=grid, block=block, nvtx=ranges)
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """A manifest's ``parameters`` or ``shape``: an object, or anything else under one name."""
+    if isinstance(value, dict):
+        return {str(key): item for key, item in value.items()}
+    return {} if value is None else {"value": value}
+
+
+def _text(value: Any) -> str:
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
+
+
+def _add_launch(group: Repeats, row: pd.Series, counters: dict[Any, float], report: ReportLike) -> None:
+    columns = {metric.counters[0]: float(row[metric.column]) for metric in METRICS if metric.column}
+    for counter, value in {**counters, **columns}.items():
+        group.values.setdefault(counter, []).append(value)
+    group.launches += 1
+    clock, manifest = float(row["sm_clock_hz"]), report.run.manifest
+    group.clock_of.append(clock if clock > 0 and math.isfinite(clock) else math.nan)
+    group.run_of.append(report.key)
+    group.gpu_of.append(_text(manifest.device.get("uuid")))
+    group.sources.append((report, int(row["launch"])))
+    group.ncu_versions |= {_text(row["ncu_version"])} - {""}
+    group.drivers |= {_text(manifest.device.get("driver"))} - {""}
+    group.started |= {manifest.started} - {""}
+    geometry: dict[str, Any] = {name: _number(row[name]) for name in ("registers", "smem_static_B", "smem_dynamic_B")}
+    geometry |= {name: _text(row[name]) for name in ("grid", "block")}
+    _add_new(group.geometry, geometry)
+    _add_new(group.builds, manifest.build)
+    _add_new(group.commits, manifest.git)
+    gpu = {"gpu": group.gpu_of[-1]} if group.gpu_of[-1] else {}
+    _add_new(group.reports, {"name": report.run.path.name, "key": report.key, **gpu})
+
+
+def _number(value: Any) -> int | None:
+    return int(value) if pd.notna(value) else None
+
+
+def _add_new(items: list[Any], item: Any) -> None:
+    if item and item not in items:
+        items.append(item)

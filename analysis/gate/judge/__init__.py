@@ -1,0 +1,1 @@
+"""Verdicts of the gate: metrics by the noise model, and gate rules."""

@@ -1,0 +1,208 @@
+"""Repeats held to a limit of the gate that is absolute or a growth in points; ``noise`` holds them to relative ones.
+
+Absolute limits. The mean of the repeats decides, and nothing else: below ``>= 50`` is below 50. It is a demand on
+this kernel now, not a comparison, so noise excuses nothing. Where the limit lies within the 95 % interval of the
+mean, a note says so: the verdict may turn with the next run.
+
+Growth. ``data_wait +2`` means that the part may not take 2 points more of the baseline's time. Both sides are in
+percent of the *baseline's* cycles (``in_baseline_time``): a kernel that got faster elsewhere spends a larger share
+of less time in the part, and nothing grew. The rule is that of ``noise``: a regression is a growth of more than half
+of the limit that chance does not explain, so that a growth of the whole limit is found. A part that shrank is no
+improvement: its time may have gone to another part. Pure functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from scipy.special import stdtrit
+
+from ncubble.analysis.account.account import STEADY
+from ncubble.analysis.gate.baseline.baseline import TOLERATED
+from ncubble.analysis.gate.judge.limits import Limit
+from ncubble.analysis.gate.noise.noise import NO_SHIFTS, Comparison, Sample, Shifts, compare, mean_sd, moderated
+
+COARSE = {"idle": STEADY, "no_cta": ("ramp", "tail")}
+"""Parts that an account holds only where it cannot tell these finer ones apart."""
+CONFIDENCE = 0.95
+FEWEST_BEFORE = 2
+_WHOLE = 100.0
+
+
+@dataclass(frozen=True)
+class LimitVerdict:
+    """What one limit says. ``verdict`` is ``pass``, ``regressed``, ``not_comparable`` or ``nothing_measured``, with a
+    ``reason`` unless it is ``pass``.
+
+    ``value`` is the mean of the repeats, or the growth in points; None where nothing was judged. ``note`` is for the
+    reader and decides nothing. ``comparison`` is the test of a growth: its percentages are points of the baseline's
+    time.
+    """
+
+    limit: Limit
+    verdict: str
+    reason: str = ""
+    value: float | None = None
+    note: str = ""
+    comparison: Comparison | None = None
+
+
+def judge_absolute(limit: Limit, values: Iterable[float | None], sd_prior: float | None = None) -> LimitVerdict:
+    """Hold the mean of ``values``, one per launch, to an absolute limit.
+
+    None and NaN are launches that lack the value; they are left out, and a note counts them. ``sd_prior``: the
+    deviation, in the unit of ``values``, that is expected before any repeat is seen. Raises ValueError for a limit of
+    another kind.
+    """
+    if not limit.absolute:
+        raise ValueError(f"{limit.text} is not an absolute limit")
+    launches = list(values)
+    known = [value for value in launches if value is not None and math.isfinite(value)]
+    if not known:
+        return LimitVerdict(limit, "nothing_measured", f"{limit.metric}: {_absent(limit)}")
+    mean = math.fsum(known) / len(known)
+    notes = [*_near(limit, mean, _half_width(known, sd_prior)), *_lacking(limit.metric, len(known), len(launches))]
+    kept = mean >= limit.value if limit.kind == "at_least" else mean <= limit.value
+    reason = "" if kept else _missed(limit, mean, known)
+    return LimitVerdict(limit, "pass" if kept else "regressed", reason, mean, "; ".join(notes))
+
+
+def judge_growth(
+    limit: Limit,
+    before: Sequence[float | None] | Sample,
+    now: Sequence[float | None] | Sample,
+    sd_prior: float,
+    shifts: Shifts = NO_SHIFTS,
+) -> LimitVerdict:
+    """Hold the growth of a part of the account to a limit.
+
+    Both sides have one value per launch in percent of the baseline's time; None and NaN are launches without it.
+    ``sd_prior`` and ``shifts`` are in points: the noise that is expected before any repeat is seen. Raises ValueError
+    for a limit of another kind.
+    """
+    if limit.kind != "growth":
+        raise ValueError(f"{limit.text} is not a limit of growth")
+    sides = [_known(side) for side in (before, now)]
+    if refusal := _refusal(limit, *sides):
+        return LimitVerdict(limit, "not_comparable", refusal)
+    base = math.fsum(sides[0].values) / len(sides[0].values)
+    # Of a whole of 100 % in which nothing but this part moves, percent are points.
+    whole = [_with(side, [_WHOLE + value - base for value in side.values]) for side in sides]
+    found = compare(*whole, better="lower", limit_pct=limit.value, cv_pct=sd_prior, shifts=shifts)
+    verdict = {"regressed": "regressed", "inconclusive": "not_comparable"}.get(found.outcome, "pass")
+    notes = [
+        *_lacking(f"{limit.metric} of the baseline", len(sides[0].values), _length(before)),
+        *_lacking(limit.metric, len(sides[1].values), _length(now)),
+    ]
+    if verdict == "pass" and found.detectable_pct > TOLERATED * limit.value:
+        notes.append(
+            f"weak: with {len(sides[0].values)} + {len(sides[1].values)} repeats a growth of {limit.metric} "
+            f"below {found.detectable_pct:.1f} points may go unseen"
+        )
+    return LimitVerdict(limit, verdict, _growth(limit, found, base), found.loss_pct, "; ".join(notes), found)
+
+
+def _growth(limit: Limit, found: Comparison, base: float) -> str:
+    """Why a growth did not pass, or nothing."""
+    verb = "grew" if found.loss_pct >= 0 else "fell"
+    moved = f"{limit.metric} {verb} by {abs(found.loss_pct):.2f} points of the baseline's time, from {base:.2f}"
+    if found.outcome == "regressed":
+        return f"{moved}: the limit is '{limit.text}', and a growth of more than {found.decision_pct:.2f} counts"
+    if found.outcome == "inconclusive":
+        return (
+            f"{moved}, but its repeats scatter: only a growth beyond {found.decision_pct:.1f} points would count. "
+            f"Profile more repeats, or raise the limit '{limit.text}'"
+        )
+    return ""
+
+
+def in_baseline_time(values: Iterable[float | None], cycles: float, baseline_cycles: float) -> tuple[float | None, ...]:
+    """Shares of the launches' own time, in percent, as percent of the baseline's time.
+
+    ``cycles`` and ``baseline_cycles`` are the means of both sides. All None where either is no positive number.
+    """
+    ratio = cycles / baseline_cycles if baseline_cycles > 0 else math.nan
+    if not 0 < ratio < math.inf:
+        return tuple(None for _ in values)
+    return tuple(None if value is None else value * ratio for value in values)
+
+
+def _half_width(known: Sequence[float], sd_prior: float | None) -> float:
+    """Half of the confidence interval of the mean; NaN for one value of which no noise is known."""
+    mean, sd = mean_sd(known)
+    df = len(known) - 1
+    if sd_prior is not None:
+        sd, df, _ = moderated(math.fsum((value - mean) ** 2 for value in known), df, sd_prior)
+    if df < 1:
+        return math.nan
+    return float(stdtrit(df, (1 + CONFIDENCE) / 2) * sd / math.sqrt(len(known)))
+
+
+def _near(limit: Limit, mean: float, half: float) -> list[str]:
+    if not abs(mean - limit.value) <= half:
+        return []
+    return [f"{limit.metric} is within noise of its limit '{limit.text}': ±{half:.2g} (95 %) around {_number(mean)}"]
+
+
+def _missed(limit: Limit, mean: float, known: Sequence[float]) -> str:
+    side = "below" if limit.kind == "at_least" else "above"
+    number = _number(mean)
+    shown = number if float(number) != limit.value else repr(mean)
+    launches = (
+        f"{len(known)} launches, {_number(min(known))} to {_number(max(known))}" if len(known) > 1 else "1 launch"
+    )
+    return f"{limit.metric} is {shown}, {side} the limit '{limit.text}' ({launches})"
+
+
+def _absent(limit: Limit) -> str:
+    """Why no launch has the limited value, and what to do."""
+    finer = COARSE.get(limit.metric)
+    if finer:
+        return f"held only by accounts that cannot tell {', '.join(finer)} apart; limit those"
+    if limit.of_part:
+        return "no account of these launches tells it: profile with the default sets"
+    return "not collected: profile with the default sets"
+
+
+def _refusal(limit: Limit, before: Sample, now: Sample) -> str:
+    """Why the growth cannot be told, or nothing."""
+    if not now.values:
+        return f"{limit.metric}: {_absent(limit)}"
+    if len(before.values) < FEWEST_BEFORE:
+        held = "no launch" if not before.values else "only one launch"
+        return (
+            f"{limit.metric}: {held} of the baseline tells it: record the baseline anew, profiled with the default sets"
+        )
+    return ""
+
+
+def _known(side: Sequence[float | None] | Sample) -> Sample:
+    """The launches that have the value."""
+    sample = side if isinstance(side, Sample) else Sample(tuple(math.nan if one is None else one for one in side))
+    kept = [index for index, value in enumerate(sample.values) if math.isfinite(value)]
+    if len(kept) == len(sample.values):
+        return sample
+
+    def of(items: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(items[index] for index in kept) if items else ()
+
+    clocks = tuple(sample.clocks[index] for index in kept) if sample.clocks else ()
+    return Sample(tuple(sample.values[index] for index in kept), clocks, of(sample.runs), of(sample.gpus))
+
+
+def _with(side: Sample, values: Sequence[float]) -> Sample:
+    return Sample(tuple(values), side.clocks, side.runs, side.gpus)
+
+
+def _length(side: Sequence[float | None] | Sample) -> int:
+    return len(side.values if isinstance(side, Sample) else side)
+
+
+def _lacking(metric: str, known: int, launches: int) -> list[str]:
+    return [f"{metric}: {launches - known} of {launches} launches lack it"] if known < launches else []
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"

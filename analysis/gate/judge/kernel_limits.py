@@ -1,0 +1,96 @@
+"""The limits that were asked for, held against one kernel: those that its metrics are not judged by anyway."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from ncubble.analysis.gate.accounts.moves import incomparable
+from ncubble.analysis.gate.baseline.baseline import Baseline
+from ncubble.analysis.gate.baseline.repeats import Repeats
+from ncubble.analysis.gate.judge.judging import LimitVerdict, in_baseline_time, judge_absolute, judge_growth
+from ncubble.analysis.gate.judge.limits import Limit
+from ncubble.analysis.gate.noise.metrics import BY_NAME
+from ncubble.analysis.gate.noise.noise import Sample, mean_sd
+from ncubble.analysis.gate.noise.parts import part_sd, part_shifts
+
+Rules = Mapping[str, tuple[Limit, ...]]
+
+
+def judge_limits(rules: Rules, group: Repeats, baseline: Baseline, same_gpu: bool) -> tuple[LimitVerdict, ...]:
+    """Verdicts by absolute limits, limits of growth, and relative ones of metrics that the baseline does not hold."""
+    return tuple(_judge(rule, group, baseline, same_gpu) for rule in _all(rules) if _extra(rule, baseline))
+
+
+def judge_absolutely(rules: Rules, group: Repeats) -> tuple[LimitVerdict, ...]:
+    """Verdicts by the absolute limits alone, which need no baseline."""
+    return tuple(_judge_absolute(rule, group, None) for rule in _all(rules) if rule.absolute)
+
+
+def cycles_of(group: Repeats, baseline: Baseline) -> tuple[float, float] | None:
+    """Mean cycles of now and of the baseline, of the same counter; None where one of them was not measured."""
+    before = baseline.metrics.get("cycles")
+    now = group.measured(BY_NAME["cycles"], before.counter) if before else []
+    return (statistics.fmean(now), statistics.fmean(before.values)) if before and now else None
+
+
+def one_gpu(before: Iterable[str], now: Iterable[str], said: bool) -> bool:
+    """Whether launches on these GPUs (UUIDs, empty where unknown) ran on one: all are named the same, or what is not
+    named is ``said`` to be."""
+    found = {*before, *now}
+    return len(found - {""}) <= 1 and (said or "" not in found)
+
+
+def _all(rules: Rules) -> Iterable[Limit]:
+    return (rule for held in rules.values() for rule in held)
+
+
+def _extra(rule: Limit, baseline: Baseline) -> bool:
+    if rule.kind == "relative":
+        return rule.metric not in baseline.metrics
+    return rule.kind != "off"
+
+
+def _judge(rule: Limit, group: Repeats, baseline: Baseline, same_gpu: bool) -> LimitVerdict:
+    if rule.kind == "relative":
+        reason = f"{rule.metric}: the baseline does not hold it, so no loss can be told; record it anew"
+        return LimitVerdict(rule, "not_comparable", reason)
+    if rule.absolute:
+        return _judge_absolute(rule, group, baseline)
+    return _judge_growth(rule, group, baseline, same_gpu)
+
+
+def _judge_absolute(rule: Limit, group: Repeats, baseline: Baseline | None) -> LimitVerdict:
+    if rule.of_part:
+        account = group.account
+        return judge_absolute(rule, account.parts.get(rule.metric, ()) if account else (), part_sd(rule.metric))
+    known = BY_NAME[rule.metric]
+    before = baseline.metrics.get(rule.metric) if baseline else None
+    counters = [before.counter] if before else list(known.counters)
+    values = next((found for name in counters if (found := group.measured(known, name))), [])
+    return judge_absolute(rule, values, known.cv_pct / 100 * abs(mean_sd(values)[0]) if values else None)
+
+
+def _judge_growth(rule: Limit, group: Repeats, baseline: Baseline, same_gpu: bool) -> LimitVerdict:
+    before, after, cycles = baseline.account, group.account, cycles_of(group, baseline)
+    if cycles is None:
+        reason = f"{rule.metric}: cycles were not measured on both sides, so growth cannot be told"
+        return LimitVerdict(rule, "not_comparable", reason)
+    if before and after:
+        reason = incomparable(before, after)
+        if not reason and set(before.merged.get(rule.metric, ())) != set(after.merged.get(rule.metric, ())):
+            reason = "it stands for other parts on the other side: profile both with the same sets"
+        if reason:
+            return LimitVerdict(rule, "not_comparable", f"{rule.metric}: {reason}")
+    then = before.parts.get(rule.metric, ()) if before else ()
+    now = in_baseline_time(after.parts.get(rule.metric, ()) if after else (), *cycles)
+    one = one_gpu([report.get("gpu", "") for report in baseline.reports], group.gpu_of, same_gpu)
+    sides = [_sample(then, len(baseline.reports), "one"), _sample(now, len(group.reports), "one" if one else "other")]
+    return judge_growth(rule, sides[0], sides[1], part_sd(rule.metric), part_shifts(rule.metric))
+
+
+def _sample(values: Sequence[float | None], runs: int, gpu: str) -> Sample:
+    """Values of a part, taken in turns from ``runs`` processes, as ``Repeats.account`` does."""
+    number = len(values)
+    known = tuple(float("nan") if value is None else value for value in values)
+    return Sample(known, (), tuple(str(index % max(runs, 1)) for index in range(number)), (gpu,) * number)

@@ -1,0 +1,247 @@
+"""Limits of the gate in one small language, and which of them hold for a kernel.
+
+    tensor_active_pct 1%       relative: a loss of 1 % of the baseline's mean must not pass
+    tensor_active_pct >= 50    absolute: the mean of the repeats is at least 50
+    cycles <= 2.1e6            absolute: the mean of the repeats is at most 2.1 million
+    data_wait +2               growth: this part of the bubble account takes at most 2 points more of the time
+    data_wait <= 10            absolute limit of a part, in percent of the elapsed cycles
+    cycles off                 nothing of this metric is judged: earlier rules and its ordinary limit are dropped
+
+The command line (``--limit``), the table ``[tool.ncubble.gate]`` and the pytest marker share it. ``gate_judging``
+holds measurements to absolute limits and to limits of growth, ``noise`` to relative ones. Pure functions.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ncubble.analysis.account.account import BUSY, PARTS
+from ncubble.analysis.gate.noise.metrics import METRICS, GateMetric
+from ncubble.errors import UsageError
+
+KINDS = ("relative", "at_least", "at_most", "growth", "off")
+_LONGEST = 200
+_SIGNS = {"at_least": " >= ", "at_most": " <= ", "growth": " +"}
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
+_EXAMPLES = "write 'cycles 2%', 'tensor_active_pct >= 50', 'data_wait <= 10', 'data_wait +2' or 'cycles off'"
+_RULE = re.compile(r"(?P<name>[^\s<>=+%]+)\s*(?P<sign>>=|<=|\+)?\s*(?P<value>[^\s%]*)\s*(?P<percent>%?)")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One rule. ``metric`` is a metric of the gate or a part of the account. ``value`` is percent of the baseline's
+    mean (``relative``), points of the kernel's time (``growth``), the metric's own unit, or 0 (``off``)."""
+
+    metric: str
+    kind: str
+    value: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The rule as ``parse`` reads it."""
+        number = repr(float(self.value)).removesuffix(".0")
+        if self.kind == "off":
+            return f"{self.metric} off"
+        return f"{self.metric} {number}%" if self.kind == "relative" else f"{self.metric}{_SIGNS[self.kind]}{number}"
+
+    @property
+    def absolute(self) -> bool:
+        """Whether it needs no baseline."""
+        return self.kind in ("at_least", "at_most")
+
+    @property
+    def of_part(self) -> bool:
+        """Whether a part of the bubble account is limited, and no metric."""
+        return self.metric in PARTS
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What can be limited. ``better`` as in GateMetric; an absolute limit lies in ``lowest .. highest``."""
+
+    name: str
+    better: str
+    lowest: float
+    highest: float
+    part: bool = False
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of limits that make sense."""
+        absolute = {"higher": ("at_least",), "lower": ("at_most",)}.get(self.better, ("at_least", "at_most"))
+        if self.part:
+            return (*(("growth",) if self.better == "lower" else ()), *absolute, "off")
+        return (*(("relative",) if self.better != "neutral" else ()), *absolute, "off")
+
+    @property
+    def remedy(self) -> str:
+        """The forms that a rule may have."""
+        value = {"relative": 2.0, "growth": 2.0, "at_least": 50.0, "at_most": 50.0 if self.highest == 100 else 2.1e6}
+        return "write " + " or ".join(f"'{Limit(self.name, kind, value.get(kind, 0)).text}'" for kind in self.kinds)
+
+
+def _subjects() -> dict[str, _Subject]:
+    metrics = [_Subject(one.name, one.better, one.lowest, 100.0 if one.unit == "%" else one.highest) for one in METRICS]
+    parts = [_Subject(part, "higher" if part in BUSY else "lower", 0.0, 100.0, part=True) for part in PARTS]
+    return {subject.name: subject for subject in (*metrics, *parts)}
+
+
+_SUBJECTS = _subjects()
+
+
+def parse(text: str) -> Limit:
+    """The limit that ``text`` says. Raises UsageError that names what is wrong and what can be written instead."""
+    found = _RULE.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    quoted = _quoted(text)
+    if found is None:
+        raise UsageError(f"limit {quoted}: not a rule", _EXAMPLES)
+    subject = _subject(found["name"], quoted)
+    sign, value, percent = found["sign"], found["value"], bool(found["percent"])
+    if not sign and value == "off" and not percent:
+        return Limit(subject.name, "off")
+    kind = {">=": "at_least", "<=": "at_most", "+": "growth"}.get(sign or "", "relative")
+    if kind == "relative" and not percent:
+        raise UsageError(f"limit {quoted}: neither a sign nor a percentage", subject.remedy)
+    if kind not in subject.kinds:
+        raise UsageError(f"limit {quoted}: {_senseless(subject, kind)}", subject.remedy)
+    if percent and kind == "growth":
+        raise UsageError(f"limit {quoted}: growth is told in points of the time, without %", subject.remedy)
+    if percent and kind != "relative" and subject.highest != 100:
+        raise UsageError(f"limit {quoted}: {subject.name} is no percentage", subject.remedy)
+    return Limit(subject.name, kind, _value(value, kind, subject, quoted))
+
+
+def parse_all(texts: Iterable[str]) -> tuple[Limit, ...]:
+    """The limits that ``texts`` say, in order. Raises UsageError for the first wrong one."""
+    return tuple(parse(text) for text in texts)
+
+
+def from_threshold(text: str) -> Limit:
+    """The limit of the older form ``cycles=2``, a loss in percent. Raises UsageError for anything else."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", "write cycles=1.5, or use --limit")
+    limit = parse(f"{name} {value}%")
+    if limit.kind != "relative":
+        raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", f"write --limit '{limit.text}'")
+    return limit
+
+
+def _subject(name: str, quoted: str) -> _Subject:
+    if name in _SUBJECTS:
+        return _SUBJECTS[name]
+    counter = next((metric.name for metric in METRICS if name in metric.counters), None)
+    near = [counter] if counter else difflib.get_close_matches(name, _SUBJECTS, n=3, cutoff=0.5)
+    hint = f"; nearest: {', '.join(near)}" if near else ""
+    raise UsageError(
+        f"limit {quoted}: no metric and no part of the account is called {_quoted(name)}{hint}",
+        f"metrics: {', '.join(one.name for one in METRICS)}; parts: {', '.join(PARTS)}",
+    )
+
+
+def _senseless(subject: _Subject, kind: str) -> str:
+    """Why a limit of this kind makes no sense."""
+    if kind == "growth" and not subject.part:
+        return "growth in points is for parts of the bubble account"
+    if kind == "relative" and subject.part:
+        return "a part of the bubble account is limited in points of the time, not in percent of itself"
+    if kind == "relative":
+        return f"of {subject.name}, neither more nor less is better: there is no loss"
+    said = {"higher": "more", "lower": "less"}[subject.better]
+    ceiling = {"growth": "a limit of its growth", "at_least": "a floor", "at_most": "a ceiling"}[kind]
+    return f"of {subject.name}, {said} is better: {ceiling} makes no sense"
+
+
+def _value(text: str, kind: str, subject: _Subject, quoted: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        lacks = f"{_quoted(text)} is not a number" if text else "the number is missing"
+        raise UsageError(f"limit {quoted}: {lacks}", subject.remedy)
+    value = float(text)
+    if not math.isfinite(value):
+        raise UsageError(f"limit {quoted}: {text} is not finite", subject.remedy)
+    if kind in ("relative", "growth"):
+        if not 0 < value < 100:
+            what = "percentage" if kind == "relative" else "number of points"
+            raise UsageError(f"limit {quoted}: not a {what} between 0 and 100", subject.remedy)
+    elif not subject.lowest <= value <= subject.highest:
+        bounds = f"between {subject.lowest:g} and {subject.highest:g}"
+        raise UsageError(f"limit {quoted}: {subject.name} can only lie {bounds}", subject.remedy)
+    elif value == (subject.lowest if kind == "at_least" else subject.highest):
+        raise UsageError(f"limit {quoted}: it can never fail", subject.remedy)
+    return value + 0.0  # no negative zero
+
+
+def _quoted(text: str, most: int = 80) -> str:
+    """``text`` in quotes on one line, cut where it is long."""
+    return repr(text if len(text) <= most else f"{text[:most]}…")
+
+
+@dataclass(frozen=True)
+class Override:
+    """Limits for kernels whose label or full name matches ``match``, a regular expression that is searched.
+
+    Raises UsageError if it is none.
+    """
+
+    match: str
+    limits: tuple[Limit, ...]
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.match)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise UsageError(
+                f"match {_quoted(self.match)}: not a regular expression ({error})", "escape special characters by \\"
+            ) from error
+
+    def matches(self, label: str, kernel: str = "") -> bool:
+        """Whether these limits hold for a kernel."""
+        return bool(re.search(self.match, label) or re.search(self.match, kernel))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All limits of a check: ``default`` for every kernel, then ``overrides`` in order."""
+
+    default: tuple[Limit, ...] = ()
+    overrides: tuple[Override, ...] = ()
+
+    def of(self, label: str, kernel: str = "") -> dict[str, tuple[Limit, ...]]:
+        """The rules for a kernel by metric. A later rule replaces earlier ones of the same metric and kind; ``off``
+        drops all earlier ones of its metric, and a relative limit ends it.
+
+        ``label`` is ``KernelKey.label``, ``kernel`` the full name. Metrics without a rule are absent: their ordinary
+        limit holds (``relative_pct``).
+        """
+        rules = [*self.default]
+        for override in self.overrides:
+            rules += override.limits if override.matches(label, kernel) else ()
+        found: dict[str, dict[str, Limit]] = {}
+        for rule in rules:
+            held = found.setdefault(rule.metric, {})
+            if rule.kind == "off":
+                held.clear()
+            elif rule.kind == "relative":
+                held.pop("off", None)
+            held[rule.kind] = rule
+        return {metric: tuple(held.values()) for metric, held in found.items()}
+
+    def plus(self, limits: Iterable[Limit]) -> Limits:
+        """These limits, and ``limits`` as the last word for every kernel: those of the command line."""
+        added = tuple(limits)
+        return replace(self, overrides=(*self.overrides, Override("", added))) if added else self
+
+    def unused(self, labels: Iterable[str], kernels: Iterable[str] = ()) -> tuple[str, ...]:
+        """``match`` of every override that matches none of the labels or full names: its kernel may be renamed."""
+        known = [*labels, *kernels]
+        return tuple(one.match for one in self.overrides if one.match and not any(map(one.matches, known)))
+
+
+def relative_pct(metric: GateMetric, rules: Mapping[str, tuple[Limit, ...]]) -> float | None:
+    """The relative limit in percent that holds for ``metric``: its rule's, else the table's; None where it is off."""
+    kinds = {rule.kind: rule.value for rule in rules.get(metric.name, ())}
+    return None if "off" in kinds else kinds.get("relative", metric.limit_pct)

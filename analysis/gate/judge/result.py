@@ -1,0 +1,101 @@
+"""What a check says: verdicts per metric and kernel, and the verdict of the whole gate.
+
+A kernel is ``regressed`` if any gated metric or limit is, else ``not_comparable`` or ``nothing_measured`` if any gated
+metric could not be judged, else ``improved`` if any is, else ``pass``. The gate fails (exit 1) if any kernel
+regressed. Else it could not measure (exit 3) if any kernel could not be judged, a report or baseline was
+unreadable, or no kernel was checked at all. Only a gate that judged all it was asked to judge passes (exit 0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ncubble.analysis.gate.accounts.moves import Move
+from ncubble.analysis.gate.baseline.baseline import Baseline, BaselineMetric
+from ncubble.analysis.gate.baseline.repeats import Repeats
+from ncubble.analysis.gate.judge.judging import LimitVerdict
+from ncubble.analysis.gate.judge.limits import Limits
+from ncubble.analysis.gate.noise.noise import Comparison
+
+RANKS = ("regressed", "not_comparable", "nothing_measured", "improved", "pass")
+"""Verdicts, the one that decides a kernel first. ``info`` marks metrics that are shown and never decide."""
+
+
+@dataclass(frozen=True)
+class MetricVerdict:
+    """One metric of one kernel. ``reason`` explains every verdict that is no number; ``comparison`` is None then."""
+
+    name: str
+    baseline: BaselineMetric
+    now: tuple[float, ...]
+    verdict: str
+    limit_pct: float
+    reason: str = ""
+    comparison: Comparison | None = None
+
+
+@dataclass(frozen=True)
+class KernelVerdict:
+    """One kernel on one GPU model. Either side may be missing: launches without baseline, or the reverse.
+
+    ``repeats`` holds the launches that were judged. ``limits``: absolute limits and limits of growth that were asked
+    for. ``moved``: of a regression, the parts of the account that grew most, with their lines; empty where an account
+    is missing on either side.
+    """
+
+    label: str
+    device: str
+    verdict: str
+    reason: str = ""
+    baseline: Baseline | None = None
+    launches: int = 0
+    metrics: tuple[MetricVerdict, ...] = ()
+    notes: tuple[str, ...] = ()
+    repeats: Repeats | None = None
+    limits: tuple[LimitVerdict, ...] = ()
+    moved: tuple[Move, ...] = ()
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """All verdicts. ``unmeasured`` and ``unrecorded`` are labels that were allowed to be missing on one side."""
+
+    kernels: tuple[KernelVerdict, ...]
+    errors: tuple[tuple[str, str], ...] = ()
+    unmeasured: tuple[str, ...] = ()
+    unrecorded: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The verdict of the gate, by the rule of this module."""
+        found = {kernel.verdict for kernel in self.kernels}
+        if "regressed" in found:
+            return "regressed"
+        if self.errors or found - {"pass", "improved"} or not found:
+            return "not_comparable" if found - {"nothing_measured"} else "nothing_measured"
+        return "improved" if "improved" in found else "pass"
+
+    @property
+    def exit_code(self) -> int:
+        """0 passed, 1 regressed, 3 could not measure."""
+        return {"regressed": 1, "pass": 0, "improved": 0}.get(self.verdict, 3)
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """What a check is asked for.
+
+    ``limits``: beside the ordinary ones. ``same_gpu``: what does not say on which GPU it ran, ran on the baseline's.
+    ``exact=False`` (one baseline file was named): launches of the same kernel
+    with other parameters are compared with it, if none has its very key. ``require_all``: a baseline of a GPU that
+    ran and that has no launches is an error. ``allow_new``: launches without any baseline are listed and not an
+    error. ``kernel``: regular expression; baselines of kernels that it does not match are not missed.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    exact: bool = True
+    require_all: bool = False
+    allow_new: bool = False
+    same_gpu: bool = False
+    kernel: str = ""

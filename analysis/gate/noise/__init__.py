@@ -1,0 +1,1 @@
+"""The noise model of the gate, and the metrics that it tests."""

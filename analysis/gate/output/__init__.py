@@ -1,0 +1,1 @@
+"""Results of a check as JSON, JUnit, Markdown and annotations."""

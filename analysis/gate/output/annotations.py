@@ -1,0 +1,186 @@
+"""A check as annotations of GitHub Actions: lines that its runner turns into marks on files of a merge request.
+
+Pure functions of a ``GateResult``. A line is ``::error title=…,file=…,line=…::message``: regressions are errors, what
+could not be judged is a warning, gains are notices. GitHub shows ten of a kind for a step, so the heaviest come first
+and the tenth stands for the rest. Whatever comes from a report is escaped: in values ``%``, carriage return and line
+feed, in properties ``:`` and ``,`` as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ncubble.analysis.gate.judge.result import RANKS, GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.output.output import cells
+from ncubble.text.markdown import printable
+
+MOST = 10
+LONGEST = 1000
+"""Characters of a message."""
+_KINDS = (("error", "regression", "regressions"), ("warning", "not judged", "not judged"), ("notice", "gain", "gains"))
+NEAR = 5
+"""Lines by which a text may stand off the line that a report names."""
+Locate = Callable[[Any], tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One mark. ``kind``: error, warning or notice. The largest ``weight`` is told first. ``file`` may be empty."""
+
+    kind: str
+    title: str
+    message: str
+    weight: float = 0.0
+    name: str = ""
+    file: str = ""
+    line: int = 0
+
+
+def stated(one: Any) -> tuple[str, int]:
+    """File and line of a move as the report says them."""
+    return str(one.file), _line(one)
+
+
+def marks(result: GateResult, locate: Locate = stated) -> list[str]:
+    """The lines for a check. ``locate``: path in the repository and line of a move that names a file; an empty path if
+    the repository does not hold it."""
+    found = [*_of_kernels(result.kernels, locate), *_of_inputs(result)]
+    lines: list[str] = []
+    for kind, one, several in _KINDS:
+        mine = sorted((item for item in found if item.kind == kind), key=lambda item: -item.weight)
+        lines += [line_of(item) for item in _limited(mine, one, several)]
+    return lines
+
+
+def _limited(found: Sequence[Annotation], one: str, several: str) -> Sequence[Annotation]:
+    """At most ``MOST``; the last of them then names what is left out."""
+    if len(found) <= MOST:
+        return found
+    rest = found[MOST - 1 :]
+    names = "; ".join(item.name for item in rest if item.name)
+    message = f"{len(rest)} more {several}, the lighter ones: {names}"
+    return [*found[: MOST - 1], Annotation(found[0].kind, f"ncubble: {len(rest)} more {one}", message)]
+
+
+def _of_kernels(kernels: Iterable[KernelVerdict], locate: Locate) -> Iterable[Annotation]:
+    for kernel in kernels:
+        if kernel.verdict == "regressed":
+            yield _regression(kernel, locate)
+        elif kernel.verdict == "improved":
+            numbers = "; ".join(_numbers(one) for one in kernel.metrics if one.verdict == "improved")
+            yield Annotation("notice", "ncubble: gain", f"{_name(kernel)}: {numbers}", _weight(kernel), kernel.label)
+        elif kernel.verdict != "pass":
+            words = kernel.verdict.replace("_", " ")
+            reason = kernel.reason or "; ".join(one.reason for one in kernel.metrics if one.reason)
+            rank = -float(RANKS.index(kernel.verdict)) if kernel.verdict in RANKS else -float(len(RANKS))
+            message = f"{_name(kernel)}: {words}{f': {reason}' if reason else ''}"
+            yield Annotation("warning", f"ncubble: {words}", message, rank, kernel.label)
+
+
+def _of_inputs(result: GateResult) -> Iterable[Annotation]:
+    for file, error in result.errors:
+        yield Annotation("warning", "ncubble: could not read", f"{file}: {error}", 1.0, file)
+    if not result.kernels and not result.errors:
+        yield Annotation("warning", "ncubble: nothing measured", "no kernel was checked: nothing measured is no pass")
+
+
+def _regression(kernel: KernelVerdict, locate: Locate) -> Annotation:
+    sentences = [_numbers(one) for one in kernel.metrics if one.verdict == "regressed"]
+    sentences += [_moved_words(one) for one in moved(kernel)]
+    sentences += [kernel.reason] if kernel.reason else []
+    places = (locate(one) for one in moved(kernel) if one.file)
+    file, line = next((place for place in places if place[0]), ("", 0))
+    message = f"{_name(kernel)}: {'; '.join(sentences)}"
+    return Annotation("error", "ncubble: regression", message, _weight(kernel), kernel.label, file, line)
+
+
+def moved(kernel: KernelVerdict) -> list[Any]:
+    """The parts of the account that moved (``part``, ``points``, ``file``, ``line``), the largest first; often none."""
+    value = getattr(kernel, "moved", None)
+    if value is None:
+        return []
+    return [value] if hasattr(value, "part") else list(value)
+
+
+def _moved_words(one: Any) -> str:
+    where = f" at {one.file}:{_line(one)}" if one.file and _line(one) else ""
+    return f"{str(one.part).replace('_', ' ')} {one.points:+.1f} points{where}"
+
+
+def text_of(one: Any) -> str:
+    """The source line of a move as its report holds it, blanks run together; empty where it holds none."""
+    place = getattr(one, "place", None)
+    return "" if place is None or place.sass else " ".join(place.text.split())
+
+
+def line_near(lines: Sequence[str], line: int, text: str) -> int:
+    """The line of ``lines`` (from 1) nearest to ``line`` that begins with ``text``, within ``NEAR``; ``line`` itself
+    where there is no text. 0 where there is none."""
+    if not 1 <= line <= len(lines) + (NEAR if text else 0):
+        return 0
+    if not text:
+        return line
+    around = range(max(line - NEAR, 1), min(line + NEAR, len(lines)) + 1)
+    same = [number for number in around if _plain(lines[number - 1]).startswith(text)]
+    return min(same, key=lambda number: abs(number - line), default=0)
+
+
+def _plain(text: str) -> str:
+    """A line as ``gate_places`` keeps it: blanks run together, nothing unprintable."""
+    return "".join(char for char in " ".join(text.split()) if char.isprintable())
+
+
+def _line(one: Any) -> int:
+    return int(one.line or 0)
+
+
+def _name(kernel: KernelVerdict) -> str:
+    return f"{kernel.label} on {kernel.device}" if kernel.device else kernel.label
+
+
+def _numbers(metric: MetricVerdict) -> str:
+    before, now, change, limit = cells(metric)
+    beyond = f", fails beyond {limit}" if limit and limit != "–" else ""
+    return f"{metric.name} {before} -> {now} {metric.baseline.unit} ({change}{beyond})"
+
+
+def _weight(kernel: KernelVerdict) -> float:
+    """By how many times its limit the worst metric moved, either way."""
+    moved_by = [
+        abs(one.comparison.loss_pct) / one.limit_pct
+        for one in kernel.metrics
+        if one.comparison is not None and one.limit_pct > 0 and one.verdict in ("regressed", "improved")
+    ]
+    return max(moved_by, default=0.0)
+
+
+def line_of(item: Annotation) -> str:
+    """The line that the runner reads."""
+    named = {"title": item.title, "file": item.file, "line": str(item.line) if item.file and item.line else ""}
+    properties = ",".join(f"{name}={_property(value)}" for name, value in named.items() if value)
+    text = printable(item.message)
+    return f"::{item.kind} {properties}::{_data(text if len(text) <= LONGEST else text[: LONGEST - 1] + '…')}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(printable(text)).replace(":", "%3A").replace(",", "%2C")
+
+
+def located(file: str, exists: Callable[[str], bool]) -> str:
+    """The path in a repository of a source file, which the compiler named from the root of another machine.
+
+    The longest end of ``file`` that ``exists`` there; of an absolute path it has a folder at least, so that one of many
+    files of a name is not taken for it. Empty where there is none, or where ``file`` leads out of the repository.
+    """
+    parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", ".")]
+    if ".." in parts:
+        return ""
+    least = 1 if not file.startswith("/") and len(parts) == 1 else 2
+    ends = ("/".join(parts[start:]) for start in range(len(parts) - least + 1))
+    return next((end for end in ends if exists(end)), "")

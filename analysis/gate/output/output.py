@@ -1,0 +1,238 @@
+"""A check as JSON, JUnit XML and Markdown. Pure functions of a ``GateResult``; names of kernels are text, never markup.
+
+JSON (``schema`` 1)::
+
+    {"schema", "verdict", "exit_code", "counts": {verdict: number of kernels},
+     "kernels": [{"label", "device", "verdict", "reason", "baseline": path or null, "launches", "notes": [text],
+                  "metrics": [{"name", "counter", "unit", "better", "gated", "verdict", "reason", "limit_pct",
+                               "baseline": {"n", "mean", "sd"}, "now": {"n", "mean", "sd"},
+                               "change_pct", "loss_pct", "decision_pct", "threshold_pct", "detectable_pct",
+                               "p_value", "clock_pct", "other_gpu"}],
+                  "limits": [{"limit", "verdict", "value", "reason"}],
+                  "moved": [{"part", "points", "file", "line", "text", "place_points"}]}],
+     "errors": [{"file", "error"}], "unmeasured": [label], "unrecorded": [label], "notes": [text]}
+
+The meaning of verdicts and limits is told in ``gate_result`` and ``noise``. A number that does not exist is null.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from ncubble.analysis.gate.accounts.moves import Move, sentence
+from ncubble.analysis.gate.judge.judging import LimitVerdict
+from ncubble.analysis.gate.judge.result import GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.noise.noise import mean_sd
+from ncubble.text.markdown import code, escape, printable
+
+MARKDOWN_MARK = "<!-- ncubble check -->"
+JUNIT_MARK = '<testsuites name="ncubble check"'
+_COMPARISON = (
+    "change_pct",
+    "loss_pct",
+    "decision_pct",
+    "threshold_pct",
+    "detectable_pct",
+    "p_value",
+    "clock_pct",
+    "other_gpu",
+)
+_HEADLINES = {
+    "pass": "passed",
+    "improved": "passed, and improved: record new baselines to hold the gain",
+    "regressed": "failed: regression",
+    "not_comparable": "could not compare everything",
+    "nothing_measured": "nothing measured",
+}
+
+
+def headline(result: GateResult) -> str:
+    """The gate's verdict in a few words."""
+    return (
+        f"{_HEADLINES[result.verdict]} ({len(result.kernels)} kernel{'s' if len(result.kernels) != 1 else ''} checked)"
+    )
+
+
+def number(value: float) -> str:
+    """A mean for people: four significant digits, or all digits of a large count."""
+    if not math.isfinite(value):
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def cells(metric: MetricVerdict) -> tuple[str, str, str, str]:
+    """Baseline, now, change and the change that fails, as texts. The last is empty for metrics that are not gated."""
+    before, after = mean_sd(metric.baseline.values)[0], mean_sd(metric.now)[0] if metric.now else math.nan
+    result = metric.comparison
+    if result is None:
+        return number(before), number(after), "–", "–"
+    sign = "-" if metric.baseline.better == "higher" else "+"
+    limit = "" if metric.verdict == "info" else f"{sign}{result.threshold_pct:.2f} %"
+    if sign == "-" and result.threshold_pct >= 100:
+        limit = "never"
+    return number(before), number(after), f"{result.change_pct:+.2f} %", limit
+
+
+def as_json(result: GateResult) -> dict[str, Any]:
+    """The object that ``ncubble check --json`` prints; see the module's docstring."""
+    return {
+        "schema": 1,
+        "verdict": result.verdict,
+        "exit_code": result.exit_code,
+        "counts": dict(Counter(kernel.verdict for kernel in result.kernels)),
+        "kernels": [_kernel_json(kernel) for kernel in result.kernels],
+        "errors": [{"file": file, "error": error} for file, error in result.errors],
+        "unmeasured": list(result.unmeasured),
+        "unrecorded": list(result.unrecorded),
+        "notes": list(result.notes),
+    }
+
+
+def _kernel_json(kernel: KernelVerdict) -> dict[str, Any]:
+    path = kernel.baseline.path if kernel.baseline else None
+    return {
+        "label": kernel.label,
+        "device": kernel.device,
+        "verdict": kernel.verdict,
+        "reason": kernel.reason,
+        "baseline": str(path) if path else None,
+        "launches": kernel.launches,
+        "notes": list(kernel.notes),
+        "metrics": [_metric_json(metric) for metric in kernel.metrics],
+        "limits": [
+            {"limit": one.limit.text, "verdict": one.verdict, "value": one.value, "reason": one.reason}
+            for one in kernel.limits
+        ],
+        "moved": [_move_json(move) for move in kernel.moved],
+    }
+
+
+def _move_json(move: Move) -> dict[str, Any]:
+    place = move.place
+    where = {"text": place.text, "place_points": place.pct} if place else {"text": "", "place_points": None}
+    return {"part": move.part, "points": move.points, "file": move.file, "line": move.line, **where}
+
+
+def limit_cells(one: LimitVerdict) -> tuple[str, str, str, str]:
+    """What ``cells`` gives for a metric: baseline, now, change and what fails, of a limit that was asked for."""
+    value = "–" if one.value is None else number(one.value)
+    if one.limit.kind == "growth":
+        beyond = f"+{one.comparison.threshold_pct:.2f} points" if one.comparison else "–"
+        return "", "", "–" if one.value is None else f"{_signed(one.value)} points", beyond
+    sign = {"at_least": "< ", "at_most": "> "}.get(one.limit.kind, "")
+    return "", value, "", f"{sign}{number(one.limit.value)}" if sign else "–"
+
+
+def _signed(value: float) -> str:
+    """With its sign, and never ``-0.00``."""
+    return f"{round(value, 2) + 0.0:+.2f}"
+
+
+def _metric_json(metric: MetricVerdict) -> dict[str, Any]:
+    before = metric.baseline
+    found = {name: getattr(metric.comparison, name) if metric.comparison else None for name in _COMPARISON}
+    return {
+        "name": metric.name,
+        "counter": before.counter,
+        "unit": before.unit,
+        "better": before.better,
+        "gated": before.gated,
+        "verdict": metric.verdict,
+        "reason": metric.reason,
+        "limit_pct": metric.limit_pct,
+        "baseline": _summary(before.values),
+        "now": _summary(metric.now),
+        **found,
+    }
+
+
+def _summary(values: Sequence[float]) -> dict[str, Any]:
+    mean, sd = mean_sd(values) if values else (math.nan, math.nan)
+    return {"n": len(values), **{key: x if math.isfinite(x) else None for key, x in (("mean", mean), ("sd", sd))}}
+
+
+def junit(result: GateResult) -> str:
+    """JUnit XML: one test case per kernel and gated metric; what could not be judged is an error, never a pass."""
+    root = ET.Element("testsuites", name="ncubble check")
+    suite = ET.SubElement(root, "testsuite", name="ncubble check")
+    for kernel in result.kernels:
+        gated = [metric for metric in kernel.metrics if metric.verdict != "info"]
+        cause = f"; {sentence(kernel.moved[0])}" if kernel.moved else ""
+        for metric in gated:
+            more = cause if metric.verdict == "regressed" else ""
+            _case(suite, kernel.label, metric.name, metric.verdict, f"{_sentence(metric)}{more}")
+        for one in kernel.limits:
+            words = one.reason or f"{one.verdict}: {one.limit.text}: {' '.join(limit_cells(one)[1:3]).strip()}"
+            _case(suite, kernel.label, one.limit.text, one.verdict, words)
+        told = {metric.verdict for metric in gated} | {one.verdict for one in kernel.limits}
+        if kernel.verdict not in told:
+            _case(suite, kernel.label, "baseline", kernel.verdict, kernel.reason)
+    for file, error in result.errors:
+        _case(suite, "inputs", file, "unreadable", error)
+    if not len(suite):
+        _case(suite, "ncubble check", "launches", "nothing_measured", "no kernel was checked")
+    suite.set("tests", str(len(suite)))
+    suite.set("failures", str(len(suite.findall("testcase/failure"))))
+    suite.set("errors", str(len(suite.findall("testcase/error"))))
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _case(suite: ET.Element, classname: str, name: str, verdict: str, message: str) -> None:
+    case = ET.SubElement(suite, "testcase", classname=printable(classname), name=printable(name), time="0")
+    if verdict in ("pass", "improved"):
+        ET.SubElement(case, "system-out").text = printable(message)
+        return
+    kind = "failure" if verdict == "regressed" else "error"
+    ET.SubElement(case, kind, type=verdict, message=printable(message))
+
+
+def _sentence(metric: MetricVerdict) -> str:
+    before, now, change, limit = cells(metric)
+    unit = metric.baseline.unit
+    numbers = f"{metric.verdict}: {metric.name} {before} -> {now} {unit} ({change}; fails beyond {limit})"
+    return f"{metric.verdict}: {metric.reason}" if metric.reason else numbers
+
+
+def markdown(result: GateResult) -> str:
+    """A comment for a merge request: headline, one table, and a list of what could not be judged."""
+    lines = [MARKDOWN_MARK, f"### ncubble check {escape(headline(result))}", ""]
+    if result.kernels:
+        lines += [
+            "| kernel | metric | baseline | now | change | fails beyond | verdict |",
+            "| --- | --- | ---: | ---: | ---: | ---: | --- |",
+        ]
+        lines += [row for kernel in result.kernels for row in _markdown_rows(kernel)]
+        lines.append("")
+    for kernel in result.kernels:
+        lines += [f"- {code(kernel.label)}: {escape(text)}" for text in said(kernel)]
+    lines += [f"- could not read {code(file)}: {escape(error)}" for file, error in result.errors]
+    lines += [f"- not measured: {code(label)}" for label in result.unmeasured]
+    lines += [f"- without baseline: {code(label)}" for label in result.unrecorded]
+    lines += [f"- {escape(note)}" for note in result.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _markdown_rows(kernel: KernelVerdict) -> list[str]:
+    if not kernel.metrics and not kernel.limits:
+        return [f"| {code(kernel.label)} | – | – | – | – | – | **{kernel.verdict.replace('_', ' ')}** |"]
+    rows = []
+    for metric in kernel.metrics:
+        verdict = metric.verdict.replace("_", " ")
+        shown = verdict if metric.verdict in ("pass", "info") else f"**{verdict}**"
+        texts = [code(kernel.label), escape(metric.name), *(escape(cell) for cell in cells(metric)), shown]
+        rows.append(f"| {' | '.join(texts)} |")
+    for one in kernel.limits:
+        shown = one.verdict if one.verdict == "pass" else f"**{one.verdict.replace('_', ' ')}**"
+        texts = [code(kernel.label), escape(one.limit.metric), *(escape(cell) for cell in limit_cells(one)), shown]
+        rows.append(f"| {' | '.join(texts)} |")
+    return rows
+
+
+def said(kernel: KernelVerdict) -> list[str]:
+    """What is to be said of a kernel beside its numbers: what moved, why it could not be judged, and notes."""
+    return [*map(sentence, kernel.moved), *([kernel.reason] if kernel.reason else []), *kernel.notes]

@@ -1,0 +1,1 @@
+"""The history of checks, and changes that last."""

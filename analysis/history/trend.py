@@ -1,0 +1,252 @@
+"""Where a kernel's metric moved for good: change points over the history of the gate. Pure functions of its rows.
+
+A value is the mean of a check. Checks of one GPU, driver, ncu and counter are one *setup*; a change that comes with a
+new setup is a ``Boundary``, named by what is new, and never called the kernel's. The statistic is that of ``steps``.
+The same reports checked again are one measurement: only the first check of them counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import fmean
+from typing import Any
+
+import pandas as pd
+
+from ncubble.analysis.history.steps import LEAST_POINTS, Steps, find_steps
+
+MOST_CHECKS = 200
+"""Checks of one series that are searched, the newest."""
+LEAST_PCT = 0.2
+"""Changes below this share of the level are not told, however sure: no one would act on them."""
+COLUMNS = (
+    *("check", "checked", "id", "label", "device", "metric", "unit", "better", "gated", "counter", "mean", "sd", "n"),
+    *("git_sha", "git_dirty", "checked_sha", "gpu", "driver", "ncu_version", "reports"),
+)
+"""Columns of the history that a trend is read from."""
+_SETUP = (("gpu", "GPU"), ("driver", "driver"), ("ncu_version", "ncu"), ("counter", "counter"))
+Row = Mapping[Any, Any]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check as a point of a series. ``mean`` and ``sd`` in the metric's unit; ``sha`` is empty where unknown.
+
+    ``setup``: GPU, driver, ncu version and counter, each empty where not collected.
+    """
+
+    check: str
+    checked: datetime
+    sha: str
+    mean: float
+    sd: float
+    n: int
+    setup: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """The level moved at ``series.checks[index]``, by ``change`` in the metric's unit.
+
+    ``change_pct`` is in percent of the level before, with its 95 % interval ``low_pct .. high_pct``; all three are None
+    where that level is 0. ``direction``: ``worse``, ``better`` or ``moved`` (no side of the metric is better).
+    ``confidence_pct``: 100 minus the chance, in percent, of a change anywhere in such a series without any. The true
+    place lies in ``first .. last`` with 95 %.
+    """
+
+    index: int
+    before: float
+    after: float
+    change: float
+    change_pct: float | None
+    low_pct: float | None
+    high_pct: float | None
+    direction: str
+    p_value: float
+    confidence_pct: float
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A setup that was not there before begins at ``index``; ``changed`` names each part of it with old and new value.
+
+    ``change_pct``: how far the value moved there, by whatever cause; None where the value before is 0.
+    """
+
+    index: int
+    changed: tuple[tuple[str, str, str], ...]
+    change_pct: float | None
+
+
+@dataclass(frozen=True)
+class Series:
+    """One metric of one kernel on one GPU model over its checks, oldest first, and what became of its level.
+
+    ``odd``: indices of single checks off the level. ``again``: checks left out, their reports were checked before.
+    """
+
+    id: str
+    label: str
+    device: str
+    metric: str
+    unit: str
+    better: str
+    gated: bool
+    checks: tuple[Check, ...]
+    changes: tuple[Change, ...]
+    boundaries: tuple[Boundary, ...]
+    odd: tuple[int, ...]
+    again: int = 0
+
+    @property
+    def enough(self) -> bool:
+        """Whether a change could be told at all."""
+        return len(self.checks) >= LEAST_POINTS
+
+    @property
+    def level(self) -> float:
+        """Where the metric stands since its last change or boundary: the mean of the checks that are not odd."""
+        begins = [*(one.index for one in self.changes), *(one.index for one in self.boundaries)]
+        start = max(begins, default=0)
+        kept = [check.mean for place, check in enumerate(self.checks) if place >= start and place not in self.odd]
+        return fmean(kept or [self.checks[-1].mean])
+
+
+def all_series(rows: pd.DataFrame) -> list[Series]:
+    """Every series of a history (``COLUMNS``, oldest first), those that changed last first, then by name."""
+    valued = rows[rows["metric"].notna() & rows["mean"].notna()]
+    groups = valued.groupby(["id", "device", "metric"], observed=True, dropna=False, sort=False)
+    found = [series_of(group.to_dict("records")) for _, group in groups]
+    return sorted(found, key=lambda one: (-_last_change(one), one.label, one.device, not one.gated, one.metric))
+
+
+def _last_change(series: Series) -> float:
+    return series.checks[series.changes[-1].index].checked.timestamp() if series.changes else 0.0
+
+
+def series_of(rows: Sequence[Row]) -> Series:
+    """The series of the rows of one metric of one kernel on one GPU model, oldest first; at least one has a mean."""
+    valued = [row for row in rows if _finite(row["mean"])]
+    single = list(_once(valued))
+    checks = tuple(_check(row) for row in single[-MOST_CHECKS:])
+    last = valued[-1]
+    better = _text(last["better"])
+    found = _steps(checks)
+    return Series(
+        id=_text(last["id"]),
+        label=_text(last["label"]),
+        device=_text(last["device"]),
+        metric=_text(last["metric"]),
+        unit=_text(last["unit"]),
+        better=better,
+        gated=last["gated"] is True,
+        checks=checks,
+        changes=tuple(_changes(found, better)),
+        boundaries=tuple(_boundaries(checks, found.fitted)),
+        odd=found.odd,
+        again=len(valued) - len(single),
+    )
+
+
+def _once(rows: Iterable[Row]) -> Iterable[Row]:
+    """Rows without those whose reports an earlier one has judged already."""
+    seen: set[frozenset[str]] = set()
+    for row in rows:
+        reports = frozenset(str(one) for one in _many(row["reports"]))
+        if reports and reports in seen:
+            continue
+        seen.add(reports)
+        yield row
+
+
+def _check(row: Row) -> Check:
+    gpus = ", ".join(sorted(str(one) for one in _many(row["gpu"])))
+    setup = (gpus, *(_text(row[name]) for name, _ in _SETUP[1:]))
+    sha = _text(row["git_sha"]) or _text(row["checked_sha"])
+    sd, count = row["sd"], row["n"]
+    return Check(
+        _text(row["check"]),
+        row["checked"],
+        sha,
+        float(row["mean"]),
+        float(sd) if _finite(sd) else math.nan,
+        int(count) if _finite(count) else 1,
+        setup,
+    )
+
+
+def _steps(checks: Sequence[Check]) -> Steps:
+    setups = {setup: number for number, setup in enumerate(dict.fromkeys(one.setup for one in checks))}
+    return find_steps(
+        [one.mean for one in checks],
+        [one.sd**2 / max(one.n, 1) for one in checks],
+        [setups[one.setup] for one in checks],
+    )
+
+
+def _changes(found: Steps, better: str) -> Iterable[Change]:
+    for step in found.steps:
+        after = found.fitted[step.index]
+        before = after - step.change
+        scale = 100 / abs(before) if abs(before) > 1e-9 * abs(step.change) else None
+        if scale is not None and abs(step.change) * scale < LEAST_PCT:
+            continue
+        low, high = (None, None) if scale is None else _interval(step.change, step.half_width, scale)
+        yield Change(
+            index=step.index,
+            before=before,
+            after=after,
+            change=step.change,
+            change_pct=None if scale is None else step.change * scale,
+            low_pct=low,
+            high_pct=high,
+            direction=_direction(step.change, better),
+            p_value=step.p_value,
+            confidence_pct=100 * (1 - step.p_value),
+            first=step.first,
+            last=step.last,
+        )
+
+
+def _interval(change: float, half: float, scale: float) -> tuple[float, float]:
+    return (change - half) * scale, (change + half) * scale
+
+
+def _direction(change: float, better: str) -> str:
+    if better not in ("higher", "lower"):
+        return "moved"
+    return "better" if (change > 0) == (better == "higher") else "worse"
+
+
+def _boundaries(checks: Sequence[Check], fitted: Sequence[float]) -> Iterable[Boundary]:
+    """Where a setup is met for the first time; a pool of GPUs that take turns has one boundary for each."""
+    seen: set[tuple[str, ...]] = set()
+    for index, one in enumerate(checks):
+        if index and one.setup not in seen:
+            old = checks[index - 1].setup
+            changed = [
+                (words, before or "not collected", after or "not collected")
+                for (_, words), before, after in zip(_SETUP, old, one.setup, strict=True)
+                if before != after
+            ]
+            before = fitted[index - 1]
+            yield Boundary(index, tuple(changed), 100 * (fitted[index] - before) / abs(before) if before else None)
+        seen.add(one.setup)
+
+
+def _many(value: Any) -> list[Any]:
+    """The entries of a list column; none where it is null."""
+    return list(value) if value is not None and not isinstance(value, float) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

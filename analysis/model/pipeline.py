@@ -1,0 +1,247 @@
+"""The few numbers that a prediction of depth rests on, read off one launch of a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from ncubble.analysis.account.account import MIN_SAMPLES, BubbleAccount
+from ncubble.analysis.account.sm_load import sm_load
+from ncubble.analysis.account.stalls import CLASSES, classified
+from ncubble.analysis.account.units import MEMORY, cta_share, utilization
+from ncubble.analysis.model.residency import Residency, residency
+from ncubble.analysis.model.ring import Ring, depth_of, ring_of
+from ncubble.analysis.report.report import Report
+from ncubble.profiling.metrics.generations import load_generations
+
+PADDING = 1.35
+"""A stage may take this much more shared memory than is copied into it: rows that are padded against conflicts."""
+LEAST_ITERATIONS = 2.0
+ROUNDING = 0.1
+"""Traffic of a tile may exceed its bytes by this share: sectors that are read twice."""
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipelined loop as it ran. Times are in cycles of one iteration of one CTA, shares from 0 to 1.
+
+    ``ctas`` are resident on an SM, of ``grid`` for each SM in all. ``cycle`` is the CTA's whole life divided by its
+    iterations, ``busy`` what the bounding unit works for it, ``shared`` what the load/store unit does (0 where the
+    unit reads shared memory by itself). ``waiting``, ``copying`` and ``working`` are the shares of its warps'
+    samples that wait for data (also at a barrier, for warps whose data came late), stand at copies and at the unit;
+    ``outside`` is its time before and after the loop. ``roof`` is what DRAM or L2 need for the CTAs of one SM
+    together. ``busy_pct`` and ``elapsed`` (cycles) are the launch's, and ``measured_on`` its compute capability. Of
+    the code: ``delay``, ``asynchronous`` and ``compiled`` as in ``Ring``, ``plain`` where tiles go through
+    registers. ``evidence`` says in words what the depth was inferred from.
+    """
+
+    stages: int
+    stages_from: str
+    ctas: float
+    grid: float
+    iterations: float
+    cycle: float
+    busy: float
+    shared: float
+    tile_B: float  # noqa: N815
+    waiting: float
+    copying: float
+    working: float
+    outside: float
+    roof: float
+    delay: float
+    asynchronous: bool
+    plain: bool
+    compiled: bool
+    busy_pct: float
+    elapsed: float
+    measured_on: str
+    residency: Residency | None
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class Unidentified:
+    """Why nothing can be predicted, and what to give or collect."""
+
+    reason: str
+    stages: int | None = None
+    stages_from: str = ""
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What the launch and its counters say: CTAs, ``warps`` of each, SMs, resident CTAs (mean while an SM has any),
+    elapsed cycles, the share of them with a CTA, ``fill_B`` of traffic from L2 and ``shared_B`` of shared memory."""
+
+    ctas: float
+    warps: float
+    sms: float
+    resident: float
+    elapsed: float
+    active: float
+    fill_B: float  # noqa: N815
+    shared_B: float  # noqa: N815
+
+    @classmethod
+    def of(cls, report: Report, launch: int) -> _Counted:
+        row, quantities = report.identity(launch), load_generations().quantities
+        warps = _ceil(_product(row["block"]) / 32)
+        return cls(
+            ctas=_product(row["grid"]),
+            warps=warps,
+            sms=report.first(launch, quantities["sms"]),
+            resident=report.value(launch, "sm__warps_active.avg.per_cycle_active") / warps,
+            elapsed=float(row["cycles"]),
+            active=cta_share(report, launch),
+            fill_B=report.first(launch, quantities["fill_bytes"]),
+            shared_B=float(row["smem_static_B"]) + float(row["smem_dynamic_B"]),
+        )
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing, nor 0 where that cannot be."""
+        positive = (self.ctas, self.warps, self.sms, self.resident, self.elapsed, self.active)
+        return all(0 < value < math.inf for value in positive) and self.fill_B >= 0 and self.shared_B >= 0
+
+
+def pipeline_of(
+    report: Report, launch: int, account: BubbleAccount | None, stages: int | None = None
+) -> Pipeline | Unidentified:
+    """The pipeline of one launch. ``stages`` overrules what manifest and code say of its present depth. Raises
+    UsageError for a launch that is not there."""
+    told, told_by = (stages, "given") if stages else _manifest_stages(report, launch)
+    if account is None or account.unit in MEMORY:
+        unit = "no unit's utilization was collected" if account is None else f"{account.unit} is its busiest unit"
+        return Unidentified(f"{unit}, and depth is predicted for kernels that a pipe bounds", told, told_by)
+    counted = _Counted.of(report, launch)
+    complete, source = counted.complete, report.source_of(launch)
+    ring = ring_of(source, counted.ctas, counted.warps, account.unit) if complete else None
+    lacking = _lacking(account, counted, ring)
+    if ring is None or lacking:
+        return Unidentified(lacking, told, told_by)
+    found, evidence = depth_of(ring, counted.shared_B, counted.fill_B / counted.ctas / ring.iterations)
+    depth = told or found
+    if depth is None:
+        return Unidentified(f"nothing tells the present depth ({evidence}): give it with --stages")
+    several = _stages_per_iteration(counted, ring, depth)
+    ring = replace(ring, iterations=ring.iterations * several, tile_B=ring.tile_B / several)
+    return _pipeline(report, launch, account, counted, ring, _Depth(depth, told_by or "sass", evidence))
+
+
+def _lacking(account: BubbleAccount, counted: _Counted, ring: Ring | None) -> str:
+    """What the report lacks for a prediction, and the remedy; empty where it is complete."""
+    if not counted.complete:
+        return "counters of residency or traffic are missing: profile with the set pipeline"
+    if ring is None:
+        return "no copies from global to shared memory in code with execution counts (set source)"
+    if account.weights is None or account.weights.drop(columns="aside").to_numpy().sum() < MIN_SAMPLES:
+        return "too few warp samples: profile with the set source"
+    if ring.iterations < LEAST_ITERATIONS:
+        return f"its loop over tiles runs {ring.iterations:.1f} times per CTA: there is nothing to pipeline"
+    if not account.parts["tensor_busy"] + account.parts["unit_busy"] > 0:
+        return "no unit was ever busy"
+    return ""
+
+
+class _Depth(NamedTuple):
+    stages: int
+    told_by: str
+    evidence: str
+
+
+def _pipeline(
+    report: Report, launch: int, account: BubbleAccount, counted: _Counted, ring: Ring, depth: _Depth
+) -> Pipeline:
+    traffic = counted.fill_B / counted.ctas / ring.iterations
+    tile = ring.tile_B if ring.tile_B > 0 else traffic
+    places = residency(report, launch, depth.stages, _stage_bytes(counted.shared_B, depth.stages, tile, ring.copies))
+    limit = places.ctas(depth.stages) if places else round(counted.resident)
+    per_iteration = counted.sms * counted.elapsed / counted.ctas / ring.iterations
+    busy_pct = account.parts["tensor_busy"] + account.parts["unit_busy"]
+    busy = busy_pct / 100 * per_iteration
+    # Spare warps may have exited, so that fewer are resident than of one CTA.
+    cycle = max(busy, max(1.0, counted.resident) * counted.active * per_iteration)
+    lsu = report.first(launch, load_generations().quantities["lsu_data_pipe_pct"])
+    memory = (utilization(report, launch, MEMORY[name]) for name in ("dram", "l2"))
+    samples = _samples(report, launch, account, ring.begin)
+    return Pipeline(
+        stages=depth.stages,
+        stages_from=depth.told_by,
+        ctas=max(1.0, min(float(limit), counted.ctas / counted.sms)),
+        grid=counted.ctas / counted.sms,
+        iterations=ring.iterations,
+        cycle=cycle,
+        busy=busy,
+        shared=0.0 if ring.asynchronous or math.isnan(lsu) else lsu / 100 * per_iteration,
+        tile_B=traffic,
+        waiting=samples["data_wait"] + (0.0 if ring.asynchronous else _late(samples)),
+        copying=samples["copy_cost"],
+        working=samples["unit"],
+        outside=(samples["epilogue"] + samples["before"]) * cycle,
+        roof=cycle * max([0.0, *(share for share in memory if share > 0)]) / 100,
+        delay=ring.delay if depth.stages > 1 else 0.0,
+        asynchronous=ring.asynchronous,
+        plain=ring.copies == "plain",
+        compiled=ring.compiled,
+        busy_pct=busy_pct,
+        elapsed=counted.elapsed,
+        measured_on=str(report.identity(launch)["compute_capability"]),
+        residency=places,
+        evidence=depth.evidence,
+    )
+
+
+def _samples(report: Report, launch: int, account: BubbleAccount, begin: int) -> Mapping[str, float]:
+    """Shares of the time of warps that hold something up, by class, and of what stands before row ``begin``. Samples
+    are split among classes as in the account, but count in full also where they coincide with a busy unit."""
+    busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
+    table = classified(report.source_of(launch), account.unit, sm_load(report, launch, busy))
+    counted = table[table["part"] != "aside"]
+    total = float(counted["samples"].sum())
+    found = counted.groupby("part")["samples"].sum() / total
+    shares = {name: float(found.get(name, 0.0)) for name in CLASSES}
+    return {**shares, "before": float(counted.loc[counted["row"] < begin, "samples"].sum()) / total}
+
+
+def _late(samples: Mapping[str, float]) -> float:
+    """The share of waits at barriers that is for warps whose data came late: that of data in all that delays a warp.
+
+    Not of wgmma: its warps also meet for the products, which run meanwhile.
+    """
+    delays = [samples[name] for name in ("data_wait", "copy_cost", "smem_wait", "issue")]
+    return samples["sync_wait"] * delays[0] / max(sum(delays), 1e-9)
+
+
+def _stages_per_iteration(counted: _Counted, ring: Ring, depth: int) -> int:
+    """Stages that the code copies in one iteration of its loop: tiles of K and of V share a ring in attention. They are
+    as many as make the ring fit the CTA's shared memory."""
+    if ring.copies == "plain" or not counted.shared_B > 0:
+        return 1
+    tile = ring.tile_B if ring.tile_B > 0 else counted.fill_B / counted.ctas / ring.iterations
+    return max(1, math.ceil(tile * depth / counted.shared_B - ROUNDING))
+
+
+def _stage_bytes(used: float, depth: int, tile: float, copies: str) -> float:
+    """Shared memory of a stage: an equal part of all where that is the tile with its padding, else the tile."""
+    part = used / depth
+    return part if copies != "tma" and tile <= part <= PADDING * tile else tile
+
+
+def _manifest_stages(report: Report, launch: int) -> tuple[int | None, str]:
+    kernel = report.run.manifest.kernel_of(launch)
+    matches = str(kernel.get("function") or "") == str(report.identity(launch)["kernel"])
+    stages = kernel.get("stages") if matches else None
+    return (int(stages), "manifest") if stages else (None, "")
+
+
+def _product(extent: object) -> float:
+    """Of the numbers in a text such as ``32,32,1``; NaN where it holds something else."""
+    parts = str(extent).split(",")
+    return float(math.prod(int(part) for part in parts)) if all(part.isdecimal() for part in parts) else math.nan
+
+
+def _ceil(value: float) -> float:
+    return value if math.isnan(value) else math.ceil(value)

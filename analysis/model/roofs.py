@@ -1,0 +1,223 @@
+"""What the roofline needs of one launch: FLOP/s, DRAM bytes, and the roofs of its GPU. Pure: numbers in, numbers out.
+
+Nothing is guessed. FLOPs are those that the run's facts name, else those that counters of the report give: added,
+multiplied and fused operations of CUDA cores of each width, and, where the tensor pipe worked, its operations. FLOPs
+are not known where a pipe's operations were not counted, unless the report shows that this pipe did nothing. Operations
+of halves count twice: their instructions work on pairs. Roofs are peaks that the report states (``peak_sustained``
+times the clock), else the memory's bus width times its clock, else FLOP per clock and SM of the CUDA programming guide
+times SMs times the clock.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ncubble.text.values import number
+
+Scalars = Mapping[str, float]
+_OPS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
+_PEAK = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
+_WEIGHTED = "derived__smsp__sass_thread_inst_executed_op_{}_pred_on_x{}"
+_WEIGHTED_PEAK = "derived__sm__sass_thread_inst_executed_op_{}_pred_on_x{}"
+_TENSOR_OPS = re.compile(r"sm__ops_path_tensor_src_((?!int)\w+)\.sum\.per_cycle_elapsed")
+_KINDS = {
+    "FP32": {"fadd": 1, "fmul": 1, "ffma": 2},
+    "FP64": {"dadd": 1, "dmul": 1, "dfma": 2},
+    "FP16": {"hadd": 2, "hmul": 2, "hfma": 4},
+}
+"""FLOPs of one instruction of a thread, as ncu's derived metrics count them."""
+_PIPES = {
+    "FP32": (),
+    "FP64": ("sm__inst_executed_pipe_fp64", "sm__pipe_fp64_cycles_active"),
+    "FP16": ("sm__inst_executed_pipe_fma_type_fp16",),
+}
+"""Counters that are 0 where no operation of a kind was executed."""
+_FP16_PIPE, _FP16_PIPE_UNTIL = "sm__inst_executed_pipe_fp16", (7, 5)
+"""Up to this compute capability that pipe does all of halves; later ones do bfloat16, or all of them, with FMA."""
+_PIPE_FORMS = [
+    f".{rollup}{form}"
+    for rollup in ("sum", "avg")
+    for form in ("", *(f".pct_of_peak_sustained_{span}" for span in ("active", "elapsed")))
+]
+DRAM = "DRAM"
+GUIDE = {"FP32": {"8.0": 128, "8.6": 256, "8.9": 256, "9.0": 256}, "tensor FP16": {"8.0": 2048, "9.0": 4096}}
+"""Dense FLOP per clock and SM by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions", and the
+architecture white papers). What is not listed has no roof, rather than a guessed one."""
+STATED, BUS, GUIDED = "peak that the report states", "bus width × memory clock", "FLOP per clock × SMs × SM clock"
+IDLE_TENSOR_PCT = 0.05
+"""Below this share of time, the tensor pipe did nothing that FLOPs could miss."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One launch: its scalar metrics, its duration, its SM clock in Hz, and what the run and the verdict say of it.
+
+    ``flops`` is what the run names; ``tensor_pct`` and ``compute_capability`` may be unknown (None).
+    """
+
+    scalars: Scalars
+    duration_ns: float | None
+    clock_hz: float | None
+    flops: float | None = None
+    dtype: str = ""
+    tensor_pct: float | None = None
+    compute_capability: str = ""
+
+
+def speeds(subject: Subject) -> dict[str, Any]:
+    """``tflops``, ``dram_gbs``, ``intensity`` (FLOP/byte), ``flops_from`` and ``roofs``; None for what is not known.
+
+    ``roofs`` holds [peak, where it comes from] by name: DRAM in GB/s, the others in TFLOP/s.
+    """
+    tflops, source = _tflops(subject)
+    moved = _dram_gbs(subject)
+    intensity = 1e3 * tflops / moved if tflops and moved else None
+    return {
+        "tflops": _short(tflops),
+        "dram_gbs": _short(moved),
+        "intensity": _short(intensity),
+        "flops_from": source if tflops else None,
+        "roofs": roofs(subject),
+    }
+
+
+def roofs(subject: Subject) -> dict[str, list[Any]]:
+    """The roofs of the GPU at the clocks of this launch, by name."""
+    found: dict[str, list[Any]] = {}
+    if memory := _dram_roof(subject):
+        found[DRAM] = memory
+    for kind in _KINDS:
+        if (roof := _core_roof(subject, kind)) and (kind == "FP32" or _rate(subject, kind)):
+            found[kind] = roof
+    return found | _tensor_roofs(subject)
+
+
+def _tflops(subject: Subject) -> tuple[float | None, str]:
+    """Measured TFLOP/s, and where the FLOPs come from."""
+    if subject.flops and subject.duration_ns:
+        return subject.flops / subject.duration_ns / 1e3, "run"
+    rates = {kind: rate for kind in _KINDS if (rate := _rate(subject, kind)) is not None}
+    tensor = _tensor_rates(subject)
+    worked = subject.tensor_pct is None or subject.tensor_pct > IDLE_TENSOR_PCT
+    uncounted = [kind for kind in _KINDS if kind not in rates and not _idle(subject, kind)]
+    if uncounted or not rates or (worked and not tensor):
+        return None, ""
+    total = sum(rates.values()) + sum(tensor.values())
+    return (total / 1e12 or None), f"counters: {', '.join([*rates, *(['tensor'] if tensor else [])])}"
+
+
+def _rate(subject: Subject, kind: str) -> float | None:
+    """FLOP/s of one kind of CUDA core operations; None where its counters are not there."""
+    clock = number(subject.scalars.get("smsp__cycles_elapsed.avg.per_second"))
+    counted = [_per_cycle(subject.scalars, name, weight) for name, weight in _KINDS[kind].items()]
+    if clock is None or None in counted:
+        return None
+    return clock * math.fsum(one or 0.0 for one in counted)
+
+
+def _per_cycle(scalars: Scalars, name: str, weight: int) -> float | None:
+    """FLOPs per cycle of one operation: as it was counted, else as ncu has weighted it already."""
+    counted = number(scalars.get(_OPS.format(name)))
+    return number(scalars.get(_WEIGHTED.format(name, weight))) if counted is None else weight * counted
+
+
+def _idle(subject: Subject, kind: str) -> bool:
+    """Whether the report shows that no operation of this kind was executed."""
+    pipes = _PIPES[kind]
+    if kind == "FP16" and _version(subject.compute_capability) <= _FP16_PIPE_UNTIL:
+        pipes = (*pipes, _FP16_PIPE)
+    told = (number(subject.scalars.get(pipe + form)) for pipe in pipes for form in _PIPE_FORMS)
+    known = [value for value in told if value is not None]
+    return bool(known) and not any(known)
+
+
+def _version(capability: str) -> tuple[int, int]:
+    """``8.6`` as a pair; what is no version comes after all of them."""
+    major, _, minor = capability.partition(".")
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (sys.maxsize, 0)
+
+
+def is_of_cores(name: str) -> bool:
+    """Whether a roof is that of CUDA cores."""
+    return name in _KINDS
+
+
+def _tensor_rates(subject: Subject) -> dict[str, float]:
+    """FLOP/s of the tensor pipe by type of its inputs, where it did any."""
+    clock = number(subject.scalars.get("sm__cycles_elapsed.avg.per_second"))
+    if clock is None:
+        return {}
+    matched = ((_TENSOR_OPS.fullmatch(name), value) for name, value in subject.scalars.items())
+    return {found[1]: value * clock for found, value in matched if found and number(value)}
+
+
+def _dram_gbs(subject: Subject) -> float | None:
+    """Bytes from and to DRAM in GB/s."""
+    counted = [
+        next((known for name in names if (known := number(subject.scalars.get(name))) is not None), None)
+        for names in (
+            ("dram__bytes_read.sum", "dram__bytes_op_read.sum"),
+            ("dram__bytes_write.sum", "dram__bytes_op_write.sum"),
+        )
+    ]
+    if subject.duration_ns and all(one is not None for one in counted):
+        return sum(one or 0.0 for one in counted) / subject.duration_ns
+    rate = number(subject.scalars.get("dram__bytes.sum.per_second"))
+    return None if rate is None else rate / 1e9
+
+
+def _dram_roof(subject: Subject) -> list[Any] | None:
+    values = subject.scalars
+    clock = number(values.get("dram__cycles_elapsed.avg.per_second"))
+    per_cycle = number(values.get("dram__bytes.sum.peak_sustained"))
+    if clock and per_cycle:
+        return [_short(clock * per_cycle / 1e9), STATED]
+    width = number(values.get("device__attribute_global_memory_bus_width"))
+    clock = clock or 1e3 * (number(values.get("device__attribute_memory_clock_rate")) or 0.0)
+    return [_short(2 * width / 8 * clock / 1e9), BUS] if width and clock else None  # two transfers per clock
+
+
+def _core_roof(subject: Subject, kind: str) -> list[Any] | None:
+    name, weight = list(_KINDS[kind].items())[-1]
+    counted = number(subject.scalars.get(_PEAK.format(name)))
+    per_cycle = weight * counted if counted else number(subject.scalars.get(_WEIGHTED_PEAK.format(name, weight)))
+    if per_cycle and subject.clock_hz:
+        return [_short(per_cycle * subject.clock_hz / 1e12), STATED]
+    return _guided(subject, kind)
+
+
+def _guided(subject: Subject, kind: str) -> list[Any] | None:
+    per_clock = GUIDE.get(kind, {}).get(subject.compute_capability)
+    sms = number(subject.scalars.get("device__attribute_multiprocessor_count"))
+    if not per_clock or not sms or not subject.clock_hz:
+        return None
+    return [_short(per_clock * sms * subject.clock_hz / 1e12), GUIDED]
+
+
+def _tensor_roofs(subject: Subject) -> dict[str, list[Any]]:
+    """The dense roof of each type of input that the tensor pipe worked on."""
+    found: dict[str, list[Any]] = {}
+    for kind in _tensor_rates(subject):
+        peaks = {name: value for name, value in subject.scalars.items() if _is_peak(name, kind)}
+        dense = [value for name, value in peaks.items() if "sparsity_off" in name] or list(peaks.values())
+        if dense and subject.clock_hz:
+            found[f"tensor {kind.split('_')[0].upper()}"] = [_short(max(dense) * subject.clock_hz / 1e12), STATED]
+    halves = subject.dtype in ("float16", "bfloat16") and (subject.tensor_pct or 0.0) > IDLE_TENSOR_PCT
+    if halves and not found and (guided := _guided(subject, "tensor FP16")):
+        found["tensor FP16"] = guided
+    return found
+
+
+def _is_peak(name: str, kind: str) -> bool:
+    return name.startswith("sm__ops_path_tensor_") and f"src_{kind}" in name and name.endswith(".sum.peak_sustained")
+
+
+def _short(value: float | None) -> float | None:
+    """Five significant digits: short in JSON, finer than any figure."""
+    known = number(value)
+    return None if known is None else float(f"{known:.5g}")

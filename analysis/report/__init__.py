@@ -1,0 +1,1 @@
+"""Reports as tidy frames: container, native reader in worker processes, cache."""

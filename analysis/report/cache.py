@@ -1,0 +1,162 @@
+"""The cache of extracted reports: per schema version, content hash and part, one directory of Parquet files.
+
+A part appears whole or not at all (written beside, then renamed), so readers never see half of one and two writers of
+the same report cannot harm each other. Deleting the cache costs time only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncubble.analysis.report.cache_folder import UNFINISHED, home
+from ncubble.errors import MeasurementError
+from ncubble.profiling.processes.scratch import scratch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = 2
+PARTS = {
+    "scalars": ("actions", "metrics", "texts"),
+    "details": ("timeline", "code", "samples", "rules", "files"),
+}
+"""What is extracted together: one number per metric and launch is cheap, everything per instruction is not."""
+
+DIGESTS = "digests.json"
+"""Beside the tables of a part: the SHA-256 of each file. Parquet's own checksums leave the footer out."""
+_ATTEMPTS = 3  # the cache may be deleted at any time, also between two steps of ours
+
+
+def folder_of(sha256: str, part: str) -> Path:
+    """Where a part of the report with this content hash is, or would be."""
+    return home(SCHEMA) / sha256[:32] / part
+
+
+def file_of(sha256: str, table: str) -> Path:
+    """Where one table of the report with this content hash is, or would be."""
+    return folder_of(sha256, part_of(table)) / f"{table}.parquet"
+
+
+def part_of(table: str) -> str:
+    """The part that a table belongs to."""
+    return next(part for part, tables in PARTS.items() if table in tables)
+
+
+def holds(sha256: str, part: str) -> bool:
+    """Whether all tables of this part are in the cache."""
+    folder = folder_of(sha256, part)
+    return all((folder / name).is_file() for name in (DIGESTS, *(f"{table}.parquet" for table in PARTS[part])))
+
+
+@contextmanager
+def staging(reading: Mapping[str, Path] | None = None) -> Iterator[Path]:
+    """An empty directory on the cache's file system, gone at the end with whatever was not committed out of it.
+
+    ``reading`` says, by the name of its folder in there, which report will be read: this is named if it is cut off.
+    """
+    parent = home(SCHEMA).parent
+    making = {name: str(path) for name, path in (reading or {}).items()}
+    with ExitStack() as stack:
+        try:
+            home(SCHEMA).mkdir(parents=True, exist_ok=True)
+            folder = stack.enter_context(scratch(parent, UNFINISHED, making))
+        except OSError as error:
+            raise _unwritable(parent, error) from error
+        yield folder
+
+
+def _unwritable(folder: Path, error: OSError) -> MeasurementError:
+    return MeasurementError(
+        f"{folder}: the cache cannot be written ({error.strerror})", "set NCUBBLE_CACHE to a writable directory"
+    )
+
+
+def load(sha256: str, name: str, launch: int | None = None) -> pd.DataFrame:
+    """One table of a stored report, or its rows of one launch. A part with a table that cannot be read is dropped
+    whole, so that it is read from the report again; raises MeasurementError then."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = file_of(sha256, name)
+    try:
+        data = file.read_bytes()
+        if hashlib.sha256(data).hexdigest() != json.loads((file.parent / DIGESTS).read_bytes())[file.name]:
+            raise ValueError("not what was written")
+        if launch is None:
+            rows = pq.ParquetFile(pa.BufferReader(data)).read()  # imports less than pandas does
+        else:
+            rows = pq.read_table(pa.BufferReader(data), filters=[("launch", "=", launch)])
+        frame: pd.DataFrame = rows.to_pandas()
+        return frame
+    except (OSError, ValueError, LookupError) as error:
+        discard(file.parent)
+        raise MeasurementError(
+            f"{file.parent}: the cached table {name!r} cannot be read ({error})",
+            "it was removed from the cache: repeat the command",
+        ) from error
+
+
+def seal(folder: Path) -> None:
+    """Write down what the tables in ``folder`` are; raises OSError."""
+    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.glob("*.parquet")}
+    (folder / DIGESTS).write_text(json.dumps(found), encoding="utf-8")
+
+
+def merge(folders: Sequence[Path], target: Path) -> Path:
+    """One directory with the rows of the tables in ``folders``, in their order: the only one itself, else ``target``.
+
+    Raises MeasurementError where it cannot be written.
+    """
+    if len(folders) == 1:
+        return folders[0]
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        target.mkdir()
+        for table in PARTS[target.name]:
+            rows = pa.concat_tables([pq.read_table(folder / f"{table}.parquet") for folder in folders])
+            pq.write_table(rows.unify_dictionaries(), target / f"{table}.parquet", compression="zstd")
+    except OSError as error:
+        raise _unwritable(target.parent, error) from error
+    except pa.ArrowException as error:
+        raise MeasurementError(f"{target}: what workers wrote does not fit together ({error})", "try again") from error
+    return target
+
+
+def commit(folder: Path, sha256: str, part: str) -> None:
+    """Make ``folder``, which is in ``staging`` or is it, the stored tables of this part of a report.
+
+    Loses gracefully against a writer that was faster. Raises MeasurementError where the cache cannot be written.
+    """
+    target, failure = folder_of(sha256, part), OSError()
+    try:
+        seal(folder)
+    except OSError as error:
+        raise _unwritable(target.parent, error) from error
+    for _ in range(_ATTEMPTS):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            folder.rename(target)
+            return
+        except OSError as error:
+            if holds(sha256, part):
+                return
+            failure = error
+            discard(target)  # what is left of an incomplete one
+    raise _unwritable(target.parent, failure) from failure
+
+
+def discard(folder: Path) -> None:
+    """Remove a directory of the cache, for its readers in one step."""
+    try:
+        with scratch(home(SCHEMA).parent, UNFINISHED, {}) as work:
+            folder.rename(work / folder.name)
+    except OSError:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,147 @@
+"""From raw tables to the tidy frames of the contract (columns and units: ``docs/architecture.md``). Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ncubble.profiling.metrics.generations import load_generations
+
+DURATION, CYCLES, CLOCK = (load_generations().quantities[name] for name in ("duration", "cycles", "sm_clock"))
+NANOSECONDS = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
+ABI_TAG = r"\[abi:[^\]]*\]"
+"""What Numba appends to a function's name: a hash of its environment."""
+STALLED = "smsp__pcsamp_warps_issue_stalled_"
+
+
+def wide(metrics: pd.DataFrame, names: Sequence[str], launches: Sequence[int]) -> pd.DataFrame:
+    """One column per metric of ``names``, indexed by launch; NaN where a launch does not hold the metric."""
+    known = metrics["metric"].astype("category").cat
+    columns = pd.Index(names).get_indexer(known.categories)[known.codes]
+    chosen = metrics[columns >= 0]
+    rows = pd.Index(launches).get_indexer(pd.Index(chosen["launch"]))
+    table = np.full((len(launches), len(names)), np.nan)
+    table[rows, columns[columns >= 0]] = chosen["value"]
+    return pd.DataFrame(table, index=list(launches), columns=list(names))
+
+
+def first_of(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+    """For each launch, the first of ``names`` that is collected; NaN where none is."""
+    values = table[list(names)].to_numpy()
+    return pd.Series(values[np.arange(len(values)), np.argmax(~np.isnan(values), axis=1)], index=table.index)
+
+
+def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, ncu_version: str) -> pd.DataFrame:
+    """The ``launches`` frame: who ran, how it was launched, for how long."""
+    ids = list(actions["launch"])
+    axes = [f"launch__{what}_dim_{axis}" for what in ("grid", "block") for axis in "xyz"]
+    capability = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
+    plain = {
+        "registers": "launch__registers_per_thread",
+        "smem_static_B": "launch__shared_mem_per_block_static",
+        "smem_dynamic_B": "launch__shared_mem_per_block_dynamic",
+    }
+    wanted = [*axes, *capability, *plain.values(), *DURATION, *CYCLES, *CLOCK]
+    metrics = metrics[metrics["metric"].isin(wanted)]
+    table = wide(metrics, wanted, ids)
+    names = texts[texts["metric"] == "device__attribute_display_name"].set_index("launch")["value"]
+    duration, cycles = _duration(metrics, table, ids), first_of(table, CYCLES).to_numpy()
+    clock = first_of(table, CLOCK).to_numpy()
+    bare = {name: re.sub(ABI_TAG, "", name) for name in actions["kernel"].unique()}
+    columns = {
+        "launch": actions["launch"],
+        "kernel": actions["kernel"].map(bare),
+        "demangled": actions["demangled"],
+        **{what: _joined(table[[f"launch__{what}_dim_{axis}" for axis in "xyz"]], ",") for what in ("grid", "block")},
+        **{column: _whole(table[metric]) for column, metric in plain.items()},
+        "device": names.reindex(ids).to_numpy(),
+        "compute_capability": _joined(table[capability], "."),
+        "ncu_version": ncu_version,
+        "nvtx": actions["nvtx"],
+        "duration_ns": duration,
+        "cycles": cycles,
+        "sm_clock_hz": np.where(np.isnan(clock), cycles / duration * 1e9, clock),
+    }
+    return pd.DataFrame(columns)
+
+
+def _joined(table: pd.DataFrame, mark: str) -> np.ndarray:
+    """The whole numbers of each row with ``mark`` between them; empty where one is NaN."""
+    rows, where = np.unique(_possible(table).to_numpy(), axis=0, return_inverse=True)
+    texts = ["" if np.isnan(row).any() else mark.join(str(int(value)) for value in row) for row in rows]
+    return np.asarray(np.array(texts, dtype=object)[where])
+
+
+def _whole(column: pd.Series) -> pd.Series:
+    whole: pd.Series = _possible(column).round().astype("Int64")
+    return whole
+
+
+def _possible(values: Any) -> Any:
+    """NaN for what no count can be: infinite, or beyond what a double counts exactly."""
+    return values.where(values.abs() < 2**53)
+
+
+def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:
+    """Duration in ns. The reader gives base units; a report that names another unit is converted, an unknown one is
+    NaN."""
+    told = metrics[metrics["metric"].isin(DURATION)].drop_duplicates("launch").set_index("launch")["unit"]
+    units = told.astype("category").cat
+    factors = np.array([NANOSECONDS.get(unit, np.nan) for unit in units.categories])
+    factor = pd.Series(factors[units.codes] if len(told) else np.nan, index=told.index).reindex(list(ids))
+    return (first_of(table, DURATION) * factor).to_numpy()
+
+
+def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """The ``source`` frame: one row per sampled or executed instruction, in the order of its address.
+
+    ``samples`` and the stall columns count warp samples; ``executed`` counts warp instructions (NaN: not collected).
+    """
+    if code.empty:
+        return pd.DataFrame(columns=["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"])
+    table = code.astype({"sass": "str", "file": "str"}).sort_values(["launch", "pc"], ignore_index=True)
+    table["opcode"] = _opcodes(table["sass"])
+    counts = _by_instruction(table, samples)
+    table = pd.concat([table, counts], axis=1)
+    stalls = {name: name.removeprefix(STALLED) for name in table.columns if name.startswith(STALLED)}
+    table = table.rename(columns={**stalls, "inst_executed": "executed", "smsp__pcsamp_sample_count": "samples"})
+    reasons = sorted(stalls.values())
+    table[reasons] = table[reasons].fillna(0.0)
+    if "samples" not in table:
+        table["samples"] = table[reasons].sum(axis=1)
+    table["samples"] = table["samples"].fillna(0.0)
+    if "executed" not in table:
+        table["executed"] = np.nan
+    return table[["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed", *reasons]]
+
+
+def _by_instruction(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
+    """The counts of ``samples`` beside the instructions of ``code`` (sorted), a column a metric; NaN where there is
+    none."""
+    reach = int(code["pc"].max()) + 1
+    rows = np.searchsorted(_key(code, reach), _key(samples, reach))
+    names = samples["metric"].astype("category").cat
+    table = np.full((len(code), len(names.categories)), np.nan)
+    table[rows, names.codes] = samples["value"]
+    return pd.DataFrame(table, columns=names.categories.astype(object))
+
+
+def _key(frame: pd.DataFrame, reach: int) -> np.ndarray:
+    return np.asarray(frame["launch"].to_numpy(np.int64) * reach + frame["pc"].to_numpy())
+
+
+def _opcodes(sass: pd.Series) -> pd.Series:
+    known = sass.astype("category").cat
+    return pd.Series(np.array([opcode(text) for text in known.categories], dtype=object)[known.codes], dtype="str")
+
+
+def opcode(sass: str) -> str:
+    """The mnemonic with its modifiers: ``LDGSTS.E.BYPASS.128`` of ``@!P0 LDGSTS.E.BYPASS.128 [R1], [R2.64]``."""
+    words = sass.split()
+    if words and words[0].startswith("@"):
+        words = words[1:]
+    return words[0].rstrip(";") if words else ""

@@ -1,0 +1,135 @@
+"""The worker process that reads reports: it may crash, hang or run out of memory (see ``workers``).
+
+``python -m ncubble.analysis.report.native`` reads one JSON object per line from stdin: {"path", "parts": [name],
+"announced": how many launches the container announces, "first", "last": those wanted, "out": directory,
+"time_limit_s": after which the process ends itself, should nobody be left to end it}. It writes the raw tables of
+each part (``store.PARTS``) as Parquet files into ``out/PART`` and answers with one JSON object per line: {"ok":
+true}, {"error": text} where the report is at fault, {"disk": text} where ``out`` could not be written, or {"broken":
+text} where the native reader itself is not there. With "spent": true the process has grown so much that the next
+report had better be read by a fresh one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ncubble.analysis.report.cache import PARTS
+from ncubble.analysis.report.raw import Tables, extract
+
+MEMORY_LIMIT_B = 8 << 30
+SPENT_B = 1 << 30
+
+
+def write(tables: Tables, part: str, out: Path) -> None:
+    """Write the tables of one part as ``out/PART/TABLE.parquet``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (out / part).mkdir()
+    for name in PARTS[part]:
+        table = pa.table({key: column.to_arrow() for key, column in tables[name].items()})
+        pq.write_table(table, out / part / f"{name}.parquet", compression="zstd")
+
+
+@contextmanager
+def readable(path: Path, out: Path) -> Iterator[str]:
+    """``path`` as the native reader can open it: by a name in UTF-8, and uncompressed.
+
+    The reader itself unpacks ``.ncu-repz`` into /tmp and, where that is full, returns launches without names.
+    """
+    plain = out / "input.ncu-rep"
+    try:
+        if path.suffix == ".ncu-repz":
+            import zstandard
+
+            with _opened(path) as source, plain.open("wb") as sink:
+                zstandard.ZstdDecompressor().copy_stream(source, sink)
+        else:
+            plain.symlink_to(path.absolute())
+            _opened(plain).close()
+        yield str(plain)
+    finally:
+        plain.unlink(missing_ok=True)
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The report, open; ValueError where it has vanished since it was checked: that is no fault of ``out``."""
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise ValueError(f"can no longer be read ({error.strerror})") from error
+
+
+def _serve(request: dict[str, Any]) -> dict[str, Any]:
+    """The answer to one request; ``out`` is made if need be."""
+    out = Path(request["out"])
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with readable(Path(request["path"]), out) as plain:
+            tables = extract(plain, request["parts"], request["announced"], request["first"], request["last"])
+        for part in request["parts"]:
+            write(tables, part, out)
+    except OSError as error:
+        return {"disk": error.strerror or str(error)}
+    except (TypeError, UnicodeError) as error:  # what the reader's binding makes of names that are not UTF-8
+        return {"error": f"holds text that is not UTF-8: the file is damaged ({error})"}
+    except OverflowError:
+        return {"error": "holds numbers beyond any range: the file is damaged"}
+    except MemoryError:
+        return {"error": f"needs more than {MEMORY_LIMIT_B >> 30} GiB of memory to be read: probably damaged"}
+    except Exception as error:
+        return {"error": f"{error}" if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"}
+    return {"ok": True}
+
+
+def _limit_memory() -> None:
+    """Let a report that asks for absurd amounts of memory kill this process, and leave no core file."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = MEMORY_LIMIT_B if hard == resource.RLIM_INFINITY else min(hard, MEMORY_LIMIT_B)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _import() -> str:
+    """Import what reads and writes; why that fails, or "" if it does not: no fault of any report."""
+    try:
+        import ncu_report  # noqa: F401
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        return str(error)
+    return ""
+
+
+def _resident_b() -> int:
+    """Memory that this process holds. Not its peak, which begins as that of the process that started it."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def main() -> None:
+    """Serve requests from stdin until it closes."""
+    broken = _import()
+    _limit_memory()
+    with os.fdopen(os.dup(1), "w") as replies:
+        os.dup2(2, 1)  # whatever native code prints is no answer
+        for line in sys.stdin:
+            request = json.loads(line)
+            signal.setitimer(signal.ITIMER_REAL, request["time_limit_s"])  # no handler: it ends native code, too
+            reply = {"broken": broken} if broken else _serve(request)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            replies.write(json.dumps({**reply, "spent": _resident_b() > SPENT_B}) + "\n")
+            replies.flush()
+
+
+if __name__ == "__main__":
+    main()

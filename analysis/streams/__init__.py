@@ -1,0 +1,1 @@
+"""What copies and kernels of a program overlap, and why its SMs are idle between kernels."""

@@ -1,0 +1,177 @@
+"""What a recording says about each device: how busy its engines were, what overlapped, and why its SMs were idle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from ncubble.analysis.streams.causes import CAUSES
+from ncubble.analysis.streams.engines import D2H, H2D, SMS, devices, lanes_of, short_name, work_of
+from ncubble.analysis.streams.gaps import Gap, by_cause, counts, gaps_of
+from ncubble.analysis.streams.records import Recording, within_profiled
+from ncubble.analysis.traces.concurrency import Concurrency, concurrency
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class DeviceAccount:
+    """One device of one process. Times in ns; ``gaps`` in order of time; ``zero``: the first work of any device."""
+
+    process: int
+    device: int
+    name: str
+    kernels: int
+    copies: int
+    bytes_up: int
+    bytes_down: int
+    lanes: pd.DataFrame
+    together: Concurrency
+    gaps: list[Gap]
+    zero: int = 0
+
+    @property
+    def span_ns(self) -> float:
+        """From the first work to the end of the last."""
+        return self.together.span_ns
+
+    @property
+    def idle_ns(self) -> int:
+        """Time of the span in which no SM worked; the causes sum to it."""
+        return sum(gap.ns for gap in self.gaps)
+
+    def busy_pct(self, engine: str) -> float:
+        """Percent of the span in which an engine worked."""
+        return _pct(self.together.busy_ns.get(f"{self.prefix}{engine}", 0.0), self.span_ns)
+
+    @property
+    def prefix(self) -> str:
+        """What its lanes begin with."""
+        return f"{self.name} " if self.name else ""
+
+    def overlap_pct(self, *engines: str) -> float | None:
+        """Time in which all ``engines`` worked, in percent of what the least busy of them worked; None without work."""
+        wanted = {f"{self.prefix}{engine}" for engine in engines}
+        found = next((one for one in self.together.together if set(one.groups) == wanted), None)
+        return found.pct_of_least if found is not None else None
+
+
+def accounts(recording: Recording, whole: bool = False) -> list[DeviceAccount]:
+    """One account per process and device that did anything, in order.
+
+    Only what a program does between ``cudaProfilerStart`` and ``cudaProfilerStop`` counts, if it calls them; ``whole``
+    takes everything.
+    """
+    rows = recording.rows if whole else within_profiled(recording.rows)
+    work = work_of(rows)
+    found = devices(work)
+    return [_account(rows, work, process, device, found) for process, device in found]
+
+
+def _account(
+    rows: pd.DataFrame, work: pd.DataFrame, process: int, device: int, all_devices: list[tuple[int, int]]
+) -> DeviceAccount:
+    own = work[(work["process"] == process) & (work["device"] == device)].reset_index(drop=True)
+    several = len({one for one, _ in all_devices}) > 1
+    name = (f"process {process} GPU {device}" if several else f"GPU {device}") if len(all_devices) > 1 else ""
+    lanes = lanes_of(own, f"{name} " if name else "")
+    copies = own[own["kind"] == "copy"]
+    return DeviceAccount(
+        process=process,
+        device=device,
+        name=name,
+        kernels=int((own["kind"] == "kernel").sum()),
+        copies=len(copies),
+        bytes_up=int(copies.loc[copies["engine"] == H2D, "bytes"].sum()),
+        bytes_down=int(copies.loc[copies["engine"] == D2H, "bytes"].sum()),
+        lanes=lanes,
+        together=concurrency(lanes),
+        gaps=gaps_of(own, rows[rows["process"] == process], work[work["process"] == process]),
+        zero=int(work["start_ns"].min()),
+    )
+
+
+def drawn_lanes(account: DeviceAccount) -> pd.DataFrame:
+    """The lanes with one more, in the group of the SMs: their gaps, as waits that name the cause."""
+    idle = pd.DataFrame(
+        {
+            "lane": "no SM works",
+            "group": f"{account.prefix}{SMS}",
+            "start_ns": [float(gap.start) for gap in account.gaps],
+            "end_ns": [float(gap.end) for gap in account.gaps],
+            "tag": [f"wait: {CAUSES[gap.cause].title}" for gap in account.gaps],
+        }
+    )
+    return pd.concat([account.lanes, idle], ignore_index=True) if account.gaps else account.lanes
+
+
+def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
+    """The account as JSON: percents of the span, times in us; ``longest`` gaps."""
+    span = account.span_ns
+    idle = account.idle_ns
+    causes = by_cause(account.gaps)
+    number = counts(account.gaps)
+    return {
+        "process": account.process,
+        "device": account.device,
+        "span_us": span / 1e3,
+        "kernels": account.kernels,
+        "copies": account.copies,
+        "bytes_up": account.bytes_up,
+        "bytes_down": account.bytes_down,
+        "engines": [
+            {"engine": group.removeprefix(account.prefix), "busy_us": ns / 1e3, "busy_pct": _pct(ns, span)}
+            for group, ns in account.together.busy_ns.items()
+        ],
+        "all_idle_us": account.together.idle_ns / 1e3,
+        "overlap": [
+            {
+                "engines": [group.removeprefix(account.prefix) for group in one.groups],
+                "us": one.ns / 1e3,
+                "pct_of_span": one.pct_of_span,
+                "pct_of_least": one.pct_of_least,
+            }
+            for one in account.together.together
+        ],
+        "sm_idle_us": idle / 1e3,
+        "sm_idle_pct": _pct(idle, span),
+        "causes": [
+            {
+                "cause": name,
+                "us": ns / 1e3,
+                "pct_of_span": _pct(ns, span),
+                "pct_of_idle": _pct(ns, idle),
+                "gaps": number.get(name, 0),
+                "remedy": CAUSES[name].remedy,
+            }
+            for name, ns in causes.items()
+        ],
+        "gaps": len(account.gaps),
+        "longest": [gap_json(gap, account.zero) for gap in longest_gaps(account.gaps, longest)],
+    }
+
+
+def gap_json(gap: Gap, zero: int = 0) -> dict[str, Any]:
+    """A gap as JSON, times in us since ``zero`` (ns), which is where the timeline begins."""
+    return {
+        "start_us": (gap.start - zero) / 1e3,
+        "us": gap.ns / 1e3,
+        "cause": gap.cause,
+        "evidence": gap.evidence,
+        "next": short_name(gap.next) if gap.next else "",
+        "parts_us": {name: ns / 1e3 for name, ns in gap.parts.items()},
+    }
+
+
+def longest_gaps(gaps: list[Gap], most: int) -> list[Gap]:
+    """The longest gaps, longest first."""
+    return sorted(gaps, key=lambda gap: (-gap.ns, gap.start))[:most]
+
+
+def _pct(part: float, whole: float) -> float:
+    return 100.0 * part / whole if whole > 0 else 0.0
+
+
+__all__ = ["D2H", "H2D", "SMS", "DeviceAccount", "accounts", "as_json", "gap_json", "longest_gaps"]

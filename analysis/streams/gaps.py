@@ -1,0 +1,179 @@
+"""Why no SM works: every gap between the first and the last work of a device, split by cause. Pure functions.
+
+A gap ends with a kernel. ``stream_why`` tells the cause of every moment of it. The parts of a gap sum to its length,
+and so do the parts of all gaps to the idle time of the SMs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pandas as pd
+
+from ncubble.analysis.streams.blockers import LATENCY_MOST, blamed_on, plain, reason, wait_at
+from ncubble.analysis.streams.calls import any_in, reaching
+from ncubble.analysis.streams.causes import DEPENDENCY, DRAIN, LAUNCH_GAP, UNKNOWN
+from ncubble.analysis.streams.engines import SMS
+from ncubble.analysis.streams.queue import Item, Queue
+from ncubble.analysis.traces.concurrency import union
+
+Parts = dict[str, int]
+
+
+class Gap:
+    """Time in ns in which no SM worked; ``next``: the kernel that ends it; ``parts``: ns by cause."""
+
+    __slots__ = ("_tell", "end", "next", "parts", "start")
+
+    def __init__(self, start: int, end: int, following: str, parts: Parts, tell: str | tuple[Queue, int]) -> None:
+        self.start, self.end, self.next, self.parts = start, end, following, parts
+        self._tell = tell
+
+    @property
+    def ns(self) -> int:
+        """Its length."""
+        return self.end - self.start
+
+    @property
+    def cause(self) -> str:
+        """The cause with the largest part; of equal ones the first in time."""
+        return max(self.parts, key=lambda name: self.parts[name]) if self.parts else UNKNOWN
+
+    @property
+    def evidence(self) -> str:
+        """What says so for most of that part; found when it is asked for."""
+        if not isinstance(self._tell, str):
+            queue, place = self._tell
+            self._tell = _split(queue, queue.item(place), self.start, self.end)[1]
+        return self._tell
+
+
+def gaps_of(work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) -> list[Gap]:
+    """All gaps of one device, in order of time. ``work``: its rows of ``work_of``; ``rows``: those of its process, and
+    ``everywhere`` the work of the process on all devices: the host may wait for another one."""
+    if work.empty:
+        return []
+    queue = Queue(work, rows, everywhere)
+    on_sms = queue.engine == SMS
+    starts, ends = union(queue.start[on_sms], queue.end[on_sms])
+    begins = np.concatenate([[queue.start.min()], ends]).astype(np.int64)
+    finishes = np.concatenate([starts, [queue.end.max()]]).astype(np.int64)
+    real = finishes > begins
+    begins, finishes = begins[real], finishes[real]
+    kernels = _firsts(queue, finishes)
+    whole = of_one_cause(queue, kernels, begins, finishes)
+    what = "copies after the last kernel" if on_sms.any() else "no kernel ran"
+    found = []
+    for start, end, kernel, cause in zip(*(one.tolist() for one in (begins, finishes, kernels, whole)), strict=True):
+        if kernel < 0:
+            found.append(Gap(start, end, "", {DRAIN: end - start}, what))
+        else:
+            found.append(_gap(queue, start, end, kernel, cause))
+    return found
+
+
+def _firsts(queue: Queue, times: np.ndarray) -> np.ndarray:
+    """The place of the kernel that begins at each of ``times``, the one queued first where several do; else -1."""
+    on_sms = np.flatnonzero(queue.engine == SMS)
+    if not len(on_sms):
+        return np.full(len(times), -1)
+    order = on_sms[np.lexsort((queue.queued[on_sms], queue.start[on_sms]))]
+    place = np.minimum(np.searchsorted(queue.start[order], times), len(order) - 1)
+    return np.where(queue.start[order][place] == times, order[place], -1)
+
+
+def of_one_cause(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """The cause of gaps that have one from begin to end and need no look at their moments; else "".
+
+    Of many gaps nearly all are such: the kernel waits for no event and no default stream, nobody allocates, and either
+    it is first in its stream, and its thread is in no call that waits, allocates or copies; or it was queued, and all
+    that it stands behind is a copy that runs.
+    """
+    found = np.full(len(kernels), "", dtype=object)
+    if not len(kernels) or not len(queue.calls.start):
+        return found
+    found[_plain(queue, kernels, begin, end) & _launched(queue, kernels, begin, end)] = LAUNCH_GAP
+    found[_plain(queue, kernels, begin, end) & _behind_copy(queue, kernels, begin, end)] = DEPENDENCY
+    return found
+
+
+def _plain(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Kernels that were queued by a plain launch, and that only their thread or stream can hold."""
+    call = queue.call[kernels]
+    serialized = np.array([bool(queue.serialized_with(lane)) for lane in queue.lane_names])
+    allocations = reaching(
+        np.array([one.start for one in queue.allocations[0]], np.int64),
+        np.array([one.end for one in queue.allocations[0]], np.int64),
+    )
+    found: np.ndarray = (kernels >= 0) & (call >= 0) & (queue.calls.cause[call] == LAUNCH_GAP)
+    found &= ~np.isin(kernels, list(queue.waits)) & ~serialized[queue.lane[kernels]]
+    found &= queue.in_plain_graph()[kernels] & ~any_in(*allocations, begin, end)
+    return found
+
+
+def _launched(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Kernels that are first in their stream all the time, and whose thread does nothing but launch."""
+    call, before = queue.call[kernels], queue.before[kernels]
+    asked, returned = queue.calls.start[call], queue.calls.end[call]
+    handed = (before < 0) | (queue.engine[before] == SMS) | (queue.end[before] <= asked)
+    found: np.ndarray = handed & (queue.reach_before[kernels] <= begin)
+    found &= end - np.maximum(begin, returned) <= LATENCY_MOST
+    for number, thread in queue.calls.threads.items():
+        busy = any_in(*thread.other_than_launch(), begin, np.maximum(asked, begin + 1))
+        found &= ~(busy & (queue.calls.thread[call] == number))
+    return found
+
+
+def _behind_copy(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Kernels that were queued when the gap began, behind a copy that ran then, and all before that was over."""
+    null = np.array([queue.is_null(lane) for lane in queue.lane_names])
+    before = queue.before[kernels]
+    found: np.ndarray = (before >= 0) & (queue.engine[before] != SMS) & ~queue.pageable[before]
+    found &= ~null[queue.lane[kernels]] & (queue.calls.end[queue.call[kernels]] <= begin)
+    found &= (queue.start[before] <= begin) & (queue.end[before] > begin) & (queue.reach_before[before] <= begin)
+    found &= end - queue.end[before] <= LATENCY_MOST
+    return found
+
+
+def _gap(queue: Queue, start: int, end: int, place: int, cause: str) -> Gap:
+    name = queue.name(place)
+    if cause:
+        return Gap(start, end, name, {cause: end - start}, (queue, place))
+    parts, evidence = _split(queue, queue.item(place), start, end)
+    return Gap(start, end, name, parts, evidence)
+
+
+def _split(queue: Queue, kernel: Item, begin: int, end: int) -> tuple[Parts, str]:
+    """The parts of a gap, and the evidence for the largest."""
+    told: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    wait = wait_at(queue, kernel, begin)
+    time = begin
+    while time < end:
+        found = reason(queue, kernel, begin, time)
+        cause, why, until = found.cause, found.why, min(max(found.until, time + 1), end)
+        if wait is not None and time >= wait.call.end and (blamed := blamed_on(wait, queue, found, begin)) > time:
+            cause, until = wait.cause, min(until, blamed)
+            why = f"the host was in {plain(wait.call.name)} when it should have queued ahead"
+        told[cause][why] += until - time
+        time = until
+    parts = {cause: sum(reasons.values()) for cause, reasons in told.items()}
+    reasons = told[max(parts, key=lambda name: parts[name])]
+    return parts, max(reasons, key=lambda why: reasons[why])
+
+
+def by_cause(gaps: list[Gap]) -> Parts:
+    """Idle ns of the SMs by cause, largest first; they sum to the lengths of all gaps."""
+    total: dict[str, int] = defaultdict(int)
+    for gap in gaps:
+        for cause, ns in gap.parts.items():
+            total[cause] += ns
+    return dict(sorted(total.items(), key=lambda item: -item[1]))
+
+
+def counts(gaps: list[Gap]) -> dict[str, int]:
+    """How many gaps each cause has the largest part of."""
+    total: dict[str, int] = defaultdict(int)
+    for gap in gaps:
+        total[gap.cause] += 1
+    return dict(total)

@@ -1,0 +1,276 @@
+"""What was queued where and when: the look-ups behind the causes of gaps. Arrays with one place per piece of work."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from ncubble.analysis.streams.calls import FOREVER, Call, Calls, reaching
+from ncubble.analysis.streams.causes import ALLOCATION
+from ncubble.analysis.streams.engines import SMS
+from ncubble.analysis.streams.records import BLOCKING, NONE, NULL, STREAM_WAIT, TRIMMED
+
+Lane = tuple[int, int]
+"""Context and stream."""
+
+
+@dataclass(slots=True)
+class Item:
+    """A piece of work: ``call`` queued it (None: not recorded), ``at`` is its place in the order of its stream."""
+
+    start: int
+    end: int
+    engine: str
+    what: str
+    lane: Lane
+    pageable: bool
+    correlation: int
+    graph: int
+    call: Call | None
+    thread: int
+    at: int
+    waits: list[tuple[Lane, int]] = field(default_factory=list)
+    """Streams that it waited for by events, each with the time at which the event was recorded there."""
+
+    @property
+    def queued(self) -> int:
+        """When the host began to queue it; its start where no call was recorded."""
+        return self.call.start if self.call is not None else self.start
+
+
+class Queue:
+    """All work of one device with the calls of its process (``rows``), which may have queued for others, too
+    (``everywhere``). ``streams``: flags by context and stream."""
+
+    def __init__(self, work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) -> None:
+        self.streams, self._nulls = _stream_flags(rows)
+        self.calls = Calls(rows, everywhere)
+        self.start, self.end = work["start_ns"].to_numpy(np.int64), work["end_ns"].to_numpy(np.int64)
+        self.engine = work["engine"].to_numpy(object)
+        self.correlation, self.graph = work["correlation"].to_numpy(np.int64), work["graph"].to_numpy(np.int64)
+        self._kind, self._name = work["kind"].to_numpy(object), work["name"].to_numpy(object)
+        self.pageable = work["pageable"].to_numpy(bool)
+        self.call = self.calls.queuing(self.correlation, self.start)
+        has = self.call >= 0
+        self.queued = np.where(has, self.calls.start[self.call] if len(self.calls.start) else 0, self.start)
+        self._order(work)
+        self._sort_lanes()
+        self._made: dict[int, Item] = {}
+        self._engines = self._by_engine()
+        self._graphs = self._copies_of_graphs()
+        self.allocations = self._allocations()
+        self.trims = np.sort(rows.loc[(rows["kind"] == "pool") & (rows["flags"] == TRIMMED), "start_ns"].to_numpy())
+        self._ends = reaching(self.start, self.end)
+        self.waits: dict[int, list[tuple[Lane, int]]] = defaultdict(list)
+        _add_waits(self, rows)
+
+    def _order(self, work: pd.DataFrame) -> None:
+        """The order in which each stream got its work, and when all up to each place has ended."""
+        pairs = list(zip(work["context"].tolist(), work["stream"].tolist(), strict=True))
+        self.lane_names: list[Lane] = list(dict.fromkeys(pairs))
+        numbers = {lane: number for number, lane in enumerate(self.lane_names)}
+        self.lane = np.fromiter((numbers[pair] for pair in pairs), np.int64, len(pairs))
+        order = np.lexsort((self.start, self.queued, self.lane))
+        edges = np.searchsorted(self.lane[order], np.arange(len(numbers) + 1))
+        self.at = np.empty(len(order), np.int64)
+        self.before = np.full(len(order), -1)
+        self.reach_before = np.full(len(order), -1)
+        self.lanes: dict[Lane, np.ndarray] = {}
+        self._reach: dict[Lane, list[int]] = {}
+        self._asked: dict[Lane, list[int]] = {}
+        for lane, low, high in zip(self.lane_names, edges[:-1], edges[1:], strict=True):
+            own = order[low:high]
+            reach = np.maximum.accumulate(self.end[own])
+            self.at[own] = np.arange(len(own))
+            self.before[own[1:]], self.reach_before[own[1:]] = own[:-1], reach[:-1]
+            self.lanes[lane], self._reach[lane], self._asked[lane] = own, reach.tolist(), self.queued[own].tolist()
+
+    def name(self, place: int) -> str:
+        """What the work at a place of the arrays is: a kernel's name, or an engine and a kind."""
+        kind = self._kind[place]
+        return str(self._name[place]) if kind == "kernel" else f"{self.engine[place]} {kind}"
+
+    def item(self, place: int) -> Item:
+        """The work at a place of the arrays."""
+        if place not in self._made:
+            made = int(self.call[place])
+            self._made[place] = Item(
+                start=int(self.start[place]),
+                end=int(self.end[place]),
+                engine=str(self.engine[place]),
+                what=self.name(place),
+                lane=self.lane_names[self.lane[place]],
+                pageable=bool(self.pageable[place]),
+                correlation=int(self.correlation[place]),
+                graph=int(self.graph[place]),
+                call=self.calls.at(made) if made >= 0 else None,
+                thread=int(self.calls.thread[made]) if made >= 0 else -1,
+                at=int(self.at[place]),
+                waits=self.waits.get(place, []),
+            )
+        return self._made[place]
+
+    def head(self, item: Item, time: int) -> Item:
+        """What stands first in the stream of ``item`` at ``time``: the first that has not ended, at most ``item``."""
+        place = bisect_right(self._reach[item.lane], time)
+        return self.item(int(self.lanes[item.lane][min(place, item.at)]))
+
+    def ready(self, item: Item) -> int:
+        """When all work before ``item`` in its stream has ended; long ago where there is none."""
+        return self._reach[item.lane][item.at - 1] if item.at else -FOREVER
+
+    def until(self, lane: Lane, asked: int) -> tuple[int, Item | None]:
+        """When all that was queued in ``lane`` before ``asked`` has ended, and what ended last."""
+        place = bisect_right(self._asked.get(lane, []), asked)
+        if not place:
+            return 0, None
+        end = self._reach[lane][place - 1]
+        last = next(one for one in reversed(self.lanes[lane][:place]) if self.end[one] == end)
+        return end, self.item(int(last))
+
+    def is_null(self, lane: Lane) -> bool:
+        """Whether a stream is the legacy default stream of its context."""
+        return self.streams.get(lane) == NULL or self._nulls.get(lane[0]) == lane[1]
+
+    def serialized_with(self, lane: Lane) -> list[Lane]:
+        """Streams that wait for ``lane`` and that it waits for, by the rules of the legacy default stream."""
+        if self.is_null(lane):
+            return [other for other in self._blocking.get(lane[0], []) if other != lane]
+        if self.streams.get(lane) != BLOCKING:
+            return []
+        return [other for other in self._null_lanes.get(lane[0], []) if other != lane]
+
+    def _sort_lanes(self) -> None:
+        """Blocking streams and legacy default streams by context: of streams there may be tens of thousands."""
+        self._blocking: dict[int, list[Lane]] = defaultdict(list)
+        self._null_lanes: dict[int, list[Lane]] = defaultdict(list)
+        for lane in self.lane_names:
+            if self.streams.get(lane) == BLOCKING:
+                self._blocking[lane[0]].append(lane)
+            if self.is_null(lane):
+                self._null_lanes[lane[0]].append(lane)
+
+    def _on(self, engine: str, time: int) -> list[Item]:
+        # Copies of one direction run one after the other; a few places back suffice for engines that share.
+        places, starts = self._engines.get(engine, (np.array([], int), []))
+        found = bisect_right(starts, time)
+        return [self.item(int(place)) for place in places[max(0, found - 4) : found][::-1]]
+
+    def busy_with(self, engine: str, lane: Lane, time: int) -> Item | None:
+        """What another stream does on a copy engine at ``time``."""
+        return next((item for item in self._on(engine, time) if item.end > time and item.lane != lane), None)
+
+    def last_on(self, item: Item) -> Item | None:
+        """What the engine of a copy did last before it."""
+        return next((one for one in self._on(item.engine, item.start) if one.end <= item.start), None)
+
+    def graph_busy(self, head: Item, time: int) -> int | None:
+        """When a node of the same launch of a graph ends that runs at ``time``."""
+        if not head.graph:
+            return None
+        # In a gap no kernel runs, so only copies and sets of the graph can.
+        nodes = (self.item(one) for one in self._graphs.get(head.correlation, []))
+        return next(
+            (
+                node.end
+                for node in nodes
+                if node.start <= time < node.end and (node.lane, node.at) != (head.lane, head.at)
+            ),
+            None,
+        )
+
+    def node_before(self, head: Item) -> bool:
+        """Whether other nodes of the same launch of a graph stand before ``head`` in its stream."""
+        before = self.lanes[head.lane][: head.at]
+        return bool(head.graph and (self.correlation[before] == head.correlation).any())
+
+    def pageable_at(self, time: int) -> Item | None:
+        """A pageable copy that runs at ``time``."""
+        items = (item for engine in self._engines for item in self._on(engine, time))
+        return next((item for item in items if item.pageable and item.end > time), None)
+
+    def allocation_at(self, time: int) -> tuple[str, int] | None:
+        """An allocation that any thread is in at ``time``: its call's name and end."""
+        calls, starts = self.allocations
+        place = bisect_right(starts, time)
+        return next(((one.name, one.end) for one in calls[max(0, place - 4) : place][::-1] if one.end > time), None)
+
+    def trimmed_in(self, call: Call) -> int | None:
+        """From when on a waiting call gives memory of a pool back: the GPU's last work before it; None if it does not.
+
+        Within the call, as the pool is trimmed only when the GPU has nothing left to do.
+        """
+        place = int(np.searchsorted(self.trims, call.start))
+        if place == len(self.trims) or self.trims[place] > call.end:
+            return None
+        starts, reach = self._ends
+        before = int(np.searchsorted(starts, self.trims[place]))
+        return int(reach[before - 1]) if before else call.start
+
+    def _allocations(self) -> tuple[list[Call], list[int]]:
+        found = [
+            thread.call(int(place))
+            for thread in self.calls.threads.values()
+            for place in np.flatnonzero(thread.cause == ALLOCATION)
+        ]
+        found.sort(key=lambda call: (call.start, call.end))
+        return found, [call.start for call in found]
+
+    def _copies_of_graphs(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = defaultdict(list)
+        for place in np.flatnonzero((self.graph != 0) & (self.engine != SMS)).tolist():
+            found[int(self.correlation[place])].append(place)
+        return found
+
+    def in_plain_graph(self) -> np.ndarray:
+        """Work of no graph, or of a launch of a graph that holds kernels only."""
+        found: np.ndarray = ~np.isin(self.correlation, list(self._graphs)) | (self.graph == 0)
+        return found
+
+    def _by_engine(self) -> dict[str, tuple[np.ndarray, list[int]]]:
+        found = {}
+        for engine in dict.fromkeys(self.engine.tolist()):
+            if engine != SMS:
+                places = np.flatnonzero(self.engine == engine)
+                places = places[np.argsort(self.start[places], kind="stable")]
+                found[engine] = places, self.start[places].tolist()
+        return found
+
+
+def _stream_flags(rows: pd.DataFrame) -> tuple[dict[Lane, int], dict[int, int]]:
+    streams = rows[rows["kind"] == "stream"]
+    contexts = rows[rows["kind"] == "context"]
+    flags = {
+        (int(context), int(stream)): int(flag)
+        for context, stream, flag in streams[["context", "stream", "flags"]].itertuples(index=False)
+    }
+    return flags, {int(context): int(null) for context, null in contexts[["context", "flags"]].itertuples(index=False)}
+
+
+def _add_waits(queue: Queue, rows: pd.DataFrame) -> None:
+    """Gives every item the waits for events that were queued in its stream between it and the item before it."""
+    recorded: dict[tuple[int, int], tuple[Lane, int]] = {}
+    events = rows[(rows["kind"] == "event") | ((rows["kind"] == "sync") & (rows["flags"] == STREAM_WAIT))]
+    asked = queue.calls.started(events["correlation"].to_numpy(np.int64), events["start_ns"].to_numpy(np.int64))
+    columns = (events[name].to_numpy() for name in ("kind", "context", "stream", "source", "extra"))
+    told = [column[np.argsort(asked, kind="stable")].tolist() for column in (*columns, asked)]
+    for kind, context, stream, event, which, time in zip(*told, strict=True):
+        # The number of the recording where CUPTI tells it, else the event's own, which recordings share.
+        keys = [(0, which)] * (which > 0) + [(context, event)]
+        if kind == "event":
+            recorded.update(dict.fromkeys(keys, ((context, stream), time)))
+        elif stream != NONE:
+            source = next((recorded[key] for key in keys if key in recorded), None)
+            if source is not None:
+                _wait_before(queue, (context, stream), time, source)
+
+
+def _wait_before(queue: Queue, lane: Lane, time: int, source: tuple[Lane, int]) -> None:
+    asked = queue._asked.get(lane, [])
+    place = bisect_right(asked, time)
+    if place < len(asked) and source[0] != lane:
+        queue.waits[int(queue.lanes[lane][place])].append(source)

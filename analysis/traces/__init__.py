@@ -1,0 +1,1 @@
+"""What warps did when: dumps of the in-kernel probe as lanes."""

@@ -1,0 +1,1 @@
+"""The bubble account scored against ablations."""

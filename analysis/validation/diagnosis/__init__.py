@@ -1,0 +1,1 @@
+"""Causes and gains scored against planted and labelled launches."""

@@ -1,0 +1,1 @@
+"""Predicted depths scored against measured sweeps."""

@@ -1,0 +1,46 @@
+"""``ncubble advise``: what other pipeline depths, and the fix of each cause, would change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ncubble.errors import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to ``app``."""
+    app.command("advise")(advise)
+
+
+def advise(
+    path: Annotated[Path, typer.Argument(metavar="RUN|REPORT", help="A run directory, .ncu-rep or .ncu-repz file.")],
+    launch: Annotated[
+        int | None, typer.Option("--launch", help="Number of the launch, where the report holds several.", min=0)
+    ] = None,
+    stages: Annotated[
+        int | None, typer.Option("--stages", help="Present depth, where neither manifest nor code tells it.", min=1)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Predict utilization and cycles at depths 1 to 8 from one profile, and what the fix of each cause would gain.
+
+    A depth that the report does not tell anything about is "not identified", with the reason; that is no error.
+    """
+    from ncubble.analysis.diagnosis.advise import advise as advise_launch
+    from ncubble.analysis.report.report import Report
+    from ncubble.cli.commands.advise.render import print_advice
+    from ncubble.cli.render import emit_json
+
+    report = Report.open(path)
+    count = len(report.launches)
+    if launch is None and count != 1:
+        remedy = f"choose one of 0 to {count - 1} with --launch" if count else "profile again"
+        raise UsageError(f"{path}: holds {count} launches", remedy)
+    advice = advise_launch(report, launch or 0, stages)
+    if as_json:
+        emit_json(advice)
+    else:
+        print_advice(advice)

@@ -1,0 +1,1 @@
+"""``ncubble check`` and ``ncubble baseline``."""

@@ -1,0 +1,153 @@
+"""Commands ``ncubble baseline record|update|show``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ncubble.cli.commands.check.io import console, open_all
+from ncubble.errors import MeasurementError, UsageError
+
+if TYPE_CHECKING:
+    from ncubble.analysis.gate.baseline.baseline import Baseline
+
+STORE = Path("baselines")
+
+Paths = Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders that hold them.")]
+Kernel = Annotated[str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose name or label matches.")]
+NoNvtx = Annotated[bool, typer.Option("--no-nvtx", help="Launches in different NVTX ranges are repeats of each other.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+NoConfig = Annotated[bool, typer.Option("--no-config", help="Ignore the settings in pyproject.toml or ncubble.toml.")]
+Store = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Folder of baselines (else ./baselines), or one .json file."),
+]
+MinRepeats = Annotated[int, typer.Option(help="Launches needed of each kernel; below 5 the gate is weak.")]
+
+
+def store_of(given: Path | None, no_config: bool) -> Path:
+    """The folder of baselines: as given, else as the project's settings say, else ``baselines``."""
+    from ncubble.cli.commands.check.config import load
+
+    return given or (None if no_config else load(Path.cwd()).baselines) or STORE
+
+
+def record(
+    paths: Paths,
+    output: Store = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace baselines that exist.")] = False,
+    min_repeats: MinRepeats = 5,
+    kernel: Kernel = "",
+    no_nvtx: NoNvtx = False,
+    no_config: NoConfig = False,
+    json: Json = False,
+) -> None:
+    """Record baselines from repeated launches: one readable JSON file per GPU model and kernel."""
+    from ncubble.analysis.gate.baseline import file as baseline_file
+
+    found = _measured(paths, min_repeats, kernel, no_nvtx)
+    store = store_of(output, no_config)
+    places = _places(store, found)
+    with baseline_file.locked(store):
+        baseline_file.save(zip(places, found, strict=True), force=force)
+    _tell("recorded", places, found, json)
+
+
+def update(
+    paths: Paths,
+    because: Annotated[str, typer.Option("--because", help="Why the new values are right; kept in the file.")],
+    output: Store = None,
+    min_repeats: MinRepeats = 5,
+    kernel: Kernel = "",
+    no_nvtx: NoNvtx = False,
+    no_config: NoConfig = False,
+    json: Json = False,
+) -> None:
+    """Replace baselines that exist by new ones, which keep what the old ones said, and why they were replaced."""
+    from ncubble.analysis.gate.baseline import file as baseline_file
+    from ncubble.analysis.gate.baseline.update import check_reason, replaced
+
+    check_reason(because)
+    found = _measured(paths, min_repeats, kernel, no_nvtx)
+    store = store_of(output, no_config)
+    places = _places(store, found)
+    missing = [f"{item.key.label} ({place})" for place, item in zip(places, found, strict=True) if not place.is_file()]
+    if missing:
+        raise UsageError(f"no baseline to update: {'; '.join(missing)}", "record it by `ncubble baseline record`")
+    with baseline_file.locked(store):
+        new = [replaced(baseline_file.load(place), item, because) for place, item in zip(places, found, strict=True)]
+        baseline_file.save(zip(places, new, strict=True), force=True)
+    _tell("updated", places, new, json)
+
+
+def _measured(paths: list[Path], min_repeats: int, kernel: str, no_nvtx: bool) -> list[Baseline]:
+    """A baseline of every kernel in the runs; raises where a report is unreadable, and then nothing was written."""
+    from ncubble.analysis.gate.baseline import baseline, repeats
+
+    reports, failures = open_all(paths, kernel)
+    if failures:
+        listed = "\n  ".join(f"{failure.path}: {failure.error.message}" for failure in failures)
+        raise MeasurementError(
+            f"nothing recorded, {len(failures)} reports are unreadable:\n  {listed}", "leave them out"
+        )
+    groups, notes = repeats.collect(reports, nvtx=not no_nvtx, kernel=kernel)
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    return baseline.record(groups, datetime.now(UTC).isoformat(timespec="seconds"), min_repeats)
+
+
+def _tell(what: str, places: Sequence[Path], found: Sequence[Baseline], json: bool) -> None:
+    from ncubble.analysis.gate.baseline.baseline import weaknesses
+    from ncubble.analysis.gate.baseline.update import change_words
+    from ncubble.cli.render import emit_json
+
+    rows: list[dict[str, Any]] = [
+        {"path": str(place), "label": item.key.label, "repeats": item.repeats, "warnings": weaknesses(item)}
+        for place, item in zip(places, found, strict=True)
+    ]
+    if json:
+        emit_json({"schema": 1, what: rows})
+        return
+    for row, item in zip(rows, found, strict=True):
+        typer.echo(f"{row['label']} ({row['repeats']} repeats){change_words(item)} -> {row['path']}")
+        for warning in row["warnings"]:
+            typer.echo(f"warning: {row['label']}: {warning}", err=True)
+
+
+def _places(output: Path, found: list[Baseline]) -> list[Path]:
+    if output.suffix != ".json":
+        return [output / item.place for item in found]
+    if len(found) != 1:
+        raise UsageError(
+            f"--output {output}: one file cannot hold {len(found)} baselines", "name a folder, or use --kernel"
+        )
+    return [output]
+
+
+def show(
+    path: Annotated[Path | None, typer.Argument(help="Folder of baselines (else ./baselines), or one file.")] = None,
+    no_config: NoConfig = False,
+    json: Json = False,
+) -> None:
+    """Show recorded baselines. Exit code 2: no such place, 3: it holds none, or an unusable one."""
+    from ncubble.analysis.gate.baseline.file import load_store
+    from ncubble.cli.commands.check.render import print_baselines
+    from ncubble.cli.render import emit_json
+
+    place = store_of(path, no_config)
+    baselines, errors = load_store(place)
+    if json:
+        rows = [{"path": str(item.path), **item.to_json()} for item in baselines]
+        emit_json({"schema": 1, "baselines": rows, "errors": [str(error.message) for error in errors]})
+    elif baselines:
+        print_baselines(baselines, console())
+    for error in errors:
+        typer.echo(f"ncubble: {error}", err=True)
+    if errors:
+        raise typer.Exit(3)
+    if not baselines:
+        raise MeasurementError(f"{place}: no baselines", "record one with `ncubble baseline record RUN…`")

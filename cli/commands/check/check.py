@@ -1,0 +1,202 @@
+"""Commands of the gate: ``ncubble check``, and those of ``gate_baselines``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncubble.cli.commands.check import baselines as gate_baselines
+from ncubble.cli.commands.check.baselines import Json, Kernel, NoConfig, NoNvtx
+from ncubble.cli.commands.check.io import console, refuse_foreign, unwritten, write
+from ncubble.cli.commands.check.io import open_all as _open
+from ncubble.cli.commands.check.options import Measuring, measurable
+from ncubble.cli.commands.profile import WithProgram
+from ncubble.errors import NcubbleError, UsageError
+
+if TYPE_CHECKING:
+    from ncubble.analysis.gate.baseline.baseline import Baseline
+    from ncubble.analysis.gate.judge.result import CheckOptions, GateResult
+    from ncubble.analysis.report.report import Report
+    from ncubble.cli.commands.check.now import Taken
+
+    Output = tuple[Path | None, str, Callable[[GateResult], str]]
+
+HISTORY = Path("checks")
+
+CheckedPaths = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[PATHS]...", help="Runs, reports or folders of them; with --profile or --against: kernels."
+    ),
+]
+Rules = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="RULE", help="'cycles 2%', 'tensor_active_pct >= 50', 'data_wait +2' …"),
+]
+Thresholds = Annotated[
+    list[str] | None, typer.Option("--metric-threshold", metavar="NAME=PCT", help="The same as --limit 'NAME PCT%'.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to ``app``."""
+    baseline = typer.Typer(help="Record and show what kernels measured.", no_args_is_help=True)
+    for command in (gate_baselines.record, gate_baselines.update, gate_baselines.show):
+        baseline.command(command.__name__)(command)
+    app.add_typer(baseline, name="baseline")
+    app.command("check", cls=WithProgram)(measurable(check))
+
+
+def check(
+    measuring: Measuring,
+    paths: CheckedPaths = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option("--baseline", help="Folder of baselines (else ./baselines), or one file: parameters may differ."),
+    ] = None,
+    limit: Rules = None,
+    metric_threshold: Thresholds = None,
+    kernel: Kernel = "",
+    require_all: Annotated[
+        bool, typer.Option("--all", help="Every baseline of this GPU must have been measured.")
+    ] = False,
+    allow_new: Annotated[bool, typer.Option("--allow-new", help="Kernels without a baseline are no error.")] = False,
+    same_gpu: Annotated[
+        bool, typer.Option("--same-gpu", help="Reports that do not name their GPU are of the baseline's.")
+    ] = False,
+    no_nvtx: NoNvtx = False,
+    no_config: NoConfig = False,
+    json: Json = False,
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a comment.")] = None,
+    history: Annotated[
+        Path | None, typer.Option("--history", metavar="DIR", help="Folder that keeps all results (else ./checks).")
+    ] = None,
+    no_history: Annotated[bool, typer.Option("--no-history", help="Keep no result.")] = False,
+    github: Annotated[bool, typer.Option("--github", help="Annotate the job of GitHub Actions that this is.")] = False,
+) -> None:
+    """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
+    from ncubble.analysis.gate.judge.limits import from_threshold, parse_all
+    from ncubble.analysis.gate.judge.result import CheckOptions
+    from ncubble.cli.commands.check.config import GateConfig, load
+
+    outputs = _outputs(junit, markdown)
+    _refuse_history(history, no_history)
+    config = GateConfig() if no_config else load(Path.cwd())
+    store = baseline or config.baselines or gate_baselines.STORE
+    limits = config.limits.plus([*map(from_threshold, metric_threshold or []), *parse_all(limit or [])])
+    options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel)
+    unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
+    taken, baselines, broken = _take(measuring, paths or [], kernel, not no_nvtx, None if unneeded else store)
+    result = _judged(
+        taken, baselines, options, [(str(store), f"{error.message} ({error.remedy})") for error in broken], not no_nvtx
+    )
+    _show(result, json, github)
+    for file, _, text in outputs:
+        if file is not None:
+            write(file, text(result), result.exit_code)
+    if not no_history and (config.keep_history or history is not None):
+        _keep(result, taken.paths, history, config.history)
+    raise typer.Exit(result.exit_code)
+
+
+def _outputs(junit: Path | None, markdown: Path | None) -> list[Output]:
+    from ncubble.analysis.gate.output import output as gate_output
+
+    if junit is not None and markdown is not None and junit.resolve() == markdown.resolve():
+        raise UsageError(f"--junit and --markdown are one file, {junit}", "name two")
+    outputs: list[Output] = [
+        (junit, gate_output.JUNIT_MARK, gate_output.junit),
+        (markdown, gate_output.MARKDOWN_MARK, gate_output.markdown),
+    ]
+    for file, mark, _ in outputs:
+        refuse_foreign(file, mark)
+    return outputs
+
+
+def _judged(
+    taken: Taken, baselines: list[Baseline], options: CheckOptions, errors: list[tuple[str, str]], nvtx: bool
+) -> GateResult:
+    from ncubble.analysis.gate.baseline import repeats
+    from ncubble.analysis.gate.judge.check import check as judge
+
+    reports, failures = _open(taken.paths, taken.kernel)
+    unread = [(str(failure.path), failure.error.message) for failure in failures]
+    groups, notes = repeats.collect(reports, nvtx=nvtx, kernel=taken.kernel)
+    said = [*taken.notes, *notes, *_left_out(reports, taken.kernel, bool(groups or taken.judged))]
+    return taken.complete(judge(groups, baselines, taken.options(options), [*unread, *taken.errors, *errors], said))
+
+
+def _left_out(reports: list[Report], kernel: str, found: bool) -> list[str]:
+    """Why there is nothing to judge: no launch, or none that the filter takes, with the kernels that there are."""
+    from ncubble.analysis.gate.baseline import repeats
+
+    if found:
+        return []
+    if not kernel:
+        return ["no launch was found" if reports else "no report was found"]
+    names = list(dict.fromkeys(group.key.label for group in repeats.collect(reports)[0]))
+    there = f"there are: {'; '.join(names[:8])}{' …' if len(names) > 8 else ''}" if names else "there is none"
+    return [f"no kernel matches --kernel '{kernel}'; {there}"]
+
+
+def _show(result: GateResult, json: bool, github: bool) -> None:
+    from ncubble.analysis.gate.output.output import as_json
+    from ncubble.cli.commands.check.github import annotate, quoted
+    from ncubble.cli.commands.check.render import print_result
+    from ncubble.cli.render import emit_json
+
+    if json:
+        emit_json(as_json(result))
+    else:
+        with quoted(github):
+            print_result(result, console())
+    if github:
+        annotate(result, json)
+
+
+def _take(
+    measuring: Measuring, paths: list[Path], kernel: str, nvtx: bool, store: Path | None
+) -> tuple[Taken, list[Baseline], list[NcubbleError]]:
+    """What is to be judged, measured first where that is asked for; with the baselines, and what is wrong with them."""
+    from ncubble.analysis.gate.baseline.file import load_store
+
+    if measuring.against is not None:
+        from ncubble.cli.commands.check.against import take_against
+
+        taken = take_against(measuring, paths, kernel, nvtx)
+        return taken, taken.baselines or [], []
+    from ncubble.cli.commands.check.now import check_request, take
+
+    check_request(measuring, paths)
+    baselines, broken = load_store(store) if store else ([], [])
+    taken = take(measuring, paths, kernel, baselines)
+    return taken, baselines if taken.baselines is None else taken.baselines, broken
+
+
+def _refuse_history(history: Path | None, no_history: bool) -> None:
+    if history is not None and no_history:
+        raise UsageError("--history and --no-history contradict each other", "give one of them")
+    if history is not None and history.exists() and not history.is_dir():
+        raise UsageError(f"--history {history}: not a folder", "name a folder, or one that does not exist yet")
+
+
+def _keep(result: GateResult, paths: list[Path], history: Path | None, usual: Path | None) -> None:
+    """Add the result to the history. Where the default folder cannot be written, that is said and changes no verdict;
+    a folder that was asked for is an output like any other."""
+    from ncubble import __version__
+    from ncubble.analysis.history import file as history_file
+    from ncubble.analysis.history import rows as gate_history
+    from ncubble.profiling.runs.provenance import git_state
+
+    folder, sha = history or usual or HISTORY, str(git_state(Path.cwd()).get("sha") or "")
+    try:
+        rows = gate_history.rows(result, gate_history.Occasion([str(path) for path in paths], sha, __version__))
+        history_file.append(folder, rows)
+    except OSError as error:
+        if history is not None:
+            raise unwritten(folder, error, result.exit_code) from error
+        typer.echo(f"note: {folder}: the result was not added to the history ({error})", err=True)

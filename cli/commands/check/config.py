@@ -1,0 +1,192 @@
+"""What a project keeps for its gate: the table ``[tool.ncubble.gate]`` of ``pyproject.toml``, or ``[gate]`` of
+``ncubble.toml`` where there is no Python project. Keys are described in ``docs/gate.md``.
+
+The nearest table counts, from the working directory upward to the top of the repository (a folder with ``.git``), or of
+the file system where there is none. Tables are not merged.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.gate.judge.limits import Limit, Limits, Override, parse
+from ncubble.errors import ReportError, UsageError
+
+PLACES = {"pyproject.toml": ("tool", "ncubble", "gate"), "ncubble.toml": ("gate",)}
+"""Where the table is in each file."""
+KEYS = ("baselines", "history", "kernels", "limits")
+KERNEL_KEYS = ("limits", "match")
+_IGNORE = "or ignore the file by --no-config (pytest: --ncubble-no-config)"
+_EXAMPLE = 'limits = ["tensor_active_pct 1%", "cycles <= 2.1e6"]'
+
+
+@dataclass(frozen=True)
+class GateConfig:
+    """Settings of the gate; the empty one where no file holds any. ``path`` is the file. ``baselines`` and ``history``
+    are absolute, None where it does not name them. ``keep_history`` is False where it says ``history = false``."""
+
+    path: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+    baselines: Path | None = None
+    history: Path | None = None
+    keep_history: bool = True
+
+
+def load(start: Path) -> GateConfig:
+    """The settings for ``start``, a folder.
+
+    Raises ReportError for a file that cannot be read or is not TOML, UsageError for one that says something wrong: an
+    unknown key, a wrong type, a wrong limit, a path out of the repository, or two tables in one folder.
+    """
+    home = start.resolve()
+    for folder in (home, *home.parents):
+        top = _exists(folder / ".git")
+        tables = [table for name in PLACES if (table := _table(folder / name)) is not None]
+        if len(tables) > 1:
+            both = " and ".join(f"{table.path.name} {table.name}" for table in tables)
+            raise UsageError(f"{folder}: both {both} are there", "keep one of them")
+        if tables:
+            return _config(tables[0], folder if top else _top(folder))
+        if top:
+            break
+    return GateConfig()
+
+
+class _Table:
+    """A table of a TOML file; errors name file, table and key."""
+
+    def __init__(self, path: Path, name: str, raw: dict[str, Any]) -> None:
+        self.path, self.name, self.raw = path, name, raw
+
+    def error(self, what: str, remedy: str) -> UsageError:
+        return UsageError(f"{self.path}: {self.name}: {what}", f"{remedy}, {_IGNORE}")
+
+    def refuse_unknown(self, keys: Iterable[str]) -> None:
+        for key in self.raw:
+            if key not in keys:
+                near = difflib.get_close_matches(key, keys, n=1)
+                hint = f"; nearest: {near[0]}" if near else ""
+                raise self.error(f"no key {_short(key)}{hint}", f"keys: {', '.join(keys)}")
+
+    def text(self, key: str, example: str) -> str:
+        """A text that is not empty and on one line."""
+        value = self.raw.get(key)
+        if value is None:
+            raise self.error(f"{key} is missing", f"write {example}")
+        if type(value) is not str:
+            raise self.error(f"{key} = {_short(value)} is no text", f"write {example}")
+        if not value.strip() or not value.isprintable():
+            raise self.error(f"{key} = {_short(value)} is empty or no plain text", f"write {example}")
+        return value
+
+    def limits(self) -> tuple[Limit, ...]:
+        """The rules of key ``limits``; none where it is missing."""
+        texts = self.raw.get("limits", [])
+        if type(texts) is not list:
+            raise self.error(f"limits = {_short(texts)} is no array of rules", f"write {_EXAMPLE}")
+        for text in texts:
+            if type(text) is not str:
+                raise self.error(f"limits: {_short(text)} is no rule in quotes", f"write {_EXAMPLE}")
+        return tuple(self._limit(text) for text in texts)
+
+    def _limit(self, text: str) -> Limit:
+        try:
+            return parse(text)
+        except UsageError as error:
+            raise self.error(error.message, error.remedy) from error
+
+    def place(self, key: str, top: Path) -> Path | None:
+        """A path, from the file's folder. A relative one stays below ``top``: to leave it must be seen in a review."""
+        if key not in self.raw:
+            return None
+        text = self.text(key, f'{key} = "perf/{key}"')
+        if text.startswith("~"):
+            raise self.error(f"{key} = {_short(text)}: ~ has no meaning here", "write the whole path")
+        place = Path(os.path.normpath(self.path.parent / text))
+        if not Path(text).is_absolute() and not place.is_relative_to(top):
+            raise self.error(f"{key} = {_short(text)} leads out of {top}", "write an absolute path")
+        return place
+
+
+def _config(table: _Table, top: Path) -> GateConfig:
+    table.refuse_unknown(KEYS)
+    history = table.raw.get("history")
+    if history is True:
+        raise table.error("history = true names no folder", 'write history = "perf/checks", or false to keep none')
+    return GateConfig(
+        table.path,
+        Limits(table.limits(), _overrides(table)),
+        table.place("baselines", top),
+        None if history is False else table.place("history", top),
+        keep_history=history is not False,
+    )
+
+
+def _overrides(table: _Table) -> tuple[Override, ...]:
+    entries = table.raw.get("kernels", [])
+    name = f"[{table.name.removesuffix(']')}.kernels]]"
+    if type(entries) is not list or not all(type(entry) is dict for entry in entries):
+        raise table.error(f"kernels = {_short(entries)} is no array of tables", f"write each kernel under {name}")
+    named = [_Table(table.path, f"{name} number {number}", entry) for number, entry in enumerate(entries, 1)]
+    return tuple(_override(entry) for entry in named)
+
+
+def _override(entry: _Table) -> Override:
+    entry.refuse_unknown(KERNEL_KEYS)
+    match, limits = entry.text("match", "match = 'gemm.* m=4096'"), entry.limits()
+    if not limits:
+        raise entry.error("no limits", f"write {_EXAMPLE}")
+    try:
+        return Override(match, limits)
+    except UsageError as error:
+        raise entry.error(error.message, error.remedy) from error
+
+
+def _table(path: Path) -> _Table | None:
+    """The gate's table of a file; None where there is no file or no such table in it."""
+    if not _exists(path):
+        return None
+    raw, names = _toml(path), PLACES[path.name]
+    for depth, name in enumerate(names, 1):
+        above = f"[{'.'.join(names[: depth - 1])}]" if depth > 1 else "top level"
+        if depth == len(names):  # what is beside the gate's table is ours, too: a misspelt one must not be passed over
+            _Table(path, above, raw).refuse_unknown((name,))
+        if name not in raw:
+            return None
+        raw = raw[name]
+        if type(raw) is not dict:
+            said = f"{'.'.join(names[:depth])} = {_short(raw)} is no table"
+            raise UsageError(f"{path}: {said}", f"write [{'.'.join(names)}], {_IGNORE}")
+    return _Table(path, f"[{'.'.join(names)}]", raw)
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    if path.exists() and not path.is_file():
+        raise ReportError(f"{path}: not a file", f"remove it, {_IGNORE}")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReportError(f"{path}: unreadable ({error.strerror})", f"make it readable, {_IGNORE}") from error
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{path}: not valid TOML, perhaps half-written ({error})", f"mend it, {_IGNORE}") from error
+
+
+def _exists(path: Path) -> bool:
+    """Whether something is there, be it a link to nothing. What may not be looked at is not."""
+    return os.path.lexists(path)
+
+
+def _top(folder: Path) -> Path:
+    """The top of the repository that ``folder`` is in, else the folder itself."""
+    return next((above for above in folder.parents if _exists(above / ".git")), folder)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"

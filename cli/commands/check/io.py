@@ -1,0 +1,72 @@
+"""What the commands of the gate share: reading reports, the console, and files that only they may replace."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncubble.errors import GateError, MeasurementError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ncubble.analysis.report.report import Report, ReportFailure
+
+PIPED_WIDTH = 150
+
+
+def open_all(paths: list[Path], kernel: str) -> tuple[list[Report], list[ReportFailure]]:
+    """All reports below ``paths``, and those that cannot be read; ``kernel`` must be a regular expression."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from ncubble.analysis.report.report import open_reports
+
+    try:
+        re.compile(kernel)
+    except re.error as error:
+        raise UsageError(
+            f"--kernel {kernel!r}: not a regular expression ({error})", "escape special characters"
+        ) from error
+    stderr = Console(stderr=True)
+    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
+        task = progress.add_task("reading reports", total=None)
+        return open_reports(paths, lambda done, total: progress.update(task, completed=done, total=total))
+
+
+def refuse_foreign(file: Path | None, mark: str) -> None:
+    """An earlier output of this command may be replaced; anything else that exists may not."""
+    if file is None or not file.exists():
+        return
+    try:
+        head = file.read_bytes()[:400] if file.is_file() else b""
+    except OSError as error:
+        raise UsageError(f"{file}: exists and cannot be read ({error})", "choose another name") from error
+    if not file.is_file() or (head and mark.encode() not in head):
+        raise UsageError(f"{file}: exists and was not written by `ncubble check`", "choose another name")
+
+
+def write(file: Path, text: str, code: int) -> None:
+    """Write an output. Where that fails, a regression (``code`` 1) still ends the command with 1."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise unwritten(file, error, code) from error
+
+
+def unwritten(place: Path, error: OSError, code: int) -> GateError | MeasurementError:
+    """The error to raise where ``place`` cannot be written; a regression (``code`` 1) stays one."""
+    kind = GateError if code == GateError.exit_code else MeasurementError
+    return kind(f"{place}: could not be written ({error})", "check the path and its permissions")
+
+
+def console() -> Console:
+    """A console as wide as the terminal, or as COLUMNS says, else PIPED_WIDTH."""
+    from rich.console import Console
+
+    piped = None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit() else PIPED_WIDTH
+    return Console(highlight=False, width=piped)

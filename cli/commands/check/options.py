@@ -1,0 +1,209 @@
+"""The options by which ``ncubble check`` measures, beside its own; ``measurable`` joins them to the command."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from ncubble.cli.commands.profile import PROGRAM
+from ncubble.errors import UsageError
+
+NOW, OTHER = "Measure now", "Measure against another revision"
+REPEATS, ROUNDS = 5, 3
+QUICK = ("tensor", "dram")
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What is to be measured. ``program`` is what followed ``--``; ``rounds`` and ``repeat`` are None if not given."""
+
+    profile: bool = False
+    profile_all: bool = False
+    against: str | None = None
+    parameters: tuple[str, ...] = ()
+    shape: str = ""
+    catalog: Path | None = None
+    repeat: int | None = None
+    rounds: int | None = None
+    sets: tuple[str, ...] = ()
+    quick: bool = False
+    nvtx: str = ""
+    skip: int = 0
+    count: int | None = None
+    build: str = ""
+    skip_same: bool = False
+    out: Path | None = None
+    timeout: float | None = None
+    program: list[str] | None = None
+    store_named: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether nothing is measured: runs are given."""
+        return not (self.profile or self.profile_all or self.against is not None or self.program is not None)
+
+    @property
+    def launches(self) -> int:
+        """Launches of a catalog kernel per process."""
+        return self.repeat or REPEATS
+
+    @property
+    def metric_sets(self) -> tuple[str, ...]:
+        """Names of the metric sets: those given, or the default, from which a cause can be named."""
+        from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+
+        return self.sets or (QUICK if self.quick else tuple(DEFAULT_SETS))
+
+    def check(self, names: Sequence[Path]) -> None:
+        """Raise UsageError where options contradict each other, or ``names`` do not go with them."""
+        if self.reads:
+            self._check_reading(names)
+            return
+        ways = {"--profile": self.profile, "--profile-all": self.profile_all, "--against": self.against is not None}
+        given = [option for option, chosen in ways.items() if chosen]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)}: each says what to measure", "give one of them")
+        if self.quick and self.sets:
+            raise UsageError("--quick and --set both name metric sets", "give one of them")
+        if self.against is None:
+            _refuse({"--build": self.build, "--skip-same": self.skip_same}, "is for --against REV", "add that")
+        elif self.store_named:
+            raise UsageError("--against and --baseline both say what to compare with", "give one of them")
+        if self.profile_all:
+            self._check_all()
+        else:
+            self._check_subject(names)
+
+    def _of_catalog(self) -> dict[str, object]:
+        return {"-p": self.parameters, "--shape": self.shape, "--catalog": self.catalog, "--repeat": self.repeat}
+
+    def _of_launches(self) -> dict[str, object]:
+        return {"--nvtx": self.nvtx, "--skip": self.skip, "--count": self.count}
+
+    def _check_reading(self, names: Sequence[Path]) -> None:
+        more = {"--rounds": self.rounds, "--set": self.sets, "--quick": self.quick, "--build": self.build}
+        last = {"--skip-same": self.skip_same, "--out": self.out, "--timeout": self.timeout}
+        _refuse(
+            {**self._of_catalog(), **self._of_launches(), **more, **last},
+            "is for what is measured now, but runs are read here",
+            "to measure: `ncubble check --profile KERNEL`, `ncubble check -- CMD`, or --against REV",
+        )
+        if not names:
+            raise UsageError("nothing to check", "name runs or reports, or measure: --profile KERNEL, or -- CMD")
+
+    def _check_all(self) -> None:
+        single = {"-p": self.parameters, "--shape": self.shape, "a program after --": self.program is not None}
+        _refuse({**single, **self._of_launches()}, "does not go with --profile-all", "baselines say what to measure")
+
+    def _check_subject(self, names: Sequence[Path]) -> None:
+        if bool(names) == (self.program is not None):
+            raise UsageError("name either kernels of the catalog or a program after --", "see `ncubble check --help`")
+        if self.program is not None:
+            _refuse(self._of_catalog(), "is for kernels of the catalog", "pass it to the program, after --")
+        elif len(names) > 1:
+            one = {"-p": self.parameters, "--shape": self.shape}
+            _refuse(one, f"is for one kernel, and {len(names)} are named", "check them one by one")
+        if names and self.build:
+            raise UsageError("--build is for programs after --", "kernels of the catalog are built by ncubble")
+
+
+def _refuse(options: Mapping[str, object], why: str, remedy: str) -> None:
+    for option, value in options.items():
+        if value:
+            raise UsageError(f"{option} {why}", remedy)
+
+
+def _now(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=NOW, **more)
+
+
+def _other(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=OTHER, **more)
+
+
+Profile = Annotated[bool, _now("--profile", help="PATHS are kernels of the catalog: measure them.")]
+ProfileAll = Annotated[bool, _now("--profile-all", help="Measure all kernels that have a baseline on this GPU.")]
+Parameters = Annotated[list[str] | None, _now("-p", metavar="K=V", help="Kernel parameter, repeatable.")]
+Shape = Annotated[str, _now("--shape", metavar="K=V,…", help="Kernel shape, for example m=4096,n=4096.")]
+Catalog = Annotated[Path | None, _now("--catalog", metavar="DIR", help="Folder with kernels of your own.")]
+Repeat = Annotated[int | None, _now("--repeat", min=1, help="Launches of a kernel per process (5).")]
+Rounds = Annotated[int | None, _now("--rounds", min=1, help="Processes (1; with --against 3 on each side).")]
+Sets = Annotated[list[str] | None, _now("--set", metavar="SET", help="Metric set, repeatable (else the default ones).")]
+Quick = Annotated[bool, _now("--quick", help="Sets tensor and dram: fewer passes, and no cause can be named.")]
+Nvtx = Annotated[str, _now("--nvtx", metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")]
+Skip = Annotated[int, _now("--skip", min=0, help="Matching launches to pass over first.")]
+Count = Annotated[int | None, _now("--count", min=1, help="Matching launches to profile, then no more.")]
+Out = Annotated[Path | None, _now("--out", metavar="DIR", help="Where the runs go (else a new folder in ./runs).")]
+Timeout = Annotated[float | None, _now("--timeout", metavar="S", help="End a process after so many seconds.")]
+Against = Annotated[str | None, _other("--against", metavar="REV", help="Compare the working tree with REV, in turns.")]
+BuildCommand = Annotated[str, _other("--build", metavar="CMD", help="Run in both trees first, without a shell.")]
+SkipSame = Annotated[bool, _other("--skip-same", help="Measure no kernel whose machine code is the same in REV.")]
+
+
+def options(
+    ctx: typer.Context,
+    profile: Profile = False,
+    profile_all: ProfileAll = False,
+    parameter: Parameters = None,
+    shape: Shape = "",
+    catalog: Catalog = None,
+    repeat: Repeat = None,
+    rounds: Rounds = None,
+    set_: Sets = None,
+    quick: Quick = False,
+    nvtx: Nvtx = "",
+    skip: Skip = 0,
+    count: Count = None,
+    out: Out = None,
+    timeout: Timeout = None,
+    against: Against = None,
+    build: BuildCommand = "",
+    skip_same: SkipSame = False,
+) -> Measuring:
+    """What the command line says of measuring."""
+    source = ctx.get_parameter_source("baseline")
+    return Measuring(
+        profile=profile,
+        profile_all=profile_all,
+        against=against,
+        parameters=tuple(parameter or ()),
+        shape=shape,
+        catalog=catalog,
+        repeat=repeat,
+        rounds=rounds,
+        sets=tuple(set_ or ()),
+        quick=quick,
+        nvtx=nvtx,
+        skip=skip,
+        count=count,
+        build=build,
+        skip_same=skip_same,
+        out=out,
+        timeout=timeout,
+        program=ctx.meta[PROGRAM],
+        store_named=source is not None and source.name != "DEFAULT",
+    )
+
+
+def measurable(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` with the options above beside its own; it gets them as the argument ``measuring``."""
+    own, more = inspect.signature(command).parameters, inspect.signature(options).parameters
+
+    def run(**given: Any) -> None:
+        measuring = options(**{name: given.pop(name) for name in more})
+        command(measuring=measuring, **given)
+
+    joined = {**own, **more}
+    del joined["measuring"]
+    hints = {**get_type_hints(command, include_extras=True), **get_type_hints(options, include_extras=True)}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [item.replace(kind=keyword, annotation=hints[name]) for name, item in joined.items()]
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__annotations__ = {name: hints[name] for name in joined}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run

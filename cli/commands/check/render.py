@@ -1,0 +1,108 @@
+"""How the gate looks in a terminal. Names of kernels are shown as plain text, never as markup."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ncubble.analysis.gate.baseline.baseline import Baseline
+from ncubble.analysis.gate.judge.result import GateResult, KernelVerdict
+from ncubble.analysis.gate.noise.noise import mean_sd
+from ncubble.analysis.gate.output.output import cells, headline, limit_cells, number, said
+from ncubble.text.markdown import printable
+
+WIDE = 130
+"""Columns from which a kernel's name has room beside its numbers."""
+_STYLES = {
+    "pass": "green",
+    "improved": "bold green",
+    "regressed": "bold red",
+    "not_comparable": "bold yellow",
+    "nothing_measured": "bold yellow",
+    "info": "dim",
+}
+
+
+def print_result(result: GateResult, console: Console) -> None:
+    """A table of all metrics, then reasons and notes, then the verdict of the gate."""
+    wide = console.width >= WIDE
+    if result.kernels and wide:
+        console.print(_result_table(result.kernels))
+    for kernel in result.kernels:
+        if said(kernel) or not wide:
+            console.print(Text(printable(kernel.label), style="bold"))
+        if not wide:
+            console.print(_result_table([kernel], named=False))
+        _print_said(kernel, console)
+    for file, error in result.errors:
+        console.print(Text(f"could not read {printable(file)}: {printable(error)}", style="yellow"))
+    if result.unmeasured:
+        console.print(
+            Text(f"{len(result.unmeasured)} baselines of this GPU were not measured (--all makes that an error)")
+        )
+    if result.unrecorded:
+        console.print(Text(f"without baseline: {'; '.join(printable(label) for label in result.unrecorded)}"))
+    for note in result.notes:
+        console.print(Text(printable(note)))
+    console.print(Text(f"gate {headline(result)}", style=_STYLES[result.verdict]))
+
+
+def _print_said(kernel: KernelVerdict, console: Console) -> None:
+    """What is said of a kernel, each with its mark: what moved comes first."""
+    for index, text in enumerate(said(kernel)):
+        mark = "→" if index < len(kernel.moved) else "·"
+        console.print(Padding(Text(f"{mark} {printable(text)}"), (0, 0, 0, 2)))
+
+
+def _result_table(kernels: Sequence[KernelVerdict], named: bool = True) -> Table:
+    """All metrics and limits; without the kernels' names where they stand above, in a narrow terminal."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("kernel" if named else "", overflow="fold", ratio=1 if named else None)
+    table.add_column("metric", no_wrap=True)
+    for name in ("baseline", "now", "change", "fails beyond"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for kernel in kernels:
+        label = Text(printable(kernel.label) if named else "")
+        if not kernel.metrics and not kernel.limits:
+            table.add_row(label, "", "", "", "", "", _verdict(kernel.verdict))
+        for index, metric in enumerate(kernel.metrics):
+            texts = [Text(cell) for cell in cells(metric)]
+            table.add_row(label if not index else Text(""), Text(metric.name), *texts, _verdict(metric.verdict))
+        for index, one in enumerate(kernel.limits):
+            texts = [Text(cell) for cell in limit_cells(one)]
+            first = not kernel.metrics and not index
+            table.add_row(label if first else Text(""), Text(one.limit.metric), *texts, _verdict(one.verdict))
+    return table
+
+
+def _verdict(verdict: str) -> Text:
+    return Text(verdict.replace("_", " "), style=_STYLES[verdict])
+
+
+def print_baselines(baselines: Sequence[Baseline], console: Console) -> None:
+    """One line per baseline: means with their spread, and where they come from."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    table.add_column("kernel", overflow="fold", ratio=1)
+    for name in ("GPU", "tensor %", "cycles"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("n", justify="right")
+    for name in ("ncu", "recorded"):
+        table.add_column(name, no_wrap=True)
+    for item in baselines:
+        texts = [_spread(item, "tensor_active_pct"), _spread(item, "cycles"), str(item.repeats)]
+        row = [item.key.label, item.device, *texts, item.ncu_version, item.recorded[:10]]
+        table.add_row(*(Text(printable(text)) for text in row))
+    console.print(table)
+
+
+def _spread(baseline: Baseline, name: str) -> str:
+    metric = baseline.metrics.get(name)
+    if metric is None:
+        return "not collected"
+    mean, sd = mean_sd(metric.values)
+    return f"{number(mean)} ± {sd / mean * 100:.2f} %" if len(metric.values) > 1 and mean else number(mean)

@@ -1,0 +1,89 @@
+"""``ncubble compare``: launches side by side, in the terminal, as Markdown or as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncubble.errors import UsageError
+
+if TYPE_CHECKING:
+    from ncubble.analysis.compare.sides import Subject
+    from ncubble.analysis.report.report import Report
+
+MOST = 8
+"""Sides beyond this many fit no table."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to ``app``."""
+    app.command("compare")(compare)
+
+
+def compare(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="A B…", help="Run directories, report files, or folders of them; A is compared with."),
+    ],
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a merge request.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    details: Annotated[bool, typer.Option("--details", help="Show every comparison in full, however many.")] = False,
+) -> None:
+    """Compare launches with those of the first path: account, utilization, time, resources, stall reasons.
+
+    Launches are matched by label, kernel and grid, then by order. Repeats of the first path tell change from noise.
+    Exit code 3 where a file could not be read or nothing could be compared; a slower kernel is no error here.
+    """
+    from ncubble.analysis.compare import output as compare_output
+    from ncubble.analysis.compare.compare import compare_sides
+    from ncubble.analysis.compare.sides import groups
+    from ncubble.cli.commands.compare.render import print_outcome
+    from ncubble.cli.render import emit_json
+
+    _refuse(paths, markdown, as_json)
+    errors: list[tuple[str, str]] = []
+    outcome = compare_sides([groups(_subjects(path, errors)) for path in paths])
+    if not outcome.comparisons and not errors:
+        errors.append(("", "nothing to compare: no kernel is on more than one side"))
+    if as_json:
+        emit_json(compare_output.as_json(outcome, [str(path) for path in paths], errors))
+    elif markdown:
+        typer.echo(compare_output.markdown(outcome, errors), nl=False)
+    else:
+        print_outcome(outcome, errors, details)
+    if errors or not outcome.comparisons:
+        raise typer.Exit(3)
+
+
+def _refuse(paths: list[Path], markdown: bool, as_json: bool) -> None:
+    if markdown and as_json:
+        raise UsageError("--markdown and --json exclude each other", "choose one")
+    if len(paths) < 2:
+        raise UsageError(f"{paths[0]}: a comparison needs two sides", "name two paths or more: ncubble compare A B")
+    if len(paths) > MOST:
+        raise UsageError(f"{len(paths)} sides are more than {MOST}", "compare fewer at a time")
+
+
+def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[Subject]:
+    """The launches of one side; what could not be read is added to ``errors``."""
+    from ncubble.analysis.report.report import open_reports
+    from ncubble.cli.progress import reading
+
+    with reading() as progress:
+        reports, failures = open_reports([path], progress)
+    errors += [(str(failure.path), str(failure.error)) for failure in failures]
+    found = [one for report in reports for one in _judged(report, errors)]
+    if not reports and not failures:
+        errors.append((str(path), "no report below it\n  remedy: reports end in .ncu-rep or .ncu-repz"))
+    return found
+
+
+def _judged(report: Report, errors: list[tuple[str, str]]) -> list[Subject]:
+    from ncubble.analysis.compare.sides import subject_of
+    from ncubble.analysis.diagnosis.results import judge
+
+    verdicts, failed = judge(report)
+    errors += [(str(report.path), str(error)) for error in failed]
+    return [subject_of(report, verdict["launch"], verdict) for verdict in verdicts]

@@ -1,0 +1,98 @@
+"""How a comparison looks in a terminal. Names out of reports are shown as plain text, never as markup."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ncubble.analysis.compare.compare import Comparison, Leftover, Outcome
+from ncubble.analysis.compare.sides import letter
+from ncubble.analysis.compare.text import IN_FULL, Line, about, headings, lines, sentences, spread, summaries, titles
+from ncubble.cli.render import printable
+
+LEAST_WIDTH = 100
+STYLES = {"better": "green", "worse": "red", "unclear": "yellow", "changed": "bold", "within noise": "dim"}
+
+
+def print_outcome(outcome: Outcome, errors: Sequence[tuple[str, str]], details: bool = False) -> None:
+    """Print comparisons to stdout, up to ``IN_FULL`` in full, and what could not be read to stderr."""
+    out = _console()
+    if details or len(outcome.comparisons) <= IN_FULL:
+        for comparison in outcome.comparisons:
+            print_comparison(out, comparison)
+    else:
+        out.print(_summary(outcome.comparisons))
+        out.print(Text(f"{len(outcome.comparisons)} comparisons; --details for their tables", style="dim"))
+    for left in outcome.leftovers:
+        out.print(_leftover(left))
+    err = Console(stderr=True, highlight=False)
+    for file, error in errors:
+        told = error if not file or file in error else f"{file}: {error}"
+        text = "\n  remedy: ".join(printable(part) for part in told.split("\n  remedy: "))
+        err.print(Text(f"ncubble: {text}", style="red"), soft_wrap=True)
+
+
+def print_comparison(out: Console, comparison: Comparison) -> None:
+    """One comparison in full: its sides, a sentence for each, a table, and what to know."""
+    for index, (side, name) in enumerate(zip(comparison.sides, titles(comparison.sides), strict=True)):
+        if side is not None:
+            title = Text(f"{letter(index)}  {printable(name)}", style="bold")
+            out.print(title.append(f"  {printable(about(side))}", style="dim not bold"))
+    for sentence in sentences(comparison):
+        out.print(Text(f"→ {printable(sentence)}"))
+    out.print(_table(comparison))
+    for note in comparison.notes:
+        out.print(Text(f"note: {printable(note)}", style="red" if "suspicious:" in note else "dim"))
+    out.print()
+
+
+def _table(comparison: Comparison) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("", no_wrap=True)
+    for name in headings(comparison):
+        table.add_column(name, justify="right", no_wrap=True)
+    sections = ((spread(comparison), "launch"), ("% of elapsed SM cycles", "account"), ("% of warp samples", "stalls"))
+    for title, section in sections:
+        shown = lines(comparison, section)
+        if shown and title:
+            table.add_row(Text(title, style="dim italic"))
+        for one in shown:
+            table.add_row(Text(printable(one.name)), *_cells(one, comparison))
+    return table
+
+
+def _cells(one: Line, comparison: Comparison) -> list[Text]:
+    found: list[Text] = []
+    for index, side in enumerate(comparison.sides):
+        if side is None:
+            continue
+        found.append(Text(one.values[index], style="" if one.values[index] != "–" else "dim"))
+        if index:
+            outcome = one.outcomes[index]
+            shown = f"{one.changes[index]} {outcome}".rstrip()
+            found.append(Text(shown, style="dim" if shown == "same" else STYLES.get(outcome, "")))
+    return found
+
+
+def _summary(comparisons: Sequence[Comparison]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("kernel", overflow="fold", ratio=2)
+    table.add_column("compared with A", overflow="fold", ratio=3)
+    for title, said in summaries(comparisons):
+        table.add_row(Text(printable(title), style="bold"), Text("\n".join(printable(text) for text in said)))
+    return table
+
+
+def _leftover(left: Leftover) -> Text:
+    title = Text(f"{letter(left.side)}: {printable(left.group.title)}", style="bold")
+    return title.append(f"  {printable(about(left.group))}: {printable(left.reason)}", style="dim not bold")
+
+
+def _console() -> Console:
+    """Wide enough for its table where the output is no terminal: a cut number would be a wrong one."""
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    return console if console.width >= LEAST_WIDTH else Console(highlight=False, width=LEAST_WIDTH)

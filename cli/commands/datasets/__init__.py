@@ -1,0 +1,1 @@
+"""``ncubble ingest`` and ``ncubble query``."""

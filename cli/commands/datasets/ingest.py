@@ -1,0 +1,148 @@
+"""``ncubble ingest``: thousands of reports into one dataset. ``ncubble query`` reads it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ncubble.cli.running import ended_by_signals
+
+if TYPE_CHECKING:
+    from ncubble.analysis.datasets.ingest.batches import Tally
+    from ncubble.analysis.datasets.ingest.crew import Crew
+    from ncubble.analysis.datasets.ingest.plan import Plan
+
+MOST_NAMED = 10
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to ``app``."""
+    app.command("ingest")(ingest)
+
+
+def ingest(
+    roots: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of reports, runs or report files.")],
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="DATASET", help="The dataset: made, or added to.")],
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", metavar="ADDRESS", help="Read on the workers of this Dask cluster.")
+    ] = "",
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes on this machine (else one per core).")
+    ] = None,
+    details: Annotated[
+        bool, typer.Option("--details", help="Keep timelines, instructions and Nsight's rules, too.")
+    ] = False,
+    prune: Annotated[bool, typer.Option("--prune", help="Remove reports that are gone from DIR.")] = False,
+    rejudge: Annotated[
+        bool, typer.Option("--rejudge", help="Also read again what another version of ncubble judged.")
+    ] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Also read again what could not be read.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Read all reports below DIR into one Parquet dataset; a second call reads only what is new or changed.
+
+    A damaged report becomes a row of the table `errors` and stops nothing. Exit code 0: all was read; 3: some could
+    not be, or nothing was found.
+    """
+    from ncubble.errors import UsageError
+
+    if scheduler and workers:
+        raise UsageError("--workers is for this machine, --scheduler for a cluster", "give one of them")
+    if missing := [root for root in roots if not root.exists()]:
+        raise UsageError(f"{missing[0]}: no such file or directory", "check the path")
+    with ended_by_signals(f"{out} keeps what was read: repeat the command to go on"):
+        told = _ingest(roots, out, scheduler, workers, details, prune, rejudge, retry)
+    _show(told, out, as_json)
+    if told["errors"] or not told["reports"]:
+        raise typer.Exit(3)
+
+
+def _ingest(
+    roots: list[Path],
+    out: Path,
+    scheduler: str,
+    workers: int | None,
+    details: bool,
+    prune: bool,
+    rejudge: bool,
+    retry: bool,
+) -> dict[str, Any]:
+    import time
+
+    from ncubble.analysis.datasets import log as dataset_log
+    from ncubble.analysis.datasets.dataset import Dataset
+    from ncubble.analysis.datasets.ingest import batches as ingest_many
+    from ncubble.analysis.datasets.ingest.plan import plan
+    from ncubble.cli.progress import reading
+
+    started = time.monotonic()
+    dataset_log.create(out)
+    planned = plan(Dataset.open(out), roots, rejudge, retry, details)
+    tally = ingest_many.Tally()
+    if planned.wanted:
+        with _crew(scheduler, workers, details, planned) as crew, reading("ingesting reports") as progress:
+            tally = ingest_many.ingest_planned(out, planned, crew, progress)
+    if prune:
+        ingest_many.prune(out, planned.gone)
+    ingest_many.tidy(out)
+    return _told(Dataset.open(out), planned, tally, prune, time.monotonic() - started)
+
+
+def _crew(scheduler: str, workers: int | None, details: bool, planned: Plan) -> AbstractContextManager[Crew]:
+    from ncubble.analysis.datasets.ingest.crew import LocalCrew
+    from ncubble.analysis.datasets.ingest.dask_crew import DaskCrew
+    from ncubble.analysis.report.workers import hands
+
+    if not scheduler:
+        return LocalCrew(min(workers or hands(), len(planned.wanted)), details)
+    crew = DaskCrew(scheduler, details)
+    crew.examine(planned.wanted[0].path)
+    return crew
+
+
+def _told(dataset: Any, planned: Plan, tally: Tally, prune: bool, seconds: float) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "dataset": str(dataset.folder),
+        "read": tally.read,
+        "unchanged": planned.unchanged + tally.same,
+        "errors": tally.failed,
+        "deaths": tally.deaths,
+        "stale": planned.stale,
+        "gone": sorted(planned.gone.values()),
+        "pruned": prune,
+        "reports": dataset.rows("reports"),
+        "launches": dataset.rows("launches"),
+        "metrics": dataset.rows("metrics"),
+        "failed": dataset.rows("errors"),
+        "seconds": round(seconds, 3),
+        "reports_per_s": round(tally.read / seconds, 3) if seconds else None,
+        "peak_worker_B": tally.peak or None,
+    }
+
+
+def _show(told: dict[str, Any], out: Path, as_json: bool) -> None:
+    from ncubble.cli.render import emit_json, printable
+
+    if as_json:
+        emit_json(told)
+        return
+    typer.echo(
+        f"{told['read']} read, {told['unchanged']} unchanged, {told['errors']} errors in {told['seconds']:.1f} s; "
+        f"{printable(str(out))} holds {told['reports']:,} reports, {told['launches']:,} launches and "
+        f"{told['metrics']:,} metrics"
+    )
+    gone = told["gone"]
+    for path in gone[:MOST_NAMED]:
+        typer.echo(f"  {'removed' if told['pruned'] else 'gone'}: {printable(path)}", err=True)
+    if len(gone) > MOST_NAMED:
+        typer.echo(f"  and {len(gone) - MOST_NAMED} more", err=True)
+    if gone and not told["pruned"]:
+        typer.echo(f"  {len(gone)} reports are no longer there: --prune removes their rows", err=True)
+    if told["stale"]:
+        typer.echo(f"  {told['stale']} were judged by another version of ncubble: --rejudge reads them again", err=True)
+    if told["failed"]:
+        typer.echo(f"  see what could not be read: ncubble query {printable(str(out))} --table errors", err=True)

@@ -1,0 +1,98 @@
+"""``ncubble query``: rows of a dataset that ``ncubble ingest`` made, by a condition."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from pyarrow import Table as Rows
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to ``app``."""
+    app.command("query")(query)
+
+
+def query(
+    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="What `ncubble ingest -o` wrote.")],
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where", metavar="COND", help="As in: tensor_active_pct < 50 and cause in (data_wait, copy_cost)."
+        ),
+    ] = None,
+    columns: Annotated[str, typer.Option(metavar="NAME,…", help="Columns to show; `all` for all.")] = "",
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A metric of the launch as a further column, repeatable.")
+    ] = None,
+    table: Annotated[
+        str, typer.Option(metavar="TABLE", help="launches, reports, metrics, errors; timeline, source, rules.")
+    ] = "launches",
+    sort: Annotated[str, typer.Option(metavar="NAME", help="Sort by this column; -NAME for the largest first.")] = "",
+    limit: Annotated[int | None, typer.Option(min=0, help="At most so many rows.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """Show rows of a dataset. Only the columns that are asked for are read, and of these what can match.
+
+    Values that a report does not hold are null in JSON, empty in CSV, – here. Exit code 0, also for no row.
+    """
+    from ncubble.analysis.datasets.dataset import Dataset
+    from ncubble.analysis.datasets.query import Query, run
+    from ncubble.cli.render import emit_json
+    from ncubble.errors import UsageError
+
+    if as_json and as_csv:
+        raise UsageError("--json and --csv", "give one of them")
+    opened = Dataset.open(dataset)
+    named = opened.table(table).schema.names if columns == "all" else [one for one in columns.split(",") if one]
+    rows = run(
+        opened,
+        Query(table, where or (), named, metric or (), sort.removeprefix("-"), sort.startswith("-"), limit),
+    )
+    if as_json:
+        emit_json({"schema": 1, "dataset": str(dataset), "table": table, "rows": rows.to_pylist()})
+    elif as_csv:
+        _print_csv(rows)
+    else:
+        _print_rows(rows, opened.rows(table))
+
+
+def _print_csv(rows: Rows) -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(rows.schema.names)
+    for batch in rows.to_batches(max_chunksize=1000):
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            writer.writerow(["" if value is None else value for value in row])
+
+
+def _print_rows(rows: Rows, total: int) -> None:
+    import pyarrow as pa
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Console(highlight=False)
+    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for field in rows.schema:
+        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+        shown.add_column(Text(field.name), justify="right" if number else "left", overflow="fold")
+    for row in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        shown.add_row(*(Text(_cell(value)) for value in row))
+    if rows.num_rows:
+        out.print(shown)
+    out.print(Text(f"{rows.num_rows} of {total} rows", style="dim"))
+
+
+def _cell(value: Any) -> str:
+    from ncubble.cli.render import printable
+
+    if value is None or value == []:
+        return "–"
+    return f"{value:.6g}" if isinstance(value, float) else printable(str(value))

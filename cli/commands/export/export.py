@@ -1,0 +1,107 @@
+"""``ncubble export``: pages of launches or a comparison as one HTML file, or one figure as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ncubble.errors import MeasurementError, UsageError
+
+if TYPE_CHECKING:
+    pass
+
+PAGES = (".html", ".htm")
+IMAGES = (".png", ".svg", ".pdf")
+THEMES = ("system", "light", "dark")
+LIST = "list"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to ``app``."""
+    app.command("export")(export)
+
+
+def export(
+    paths: Annotated[list[Path], typer.Argument(help="Run directories, report files, or folders of them.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="File to write: .html, or .png, .svg, .pdf with --figure.")
+    ] = None,
+    launch: Annotated[list[int] | None, typer.Option(min=0, help="Only the launch of this number.")] = None,
+    kernel: Annotated[str, typer.Option(help="Only kernels whose name matches this regular expression.")] = "",
+    compare: Annotated[bool, typer.Option("--compare", help="Compare the other paths with the first.")] = False,
+    figure: Annotated[str, typer.Option(help="One figure as a picture; 'list' names those there are.")] = "",
+    theme: Annotated[str, typer.Option(help="system (as the reader's), light or dark; of a picture light.")] = "system",
+    width: Annotated[int, typer.Option(min=200, max=8000, help="Of a picture, in CSS pixels.")] = 1100,
+    height: Annotated[int | None, typer.Option(min=80, max=8000, help="Of a picture (else the figure's own).")] = None,
+    scale: Annotated[float, typer.Option(min=0.5, max=8, help="Pixels of a PNG per CSS pixel.")] = 2.0,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file at --out.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object about what was written.")] = False,
+) -> None:
+    """Write what the dashboard shows of launches into one file that needs no server and no network.
+
+    Several launches come one below the other behind a table. Exit code 3 where a report could not be read; the others
+    are written all the same.
+    """
+    from ncubble.cli.commands.export import job as export_job
+    from ncubble.dashboard.export.images import Look
+
+    _refuse(paths, out, theme, figure, compare, force)
+    job = export_job.Job(tuple(paths), tuple(launch or ()), kernel, compare, theme)
+    if figure == LIST:
+        _say(export_job.list_figures(job), as_json)
+        return
+    if out is None:
+        raise UsageError("nowhere to write to", "name a file: -o out.html")
+    look = Look(width, height, scale, "dark" if theme == "dark" else "light")
+    written = export_job.write_figure(job, figure, out, look) if figure else export_job.write_page(job, out)
+    _say(written, as_json)
+    if written["errors"]:
+        raise typer.Exit(MeasurementError.exit_code)
+
+
+def _refuse(paths: list[Path], out: Path | None, theme: str, figure: str, compare: bool, force: bool) -> None:
+    """Everything that is wrong with the request itself, before any report is read."""
+    if theme not in THEMES:
+        raise UsageError(f"--theme {theme}: no such theme", f"choose one of {', '.join(THEMES)}")
+    if compare and len(paths) < 2:
+        raise UsageError(f"{paths[0]}: a comparison needs two sides", "name two paths or more: --compare A B")
+    if absent := [path for path in paths if not path.exists()]:
+        raise UsageError(f"{absent[0]}: no such file or directory", "name run directories or report files")
+    if out is None:
+        if figure != LIST:
+            raise UsageError("nowhere to write to", "name a file: -o out.html")
+        return
+    if out.suffix.lower() not in (IMAGES if figure else PAGES):
+        what = out.suffix or "a file without an ending"
+        remedy = f"a figure becomes {', '.join(IMAGES)}" if figure else "a page is .html; a picture needs --figure"
+        raise UsageError(f"{out}: cannot be written as {what}", remedy)
+    if out.is_dir():
+        raise UsageError(f"{out} is a directory", "name a file in it")
+    if out.exists() and not force:
+        raise UsageError(f"{out} exists", "choose another -o, or replace it with --force")
+    if not out.parent.is_dir():
+        raise UsageError(f"{out.parent}: no such directory", "create it first")
+
+
+def _say(result: dict[str, Any], as_json: bool) -> None:
+    from ncubble.cli.render import emit_json, printable
+
+    for error in result["errors"]:
+        typer.echo(f"ncubble: {error}", err=True)
+    if as_json:
+        emit_json({"schema": 1, **result})
+        return
+    for name, said in result["figures"].items():
+        typer.echo(f"{name:<12} {printable(said)}")
+    if result["file"]:
+        number = len(result["launches"])
+        said = f"{number} launch{'es' if number != 1 else ''}, {_size(result['bytes'])}"
+        typer.echo(f"{result['file']}: {said}")
+    if result["left_out"]:
+        typer.echo(f"ncubble: {result['left_out']} more were left out: choose with --launch, --kernel", err=True)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"

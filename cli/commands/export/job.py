@@ -1,0 +1,142 @@
+"""Carries out an export: reads the reports, chooses, has the file made, and puts it in place whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.cli.progress import reading
+from ncubble.dashboard.data.readings import Failure, Launch
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.export import content
+from ncubble.dashboard.export.choice import chosen, comparisons, entry_of
+from ncubble.dashboard.export.images import Look, image
+from ncubble.dashboard.export.static_html import Drawn
+from ncubble.errors import MeasurementError, ReportError, UsageError
+
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked for: reports, launch numbers (none: all), a pattern of kernel names, comparison or not, theme."""
+
+    paths: tuple[Path, ...]
+    launches: tuple[int, ...] = ()
+    kernel: str = ""
+    compare: bool = False
+    theme: str = "system"
+
+
+def write_page(job: Job, out: Path) -> dict[str, Any]:
+    """Write the HTML file of a job; says what was written, as ``ncubble export --json`` prints it."""
+    store, rows, errors = _read(job)
+    found = comparisons(store, rows, job.paths) if job.compare else []
+    with reading("making pages") as step:
+        if job.compare:
+            made = content.comparisons_file(store, found, job.theme, errors, step)
+        else:
+            made = content.launches_file(store, rows, job.theme, errors, step)
+    written = made.text.encode("utf-8", "backslashreplace")
+    put(out, written)
+    return _told(out, len(written), made.launches, errors, left_out=made.left_out)
+
+
+def write_figure(job: Job, name: str, out: Path, look: Look) -> dict[str, Any]:
+    """Write one figure of one launch, or of one comparison, as a picture."""
+    store, rows, errors = _read(job)
+    title, drawn, ids = _figures(job, store, rows)
+    found = next((one for one in drawn if one.name == name), None)
+    if found is None:
+        there = ", ".join(one.name for one in drawn) or "none: nothing that it could be drawn from was collected"
+        raise UsageError(f"no figure {name!r}", f"this page has {there}")
+    made = image(found.figure, f"{title} · {name}", out.suffix.lower().lstrip("."), look)
+    put(out, made)
+    return _told(out, len(made), ids, errors)
+
+
+def list_figures(job: Job) -> dict[str, Any]:
+    """The names of the figures of one launch, or of one comparison, with what each shows."""
+    store, rows, errors = _read(job)
+    _, drawn, ids = _figures(job, store, rows)
+    return _told(None, 0, ids, errors) | {"figures": {one.name: one.label for one in drawn}}
+
+
+def _told(
+    out: Path | None, size: int, launches: Sequence[str], errors: Sequence[str], left_out: int = 0
+) -> dict[str, Any]:
+    return {
+        "file": str(out) if out else None,
+        "bytes": size,
+        "launches": list(launches),
+        "left_out": left_out,
+        "figures": {},
+        "errors": list(errors),
+    }
+
+
+def _read(job: Job) -> tuple[ReportStore, list[dict[str, Any]], list[str]]:
+    """The store of all reports, the rows that are asked for, worst first, and what could not be read."""
+    store = ReportStore(list(job.paths)).start()
+    with reading() as progress:
+        while not store.wait(POLL_S):
+            state = store.progress()
+            progress(state.done, state.total)
+    failures = store.failures()
+    if not store.rows() and failures:
+        raise ReportError(_located(failures[0]), failures[0].remedy)
+    if not store.rows():
+        named = ", ".join(str(path) for path in job.paths)
+        raise MeasurementError(f"no launch below {named}", "reports end in .ncu-rep or .ncu-repz")
+    errors = [_located(one) + (f"\n  remedy: {one.remedy}" if one.remedy else "") for one in failures]
+    return store, chosen(store.rows(), job.launches, job.kernel), errors
+
+
+def _located(failure: Failure) -> str:
+    """The error of a report behind its path, which most messages name themselves."""
+    return failure.error if failure.error.startswith(failure.where) else f"{failure.where}: {failure.error}"
+
+
+def _figures(job: Job, store: ReportStore, rows: list[dict[str, Any]]) -> tuple[str, list[Drawn], Sequence[str]]:
+    """Title and figures of the one page that a picture can be taken of, and the launches on it."""
+    if job.compare:
+        found = comparisons(store, rows, job.paths)
+        if len(found) > 1:
+            raise UsageError(f"{len(found)} comparisons, and a picture shows one", "choose with --kernel or --launch")
+        title, asked = found[0]
+        return f"{title}, compared", content.comparison_figures(store, asked), asked.launches
+    if len(rows) > 1:
+        raise UsageError(f"{len(rows)} launches, and a picture shows one", "choose with --launch or --kernel")
+    entry: Launch = entry_of(store, rows[0])
+    return content.title_of(rows[0]), content.page_figures(store, entry), [rows[0]["id"]]
+
+
+def put(out: Path, content: bytes) -> None:
+    """Write a file beside its place and rename it: a reader sees the old one or the whole new one.
+
+    Raises UsageError where the folder cannot be written to.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=out.parent, prefix=".ncubble-", suffix=out.suffix)
+    except OSError as error:
+        raise UsageError(f"{out.parent}: {error.strerror}", "choose another -o") from error
+    made = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        made.chmod(0o666 & ~mask)
+        made.replace(out)
+    except OSError as error:
+        made.unlink(missing_ok=True)
+        raise MeasurementError(f"{out}: {error.strerror}", "free some space, or choose another -o") from error
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise

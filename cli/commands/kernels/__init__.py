@@ -1,0 +1,1 @@
+"""``ncubble kernels``, ``verify`` and ``bench``."""

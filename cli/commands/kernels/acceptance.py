@@ -1,0 +1,89 @@
+"""``ncubble verify NAME --gates``: the gates of a kernel's spec, printed, and written to a folder if asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncubble.errors import MeasurementError, UsageError
+
+if TYPE_CHECKING:
+    from ncubble.kernels.run.acceptance import GatesOutcome
+
+
+def verify_gates(name: str, catalog: Path | None, out: Path | None, as_json: bool) -> None:
+    """Evaluates the gates, writes ``out``, prints them in any case, and only then raises what they failed by."""
+    import typer
+
+    from ncubble.cli.render import emit_json
+    from ncubble.kernels.run.acceptance import run_gates
+    from ncubble.kernels.run.acceptance_table import compare_markdown
+    from ncubble.profiling.runs import provenance
+
+    started = provenance.utc_now()
+    if out is not None:
+        _claim(out)
+    outcome = run_gates(name, catalog)
+    meta = build_meta(outcome, started, provenance.git_state(Path.cwd()))
+    table = compare_markdown(outcome)
+    try:
+        if out is not None:
+            _write(out, files(outcome, meta, table))
+    finally:  # a full disk must not cost what was measured
+        if as_json:
+            emit_json({"schema": 1, **outcome.to_json(), "build_meta": meta})
+        else:
+            typer.echo(table, nl=False)
+    outcome.require()
+
+
+def build_meta(outcome: GatesOutcome, started: str, git: dict[str, Any]) -> dict[str, Any]:
+    """Where the figures come from, with the names that ``run.json`` of a profile uses; ``build`` for each path."""
+    facts = next(iter(outcome.facts.values()))
+    return {
+        "schema": 1,
+        "started": started,
+        "git": git,
+        "kernel": facts["kernel"]["name"],
+        "device": facts["device"],
+        "build": {path: told["build"] for path, told in outcome.facts.items()},
+        "clocks": {path: told["clocks"] for path, told in outcome.facts.items()},
+    }
+
+
+def files(outcome: GatesOutcome, meta: dict[str, Any], table: str) -> dict[str, str]:
+    """Texts of the files by name: what was right, the times of each path, where they come from, and the comparison."""
+    from ncubble.cli.render import finite
+
+    whole = outcome.to_json()
+    times = whole["performance"]
+    parts = {
+        "correctness_summary.json": {"kernel": outcome.name, "passed": outcome.correct, "checks": whole["correctness"]},
+        "build_meta.json": {**meta, "resources": whole["resources"]},
+        **{
+            f"perf_{path}.json": {"shape": times["shape"], "parameters": dict(parameters), "timing": times.get(path)}
+            for path, parameters in outcome.gates.paths.items()
+        },
+    }
+    texts = {name: json.dumps(finite(part), indent=1, ensure_ascii=False) + "\n" for name, part in parts.items()}
+    return {**texts, "COMPARE.md": table}
+
+
+def _claim(folder: Path) -> None:
+    """Makes ``folder`` before anything is measured; raises UsageError if it holds something or cannot be made."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = next(folder.iterdir(), None)
+    except OSError as error:
+        raise UsageError(f"--out {folder}: {error}", "name a folder that can be written") from error
+    if held is not None:
+        raise UsageError(f"--out {folder}: not empty, it holds {held.name}", "name a new folder")
+
+
+def _write(folder: Path, texts: dict[str, str]) -> None:
+    try:
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise MeasurementError(f"--out {folder}: cannot be written: {error}", "name a folder with space") from error

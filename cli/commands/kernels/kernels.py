@@ -1,0 +1,169 @@
+"""Commands on the catalog: ``kernels`` lists it, ``verify`` and ``bench`` run one kernel of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ncubble.errors import UsageError
+
+if TYPE_CHECKING:
+    from ncubble.kernels.run.session import Outcome, Request
+    from ncubble.kernels.spec.spec import KernelSpec
+
+Name = Annotated[str, typer.Argument(help="A kernel of the catalog (see: ncubble kernels).", show_default=False)]
+Parameters = Annotated[list[str] | None, typer.Option("-p", metavar="NAME=VALUE", help="A parameter; repeatable.")]
+Shape = Annotated[
+    list[str] | None, typer.Option("--shape", metavar="M=…,N=…", help="Sizes; the rest keeps its default.")
+]
+Catalog = Annotated[
+    Path | None, typer.Option("--catalog", metavar="DIR", help="Folder with own specs; its Python files are executed.")
+]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random inputs (default: a fresh one, printed).")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to ``app``."""
+    app.command("kernels")(list_kernels)
+    app.command("verify")(verify)
+    app.command("bench")(bench)
+
+
+def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
+    """List the kernels of the catalog: default shape, idea, and parameters with what they allow (and their default)."""
+    from ncubble.cli.render import emit_json
+    from ncubble.kernels.catalog.registry import catalog as load
+
+    specs = list(load(catalog).values())
+    if as_json:
+        emit_json({"schema": 1, "kernels": [_spec_json(spec) for spec in specs]})
+        return
+    from rich.console import Console
+
+    from ncubble.cli.commands.kernels.listing import kernel_lines
+
+    console = Console(highlight=False, soft_wrap=True)
+    for line in kernel_lines(specs, console.width):
+        console.print(line)
+
+
+def verify(
+    name: Name,
+    parameters: Parameters = None,
+    shape: Shape = None,
+    seed: Seed = None,
+    catalog: Catalog = None,
+    gates: Annotated[
+        bool, typer.Option("--gates", help="Both paths of the spec's gates: right, within resources, compared in time.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for what was found.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a kernel on random inputs and compare it with the float64 reference. Exit code 4 if it is wrong.
+
+    With --gates: 4 if a path is wrong, 1 if one takes more than its resources; the target in time only is reported.
+    """
+    if gates:
+        from ncubble.cli.commands.kernels.acceptance import verify_gates
+
+        _refuse_with_gates(parameters, shape, seed)
+        verify_gates(name, catalog, out, as_json)
+        return
+    if out is not None:
+        raise UsageError("--out goes with --gates", "leave it out, or add --gates")
+    _run(_request(name, parameters, shape, seed, catalog, iterations=0), as_json)
+
+
+def bench(
+    name: Name,
+    parameters: Parameters = None,
+    shape: Shape = None,
+    seed: Seed = None,
+    catalog: Catalog = None,
+    iterations: Annotated[int, typer.Option("--iterations", help="Timed launches.", min=100)] = 100,
+    against: Annotated[
+        bool, typer.Option("--against", help="Time the library's call of the same operation in turns with it.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Verify a kernel, then time it by CUDA events and relate it to its roof, and to a library if asked."""
+    request = _request(name, parameters, shape, seed, catalog, iterations)
+    _run(replace(request, against=against), as_json)
+
+
+def _refuse_with_gates(parameters: list[str] | None, shape: list[str] | None, seed: int | None) -> None:
+    given = {"-p": parameters, "--shape": shape, "--seed": seed}
+    for option, value in given.items():
+        if value is not None and value != []:
+            raise UsageError(f"{option} does not go with --gates", "the spec's gates name parameters, shapes and seeds")
+
+
+def _request(
+    name: str,
+    parameters: list[str] | None,
+    shape: list[str] | None,
+    seed: int | None,
+    catalog: Path | None,
+    iterations: int,
+) -> Request:
+    from ncubble.kernels.run.session import Request, parse_parameters, parse_shape
+
+    return Request(
+        name=name,
+        parameters=parse_parameters(parameters or []),
+        shape=parse_shape(shape or []),
+        catalog=catalog,
+        seed=seed,
+        iterations=iterations,
+    )
+
+
+def _run(request: Request, as_json: bool) -> None:
+    from ncubble.cli.render import emit_json
+    from ncubble.kernels.run.session import execute
+
+    outcome = execute(request)
+    if as_json:
+        emit_json({"schema": 1, **outcome.to_json()})
+    else:
+        _show(outcome)
+    if outcome.verification is not None:
+        outcome.verification.require(outcome.case.label, outcome.seed)
+
+
+def _show(outcome: Outcome) -> None:
+    from rich.console import Console
+
+    from ncubble.kernels.run.describe import describe
+
+    console = Console(highlight=False, soft_wrap=True)
+    for line in describe(outcome):
+        console.print(line, markup=False)
+
+
+def _spec_json(spec: KernelSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "language": spec.language,
+        "source": str(spec.path),
+        "idea": spec.idea,
+        "demonstrates": spec.demonstrates,
+        "dtype": spec.dtype,
+        "unit": spec.unit,
+        "peer": spec.peer or None,
+        "gates": spec.gates is not None,
+        "parameters": [
+            {"name": item.name, "default": item.default, "choices": list(item.choices), "help": item.help}
+            for item in spec.parameters
+        ],
+        "shape": [
+            {"name": dim.name, "default": dim.default, "multiple": dim.multiple, "maximum": dim.maximum}
+            for dim in spec.dims
+        ],
+    }

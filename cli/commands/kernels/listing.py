@@ -1,0 +1,95 @@
+"""The catalog in lines for people: every kernel with its shape, its idea, its parameters, and what it takes and has."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ncubble.cli.render import printable
+from ncubble.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from ncubble.kernels.spec.spec import KernelSpec, Parameters
+
+INDENT = "  "
+WIDEST = 120  # columns; longer lines are hard to read
+TIED = "\N{NO-BREAK SPACE}"  # textwrap does not break here
+OLDEST = 80  # Ampere: what every kernel needs, so that it is not said
+GENERATIONS = {90: "Hopper"}
+PEERS = {"matmul": "cuBLAS", "sdpa": "cuDNN", "softmax": "torch.softmax", "copy": "a device copy"}
+
+
+def kernel_lines(specs: Iterable[KernelSpec], width: int) -> Iterator[Text]:
+    """A block of lines for each of ``specs``, none wider than ``width`` columns unless a single item is."""
+    from rich.text import Text
+
+    for spec in specs:
+        sizes = " ".join(f"{dim.name}={dim.default}" for dim in spec.dims)
+        yield Text.assemble((printable(spec.name), "bold cyan"), f"  {printable(sizes)}")
+        yield from map(Text, _wrapped(printable(spec.idea), width))
+        items = (f"{item.name}={item.allowed} ({item.default})" for item in spec.parameters)
+        tied = "  ".join(_tied(printable(item), width) for item in items)
+        yield from (Text(line, style="dim") for line in _wrapped(tied, width))
+        told = f"{TIED}· ".join(_tied(printable(note), width) for note in notes(spec))
+        yield from (Text(line, style="green") for line in _wrapped(told, width))
+
+
+def notes(spec: KernelSpec) -> list[str]:
+    """What a kernel needs beyond Ampere, which library it can be timed beside, and whether it has gates."""
+    found = architectures(spec)
+    if spec.peer:
+        found.append(f"bench --against: {PEERS.get(spec.peer, spec.peer)}")
+    if spec.gates is not None:
+        found.append("verify --gates")
+    return found
+
+
+def architectures(spec: KernelSpec) -> list[str]:
+    """The generations that ``spec`` needs; by value, where a parameter decides with the others at their defaults.
+
+    Raises:
+        UsageError: the spec's own rule fails.
+    """
+    defaults = {item.name: item.default for item in spec.parameters}
+    found: list[str] = []
+    for item in spec.parameters:
+        values: dict[str, list[str]] = {}
+        for value in item.choices:
+            values.setdefault(_generation(spec, defaults | {item.name: value}), []).append(str(value))
+        if len(values) > 1:
+            found += [f"{item.name}={', '.join(those)}: {need}" for need, those in values.items() if need]
+    return found or list(filter(None, [_generation(spec, defaults)]))
+
+
+def _generation(spec: KernelSpec, parameters: Parameters) -> str:
+    """What these parameters can be built for, in words; empty where it is all that any kernel can be built for."""
+    from ncubble.kernels.spec.case import Case
+
+    case = Case(spec, parameters, {})
+    try:
+        only, least = case.only_arch, case.min_arch
+    except Exception as error:  # the spec is the user's code
+        raise UsageError(f"spec of {spec.name!r}: arch_of: {type(error).__name__}: {error}", "fix the spec") from error
+    if only is not None:
+        return f"{GENERATIONS.get(only, f'sm_{only}')} only"
+    return f"{GENERATIONS.get(least, f'sm_{least}')} or later" if least > OLDEST else ""
+
+
+def _tied(item: str, width: int) -> str:
+    """``item`` so that it stays in one line, if it fits one."""
+    return item.replace(" ", TIED) if len(INDENT) + len(item) <= min(width, WIDEST) else item
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    lines = textwrap.wrap(
+        text,
+        min(width, WIDEST),
+        initial_indent=INDENT,
+        subsequent_indent=INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace(TIED, " ") for line in lines]

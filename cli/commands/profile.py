@@ -1,0 +1,273 @@
+"""``ncubble profile``: one run of a catalog kernel or of any program. ``ncubble doctor``: what this machine lacks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from ncubble.cli.running import ended_by_signals
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from ncubble.profiling.runs.run import Run
+    from ncubble.profiling.runs.session import Observer, Request
+
+PROGRAM = "ncubble.program"
+"""Where a context keeps what followed ``--``: a list, or None where there was no ``--``."""
+
+
+class WithProgram(TyperCommand):
+    """A command that keeps what follows ``--`` apart, so that it is never mistaken for an argument of ours."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses what stands before ``--``."""
+        cut = args.index("--") if "--" in args else len(args)
+        ctx.meta[PROGRAM] = args[cut + 1 :] if cut < len(args) else None
+        return super().parse_args(ctx, args[:cut])
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``profile`` and ``doctor`` to ``app``."""
+    app.command("profile", cls=WithProgram)(profile)
+    app.command("doctor")(doctor)
+
+
+def profile(
+    ctx: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="A kernel of the catalog; or give -- CMD … instead.")] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option("-p", metavar="K=V", help="Kernel parameter, repeatable.")
+    ] = None,
+    shape: Annotated[str | None, typer.Option(metavar="K=V,…", help="Kernel shape, for example m=4096,n=4096.")] = None,
+    catalog: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with kernels of your own.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel.")] = 1,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable (see --list-sets).")
+    ] = None,
+    metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")] = None,
+    kernel: Annotated[str, typer.Option(metavar="REGEX", help="Only kernels whose name matches.")] = "",
+    nvtx: Annotated[
+        str, typer.Option(metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")
+    ] = "",
+    skip: Annotated[int, typer.Option(help="Matching launches to pass over first.")] = 0,
+    count: Annotated[int | None, typer.Option(help="Matching launches to profile, then no more.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
+    timeout: Annotated[float | None, typer.Option(metavar="S", help="End the whole run after so many seconds.")] = None,
+    no_compress: Annotated[
+        bool, typer.Option("--no-compress", help="Keep .ncu-rep, for Nsight Compute's own UI.")
+    ] = False,
+    clock_control: Annotated[str, typer.Option(metavar="none|base", help="base: ncu locks the clocks.")] = "none",
+    cache_control: Annotated[
+        str, typer.Option(metavar="all|none", help="none: caches stay warm between passes.")
+    ] = "all",
+    list_sets: Annotated[bool, typer.Option("--list-sets", help="Show the metric sets and exit.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the run as one JSON object.")] = False,
+) -> None:
+    """Profile a kernel of the catalog, or any program after --, into a run directory.
+
+    Correctness is not checked here: under the profiler a kernel runs once a pass; use `ncubble verify` for that.
+    """
+    if list_sets:
+        _print_sets(json)
+        return
+    from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+    from ncubble.profiling.ncu.ncu import Control, Filters
+    from ncubble.profiling.runs.ranks import folder_of, of_environ
+    from ncubble.profiling.runs.session import Request
+
+    program, label, function = _program(ctx.meta[PROGRAM], name, parameter or [], shape, catalog, repeat)
+    request = Request(
+        program=program,
+        out=folder_of(out or default_out(label), of_environ(), named=out is not None),
+        sets=tuple(set_ or DEFAULT_SETS),
+        metrics=tuple(metric or ()),
+        filters=Filters(kernel or function, nvtx, skip, count),
+        control=Control(clock_control, cache_control),
+        timeout_s=timeout,
+        compress=not no_compress,
+        force=force,
+    )
+    _report(observed(request), json)
+
+
+def doctor(
+    gpu: Annotated[bool, typer.Option("--gpu", help="Fail (exit 3) where something for profiling is missing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the checks as one JSON object.")] = False,
+) -> None:
+    """Show what this machine has and lacks, each with its remedy.
+
+    Ends with 0, whatever is missing: recorded runs can be viewed anywhere. With --gpu, 3 if it cannot profile.
+    """
+    from ncubble.cli.render import emit_json
+    from ncubble.profiling.ncu.doctor import as_json, examine, require_profiling
+
+    checks = examine()
+    if json:
+        emit_json(as_json(checks))
+    else:
+        _print_checks(checks)
+    if gpu:
+        require_profiling(checks)
+
+
+def _program(
+    program: list[str] | None,
+    name: str | None,
+    parameters: list[str],
+    shape: str | None,
+    catalog: Path | None,
+    repeat: int,
+) -> tuple[list[str], str, str]:
+    """The argv to profile, a label for its run directory, and the kernel that it is about (empty: any)."""
+    from ncubble.errors import UsageError
+
+    if (name is None) == (program is None):
+        raise UsageError("name either a kernel of the catalog or a program after --", "see `ncubble profile --help`")
+    if program is None:
+        return catalog_program(name or "", parameters, shape, catalog, repeat)
+    if parameters or shape or catalog or repeat != 1:
+        raise UsageError("-p, --shape, --catalog and --repeat are for kernels of the catalog", "pass them after --")
+    import shutil
+
+    if not program or not shutil.which(program[0]):
+        raise UsageError(f"no such program: {program[0] if program else ''!r}", "check the path of what follows --")
+    return program, Path(program[0]).name, ""
+
+
+def catalog_program(
+    name: str, parameters: list[str], shape: str | None, catalog: Path | None, repeat: int
+) -> tuple[list[str], str, str]:
+    """The argv that launches a catalog kernel ``repeat`` times, unverified and untimed; the request is checked here."""
+    import sys
+
+    from ncubble.kernels.run.session import Request as Launch
+    from ncubble.kernels.run.session import parse_parameters, parse_shape
+
+    sizes = [shape] if shape else []
+    checked = Launch(name, parse_parameters(parameters), parse_shape(sizes), catalog, launches=repeat).case()
+    if checked.unverified is not None:
+        typer.echo(f"note: {checked.unverified}", err=True)
+    argv = [sys.executable, "-P", "-m", "ncubble.kernels", name, "--once", "--no-verify", "--launches", str(repeat)]
+    for item in parameters:
+        argv += ["-p", item]
+    if shape:
+        argv += ["--shape", shape]
+    if catalog:
+        argv += ["--catalog", str(catalog)]
+    chosen = (item.replace("=", "") for item in (*parameters, *sizes))
+    return argv, "-".join([name, *chosen]), checked.spec.entry
+
+
+def default_out(label: str) -> Path:
+    """``runs/<label>-<UTC time>``, with whatever could trouble a file system made a dash."""
+    import re
+    from datetime import UTC, datetime
+
+    clean = re.sub(r"[^A-Za-z0-9._-]+", "-", label).strip("-.") or "program"
+    return Path("runs") / f"{clean[:120]}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
+
+
+def observed(request: Request) -> Run:
+    """Profile with progress on stderr. Signals end it without a trace."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from ncubble.profiling.runs.session import profile as record
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with ended_by_signals(), Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        return record(request, _observer(progress))
+
+
+def _observer(progress: Progress) -> Observer:
+    from rich.markup import escape
+
+    from ncubble.profiling.runs.session import Observer
+
+    task = progress.add_task("starting the program under ncu")
+
+    def on_launch(launch: Any) -> None:
+        done = f"{launch.passes} passes" if launch.passes else f"{launch.percent} %"
+        progress.update(task, description=f"launch {launch.index}: {escape(launch.kernel)}, {done}")
+
+    def on_output(stream: str, line: str) -> None:
+        progress.console.print(line, style="dim", markup=False, highlight=False)
+
+    return Observer(on_launch, on_output)
+
+
+def _report(run: Run, json: bool) -> None:
+    """Say where the run is; raise where it lacks what the account needs."""
+    from ncubble.cli.render import emit_json
+    from ncubble.profiling.ncu.failures import MetricUnavailableError
+
+    report = run.manifest.report
+    if json:
+        emit_json(
+            {"schema": 1, "run": str(run.path), "outcome": run.manifest.outcome, **report, "notes": run.manifest.notes}
+        )
+    else:
+        launches = report["launches"]
+        passes = "/".join(str(number) for number in sorted({launch["passes"] for launch in launches}))
+        typer.echo(str(run.path))
+        typer.echo(f"  {len(launches)} launches, {passes} passes each, {report['bytes']:,} bytes", err=True)
+        for note in run.manifest.notes:
+            typer.echo(f"  note: {note}", err=True)
+        typer.echo(f"  see it: ncubble report {run.path}", err=True)
+    if run.manifest.outcome != "ok":
+        raise MetricUnavailableError(str(run.path), report["missing"])
+    if report["missing"] and not json:
+        typer.echo(f"  note: came back n/a: {', '.join(report['missing'])}", err=True)
+
+
+def _print_sets(json: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ncubble.cli.render import emit_json
+    from ncubble.profiling.metrics.catalog import load_sets
+    from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+
+    sets = load_sets()
+    if json:
+        from dataclasses import asdict
+
+        emit_json({"schema": 1, "default": list(DEFAULT_SETS), "sets": [asdict(member) for member in sets.values()]})
+        return
+    table = Table("set", "what it answers", "metrics", "sections", box=None)
+    for member in sets.values():
+        what = f"{member.title} [dim](default)[/]" if member.name in DEFAULT_SETS else member.title
+        collected = ", ".join([*member.sections, *(f"--set {name}" for name in [member.ncu_set] if name)])
+        table.add_row(member.name, what, str(len(member.metrics) or " + ".join(member.include)), collected)
+    Console().print(table)
+
+
+def _print_checks(checks: list[Any]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from ncubble.profiling.ncu.doctor import able
+
+    colors = {"ok": "green", "missing": "yellow", "wrong": "red"}
+    table = Table("check", "status", "what", box=None, pad_edge=False)
+    for check in checks:
+        status = f"[{colors[check.status]}]{check.status}[/]"
+        remedy = f"\n[dim]→ {escape(check.remedy)}[/]" if check.status != "ok" and check.remedy else ""
+        table.add_row(check.name, status, escape(check.detail) + remedy)
+    console = Console()
+    console.print(table)
+    for need, what in (
+        ("view", "view recorded runs"),
+        ("profile", "profile on this machine"),
+        ("kernels", "build and run the catalog"),
+        ("streams", "record streams of Python programs"),
+        ("sweeps", "run sweeps"),
+    ):
+        answer = "[green]yes[/]" if able(checks, need) else "[yellow]no[/]"
+        console.print(f"{what}: {answer}", highlight=False)

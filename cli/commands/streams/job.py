@@ -1,0 +1,178 @@
+"""Records a program's streams into a run directory, and reads one again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ncubble.analysis.streams import records as stream_records
+from ncubble.analysis.streams.account import DeviceAccount, accounts, as_json, drawn_lanes
+from ncubble.analysis.streams.engines import work_of
+from ncubble.analysis.streams.records import Recording
+from ncubble.analysis.traces.lanes import MOST_ROWS
+from ncubble.analysis.traces.run import save_lanes
+from ncubble.cli.commands.profile import catalog_program, default_out
+from ncubble.cli.running import ended_by_signals, signal_name, write_perfetto_to
+from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.profiling.devices.driver import Device, DriverError, describe
+from ncubble.profiling.processes import process
+from ncubble.profiling.runs import provenance, staging
+from ncubble.profiling.runs.run import MANIFEST, Manifest
+from ncubble.profiling.streams.session import Asked, record
+
+RAW = "raw"
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the command line asks for."""
+
+    program: list[str] | None
+    name: str | None
+    parameters: list[str]
+    shape: str | None
+    catalog: Path | None
+    repeat: int
+    out: Path | None
+    force: bool
+    most: int
+    recorder: str
+    timeout: float | None
+    whole: bool = False
+
+    def argv(self) -> tuple[list[str], str]:
+        """The program and a label for its run directory; raises UsageError."""
+        if (self.name is None) == (self.program is None):
+            raise UsageError(
+                "name either a kernel of the catalog or a program after --", "see `ncubble streams --help`"
+            )
+        if self.program is None:
+            argv, label, _ = catalog_program(self.name or "", self.parameters, self.shape, self.catalog, self.repeat)
+            return argv, f"streams-{label}"
+        if self.parameters or self.shape or self.catalog or self.repeat != 1:
+            raise UsageError("-p, --shape, --catalog and --repeat are for kernels of the catalog", "pass them after --")
+        if not self.program:
+            raise UsageError("no program follows --", "name it: ncubble streams -- ./program")
+        return self.program, f"streams-{Path(self.program[0]).name}"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A recorded run. ``failed`` says how its program failed, if it did."""
+
+    folder: Path
+    accounts: list[DeviceAccount]
+    notes: tuple[str, ...]
+    failed: str = ""
+
+
+def record_job(job: Job) -> Shown:
+    """Runs the program, keeps its run directory; raises UsageError and MeasurementError, and keeps nothing then."""
+    argv, label = job.argv()
+    out = job.out or default_out(label)
+    asked = Asked(argv, job.most, job.recorder, job.timeout)
+    with staging.staged(out, job.force) as folder:
+        raw = folder.parent / RAW
+        raw.mkdir()
+        started = provenance.utc_now()
+        failed = _run(asked, raw)
+        recording = stream_records.read_raw(raw)
+        found = accounts(recording, job.whole)
+        if not found:
+            raise MeasurementError(_nothing(recording, job.whole, failed), "see docs/streams.md, Limits")
+        stream_records.write(recording, folder)
+        notes = tuple(note for note in (*recording.notes, _write_lanes(found, folder)) if note)
+        _manifest(argv, started, notes, failed).save(folder)
+    return Shown(out, found, notes, failed)
+
+
+def show_job(folder: Path, whole: bool = False) -> Shown:
+    """A run directory that ``record_job`` wrote; raises ReportError, and MeasurementError where the GPU did nothing."""
+    recording = stream_records.read(folder)
+    found = accounts(recording, whole)
+    if not found:
+        raise MeasurementError(_nothing(recording, whole), "record the program again, see docs/streams.md, Limits")
+    return Shown(folder, found, tuple(filter(None, (_failure(folder), *recording.notes))))
+
+
+def _failure(folder: Path) -> str:
+    """How the program of a run failed; nothing where it did not, or its manifest is not there."""
+    path = folder / MANIFEST
+    try:
+        manifest = Manifest.from_json(path.read_text(encoding="utf-8"), path)
+    except (OSError, ValueError, ReportError):
+        return ""
+    return str(manifest.notes[0]) if manifest.outcome == "failed" and manifest.notes else ""
+
+
+def write_trace(shown: Shown, path: Path) -> None:
+    """Writes the lanes as trace events; raises UsageError where the file cannot be written."""
+    write_perfetto_to(path, _lanes(shown.accounts), {"run": shown.folder.name, "notes": list(shown.notes)})
+
+
+def _run(asked: Asked, raw: Path) -> str:
+    """Runs the program; how it failed, or nothing."""
+    with ended_by_signals():
+        try:
+            status = record(asked, raw, _passed_on())
+        except process.TimedOutError:
+            return f"the program ran past --timeout {asked.timeout_s:g} s and was ended"
+    if status < 0:
+        return f"the program was ended by {signal_name(-status)}"
+    return f"the program failed with exit status {status}" if status else ""
+
+
+def _nothing(recording: Recording, whole: bool, failed: str = "") -> str:
+    told = [failed] if failed else []
+    if not whole and len(work_of(recording.rows)):
+        return "; ".join([*told, "the GPU did nothing from cudaProfilerStart to cudaProfilerStop (--whole counts all)"])
+    if not recording.facts.get("processes"):
+        return "; ".join([*told, "no process of the program used CUDA where it could be recorded"])
+    return "; ".join([*told, "the program's GPU did nothing that was recorded", *recording.notes])
+
+
+def _lanes(found: list[DeviceAccount]) -> pd.DataFrame:
+    return pd.concat([drawn_lanes(one) for one in found], ignore_index=True)
+
+
+def _write_lanes(found: list[DeviceAccount], folder: Path) -> str:
+    """Keeps what the timelines draw; a note where that is not all."""
+    lanes = _lanes(found)
+    told = {"devices": [{"name": one.name, **as_json(one, longest=0)} for one in found]}
+    save_lanes(folder, lanes.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index(), "streams", told)
+    return f"the timeline holds the first {MOST_ROWS:,} of {len(lanes):,} intervals" if len(lanes) > MOST_ROWS else ""
+
+
+def _manifest(argv: list[str], started: str, notes: tuple[str, ...], failed: str) -> Manifest:
+    return Manifest(
+        outcome="failed" if failed else "ok",
+        started=started,
+        ended=provenance.utc_now(),
+        argv=["python" if text == sys.executable else text for text in argv],
+        git=provenance.git_state(Path.cwd()),
+        device=_device(),
+        notes=[*([failed] if failed else []), *notes],
+    )
+
+
+def _device() -> dict[str, Any]:
+    try:
+        found = describe()
+    except DriverError:
+        return {}
+    return found.as_facts() if isinstance(found, Device) else {}
+
+
+def _passed_on() -> Callable[[process.Stream, str], None]:
+    """What the program prints goes to stderr: stdout is for the account."""
+
+    def on_text(stream: process.Stream, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    return on_text

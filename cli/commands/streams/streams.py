@@ -1,0 +1,77 @@
+"""``ncubble streams``: what a program's copies and kernels overlap, and why its SMs are idle between kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncubble.cli.commands.profile import PROGRAM, WithProgram
+
+if TYPE_CHECKING:
+    from ncubble.cli.commands.streams.job import Shown
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``streams`` to ``app``."""
+    app.command("streams", cls=WithProgram)(streams)
+
+
+def streams(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(help="A kernel of the catalog, a run directory; or give -- CMD … instead.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None, typer.Option("-p", metavar="K=V", help="Kernel parameter, repeatable.")
+    ] = None,
+    shape: Annotated[str | None, typer.Option(metavar="K=V,…", help="Kernel shape, for example n=33554432.")] = None,
+    catalog: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with kernels of your own.")] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Launches of the catalog kernel.")] = 1,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
+    most: Annotated[int, typer.Option(metavar="N", help="Keep so many records; the rest is counted.")] = 1_000_000,
+    recorder: Annotated[
+        str, typer.Option(metavar="auto|python|library", help="How to record: inside Python, or by a library.")
+    ] = "auto",
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, metavar="S", help="End the program after so many seconds.")
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Count all, not only from cudaProfilerStart to cudaProfilerStop.")
+    ] = False,
+    perfetto: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write trace events, for ui.perfetto.dev.")
+    ] = None,
+    longest: Annotated[int, typer.Option(min=0, metavar="N", help="Show so many of the longest gaps.")] = 5,
+    json: Annotated[bool, typer.Option("--json", help="Print the account as one JSON object.")] = False,
+) -> None:
+    """Record kernels and copies of a program through CUPTI, and say what overlaps and why the SMs wait.
+
+    Never under ncu or nsys: CUPTI serves one at a time. A run directory as NAME is shown again.
+    """
+    from ncubble.cli.commands.streams.job import Job, record_job, show_job
+    from ncubble.errors import MeasurementError, UsageError
+
+    program = ctx.meta[PROGRAM]
+    if name is not None and program is None and (Path(name) / "activity.parquet").is_file():
+        if parameter or shape or catalog or repeat != 1 or out or force:
+            raise UsageError("a recorded run is shown as it is", "leave out the options for recording")
+        _show(show_job(Path(name), whole), perfetto, longest, json)
+        return
+    chosen = (program, name, parameter or [], shape, catalog, repeat, out, force, most, recorder, timeout, whole)
+    done = record_job(Job(*chosen))
+    _show(done, perfetto, longest, json)
+    if done.failed:
+        raise MeasurementError(done.failed, f"what it did until then is in {done.folder}")
+
+
+def _show(shown: Shown, perfetto: Path | None, longest: int, json: bool) -> None:
+    """Prints the accounts, and writes the trace that was asked for."""
+    from ncubble.cli.commands.streams.job import write_trace
+    from ncubble.cli.commands.streams.render import print_accounts
+
+    if perfetto is not None:
+        write_trace(shown, perfetto)
+    print_accounts(shown, longest, json)

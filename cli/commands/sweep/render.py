@@ -1,0 +1,154 @@
+"""What ``ncubble sweep`` prints: the plan, and in the end a table of points with what was measured at each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ncubble.cli.commands.sweep.plan import Planned
+    from ncubble.profiling.sweeps.store import Record
+    from ncubble.profiling.sweeps.sweep import Plan
+
+MOST_REFUSED = 10
+MOST_ROWS = 60
+LONGEST_REASON = 240
+
+
+def say_plan(planned: Planned) -> None:
+    """Refused combinations and notes, on stderr."""
+    for point, reason in planned.refused[:MOST_REFUSED]:
+        typer.echo(f"skipped {_settings(point)}: {reason}", err=True)
+    if len(planned.refused) > MOST_REFUSED:
+        more = len(planned.refused) - MOST_REFUSED
+        typer.echo(
+            f"skipped {more} further combinations that the kernel refuses (--dry-run --json lists all)", err=True
+        )
+    for note in planned.notes:
+        typer.echo(f"note: {note}", err=True)
+
+
+def show_dry(planned: Planned, folder: Path, as_json: bool) -> None:
+    """The plan alone. Which of its points the store holds depends on the GPU, and is not said."""
+    from ncubble.cli.render import emit_json
+
+    if as_json:
+        jobs = [{"point": job.point, **{name: job.about[name] for name in _ABOUT}} for job in planned.jobs]
+        emit_json({"schema": 1, "store": str(folder), "jobs": jobs, "refused": _refused(planned)})
+        return
+    for job in planned.jobs:
+        typer.echo(_settings(job.point) or "(nothing varied)")
+    typer.echo(f"{len(planned.jobs)} jobs, {len(planned.refused)} combinations skipped; nothing was measured", err=True)
+
+
+_ABOUT = ("kernel", "parameters", "shape")
+
+
+def finish(planned: Planned, plan: Plan, records: Mapping[str, Record], folder: Path, as_json: bool) -> None:
+    """Print the outcome; ends with 3 where a job failed or lacks what the account needs."""
+    from ncubble.cli.render import emit_json
+
+    launches = _launches(folder, records)
+    rows = [_row(task, records[key], launches.get(records[key].run, [])) for key, task in plan.tasks.items()]
+    if as_json:
+        found = {"schema": 1, "store": str(folder), "device": plan.machine.device, "measured": len(plan.todo)}
+        emit_json({**found, "held": len(plan.held), "jobs": rows, "refused": _refused(planned)})
+    else:
+        _print(rows, plan, folder)
+    if any(row["state"] != "ok" for row in rows):
+        raise typer.Exit(3)
+
+
+def _launches(folder: Path, records: Mapping[str, Record]) -> dict[str, list[dict[str, Any]]]:
+    """What the reports say of the runs, by the name of the run directory."""
+    from ncubble.analysis.diagnosis.results import as_json as to_json
+    from ncubble.analysis.report.report import open_reports
+    from ncubble.cli.progress import reading
+
+    paths = {str(folder / record.run): record.run for record in records.values() if record.run}
+    with reading() as tell:
+        result = to_json(*open_reports([Path(path) for path in paths], tell))
+    found: dict[str, list[dict[str, Any]]] = {}
+    for launch in result["launches"]:
+        found.setdefault(paths.get(str(launch["report"]), ""), []).append(launch)
+    return found
+
+
+def _row(task: Any, record: Record, launches: list[dict[str, Any]]) -> dict[str, Any]:
+    """A job as JSON: its point, what became of it, and for each launch what the table shows."""
+    shown = ("duration_ns", "tensor_active_pct", "dram_pct", "cause", "disease")
+    about = {name: task.job.about[name] for name in _ABOUT}
+    last = record.attempts[-1] if record.attempts else None
+    return {
+        "point": dict(task.job.point),
+        **about,
+        "state": record.state,
+        "run": record.run or None,
+        "error": record.error or None,
+        "remedy": (last.remedy if last else "") or None,
+        "attempts": len(record.attempts),
+        "launches": [{name: launch.get(name) for name in shown} for launch in launches],
+    }
+
+
+def _refused(planned: Planned) -> list[dict[str, Any]]:
+    return [{"point": point, "reason": reason} for point, reason in planned.refused]
+
+
+def _settings(point: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in point.items())
+
+
+def _print(rows: list[dict[str, Any]], plan: Plan, folder: Path) -> None:
+    from rich.console import Console
+
+    from ncubble.cli.render import printable
+
+    good = [row for row in rows if row["run"]]
+    failed = [row for row in rows if not row["run"]]
+    if good:
+        Console().print(_table(good[:MOST_ROWS]))
+    if len(good) > MOST_ROWS:
+        typer.echo(f"and {len(good) - MOST_ROWS} more: ncubble dashboard {folder}")
+    for row in failed:
+        why = printable(" ".join((row["error"] or "no reason is known").split()))
+        why = why if len(why) <= LONGEST_REASON else f"{why[: LONGEST_REASON - 1]}…"
+        typer.echo(f"failed {_settings(row['point'])}: {why}")
+    held = f", {len(plan.held)} of them before" if plan.held else ""
+    again = "; --retry-failed measures failed ones again" if failed else ""
+    typer.echo(f"{len(good)} of {len(rows)} measured{held}{again}", err=True)
+    typer.echo(f"  see them: ncubble dashboard {folder}", err=True)
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:
+    from rich.markup import escape
+    from rich.table import Table
+
+    names = list(dict.fromkeys(name for row in rows for name in row["point"]))
+    table = Table(box=None, pad_edge=False)
+    for name in names:
+        table.add_column(escape(name), justify="right")
+    for name in ("µs", "tensor %", "DRAM %"):
+        table.add_column(name, justify="right")
+    table.add_column("cause")
+    for row in rows:
+        launches = row["launches"]
+        cause = " ".join(filter(None, (launches[0]["cause"], f"({launches[0]['disease']})"))) if launches else ""
+        if launches and not launches[0]["disease"]:
+            cause = launches[0]["cause"] or ""
+        cells = [
+            _mean(launches, "duration_ns", 1e-3),
+            _mean(launches, "tensor_active_pct"),
+            _mean(launches, "dram_pct"),
+        ]
+        note = " (incomplete)" if row["state"] == "incomplete" else ""
+        table.add_row(*(escape(str(row["point"].get(name, ""))) for name in names), *cells, escape(cause + note))
+    return table
+
+
+def _mean(launches: list[dict[str, Any]], name: str, scale: float = 1.0) -> str:
+    values = [launch[name] for launch in launches if launch[name] is not None]
+    return f"{sum(values) / len(values) * scale:.1f}" if values else "not collected"

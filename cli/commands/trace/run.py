@@ -1,0 +1,192 @@
+"""Carries out ``ncubble trace``: a kernel of the catalog, a program, or a folder that it wrote before."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.traces.dump import Dump, parse_dumps, read_dumps
+from ncubble.analysis.traces.lanes import FILE, LaneRun, read_lanes
+from ncubble.analysis.traces.probe_lanes import decode
+from ncubble.analysis.traces.run import cut, cut_told, lanes_of, read_told, save_lanes, trace_told
+from ncubble.analysis.traces.summary import summarize
+from ncubble.cli.commands.profile import default_out
+from ncubble.cli.render import emit_json
+from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.profiling.runs.provenance import utc_now
+
+DUMP = "NCUBBLE_TRACE"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The options of the command."""
+
+    sms: int
+    events: int
+    cost: bool
+    out: Path | None
+    force: bool
+    perfetto: Path | None
+    json: bool
+    window: tuple[float | None, float | None] = (None, None)
+    """A stretch of a recorded trace, in µs."""
+    timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if any(at is not None and math.isnan(at) for at in self.window):
+            raise UsageError("--from and --to are µs, not nan", "give numbers")
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise UsageError(f"--timeout {self.timeout_s}: not a positive number of seconds", "give seconds, or none")
+
+
+def list_probed(catalog: Path | None, as_json: bool) -> None:
+    """Prints the kernels that carry a probe."""
+    from ncubble.kernels.catalog.registry import catalog as load
+    from ncubble.kernels.probe.probe import carries_probe
+    from ncubble.kernels.spec.case import make_case
+
+    names = [spec.name for spec in load(catalog).values() if carries_probe(make_case(spec))]
+    if as_json:
+        emit_json({"schema": 1, "kernels": names})
+    else:
+        sys.stdout.write("\n".join(names) + "\n")
+
+
+def trace_kernel(
+    name: str, parameters: list[str], shape: list[str], seed: int | None, catalog: Path | None, wanted: Wanted
+) -> None:
+    """Traces a kernel of the catalog, keeps what was recorded, shows it, and fails where the result was wrong."""
+    from ncubble.kernels.probe.tracing import TraceOptions, trace
+    from ncubble.kernels.run.session import Request, parse_parameters, parse_shape
+
+    request = Request(name, parse_parameters(parameters), parse_shape(shape), catalog, seed)
+    out = _out(wanted, request.case().spec.name)
+    found = trace(request, TraceOptions(wanted.sms, wanted.events, wanted.cost))
+    told = found.to_json()
+    _keep(parse_dumps(found.dump, name), told, wanted, out)
+    if found.verification is not None:
+        found.verification.require(found.case.label, found.seed)
+
+
+def trace_program(program: Sequence[str], wanted: Wanted) -> None:
+    """Runs a program whose kernels include the probe, and keeps what it recorded."""
+    if not program:
+        raise UsageError("no program after --", "write it and its arguments there")
+    out = _out(wanted, Path(program[0]).name)
+    with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
+        path = Path(folder) / "dump"
+        settings = {DUMP: str(path), f"{DUMP}_SMS": str(wanted.sms), f"{DUMP}_MARKS": str(wanted.events)}
+        _run(program, {**os.environ, **settings}, wanted.timeout_s)
+        if not path.is_file():
+            message = "the program ended well, but recorded nothing"
+            remedy = "compile it with -DBUBBLE_PROBE, and let a bubble::Trace live around its launches (docs/trace.md)"
+            raise MeasurementError(message, remedy)
+        _keep(read_dumps(path), {"argv": list(program)}, wanted, out)
+
+
+def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -> None:
+    from ncubble.cli.running import ended_by_signals, signal_name
+    from ncubble.profiling.processes import process
+
+    def passed_on(stream: str, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+    with ended_by_signals(), process.told_if_not_started(program[0]):
+        try:
+            status = process.stream(program, env, passed_on, timeout_s)
+        except process.TimedOutError as error:
+            message = f"the program ran past --timeout {timeout_s:g} s and was ended; nothing was kept"
+            raise MeasurementError(message, "let it do less, or raise --timeout") from error
+    if status:
+        how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
+        raise MeasurementError(f"the program {how}", "run it by itself first")
+
+
+def _out(wanted: Wanted, label: str) -> Path:
+    """Where the run goes; refused before anything runs where it may not be written."""
+    from ncubble.profiling.runs.staging import check_target
+
+    out = wanted.out or default_out(f"trace-{label}")
+    check_target(out, wanted.force)
+    return out
+
+
+def _keep(dumps: list[Dump], more: dict[str, Any], wanted: Wanted, out: Path) -> None:
+    recorded = decode(dumps)
+    if not len(recorded.warps):
+        message = f"no warp started on the first {wanted.sms} SMs"
+        raise MeasurementError(message, "record more of them with --sms, or launch more CTAs")
+    summary = summarize(recorded)
+    told = trace_told(recorded, summary, {"schema": 1, "started": utc_now(), **more})
+    lanes = lanes_of(recorded)
+    _write(out, lanes, told, wanted.force)
+    _show(out, told, lanes, wanted)
+
+
+def _write(out: Path, lanes: Any, told: dict[str, Any], force: bool) -> None:
+    from ncubble.profiling.runs.staging import staged, sync_file
+
+    with staged(out, force) as folder:
+        save_lanes(folder, lanes, "warps", told)
+        sync_file(folder / FILE)
+
+
+def trace_shown(folder: Path, wanted: Wanted) -> None:
+    """Shows a trace that was recorded before, or a stretch of it, which ``wanted.out`` then keeps."""
+    import pandas as pd
+
+    told = _told(folder)
+    lanes = pd.read_parquet(folder / FILE)
+    if wanted.window == (None, None):
+        if wanted.out is not None:
+            raise UsageError("--out of a folder keeps a stretch of it", "say which with --from and --to, or copy it")
+        _show(folder, told, lanes, wanted)
+        return
+    low, high = (math.inf * sign if at is None else 1e3 * at for at, sign in zip(wanted.window, (-1, 1), strict=True))
+    low, high = max(low, float(lanes["start_ns"].min())), min(high, float(lanes["end_ns"].max()))
+    lanes = cut(lanes, low, high)
+    if lanes.empty:
+        raise UsageError("nothing lies between --from and --to", "both are µs of the trace, --from the earlier one")
+    told = cut_told(lanes, told, low, high)
+    if wanted.out is not None:
+        _write(wanted.out, lanes, told, wanted.force)
+    _show(wanted.out or folder, told, lanes, wanted)
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    """What the trace in ``folder`` tells of itself; raises UsageError and ReportError where it is none."""
+    from ncubble.cli.commands.trace.render import trace_lines
+
+    if not (folder / FILE).is_file():
+        raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE} that `ncubble trace` wrote")
+    kind, _ = read_lanes(LaneRun(folder))
+    if kind != "warps":
+        raise UsageError(f"{folder}: holds lanes of {kind}, not a trace of warps", f"ncubble {kind} {folder}")
+    told = read_told(folder)
+    try:
+        list(trace_lines(told))
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        message = f"{folder}: what the trace tells of itself is missing or damaged"
+        raise ReportError(message, "record it again; ncubble dashboard draws its lanes") from error
+    return told
+
+
+def _show(out: Path, told: dict[str, Any], lanes: Any, wanted: Wanted) -> None:
+    if wanted.perfetto is not None:
+        from ncubble.cli.running import write_perfetto_to
+
+        write_perfetto_to(wanted.perfetto, lanes, {"kernel": told.get("kernel"), "clock": told.get("clock")})
+    if wanted.json:
+        emit_json({**told, "run": str(out)})
+        return
+    from ncubble.cli.commands.trace.render import trace_lines
+
+    sys.stdout.write("\n".join([*trace_lines(told), f"run: {out}"]) + "\n")

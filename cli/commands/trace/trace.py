@@ -1,0 +1,70 @@
+"""``ncubble trace``: what every warp of a kernel did when, recorded by the probe in the kernel itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ncubble.cli.commands.kernels.kernels import Catalog, Json, Parameters, Seed, Shape
+from ncubble.cli.commands.profile import PROGRAM, WithProgram
+
+
+def register(app: typer.Typer) -> None:
+    """Add ``trace`` to ``app``."""
+    app.command("trace", cls=WithProgram)(trace)
+
+
+def trace(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(help="A kernel with a probe, or a folder that trace wrote; or give -- CMD …")
+    ] = None,
+    parameters: Parameters = None,
+    shape: Shape = None,
+    seed: Seed = None,
+    catalog: Catalog = None,
+    sms: Annotated[int, typer.Option(min=1, max=512, help="Record warps that start on the first N SMs.")] = 1,
+    events: Annotated[int, typer.Option(min=1, max=(1 << 20) - 1, help="Marks that are kept of each warp.")] = 2048,
+    cost: Annotated[bool, typer.Option(" /--no-cost", help="Do not measure what the probe costs.")] = True,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
+    perfetto: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write trace events, for ui.perfetto.dev.")
+    ] = None,
+    start: Annotated[
+        float | None, typer.Option("--from", metavar="US", help="Of a folder: show only what begins here, in µs.")
+    ] = None,
+    end: Annotated[float | None, typer.Option("--to", metavar="US", help="… and ends here; --out keeps it.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="S", help="End a program after so many seconds; nothing is kept.")
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Name the kernels that carry a probe, and exit.")] = False,
+    json: Json = False,
+) -> None:
+    """Record what every warp did when: loads, waits, computing and stores, by clocks that the kernel itself writes.
+
+    NAME: a kernel of the catalog that carries the probe; its result is verified, and the probe's cost is measured.
+    -- CMD …: a program of your own whose kernels include bubble_probe.cuh (docs/trace.md). A folder: shows it again.
+    """
+    from ncubble.cli.commands.trace.run import Wanted, list_probed, trace_kernel, trace_program, trace_shown
+    from ncubble.errors import UsageError
+
+    if list_:
+        list_probed(catalog, json)
+        return
+    program = ctx.meta[PROGRAM]
+    wanted = Wanted(sms, events, cost, out, force, perfetto, json, (start, end), timeout)
+    if wanted.window != (None, None) and (name is None or not Path(name).is_dir()):
+        raise UsageError("--from and --to are for a folder that trace wrote", "trace first, then cut its folder")
+    if (name is None) == (program is None):
+        raise UsageError("name either a kernel with a probe or a program after --", "see `ncubble trace --help`")
+    if program is not None:
+        if parameters or shape or catalog or seed is not None:
+            raise UsageError("-p, --shape, --seed and --catalog are for kernels of the catalog", "pass them after --")
+        trace_program(program, wanted)
+    elif Path(name or "").is_dir():
+        trace_shown(Path(name or ""), wanted)
+    else:
+        trace_kernel(name or "", parameters or [], shape or [], seed, catalog, wanted)

@@ -1,0 +1,151 @@
+"""How the trend looks in a terminal. Names of kernels are shown as plain text, never as markup."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from ncubble.analysis.gate.output.output import number
+from ncubble.analysis.history.file import History
+from ncubble.analysis.history.output import changed, commits, confidence, interval, short, size
+from ncubble.analysis.history.steps import LEAST_POINTS
+from ncubble.analysis.history.trend import Change, Series
+from ncubble.text.markdown import printable
+
+_STYLES = {"worse": "bold red", "better": "bold green", "moved": "bold yellow"}
+_SIGNS = {"worse": "▼ worse", "better": "▲ better", "moved": "◆ moved"}
+_PIPED_WIDTH = 150
+_WIDE = 120
+"""Columns from which kernels have a column of their own; below, a line."""
+_NARROWEST = 40
+
+
+def print_series(series: Sequence[Series], history: History) -> None:
+    """A table of the series with what happened to each last; then everything that happened, in order of time."""
+    console = _console()
+    if console.width >= _WIDE:
+        console.print(_overview(series, kernels=True))
+    else:
+        _print_narrow(series, console)
+    for one in series:
+        if events := list(_events(one)):
+            console.print(Text(f"\n{_label(one)}: {printable(one.metric)}", style="bold"))
+            for event in events:
+                _print_event(event, console)
+    console.print()
+    for note in _notes(series, history):
+        console.print(Text(note))
+
+
+def _print_event(event: Text, console: Console) -> None:
+    """One line in a pipe of no stated width, else wrapped."""
+    if _told_width():
+        console.print(Padding(event, (0, 0, 0, 2)))
+    else:
+        console.print(Text("  ") + event, soft_wrap=True)
+
+
+def _print_narrow(series: Sequence[Series], console: Console) -> None:
+    """A heading for each kernel, and its metrics below."""
+    for label in dict.fromkeys(map(_label, series)):
+        console.print(Text(label, style="bold"))
+        console.print(Padding(_overview([one for one in series if _label(one) == label], kernels=False), (0, 0, 0, 2)))
+
+
+def _overview(series: Sequence[Series], kernels: bool) -> Table:
+    """A row for each series; with ``kernels`` each names its own."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    if kernels:
+        table.add_column("kernel", overflow="fold", ratio=1)
+    table.add_column("metric", overflow="fold", no_wrap=kernels)
+    for name in ("level now", "checks"):
+        table.add_column(name, justify="right", overflow="fold", no_wrap=kernels)
+    table.add_column("last change", overflow="fold", no_wrap=kernels)
+    for one in series:
+        level = f"{number(one.level)} {printable(one.unit)}".strip()
+        cells = [_label(one)] * kernels + [printable(one.metric), level, str(len(one.checks))]
+        table.add_row(*map(Text, cells), _last(one))
+    return table
+
+
+def _label(one: Series) -> str:
+    return printable(f"{one.label} · {one.device}" if one.device else one.label)
+
+
+def _last(one: Series) -> Text:
+    if not one.changes:
+        return Text("none" if one.enough else "too few checks", style="dim")
+    change = one.changes[-1]
+    return Text(f"{_size(one, change)} on {one.checks[change.index].checked:%Y-%m-%d}", style=_STYLES[change.direction])
+
+
+def _size(one: Series, change: Change) -> str:
+    return f"{_SIGNS[change.direction]} {printable(size(change, one.unit))}"
+
+
+def _events(one: Series) -> Iterator[Text]:
+    """One line for each change, boundary and odd check."""
+    found: list[tuple[int, Text]] = []
+    for change in one.changes:
+        sized = Text(_size(one, change), style=_STYLES[change.direction])
+        wide = f"({interval(change)}) " if interval(change) else ""
+        told = f"{wide}at {commits(one, change)}, {confidence(change)} sure{_between(one, change)}"
+        found.append((change.index, Text.assemble(sized, " ", printable(told))))
+    for boundary in one.boundaries:
+        moved = "" if boundary.change_pct is None else f"; the value moved by {boundary.change_pct:+.2f} % there"
+        found.append((boundary.index, Text(printable(f"│ new: {changed(boundary)}{moved}"))))
+    for index in one.odd:
+        value = f"○ one odd check of {number(one.checks[index].mean)} {one.unit} at {_commit(one, index)}"
+        found.append((index, Text(printable(value))))
+    for index, text in sorted(found, key=lambda pair: pair[0]):
+        yield Text(f"{one.checks[index].checked:%Y-%m-%d %H:%M}  ", style="dim") + text
+
+
+def _between(one: Series, change: Change) -> str:
+    """Where else the change may lie, as far as checks tell; empty where its place is sure."""
+    if change.first == change.last:
+        return ""
+    return f"; it lies between {_commit(one, change.first - 1)} and {_commit(one, change.last)}"
+
+
+def _notes(series: Sequence[Series], history: History) -> Iterator[str]:
+    if history.left_out:
+        yield f"{history.left_out:,} older rows of the history were not read"
+    if again := sum(one.again for one in series):
+        yield f"{again} values came of reports that had been checked before, and count once"
+    if few := sum(not one.enough for one in series):
+        yield f"{few} series have fewer than {LEAST_POINTS} checks: no change can be told yet"
+    boundaries = sum(len(one.boundaries) for one in series)
+    if boundaries:
+        yield "what moved with a new GPU, driver, ncu or counter is not put down to the kernel"
+
+
+def _commit(one: Series, index: int) -> str:
+    return short(one.checks[index].sha) or "an unknown commit"
+
+
+def print_unchanged(series: Sequence[Series], history: History) -> None:
+    """That nothing changed in ``series``, and what could not be told."""
+    console = _console()
+    console.print(Text(f"no change in {len(series)} series"))
+    for note in _notes(series, history):
+        console.print(Text(note))
+
+
+def _told_width() -> int:
+    """Columns by ``COLUMNS``, else of the terminal; 0 in a pipe that states none."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told):
+        return int(told)
+    return shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns if sys.stdout.isatty() else 0
+
+
+def _console() -> Console:
+    return Console(highlight=False, width=max(_told_width() or _PIPED_WIDTH, _NARROWEST))

@@ -1,0 +1,115 @@
+"""``ncubble trend``: where kernels changed for good, over the history of all checks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncubble.errors import MeasurementError, UsageError
+
+if TYPE_CHECKING:
+    from ncubble.analysis.history.file import History
+    from ncubble.analysis.history.trend import Series
+
+HISTORY = Path("checks")
+_MOST_NAMED = 20
+_REMEDY = "every `ncubble check RUN…` adds its result to ./checks, or to --history DIR: name that folder"
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to ``app``."""
+    app.command("trend")(trend)
+
+
+def trend(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="History that `ncubble check` wrote (else ./checks).")
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option("--kernel", metavar="REGEX", help="Only kernels whose label or name matches.")
+    ] = "",
+    everything: Annotated[bool, typer.Option("--all", help="Also metrics that are shown and not gated.")] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Only series in which something changed.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show where the level of a metric moved for good: when, at which commit, by how much, and how surely.
+
+    A change of GPU, driver or ncu is named as such and not taken for the kernel's. Exit code 0: all was read, whatever
+    changed; 2: there is no history; 3: no kernel matches, or a file of the history cannot be read (the rest is shown).
+    """
+    from ncubble.analysis.history.output import as_json as listed
+    from ncubble.cli.commands.trend.render import print_series, print_unchanged
+    from ncubble.cli.render import emit_json
+
+    pattern = _pattern(kernel)
+    history = _history(folder or HISTORY)
+    for problem in history.problems:
+        typer.echo(f"ncubble: {problem.name}: {problem.error}\n  remedy: {problem.remedy}", err=True)
+    searched = _chosen(history, pattern, everything) if len(history.table) else []
+    found = [one for one in searched if not changed or one.changes or one.boundaries or one.odd]
+    if as_json:
+        emit_json(listed(history, found))
+    elif found:
+        print_series(found, history)
+    elif searched:
+        print_unchanged(searched, history)
+    if history.problems:
+        raise typer.Exit(3)
+
+
+def _history(folder: Path) -> History:
+    """What ``folder`` holds; raises UsageError where that is no history."""
+    from ncubble.analysis.history.file import Reader
+
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder", _REMEDY)
+    history = Reader(folder).read()
+    if not len(history.table) and not history.problems:
+        raise UsageError(f"{folder}: no check is recorded there", _REMEDY)
+    return history
+
+
+def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> list[Series]:
+    """The series that were asked for, one at least; raises MeasurementError that says what there is instead."""
+    from ncubble.text.markdown import printable
+
+    matching = _series(history, pattern)
+    if not matching:
+        labels = sorted({printable(one.label) for one in _series(history, re.compile(""))})
+        listed = "".join(f"\n  {label}" for label in labels[:_MOST_NAMED])
+        more = f"\n  and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
+        if not labels:
+            raise MeasurementError(
+                f"{history.folder}: no check holds a measured value", "check runs that hold launches"
+            )
+        raise MeasurementError(f"no kernel matches --kernel {pattern.pattern!r}; there are{listed}{more}", "correct it")
+    gated = [one for one in matching if everything or one.gated]
+    if not gated:
+        raise MeasurementError(f"{len(matching)} series match, and none is of a gated metric", "add --all to see them")
+    return gated
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise UsageError(
+            f"--kernel {text!r}: not a regular expression ({error})", "escape special characters"
+        ) from error
+
+
+def _series(history: History, pattern: re.Pattern[str]) -> list[Series]:
+    """The series of the kernels that match."""
+    from rich.console import Console
+
+    from ncubble.analysis.history.trend import COLUMNS, all_series
+
+    with Console(stderr=True).status("searching for changes"):
+        rows = history.table.select([*COLUMNS, "kernel"]).to_pandas()
+        texts = (
+            rows[["label", "kernel"]].astype(object).fillna("").agg("\n".join, axis=1) if len(rows) else rows["label"]
+        )
+        return all_series(rows[texts.map(lambda text: bool(pattern.search(text))).astype(bool)]) if len(rows) else []

@@ -1,0 +1,78 @@
+"""Measures the ablations anew, on this machine's GPU: what ``ncubble validate account`` is scored on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ncubble.analysis.account.units import INCIDENTAL_PCT
+from ncubble.analysis.report.report import Report
+from ncubble.analysis.validation.ablation import BUSY, CYCLES, PRODUCTS
+from ncubble.cli.commands.validate.measuring import profile_plan
+from ncubble.errors import MeasurementError, NcubbleError
+from ncubble.kernels.catalog.ablation import NONE
+from ncubble.kernels.catalog.subjects import TAIL, WHOLE_ROWS, Subject, ablated, variants
+
+REPEATS = 2
+SLIM = ("tensor",)
+
+
+def measure(out: Path, only: str = "") -> None:
+    """OUT/whole/KERNEL-SPLIT: the whole kernels with the default sets, a launch per subject. OUT/ablation.json: cycles
+    of every variant. A kernel that fails is named and costs only itself."""
+    rows: list[dict[str, Any]] = []
+    groups: dict[str, list[Subject]] = {}
+    for subject in ablated():
+        if re.search(only, subject.name):
+            groups.setdefault(f"{subject.kernel}-{subject.split}", []).append(subject)
+    for name, subjects in groups.items():
+        try:
+            run = profile_plan([subject.entry() for subject in subjects], out / "whole" / name)
+            rows += _ablations(name, subjects, out)
+        except NcubbleError as error:
+            typer.echo(f"{name}: {error}", err=True)
+            continue
+        typer.echo(f"{name}: {len(subjects)} subjects", err=True)
+        told = {key: getattr(run.manifest, key) for key in ("device", "ncu_version", "git", "started")}
+        content = {"schema": 1, **told, "repeats": REPEATS, "cases": rows}
+        (out / "ablation.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _ablations(name: str, subjects: Sequence[Subject], out: Path) -> list[dict[str, Any]]:
+    """One row per subject from one slim run of all variants of all of them."""
+    found = [(subject, list(variants(subject))) for subject in subjects]
+    plan = [{**entry, "launches": REPEATS} for _, entries in found for _, entry in entries]
+    report = Report.open(profile_plan(plan, out / "slim" / name, SLIM, PRODUCTS).path)
+    launches = iter(report.launches["launch"].tolist())
+    rows = []
+    for index, (subject, entries) in enumerate(found):
+        places = {word: [next(launches) for _ in range(REPEATS)] for word, _ in entries}
+        counter = _counter(report, places[NONE][0])
+        cells = {word: _cell(report, numbers, word, counter) for word, numbers in places.items()}
+        same = {key: getattr(subject, key) for key in ("kernel", "split")}
+        settings = {"parameters": dict(subject.parameters), "shape": dict(subject.shape)}
+        rows.append(
+            {"case": subject.name, **same, **settings, "run": f"whole/{name}", "launch": index, "variants": cells}
+        )
+    return rows
+
+
+def _counter(report: Report, launch: int) -> str:
+    """What counts the products of a kernel. Without MMAs its HMMA counter is not 0: HFMA2.MMA moves constants."""
+    tensor = report.value(launch, BUSY) >= INCIDENTAL_PCT
+    for name in PRODUCTS:
+        if tensor == ("tensor" in name) and report.value(launch, name) > 0:
+            return name
+    raise MeasurementError(f"launch {launch}: no product was counted", f"collect {', '.join(PRODUCTS)}")
+
+
+def _cell(report: Report, launches: Sequence[int], word: str, counter: str) -> dict[str, Any]:
+    values = {name: [report.value(launch, name) for launch in launches] for name in (CYCLES, BUSY)}
+    work = WHOLE_ROWS / 4096 if word == TAIL else 1.0
+    products = report.value(launches[0], counter)
+    return {"cycles": values[CYCLES], "tensor_pct": values[BUSY], "products": products, "work": work}

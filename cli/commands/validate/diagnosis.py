@@ -1,0 +1,114 @@
+"""Measures the planted pairs anew, on this machine's GPU: what ``ncubble validate diagnosis`` is scored on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from ncubble.analysis.report.report import Report
+from ncubble.analysis.validation.ablation import CYCLES
+from ncubble.cli.commands.validate.measuring import profile_plan
+from ncubble.errors import NcubbleError
+from ncubble.kernels.catalog.planted.pairs import PAIRS, Pair, Side
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.spec.case import make_case
+from ncubble.profiling.runs.run import Run
+
+Place = dict[str, Any]
+
+
+def measure(out: Path, only: str = "") -> None:
+    """OUT/whole/KERNEL: all sides of all pairs, a launch each, with the default sets. OUT/planted.json: the pairs with
+    their cycles, and Nsight's own estimates from a run with ``--set full``. A kernel that fails costs only its pairs.
+    """
+    pairs = [pair for pair in PAIRS if re.search(only, pair.name)]
+    places: dict[str, Place] = {}
+    sides = {_key(side): side for pair in pairs for side in (pair.sick, pair.cured) if side is not None}
+    sick = {_key(pair.sick) for pair in pairs}
+    for name, members in _groups(list(sides.values())).items():
+        try:
+            run = profile_plan([asdict_of(side) for side in members], out / "whole" / name, count=len(members))
+            places |= _places(run, members)
+            rules = _rules([side for side in members if _key(side) in sick], out / "full" / name)
+            places = {key: {**place, **rules.get(key, {})} for key, place in places.items()}
+        except NcubbleError as error:
+            typer.echo(f"{name}: {error}", err=True)
+            continue
+        typer.echo(f"{name}: {len(members)} launches", err=True)
+        told = {key: getattr(run.manifest, key) for key in ("device", "ncu_version", "git", "started")}
+        rows = [_row(pair, places) for pair in pairs if _known(pair, places)]
+        content = {"schema": 1, **told, "pairs": rows}
+        (out / "planted.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def asdict_of(side: Side) -> dict[str, Any]:
+    """A side as an entry of a plan."""
+    return {"kernel": side.kernel, "parameters": dict(side.parameters), "shape": dict(side.shape)}
+
+
+def _key(side: Side) -> str:
+    return json.dumps(asdict_of(side), sort_keys=True)
+
+
+def _groups(sides: Sequence[Side]) -> dict[str, list[Side]]:
+    """Sides by kernel; one of many launches stands alone, as only its first launch is profiled."""
+    found: dict[str, list[Side]] = {}
+    for side in sides:
+        many = _launches(side) > 1
+        found.setdefault(f"{side.kernel}-many" if many else side.kernel, []).append(side)
+    return found
+
+
+def _launches(side: Side) -> int:
+    return make_case(find_spec(side.kernel), side.parameters, side.shape).launches
+
+
+def _places(run: Run, members: Sequence[Side]) -> dict[str, Place]:
+    """Where each side was recorded, and its cycles: of one launch, times the launches of a run."""
+    report = Report.open(run.path)
+    return {
+        _key(side): {
+            "run": f"whole/{run.path.name}",
+            "launch": launch,
+            "launches": _launches(side),
+            "cycles": report.value(launch, CYCLES) * _launches(side),
+        }
+        for launch, side in enumerate(members)
+    }
+
+
+def _rules(members: Sequence[Side], out: Path) -> dict[str, Place]:
+    """What Nsight Compute itself estimates for each side with all its sections. The run is not kept."""
+    if not members:
+        return {}
+    report = Report.open(profile_plan([asdict_of(side) for side in members], out, ("full",), count=len(members)).path)
+    found = report.rules[report.rules["speedup_pct"].notna()]
+    columns = ["section", "rule", "title", "speedup_pct", "speedup_kind"]
+    return {
+        _key(side): {"nsight": found[found["launch"] == launch][columns].to_dict("records")}
+        for launch, side in enumerate(members)
+    }
+
+
+def _known(pair: Pair, places: dict[str, Place]) -> bool:
+    return _key(pair.sick) in places and (pair.cured is None or _key(pair.cured) in places)
+
+
+def _row(pair: Pair, places: dict[str, Place]) -> dict[str, Any]:
+    told = asdict(pair)
+    sick = places[_key(pair.sick)]
+    cured = places[_key(pair.cured)] if pair.cured else None
+    return {
+        **{name: told[name] for name in ("name", "causes", "disease", "what")},
+        "sick": {**told["sick"], **{name: sick[name] for name in ("run", "launch", "launches")}},
+        "cured": {**told["cured"], **{name: cured[name] for name in ("run", "launch", "launches")}} if cured else None,
+        "sick_cycles": [sick["cycles"]],
+        "cured_cycles": [cured["cycles"]] if cured else None,
+        "nsight": sick.get("nsight", []),
+    }

@@ -1,0 +1,63 @@
+"""Profiles plans of launches (``kernels/run/batch.py``) for the validations, on this machine's GPU."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncubble.errors import UsageError
+from ncubble.kernels.build.build import arch_for
+from ncubble.kernels.run.batch import Item, build_all, checked, told
+from ncubble.profiling.devices.driver import DriverError, describe
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+from ncubble.profiling.ncu.failures import NoGpuError
+from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs.session import Request, profile
+
+
+def profile_plan(
+    entries: Sequence[Mapping[str, Any]],
+    out: Path,
+    sets: Sequence[str] = DEFAULT_SETS,
+    metrics: Sequence[str] = (),
+    count: int | None = None,
+) -> Run:
+    """One process that launches all ``entries``, under one ncu, into the run directory ``out``; one that is there is
+    kept. ``count``: launches to profile, if not all. Raises MeasurementError."""
+    items = checked(entries)
+    if (out / "run.json").is_file():
+        return _kept(Run.load(out), items, count)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    plan = out.parent / f"{out.name}.plan.json"
+    plan.write_text(json.dumps(list(entries), indent=1) + "\n", encoding="utf-8")
+    try:
+        build_all(items, arch_here())
+        names = sorted({re.escape(item.case.spec.entry) for item in items})
+        program = [sys.executable, "-P", "-m", "ncubble.kernels.run.batch", str(plan)]
+        filters = Filters(kernel=f"^({'|'.join(names)})$", count=count)
+        return profile(Request(program, out, sets, metrics, filters, timeout_s=600))
+    finally:
+        plan.unlink()
+
+
+def arch_here() -> str:
+    """nvcc's name of this machine's GPU; raises MeasurementError where there is none."""
+    try:
+        device = describe()
+    except DriverError as error:
+        raise NoGpuError(str(error)) from error
+    return arch_for(device.capability.major, device.capability.minor)
+
+
+def _kept(run: Run, items: Sequence[Item], count: int | None = None) -> Run:
+    """A run that is there, if it is of this plan; raises UsageError if it is of another."""
+    planned, there = list(told(items))[:count], run.manifest.launches
+    same = ("name", "parameters", "shape")
+    if [[one.get(key) for key in same] for one in there] == [[one[key] for key in same] for one in planned]:
+        return run
+    raise UsageError(f"{run.path}: holds other launches than are planned", "remove it, or measure into another folder")

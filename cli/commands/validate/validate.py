@@ -1,0 +1,82 @@
+"""``ncubble validate``: holds account, diagnosis and prediction against what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ncubble.errors import UsageError
+
+Folder = Annotated[Path | None, typer.Argument(help="Folder of recordings (else those that ncubble ships).")]
+Measure = Annotated[bool, typer.Option("--measure", help="Measure anew on this machine's GPU, into FOLDER.")]
+Write = Annotated[
+    Path | None,
+    typer.Option("--write", metavar="DIR", help="Update the page in DIR (docs/validation): JSON, tables and plots."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this group's commands to ``app``."""
+    group = typer.Typer(help="Hold what ncubble says against what was measured.", no_args_is_help=True)
+    for command in (account, diagnosis, prediction):
+        group.command(command.__name__)(command)
+    app.add_typer(group, name="validate")
+
+
+def account(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
+    """Score the bubble account against kernels that were built without one part of their work.
+
+    Exit code 3 where nothing could be scored or measured. A missed target is no error: the table says so.
+    """
+    _validate("account", folder, measure, write, as_json)
+
+
+def diagnosis(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
+    """Score causes and gains against planted diseases, and against launches that were labelled by experiment.
+
+    Exit code 3 where nothing could be scored or measured. A missed target is no error: the table says so.
+    """
+    _validate("diagnosis", folder, measure, write, as_json)
+
+
+def prediction(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
+    """Score predictions of other depths, written before those depths were measured.
+
+    Exit code 3 where nothing could be scored or measured. A missed target is no error: the table says so.
+    """
+    _validate("prediction", folder, measure, write, as_json)
+
+
+def _validate(name: str, folder: Path | None, measure: bool, write: Path | None, as_json: bool) -> None:
+    from ncubble.analysis.account.palette import part_color
+    from ncubble.analysis.validation import page, plots
+    from ncubble.analysis.validation.validations import VALIDATIONS
+    from ncubble.cli.commands.validate.render import print_tables
+    from ncubble.cli.render import emit_json
+    from ncubble.recordings import VALIDATION
+
+    if measure and folder is None:
+        raise UsageError("--measure: no folder to measure into", f"ncubble validate {name} FOLDER --measure")
+    place = VALIDATION / name if folder is None else folder
+    if measure:
+        _measure(name, place)
+    validation = VALIDATIONS[name]
+    result = validation.score(place)
+    tables, notes = validation.tables(result), validation.notes(result)
+    if as_json:
+        emit_json(result)
+    else:
+        print_tables(tables, notes)
+    if write is not None:
+        figures = validation.plots(result, part_color)
+        page.write(write, result, page.blocks(result, tables, notes))
+        plots.save(figures, write)
+
+
+def _measure(name: str, folder: Path) -> None:
+    import importlib
+
+    importlib.import_module(f"ncubble.cli.commands.validate.{name}").measure(folder)

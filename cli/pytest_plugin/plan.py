@@ -1,0 +1,166 @@
+"""What a gated test asks for: how it is measured (``Plan``) and what it is held to (``Gate``)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ncubble.errors import UsageError
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS
+from ncubble.profiling.ncu.ncu import Filters
+
+if TYPE_CHECKING:
+    from ncubble.analysis.gate.judge.limits import Limit
+
+REPEATS = 5
+SCOPES = ("call", "process")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How launches are measured.
+
+    ``repeats`` calls are measured, behind ``warmup`` ones that are not. With ``scope`` ``process`` everything that the
+    process and its children launch is measured: imports, fixtures, and no call for warm-up. ``kernel`` (a regular
+    expression) and ``nvtx`` (an include expression of ncu) choose launches; ``timeout`` is in seconds. Raises
+    UsageError.
+    """
+
+    kernel: str = ""
+    repeats: int = REPEATS
+    warmup: int = 1
+    nvtx: str = ""
+    scope: str = "call"
+    sets: Sequence[str] | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.repeats) is not int or self.repeats < 1:
+            raise UsageError(f"repeats={self.repeats!r}: not a number of calls", "give 1 or more; a gate needs 5")
+        if type(self.warmup) is not int or self.warmup < 0:
+            raise UsageError(f"warmup={self.warmup!r}: not a number of calls", "give 0 or more")
+        if self.scope not in SCOPES:
+            raise UsageError(f"scope={self.scope!r}", f"choose one of {', '.join(SCOPES)}")
+        if isinstance(self.sets, str):
+            raise UsageError(f"sets={self.sets!r}: one text", f"give a list, as in sets=[{self.sets!r}]")
+        _ = self.filters
+
+    @property
+    def filters(self) -> Filters:
+        """Which launches ncu profiles."""
+        return Filters(self.kernel, self.nvtx, window=self.scope == "call")
+
+    @property
+    def metric_sets(self) -> Sequence[str]:
+        """Metric sets by name: the default ones unless others were chosen."""
+        return tuple(self.sets or DEFAULT_SETS)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What launches are held to. ``min``: percent of elapsed cycles in which the tensor pipe is active, on the mean
+    over the launches of each kernel. ``baseline``: folder of baselines or one file, relative to pytest's root, in which
+    ``{test}`` stands for the test's name with its parameters. ``limits``: rules as in ``gate_limits``; absolute
+    ones need no baseline. Raises UsageError.
+    """
+
+    min: float | None = None
+    baseline: str | None = None
+    limits: tuple[Limit, ...] = ()
+
+    def __post_init__(self) -> None:
+        number = type(self.min) in (int, float)
+        if self.min is not None and not (number and 0 < self.min <= 100):
+            raise UsageError(f"min={self.min!r}: not a percentage above 0", "give min=50 for half of the cycles")
+
+    def place(self, item: pytest.Item) -> Path:
+        """Folder or file of the baselines of a test."""
+        from ncubble.analysis.gate.baseline.repeats import slug
+
+        return item.config.rootpath / str(self.baseline).replace("{test}", slug(item.name))
+
+    def require(self) -> None:
+        """Raise UsageError where nothing could fail, or a limit lacks the baseline that it is told from."""
+        if self.min is None and not self.baseline and not self.limits:
+            raise UsageError(
+                "the gate has neither min, baseline nor limits: nothing could fail",
+                "give one of min=, baseline=, limits=",
+            )
+        relative = [limit.text for limit in self.limits if not limit.absolute]
+        if relative and not self.baseline:
+            raise UsageError(
+                f"limits= {', '.join(map(repr, relative))}: told from a baseline, and none is named",
+                "give baseline=, or absolute limits alone, as in limits=['data_wait <= 10', 'cycles <= 2e6']",
+            )
+
+
+_GATE = tuple(item.name for item in fields(Gate))
+_PLAN = tuple(item.name for item in fields(Plan))
+
+
+def gate_of(options: Mapping[str, Any]) -> Gate:
+    """The gate among the options of a marker or a call; raises UsageError."""
+    given = {name: options[name] for name in _GATE if options.get(name) is not None}
+    if "baseline" in given:
+        given["baseline"] = str(given["baseline"])
+    if "limits" in given:
+        given["limits"] = _limits(given["limits"])
+    return Gate(**given)
+
+
+def plan_of(options: Mapping[str, Any]) -> Plan:
+    """The plan among the options of a marker or a call; raises UsageError."""
+    return Plan(**{name: options[name] for name in _PLAN if name in options})
+
+
+def options_of(marker: pytest.Mark) -> dict[str, Any]:
+    """The options of a marker; raises UsageError for one that it does not have."""
+    if marker.args:
+        raise UsageError(f"{marker.name}: {marker.args[0]!r} has no name", "name each option, as in min=50")
+    known = (*_GATE, *_PLAN)
+    if wrong := [name for name in marker.kwargs if name not in known]:
+        raise UsageError(f"{marker.name}: no option {', '.join(wrong)}", f"options: {', '.join(known)}")
+    return dict(marker.kwargs)
+
+
+def _limits(given: Any) -> tuple[Limit, ...]:
+    from ncubble.analysis.gate.judge.limits import from_threshold, parse_all
+
+    if isinstance(given, Mapping):
+        return tuple(from_threshold(f"{name}={value}") for name, value in given.items())
+    if isinstance(given, (list, tuple)) and all(isinstance(text, str) for text in given):
+        return parse_all(given)
+    raise UsageError(f"limits={given!r}: not a list of limits", "write limits=['cycles 3%', 'data_wait +2']")
+
+
+def importable(target: Any, what: str = "the callable") -> tuple[str, str, str]:
+    """Module, qualified name and file by which another process finds ``target``; raises UsageError with the remedy."""
+    import sys
+
+    name = getattr(target, "__qualname__", "")
+    module = sys.modules.get(getattr(target, "__module__", None) or "")
+    where = f"{getattr(module, '__name__', '?')}.{name or type(target).__name__}"
+    if "<" in name:
+        kind = "a lambda" if "<lambda>" in name else "defined inside a function"
+        raise _refused(what, where, f"it is {kind}")
+    if inspect.ismethod(target) and not inspect.isclass(target.__self__):
+        raise _refused(what, where, "it is bound to an object of this process")
+    found: Any = module
+    for part in name.split(".") if name else ():
+        found = getattr(found, part, None)
+    if not name or module is None or found != target:
+        raise _refused(what, where, "no module holds it under its name")
+    return module.__name__, name, str(getattr(module, "__file__", None) or "")
+
+
+def _refused(what: str, where: str, why: str) -> UsageError:
+    return UsageError(
+        f"{what} {where} cannot be called in another process, which ncu must start: {why}",
+        "define a function at the top of a module and pass what it needs as arguments; or write a test that is marked "
+        "tensor_util and launches the kernel itself, without the fixture",
+    )

@@ -1,0 +1,124 @@
+"""The pytest plugin: marker ``tensor_util``, fixture ``ncubble``, options ``--ncubble-*`` (docs/pytest.md).
+
+What is heavy is imported when a gated test runs: a session without one pays for this file alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ncubble.cli.pytest_plugin.fixture import Profiler
+
+MARKER = "tensor_util"
+FIXTURE = "ncubble"
+INNER = "ncubble-inner"
+"""Name of the plugin that runs a gated test's body under ncu: where it is, nothing is gated again."""
+REQUIRE = "NCUBBLE_REQUIRE_GPU"
+_LINE, _RECORDED = "ncubble", "ncubble_recorded"
+_USE = (
+    f"{MARKER}(min=None, baseline=None, limits=None, kernel='', repeats=5, warmup=1, nvtx='', scope='call', sets=None, "
+    "timeout=None): measure this test's kernel launches with Nsight Compute; each kernel must keep the baseline and "
+    "keep the tensor pipe busy for min percent of the elapsed cycles."
+)
+_PROFILER = pytest.StashKey["Profiler"]()
+_STARTED = pytest.StashKey[float]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options and the ini values of the same meaning."""
+    group = parser.getgroup("ncubble", "tensor-core utilization (ncubble)")
+    group.addoption("--ncubble-record", action="store_true", help="Record the named baselines instead of checking.")
+    group.addoption("--ncubble-force", action="store_true", help="Let --ncubble-record replace baselines.")
+    absent = "What a gated test does on a machine without a GPU: skip (default) or fail."
+    group.addoption("--ncubble-no-gpu", choices=("skip", "fail"), help=absent)
+    group.addoption("--ncubble-runs", type=Path, metavar="DIR", help="Keep the profiled runs below DIR.")
+    group.addoption("--ncubble-history", type=Path, metavar="DIR", help="Add results to the history in DIR.")
+    ignore = "Ignore the limits in pyproject.toml or ncubble.toml."
+    group.addoption("--ncubble-no-config", action="store_true", help=ignore)
+    parser.addini("ncubble_no_gpu", absent, default="skip")
+    parser.addini("ncubble_history", "Folder, from the root, of the history that results are added to.", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker; raises UsageError for a wrong ini value."""
+    import time
+
+    config.addinivalue_line("markers", _USE)
+    config.stash[_STARTED] = time.time()
+    if config.getini("ncubble_no_gpu") not in ("skip", "fail"):
+        raise pytest.UsageError(f"ncubble_no_gpu = {config.getini('ncubble_no_gpu')}: write skip or fail")
+
+
+def started(config: pytest.Config) -> float:
+    """When this session began, in seconds since 1970."""
+    return config.stash[_STARTED]
+
+
+def needs_gpu(config: pytest.Config) -> bool:
+    """Whether a machine without a GPU fails gated tests: the environment, else the option, else the ini value."""
+    chosen = config.getoption("--ncubble-no-gpu") or config.getini("ncubble_no_gpu")
+    return bool(os.environ.get(REQUIRE)) or chosen == "fail"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Gated tests that do not ask for the fixture are measured themselves, in a process under ncu."""
+    if config.pluginmanager.hasplugin(INNER):
+        return
+    for item in items:
+        if item.get_closest_marker(MARKER) and FIXTURE not in getattr(item, "fixturenames", ()):
+            from ncubble.cli.pytest_plugin import body as pytest_body
+
+            pytest_body.take_over(item)
+
+
+@pytest.fixture(name=FIXTURE)
+def _profiler(request: pytest.FixtureRequest) -> Iterator[Profiler]:
+    """Profile callables and programs, or read reports: ``profile``, ``catalog``, ``report``. See docs/pytest.md."""
+    from ncubble.cli.pytest_plugin.fixture import Profiler
+
+    profiler = request.node.stash[_PROFILER] = Profiler(request.node)
+    with profiler:
+        yield profiler
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """After a marked test that used the fixture and passed, hold what it measured to the marker's limits."""
+    profiler, marker = item.stash.get(_PROFILER, None), item.get_closest_marker(MARKER)
+    if profiler is not None and marker is not None:
+        profiler.hold(marker)
+
+
+@pytest.hookimpl(hookwrapper=True)  # the old kind: this file must not break a session with an old pluggy
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
+    """A gated test that ended without figures gets a line that says so."""
+    report = (yield).get_result()
+    ended = report.when == "call" or (report.when == "setup" and not report.passed)
+    if ended and item.get_closest_marker(MARKER) and not any(name == _LINE for name, _ in report.user_properties):
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        first = next((line.strip() for line in why.splitlines() if line.strip()), "the test ended early")
+        said = first.removeprefix("Skipped: ").removeprefix("ncubble: ").rstrip(":")
+        report.user_properties.append((_LINE, f"{report.outcome}: {said}"))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """One line per gated test, and the baselines that were written."""
+    lines, recorded = [], []
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            said = getattr(report, "user_properties", ()) if getattr(report, "when", "") != "teardown" else ()
+            lines += [f"{report.nodeid}: {text}" for name, text in said if name == _LINE]
+            recorded += [text for name, text in said if name == _RECORDED]
+    if lines:
+        terminalreporter.section("ncubble")
+    for line in lines:
+        terminalreporter.write_line(line)
+    for path in recorded:
+        terminalreporter.write_line(f"recorded {path}: review it, commit it")

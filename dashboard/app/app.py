@@ -1,0 +1,79 @@
+"""The application: ``create_app`` puts pages, callbacks and headers together, ``serve`` answers on one address."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from dash import Dash
+
+from ncubble.dashboard.app import callbacks, routes, security, shell
+from ncubble.dashboard.app.document import Document
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.open import routes as upload_routes
+from ncubble.dashboard.pages.open.uploads import Limits, Uploads
+from ncubble.dashboard.pages.overview.table import table_of
+
+HOST = "127.0.0.1"
+LONGEST_WAIT_S = 120.0
+"""Reports that take longer to read than this are shown as they come, by requests that build the table themselves."""
+_INDEX = """<!DOCTYPE html>
+<html lang="en">
+    <head>
+        {%metas%}
+        <meta name="viewport" content="width=device-width, initial-scale=1">
+        <title>{%title%}</title>
+        <link rel="icon" href="/assets/icon.svg" type="image/svg+xml">
+        {%css%}
+    </head>
+    <body>
+        {%app_entry%}
+        <noscript>The dashboard needs JavaScript. The same figures: ncubble report PATH</noscript>
+        <footer>{%config%}{%scripts%}{%renderer%}</footer>
+    </body>
+</html>"""
+
+
+def create_app(
+    paths: Iterable[Path],
+    *,
+    host: str = HOST,
+    trusted: Sequence[str] = (),
+    store: ReportStore | None = None,
+    limits: Limits | None = None,
+) -> Dash:
+    """The dashboard of the reports at ``paths``, which load in the background from now on. Nothing is served yet.
+
+    ``host`` and ``trusted`` are the names under which browsers may ask for it, ``limits`` those of added files.
+    """
+    loaded = (store or ReportStore(list(paths))).start()
+    threading.Thread(target=_prepare, args=(loaded,), name="ncubble-prepare", daemon=True).start()
+    app = Document(
+        "ncubble",
+        title="ncubble",
+        update_title="",
+        assets_folder=str(Path(__file__).resolve().parents[1] / "assets"),
+        assets_ignore=r".*\.py$|.*\.pyc$|__pycache__",
+        index_string=_INDEX,
+        serve_locally=True,
+        suppress_callback_exceptions=True,
+        use_pages=False,
+        enable_mcp=False,
+    )
+    app.layout = shell.layout()
+    upload_routes.register(app.server, Uploads(loaded, limits or Limits()))
+    callbacks.register(app, loaded)
+    policy = security.content_policy(app.csp_hashes())
+    security.protect(
+        app.server, policy, security.trusted_hosts(host, trusted), lambda path: routes.exists(loaded, path)
+    )
+    # Workers that meet a cold app can answer 500: the first request sets it up.
+    app.server.test_client().get("/", headers={"Host": "localhost"})
+    return app
+
+
+def _prepare(store: ReportStore) -> None:
+    """Build the table of what is loaded before the first request needs it."""
+    if store.wait(LONGEST_WAIT_S):
+        table_of(store).searched()

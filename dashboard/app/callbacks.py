@@ -1,0 +1,118 @@
+"""Callbacks: few on the server (pages, progress), the rest in the browser (``assets/ncubble.js``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, no_update
+from dash.development.base_component import Component
+
+from ncubble.dashboard.app.questions import refuse_strange
+from ncubble.dashboard.app.routes import page
+from ncubble.dashboard.app.shell import menu
+from ncubble.dashboard.data.readings import Progress
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.checks import callbacks as checks_callbacks
+from ncubble.dashboard.pages.compare import callbacks as compare_callbacks
+from ncubble.dashboard.pages.kernel import callbacks as kernel_callbacks
+from ncubble.dashboard.pages.open import callbacks as open_callbacks
+from ncubble.dashboard.pages.overview import callbacks as overview_callbacks
+from ncubble.dashboard.pages.source import callbacks as source_callbacks
+from ncubble.dashboard.pages.sweep import callbacks as sweep_callbacks
+from ncubble.dashboard.pages.timelines import callbacks as lanes_callbacks
+
+READING_MS, WATCHING_MS = 600, 2500
+"""How often the browser asks what is new: while reports are being read, and while only new runs may appear."""
+REGISTRARS: tuple[Callable[[Dash, ReportStore], None], ...] = (
+    kernel_callbacks.register,
+    overview_callbacks.register,
+    source_callbacks.register,
+    open_callbacks.register,
+    checks_callbacks.register,
+    lanes_callbacks.register,
+    compare_callbacks.register,
+    sweep_callbacks.register,
+)
+"""What adds the callbacks of single pages."""
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Add every callback to ``app``."""
+    _pages(app, store)
+    _progress(app, store)
+    _browser(app)
+    for one in REGISTRARS:
+        one(app, store)
+    refuse_strange(app)
+
+
+def _pages(app: Dash, store: ReportStore) -> None:
+    @app.callback(
+        Output("page", "children"),
+        Output("page-title", "data"),
+        Output("menu", "children"),
+        Input("url", "pathname"),
+        Input("url", "search"),
+    )
+    def show(pathname: str | None, search: str | None) -> tuple[Component, str, list[Component]]:
+        return *page(store, pathname or "/", search or ""), menu(pathname or "/")
+
+    @app.callback(
+        Output("page", "children", allow_duplicate=True),
+        Output("page-title", "data", allow_duplicate=True),
+        Input("retry", "n_intervals"),
+        State("url", "pathname"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def look_again(_: int | None, pathname: str | None, search: str | None) -> tuple[Component, str]:
+        return page(store, pathname or "/", search or "")
+
+
+def _progress(app: Dash, store: ReportStore) -> None:
+    @app.callback(
+        Output("loading-state", "children"),
+        Output("progress", "disabled"),
+        Output("progress", "interval"),
+        Output("store-version", "data"),
+        Input("progress", "n_intervals"),
+        State("store-version", "data"),
+    )
+    def advance(_: int | None, seen: Any) -> tuple[Any, ...]:
+        progress = store.progress()
+        known = seen if isinstance(seen, dict) else {}
+        now = {"version": progress.version, "launches": progress.launches, "finished": progress.finished}
+        changed: Any = now if now != known else no_update
+        pause = WATCHING_MS if progress.finished else READING_MS
+        return loading_words(progress), progress.finished and not store.watch, pause, changed
+
+
+def loading_words(progress: Progress) -> str:
+    """What the header says while reports are being read; empty once that has ended."""
+    if progress.finished:
+        return ""
+    return f"reading {progress.done} of {progress.total}" if progress.total else "looking for reports"
+
+
+def _browser(app: Dash) -> None:
+    def run(name: str, *parts: Any, **options: Any) -> None:
+        app.clientside_callback(ClientsideFunction("ncubble", name), *parts, **options)  # type: ignore[no-untyped-call]
+
+    run("theme", Output("theme", "data"), Input("theme-choice", "value"), Input("system-theme", "data"))
+    run("copyLink", Output("linked", "data"), Input("copy-link", "n_clicks"), prevent_initial_call=True)
+    run("title", Output("titled", "data"), Input("page-title", "data"))
+    run(
+        "draw",
+        Output({"type": "figure", "name": MATCH}, "figure"),
+        Input({"type": "drawn", "name": MATCH}, "data"),
+        Input("theme", "data"),
+        State("templates", "data"),
+    )
+    run(
+        "copyMarkdown",
+        Output("copied", "children"),
+        Input("copy-markdown", "n_clicks"),
+        State("markdown-text", "value"),
+        prevent_initial_call=True,
+    )

@@ -1,0 +1,1 @@
+"""The reports that the dashboard shows."""

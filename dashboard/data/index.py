@@ -1,0 +1,105 @@
+"""The rows of the last visit, so that a folder of ten thousand launches is shown before any of its reports is opened.
+
+One file per set of roots in the cache. It holds the rows of reports that were read without a failure, under what their
+files looked like then and a hash of everything that rows follow from; whatever is not the same any more is read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ncubble.analysis.diagnosis.results import rules_hash, sources_hash
+from ncubble.analysis.report.cache_folder import root
+from ncubble.dashboard.data.utf8 import utf8
+from ncubble.profiling.runs.run import MANIFEST, SUFFIXES
+
+Signature = tuple[int, ...]
+ROWS = "ncubble.dashboard.data"
+"""The package that makes rows, beside the rules of the analysis."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What was read of one report: ``rows`` of its launches, and sentences about contradictions by launch."""
+
+    key: str
+    signature: Signature
+    rows: tuple[dict[str, Any], ...]
+    doubts: Mapping[str, str]
+
+
+def signature_of(path: Path) -> Signature:
+    """Size, time stamps (ns) and inode of the report and the manifest at ``path``; empty where there is no report."""
+    found: list[int] = []
+    for suffix in ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}"):
+        with suppress(OSError, ValueError):
+            one = os.stat(f"{path}{suffix}")  # noqa: PTH116 - a Path for each costs as much as the call
+            if suffix or not _is_folder(one):
+                found += (one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino)
+    if found and path.stem == "report":  # a bare report may have its manifest beside it
+        with suppress(OSError):
+            beside = (path.parent / MANIFEST).stat()
+            found += (beside.st_size, beside.st_mtime_ns)
+    return tuple(found)
+
+
+def _is_folder(found: os.stat_result) -> bool:
+    return found.st_mode & 0o170000 == 0o040000
+
+
+def recall(roots: Iterable[Path]) -> dict[Path, Known]:
+    """What was known of the reports below ``roots``; nothing where that was never written, or follows other rules."""
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        digest, _, body = _place(roots).read_bytes().partition(b"\n")
+        if digest.decode() != hashlib.sha256(body).hexdigest():
+            return {}
+        content = orjson.loads(body)
+        if content["rules"] == _rules():
+            words: dict[str, str] = {}
+            return {Path(path): _known(entry, words) for path, entry in content["reports"].items()}
+    return {}
+
+
+def _known(entry: Mapping[str, Any], words: dict[str, str]) -> Known:
+    """One entry of the file. Equal texts become one object: names and paths repeat themselves."""
+    rows = tuple(
+        {name: words.setdefault(value, value) if isinstance(value, str) else value for name, value in row.items()}
+        for row in entry["rows"]
+    )
+    return Known(entry["key"], tuple(entry["signature"]), rows, entry["doubts"])
+
+
+def remember(roots: Iterable[Path], known: Mapping[Path, Known]) -> None:
+    """Write down what is known. Where the cache cannot be written, nothing is remembered."""
+    reports = {
+        str(path): {"key": one.key, "signature": one.signature, "rows": one.rows, "doubts": one.doubts}
+        for path, one in known.items()
+        if str(path) == utf8(str(path))  # the name of a file may be any bytes; such a one is read at each visit
+    }
+    body = orjson.dumps({"rules": _rules(), "reports": reports})
+    with suppress(OSError):
+        place = _place(roots)
+        draft = place.with_name(f".{place.name}.{os.getpid()}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        draft.replace(place)
+
+
+def _place(roots: Iterable[Path]) -> Path:
+    named: Sequence[str] = sorted({str(path.absolute()) for path in roots})
+    return root() / "index" / f"{hashlib.sha256(os.fsencode(chr(0).join(named))).hexdigest()[:32]}.json"
+
+
+@cache
+def _rules() -> str:
+    """A hash over everything that turns reports into rows."""
+    return hashlib.sha256((rules_hash() + sources_hash(ROWS)).encode()).hexdigest()

@@ -1,0 +1,182 @@
+"""The list of what is known: of every path what became of it, of every launch its row. Safe to ask from any thread."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ncubble.dashboard.data.held import Held
+from ncubble.dashboard.data.index import Known
+from ncubble.dashboard.data.readings import Failure, Launch, Progress, Reading
+from ncubble.dashboard.data.rows import labels
+from ncubble.dashboard.data.utf8 import utf8
+from ncubble.errors import NcubbleError
+
+log = logging.getLogger(__name__)
+KEY_LENGTH = 16
+"""Hex digits of a report's content hash that its address shows: 64 bits, enough for any number of reports."""
+STALE_S = 0.5
+"""How old the list of all rows may be while reports are being read."""
+
+_NO_ROWS: tuple[int, float, list[dict[str, Any]]] = (-1, 0.0, [])
+
+
+@dataclass
+class Listing:
+    """Readings and launches under one lock; what a store of reports fills and pages ask."""
+
+    _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
+    _readings: dict[Path, Reading] = field(default_factory=dict, init=False, repr=False)
+    _launches: dict[str, Launch] = field(default_factory=dict, init=False, repr=False)
+    _keys: dict[str, Path] = field(default_factory=dict, init=False, repr=False)
+    _trouble: tuple[Failure, ...] = field(default=(), init=False, repr=False)
+    _held: Held = field(default_factory=Held, init=False, repr=False)
+    _verdicts: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict, init=False, repr=False)
+    _accounts: OrderedDict[str, Any] = field(default_factory=OrderedDict, init=False, repr=False)
+    _rows: tuple[int, float, list[dict[str, Any]]] = field(
+        default_factory=lambda: (-1, 0.0, []), init=False, repr=False
+    )
+    _version: int = field(default=0, init=False, repr=False)
+    _finished: bool = field(default=False, init=False, repr=False)
+
+    def report_of(self, entry: Launch) -> Any:
+        """The report of a launch."""
+        raise NotImplementedError
+
+    def verdict_of(self, entry: Launch) -> dict[str, Any]:
+        """The verdict of a launch."""
+        raise NotImplementedError
+
+    def state_of(self, path: Path) -> Reading | None:
+        """What became of a path; None where it was never asked for."""
+        with self._lock:
+            return self._readings.get(path)
+
+    def readings(self) -> list[Reading]:
+        """What became of every path, in the order in which they were found."""
+        with self._lock:
+            return list(self._readings.values())
+
+    def progress(self) -> Progress:
+        """How far loading has come."""
+        with self._lock:
+            done = sum(reading.settled for reading in self._readings.values())
+            failed = len(self._trouble) + sum(len(reading.failures) for reading in self._readings.values())
+            total = len(self._readings)
+            return Progress(done, total, len(self._launches), failed, self._finished, self._version)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the overview's table, most recoverable idle time first. One list for all: do not write to it.
+
+        While reports are being read, it may be as old as ``STALE_S``.
+        """
+        with self._lock:
+            version, made, rows = self._rows
+            if version == self._version or (not self._finished and time.monotonic() - made < STALE_S):
+                return rows
+            version, found = self._version, [entry.row for entry in self._launches.values()]
+        told = [row | {"label": label} for row, label in zip(found, labels(found), strict=True)]
+        told.sort(key=lambda row: -(row["recoverable_ns"] or 0.0))
+        with self._lock:
+            self._rows = version, time.monotonic(), told
+        return told
+
+    def failures(self) -> list[Failure]:
+        """Everything that could not be shown."""
+        with self._lock:
+            return [*self._trouble, *(one for reading in self._readings.values() for one in reading.failures)]
+
+    def doubtful(self) -> list[Failure]:
+        """Launches whose values contradict each other, and how."""
+        with self._lock:
+            entries = [entry for entry in self._launches.values() if entry.doubt]
+        return [Failure(f"{entry.row['path']}, launch {entry.launch}", entry.doubt) for entry in entries]
+
+    def duplicates(self) -> list[Failure]:
+        """Files whose content equals one that is already shown: ``where`` they lie, and which one it is."""
+        with self._lock:
+            twins = [(reading, reading.twin) for reading in self._readings.values() if reading.state == "duplicate"]
+        return [Failure(one.shown_as or str(one.path), f"same content as {twin}, shown once") for one, twin in twins]
+
+    def find(self, key: str, launch: int) -> Launch | None:
+        """The launch at the address ``/kernel/<key>/<launch>``, or None."""
+        with self._lock:
+            return self._launches.get(address(key, launch))
+
+    def siblings(self, entry: Launch) -> list[Launch]:
+        """All launches of the same report, in their order."""
+        with self._lock:
+            same = [other for other in self._launches.values() if other.key == entry.key]
+        return sorted(same, key=lambda other: other.launch)
+
+    def alike(self, entry: Launch) -> list[Launch]:
+        """All other launches of the same kernel, by base name, those of other configurations first."""
+        with self._lock:
+            same = [other for other in self._launches.values() if other.row["kernel"] == entry.row["kernel"]]
+        others = [other for other in same if other is not entry]
+        return sorted(others, key=lambda other: other.row["label"] == entry.row["label"])
+
+    def _trouble_is(self, found: tuple[Failure, ...]) -> None:
+        with self._lock:
+            self._version += found != self._trouble
+            self._trouble = found
+
+    def _show(self, reading: Reading, known: Known) -> None:
+        """Put the rows of one report into the list. The lock is held."""
+        ids = tuple(str(row["id"]) for row in known.rows)
+        asked = self._readings.get(reading.path)
+        again = asked is not None and asked.state == "queued"  # it was added once more while it was being read
+        self._keys[known.key] = reading.path
+        for name, row in zip(ids, known.rows, strict=True):
+            doubt = known.doubts.get(name, "")
+            self._launches[name] = Launch(known.key, int(row["launch"]), row, reading.path, doubt, self)
+        self._set(replace(reading, state="queued" if again else "shown", key=known.key, ids=ids))
+
+    def _set(self, reading: Reading) -> None:
+        with self._lock:
+            self._readings[reading.path] = reading
+            self._version += 1
+
+    def _forget(self, path: Path) -> None:
+        """Take a report out of the list; another with the same content is read in its stead. The lock is held."""
+        reading = self._readings.pop(path, None)
+        self._held.drop(path)
+        self._version += 1
+        if reading and self._keys.get(reading.key) == path:
+            del self._keys[reading.key]
+        for name in reading.ids if reading else ():
+            self._launches.pop(name, None)
+            self._verdicts.pop(name, None)
+            self._accounts.pop(name, None)
+        for other in list(self._readings.values()):
+            if reading and other.state == "duplicate" and other.twin == (reading.shown_as or str(path)):
+                self._set(replace(other, state="queued", twin=""))
+
+    def _fail(self, path: Path, error: Exception | str) -> None:
+        with self._lock:
+            reading = self._readings.get(path, Reading(path))
+            failure = failure_of(reading.shown_as or str(path), error)
+            if reading.shown_as:  # people do not know where it lies
+                failure = replace(failure, error=failure.error.replace(str(path), reading.shown_as))
+            self._set(replace(reading, state="failed", failures=(failure,)))
+
+
+def failure_of(where: str, error: Exception | str) -> Failure:
+    """What people read of an error: its message and remedy, or that it is a bug of ours."""
+    where = utf8(where)
+    if isinstance(error, NcubbleError):
+        return Failure(where, utf8(error.message), utf8(error.remedy))
+    if isinstance(error, Exception):
+        log.error("%s: unexpected error", where, exc_info=error)
+        return Failure(where, utf8(f"unexpected {type(error).__name__}: {error}"), "report this as a bug of ncubble")
+    return Failure(where, utf8(error))
+
+
+def address(key: str, launch: int) -> str:
+    """``<key>/<launch>`` as it stands in a kernel page's address and as the row's id."""
+    return f"{key[:KEY_LENGTH]}/{launch}"

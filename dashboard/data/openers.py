@@ -1,0 +1,60 @@
+"""What opens and judges reports, unless a store is told otherwise, and where it looks by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Opener = Callable[[Sequence[Path]], tuple[Sequence[Any], Sequence[Any]]]
+Judge = Callable[[Any, int], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Unopened:
+    """A path whose batch could not be opened at all."""
+
+    path: Path
+    error: Exception
+
+
+def default_paths(given: Iterable[Path], here: Path) -> list[Path]:
+    """The paths to show: those given, else ``here/runs`` where it exists, else the recordings that are shipped."""
+    from ncubble.recordings import FULL, LANES, RANKS, ROOT
+
+    chosen = list(given)
+    if chosen:
+        return chosen
+    runs = here / "runs"
+    return [runs] if runs.is_dir() else [ROOT, FULL, LANES, RANKS]
+
+
+def open_reports(paths: Sequence[Path]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Reports, and those that could not be opened with their errors."""
+    from ncubble.analysis.report import report
+
+    return report.open_reports(paths)
+
+
+def verdict_of(report: Any, launch: int) -> dict[str, Any]:
+    """The verdict of a launch, remembered or made; raises NcubbleError where there is none."""
+    from ncubble.analysis.diagnosis.results import judge
+    from ncubble.analysis.diagnosis.verdict import launch_verdict
+
+    known = next((one for one in judge(report)[0] if one["launch"] == launch), None)
+    return known if known is not None else launch_verdict(report, launch)  # which says again why there is none
+
+
+def account_of(report: Any, launch: int) -> Any:
+    """The ``BubbleAccount`` of a launch, or None."""
+    from ncubble.analysis.account.account import account
+
+    return account(report, launch)
+
+
+def lean(report: Any) -> Any:
+    """The report as pages ask for it: one launch at a time."""
+    from ncubble.dashboard.data.lean import LeanReport
+
+    return LeanReport.of(report)

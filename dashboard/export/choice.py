@@ -1,0 +1,90 @@
+"""Which launches an exported file holds: chosen from the rows of a store, or matched across sides of a comparison."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from ncubble.analysis.compare.sides import Group, groups, match, subject_of
+from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.compare.address import MOST, Asked
+from ncubble.errors import UsageError
+from ncubble.profiling.runs.run import find_runs
+
+Row = dict[str, Any]
+
+
+def chosen(rows: Sequence[Row], launches: Collection[int] = (), kernel: str = "") -> list[Row]:
+    """The rows of these launch numbers (none: all) whose kernel matches ``kernel``, in the order given.
+
+    Raises UsageError where ``kernel`` is no regular expression, or where nothing is left of what was there.
+    """
+    try:
+        wanted = re.compile(kernel)
+    except re.error as error:
+        raise UsageError(
+            f"--kernel {kernel!r} is no regular expression: {error}", "escape brackets and stars"
+        ) from error
+    found = [row for row in rows if not launches or row["launch"] in launches]
+    if rows and not found:
+        there = sorted({row["launch"] for row in rows})
+        asked = ", ".join(str(one) for one in launches)
+        raise UsageError(f"no launch {asked}", f"there are launches {_listed(there)}")
+    left = [row for row in found if wanted.search(row["demangled"]) or wanted.search(row["kernel"])]
+    if found and not left:
+        names = list(dict.fromkeys(row["kernel"] for row in found))
+        raise UsageError(f"no kernel matches {kernel!r}", f"there are {_listed(names)}")
+    return left
+
+
+def _listed(values: Sequence[Any], most: int = 12) -> str:
+    shown = ", ".join(str(value) for value in values[:most])
+    return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
+
+
+def entry_of(store: ReportStore, row: Row) -> Launch:
+    """The launch of a row. Raises UsageError where it is gone meanwhile."""
+    key, _, number = row["id"].partition("/")
+    found = store.find(key, int(number))
+    if found is None:
+        raise UsageError(f"{row['path']}: it changed while it was read", "try again")
+    return found
+
+
+def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) -> list[tuple[str, Asked]]:
+    """Launches that belong together across ``paths``, as (title, query of the Compare page); A is of the first path.
+
+    Matched as ``ncubble compare`` does. Raises UsageError where there are more paths than a comparison has sides, where
+    a path has no launch, or where no kernel is on two sides.
+    """
+    if len(paths) > MOST:
+        raise UsageError(f"{len(paths)} sides, and a comparison holds {MOST}", f"name at most {MOST} paths")
+    sides = [_side(store, rows, path, paths[:place]) for place, path in enumerate(paths)]
+    matched, _ = match(sides)
+    if not matched:
+        raise UsageError("nothing to compare: no kernel is on more than one side", "look at ncubble report A B")
+    found = []
+    for partners in matched:
+        known = [one for one in partners if one is not None]
+        found.append((known[0].title, Asked(tuple(_address(one) for one in known))))
+    return found
+
+
+def _side(store: ReportStore, rows: Sequence[Row], path: Path, before: Sequence[Path]) -> list[Group]:
+    """The launches of one side, in their order; a run that lies below two of the paths belongs to the first."""
+    taken = {str(run) for run in find_runs(before)}
+    own = {str(run) for run in find_runs([path])}
+    mine = sorted((row for row in rows if row["path"] in own - taken), key=lambda row: (row["path"], row["launch"]))
+    if not mine:
+        twins = [one.error for one in store.duplicates() if one.where in own]
+        said = twins[0] if twins else "it is on another side already" if own & taken else "no launch to compare"
+        raise UsageError(f"{path}: {said}", "name reports of different content, or choose by --launch and --kernel")
+    entries = (entry_of(store, row) for row in mine)
+    return groups(subject_of(entry.report, entry.launch, entry.verdict) for entry in entries)
+
+
+def _address(group: Group) -> str:
+    return f"{group.first.key[:16]}/{group.first.launch}"

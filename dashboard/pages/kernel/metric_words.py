@@ -1,0 +1,113 @@
+"""What a metric of ncu means, put together from its name.
+
+ncu names metrics ``UNIT__COUNTER.ROLLUP.SUBMETRIC``: a counter of a unit, its values over all instances of that unit
+rolled up, put into relation. What the metric sets say about a metric comes first, then ``metric_words.toml``, whose
+pieces are put together. A name with a piece that is not known is not explained: no guess is made.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any
+
+from ncubble.dashboard.ui.reasons import REASONS
+from ncubble.profiling.metrics.catalog import load_sets
+from ncubble.profiling.metrics.generations import series_prefix
+
+UNEXPLAINED = "no explanation known"
+_STALLED = "stalled"
+
+
+@cache
+def words() -> Mapping[str, Mapping[str, str]]:
+    """The tables of ``metric_words.toml``."""
+    text = files("ncubble.dashboard.pages.kernel").joinpath("metric_words.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def _told() -> dict[str, str]:
+    """What the metric sets say, by name, those of single chips included."""
+    found: dict[str, str] = {}
+    for one in load_sets().values():
+        for metric in one.metrics:
+            for name in (metric.name, *metric.chips.values()):
+                found.setdefault(name, metric.about)
+    return found
+
+
+@lru_cache(maxsize=1 << 13)
+def explain(metric: str) -> str:
+    """One or two sentences on what ``metric`` counts; empty where nothing here explains it."""
+    if metric in _told():
+        return _told()[metric]
+    known, lead, bare = words(), "", metric
+    if found := series_prefix().match(metric):
+        lead, bare = "Sampled over time. ", metric[found.end() :]
+    stem, _, suffix = bare.partition(".")
+    if stem in known["exact"]:
+        return lead + known["exact"][stem]
+    for family, text in known["families"].items():
+        if stem.startswith(family):
+            return lead + text.format(rest=stem.removeprefix(family).replace("_", " "))
+    counted, rolled = _counted(stem, known), _rolled(suffix, known)
+    return f"{lead}{counted}{rolled}." if counted and rolled is not None else ""
+
+
+def _counted(stem: str, known: Mapping[str, Mapping[str, str]]) -> str:
+    """``SM: Warp instructions executed, of the FMA pipe``; empty where a piece is not known."""
+    if stem.startswith("derived__") and "__" in stem.removeprefix("derived__"):
+        stem, _, factor = stem.removeprefix("derived__").rpartition("_x")
+        inner = _counted(stem, known) if factor.isdecimal() else ""
+        return f"{inner}, times {factor}" if inner else ""
+    unit, _, counter = stem.partition("__")
+    base = _longest(counter, known["counters"])
+    if unit not in known["units"] or not base:
+        return ""
+    pieces = _qualified(counter[len(base) + 1 :], known["qualifiers"], base.endswith(_STALLED))
+    if pieces is None:
+        return ""
+    text = _lowered(known["counters"][base])
+    first = f"{text} {pieces.pop(0)}" if text.endswith(":") and pieces else text
+    return f"{known['units'][unit]}: {', '.join([first, *pieces])}"
+
+
+def _lowered(text: str) -> str:
+    """The first letter small, unless the word is an abbreviation such as ``CTAs``."""
+    return f"{text[:1].lower()}{text[1:]}" if text[1:2].islower() else text
+
+
+def _qualified(rest: str, qualifiers: Mapping[str, str], stalled: bool) -> list[str] | None:
+    """The words of all qualifiers in ``rest``; None where one is not known."""
+    found: list[str] = []
+    while rest:
+        reason = _longest(rest, REASONS) if stalled and not found else ""
+        piece = reason or _longest(rest, qualifiers)
+        if not piece:
+            return None
+        said = REASONS[piece].label if reason else qualifiers[piece]
+        found += [said] if said else []
+        rest = rest[len(piece) + 1 :]
+    return found
+
+
+def _longest(text: str, table: Mapping[str, Any]) -> str:
+    """The longest key that ``text`` begins with, up to its end or an underscore; empty where there is none."""
+    end = len(text)
+    while end > 0:
+        if text[:end] in table:
+            return text[:end]
+        end = text.rfind("_", 0, end)
+    return ""
+
+
+def _rolled(suffix: str, known: Mapping[str, Mapping[str, str]]) -> str | None:
+    """``; average of one, percent of the peak rate`` of ``avg.pct_of_peak_sustained_elapsed``; None if not known."""
+    if not suffix:
+        return ""
+    rollup, *rest = suffix.split(".")
+    said = [known["rollups"].get(rollup), *(known["submetrics"].get(one) for one in rest)]
+    return None if None in said else "; " + ", ".join(str(one) for one in said)

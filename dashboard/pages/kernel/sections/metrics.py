@@ -1,0 +1,91 @@
+"""Every metric of one launch in a table that is searched in the browser; sent when it is asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dash_ag_grid as dag
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.dashboard.pages.kernel.address import LONGEST_FIND, Asked
+from ncubble.dashboard.pages.kernel.metric_table import metric_rows
+from ncubble.dashboard.pages.kernel.opened import Opened
+from ncubble.dashboard.pages.overview.grid import GRID_THEME
+from ncubble.dashboard.ui.components import aria, guarded, note
+
+MOST = 6000
+"""Metrics of one launch that are sent; the largest public report holds half of that."""
+
+
+def section(entry: Opened, wanted: Asked) -> Component:
+    """The folded card; where the address asks for the table, it is open and filled."""
+    inside: Component = html.P("Reading the metrics of this launch.", className="hint")
+    if wanted.metrics:
+        inside = guarded("All metrics", lambda: grid(entry, wanted.find))
+    filled: dict[str, Any] = {"data-filled": "yes" if wanted.metrics else ""}
+    summary = html.Summary(
+        [html.H2("All metrics"), html.Span("with what they mean", className="hint", id="kernel-metrics-count")],
+        id="metrics-open",
+        n_clicks=1 if wanted.metrics else 0,
+        **filled,
+    )
+    folded = html.Details([summary, html.Div(inside, id="kernel-metrics")], open=wanted.metrics, id="metrics-details")
+    return html.Section(folded, className="card metrics-card", **aria(label="All metrics"))
+
+
+def counted(entry: Opened) -> str:
+    """How many there are, for the line that opens the table."""
+    return f"{len(entry.report.scalars(entry.launch))} of this launch, with what they mean"
+
+
+def grid(entry: Opened, find: str = "") -> Component:
+    """Search field and table: name, value with its SI prefix, explanation."""
+    report = entry.report
+    rows = metric_rows(report.metrics[report.metrics["launch"] == entry.launch])
+    if not rows:
+        return note("empty", "This report holds no metrics of this launch.")
+    box = dcc.Input(
+        id="metric-search",
+        type="search",
+        value=find,
+        debounce=0.15,
+        maxLength=LONGEST_FIND,
+        className="search",
+        placeholder="names, values, explanations",
+    )
+
+    table = dag.AgGrid(
+        id="metrics-grid",
+        columnDefs=_COLUMNS,
+        rowData=rows[:MOST],
+        getRowId="params.data.metric",
+        defaultColDef={"sortable": True, "filter": True, "resizable": True, "wrapHeaderText": True},
+        dashGridOptions={
+            "theme": {"function": GRID_THEME},
+            "rowHeight": 30,
+            "headerHeight": 34,
+            "tooltipShowDelay": 250,
+            "enableCellTextSelection": True,
+            "quickFilterText": find,
+        },
+        style={"height": "520px", "width": "100%"},
+        className="metrics-grid",
+    )
+    return html.Div([html.Label([html.Span("Search"), box], className="metric-find live-only"), table])
+
+
+_COLUMNS: list[dict[str, Any]] = [
+    {"field": "metric", "headerName": "Metric", "width": 430, "tooltipField": "explained", "cellClass": "mono"},
+    {
+        "field": "raw",
+        "headerName": "Value",
+        "width": 170,
+        "type": "rightAligned",
+        "valueFormatter": {"function": "params.data.value"},
+        "tooltipField": "exact",
+        "filter": "agNumberColumnFilter",
+    },
+    {"field": "unit", "headerName": "Unit", "width": 120},
+    {"field": "explained", "headerName": "Explanation", "flex": 1, "minWidth": 260, "tooltipField": "explained"},
+]

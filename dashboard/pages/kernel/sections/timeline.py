@@ -1,0 +1,84 @@
+"""The timeline of one launch: linked tracks, idle time by cause, and numbers of the range that is in sight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.dashboard.pages.kernel.figures.stall_tracks import stall_series
+from ncubble.dashboard.pages.kernel.figures.timeline import Overlay, bands_of, timeline_figure
+from ncubble.dashboard.pages.kernel.opened import Opened
+from ncubble.dashboard.ui.components import aria, card, figure, not_collected, note
+from ncubble.dashboard.ui.tracks import MIN_ACTIVE, NO_MARKS, Marks, sampling_interval_ns, window
+from ncubble.text import values
+
+
+def section(entry: Opened, account: Any | None, range_us: tuple[float, float] | None = None) -> Component:
+    """The card of the timeline; ``range_us`` is the stretch that is in sight at first (None: all)."""
+    frame = entry.timeline
+    unit = account.unit if account is not None else "tensor"
+    shown = window(frame, unit)
+    interval = values.duration(sampling_interval_ns(frame))
+    if shown is None:
+        return card("Timeline", [not_collected("PM samples", "--set timeline")])
+    if shown.active < MIN_ACTIVE:
+        few = f"Too short to draw: {shown.active} active samples, one per {interval}. A longer launch shows its phases."
+        return card("Timeline", [note("empty", few)])
+    marks = Marks.of(account.phases, account.parts, shown, unit) if account and account.phases else None
+    bands = bands_of(shown, marks, account.phases, account.parts) if account else {}
+    stalls, stall_unit = stall_series(frame, shown)
+    said = marks.words() if marks else NO_MARKS
+    if shown.apart:
+        said += f" Not drawn, for they were recorded in another pass with its own clock: {', '.join(shown.apart)}."
+    drawn = timeline_figure(shown, marks, Overlay(bands, stalls, stall_unit), range_us)
+    below: list[Component] = [html.P(line, className="hint") for line in (said, _bands_words(bool(bands))) if line]
+    if not stalls:
+        below.append(_no_stalls())
+    placed = figure("timeline", drawn, f"Timeline of the launch. {said}", tools=True)
+    hint = f"PM sampling, one sample per {interval}; drag to zoom all tracks, double-click to reset"
+    return card("Timeline", [placed, *below, _range(shown.end_ns - shown.start_ns), _samples()], hint)
+
+
+def _bands_words(drawn: bool) -> str:
+    if not drawn:
+        return ""
+    return (
+        "Above the busy share, idle time by cause. Steady idle time has no time stamps: every sample is split as the "
+        "account splits the whole."
+    )
+
+
+def _no_stalls() -> Component:
+    """One line in place of the track of warp states."""
+    text = "Sampled warp states (which reasons stall the warps, over time): not collected. Profile with "
+    return html.P([text, html.Code("--set warp_states")], className="hint")
+
+
+def _range(span_ns: float) -> Component:
+    """Fields for the range in sight, and the place of its numbers, which ``assets/kernel.js`` fills."""
+    fields: list[Any] = []
+    for name, text in (("timeline-from", "from"), ("timeline-to", "to")):
+        box = dcc.Input(id=name, type="number", debounce=True, step="any", className="range-field")
+        fields.append(html.Label([html.Span(text), box]))
+    whole = html.Button("Whole launch", id="timeline-whole", className="button small", n_clicks=0)
+    return html.Div(
+        [
+            dcc.Store(id="timeline-zoomed"),
+            dcc.Store(id="timeline-span", data=round(span_ns / 1e3, 3)),
+            html.Div(
+                [html.Strong("In range"), *fields, html.Span("µs", className="hint"), whole], className="range-row"
+            ),
+            html.Div(
+                id="timeline-range", className="range-tables", role="status", **aria(label="Numbers of the range")
+            ),
+        ],
+        className="live-only range-numbers",
+    )
+
+
+def _samples() -> Component:
+    """The samples of the range as a table, made by ``assets/kernel.js`` when it is asked for."""
+    summary = html.Summary("View as table", id="timeline-samples-open", n_clicks=0)
+    return html.Details([summary, html.Div(id="timeline-samples")], className="as-table live-only")

@@ -1,0 +1,1 @@
+"""Reports added from the browser."""

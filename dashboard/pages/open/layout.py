@@ -1,0 +1,61 @@
+"""The page that adds reports: files from the browser, what became of them, which folders are watched, what failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.open import routes as upload_routes
+from ncubble.dashboard.pages.open.lists import added, failed, watched
+from ncubble.dashboard.pages.open.uploads import Uploads
+from ncubble.dashboard.pages.open.words import megabytes
+from ncubble.dashboard.ui.components import aria, card, note
+
+PATH = "/open"
+_POLL_MS = 1000
+
+
+def layout(store: ReportStore, search: str = "") -> Component:
+    """The page. What changes while reports are read is replaced by the callbacks of ``open_callbacks``."""
+    uploads = upload_routes.current()
+    lead = "Add report files here, or name files and folders on the command line."
+    rescan: Any = html.Button("Rescan now", id="open-rescan", className="button", n_clicks=0)
+    again = html.P([rescan, html.Span(" looks for new runs, and once more at what failed", className="hint")])
+    parts = [
+        html.Div([html.H1("Open reports"), html.P(lead, className="lead")], className="page-head"),
+        _adding(uploads),
+        html.Div(added(uploads.kept() if uploads else (), store), id="open-added"),
+        html.Div(watched(store), id="open-watched"),
+        again,
+        html.Div(failed(store), id="open-failed"),
+        dcc.Store(id="open-version", data=version(store, uploads)),
+        dcc.Store(id="open-touch"),
+        dcc.Interval(id="open-poll", interval=_POLL_MS),
+    ]
+    return html.Div(parts, className="open-page")
+
+
+def version(store: ReportStore, uploads: Uploads | None) -> list[int]:
+    """Changes with everything that this page shows."""
+    return [store.progress().version, uploads.version if uploads else 0]
+
+
+def _adding(uploads: Uploads | None) -> Component:
+    """The card to drop files on, or why there is none."""
+    if uploads is None or not uploads.allowed:
+        text = "This server takes no files from the browser: others may reach it, or it was started so. Name them with "
+        return card("Add files", [note("empty", text, "ncubble dashboard FILE_OR_FOLDER …")])
+    limits = uploads.limits
+    choose: Any = html.Button("Choose files", id="open-choose", className="button primary", n_clicks=0)
+    said = (
+        f"Reports of Nsight Compute (.ncu-rep, .ncu-repz), up to {megabytes(limits.file_bytes)} each. At most "
+        f"{limits.files} files and {megabytes(limits.total_bytes)} are kept, on the machine of this server, until it "
+        "ends. Folders of runs, and larger files: "
+    )
+    hint = html.P([said, html.Code("ncubble dashboard FILE_OR_FOLDER …")], className="hint")
+    title = html.P("Drop report files here, or on any page", className="drop-title")
+    zone = html.Div([title, choose, hint], id="open-drop", className="drop-zone")
+    return card("Add files", [zone, html.Ul(id="open-sending", className="uploads", **aria(label="Files to add"))])

@@ -1,0 +1,1 @@
+"""All launches in one table."""

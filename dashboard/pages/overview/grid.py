@@ -1,0 +1,156 @@
+"""The table of launches: its columns and options. Rows come in blocks (``assets/overview.js`` asks for them, so that a
+browser holds a few hundred of any number); cells are drawn by ``assets/grid.js``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dash_ag_grid as dag
+from dash import html
+from dash.development.base_component import Component
+
+from ncubble.analysis.account.palette import CAUSE_COLORS, HATCH_NAMES, PART_STYLES
+from ncubble.dashboard.pages.overview.address import NUMBER_TYPES, TEXT_TYPES, View
+from ncubble.dashboard.pages.overview.columns import Column
+from ncubble.dashboard.pages.overview.table import LaunchTable
+from ncubble.dashboard.ui.components import aria, swatch
+
+_THEME = {
+    "backgroundColor": "var(--surface)",
+    "foregroundColor": "var(--text)",
+    "accentColor": "var(--accent)",
+    "borderColor": "var(--border)",
+    "headerBackgroundColor": "var(--surface-2)",
+    "chromeBackgroundColor": "var(--surface-2)",
+    "oddRowBackgroundColor": "var(--surface)",
+    "fontFamily": "inherit",
+    "browserColorScheme": "inherit",
+    "checkboxUncheckedBorderColor": "var(--control)",
+    "inputBorder": "1px solid var(--control)",
+    "pickerButtonBorder": "1px solid var(--control)",
+}
+_SIZES = "fontSize: 13, headerFontSize: 12, spacing: 6, cellHorizontalPadding: 10, wrapperBorder: false"
+GRID_THEME = f"themeQuartz.withParams({{{', '.join(f'{k}: {v!r}' for k, v in _THEME.items())}, {_SIZES}}})"
+"""AG Grid's theme with the page's own colour tokens, so that it follows light and dark by itself."""
+
+BLOCK = 100
+"""Rows that the table asks for at once."""
+FIRST_SORT = (("recoverable_ns", True),)
+_FORMATTERS = {"time": "ncTime", "percent": "ncPercent", "bytes": "ncBytes", "number": "ncPlain"}
+_COMPARED = {"duration_ns", "recoverable_ns", "busy", "dram", "tensor", "cycles", "tflops", "dram_gbs", "occupancy"}
+"""Fields whose difference to the pinned row is shown."""
+
+
+def columns_of(table: LaunchTable, view: View) -> list[Column]:
+    """The columns that a view shows, in its order; the usual ones where it names none that there is."""
+    chosen = [table.columns[name] for name in view.columns if name in table.columns]
+    return chosen or [column for column in table.columns.values() if column.shown]
+
+
+def definitions(table: LaunchTable, view: View) -> list[dict[str, Any]]:
+    """Column definitions in the order of a view, hidden ones behind. Numbers sort largest first."""
+    shown = columns_of(table, view)
+    fields = {column.field for column in shown}
+    order = {name: place for place, (name, _) in enumerate(view.sort or FIRST_SORT)}
+    down = dict(view.sort or FIRST_SORT)
+    found = []
+    for column in [*shown, *(one for one in table.columns.values() if one.field not in fields)]:
+        state: dict[str, Any] = {"initialHide": column.field not in fields}
+        if column.field in order:
+            state |= {"initialSort": "desc" if down[column.field] else "asc", "initialSortIndex": order[column.field]}
+        found.append(_definition(column) | state)
+    return found
+
+
+def _definition(column: Column) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "colId": column.field,
+        "field": column.field,
+        "headerName": column.name,
+        "headerTooltip": column.explained,
+        "minWidth" if column.flex else "width": column.width or 100,
+    }
+    if column.flex:
+        base["flex"] = column.flex
+    if renderer := column.renderer or ("NcCompared" if column.field in _COMPARED else ""):
+        base["cellRenderer"] = renderer
+    return base | (_number(column) if column.numeric else _text(column))
+
+
+def _text(column: Column) -> dict[str, Any]:
+    if column.kind == "account":
+        return {"sortable": False, "filter": False, "cellDataType": False}
+    return {
+        "cellDataType": "text",
+        "filter": "agTextColumnFilter",
+        "filterParams": {"filterOptions": list(TEXT_TYPES), "maxNumConditions": 4, "debounceMs": 250},
+        "valueFormatter": {"function": "ncText(params)"},
+        "cellClass": {"function": "ncClass(params)"},
+        "tooltipField": column.hover or ("demangled" if column.field == "name" else column.field),
+    }
+
+
+def _number(column: Column) -> dict[str, Any]:
+    options: dict[str, Any] = {"filterOptions": list(NUMBER_TYPES), "maxNumConditions": 4, "debounceMs": 250}
+    if column.kind == "time":
+        options |= {
+            "allowedCharPattern": "\\d\\-\\.,e nuµmsNUMS",
+            "numberParser": {"function": "ncReadTime(params)"},
+            "numberFormatter": {"function": "ncWriteTime(params)"},
+        }
+    return {
+        "cellDataType": "number",
+        "filter": "agNumberColumnFilter",
+        "filterParams": options,
+        "sortingOrder": ["desc", "asc"],
+        "headerClass": "right",
+        "valueFormatter": {"function": f"{_FORMATTERS[column.kind]}(params)"},
+        "cellClass": {"function": "ncNumber(params)"},
+        "tooltipValueGetter": {"function": f"ncRaw(params, {column.unit!r})"},
+    }
+
+
+def grid(table: LaunchTable, view: View) -> Any:
+    """The table. A click on a row opens its kernel page; the name is a link, too, for new tabs."""
+    return dag.AgGrid(
+        id="launches",
+        rowModelType="infinite",
+        columnDefs=definitions(table, view),
+        filterModel=dict(view.filters),
+        defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderMenuButton": True},
+        getRowId="params.data.id",
+        dashGridOptions=_options(),
+        style={"height": "100%", "width": "100%"},
+    )
+
+
+def _options() -> dict[str, Any]:
+    parts = {name: [style.label, style.color, HATCH_NAMES[style.hatch]] for name, style in PART_STYLES.items()}
+    return {
+        "theme": {"function": GRID_THEME},
+        "rowSelection": {"mode": "multiRow", "enableClickSelection": False, "headerCheckbox": False},
+        "selectionColumnDef": {"width": 40, "pinned": "left", "headerTooltip": "Select launches to compare"},
+        "rowHeight": 34,
+        "headerHeight": 36,
+        "tooltipShowDelay": 400,
+        "animateRows": False,
+        "enableCellTextSelection": True,
+        "suppressDragLeaveHidesColumns": True,
+        "cacheBlockSize": BLOCK,
+        "maxBlocksInCache": 8,
+        "maxConcurrentDatasourceRequests": -1,  # a limit would count requests of replaced caches for ever
+        "infiniteInitialRowCount": 1,
+        "context": {"parts": parts, "causes": CAUSE_COLORS},
+    }
+
+
+def legend(rows: Sequence[Mapping[str, Any]] | None = None) -> Component:
+    """What the colours of the account column stand for: those in ``rows``, or all while more may come (None)."""
+    shown = set(PART_STYLES) if rows is None else {name for row in rows for name, _ in row["account"]}
+    items = [
+        html.Span([swatch(style.color, style.hatch), style.label], title=style.meaning)
+        for name, style in PART_STYLES.items()
+        if name in shown
+    ]
+    return html.Div(items, className="legend", role="note", **aria(label="Colours of the account"))

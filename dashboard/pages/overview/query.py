@@ -1,0 +1,187 @@
+"""Which launches a view of the overview lists, and in which order. Pure: a table and a view in, row numbers out.
+
+Searches run in RE2, whose time grows with the text and not with the pattern, so that no pattern can hold the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ncubble.dashboard.pages.overview.address import Filter, View, said_of
+from ncubble.dashboard.pages.overview.table import MISSING, LaunchTable, Row, TextColumn
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Numbers of the rows that are listed, in order, and what a reader must know of how the request was read."""
+
+    indices: NDArray[np.int64]
+    said: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def rows(self, table: LaunchTable, start: int = 0, end: int | None = None) -> list[Row]:
+        """The rows from ``start`` up to, not including, ``end``."""
+        return [table.rows[index] for index in self.indices[max(start, 0) : end].tolist()]
+
+
+def select(table: LaunchTable, view: View) -> Selection:
+    """The launches that a view lists. Parts of it that do not fit the table are ignored, and said."""
+    keep, said = matching(table, view.search)
+    unknown: list[str] = []
+    for name, model in view.filters.items():
+        passed = _filtered(table, name, model)
+        if passed is None:
+            unknown.append("filter")
+        else:
+            keep &= passed
+    known = [(name, down) for name, down in view.sort if _sortable(table, name)]
+    unknown += ["sort order"] * (len(view.sort) - len(known))
+    indices = np.flatnonzero(keep)
+    if known:
+        indices = indices[_order(table, indices, known)]
+    return Selection(indices, (*view.said, *said, *said_of(unknown)))
+
+
+def matching(table: LaunchTable, search: str) -> tuple[Mask, tuple[str, ...]]:
+    """Launches that match every word of ``search``, each a regular expression in which case does not count.
+
+    ``^`` and ``$`` stand for begin and end of one value. A word that is no regular expression is looked for as text.
+    """
+    keep: Mask = np.ones(len(table), bool)
+    plain: list[str] = []
+    for word in search.split():
+        found = _found(table.searched(), word)
+        if found is None:
+            plain.append(word)
+            found = _flags(pc.match_substring(table.searched(), word, ignore_case=True))
+        keep &= found
+    said = tuple(f"“{word}” is no regular expression and is looked for as plain text." for word in plain)
+    return keep, said
+
+
+def _found(texts: Any, word: str) -> Mask | None:
+    """Which texts match the regular expression ``word``; None where it is none."""
+    try:
+        return _flags(pc.match_substring_regex(texts, f"(?m){word}", ignore_case=True))
+    except pa.ArrowInvalid:
+        return None
+
+
+def _flags(answer: Any) -> Mask:
+    flags: Mask = answer.to_numpy(zero_copy_only=False).astype(bool)
+    return flags
+
+
+def _sortable(table: LaunchTable, name: str) -> bool:
+    return name in table.columns and table.columns[name].kind != "account"
+
+
+def _order(table: LaunchTable, indices: NDArray[np.int64], sort: list[tuple[str, bool]]) -> NDArray[np.int64]:
+    """Positions within ``indices`` in sorted order: by the first field, then the next; ties keep the table's order.
+
+    What was not collected comes last in both directions.
+    """
+    keys: list[NDArray[Any]] = []
+    for name, down in sort:
+        values, missing = _sort_values(table, name)
+        keys += [missing[indices], -values[indices] if down else values[indices]]
+    return np.lexsort(keys[::-1]).astype(np.int64)
+
+
+def _sort_values(table: LaunchTable, name: str) -> tuple[NDArray[np.float64], Mask]:
+    if table.columns[name].numeric:
+        numbers = table.numbers(name)
+        missing: Mask = np.isnan(numbers)
+        return np.where(missing, 0.0, numbers), missing
+    column = table.texts(name)
+    absent: Mask = column.codes == MISSING
+    ranks = np.append(column.ranks, 0)[column.codes]  # the code of a missing text is -1: the last
+    return ranks.astype(np.float64), absent
+
+
+def _filtered(table: LaunchTable, name: str, model: Filter) -> Mask | None:
+    """The launches that pass the filter of one column; None where the table has no such column, or of another kind."""
+    column = table.columns.get(name)
+    conditions = model.get("conditions") or [model]
+    kind = "number" if column is not None and column.numeric else "text"
+    if column is None or column.kind == "account" or any(one["filterType"] != kind for one in conditions):
+        return None
+    test = _number_test if kind == "number" else _text_test
+    passed = [test(table, name, one) for one in conditions]
+    joined: Mask = np.logical_or.reduce(passed) if model.get("operator") == "OR" else np.logical_and.reduce(passed)
+    return joined
+
+
+_NUMBERS: dict[str, Callable[[NDArray[np.float64], float], Mask]] = {
+    "equals": lambda values, wanted: values == wanted,
+    "notEqual": lambda values, wanted: ~np.isnan(values) & (values != wanted),
+    "greaterThan": lambda values, wanted: values > wanted,
+    "greaterThanOrEqual": lambda values, wanted: values >= wanted,
+    "lessThan": lambda values, wanted: values < wanted,
+    "lessThanOrEqual": lambda values, wanted: values <= wanted,
+}
+
+
+def _number_test(table: LaunchTable, name: str, one: Filter) -> Mask:
+    values, how = table.numbers(name), one["type"]
+    if how in ("blank", "notBlank"):
+        blank: Mask = np.isnan(values)
+        return blank if how == "blank" else ~blank
+    if how == "inRange":
+        within: Mask = (values >= one["filter"]) & (values <= one["filterTo"])
+        return within
+    return _NUMBERS[how](values, float(one["filter"]))
+
+
+_TEXTS: dict[str, Callable[[str, str], bool]] = {
+    "contains": lambda text, wanted: wanted in text,
+    "notContains": lambda text, wanted: wanted not in text,
+    "equals": lambda text, wanted: text == wanted,
+    "notEqual": lambda text, wanted: text != wanted,
+    "startsWith": lambda text, wanted: text.startswith(wanted),
+    "endsWith": lambda text, wanted: text.endswith(wanted),
+}
+
+
+def _text_test(table: LaunchTable, name: str, one: Filter) -> Mask:
+    column, how = table.texts(name), one["type"]
+    absent: Mask = column.codes == MISSING
+    if how in ("blank", "notBlank"):
+        return absent if how == "blank" else ~absent
+    wanted = str(one["filter"]).casefold()
+    passed = _passed(column, lambda text: _TEXTS[how](text, wanted))
+    kept: Mask = passed | absent if how in ("notContains", "notEqual") else passed & ~absent
+    return kept
+
+
+def _passed(column: TextColumn, test: Callable[[str], bool]) -> Mask:
+    """Per launch, whether its text passes; each value is tested once. What is missing does not pass."""
+    answers = np.fromiter((test(text.casefold()) for text in column.values), bool, len(column.values))
+    flags: Mask = np.append(answers, False)[column.codes]
+    return flags
+
+
+REMEMBERED = 32
+
+
+def remembered(table: LaunchTable, view: View) -> Selection:
+    """``select``, remembered with the table, so that scrolling through a result does not search again."""
+    key = (view.selecting(), view.said)
+    known = table.selected.get(key)
+    if known is None:
+        known = table.selected[key] = select(table, view)
+        for old in list(table.selected)[:-REMEMBERED]:
+            table.selected.pop(old, None)
+    found: Selection = known
+    return found

@@ -1,0 +1,1 @@
+"""The same launch on every rank of a program."""

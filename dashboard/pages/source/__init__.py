@@ -1,0 +1,1 @@
+"""Source and SASS of one launch."""

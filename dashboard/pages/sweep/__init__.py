@@ -1,0 +1,1 @@
+"""Sweeps found among launches."""

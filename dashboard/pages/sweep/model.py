@@ -1,0 +1,255 @@
+"""Sweeps among launches: groups that differ in one parameter, or one dimension of the problem, and in nothing else.
+
+Pure functions over the rows of the overview (``rows.launch_row``). Nothing has to declare a sweep: launches of one
+kernel on one GPU whose other coordinates agree form a series, wherever they were recorded.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from ncubble.dashboard.data.rows import device_of, gpu_names
+from ncubble.dashboard.pages.sweep.coordinates import (
+    CODE,
+    GEOMETRY,
+    PARAMETER,
+    SHAPE,
+    Coordinate,
+    alike,
+    coordinates,
+    source_of,
+)
+from ncubble.text.values import number
+
+Row = Mapping[str, Any]
+Pair = tuple[str, str]
+UNSPLIT = ("idle", "no_cta")
+"""Parts of an account whose report lacks what would split them."""
+_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,9})?")
+_KINDS = (PARAMETER, GEOMETRY, SHAPE)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean, least and most of one quantity over the ``n`` launches that hold it."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Point:
+    """The launches at one value of the swept parameter; ``at`` is None where that is no number."""
+
+    value: str
+    at: float | None
+    rows: tuple[Row, ...]
+
+    def spread(self, name: str) -> Spread | None:
+        """Of the rows' member ``name``; None where no launch holds it."""
+        known = [value for row in self.rows if (value := number(row.get(name))) is not None]
+        return Spread(math.fsum(known) / len(known), min(known), max(known), len(known)) if known else None
+
+    def account(self) -> tuple[dict[str, float], int]:
+        """(percent by part, mean over launches, number of these launches): those whose idle time is split, if any."""
+        held = [dict(row["account"]) for row in self.rows if row.get("account")]
+        split = [one for one in held if not any(part in one for part in UNSPLIT)] or held
+        parts = dict.fromkeys(part for one in split for part in one)
+        return {part: math.fsum(one.get(part, 0.0) for one in split) / len(split) for part in parts}, len(split)
+
+    def typical(self) -> Row:
+        """The launch that stands for this value: of those with a split account, if any, the one in the middle."""
+        split = [row for row in self.rows if is_split(row)] or list(self.rows)
+        return sorted(split, key=lambda row: number(row.get("duration_ns")) or math.inf)[(len(split) - 1) // 2]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one parameter, in order, with all other coordinates ``fixed`` (by name)."""
+
+    fixed: tuple[Pair, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def launches(self) -> int:
+        """Over all points."""
+        return sum(len(point.rows) for point in self.points)
+
+    def ends(self) -> tuple[Point, Point, str] | None:
+        """(best, worst, what of): the points with the least and most mean time, or cycles where time is not known."""
+        for name in ("duration_ns", "cycles"):
+            known = [(found.mean, index) for index, point in enumerate(self.points) if (found := point.spread(name))]
+            if len(known) > 1:
+                return self.points[min(known)[1]], self.points[max(known)[1]], name
+        return None
+
+    @cached_property
+    def ratio(self) -> float:
+        """Time at the worst value as a multiple of that at the best; 1 where it is not known."""
+        ends = self.ends()
+        found = [point.spread(ends[2]) for point in ends[:2]] if ends else []
+        return found[1].mean / found[0].mean if found and found[0] and found[1] and found[0].mean > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All series in which one parameter of a kernel varies on one GPU; ``kind`` as in ``Coordinate``.
+
+    ``gpu`` is its full name; ``gpu_shown`` the short one, where no other GPU with a sweep shares that.
+    """
+
+    kernel: str
+    gpu: str
+    parameter: str
+    kind: str
+    series: tuple[Series, ...]
+    gpu_shown: str = ""
+
+    @property
+    def launches(self) -> int:
+        """Over all series."""
+        return sum(one.launches for one in self.series)
+
+    def values(self) -> list[str]:
+        """The values of the parameter in any series, in order."""
+        return ordered(point.value for one in self.series for point in one.points)
+
+    @cached_property
+    def ratio(self) -> float:
+        """The largest of its series."""
+        return max(one.ratio for one in self.series)
+
+    def varying(self) -> dict[str, list[str]]:
+        """Other coordinates in which its series differ, with their values; those that some series lack are ``""``."""
+        names = dict.fromkeys(name for one in self.series for name, _ in one.fixed)
+        found = {name: ordered({dict(one.fixed).get(name, "") for one in self.series}) for name in names}
+        return {name: values for name, values in found.items() if len(values) > 1}
+
+    def narrowed(self, fixed: Iterable[Pair]) -> Sweep:
+        """Only the series that have all of these coordinates."""
+        wanted = set(fixed)
+        kept = tuple(one for one in self.series if wanted <= set(one.fixed))
+        return replace(self, series=kept)
+
+    def busy(self, _: Series, point: Point) -> Spread | None:
+        """Busy share of ``unit`` in percent. That of the tensor pipe is what was counted, else the account's."""
+        return point.spread("tensor" if self.unit() == "tensor" else "busy")
+
+    def names(self) -> list[str]:
+        """What tells each series from the others, in words; the kernel's name where there is one series."""
+        telling = self.varying()
+        if not telling:
+            return [self.kernel for _ in self.series]
+        return [" ".join(f"{name}={value}" for name, value in one.fixed if name in telling) for one in self.series]
+
+    def unit(self) -> str:
+        """The unit whose busy share is shown: the tensor pipe if it is that of any launch, else theirs if they agree,
+        else empty: that of each launch."""
+        units = {str(row["unit"]) for row in self._rows() if row.get("unit")}
+        if "tensor" in units:
+            return "tensor"
+        return units.pop() if len(units) == 1 else ""
+
+    def _rows(self) -> Iterator[Row]:
+        return (row for one in self.series for point in one.points for row in point.rows)
+
+
+def timed(y: str, series: Series, point: Point) -> Spread | None:
+    """Time in ns or elapsed cycles at a point, or as a multiple of the best of its series (``sweep_address.YS``)."""
+    name = "duration_ns" if y.startswith("time") else "cycles"
+    found = point.spread(name)
+    if found is None or not y.endswith("-best"):
+        return found
+    best = min((one.mean for other in series.points if (one := other.spread(name))), default=0.0)
+    return Spread(found.mean / best, found.low / best, found.high / best, found.n) if best > 0 else None
+
+
+def is_split(row: Row) -> bool:
+    """Whether the account of a launch says what its idle time is."""
+    parts = [part for part, _ in row.get("account") or []]
+    return bool(parts) and not any(part in UNSPLIT for part in parts)
+
+
+def as_number(value: str) -> float | None:
+    """The number that a value is; None for what is none, such as ``128x64``."""
+    return float(value) if _NUMBER.fullmatch(value) else None
+
+
+def ordered(values: Iterable[str]) -> list[str]:
+    """Distinct values: numbers by size, then texts, in which digits count as numbers (``64x64`` before ``128x64``)."""
+    return sorted(set(values), key=_rank)
+
+
+def _rank(value: str) -> tuple[bool, float, list[tuple[bool, float, str]]]:
+    at = as_number(value)
+    words = [(not word.isdecimal(), float(word) if word.isdecimal() else 0.0, word) for word in _pieces(value)]
+    return at is None, at or 0.0, words
+
+
+def _pieces(value: str) -> list[str]:
+    return [word[:15] for word in re.split(r"(\d+)", value) if word]
+
+
+def logarithmic(values: Sequence[str]) -> bool:
+    """Whether values are drawn on a logarithmic axis: all positive, and far apart or three or more powers of two."""
+    at = [as_number(value) for value in values]
+    known = [value for value in at if value is not None and value > 0]
+    if len(known) < len(at) or not known:
+        return False
+    doubled = len(known) > 2 and all(math.log2(value).is_integer() for value in known) and max(known) >= 4 * min(known)
+    return doubled or max(known) >= 16 * min(known)
+
+
+def sweeps(rows: Sequence[Row]) -> list[Sweep]:
+    """All sweeps among ``rows``: those of parameters before those of shapes, each kind by how much time is at stake."""
+    groups: defaultdict[tuple[str, str, str, str], dict[tuple[Pair, ...], list[tuple[str, list[Row]]]]]
+    groups = defaultdict(dict)
+    for (kernel, gpu), configurations in _configurations(rows).items():
+        for found, held in configurations.items():
+            for kind, name, value, rest in _places(found):
+                groups[kernel, gpu, name, kind].setdefault(rest, []).append((value, held))
+    swept, names = [], gpu_names({gpu for _, gpu, _, _ in groups})
+    for (kernel, gpu, name, kind), by_rest in groups.items():
+        series = [_series(rest, held) for rest, held in by_rest.items() if len(held) > 1]
+        if series:
+            series.sort(key=lambda one: (-len(one.points), [_rank(value) for _, value in one.fixed]))
+            swept.append(Sweep(kernel, gpu, name, kind, tuple(series), names[gpu]))
+    return sorted(swept, key=lambda one: (_KINDS.index(one.kind), -one.ratio, one.kernel))
+
+
+def _configurations(rows: Iterable[Row]) -> dict[Pair, dict[tuple[Coordinate, ...], list[Row]]]:
+    """Launches of a kernel on a GPU that agree in all coordinates, by these; launches without numbers are left out."""
+    known: dict[str, tuple[Coordinate, ...]] = {}
+    found: defaultdict[Pair, dict[tuple[Coordinate, ...], list[Row]]] = defaultdict(dict)
+    for row in rows:
+        kernel, gpu = str(row.get("kernel") or ""), device_of(row)
+        if kernel and any(number(row.get(name)) is not None for name in ("duration_ns", "cycles", "busy")):
+            told = source_of(row)
+            if told not in known:
+                known[told] = coordinates(row)
+            found[kernel, gpu].setdefault(known[told], []).append(row)
+    return found
+
+
+def _places(found: Sequence[Coordinate]) -> Iterator[tuple[str, str, str, tuple[Pair, ...]]]:
+    """(kind, name, value, all other coordinates) for each coordinate that may be swept, and for all dimensions at once
+    where they are equal."""
+    pairs = tuple((one.name, one.value) for one in found)
+    for index, one in enumerate(found):
+        if one.kind != CODE:
+            yield one.kind, one.name, one.value, pairs[:index] + pairs[index + 1 :]
+    if (together := alike(found)) is not None:
+        yield SHAPE, together.name, together.value, tuple((one.name, one.value) for one in found if one.kind != SHAPE)
+
+
+def _series(rest: tuple[Pair, ...], held: Sequence[tuple[str, list[Row]]]) -> Series:
+    by_value = {value: tuple(rows) for value, rows in held}
+    return Series(rest, tuple(Point(one, as_number(one), by_value[one]) for one in ordered(by_value)))

@@ -1,0 +1,55 @@
+"""Whether the best and the worst point of a series differ by more than repeats of one launch do. Pure.
+
+Welch's test of the two means, two-sided: it takes neither equal variances nor a prior. As best and worst were picked
+among all points, its p-value is multiplied by the number of pairs they were picked from (Bonferroni). Repeats are taken
+as independent and about normal. A difference that the test cannot see may still be there: few repeats see little.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ncubble.dashboard.pages.sweep.model import Point
+from ncubble.text.values import number
+
+ALPHA = 0.05
+"""A difference whose corrected p-value is larger may be chance."""
+
+
+def noise_words(best: Point, worst: Point, name: str, points: int) -> str:
+    """What repeats say of the difference in ``name`` between two of ``points`` points; empty where it is no chance.
+
+    Empty, too, where either point has no repeats: then nothing is tested.
+    """
+    found = p_value(best, worst, name, points)
+    if found is None or found <= ALPHA:
+        return ""
+    pairs = math.comb(points, 2)
+    among = f", corrected for the best and worst of {points} values" if pairs > 1 else ""
+    return f", which noise alone can explain (p = {found:.2f} by the spread of the repeats{among})"
+
+
+def p_value(best: Point, worst: Point, name: str, points: int) -> float | None:
+    """Of no difference between the means of ``name``, corrected for the choice of two among ``points``; at most 1.
+
+    None where either point has fewer than two values.
+    """
+    one, other = ([value for row in point.rows if (value := number(row.get(name)))] for point in (best, worst))
+    if len(one) < 2 or len(other) < 2:
+        return None
+    return min(1.0, welch(one, other) * max(math.comb(points, 2), 1))
+
+
+def welch(one: Sequence[float], other: Sequence[float]) -> float:
+    """Two-sided p-value of equal means (B. L. Welch, Biometrika 34, 1947); each side has two values or more."""
+    from scipy.special import stdtr
+
+    from ncubble.analysis.gate.noise.noise import mean_sd
+
+    (first, spread), (second, scatter) = mean_sd(one), mean_sd(other)
+    left, right = spread**2 / len(one), scatter**2 / len(other)
+    if left + right == 0.0:
+        return 1.0 if first == second else 0.0
+    freedom = (left + right) ** 2 / (left**2 / (len(one) - 1) + right**2 / (len(other) - 1))
+    return float(2 * stdtr(freedom, -abs(first - second) / math.sqrt(left + right)))

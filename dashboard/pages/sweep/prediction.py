@@ -1,0 +1,162 @@
+"""One series of depths, predicted from one of its launches, beside what was measured. Pure but for the report it opens.
+
+The model is that of ``ncubble advise`` (model/predict.py). It sees the report of a single launch, and none of the
+others of its series.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.pages.sweep.model import Point, Series, Spread, is_split
+
+DEPTH_NAMES = ("stages", "num_stages", "nstages", "n_stages", "pipeline_stages", "slots", "depth", "buffers")
+"""Parameters that say how many tiles a ring holds."""
+FIRST = (2.0, 3.0, 1.0, 4.0)
+"""Depths that are predicted from first, where they were profiled: those that kernels begin with."""
+MOST = 64
+"""Predictions that are kept."""
+DEEPEST = 8
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the model says of a launch: by depth a prediction, or why there is none. ``reason`` says why there is no
+    prediction of any depth; ``unit`` is what is counted as busy."""
+
+    present: int
+    predictions: Mapping[int, Any]
+    refusals: Mapping[int, str]
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Depth:
+    """One depth: measured busy share in percent and cycles, as far as there are launches of it, the prediction with its
+    ``low`` and ``high`` bounds, and why there is none."""
+
+    depth: int
+    busy: Spread | None
+    cycles: Spread | None
+    predicted: Any | None
+    refusal: str
+
+    @property
+    def error(self) -> float | None:
+        """Predicted minus measured busy share in points."""
+        return self.predicted.tensor_active_pct - self.busy.mean if self.predicted and self.busy else None
+
+    @property
+    def cycles_error_pct(self) -> float | None:
+        """Predicted against measured cycles in percent."""
+        if not self.predicted or not self.cycles or self.cycles.mean <= 0:
+            return None
+        return float(100.0 * (self.predicted.cycles / self.cycles.mean - 1.0))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Which of the measured depths the predictions choose, which is best, and what the choice loses.
+
+    ``chosen_pct`` and ``best_pct`` are measured busy shares, ``regret_pct`` the loss in percent of the best;
+    ``mean_error`` of absolute errors in points, over ``n`` depths other than the present one; ``span`` of what was
+    measured, in points.
+    """
+
+    chosen: int
+    best: int
+    chosen_pct: float
+    best_pct: float
+    regret_pct: float
+    mean_error: float
+    n: int
+    span: float
+
+
+def is_depth(parameter: str, series: Sequence[Series]) -> bool:
+    """Whether a swept parameter is the depth of a pipeline: by its name, and because its values are whole numbers."""
+    at = [point.at for one in series for point in one.points]
+    return parameter.lower() in DEPTH_NAMES and all(value is not None and value.is_integer() for value in at)
+
+
+def profiles(series: Series) -> list[Point]:
+    """The points that have launches which may be predicted from: those with warp samples, usual depths first."""
+    found = [point for point in series.points if any(is_split(row) for row in point.rows)]
+    return sorted(
+        found, key=lambda point: (FIRST.index(point.at) if point.at in FIRST else len(FIRST), point.at or 0.0)
+    )
+
+
+_told: OrderedDict[str, Told] = OrderedDict()
+
+
+def told_by(entry: Launch, depth: int) -> Told:
+    """What the model says of a launch whose swept parameter is ``depth``; remembered by the launch's address."""
+    name = f"{entry.row['id']} {depth} {entry.row['path']}"
+    known = _told.get(name)
+    if known is not None:
+        return known
+    _told[name] = found = _ask(entry, depth)
+    while len(_told) > MOST:
+        _told.popitem(last=False)
+    return found
+
+
+def _ask(entry: Launch, depth: int) -> Told:
+    from ncubble.analysis.account.account import account
+    from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
+    from ncubble.analysis.model.predict import predict, refusal
+
+    report, launch = entry.report, entry.launch
+    stages = report.run.manifest.kernel_of(launch).get("stages")
+    now = pipeline_of(report, launch, account(report, launch), int(stages or depth))
+    if isinstance(now, Unidentified):
+        return Told(depth, {}, {}, now.reason)
+    beside = now.stages - depth  # a ring may hold more tiles than the parameter says, by as many at every depth
+    depths = [value for value in range(1, DEEPEST + 1) if value + beside >= 1]
+    predictions = {value: predict(now, value + beside) for value in depths}
+    refusals = {value: refusal(now, value + beside) for value in depths if predictions[value] is None}
+    return Told(depth, predictions, refusals, notes=_notes(now))
+
+
+def _notes(now: Any) -> tuple[str, ...]:
+    notes = []
+    if now.residency is None:
+        notes.append("The report lacks occupancy limits: resident CTAs are taken to stay as they are.")
+    if now.plain:
+        notes.append("Tiles are loaded through registers: deeper pipelines are taken to copy asynchronously.")
+    return tuple(notes)
+
+
+def held_against(series: Series, told: Told) -> list[Depth]:
+    """Every depth that was measured or predicted, in order. Measured: ``busy`` and ``cycles`` of the rows."""
+    points = {int(point.at): point for point in series.points if point.at is not None}
+    found = []
+    for depth in sorted({*points, *told.predictions}):
+        point = points.get(depth)
+        busy, cycles = (point.spread("busy"), point.spread("cycles")) if point else (None, None)
+        refusal = told.refusals.get(depth, "" if depth in told.predictions else f"deeper than {DEEPEST}")
+        found.append(Depth(depth, busy, cycles, told.predictions.get(depth), refusal))
+    return found
+
+
+def verdict(depths: Sequence[Depth], present: int) -> Verdict | None:
+    """How good the predictions are; None where no depth but the present one was both measured and predicted."""
+    from ncubble.analysis.validation.prediction.score import chosen_depth
+
+    measured = {one.depth: one.busy.mean for one in depths if one.busy and (one.predicted or one.depth == present)}
+    told = {one.depth: one.predicted.tensor_active_pct for one in depths if one.predicted and one.depth in measured}
+    errors = [abs(one.error) for one in depths if one.depth != present and one.error is not None]
+    if present not in measured or not errors:
+        return None
+    told[present] = measured[present]
+    chosen, best = chosen_depth(told), max(measured, key=lambda depth: (measured[depth], -depth))
+    lost = 100.0 * (measured[best] - measured[chosen]) / measured[best] if measured[best] > 0 else 0.0
+    span = max(measured.values()) - min(measured.values())
+    mean = sum(errors) / len(errors)
+    return Verdict(chosen, best, measured[chosen], measured[best], lost, mean, len(errors), span)

@@ -1,0 +1,190 @@
+"""The Timelines page: lanes of warps and of streams, and what it takes to record them. Its state is its address."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.analysis.traces.concurrency import Concurrency, concurrency
+from ncubble.analysis.traces.lanes import FILE, LaneRun, find_lanes, lane_kind, read_lanes
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.timelines.address import Asked, asked
+from ncubble.dashboard.pages.timelines.causes import idle_tables
+from ncubble.dashboard.pages.timelines.figures import Drawn, close_up, lanes_figure
+from ncubble.dashboard.ui.components import card, figure, note, table
+from ncubble.errors import NcubbleError
+from ncubble.text.values import duration
+
+FRESH_S = 10.0
+"""How old the list of runs may be: a walk over many folders takes a while."""
+MOST_LISTED = 200
+NAMES = {"warps": "Warp roles", "streams": "Streams and copies"}
+_PROMISES = {
+    "warps": (
+        "One lane per warp of a CTA, from clocks that the kernel itself writes: when a producer waits for a free "
+        "slot, when a consumer waits for a tile, and which of the two holds the other up."
+    ),
+    "streams": (
+        "One lane per stream and copy engine over the run of a program: which copies run beside kernels, which do "
+        "not, and the share of time in which two or all three of upload, kernel and download overlap."
+    ),
+}
+_RECORDERS = {"warps": "ncubble trace NAME", "streams": "ncubble streams NAME"}
+_lock = threading.Lock()
+_found: dict[tuple[Path, ...], tuple[float, list[LaneRun]]] = {}
+
+
+def layout(store: ReportStore, search: str) -> Component:
+    """The page at an address with this query."""
+    runs, wanted = runs_of(store), asked(search)
+    chosen = next((run for run in runs if run.id == wanted.run), None)
+    parts: list[Component] = [_head()]
+    if wanted.run and chosen is None:
+        parts.append(note("error", "No run with lanes has this address. It may have been moved or deleted."))
+    if chosen is None and runs and not wanted.run:
+        chosen = runs[0]
+    kinds = {run: _kind(run, _stamp(run)) for run in runs[:MOST_LISTED]}
+    parts += [_listed(runs, kinds, chosen)] if runs else []
+    parts += [shown(chosen, wanted)] if chosen else []
+    parts += [_missing(kind, store) for kind in NAMES if kind not in kinds.values()]
+    return html.Div(parts, className="timelines-page")
+
+
+def runs_of(store: ReportStore) -> list[LaneRun]:
+    """Every run with lanes below the paths of the store; nothing else is ever read by this page."""
+    roots = tuple(Path(path) for path in store.paths)
+    with _lock:
+        made, runs = _found.get(roots, (-FRESH_S, []))
+        if time.monotonic() - made >= FRESH_S:
+            runs = list(find_lanes(roots))
+            _found[roots] = time.monotonic(), runs
+    return runs
+
+
+def _stamp(run: LaneRun) -> int:
+    """When the file changed last, in ns since 1970; 0 where it is gone."""
+    try:
+        return (run.path / FILE).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+@lru_cache(maxsize=1024)
+def _kind(run: LaneRun, stamp: int) -> str:
+    return lane_kind(run)
+
+
+@lru_cache(maxsize=4)
+def _read(run: LaneRun, stamp: int) -> tuple[str, pd.DataFrame, Concurrency]:
+    kind, frame = read_lanes(run)
+    return kind, frame, concurrency(frame)
+
+
+def _head() -> Component:
+    lead = html.P("What warps, streams and copies do at the same time", className="lead")
+    return html.Div([html.H1("Timelines"), lead], className="page-head")
+
+
+def _listed(runs: list[LaneRun], kinds: Mapping[LaneRun, str], chosen: LaneRun | None) -> Component:
+    items = []
+    for run in runs[:MOST_LISTED]:
+        current: dict[str, Any] = {"aria-current": "true"} if run == chosen else {}
+        name = dcc.Link(run.path.name, href=Asked(run.id).href(), className="row-link")
+        kind = html.Span(NAMES.get(kinds[run], "damaged"), className="tag")
+        items.append(html.Li([html.Span(name, **current), kind, html.Span(str(run.path), className="hint side-path")]))
+    more = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+    more += f", the first {MOST_LISTED} are listed" if len(runs) > MOST_LISTED else ""
+    return card("Runs with lanes", [html.Ul(items, className="sides")], more)
+
+
+def shown(run: LaneRun, wanted: Asked) -> Component:
+    """The lanes of one run, and how much of them works at the same time."""
+    try:
+        kind, frame, found = _read(run, _stamp(run))
+    except NcubbleError as error:
+        return card(run.path.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])
+    if frame.empty:
+        return card(f"{NAMES[kind]}: {run.path.name}", [note("empty", "This run holds no interval.")])
+    middle = close_up(frame) if kind == "warps" and not wanted.window else None
+    made = lanes_figure(frame, wanted.window or middle)
+    said = hint(made) + (f" This is the middle of {duration(found.span_ns)}." if middle else "")
+    label = f"{NAMES[kind]} of {run.path.name}: {made.lanes} lanes, {made.intervals} intervals. {told(found)}"
+    whole = html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0)
+    parts = [
+        html.P(told(found), className="sentence"),
+        figure("lanes", made.figure, label, tools=True),
+        html.Div([html.Span(said, id="lanes-hint", className="hint"), whole], className="lane-hint"),
+        dcc.Store(id="lanes-run", data=run.id),
+        dcc.Store(id="lanes-window"),
+        *idle_tables(run.path),
+        *_together(found),
+    ]
+    return card(f"{NAMES[kind]}: {run.path.name}", parts, "drag to zoom; waits are hatched and count as no work")
+
+
+def drawn(store: ReportStore, wanted: Asked) -> Drawn | None:
+    """The figure of a run over a window; None where it is not, or no longer, there."""
+    run = next((one for one in runs_of(store) if one.id == wanted.run), None)
+    try:
+        return lanes_figure(_read(run, _stamp(run))[1], wanted.window) if run else None
+    except NcubbleError:
+        return None
+
+
+def told(found: Concurrency) -> str:
+    """What overlaps, in one sentence."""
+    span = duration(found.span_ns)
+    idle = (
+        f"Nothing works for {100 * found.idle_ns / found.span_ns:.1f} % of {span}"
+        if found.span_ns
+        else "No time passes"
+    )
+    pairs = [one for one in found.together if len(one.groups) == 2]
+    if not pairs:
+        return f"{idle}."
+    best = max(pairs, key=lambda one: one.ns)
+    return f"{idle}; {' and '.join(best.groups)} work together for {best.pct_of_span:.1f} %."
+
+
+def hint(drawn: Drawn) -> str:
+    """What the figure leaves out, in sentences."""
+    merged = f"{drawn.intervals:,} intervals"
+    if drawn.step_ns:
+        step = duration(drawn.step_ns)
+        merged += f", summed up in steps of {step}: each shows what took most of it. Zoom in to see them all"
+    left = f" The first {drawn.lanes} lanes are drawn, {drawn.left_out} are left out." if drawn.left_out else ""
+    return f"{merged}.{left}"
+
+
+def _together(found: Concurrency) -> list[Component]:
+    """Tables: how long each group works, and how long two or three of them do at once."""
+    span = found.span_ns or 1.0
+    alone = [[name, duration(ns), f"{100 * ns / span:.1f} %"] for name, ns in found.busy_ns.items()]
+    blocks = [html.H3("Work by group"), table(["Group", "Work", "Of the run"], alone, "Work by group", (1, 2))]
+    if found.together:
+        rows = [
+            [" + ".join(one.groups), duration(one.ns), f"{one.pct_of_span:.1f} %", f"{one.pct_of_least:.1f} %"]
+            for one in found.together
+        ]
+        head = ["At the same time", "Time", "Of the run", "Of the group that works least"]
+        blocks += [html.H3("Overlap"), table(head, rows, "Overlap of groups", (1, 2, 3))]
+    return [html.Div(blocks, className="lane-table")]
+
+
+def _missing(kind: str, store: ReportStore) -> Component:
+    """What this part of the page will show, that nothing was found, and where it looked."""
+    where = [html.Code(str(path)) for path in store.paths[:6]]
+    more = [f" and {len(store.paths) - 6} more"] if len(store.paths) > 6 else []
+    looked = html.P(
+        ["No such run was found. Looked for ", html.Code(FILE), " in run directories below ", *where, *more]
+    )
+    parts = [html.P(_PROMISES[kind]), html.P(["To record it: ", html.Code(_RECORDERS[kind])]), looked]
+    return card(NAMES[kind], [html.Div(parts, className="note note-empty", role="note")])

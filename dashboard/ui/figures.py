@@ -1,0 +1,207 @@
+"""Figures as pure functions of frames and verdicts. No figure names a theme: the page adds it (see ``themes``).
+
+Every text that comes out of a report goes through ``safe``: plotly renders some tags, and a kernel's name is no markup.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import plotly.graph_objects as go
+
+from ncubble.analysis.account.palette import (
+    ACCENT,
+    PART_STYLES,
+    part_color,
+    part_label,
+    text_color,
+)
+from ncubble.dashboard.ui.drawn import HATCH as HATCH
+from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of, filled
+from ncubble.text.values import duration, number, percent, short_name
+
+NO_STALL = "selected"
+
+
+def safe(value: object) -> str:
+    """Text from a report, for plotly: shown as it stands, never taken for markup."""
+    return html.escape(str(value), quote=True)
+
+
+def account_bar(account: Mapping[str, Any], unit: str = "") -> Figure:
+    """The account of one launch as a stacked bar from 0 to 100 % of elapsed SM cycles, in display order.
+
+    Segments of 4 % and more carry their share; wide ones their name, too. Parts that are zero or unknown are left out.
+    ``unit`` is the name of the unit that is counted as busy, in words.
+    """
+    names = [*PART_STYLES, *(extra for extra in account if extra not in PART_STYLES)]
+    layout: Drawn = {
+        "barmode": "stack",
+        "bargap": 0,
+        "showlegend": False,
+        "height": 104,
+        "margin": {"l": 16, "r": 22, "t": 4, "b": 34},
+        "xaxis": {"range": [0, 100], "ticksuffix": " %", "dtick": 20, "showgrid": False},
+        "yaxis": {"visible": False},
+    }
+    return figure_of([_segment(name, share, unit) for name in names if (share := number(account.get(name)))], layout)
+
+
+def _segment(name: str, share: float, unit: str) -> Drawn:
+    """The bar of one part of the account."""
+    style, label = PART_STYLES.get(name, PART_STYLES["other"]), safe(part_label(name, unit))
+    return {
+        "type": "bar",
+        "x": [share],
+        "y": [""],
+        "orientation": "h",
+        "name": label,
+        "text": segment_text(label, share),
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "constraintext": "none",
+        "textfont": {"color": text_color(style.color), "size": 13},
+        "marker": filled(style.color, style.hatch),
+        "hovertemplate": f"<b>{label}</b> %{{x:.2f}} %<br>{safe(style.meaning)}<extra></extra>",
+    }
+
+
+def segment_text(label: str, share: float) -> str:
+    """What stands in a segment of ``share`` percent: name and share, the share alone, or nothing."""
+    if share >= 1.1 * len(label) + 2:
+        return f"{label}<br><b>{share:.1f}</b>"
+    return f"<b>{share:.0f}</b>" if share >= 4 else ""
+
+
+def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
+    """Warp samples by stall reason, largest on top; ``selected`` (a warp that issued) is green, it is no stall."""
+    shown = list(shares[:limit])
+    rest = sum(share for _, share in shares[limit:])
+    if rest >= 0.05:
+        shown.append((f"{len(shares) - limit} more", rest))
+    names = [safe(reason.replace("_", " ")) for reason, _ in shown]
+    values = [share for _, share in shown]
+    good = PART_STYLES["tensor_busy"].color
+    bars: Drawn = {
+        "type": "bar",
+        "x": values,
+        "y": names,
+        "orientation": "h",
+        "marker": {"color": [good if reason == NO_STALL else ACCENT for reason, _ in shown]},
+        "text": [f"{value:.1f} %" for value in values],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "hovertemplate": "%{y}: %{x:.2f} % of warp samples<extra></extra>",
+    }
+    layout: Drawn = {
+        "height": 56 + 24 * len(shown),
+        "margin": {"l": 8, "r": 56, "t": 4, "b": 40},
+        "bargap": 0.25,
+        "xaxis": {"title": {"text": "% of warp samples", "standoff": 8}, "rangemode": "tozero"},
+        "yaxis": {"autorange": "reversed", "automargin": True, "showgrid": False, "ticksuffix": " "},
+    }
+    return figure_of([bars], layout)
+
+
+def utilization_scatter(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
+    """``utilization_data`` as a figure of plotly."""
+    return go.Figure(utilization_data(rows))
+
+
+def utilization_data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Tensor % against DRAM % of launches, one trace per cause; area of a point grows with its recoverable idle time.
+
+    ``data`` and ``layout``, JSON-ready: with thousands of points, plotly's objects cost more than all the rest.
+    Launches that lack either number are counted below the figure by the page, not drawn.
+    """
+    drawn = [row for row in rows if row.get("tensor") is not None and row.get("dram") is not None]
+    return {
+        "data": point_traces(drawn, "dram", "tensor", point_text),
+        "layout": {
+            **scatter_layout(),
+            "xaxis": {"title": {"text": "DRAM throughput, % of peak"}, "range": [-2, 102], "automargin": True},
+            "yaxis": {"title": {"text": "tensor pipe active, % of peak"}, "range": [-3, 103], "automargin": True},
+        },
+    }
+
+
+def point_traces(
+    rows: Sequence[Mapping[str, Any]], across: str, up: str, words: Callable[[Mapping[str, Any]], str]
+) -> list[dict[str, Any]]:
+    """A trace of points per cause: ``across`` and ``up`` name the fields, ``words`` says what hovering shows."""
+    largest = max((row.get("recoverable_ns") or 0.0 for row in rows), default=0.0)
+    traces: list[dict[str, Any]] = []
+    for cause in dict.fromkeys(str(row["cause_key"]) for row in rows):
+        group = [row for row in rows if row["cause_key"] == cause]
+        traces.append(
+            {
+                "type": "scatter",
+                "x": [row[across] for row in group],
+                "y": [row[up] for row in group],
+                "mode": "markers",
+                "name": safe(part_label(cause)),
+                "customdata": [row["id"] for row in group],
+                "text": [words(row) for row in group],
+                "marker": {"color": part_color(cause), **_marker(cause, group, largest)},
+                "cliponaxis": False,
+                "hovertemplate": "%{text}<extra></extra>",
+            }
+        )
+    return traces
+
+
+def scatter_layout() -> dict[str, Any]:
+    """The layout of figures with a point per launch."""
+    below = {"orientation": "h", "yref": "container", "y": 0, "yanchor": "bottom", "x": 0, "itemsizing": "constant"}
+    margin = {"l": 8, "r": 12, "t": 8, "b": 8}
+    return {"margin": margin, "hovermode": "closest", "showlegend": True, "legend": below}
+
+
+def _marker(cause: str, group: Sequence[Mapping[str, Any]], largest: float) -> dict[str, Any]:
+    """Symbol of a cause, and sizes of its points: their area grows with recoverable time up to ``largest`` ns."""
+    return {
+        "symbol": (symbol := _symbol(cause)),
+        "size": [_point_size(row.get("recoverable_ns"), largest) for row in group],
+        "opacity": 0.85,
+        "line": {"width": 2 if symbol.endswith("-open") else 1, "color": "rgba(255,255,255,0.5)"},
+    }
+
+
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "pentagon", "star", "hexagon")
+_OPEN = {"epilogue": "square", "other": "diamond", "issue": "circle", "idle": "triangle-up"} | {
+    "none": "star",
+    "memory_bound": "cross",
+    "slow_path": "triangle-down",
+    "no_tensor_work": "x",
+    "tiny_launch": "pentagon",
+    "unknown": "hexagon",
+}
+_FILLED = [cause for cause in PART_STYLES if cause not in _OPEN]
+CAUSE_SYMBOLS: dict[str, str] = {
+    **dict(zip(_FILLED, _SYMBOLS, strict=True)),
+    **{cause: f"{symbol}-open" for cause, symbol in _OPEN.items()},
+}
+"""The marker of each cause, the same wherever it is drawn; no two share one."""
+
+
+def _symbol(cause: str) -> str:
+    return CAUSE_SYMBOLS.get(cause, "asterisk-open")
+
+
+def _point_size(recoverable_ns: float | None, largest: float) -> float:
+    return round(9.0 + 15.0 * ((recoverable_ns or 0.0) / largest) ** 0.5, 1) if largest else 10.0
+
+
+def point_text(row: Mapping[str, Any]) -> str:
+    """What hovering a launch's point says, escaped for plotly."""
+    lines = [f"<b>{safe(short_name(str(row['name']), 60))}</b>"]
+    if row.get("label"):
+        lines.append(safe(short_name(str(row["label"]), 80)))
+    if row.get("unit") and row["unit"] != "tensor":
+        lines.append(f"{safe(row['unit'])} busy {percent(row['busy'])}")
+    lines.append(f"tensor {percent(row['tensor'])} · DRAM {percent(row['dram'])} · {duration(row['duration_ns'])}")
+    lines.append(f"cause: {safe(row['cause'])}")
+    return "<br>".join(lines)

@@ -1,0 +1,190 @@
+"""The PM-sampling timeline of one launch as data: tracks on one time axis, and the phases of the account to be marked.
+
+``timeline_figure`` draws it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ncubble.analysis.account.units import INCIDENTAL_PCT
+from ncubble.analysis.diagnosis.words import unit_words
+from ncubble.dashboard.ui.figures import safe
+from ncubble.text.values import percent
+
+
+@dataclass(frozen=True)
+class Track:
+    """One row of the figure: the series it shows, by short name, in order of preference; the first that exists wins."""
+
+    label: str
+    names: tuple[str, ...]
+    color: str
+
+
+TRACKS = (
+    Track("tensor pipe", ("tensor", "tensor_inst"), "tensor"),
+    Track("SMs active", ("sm_active",), "sm"),
+    Track("DRAM", ("dram", "dram_read"), "dram"),
+    Track("L2", ("l2", "l2_sectors"), "l2"),
+    Track("L1", ("l1",), "l1"),
+    Track("issue slots", ("issue", "smsp__inst_executed.avg.pct_of_peak_sustained_elapsed"), "issue"),
+)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A shaded stretch of the axis: ``part`` of the account it belongs to, borders in ns."""
+
+    part: str
+    start_ns: float
+    end_ns: float
+
+
+def series_of(timeline: pd.DataFrame, names: Iterable[str]) -> tuple[str, pd.Series, str] | None:
+    """(name, values indexed by t_ns, unit) of the first of ``names`` that was sampled in this launch, or None."""
+    for name in names:
+        rows = timeline[timeline["metric"] == name]
+        if not rows.empty:
+            values = pd.Series(rows["value"].to_numpy(dtype=float), index=rows["t_ns"].to_numpy(dtype=float))
+            values = values.sort_index()
+            return name, values[~values.index.duplicated()], str(rows["unit"].iloc[0] or "")
+    return None
+
+
+def sampling_interval_ns(timeline: pd.DataFrame) -> float | None:
+    """Median distance of samples of the finest series in ns, or None where nothing was sampled twice."""
+    steps = [
+        float(np.median(np.diff(np.sort(rows["t_ns"].unique()))))
+        for _, rows in timeline.groupby("metric")
+        if len(rows) > 1
+    ]
+    return min(steps, default=None)
+
+
+def stretches(phases: Any | None) -> list[Stretch]:
+    """What is shaded: ramp, tail and gaps between waves of ``analysis.phases.Phases``; nothing where it is None."""
+    if phases is None:
+        return []
+    found = [Stretch("ramp", phases.start_ns, phases.ramp_end_ns)] if phases.ramp_end_ns > phases.start_ns else []
+    found += [Stretch("wave_gap", start, end) for start, end in phases.dips]
+    found += [Stretch("tail", phases.tail_start_ns, phases.end_ns)] if phases.end_ns > phases.tail_start_ns else []
+    return found
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What is marked in the figure: shaded stretches, the share of each part in the account, and the steady level.
+
+    ``series`` is what the phases were found on, ``label`` its name in words. ``unseen_tail`` is the share of the tail
+    that comes from counted cycles without a CTA and not from samples. Shares and level in percent.
+    """
+
+    stretches: list[Stretch]
+    shares: Mapping[str, float]
+    steady: float
+    series: str
+    label: str
+    unseen_tail: float
+
+    @classmethod
+    def of(cls, phases: Any, parts: Mapping[str, float], shown: Window, unit: str) -> Marks:
+        """The marks of ``analysis.phases.Phases``, which follow issued instructions where the unit was not sampled."""
+        labels = {name: track.label for track, name, *_ in shown.tracks}
+        series = unit if unit in labels else "issue"
+        unseen = parts.get("tail", 0.0) - phases.tail
+        return cls(stretches(phases), parts, phases.steady, series, labels.get(series, "issue slots"), unseen)
+
+    def words(self) -> str:
+        """One line below the figure: what the shaded stretches are, and what they cost."""
+        count = sum(1 for one in self.stretches if one.part == "wave_gap")
+        ramp, gap, tail = (percent(self.shares.get(name, 0.0)) for name in ("ramp", "wave_gap", "tail"))
+        gaps = f"{count} wave gap{'' if count == 1 else 's'} {gap}" if count else "no wave gaps"
+        said = (
+            f"Shaded: {self.label} well below the steady level of {self.steady:.0f} % (dotted). "
+            f"In the account: ramp {ramp}, {gaps}, tail {tail} of kernel time."
+        )
+        if self.unseen_tail < 0.1:
+            return said
+        return (
+            f"{said} {self.unseen_tail:.1f} points of the tail are counted SM cycles without a CTA, not in its stretch."
+        )
+
+
+@dataclass(frozen=True)
+class Window:
+    """The tracks of one launch that share its time base, the stretch that is shown, and what could not be shown.
+
+    ``start_ns`` is the first sample in which the launch is active; ``apart`` names tracks from passes whose clock does
+    not overlap it: drawn on this axis they would be wrong.
+    """
+
+    tracks: list[tuple[Track, str, pd.Series, str]]
+    start_ns: float
+    end_ns: float
+    active: int
+    apart: list[str]
+
+
+def tracks_of(unit: str) -> list[Track]:
+    """The tracks in the order of the figure, that of the account's unit first; a pipe that is none of them is added."""
+    own = next((track for track in TRACKS if unit in track.names), Track(unit_words(unit), (unit,), "tensor"))
+    return [own, *(track for track in TRACKS if track != own)]
+
+
+def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
+    """What of one launch's ``timeline`` rows is drawn; None where none of the tracks was sampled.
+
+    The series of ``unit`` chooses the pass whose clock is shown, else that of active SMs, else the first track. Active
+    SMs bound the launch where they were sampled in that pass: caches and DRAM still write back after its end.
+    A tensor pipe that other pipes' instructions leak into has no track, unless ``unit`` is the tensor pipe.
+    """
+    found = [(track, *series) for track in tracks_of(unit) if (series := series_of(timeline, track.names)) is not None]
+    found = [one for one in found if one[1] == unit or one[0].color != "tensor" or one[2].max() >= INCIDENTAL_PCT]
+    order = sorted(range(len(found)), key=lambda i: (found[i][1] != unit, found[i][1] != "sm_active", i))
+    base = next((alive for i in order if len(alive := _alive(found[i][2]))), None)
+    if base is None:
+        return None
+    launched = next((_alive(values) for _, name, values, _ in found if name == "sm_active"), base)
+    if launched.index.min() <= base.index.max() and base.index.min() <= launched.index.max():
+        base = launched
+    start, end = float(base.index.min()), float(base.index.max())
+    inside = [one for one in found if ((one[2].index >= start) & (one[2].index <= end)).sum() > 0]
+    apart = [one[0].label for one in found if one[0] not in {kept[0] for kept in inside}]
+    return Window(inside, start, end, len(base), apart)
+
+
+def _alive(values: pd.Series) -> pd.Series:
+    """The samples in which the launch runs: sampling goes on after its end, and a little leaks into most series."""
+    running: pd.Series = values[values > 0.01 * values.max()]
+    return running
+
+
+MIN_ACTIVE = 4
+"""Fewer active samples than this draw no shape: they would only show that the launch happened."""
+NO_MARKS = "No bubbles are marked: the account's unit was not sampled, or too briefly to tell phases apart."
+
+
+def axis_name(name: str, row: int) -> str:
+    """Plotly's name of the axis of the track in ``row`` (from 0): ``y``, ``y2``, …"""
+    return name if row == 0 else f"{name}{row + 1}"
+
+
+def domain(row: int, rows: int) -> list[float]:
+    """The share of the figure's height that the track in ``row`` (from 0, at the top) takes."""
+    gap = 0.14 / rows
+    size = (1.0 - gap * (rows - 1)) / rows
+    top = 1.0 - row * (size + gap)
+    return [max(0.0, top - size), top]
+
+
+def as_percent(name: str, values: pd.Series, unit: str) -> tuple[pd.Series, str]:
+    """Values and the words of their unit; active SMs, which are counted in cycles, become percent of their maximum."""
+    if name == "sm_active" and unit != "%" and values.max() > 0:
+        return 100.0 * values / values.max(), "% of max"
+    return values, "%" if unit == "%" else safe(unit)

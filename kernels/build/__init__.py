@@ -1,0 +1,1 @@
+"""Compiles kernels, and looks at the machine code."""

@@ -1,0 +1,38 @@
+"""The table of kernels that ship with ncubble, in the order of the ladder."""
+
+from __future__ import annotations
+
+from ncubble.kernels.catalog import (
+    attention,
+    copies,
+    fp32,
+    hopper_gemm,
+    host,
+    mma_gemm,
+    numba_twins,
+    roles,
+    sdpa,
+    softmax,
+    structure,
+    wmma,
+)
+from ncubble.kernels.catalog.planted import gemm as planted_gemm
+from ncubble.kernels.catalog.planted import structure as planted_structure
+from ncubble.kernels.spec.spec import KernelSpec
+
+SPECS: tuple[KernelSpec, ...] = (
+    *copies.SPECS,
+    *fp32.SPECS,
+    *numba_twins.SPECS,
+    *wmma.SPECS,
+    *mma_gemm.SPECS,
+    *hopper_gemm.SPECS,
+    *softmax.SPECS,
+    *attention.SPECS,
+    *sdpa.SPECS,
+    *roles.SPECS,
+    *structure.SPECS,
+    *host.SPECS,
+    *planted_gemm.SPECS,
+    *planted_structure.SPECS,
+)

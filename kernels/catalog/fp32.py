@@ -1,0 +1,110 @@
+"""Rungs 1 and 2, fp32 tiles through shared memory, and the twin of rung 1 in Numba."""
+
+from __future__ import annotations
+
+from ncubble.kernels.catalog import ablation
+from ncubble.kernels.catalog.shared import (
+    CUDA,
+    NUMBA,
+    TILE,
+    fp32_tolerance,
+    gemm_arrays,
+    gemm_dims,
+    gemm_flops,
+    gemm_grid,
+    integer,
+)
+from ncubble.kernels.spec import reference
+from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters
+
+SGEMM_STAGE = (128 * 20 + 16 * 128) * 4  # bytes: kFloatsStage in sgemm_tile.cuh
+
+
+TILED_MATMUL = KernelSpec(
+    name="tiled_matmul",
+    folder=CUDA,
+    source="tiled_matmul.cu",
+    idea="shared-memory tiles, plain loads: the baseline",
+    dims=gemm_dims(TILE, 16),
+    arrays=gemm_arrays("float32"),
+    scalars=("m", "n", "k"),
+    grid=gemm_grid,
+    block=lambda shape, parameters: (256,),
+    reference=reference.matmul,
+    unit="fp32",
+    flops=gemm_flops,
+    tolerance=fp32_tolerance,
+    sass=lambda arch, parameters: {"FFMA": True, "LDG.E.128": True, "STS.128": True, "LDGSTS": False},
+    peer="matmul",
+    demonstrates="data_wait as far as the other resident CTA does not hide it; the rest is issue",
+)
+
+
+def _async_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    without = ablation.removed(parameters)
+    return {
+        "FFMA": True,
+        "LDGSTS.E.BYPASS.128": "copy" not in without,
+        "LDGDEPBAR": "copy" not in without,
+        "LDS": "smem" not in without,
+        "STS": False,
+        "BAR": "sync" not in without,
+    }
+
+
+ASYNC_PIPELINE = KernelSpec(
+    name="async_pipeline",
+    folder=CUDA,
+    source="async_pipeline.cu",
+    idea="the same product, tiles brought by cp.async into a ring of buffers",
+    dims=gemm_dims(TILE, 16),
+    arrays=gemm_arrays("float32"),
+    scalars=("m", "n", "k"),
+    parameters=(
+        Parameter("stages", 3, (2, 3, 4, 5, 6), "buffers in the ring"),
+        Parameter("threads", 256, (128, 256), "threads per CTA: fewer warps, more results per thread"),
+        ablation.ablate(*ablation.VARIANTS),
+    ),
+    grid=gemm_grid,
+    block=lambda shape, parameters: (integer(parameters, "threads"),),
+    smem=lambda shape, parameters: SGEMM_STAGE * integer(parameters, "stages"),
+    defines=ablation.defines,
+    unverified=ablation.unverified,
+    reference=reference.matmul,
+    unit="fp32",
+    flops=gemm_flops,
+    tolerance=fp32_tolerance,
+    sass=_async_sass,
+    peer="matmul",
+    demonstrates="copies that run ahead: no data_wait with 256 threads, little with half the warps",
+)
+
+
+NUMBA_TILED_MATMUL = KernelSpec(
+    name="numba_tiled_matmul",
+    folder=NUMBA,
+    source="numba_tiled_matmul.py",
+    idea="twin of tiled_matmul in Numba-CUDA",
+    dims=gemm_dims(1, 1, 2048),
+    arrays=gemm_arrays("float32"),
+    scalars=("m", "n", "k"),
+    parameters=(Parameter("blocking", 4, (1, 2, 4), "results per thread along m and along n"),),
+    grid=lambda shape, parameters: (
+        -(-shape["n"] // (16 * integer(parameters, "blocking"))),
+        -(-shape["m"] // (16 * integer(parameters, "blocking"))),
+    ),
+    block=lambda shape, parameters: (16, 16),
+    reference=reference.matmul,
+    unit="fp32",
+    flops=gemm_flops,
+    tolerance=fp32_tolerance,
+    peer="matmul",
+    demonstrates="scalar shared-memory reads: the LSU is busier than the FMA pipe",
+)
+
+
+SPECS: tuple[KernelSpec, ...] = (
+    TILED_MATMUL,
+    ASYNC_PIPELINE,
+    NUMBA_TILED_MATMUL,
+)

@@ -1,0 +1,200 @@
+"""Rungs 5 and 6: tiles by TMA, products by wgmma; then with specialized warps, persistent CTAs and clusters."""
+
+from __future__ import annotations
+
+from ncubble.kernels.catalog import ablation
+from ncubble.kernels.catalog.shared import (
+    CUDA,
+    LARGEST,
+    PLANNED_SMS,
+    TILE,
+    gemm_arrays,
+    gemm_flops,
+    integer,
+    tensor_tolerance,
+)
+from ncubble.kernels.spec import reference
+from ncubble.kernels.spec.spec import Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap, Tolerance
+
+LARGEST_SMEM = 227 * 1024  # bytes per CTA on compute capability 9.0
+DEPTH = 64  # k of a stage, and columns of a block: elements of a 128-byte row
+ROW = 128  # bytes
+STORE_BOX = (16, DEPTH)  # what a warp stores at once; kBoxRows in wgmma_tile.cuh
+BOX_BYTES = STORE_BOX[0] * ROW
+WARPGROUP = 128  # threads
+
+
+def _ceil(size: int, tile: int) -> int:
+    return -(-size // tile)
+
+
+def _dims() -> tuple[Dim, ...]:
+    """Any size: TMA clips at the edges. That rows have to be multiples of 16 bytes is checked with the tensor maps."""
+    return tuple(Dim(name, 4096, 1, LARGEST) for name in ("m", "n", "k"))
+
+
+def _maps() -> tuple[TensorMap, ...]:
+    """A by 128 rows x 64 of k, B by 64 of k x 64 columns, C by what a warp stores."""
+    return (
+        TensorMap("a", box=lambda shape, parameters: (TILE, DEPTH)),
+        TensorMap("b", box=lambda shape, parameters: (DEPTH, DEPTH)),
+        TensorMap("c", box=lambda shape, parameters: STORE_BOX),
+    )
+
+
+def _tolerance(shape: Shape) -> Tolerance:
+    # On top of the accumulation, C is rounded to bfloat16: half a unit in the last of its 8 bits, which is 2^-8 of a
+    # number just above a power of two.
+    return Tolerance(absolute=tensor_tolerance(shape).absolute, relative=2.0**-8)
+
+
+def _hopper(parameters: Parameters) -> int:
+    return 90
+
+
+def _tma_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    return {
+        "HGMMA.64x128x16.F32.BF16": True,
+        "UTMALDG.2D": "copy" not in ablation.removed(parameters),
+        "UTMASTG.2D": True,
+        "STSM.16.M88.4": True,
+        "LDG": False,
+        "STG": False,
+        "LDGSTS": False,
+    }
+
+
+GEMM_TMA = KernelSpec(
+    name="gemm_tma",
+    folder=CUDA,
+    source="gemm_tma.cu",
+    idea="tiles by TMA into a ring of mbarriers, products by wgmma straight from shared memory",
+    dims=_dims(),
+    arrays=gemm_arrays("bfloat16", "bfloat16"),
+    tensor_maps=_maps(),
+    scalars=("m", "n", "k"),
+    parameters=(
+        Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM"),
+        ablation.ablate("wait", "copy", "epilogue", "wait_sync", "copy_sync", "copy_sync_epilogue"),
+    ),
+    grid=lambda shape, parameters: (_ceil(shape["m"], TILE) * _ceil(shape["n"], TILE),),
+    block=lambda shape, parameters: (2 * WARPGROUP,),
+    smem=lambda shape, parameters: integer(parameters, "stages") * 2 * TILE * ROW + 64,
+    defines=ablation.defines,
+    unverified=ablation.unverified,
+    reference=reference.matmul,
+    unit="tensor_fp16",
+    dtype="bfloat16",
+    flops=gemm_flops,
+    tolerance=_tolerance,
+    sass=_tma_sass,
+    min_arch=90,
+    only_arch=_hopper,
+    peer="matmul",
+    demonstrates="stages=1: single_buffer at an mbarrier; with more no copy_cost, no smem_wait, little data_wait",
+)
+
+
+def _tile_columns(parameters: Parameters) -> int:
+    return integer(parameters, "tile_n")
+
+
+def _stage_bytes(parameters: Parameters) -> int:
+    return (TILE + _tile_columns(parameters)) * ROW
+
+
+def _barrier_bytes() -> int:
+    return 256
+
+
+def _buffers(parameters: Parameters) -> int:
+    """Store boxes per warp: as many as a tile of C takes, or as many as fit beside the ring; 0 if none does."""
+    consumer_warps = 8
+    boxes = _tile_columns(parameters) // DEPTH * (2 if parameters["schedule"] == "pingpong" else 1)
+    left = LARGEST_SMEM - _barrier_bytes() - integer(parameters, "stages") * _stage_bytes(parameters)
+    return max(0, min(boxes, left // (consumer_warps * BOX_BYTES)))
+
+
+def _ws_smem(shape: Shape, parameters: Parameters) -> int:
+    ring = integer(parameters, "stages") * _stage_bytes(parameters)
+    return ring + 8 * _buffers(parameters) * BOX_BYTES + _barrier_bytes()
+
+
+def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
+    if parameters["schedule"] == "pingpong" and _tile_columns(parameters) > 128:
+        return "with schedule=pingpong a warpgroup holds a whole tile: it takes tile_n=128 at most"
+    if not _buffers(parameters):
+        return f"{parameters['stages']} stages of {_stage_bytes(parameters)} bytes leave no shared memory for C"
+    return None
+
+
+def _cluster_tiles(shape: Shape, parameters: Parameters) -> int:
+    rows = _ceil(shape["m"], TILE * integer(parameters, "cluster"))
+    return rows * _ceil(shape["n"], _tile_columns(parameters))
+
+
+def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
+    """As many CTAs as finish in the fewest rounds: a CTA more would not save a round, only take power and cache.
+
+    Every SM counts: SMs come in pairs, so clusters of 2 leave none idle. For larger clusters that is not so, and a
+    grid of more clusters than can be resident would leave the last ones to run alone.
+    """
+    cluster, tiles = integer(parameters, "cluster"), _cluster_tiles(shape, parameters)
+    rounds = _ceil(tiles, max(1, sms // cluster))
+    return (_ceil(tiles, rounds) * cluster,)
+
+
+def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    copies = "copy" not in ablation.removed(parameters)
+    return {
+        f"HGMMA.64x{parameters['tile_n']}x16.F32.BF16": True,
+        "UTMALDG.2D": copies,
+        "UTMALDG.2D.MULTICAST": copies and parameters["cluster"] != 1,
+        "UTMASTG.2D": True,
+        "STSM.16.M88.4": True,
+        "USETMAXREG": True,
+        "LDG": False,
+        "STG": False,
+        "LDGSTS": False,
+    }
+
+
+GEMM_WS = KernelSpec(
+    name="gemm_ws",
+    folder=CUDA,
+    source="gemm_ws.cu",
+    idea="specialized warps, persistent CTAs, clusters that share tiles by multicast",
+    dims=_dims(),
+    arrays=gemm_arrays("bfloat16", "bfloat16"),
+    tensor_maps=_maps(),
+    scalars=("m", "n", "k"),
+    parameters=(
+        Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring"),
+        Parameter("tile_n", 256, (128, 256), "columns of C per tile"),
+        Parameter("cluster", 2, (1, 2), "CTAs, one below the other, that share their tiles of B"),
+        Parameter("schedule", "cooperative", ("cooperative", "pingpong"), "two warpgroups per tile, or a tile each"),
+        Parameter("band", 2048, (512, 1024, 2048, 4096, 8192), "rows of C that clusters running at one time share"),
+        Parameter("walk", "forward", ("forward", "snake"), "along k; snake: every other tile backward"),
+        ablation.ablate("copy", "epilogue", "copy_epilogue"),
+    ),
+    grid=lambda shape, parameters: _ws_grid(PLANNED_SMS, shape, parameters),
+    persistent=_ws_grid,
+    cluster=lambda shape, parameters: (integer(parameters, "cluster"),),
+    block=lambda shape, parameters: (3 * WARPGROUP,),
+    smem=_ws_smem,
+    defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters), **ablation.defines(shape, parameters)},
+    unverified=ablation.unverified,
+    requires=_ws_requires,
+    reference=reference.matmul,
+    unit="tensor_fp16",
+    dtype="bfloat16",
+    flops=gemm_flops,
+    tolerance=_tolerance,
+    sass=_ws_sass,
+    min_arch=90,
+    only_arch=_hopper,
+    peer="matmul",
+    demonstrates="the reference without a bubble: busy but for first load, last store and last wave",
+)
+
+SPECS: tuple[KernelSpec, ...] = (GEMM_TMA, GEMM_WS)

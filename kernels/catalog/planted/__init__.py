@@ -1,0 +1,1 @@
+"""Kernels with one planted disease each, and the same kernels without."""

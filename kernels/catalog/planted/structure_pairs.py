@@ -1,0 +1,199 @@
+"""Pairs of structure: grids, waves, roles, memory; and controls. Sizes are meant for the 132 SMs of an H200.
+
+A CTA with four slots of 128 x 128 tiles or more has an SM for itself, with three it shares it with another: a wave is
+132 or 264 tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ncubble.kernels.catalog.planted.pair import Pair, Side
+from ncubble.kernels.spec.spec import Value
+
+PINGPONG: Mapping[str, Value] = {"schedule": "pingpong", "tile_n": 128, "stages": 5}
+CUBE = {"m": 4096, "n": 4096, "k": 4096}
+WAVES = {"m": 16896, "n": 8192, "k": 512}  # 8448 tiles of 128 x 128: 64 waves of 132, or 32 of 264
+LONE = {"m": 1408, "n": 1536, "k": 24576}  # 132 tiles
+STREAMED = {"m": 33792, "n": 1024, "k": 2048}  # A is 138 MB, and one column has 264 tiles
+SKINNY = {"m": 33792, "n": 256, "k": 4096}  # A is 277 MB
+
+TAIL = (
+    Pair(
+        "partial_wave",
+        Side("planted_waves", {"schedule": "tiles"}, {"m": 1536, "n": 1536, "k": 24576}),
+        Side("planted_waves", {"schedule": "stream"}, {"m": 1536, "n": 1536, "k": 24576}),
+        ("tail",),
+        "partial_wave",
+        "144 long tiles on 132 SMs take two waves, the second for 12 of them; shared out, they take 0.09.",
+    ),
+    Pair(
+        "too_few_ctas",
+        Side("planted_waves", {"schedule": "tiles"}, {"m": 1408, "n": 768, "k": 32768}),
+        Side("planted_waves", {"schedule": "stream"}, {"m": 1408, "n": 768, "k": 32768}),
+        ("tail",),
+        "too_few_ctas",
+        "66 tiles give work to half of the SMs; the twin gives each SM half a tile.",
+    ),
+    Pair(
+        "ramp",
+        Side("planted_ramp", {"search": "serial"}, LONE),
+        Side("planted_ramp", {"search": "parallel"}, LONE),
+        ("ramp",),
+        None,
+        "Each CTA of the only wave reads some 310 table entries one after the other before its first copy; the twin "
+        "reads 32 at once.",
+    ),
+)
+
+BETWEEN_TILES = (
+    Pair(
+        "wave_gap",
+        Side("planted_raster", {"tile_n": 256}, {"m": 16384, "n": 8448, "k": 512}),
+        Side("gemm_ws", PINGPONG, {"m": 16384, "n": 8448, "k": 512}),
+        ("wave_gap",),
+        None,
+        "Nothing runs beside the start and the end of the one CTA that fits on an SM, 32 times; the twin's CTAs stay, "
+        "and copy and store during the products of the neighbouring tile.",
+    ),
+    # So short along k that start and end weigh as much as they can in waves this long. CTAs drift apart, after which
+    # most SMs multiply while one stores: dips of the whole GPU fade, and the same loss is told as epilogue.
+    Pair(
+        "occupancy_cliff",
+        Side("gemm_tma", {"stages": 6}, WAVES),
+        Side("gemm_tma", {"stages": 3}, WAVES),
+        ("wave_gap", "epilogue"),
+        "occupancy_cliff",
+        "Six slots leave room for one CTA on an SM, whose start and end nothing hides; with three there are two.",
+    ),
+    Pair(
+        "short_k",
+        Side("planted_epilogue", {"store": "narrow"}, {"m": 16384, "n": 8192, "k": 256}),
+        Side("planted_epilogue", {"store": "boxes"}, {"m": 16384, "n": 8192, "k": 256}),
+        ("epilogue",),
+        "short_k",
+        "With four steps along k, stores of 2 bytes take longer than the products; the twin stores whole rows by TMA.",
+    ),
+    Pair(
+        "late_residual",
+        Side("planted_residual", {"read": "late"}, {"m": 8448, "n": 4096, "k": 2048}),
+        Side("planted_residual", {"read": "early"}, {"m": 8448, "n": 4096, "k": 2048}),
+        ("epilogue", "wave_gap"),
+        None,
+        "What is added to the product is read two elements at a time when the products are done, and nothing runs "
+        "beside that; the twin asks for all of it before.",
+    ),
+)
+
+MEMORY = (
+    Pair(
+        "l2_thrash",
+        Side("planted_raster", {"raster": "column"}, STREAMED),
+        Side("planted_raster", {"raster": "banded"}, STREAMED),
+        ("memory_bound", "data_wait"),
+        "l2_thrash",
+        "All CTAs that run together need other rows of A, so that A comes from DRAM once per column of tiles; in bands "
+        "it comes once.",
+    ),
+    Pair(
+        "low_reuse",
+        Side("planted_raster", {"raster": "column", "tile_n": 64}, SKINNY),
+        Side("planted_raster", {"raster": "column", "tile_n": 256}, SKINNY),
+        ("memory_bound",),
+        None,
+        "Tiles of 64 columns read A from DRAM four times; a tile with all 256 columns reads it once.",
+    ),
+)
+
+COPIES = (
+    Pair(
+        "small_boxes",
+        Side("planted_boxes", {"box_rows": 2}, CUBE),
+        Side("planted_boxes", {"box_rows": 64}, CUBE),
+        ("copy_cost",),
+        "small_boxes",
+        "A tile is 128 boxes of two rows, more than the copy engine takes in the time of its product; the twin has 4.",
+    ),
+    Pair(
+        "role_imbalance",
+        Side("planted_roles", {"producer": "warp"}, CUBE),
+        Side("planted_roles", {"producer": "tma"}, CUBE),
+        ("copy_cost", "data_wait"),
+        "role_imbalance",
+        "One warp copies by cp.async for eight that multiply, and is slower than they are; the twin asks TMA.",
+    ),
+    Pair(
+        "single_buffer_tma",
+        Side("gemm_tma", {"stages": 1}, CUBE),
+        Side("gemm_tma", {"stages": 3}, CUBE),
+        ("data_wait",),
+        "single_buffer",
+        "The only slot is filled while nobody multiplies; three slots let the copies run ahead.",
+    ),
+    Pair(
+        "shallow_tma",
+        Side("gemm_tma", {"stages": 2}, CUBE),
+        Side("gemm_tma", {"stages": 3}, CUBE),
+        ("data_wait",),
+        "shallow_pipeline",
+        "With two slots a copy has only the time of one product to arrive; a third slot gives it that of two.",
+    ),
+)
+
+MACHINE = (
+    Pair(
+        "slow_path",
+        Side("gemm_mma_swizzled", {}, CUBE),
+        Side("gemm_ws", PINGPONG, CUBE),
+        ("slow_path",),
+        None,
+        "mma.sync near its own roof, two thirds of wgmma's; the twin uses wgmma (on bfloat16, as fast as half).",
+    ),
+    Pair(
+        "tiny_launch",
+        Side("persistent", {"mode": "many"}, {"batches": 64, "rows": 512}),
+        Side("persistent", {"mode": "grid"}, {"batches": 64, "rows": 512}),
+        ("tiny_launch",),
+        None,
+        "64 launches of a few microseconds each; the twin does all batches in one.",
+    ),
+)
+
+CONTROLS = (
+    Pair("copy", Side("async_copy_pipeline"), None, ("memory_bound",), None, "A copy: DRAM is all there is to it."),
+    Pair("softmax", Side("softmax_online"), None, ("memory_bound",), None, "Every element is read and written once."),
+    Pair(
+        "weight_stream",
+        Side("gemm_tma", {}, {"m": 128, "n": 33792, "k": 4096}),
+        None,
+        ("memory_bound",),
+        None,
+        "A product with 128 rows reads 277 MB of weights once, and has not the work to hide it.",
+    ),
+    Pair(
+        "fp32_product",
+        Side("tiled_matmul", {}, {"m": 2048, "n": 2048, "k": 2048}),
+        None,
+        ("no_tensor_work",),
+        None,
+        "A product on the FMA pipe, with nothing in it for tensor cores.",
+    ),
+    Pair(
+        "fp32_ring",
+        Side("async_pipeline", {"stages": 3, "threads": 128}, {"m": 2048, "n": 2048, "k": 2048}),
+        None,
+        ("no_tensor_work",),
+        None,
+        "The same by cp.async.",
+    ),
+    Pair(
+        "saturated",
+        Side("gemm_ws", {}, {"m": 8192, "n": 8192, "k": 8192}),
+        None,
+        ("none",),
+        None,
+        "The tensor pipe is busy but for the first load, the last store and the last wave.",
+    ),
+)
+
+PAIRS: tuple[Pair, ...] = (*TAIL, *BETWEEN_TILES, *MEMORY, *COPIES, *MACHINE, *CONTROLS)

@@ -1,0 +1,89 @@
+"""Finds specs by name: the shipped catalog and, when a folder is named, the user's own."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from ncubble.errors import NcubbleError, UsageError
+from ncubble.kernels.spec.spec import KernelSpec
+
+
+def catalog(folder: Path | None = None) -> dict[str, KernelSpec]:
+    """All specs by name: the shipped ones, then those of ``folder``. Python files of ``folder`` are executed.
+
+    Raises:
+        UsageError: the folder or a source is missing, a file fails to load, a name occurs twice, no spec is found.
+    """
+    from ncubble.kernels.catalog.catalog import SPECS
+
+    found = {spec.name: spec for spec in SPECS}
+    for spec in user_specs(folder) if folder is not None else ():
+        if spec.name in found:
+            raise UsageError(f"{spec.path}: a kernel named {spec.name!r} exists already", "choose another name")
+        found[spec.name] = spec
+    return found
+
+
+def find_spec(name: str, folder: Path | None = None) -> KernelSpec:
+    """The spec called ``name``; raises UsageError with the nearest names."""
+    known = catalog(folder)
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=3) or list(known)
+    raise UsageError(
+        f"no kernel is called {name!r}", f"did you mean: {', '.join(near)}? Own kernels need --catalog DIR"
+    )
+
+
+def user_specs(folder: Path) -> list[KernelSpec]:
+    """The ``SPEC`` or ``SPECS`` of every Python file in ``folder`` that mentions KernelSpec, bound to the folder."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder", "--catalog takes the folder that holds specs and their sources")
+    # Hidden files are what editors and other systems leave behind: locks, resource forks.
+    files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(".") and path.is_file()]
+    found = [spec for path in files if _mentions_spec(path) for spec in _specs_in(path)]
+    if not found:
+        raise UsageError(f"{folder}: no spec found", "put SPEC = KernelSpec(…) into a .py file in this folder")
+    return found
+
+
+def _mentions_spec(path: Path) -> bool:
+    try:
+        return b"KernelSpec" in path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error}", "mend its permissions, or move it elsewhere") from error
+
+
+def _specs_in(path: Path) -> list[KernelSpec]:
+    module = load_module(path)
+    declared = getattr(module, "SPECS", None) or [getattr(module, "SPEC", None)]
+    specs = [spec for spec in declared if isinstance(spec, KernelSpec)] if isinstance(declared, list | tuple) else []
+    if not specs or len(specs) != len(declared):
+        raise UsageError(f"{path}: SPEC is no KernelSpec", "assign a KernelSpec to SPEC, or a list of them to SPECS")
+    bound = [replace(spec, folder=path.parent.resolve()) for spec in specs]
+    for spec in bound:
+        if not spec.path.is_file():
+            raise UsageError(f"{path}: source {spec.source!r} of {spec.name!r} is missing", "put it beside the spec")
+    return bound
+
+
+def load_module(path: Path) -> ModuleType:
+    """Executes the Python file ``path`` and returns its module; raises UsageError with the reason if it fails."""
+    name = f"ncubble_source_{path.stem}"  # the same in every run: Numba puts it into the kernel's mangled name
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path}: not a Python file", "name it *.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except NcubbleError:
+        raise
+    except (Exception, SystemExit) as error:  # sys.exit(0) in a spec must not end a verification with success
+        raise UsageError(f"{path}: failed to load: {type(error).__name__}: {error}", "fix the file") from error
+    return module

@@ -1,0 +1,116 @@
+"""Rung 9: attention over keys and values in 8 bits, with and without copies that run ahead; and its gates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncubble.kernels.catalog.shared import CUDA
+from ncubble.kernels.spec.acceptance import Gates
+from ncubble.kernels.spec.spec import Array, Arrays, Dim, KernelSpec, Parameter, Parameters, Shape, Tolerance
+
+TILE_M = 32  # queries per CTA
+PAD_D = 64
+ZERO = 128  # the byte that stands for 0
+STEPS = 127  # bytes on either side of it
+
+Quantized = tuple[NDArray[np.uint8], NDArray[np.float32]]
+
+
+def quantize(x: NDArray[np.float32]) -> Quantized:
+    """``x`` (b, h, s, d) as bytes and a scale for each (b, h): its largest magnitude becomes 127 steps from zero."""
+    scale = np.abs(x).max(axis=(2, 3)) / np.float32(STEPS)
+    steps = np.rint(x / scale[:, :, None, None])
+    return (steps + ZERO).clip(ZERO - STEPS, ZERO + STEPS).astype(np.uint8), scale.astype(np.float32)
+
+
+def dequant_sim_fp8(u: NDArray[np.uint8], scale: float) -> NDArray[np.float64]:
+    """The values that bytes stand for: ``(u - 128) * scale``."""
+    return (u.astype(np.float64) - ZERO) * float(scale)
+
+
+def draw(generator: np.random.Generator, shape: Shape) -> dict[str, NDArray[Any]]:
+    """Queries, keys and values from N(0, 1); keys and values quantized."""
+    extent = tuple(shape[name] for name in "bhsd")
+    q, k, v = (generator.standard_normal(extent, dtype=np.float32) for _ in range(3))
+    (k_bytes, k_scale), (v_bytes, v_scale) = quantize(k), quantize(v)
+    return {"q": q.astype(np.float16), "k": k_bytes, "v": v_bytes, "k_scale": k_scale, "v_scale": v_scale}
+
+
+def attention(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+    """``out``: softmax(q k^T / sqrt(d)) v for chosen queries, flat indices over (b, h, s), of dequantized k and v."""
+    b, h, s, d = inputs["q"].shape
+    q, k, v = (inputs[name].reshape(b * h, s, d) for name in ("q", "k", "v"))
+    k_scale, v_scale = inputs["k_scale"].ravel(), inputs["v_scale"].ravel()
+    out = np.empty((len(rows), d))
+    heads, queries = np.divmod(rows, s)
+    for head in np.unique(heads):
+        chosen = heads == head
+        scores = q[head][queries[chosen]].astype(np.float64) @ dequant_sim_fp8(k[head], k_scale[head]).T / np.sqrt(d)
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        out[chosen] = weights / weights.sum(axis=1, keepdims=True) @ dequant_sim_fp8(v[head], v_scale[head])
+    return {"out": out}
+
+
+def _flops(shape: Shape) -> float:
+    return 4.0 * shape["b"] * shape["h"] * shape["s"] ** 2 * shape["d"]
+
+
+def _tolerance(shape: Shape) -> Tolerance:
+    # Rounding P and the result to half costs 2^-11 of the values' size at most, twice; values are below 6, the result's
+    # own size shrinks with the number of keys. One key of 512 lost, or taken twice, puts half of the elements outside.
+    return Tolerance(absolute=5e-4, relative=1e-3)
+
+
+def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    ahead = parameters["use_cp_async"] == 1
+    return {
+        "HMMA.16816.F32": True,
+        "LDSM": True,
+        "MUFU.EX2": True,
+        "LDGSTS.E.BYPASS.128": ahead,
+        "LDGDEPBAR": ahead,
+    }
+
+
+SDPA_FP8 = KernelSpec(
+    name="sdpa_fp8_stage_c_wmma",
+    folder=CUDA,
+    source="sdpa_fp8_stage_c_wmma.cu",
+    idea="attention with 8-bit keys and values on WMMA; raw bytes of the next tile brought by cp.async, or not",
+    dims=(Dim("b", 1), Dim("h", 8), Dim("s", 512), Dim("d", PAD_D, 16, PAD_D)),
+    arrays=(
+        Array("q", ("b", "h", "s", "d"), "float16"),
+        Array("k", ("b", "h", "s", "d"), "uint8"),
+        Array("v", ("b", "h", "s", "d"), "uint8"),
+        Array("k_scale", ("b", "h")),
+        Array("v_scale", ("b", "h")),
+        Array("out", ("b", "h", "s", "d"), "float16", output=True),
+    ),
+    scalars=("s", "d"),
+    parameters=(Parameter("use_cp_async", 1, (0, 1), "1: bring the next K and V tile ahead, in a ring of two"),),
+    grid=lambda shape, parameters: (-(-shape["s"] // TILE_M), shape["b"] * shape["h"]),
+    block=lambda shape, parameters: (256,),
+    row_dims=3,
+    draw=draw,
+    reference=attention,
+    unit="tensor_fp16",
+    dtype="float16",
+    flops=_flops,
+    tolerance=_tolerance,
+    sass=_sass,
+    gates=Gates(
+        baseline={"use_cp_async": 0},
+        candidate={"use_cp_async": 1},
+        shapes={
+            "small": {"b": 1, "h": 2, "s": 100, "d": 64},
+            "mission": {"b": 1, "h": 8, "s": 512, "d": 64},
+        },
+        timed="mission",
+    ),
+    demonstrates="data_wait once a tile where a CTA has the SM for itself, and what one tile of lookahead hides of it",
+)
+
+SPECS: tuple[KernelSpec, ...] = (SDPA_FP8,)

@@ -1,0 +1,58 @@
+"""What several specs share: the planned device; the tiles, arrays, sizes and tolerances of the GEMMs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ncubble.kernels.spec.spec import Array, Dim, Parameters, Shape, Tolerance
+
+SOURCES = Path(__file__).resolve().parents[1]
+CUDA = SOURCES / "cuda"
+NUMBA = SOURCES / "catalog" / "numba"
+
+PLANNED_SMS = 132  # of an H200: what the grid of a persistent kernel counts where no device is at hand
+TILE = 128  # rows and columns of C per CTA in the CUDA GEMMs
+LARGEST = 2**24 - TILE  # offsets within a tile, 128 x row length, are computed in 32 bits
+
+
+def gemm_flops(shape: Shape) -> float:
+    """Multiplications and additions of C (m, n) = A (m, k) x B (k, n)."""
+    return 2.0 * shape["m"] * shape["n"] * shape["k"]
+
+
+def gemm_grid(shape: Shape, parameters: Parameters) -> tuple[int, int]:
+    """A CTA for every ``TILE`` x ``TILE`` of C: x along n, y along m."""
+    return shape["n"] // TILE, shape["m"] // TILE
+
+
+def gemm_dims(tile: int, tile_k: int, default: int = 4096) -> tuple[Dim, ...]:
+    """m, n, k with the multiples that a kernel without remainders takes."""
+    return (
+        Dim("m", default, tile, LARGEST),
+        Dim("n", default, tile, LARGEST),
+        Dim("k", default, tile_k, LARGEST),
+    )
+
+
+def gemm_arrays(dtype: str, result: str = "float32") -> tuple[Array, ...]:
+    """A (m, k) and B (k, n) of ``dtype``, C (m, n) of the type ``result``, all row-major."""
+    return Array("a", ("m", "k"), dtype), Array("b", ("k", "n"), dtype), Array("c", ("m", "n"), result, output=True)
+
+
+def fp32_tolerance(shape: Shape) -> Tolerance:
+    """What fp32 accumulation over k may err by."""
+    # k terms of N(0, 1) x N(0, 1) add up to about sqrt(k), and k roundings of 2^-24 of that walk to about k * 6e-8.
+    # Eight times that leaves room for the largest of millions, and is far below a missing or doubled term (about 1).
+    return Tolerance(absolute=5e-7 * shape["k"])
+
+
+def tensor_tolerance(shape: Shape) -> Tolerance:
+    """What the tensor cores' fp32 accumulation over k may err by."""
+    # Tensor cores truncate when they add, so errors agree in sign in part and grow with k, not with its root. On an
+    # H200 the largest error seen at k=4096 is 0.002, half of this.
+    return Tolerance(absolute=1e-6 * shape["k"])
+
+
+def integer(parameters: Parameters, name: str) -> int:
+    """The value of an integer parameter."""
+    return int(parameters[name])

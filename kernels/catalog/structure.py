@@ -1,0 +1,162 @@
+"""Rungs 11 and 12: who brings what CTAs share, and how work is cut into launches."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncubble.kernels.catalog.shared import CUDA, PLANNED_SMS, fp32_tolerance, gemm_arrays, gemm_flops, integer
+from ncubble.kernels.spec import reference
+from ncubble.kernels.spec.spec import (
+    LAUNCH,
+    Array,
+    Arrays,
+    Dim,
+    Extent,
+    KernelSpec,
+    Parameter,
+    Parameters,
+    Shape,
+    TensorMap,
+    Tolerance,
+)
+
+ROWS, DEPTH = 256, 32  # of the tile of cluster_dsmem
+EPSILON = 1e-5  # kEpsilon in persistent.cu
+
+
+def _cluster_grid(shape: Shape, parameters: Parameters) -> Extent:
+    return shape["n"] // integer(parameters, "columns"), -(-shape["m"] // ROWS)
+
+
+def _ring_bytes(shape: Shape, parameters: Parameters) -> int:
+    """``stages`` buffers of a tile of A and a tile of B."""
+    return integer(parameters, "stages") * 4 * DEPTH * (ROWS + integer(parameters, "columns"))
+
+
+def _loaded_rows(shape: Shape, parameters: Parameters) -> Extent:
+    """The box of A: all rows of the tile, or the part that one CTA of the cluster loads."""
+    parts = integer(parameters, "cluster") if parameters["share"] in ("split", "multicast") else 1
+    return ROWS // parts, DEPTH
+
+
+def _cluster_requires(shape: Shape, parameters: Parameters) -> str | None:
+    columns = integer(parameters, "columns") * integer(parameters, "cluster")
+    if shape["n"] % columns:
+        return f"n={shape['n']} is not a multiple of {columns}, the columns of a cluster of {parameters['cluster']}"
+    return None
+
+
+def _cluster_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
+    share = parameters["share"]
+    return {
+        "UTMALDG.2D": True,
+        "UTMALDG.2D.MULTICAST": share == "multicast",
+        "UBLKCP": share in ("dsmem", "split"),
+        "FFMA": True,
+        "LDG": False,
+    }
+
+
+def _cluster_tolerance(shape: Shape) -> Tolerance:
+    # For k of a few terms the last rounding of the sum itself counts, too.
+    return Tolerance(absolute=fp32_tolerance(shape).absolute, relative=1e-6)
+
+
+CLUSTER_DSMEM = KernelSpec(
+    name="cluster_dsmem",
+    folder=CUDA,
+    source="cluster_dsmem.cu",
+    idea="CTAs of a cluster need the same tile: each loads it, or they share what was loaded",
+    dims=(Dim("m", 16384, maximum=2**23), Dim("n", 64, 4, 2**16), Dim("k", 4096, 4, 2**24)),
+    arrays=gemm_arrays("float32"),
+    scalars=("m", "n", "k"),
+    parameters=(
+        Parameter(
+            "share",
+            "multicast",
+            ("none", "dsmem", "split", "multicast"),
+            "each for itself; the leader sends; each sends its part; the load delivers to all",
+        ),
+        Parameter("cluster", 4, (2, 4, 8), "CTAs of a cluster"),
+        Parameter("columns", 8, (4, 8), "columns per CTA: how much is computed with each element of A"),
+        Parameter("stages", 3, (1, 2, 3, 4, 6), "buffers in the ring"),
+    ),
+    tensor_maps=(
+        TensorMap("a", box=_loaded_rows, swizzle=128),
+        TensorMap("b", box=lambda shape, parameters: (DEPTH, integer(parameters, "columns")), swizzle=0),
+    ),
+    grid=_cluster_grid,
+    cluster=lambda shape, parameters: (integer(parameters, "cluster"), 1, 1),
+    block=lambda shape, parameters: (192,),
+    smem=_ring_bytes,
+    requires=_cluster_requires,
+    reference=reference.matmul,
+    unit="fp32",
+    flops=gemm_flops,
+    tolerance=_cluster_tolerance,
+    sass=_cluster_sass,
+    demonstrates="traffic from L2 that sharing divides by the cluster's size; one leader's port is soon too narrow",
+    min_arch=90,
+)
+
+
+def normalized(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+    """Rows of y: x (batches, rows, cols), each row scaled to unit mean square, times w (cols,)."""
+    x = inputs["x"].reshape(-1, inputs["x"].shape[-1])[rows].astype(np.float64)
+    scale = 1.0 / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + EPSILON)
+    return {"y": x * scale * inputs["w"].astype(np.float64)}
+
+
+def _tiles_of_batch(shape: Shape, parameters: Parameters) -> int:
+    return -(-shape["rows"] // (integer(parameters, "threads") // 32))
+
+
+def _persistent_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
+    tiles = _tiles_of_batch(shape, parameters)
+    if parameters["mode"] == "many":
+        return (tiles,)
+    tiles *= shape["batches"]
+    return (tiles if parameters["mode"] == "grid" else min(tiles, sms * integer(parameters, "ctas")),)
+
+
+PERSISTENT = KernelSpec(
+    name="persistent",
+    folder=CUDA,
+    source="persistent.cu",
+    idea="one launch that loops over tiles, against a launch per batch and a CTA per tile",
+    dims=(
+        Dim("batches", 64, maximum=2**12),
+        Dim("rows", 1024, maximum=2**16),
+        Dim("cols", 1024, multiple=4, maximum=1024),
+    ),
+    arrays=(
+        Array("x", ("batches", "rows", "cols")),
+        Array("w", ("cols",)),
+        Array("y", ("batches", "rows", "cols"), output=True),
+    ),
+    scalars=("batches", "rows", "cols", LAUNCH),
+    parameters=(
+        Parameter("mode", "persistent", ("many", "grid", "persistent"), "a launch per batch; a CTA per tile; a loop"),
+        Parameter("ctas", 2, (1, 2, 3, 4), "CTAs per SM with mode=persistent"),
+        Parameter("threads", 256, (128, 256), "threads per CTA, a warp per row"),
+    ),
+    grid=lambda shape, parameters: _persistent_grid(PLANNED_SMS, shape, parameters),
+    persistent=_persistent_grid,
+    launches=lambda shape, parameters: shape["batches"] if parameters["mode"] == "many" else 1,
+    block=lambda shape, parameters: (integer(parameters, "threads"),),
+    row_dims=2,
+    reference=normalized,
+    tolerance=lambda shape: Tolerance(absolute=1e-7, relative=5e-6),  # the sum of squares adds at most 37 roundings
+    sass=lambda arch, parameters: {
+        "LDG.E.128": True,
+        "STG.E.EF.128": True,
+        "SHFL": True,
+        "MUFU.RSQ": True,
+        "BAR": False,
+    },
+    demonstrates="launch gaps, ramps and tails that one launch does not have",
+)
+
+
+SPECS: tuple[KernelSpec, ...] = (CLUSTER_DSMEM, PERSISTENT)

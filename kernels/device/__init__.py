@@ -1,0 +1,1 @@
+"""One GPU through cuda-core, and how many CTAs fit on its SMs."""

@@ -1,0 +1,249 @@
+"""One GPU: memory, copies, launches and events, through cuda-core and the driver API. The only file that touches them.
+
+Allocations are plain (``cuMemAlloc``), never from a pool, so that a profile shows nothing but the kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncubble.errors import MeasurementError
+from ncubble.kernels.build.build import arch_for
+from ncubble.kernels.spec.case import Case
+from ncubble.kernels.spec.dtypes import dtype_of
+
+AFTER_A_FAULT = "an earlier fault of the kernel shows here, too: run it under compute-sanitizer"
+PORTABLE_CLUSTER = 8  # CTAs; a kernel that wants more must opt in
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What a device is. Sizes in bytes."""
+
+    name: str
+    compute_capability: tuple[int, int]
+    driver: str
+    sm_count: int
+    smem_per_cta: int
+    l2_bytes: int
+    pci_bus_id: str
+
+
+class DeviceArray:
+    """Device memory as others see it through the CUDA array interface (version 3): row-major, ``extent`` elements."""
+
+    def __init__(self, pointer: int, extent: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": extent,
+            "typestr": dtype.str,
+            "data": (pointer, False),
+            "version": 3,
+            "strides": None,
+        }
+
+
+class Gpu:
+    """A device with its primary context current and one stream. All work goes to that stream."""
+
+    def __init__(self, device: Any, facts: DeviceFacts) -> None:
+        self._device = device
+        self.facts = facts
+        self.stream = device.create_stream()
+        self._pointers: list[int] = []
+
+    @classmethod
+    def open(cls, ordinal: int = 0) -> Gpu:
+        """The device ``ordinal``; raises MeasurementError if there is none or its software is missing."""
+        try:
+            from cuda.core import Device
+        except ImportError as error:
+            remedy = "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
+            raise MeasurementError(f"cuda-core cannot be imported: {error}", remedy) from error
+        try:
+            device = Device(ordinal)
+            device.set_current()
+            return cls(device, _facts(device))
+        except Exception as error:  # the driver's absence shows as one of many types
+            remedy = "run this on a machine with an NVIDIA GPU and driver; recorded runs can be viewed without one"
+            raise MeasurementError(f"no usable NVIDIA GPU: {error}", remedy) from error
+
+    @property
+    def arch(self) -> str:
+        """nvcc's name of this device's architecture."""
+        return arch_for(*self.facts.compute_capability)
+
+    def allocate(self, nbytes: int) -> int:
+        """Device address of ``nbytes`` bytes, freed by ``close``; raises MeasurementError if they are not there."""
+        free = int(call_driver("cuMemGetInfo")[0])
+        if nbytes > free:
+            message = f"{nbytes / 2**30:.2f} GiB of device memory are needed, {free / 2**30:.2f} GiB are free"
+            raise MeasurementError(message, "use a smaller --shape, or end other programs on this GPU")
+        pointer = int(call_driver("cuMemAlloc", max(nbytes, 1))[0])
+        self._pointers.append(pointer)
+        return pointer
+
+    def upload(self, pointer: int, array: NDArray[Any]) -> None:
+        """Copies a C-contiguous ``array`` to device memory and waits until it is there."""
+        call_driver("cuMemcpyHtoD", pointer, array.ctypes.data, array.nbytes)
+        call_driver("cuCtxSynchronize")
+
+    def download(self, pointer: int, array: NDArray[Any]) -> None:
+        """Fills a C-contiguous ``array`` from device memory after all work on the stream has ended."""
+        self.sync()
+        call_driver("cuMemcpyDtoH", array.ctypes.data, pointer, array.nbytes)
+
+    def fill(self, pointer: int, byte: int, nbytes: int) -> None:
+        """Sets ``nbytes`` bytes, in stream order."""
+        call_driver("cuMemsetD8Async", pointer, byte, nbytes, int(self.stream.handle))
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copies within device memory, in stream order."""
+        call_driver("cuMemcpyDtoDAsync", target, source, nbytes, int(self.stream.handle))
+
+    def sync(self) -> None:
+        """Waits for the stream; raises MeasurementError if the kernel faulted."""
+        try:
+            self.stream.sync()
+        except Exception as error:
+            raise MeasurementError(
+                f"the kernel failed on the GPU: {error}", "run it under compute-sanitizer"
+            ) from error
+
+    def load(self, cubin: bytes, case: Case) -> Any:
+        """The entry point of ``cubin``, allowed to use as much dynamic shared memory as ``case`` asks for."""
+        from cuda.core import ObjectCode
+
+        kernel = ObjectCode.from_cubin(cubin).get_kernel(case.spec.entry)
+        if case.smem:
+            # Above 48 KiB, static shared memory included, a kernel must opt in: cuda-core shows the attribute, but only
+            # the driver sets it.
+            self._set(kernel, "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", case.smem)
+        if math.prod(case.cluster) > PORTABLE_CLUSTER:
+            self._set(kernel, "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
+        return kernel
+
+    def _set(self, kernel: Any, attribute: str, value: int) -> None:
+        from cuda.bindings import driver
+
+        member = getattr(driver.CUfunction_attribute, attribute)
+        call_driver("cuKernelSetAttribute", member, value, kernel.handle, self._device.device_id)
+
+    def symbol(self, kernel: Any, name: str) -> tuple[int, int]:
+        """Device address and bytes of a global variable of the module that ``kernel`` came from."""
+        library = call_driver("cuKernelGetLibrary", kernel.handle)[0]
+        pointer, nbytes = call_driver("cuLibraryGetGlobal", library, name.encode())
+        return int(pointer), int(nbytes)
+
+    def tensor_map(self, pointer: int, extent: tuple[int, ...], dtype: str, box: tuple[int, ...], swizzle: int) -> Any:
+        """A TMA descriptor of the row-major array at ``pointer``, as ``launch`` takes it (``CUtensorMap`` by value).
+
+        ``box`` and ``extent`` in elements, outermost dimension first; ``swizzle`` in bytes. Raises MeasurementError.
+        """
+        from cuda.core._tensor_map import TensorMapL2Promotion, TensorMapSwizzle
+        from cuda.core.utils import StridedMemoryView
+
+        words = np.dtype(f"u{dtype_of(dtype).itemsize}")  # the array interface has no bfloat16
+        view = StridedMemoryView.from_cuda_array_interface(DeviceArray(pointer, extent, words), -1)
+        mode = TensorMapSwizzle.NONE if not swizzle else TensorMapSwizzle[f"SWIZZLE_{swizzle}B"]
+        try:
+            return view.as_tensor_map(
+                box, data_type=dtype_of(dtype), swizzle=mode, l2_promotion=TensorMapL2Promotion.L2_256B
+            )
+        except Exception as error:  # the driver's refusal and cuda-core's own share no type
+            message = f"the driver refused a tensor map of box {box} over {dtype} {extent}: {error}"
+            raise MeasurementError(message, "TMA needs 16-byte aligned rows and a box that fits the swizzle") from error
+
+    def launch(self, kernel: Any, case: Case, maps: tuple[Any, ...], pointers: tuple[int, ...]) -> None:
+        """Queues one run of ``case``: its launches, without waiting. Arguments: ``maps``, ``pointers``, the scalars."""
+        from cuda.core import LaunchConfig, launch
+
+        sms = self.facts.sm_count
+        grid, cluster = case.grid_on(sms), case.cluster
+        clustered = {}
+        if math.prod(cluster) > 1:
+            # With a cluster, cuda-core's grid counts clusters.
+            grid = tuple(ctas // size for ctas, size in zip(grid, cluster, strict=True))  # type: ignore[assignment]
+            clustered = {"cluster": cluster}
+        config = LaunchConfig(grid=grid, block=case.block, shmem_size=case.smem, **clustered)
+        for index in range(case.launches):
+            launch(self.stream, config, kernel, *maps, *pointers, *case.scalars(index, sms))
+
+    def event(self) -> Any:
+        """An event with timing, recorded now. ``later - earlier`` is in milliseconds once both have happened."""
+        from cuda.core import EventOptions
+
+        return self.stream.record(options=EventOptions(timing_enabled=True))
+
+    def clocks(self) -> dict[str, int]:
+        """Clocks that the driver reports at this moment, in MHz; empty without nvidia-ml-py."""
+        with contextlib.suppress(Exception):
+            nvml, handle = _nvml(self.facts.pci_bus_id)
+            return {
+                "sm_mhz": int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)),
+                "memory_mhz": int(nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+                "max_sm_mhz": int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM)),
+                "max_memory_mhz": int(nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+            }
+        return {}
+
+    def free(self, *pointers: int) -> None:
+        """Frees these, or all memory that ``allocate`` gave. Never raises: after a fault the driver frees nothing."""
+        for pointer in pointers or tuple(self._pointers):
+            self._pointers.remove(pointer)
+            with contextlib.suppress(MeasurementError):
+                call_driver("cuMemFree", pointer)
+
+    def close(self) -> None:
+        """Gives back what the GPU holds for this object. Never raises."""
+        self.free()
+
+
+def call_driver(name: str, *arguments: Any) -> tuple[Any, ...]:
+    """Results of a driver function; raises MeasurementError with the driver's name of the failure."""
+    from cuda.bindings import driver
+
+    status, *results = getattr(driver, name)(*arguments)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        short = status == driver.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+        remedy = "use a smaller --shape, or end other programs" if short else AFTER_A_FAULT
+        raise MeasurementError(f"{name} failed: {status.name}", remedy)
+    return tuple(results)
+
+
+def _facts(device: Any) -> DeviceFacts:
+    properties = device.properties
+    major, minor = device.compute_capability
+    return DeviceFacts(
+        name=device.name,
+        compute_capability=(int(major), int(minor)),
+        driver=_driver_version(device.pci_bus_id),
+        sm_count=int(properties.multiprocessor_count),
+        smem_per_cta=int(properties.max_shared_memory_per_block_optin),
+        l2_bytes=int(properties.l2_cache_size),
+        pci_bus_id=str(device.pci_bus_id),
+    )
+
+
+def _driver_version(pci_bus_id: str) -> str:
+    """Version of the display driver, or of the CUDA driver interface where NVML cannot be asked."""
+    with contextlib.suppress(Exception):
+        nvml, _ = _nvml(pci_bus_id)
+        return str(nvml.nvmlSystemGetDriverVersion())
+    version = int(call_driver("cuDriverGetVersion")[0])
+    return f"CUDA {version // 1000}.{version % 1000 // 10}"
+
+
+@functools.cache
+def _nvml(pci_bus_id: str) -> tuple[Any, Any]:
+    """NVML and its handle of the device. It stays open: clocks must be read while a short burst of work is running."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    return pynvml, pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)

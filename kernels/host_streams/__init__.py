@@ -1,0 +1,1 @@
+"""Programs on the host that drive streams, events and memory pools."""

@@ -1,0 +1,1 @@
+"""Kernels with the in-kernel probe switched on."""

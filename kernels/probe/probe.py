@@ -1,0 +1,249 @@
+"""Kernels with the probe switched on (``cuda/bubble_probe.cuh``): where it writes to, what it costs, what it wrote."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.kernels.build.build import HEADERS, source_files
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.spec.case import Case
+
+HEADER = HEADERS / "bubble_probe.cuh"
+SYMBOL = "bubble_probe_config"
+MAGIC = b"bubbles2"
+MOST_SMS = 512
+WARP_B, MARK_B = 64, 8
+_CONFIG = struct.Struct(f"<QQQII?7x{MOST_SMS // 64}Q")
+_MOST_B = 1 << 30
+"""Device memory that is taken at most: slots that do not fit are left out, and their warps counted."""
+_TABLE = re.compile(r"^\s*#\s*define BUBBLE_((?:OWN_)?(?:TAGS|ROLES))\(X\)((?:.*\\\n)*.*)", re.MULTILINE)
+
+
+def table(which: str, sources: Sequence[Path] = ()) -> tuple[str, ...]:
+    """The names of ``TAGS`` or ``ROLES``: the header's, then the own ones that ``sources`` define.
+
+    A name's place is its number; 0 is nobody's.
+    """
+    own = [name for path in sources for name in _defined(f"OWN_{which}", path)]
+    return ("", *_defined(which, HEADER), *own)
+
+
+def _defined(what: str, path: Path) -> list[str]:
+    tables = _TABLE.findall(path.read_text(encoding="utf-8", errors="replace"))
+    return [name for kind, names in tables if kind == what for name in re.findall(r"\bX\((\w+)\)", names)]
+
+
+def carries_probe(case: Case) -> bool:
+    """Whether the source of ``case`` includes the probe."""
+    return case.spec.language == "cuda" and HEADER.resolve() in {
+        path.resolve() for path in source_files(case.spec.path)
+    }
+
+
+def require_probe(case: Case) -> None:
+    """Raises UsageError where ``case`` has no probe that could be switched on."""
+    if not carries_probe(case):
+        message = f"{case.spec.name} carries no probe: its source does not include {HEADER.name}"
+        raise UsageError(message, "add it (docs/trace.md), or trace another kernel: ncubble trace --list")
+
+
+def total_warps(case: Case, sms: int) -> int:
+    """Warps of one run of ``case`` on a device of ``sms`` SMs."""
+    return math.prod(case.grid_on(sms)) * -(-math.prod(case.block) // 32) * case.launches
+
+
+@dataclass
+class Recorder:
+    """The buffers of a probed kernel on a GPU. ``slots`` warps of ``marks`` marks each, the last of
+    which stands for what did not fit. ``sources`` are the kernel's, for its own tags and roles.
+
+    Where every SM is recorded in one launch, and ``slots`` were asked for all its warps, a warp's slot is its number in
+    the grid (``numbered``): taking turns at a counter costs every CTA a round trip to L2. Elsewhere they take turns.
+    """
+
+    gpu: Gpu
+    kernel: Any
+    slots: int
+    marks: int
+    sources: Sequence[Path] = ()
+    launches: int = 1
+    numbered: bool = field(init=False, default=False)
+    _room: bool = field(init=False)
+    _pointers: tuple[int, int, int] = field(init=False)
+    _sizes: tuple[int, int, int] = field(init=False)
+    _symbol: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.marks <= 1 << 20:
+            raise UsageError(f"--events {self.marks - 1} is not possible", f"use 1 to {(1 << 20) - 1}")
+        most = max(1, _MOST_B // (MARK_B * self.marks))
+        self._room = self.slots <= most and self.launches == 1
+        self.slots = max(1, min(self.slots, most))
+        self._symbol, size = self.gpu.symbol(self.kernel, SYMBOL)
+        if size != _CONFIG.size:
+            raise MeasurementError(f"{SYMBOL} has {size} bytes, not {_CONFIG.size}", "build the kernel again")
+        self._sizes = (self.slots * self.marks * MARK_B, self.slots * WARP_B, 4)
+        warps, started = (self.gpu.allocate(size) for size in self._sizes[1:])
+        self._pointers = self._marks_pointer(), warps, started
+
+    def _marks_pointer(self) -> int:
+        """Memory for the marks within 4 GB from a multiple of 4 GB, as the header demands: of two buffers of up to
+        1 GB one lies so."""
+        for _ in range(2):
+            pointer = self.gpu.allocate(self._sizes[0])
+            if pointer >> 32 == pointer + self._sizes[0] - 1 >> 32:
+                return pointer
+        raise MeasurementError("no memory for the probe that the header could use", "record fewer events: --events")
+
+    def aim(self, sms: range, numbered: bool = True) -> None:
+        """Records warps that start on these SMs from now on, ``numbered`` where that is possible; waits for the stream
+        first."""
+        self.numbered = numbered and self._room and len(sms) >= self.gpu.facts.sm_count
+        words = [0] * (MOST_SMS // 64)
+        for sm in sms:
+            words[sm // 64] |= 1 << sm % 64
+        self.gpu.sync()
+        config = _CONFIG.pack(*self._pointers, self.slots, self.marks, self.numbered, *words)
+        self.gpu.upload(self._symbol, np.frombuffer(config, dtype=np.uint8))
+
+    def rewind(self) -> None:
+        """Gives back all slots, in stream order."""
+        self.gpu.fill(self._pointers[2], 0, 4)
+
+    def clear(self) -> None:
+        """Forgets all that was recorded, in stream order."""
+        for pointer, size in zip(self._pointers, self._sizes, strict=True):
+            self.gpu.fill(pointer, 0, size)
+
+    def started(self) -> int:
+        """Warps that asked for a slot since ``rewind``; waits for the stream."""
+        found = np.zeros(1, dtype=np.uint32)
+        self.gpu.download(self._pointers[2], found)
+        return int(found[0])
+
+    def apart(self) -> bool:
+        """Whether every warp that was recorded since ``clear`` has a slot to itself; waits for the stream.
+
+        Not so where a warp makes two probes and slots are numbered: the later one then writes over the earlier.
+        """
+        if not self.numbered:
+            return True
+        warps = np.zeros((self.slots, WARP_B), dtype=np.uint8)
+        self.gpu.download(self._pointers[1], warps)
+        return int(self._written(warps).sum()) == self.started()
+
+    def release(self) -> None:
+        """Frees the buffers, after all work on the stream: the probe must be aimed by another recorder from then on."""
+        self.gpu.sync()
+        self.gpu.free(*self._pointers)
+
+    @staticmethod
+    def _written(warps: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Which slots a warp has introduced itself to: its first field, ``begin_ns``, is not 0."""
+        return np.asarray(warps[:, :8].any(axis=1))
+
+    def dump(self) -> bytes:
+        """What was recorded since ``clear``, in the format of the header's own host part."""
+        started = self.started()
+        used = self.slots if self.numbered else min(started, self.slots)
+        warps = np.zeros((used, WARP_B), dtype=np.uint8)
+        marks = np.zeros((used, self.marks * MARK_B), dtype=np.uint8)
+        if used:
+            self.gpu.download(self._pointers[1], warps)
+            self.gpu.download(self._pointers[0], marks)
+        if self.numbered and not (written := self._written(warps)).all():
+            warps, marks = warps[written], marks[written]
+        told = {
+            "slots": self.slots,
+            "marks": self.marks,
+            "started": started,
+            "warps": len(warps),
+            "sms": self.gpu.facts.sm_count,
+            "tags": table("TAGS", self.sources),
+            "roles": table("ROLES", self.sources),
+            "device": self.gpu.facts.name,
+        }
+        text = json.dumps(told).encode()
+        return b"%s%08d%s" % (MAGIC, len(text), text) + warps.tobytes() + marks.tobytes()
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Median times in µs of a launch: without the probe, with it while no SM is recorded, and while every SM is.
+
+    The ratios are medians over rounds, ``_low`` and ``_high`` their range; ``chosen_pct`` is that with the ``sms`` SMs
+    recorded that the trace records. ``kept_pct``: warps that found a slot.
+    """
+
+    off_us: float
+    idle_us: float
+    on_us: float
+    idle_pct: float
+    chosen_pct: float
+    sms: int
+    on_pct: float
+    on_low_pct: float
+    on_high_pct: float
+    rounds: int
+    kept_pct: float
+
+
+def measure_cost(
+    gpu: Gpu, off: Callable[[], None], on: Callable[[], None], recorder: Recorder, sms: int = 1, rounds: int = 10
+) -> Cost:
+    """What the probe costs: four builds or states of a kernel in turns, each launch behind a clear of L2."""
+    states = ((off, 0), (on, 0), (on, sms), (on, MOST_SMS))
+    sides: list[list[float]] = [[] for _ in states]
+    size = 4 * gpu.facts.l2_bytes
+    scratch = gpu.allocate(size)
+
+    def before() -> None:
+        gpu.fill(scratch, 0, size)
+        recorder.rewind()
+
+    for turn in range(rounds + 1):
+        for side, (run, recorded) in enumerate(states):
+            recorder.aim(range(recorded))
+            median = float(np.median(_share(gpu, run, before)))
+            if turn:  # the first round warms up
+                sides[side].append(median)
+    offs, idles, chosen, ons = (np.array(side) for side in sides)
+    ratios = 100.0 * (ons / offs - 1.0)
+    return Cost(
+        off_us=float(np.median(offs)),
+        idle_us=float(np.median(idles)),
+        on_us=float(np.median(ons)),
+        idle_pct=float(np.median(100.0 * (idles / offs - 1.0))),
+        chosen_pct=float(np.median(100.0 * (chosen / offs - 1.0))),
+        sms=sms,
+        on_pct=float(np.median(ratios)),
+        on_low_pct=float(ratios.min()),
+        on_high_pct=float(ratios.max()),
+        rounds=rounds,
+        kept_pct=100.0 if recorder.numbered else 100.0 * min(1.0, recorder.slots / max(recorder.started(), 1)),
+    )
+
+
+def _share(gpu: Gpu, run: Callable[[], None], before: Callable[[], None], launches: int = 10) -> NDArray[np.float64]:
+    """Times of ``launches`` launches in µs."""
+    for _ in range(4):
+        before()
+    spans = []
+    for _ in range(launches):
+        before()
+        start = gpu.event()
+        run()
+        spans.append((start, gpu.event()))
+    gpu.sync()
+    return np.array([1e3 * (end - start) for start, end in spans])

@@ -1,0 +1,1 @@
+"""Launches, verifies and times kernels."""

@@ -1,0 +1,193 @@
+"""Holds a kernel against the gates of its spec: both paths right and within the resources, their times compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.errors import GateError, MeasurementError, UsageError, VerificationError
+from ncubble.kernels.catalog.registry import catalog as load_catalog
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.occupancy import occupancy
+from ncubble.kernels.run.bench import Timing
+from ncubble.kernels.run.session import Outcome, Request, execute
+from ncubble.kernels.run.verify import Verification
+from ncubble.kernels.spec.acceptance import Gates
+
+Execute = Callable[[Request], Outcome]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One path on one shape with one seed."""
+
+    path: str
+    shape: str
+    seed: int
+    verification: Verification
+    passed: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready; ``passed`` is the gate's verdict, which allows what ``ncubble verify`` would not."""
+        return {"path": self.path, "shape": self.shape, "seed": self.seed, **self.verification.to_json()} | {
+            "passed": self.passed
+        }
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a path takes: registers and spilled bytes per thread, shared memory per CTA, and how many CTAs fit an SM.
+
+    ``spill_B`` is None where the compiler does not tell; ``broken`` then says so.
+    """
+
+    path: str
+    registers: int
+    spill_B: int | None  # noqa: N815 - the name that the reports use
+    smem_B: int  # noqa: N815
+    ctas_per_sm: int
+    occupancy_pct: float
+    broken: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GatesOutcome:
+    """All that was found. ``timings`` and ``facts`` by path; a path that was wrong on the timed shape has no timing."""
+
+    name: str
+    gates: Gates
+    checks: tuple[Check, ...]
+    resources: tuple[Resources, ...]
+    timings: Mapping[str, Timing]
+    facts: Mapping[str, dict[str, Any]]
+
+    @property
+    def correct(self) -> bool:
+        """Whether every path is right on every shape with every seed."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    @property
+    def affordable(self) -> bool:
+        """Whether every path stays within the resources."""
+        return not any(item.broken for item in self.resources)
+
+    @property
+    def gain_pct(self) -> float | None:
+        """Share of the baseline's median time that the candidate saves, in percent; None if one was not timed."""
+        if set(self.timings) != set(self.gates.paths):
+            return None
+        return 100.0 * (1.0 - self.timings["candidate"].p50_us / self.timings["baseline"].p50_us)
+
+    @property
+    def target_met(self) -> bool | None:
+        """Whether the candidate saves as much as it is to; None if that was not measured."""
+        return None if self.gain_pct is None else self.gain_pct >= self.gates.target_gain_pct
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as one JSON-ready object; times in microseconds."""
+        return {
+            "kernel": self.name,
+            "gates": asdict(self.gates),
+            "correctness": [check.to_json() for check in self.checks],
+            "resources": [asdict(item) for item in self.resources],
+            "performance": {
+                "shape": self.gates.timed,
+                **{path: asdict(timing) for path, timing in self.timings.items()},
+                "gain_pct": self.gain_pct,
+                "target_gain_pct": self.gates.target_gain_pct,
+                "target_met": self.target_met,
+            },
+            "passed": self.correct and self.affordable,
+        }
+
+    def require(self) -> None:
+        """Raises VerificationError unless ``correct``, GateError unless ``affordable``; a missed target is no error."""
+        wrong = [check for check in self.checks if not check.passed]
+        if wrong:
+            first = wrong[0]
+            settings = " ".join(f"-p {key}={value}" for key, value in self.gates.paths[first.path].items())
+            sizes = ",".join(f"{key}={value}" for key, value in self.gates.shapes[first.shape].items())
+            message = f"{self.name}: {len(wrong)} of {len(self.checks)} verifications miss the gate: "
+            message += f"{first.path}, {first.shape}, seed {first.seed}: {first.verification.describe()}"
+            remedy = f"repeat it: ncubble verify {self.name} {settings} --shape {sizes} --seed {first.seed}"
+            raise VerificationError(message, remedy)
+        if not self.affordable:
+            broken = "; ".join(f"{item.path}: {', '.join(item.broken)}" for item in self.resources if item.broken)
+            raise GateError(f"{self.name}: over its resources: {broken}", "use less, or change the spec's gates")
+
+
+def run_gates(name: str, catalog: Path | None = None, run: Execute = execute) -> GatesOutcome:
+    """Verifies both paths of the kernel ``name`` on all shapes and seeds of its gates, and times both on one of them.
+
+    Raises:
+        UsageError: no such kernel, or its spec has no gates.
+        MeasurementError: no GPU, no compiler, a kernel that faults, a device whose occupancy is not known.
+    """
+    gates = gates_of(name, catalog)
+    checks: list[Check] = []
+    timed: dict[str, Outcome] = {}
+    for path, parameters in gates.paths.items():
+        for shape, sizes in gates.shapes.items():
+            for seed in gates.seeds:
+                times = (shape, seed) == (gates.timed, gates.seeds[0])
+                request = Request(
+                    name, parameters, sizes, catalog, seed=seed, iterations=gates.iterations if times else 0
+                )
+                outcome = run(request)
+                checks.append(_checked(gates, path, shape, outcome))
+                if times:
+                    timed[path] = outcome
+    return GatesOutcome(
+        name=name,
+        gates=gates,
+        checks=tuple(checks),
+        resources=tuple(resources_of(gates, path, outcome) for path, outcome in timed.items()),
+        timings={path: outcome.timing for path, outcome in timed.items() if outcome.timing is not None},
+        facts={path: outcome.facts for path, outcome in timed.items()},
+    )
+
+
+def gates_of(name: str, catalog: Path | None = None) -> Gates:
+    """The gates of the kernel ``name``; raises UsageError if its spec has none."""
+    gates = find_spec(name, catalog).gates
+    if gates is None:
+        having = ", ".join(spec.name for spec in load_catalog(catalog).values() if spec.gates is not None)
+        raise UsageError(f"{name} has no gates", f"kernels that have: {having or 'none'}")
+    return gates
+
+
+def _checked(gates: Gates, path: str, shape: str, outcome: Outcome) -> Check:
+    found = outcome.verification
+    if found is None:
+        raise MeasurementError(f"{outcome.case.label}: was not verified", "report this: gates always ask for it")
+    passed = (
+        found.checked > 0
+        and not found.nonfinite
+        and not found.overrun
+        and found.max_abs_error <= gates.max_abs_error
+        and found.bad_pct <= gates.max_bad_pct
+    )
+    return Check(path, shape, outcome.seed, found, passed)
+
+
+def resources_of(gates: Gates, path: str, outcome: Outcome) -> Resources:
+    """What ``path`` takes by the facts of its launch, and which limits that breaks, in words."""
+    build = outcome.facts["build"]
+    registers, spilled = build["registers"], build["spill_B"]
+    smem = build["smem_static_B"] + build["smem_dynamic_B"]
+    major, minor = map(int, outcome.facts["device"]["compute_capability"].split("."))
+    found = occupancy((major, minor), math.prod(outcome.case.block), registers, smem)
+    limits = (
+        (f"{registers} registers", registers, gates.max_registers),
+        (f"{spilled} bytes spilled", spilled or 0, gates.max_spill_B),
+        (f"{smem} bytes of shared memory", smem, gates.max_smem_B),
+    )
+    broken = [f"{text}, allowed are {limit}" for text, value, limit in limits if value > limit]
+    if spilled is None:
+        broken.append("how many bytes are spilled is not known")
+    if found.percent < gates.min_occupancy_pct:
+        broken.append(f"occupancy {found.percent:.1f} %, wanted are {gates.min_occupancy_pct:g} %")
+    return Resources(path, registers, spilled, smem, found.ctas, found.percent, tuple(broken))

@@ -1,0 +1,123 @@
+"""``python -m ncubble.kernels.run.batch PLAN.json``: many cases in one process, each launched in turn. For profilers.
+
+Starting a profiler, the driver and this program costs seconds, a launch milliseconds: sweeps and ablations run as one
+batch. PLAN.json holds a list of objects ``{"kernel", "parameters", "shape", "launches"}``, of which only the first is
+needed. Nothing is verified or timed. ``build_all`` builds everything beforehand: a profiler does not like the program
+that it watches to start compilers from several threads (ncu 2025.3 ended one such program by a segmentation fault).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.errors import NcubbleError, UsageError
+from ncubble.kernels.build.build import build
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.facts import kernel_facts, write_batch_facts
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.spec.case import Case, make_case
+
+SEED = 1
+MEMBERS = {"kernel": str, "parameters": dict, "shape": dict, "launches": int}
+
+
+@dataclass(frozen=True)
+class Item:
+    """A case and how often it runs."""
+
+    case: Case
+    runs: int
+
+
+def read_plan(path: Path, catalog: Path | None = None) -> list[Item]:
+    """The checked plan; raises UsageError naming the entry that is wrong."""
+    try:
+        entries = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: no plan ({error})", "give a JSON list of objects with a member 'kernel'") from error
+    if not isinstance(entries, list) or not entries:
+        raise UsageError(f"{path}: not a list of launches", "give a JSON list of objects with a member 'kernel'")
+    return checked(entries, str(path), catalog)
+
+
+def checked(entries: Sequence[Any], where: str = "plan", catalog: Path | None = None) -> list[Item]:
+    """The entries of a plan as cases; raises UsageError naming the one that is wrong."""
+    return [_item(entry, f"{where}, entry {index}", catalog) for index, entry in enumerate(entries)]
+
+
+def _item(entry: Any, where: str, catalog: Path | None) -> Item:
+    remedy = f"an entry is an object with {', '.join(MEMBERS)}"
+    if not isinstance(entry, dict) or not isinstance(entry.get("kernel"), str):
+        raise UsageError(f"{where}: names no kernel", remedy)
+    for name, value in entry.items():
+        if name not in MEMBERS or not isinstance(value, MEMBERS[name]):
+            raise UsageError(f"{where}: {name}={value!r} is not allowed", remedy)
+    runs = entry.get("launches", 1)
+    if runs < 1:
+        raise UsageError(f"{where}: launches={runs} is not positive", "use 1 or more")
+    case = make_case(find_spec(entry["kernel"], catalog), entry.get("parameters", {}), entry.get("shape", {}))
+    if case.spec.language == "host":
+        raise UsageError(f"{where}: {entry['kernel']} is driven from the host", "run it by itself")
+    return Item(case, runs)
+
+
+def build_all(items: Sequence[Item], arch: str) -> None:
+    """Builds all CUDA C++ of a plan, in parallel, so that it is in the cache. Raises UsageError or MeasurementError."""
+    cuda = [item.case for item in items if item.case.spec.language == "cuda"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda case: build(case, arch), cuda))
+
+
+def execute(items: Sequence[Item], gpu: Gpu) -> None:
+    """Tells the facts of every launch, then launches. Raises UsageError or MeasurementError."""
+    write_batch_facts(list(told(items)), gpu)
+    drawn: tuple[tuple[str, Mapping[str, int]] | None, dict[str, Any]] = (None, {})
+    for item in items:
+        prepared = prepare(item.case, gpu)
+        inputs = (item.case.spec.name, item.case.shape)
+        if drawn[0] != inputs:
+            drawn = (inputs, draw_inputs(item.case, SEED))
+        prepared.upload(drawn[1])
+        for _ in range(item.runs):
+            prepared.run()
+        gpu.sync()
+        gpu.free()
+
+
+def told(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+    """The facts of every launch of a plan, in order."""
+    for item in items:
+        yield from [kernel_facts(item.case)] * (item.runs * item.case.launches)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the program and returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m ncubble.kernels.run.batch", description=__doc__)
+    parser.add_argument("plan", type=Path, help="JSON list of launches")
+    parser.add_argument("--catalog", type=Path, metavar="DIR", help="folder with own specs; its files are executed")
+    given = parser.parse_args(argv)
+    try:
+        items = read_plan(given.plan, given.catalog)
+        gpu = Gpu.open()
+        try:
+            execute(items, gpu)
+        finally:
+            gpu.close()
+    except NcubbleError as error:
+        sys.stderr.write(f"ncubble.kernels.run.batch: {error}\n")
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

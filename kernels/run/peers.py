@@ -1,0 +1,142 @@
+"""A kernel beside the library's: the same operation on the same inputs, timed in turns in one run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.kernels.run.bench import Rates, Timing, time_in_rounds
+from ncubble.kernels.run.launch import Prepared
+from ncubble.kernels.spec.case import Case
+from ncubble.kernels.spec.spec import KernelSpec
+
+TAKES = {"matmul": 2, "sdpa": 3, "softmax": 1}  # inputs of the library's call, by peer
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The library's call. ``run`` queues it on the stream of the kernel that it stands beside, without waiting.
+
+    ``difference`` gives the largest absolute difference between both results, after both have run; None if the
+    library's call does not compute what the kernel computes (a plain copy beside a kernel that copies and scales).
+    """
+
+    library: str
+    version: str
+    run: Callable[[], None]
+    difference: Callable[[], float | None]
+
+
+@dataclass(frozen=True)
+class Against:
+    """What timing both gave.
+
+    ``ratio`` is the library's median time over the kernel's: above 1 the kernel is faster. ``ratio_low`` and
+    ``ratio_high`` are its extremes over the rounds. ``fraction`` is the library's share of the kernel's roof.
+    """
+
+    library: str
+    version: str
+    timing: Timing
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    fraction: float | None
+    max_abs_difference: float | None
+
+
+def check_peer(case: Case) -> None:
+    """Says before anything is built whether ``case`` can be timed beside a library.
+
+    Raises:
+        UsageError: the spec names no library call, or one that its arrays do not fit.
+        MeasurementError: the library is not installed.
+    """
+    if case.spec.peer not in MAKERS or case.spec.language == "host":
+        known = ", ".join(name for name in sorted(_shipped_peers()) if name != case.spec.name)
+        message = f"{case.spec.name} has no library call to be timed against"
+        raise UsageError(message, f"leave --against away, or take one of: {known}")
+    inputs = sum(not array.output for array in case.spec.arrays)
+    if inputs != TAKES.get(case.spec.peer, inputs):
+        message = f"{case.spec.name} has {inputs} inputs, the library's {case.spec.peer} takes {TAKES[case.spec.peer]}"
+        raise UsageError(message, "fix the spec's peer")
+    if case.spec.peer != "copy":
+        from ncubble.kernels.run.torch_peers import import_torch
+
+        import_torch()
+
+
+def make_peer(prepared: Prepared) -> Peer:
+    """The library's call for a kernel that is prepared and whose inputs are uploaded; see ``check_peer``."""
+    return MAKERS[prepared.case.spec.peer](prepared)
+
+
+def time_against(prepared: Prepared, peer: Peer, iterations: int) -> tuple[Timing, Callable[[Rates], Against]]:
+    """Times kernel and library in turns. Gives the kernel's times, and what completes the rest with its rates.
+
+    Raises:
+        MeasurementError: the library refuses the call.
+    """
+    try:
+        peer.run()
+        prepared.gpu.sync()
+    except MeasurementError:
+        raise
+    except Exception as error:  # the library's own types
+        message = f"{peer.library} refused {prepared.case.label}: {type(error).__name__}: {error}"
+        raise MeasurementError(message, "choose a --shape that the library takes, or leave --against away") from error
+    ours, theirs = time_in_rounds(prepared.gpu, (prepared.run, peer.run), iterations)
+    ratios = [other / own for own, other in zip(ours.p50_us, theirs.p50_us, strict=True)]
+    difference = peer.difference()
+
+    def complete(rates: Rates) -> Against:
+        ratio = theirs.timing.p50_us / ours.timing.p50_us
+        return Against(
+            library=peer.library,
+            version=peer.version,
+            timing=theirs.timing,
+            ratio=ratio,
+            ratio_low=min(ratios),
+            ratio_high=max(ratios),
+            fraction=None if rates.fraction is None else rates.fraction / ratio,
+            max_abs_difference=difference,
+        )
+
+    return ours.timing, complete
+
+
+def device_copy(prepared: Prepared) -> Peer:
+    """The driver's copy within device memory of as many bytes: half of them read, half written."""
+    gpu, case = prepared.gpu, prepared.case
+    half = max(int(case.bytes) // 2, 1)
+    found: dict[bool, int] = {}  # whether it is an output -> the first such array that is large enough
+    for array, pointer in zip(case.spec.arrays, prepared.pointers, strict=True):
+        if case.nbytes(array) >= half:
+            found.setdefault(array.output, pointer)
+    source, target = found.get(False) or gpu.allocate(half), found.get(True) or gpu.allocate(half)
+    return Peer(
+        library="device-to-device copy",
+        version=f"driver {gpu.facts.driver}",
+        run=functools.partial(gpu.copy, target, source, half),
+        difference=lambda: None,
+    )
+
+
+def _torch(name: str, prepared: Prepared) -> Peer:
+    from ncubble.kernels.run import torch_peers
+
+    return torch_peers.make(name, prepared)
+
+
+MAKERS: dict[str, Callable[[Prepared], Peer]] = {
+    "copy": device_copy,
+    **{name: functools.partial(_torch, name) for name in TAKES},
+}
+
+
+def _shipped_peers() -> dict[str, KernelSpec]:
+    from ncubble.kernels.catalog.registry import catalog
+
+    return {name: spec for name, spec in catalog().items() if spec.peer}

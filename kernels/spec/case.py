@@ -1,0 +1,271 @@
+"""``Case``: one spec with chosen parameters and shape, checked: all a launch needs to know before there is a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ncubble.errors import UsageError
+from ncubble.kernels.spec.dtypes import dtype_of
+from ncubble.kernels.spec.spec import LAUNCH, SMS, Array, Extent, KernelSpec, Reference, Scalar, TensorMap, Value
+
+MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
+MAX_THREADS = 1024
+MAX_SMEM = 227 * 1024  # bytes per CTA, of compute capability 9.0 and 10.0
+MAX_CLUSTER = 16  # CTAs, where a kernel opts in (same table)
+MAX_BOX = 256  # elements of a tensor map's box along a dimension (CUDA Driver API, cuTensorMapEncodeTiled)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A spec, a full set of parameter values and a full shape."""
+
+    spec: KernelSpec
+    parameters: Mapping[str, Value]
+    shape: Mapping[str, int]
+
+    @property
+    def label(self) -> str:
+        """``name key=value …`` for messages and tables."""
+        settings = (f"{key}={value}" for key, value in (*self.told.items(), *self.shape.items()))
+        return " ".join((self.spec.name, *settings))
+
+    @property
+    def told(self) -> dict[str, Value]:
+        """The parameters by which the case is known: all but tacit ones that have their default."""
+        return {
+            item.name: self.parameters[item.name]
+            for item in self.spec.parameters
+            if not item.tacit or self.parameters[item.name] != item.default
+        }
+
+    @property
+    def unverified(self) -> str | None:
+        """Why there is no right result to compare with; None where there is one."""
+        return self.spec.unverified(self.parameters)
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """CTAs along x, y, z."""
+        return _three(self.spec.grid(self.shape, self.parameters))
+
+    def grid_on(self, sms: int) -> tuple[int, int, int]:
+        """CTAs along x, y, z on a device of ``sms`` SMs; other than ``grid`` for persistent kernels only."""
+        if self.spec.persistent is None:
+            return self.grid
+        return _three(self.spec.persistent(sms, self.shape, self.parameters))
+
+    @property
+    def cluster(self) -> tuple[int, int, int]:
+        """CTAs of a cluster along x, y, z."""
+        return _three(self.spec.cluster(self.shape, self.parameters))
+
+    @property
+    def launches(self) -> int:
+        """Launches of the kernel per run."""
+        return self.spec.launches(self.shape, self.parameters)
+
+    @property
+    def min_arch(self) -> int:
+        """The oldest architecture that the chosen parameters can be built for: 80, 90, …"""
+        return self.spec.arch_of(self.parameters) if self.spec.arch_of else self.spec.min_arch
+
+    @property
+    def only_arch(self) -> int | None:
+        """The one architecture that the chosen parameters can be built for; None: any from ``min_arch`` on."""
+        return self.spec.only_arch(self.parameters) if self.spec.only_arch else None
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        """Threads of a CTA along x, y, z."""
+        return _three(self.spec.block(self.shape, self.parameters))
+
+    @property
+    def smem(self) -> int:
+        """Dynamic shared memory per CTA in bytes."""
+        return self.spec.smem(self.shape, self.parameters)
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations per run."""
+        if self.spec.work is not None:
+            return float(self.spec.work(self.shape, self.parameters))
+        return float(self.spec.flops(self.shape))
+
+    @property
+    def bytes(self) -> float:
+        """Compulsory memory traffic per run in bytes: every array once, unless the spec says otherwise."""
+        if self.spec.bytes is not None:
+            return float(self.spec.bytes(self.shape))
+        return float(sum(self.nbytes(array) for array in self.spec.arrays))
+
+    @property
+    def defines(self) -> tuple[str, ...]:
+        """Preprocessor definitions of the parameters, ``NAME=value`` each."""
+        found: list[str] = []
+        for parameter in self.spec.parameters:
+            if parameter.name not in self.told:
+                continue
+            name, value = parameter.name.upper(), self.parameters[parameter.name]
+            if isinstance(value, int):
+                found.append(f"{name}={value}")
+                continue
+            found += [f"{name}_{str(word).upper()}={index}" for index, word in enumerate(parameter.choices)]
+            found.append(f"{name}={name}_{value.upper()}")
+        found += [f"{name}={value}" for name, value in self.spec.defines(self.shape, self.parameters).items()]
+        return tuple(found)
+
+    def extent(self, array: Array) -> tuple[int, ...]:
+        """Shape of ``array``."""
+        return tuple(self.shape[name] for name in array.dims)
+
+    def nbytes(self, array: Array) -> int:
+        """Size of ``array`` in bytes."""
+        return math.prod(self.extent(array)) * dtype_of(array.dtype).itemsize
+
+    def array(self, name: str) -> Array:
+        """The array argument called ``name``."""
+        return next(array for array in self.spec.arrays if array.name == name)
+
+    @property
+    def reference(self) -> Reference:
+        """The float64 reference of what the chosen parameters compute."""
+        return self.spec.reference_of(self.parameters) if self.spec.reference_of else self.spec.reference
+
+    @property
+    def tensor_maps(self) -> tuple[TensorMap, ...]:
+        """The tensor maps that the kernel takes with the chosen parameters."""
+        return tuple(item for item in self.spec.tensor_maps if item.when is None or item.when(self.parameters))
+
+    def mapped_extent(self, item: TensorMap) -> tuple[int, ...]:
+        """Extents, outermost first, as which a tensor map sees its array."""
+        return tuple(item.view(self.shape)) if item.view else self.extent(self.array(item.array))
+
+    def scalars(self, launch: int = 0, sms: int = 0) -> tuple[Any, ...]:
+        """The scalar arguments of the launch with index ``launch``, as NumPy scalars of the argument's type."""
+        late = {LAUNCH: launch, SMS: sms}
+        return tuple(
+            np.dtype(item.dtype).type(item.value)
+            if isinstance(item, Scalar)
+            else np.int32(late[item] if item in late else self.shape[item])
+            for item in self.spec.scalars
+        )
+
+
+def make_case(
+    spec: KernelSpec, parameters: Mapping[str, Value] | None = None, shape: Mapping[str, int] | None = None
+) -> Case:
+    """A checked Case; what is not given takes its default.
+
+    Raises:
+        UsageError: unknown name, value not allowed, size that the kernel does not take, grid, cluster or tensor map
+            that no GPU takes.
+    """
+    given, sizes = dict(parameters or {}), dict(shape or {})
+    _refuse_unknown(spec, "parameter", given, [parameter.name for parameter in spec.parameters])
+    _refuse_unknown(spec, "dimension", sizes, [dim.name for dim in spec.dims])
+    chosen = {item.name: item.parse(given.get(item.name, item.default)) for item in spec.parameters}
+    full = {dim.name: sizes.get(dim.name, dim.default) for dim in spec.dims}
+    for dim in spec.dims:
+        dim.check(full[dim.name])
+    case = Case(spec, chosen, full)
+    _check_launch(case)
+    return case
+
+
+def _refuse_unknown(spec: KernelSpec, kind: str, given: Mapping[str, object], known: list[str]) -> None:
+    for name in given:
+        if name not in known:
+            remedy = f"it has: {', '.join(known)}" if known else "it has none"
+            raise UsageError(f"{spec.name} has no {kind} {name!r}", remedy)
+
+
+def _check_launch(case: Case) -> None:
+    _evaluate(case)
+    if (unmet := case.spec.requires(case.shape, case.parameters)) is not None:
+        raise UsageError(f"{case.label}: {unmet}", "choose other parameters or another --shape")
+    for axis, count, limit in zip("xyz", case.grid, MAX_GRID, strict=True):
+        if not 1 <= count <= limit:
+            raise UsageError(
+                f"{case.label}: grid {axis} would be {count}, allowed are 1..{limit}", "use a smaller shape"
+            )
+    check_cluster(case, case.grid)
+    threads = math.prod(case.block)
+    if not 1 <= threads <= MAX_THREADS:
+        raise UsageError(
+            f"{case.label}: {threads} threads per CTA, allowed are 1..{MAX_THREADS}", "fix the spec's block"
+        )
+    if case.smem > MAX_SMEM:
+        message = f"{case.label}: {case.smem} bytes of shared memory per CTA, no GPU has more than {MAX_SMEM}"
+        raise UsageError(message, "choose fewer stages or a smaller tile")
+    if case.spec.language == "numba" and (case.tensor_maps or math.prod(case.cluster) > 1):
+        raise UsageError(f"{case.label}: Numba launches neither clusters nor tensor maps", "write it in CUDA C++")
+    for item in case.tensor_maps:
+        _check_map(case, item)
+
+
+def check_cluster(case: Case, grid: tuple[int, int, int]) -> None:
+    """Raises UsageError unless the clusters of ``case`` are ones that a GPU can have, and ``grid`` whole ones."""
+    cluster = case.cluster
+    if min(cluster) < 1 or math.prod(cluster) > MAX_CLUSTER:
+        message = f"{case.label}: a cluster of {cluster} CTAs, allowed are 1..{MAX_CLUSTER} in all"
+        raise UsageError(message, "fix the spec's cluster")
+    if any(ctas % size for ctas, size in zip(grid, cluster, strict=True)):
+        message = f"{case.label}: a grid of {grid} CTAs is not made of whole clusters of {cluster}"
+        raise UsageError(message, "fix the spec's grid, or use a --shape that gives whole clusters")
+
+
+def _check_map(case: Case, item: TensorMap) -> None:
+    """What cuTensorMapEncodeTiled would refuse without saying why."""
+    extent, box = case.mapped_extent(item), item.box(case.shape, case.parameters)
+    itemsize = dtype_of(case.array(item.array).dtype).itemsize
+    if len(box) != len(extent) or not all(1 <= edge <= MAX_BOX for edge in box):
+        message = f"{case.label}: tensor map of {item.array!r}: box {box} over {extent}"
+        raise UsageError(message, f"a box has as many edges as the array, each of 1..{MAX_BOX}")
+    box_row = f"{case.label}: a box row of {item.array!r} has {box[-1] * itemsize} bytes"
+    if box[-1] * itemsize % 16:
+        raise UsageError(f"{box_row}, TMA needs a multiple of 16", "fix the spec's box")
+    if math.prod(extent) > math.prod(case.extent(case.array(item.array))):
+        raise UsageError(f"{case.label}: tensor map of {item.array!r} sees {extent}", "fix the spec's view")
+    if len(extent) > 1 and extent[-1] * itemsize % 16:
+        message = f"{case.label}: a row of {item.array!r} has {extent[-1] * itemsize} bytes, TMA needs a multiple of 16"
+        raise UsageError(message, f"make the row length a multiple of {16 // itemsize} elements")
+    if item.swizzle and box[-1] * itemsize > item.swizzle:
+        raise UsageError(f"{box_row}, the swizzle {item.swizzle}", "fix the spec's box")
+
+
+def _evaluate(case: Case) -> None:
+    """Calls every rule of the spec once, so that a mistake in one shows here, by its name, and not after a launch."""
+    shape, parameters, spec = case.shape, case.parameters, case.spec
+    rules: dict[str, Callable[[], object]] = {
+        "grid": lambda: case.grid,
+        "block": lambda: case.block,
+        "cluster": lambda: case.cluster,
+        "persistent": lambda: case.grid_on(1),
+        "launches": lambda: case.launches,
+        "smem": lambda: case.smem,
+        "flops": lambda: case.flops,
+        "bytes": lambda: case.bytes,
+        "scalars": case.scalars,
+        "defines": lambda: case.defines,
+        "tolerance": lambda: spec.tolerance(shape),
+        "unverified": lambda: case.unverified,
+        "requires": lambda: spec.requires(shape, parameters),
+        "arch_of": lambda: (case.min_arch, case.only_arch),
+        "tensor_maps": lambda: [(case.mapped_extent(item), item.box(shape, parameters)) for item in case.tensor_maps],
+    }
+    for name, rule in rules.items():
+        try:
+            rule()
+        except Exception as error:  # the spec is the user's code
+            message = f"{case.label}: the spec's {name} failed: {type(error).__name__}: {error}"
+            raise UsageError(message, "fix the spec") from error
+
+
+def _three(extent: Extent) -> tuple[int, int, int]:
+    x, y, z = (*extent, 1, 1, 1)[: max(3, len(extent))]
+    return int(x), int(y), int(z)

@@ -1,0 +1,289 @@
+"""``KernelSpec``: everything the suite knows about a kernel, declared once beside its source.
+
+Build, launch, verification and benchmark derive all they do from it. Functions in a spec take ``(shape, parameters)``:
+``shape`` maps dimension names to sizes, ``parameters`` maps parameter names to chosen values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncubble.errors import UsageError
+from ncubble.kernels.spec.acceptance import Gates
+from ncubble.kernels.spec.dtypes import is_number
+
+Value = int | str
+Shape = Mapping[str, int]
+Parameters = Mapping[str, Value]
+Arrays = Mapping[str, NDArray[Any]]
+Extent = tuple[int, ...]
+Reference = Callable[[Arrays, NDArray[np.intp]], dict[str, NDArray[np.float64]]]
+LAUNCH, SMS = "@launch", "@sms"  # scalars that are known only at the launch: its index, and the device's SMs
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A compile-time choice. CUDA C++ sees ``-DNAME=value``; for words also ``-DNAME_WORD=index`` to compare with.
+
+    ``tacit``: labels, facts and the compiler hear of it only where it differs from its default, so that a parameter
+    which is added later leaves the names of earlier runs as they are.
+    """
+
+    name: str
+    default: Value
+    choices: tuple[Value, ...]
+    help: str = ""
+    tacit: bool = False
+
+    def __post_init__(self) -> None:
+        if self.default not in self.choices:
+            raise UsageError(
+                f"parameter {self.name}: default {self.default!r} is not among {self.allowed}", "fix the spec"
+            )
+
+    @property
+    def allowed(self) -> str:
+        """The allowed values as text: ``1..6`` for a run of integers, else a list."""
+        numbers = [value for value in self.choices if isinstance(value, int)]
+        if len(numbers) == len(self.choices) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1)):
+            return f"{numbers[0]}..{numbers[-1]}"
+        return ", ".join(str(value) for value in self.choices)
+
+    def parse(self, value: Value) -> Value:
+        """``value`` as one of the choices; raises UsageError naming parameter, value and what is allowed."""
+        for choice in self.choices:
+            if str(choice) == str(value):
+                return choice
+        raise UsageError(f"parameter {self.name}={value} is not allowed", f"{self.name} takes one of: {self.allowed}")
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dimension of the problem: its default size, and what sizes the kernel takes."""
+
+    name: str
+    default: int
+    multiple: int = 1
+    maximum: int = 2**31 - 1
+
+    def check(self, size: int) -> None:
+        """Raises UsageError unless ``size`` is positive, a multiple of ``multiple`` and at most ``maximum``."""
+        if size < 1 or size > self.maximum:
+            raise UsageError(f"shape {self.name}={size} is out of range", f"{self.name} must lie in 1..{self.maximum}")
+        if size % self.multiple:
+            near = max(self.multiple, round(size / self.multiple) * self.multiple)
+            message = f"shape {self.name}={size} is not a multiple of {self.multiple}, the kernel's tile"
+            raise UsageError(message, f"use {self.name}={near}")
+
+
+@dataclass(frozen=True)
+class Array:
+    """A row-major array argument over named dimensions; inputs are drawn from N(0, 1), outputs are poisoned."""
+
+    name: str
+    dims: tuple[str, ...]
+    dtype: str = "float32"
+    output: bool = False
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A constant scalar argument. A plain string among ``KernelSpec.scalars`` is a dimension, passed as int32."""
+
+    name: str
+    dtype: str
+    value: float
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A TMA descriptor of ``array``, encoded on the host and passed by value (``const __grid_constant__``).
+
+    ``box`` gives the elements of one copy, outermost dimension first; ``swizzle`` is 0, 32, 64 or 128 bytes; ``view``
+    lets the map see the array with other row-major extents. What lies outside is read as zero and never written.
+    ``when(parameters)`` tells whether the kernel takes the map at all: one of several paths may do without.
+    """
+
+    array: str
+    box: Callable[[Shape, Parameters], Extent]
+    swizzle: int = 128
+    view: Callable[[Shape], Extent] | None = None
+    when: Callable[[Parameters], bool] | None = None
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """An element is good if ``|out - reference| <= absolute + relative * |reference| + row * rms``; NaN is never good.
+
+    ``rms`` is the root mean square of the reference row: for results whose error follows the row, not the element.
+    """
+
+    absolute: float = 0.0
+    relative: float = 0.0
+    row: float = 0.0
+
+    def bound(self, reference: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The largest good error of every element; rows lie along the first axis."""
+        size = np.abs(reference)
+        rms = np.sqrt(np.mean(size**2, axis=tuple(range(1, size.ndim)), keepdims=True))
+        return np.asarray(self.absolute + self.relative * size + self.row * rms)
+
+
+def _no_flops(shape: Shape) -> float:
+    return 0.0
+
+
+def _usual_tolerance(shape: Shape) -> Tolerance:
+    return Tolerance(absolute=1e-6, relative=1e-5)
+
+
+def _nothing_expected(arch: str, parameters: Parameters) -> dict[str, bool]:
+    return {}
+
+
+def _no_shared_memory(shape: Shape, parameters: Parameters) -> int:
+    return 0
+
+
+def _one_cta(shape: Shape, parameters: Parameters) -> Extent:
+    return (1, 1, 1)
+
+
+def _one_launch(shape: Shape, parameters: Parameters) -> int:
+    return 1
+
+
+def _nothing_required(shape: Shape, parameters: Parameters) -> str | None:
+    return None
+
+
+def _always_verified(parameters: Parameters) -> str | None:
+    return None
+
+
+def _no_defines(shape: Shape, parameters: Parameters) -> dict[str, int]:
+    return {}
+
+
+def _is_dimension(item: object) -> bool:
+    return isinstance(item, str) and item not in (LAUNCH, SMS)
+
+
+@dataclass(frozen=True)
+class KernelSpec:
+    """A kernel of the catalog. Its arguments, in order: ``tensor_maps``, pointers of ``arrays``, ``scalars``.
+
+    - ``source``: a file beside the spec: CUDA C++ (``.cu``, entry point ``extern "C" function``), or a Python module
+      with a function ``make(**parameters)`` that returns a Numba-CUDA dispatcher. ``function`` defaults to ``name``.
+    - ``reference(inputs, rows)``: float64 results of every output for chosen rows: flat indices over the first
+      ``row_dims`` dimensions. ``reference_of(parameters)`` replaces it where parameters change what is computed.
+    - ``flops``: per run; 0 if nobody counts them. ``work`` replaces it where it depends on parameters, too.
+      ``bytes``: compulsory traffic per run, by default each array once.
+    - ``launches``: launches of the kernel per run. A scalar ``LAUNCH`` is the index of the launch, ``SMS`` the number
+      of SMs of the device.
+    - ``cluster``: CTAs of a cluster; ``grid`` counts CTAs all the same. ``persistent(sms, shape, parameters)``: the
+      grid on a device of that many SMs, for kernels that loop over tiles.
+    - ``min_arch``, or ``arch_of(parameters)``: the oldest architecture. ``only_arch(parameters)``: the one architecture
+      it exists for (``wgmma``: 90), or None.
+    - ``requires``: what shape and parameters break together, in words, or None. ``defines``: macros from the shape.
+    - ``draw(generator, shape)``: the inputs, where N(0, 1) and uniform integers are not what the kernel takes.
+    - ``unverified(parameters)``: why the chosen parameters compute nothing that could be verified, or None.
+    - ``gates``: the limits that ``ncubble verify --gates`` holds it against, where it has two paths.
+    - ``peer``: the library's operation that ``ncubble bench --against`` times beside it: ``matmul``, ``sdpa``,
+      ``copy``, ``softmax``, or nothing. ``program``: the Python module in the folder that drives it from the host.
+    - ``smem``: dynamic shared memory per CTA in bytes. ``unit``: the roof, one of ``fp32``, ``tensor_fp16``,
+      ``dram`` (a device copy); another name, as ``link``, stands for none that is known.
+    - ``sass(arch, parameters)``: opcode prefix -> whether it must (True) or must not (False) occur.
+    """
+
+    name: str
+    source: str
+    idea: str
+    dims: tuple[Dim, ...]
+    arrays: tuple[Array, ...]
+    grid: Callable[[Shape, Parameters], Extent]
+    block: Callable[[Shape, Parameters], Extent]
+    reference: Reference
+    scalars: tuple[Scalar | str, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    function: str = ""
+    unit: str = "dram"
+    dtype: str = "float32"
+    flops: Callable[[Shape], float] = _no_flops
+    bytes: Callable[[Shape], float] | None = None
+    tolerance: Callable[[Shape], Tolerance] = _usual_tolerance
+    smem: Callable[[Shape, Parameters], int] = _no_shared_memory
+    sass: Callable[[str, Parameters], Mapping[str, bool]] = _nothing_expected
+    demonstrates: str = ""
+    min_arch: int = 80
+    tensor_maps: tuple[TensorMap, ...] = ()
+    cluster: Callable[[Shape, Parameters], Extent] = _one_cta
+    persistent: Callable[[int, Shape, Parameters], Extent] | None = None
+    launches: Callable[[Shape, Parameters], int] = _one_launch
+    row_dims: int = 1
+    reference_of: Callable[[Parameters], Reference] | None = None
+    work: Callable[[Shape, Parameters], float] | None = None
+    draw: Callable[[np.random.Generator, Shape], Mapping[str, NDArray[Any]]] | None = None
+    requires: Callable[[Shape, Parameters], str | None] = _nothing_required
+    defines: Callable[[Shape, Parameters], Mapping[str, int]] = _no_defines
+    arch_of: Callable[[Parameters], int] | None = None
+    only_arch: Callable[[Parameters], int | None] | None = None
+    unverified: Callable[[Parameters], str | None] = _always_verified
+    gates: Gates | None = None
+    peer: str = ""
+    program: str = ""
+    folder: Path = field(default=Path(), compare=False)
+
+    def __post_init__(self) -> None:
+        self._check_names()
+        self._check_types()
+        rows = {array.dims[: self.row_dims] for array in self.outputs}
+        if len(rows) != 1 or len(next(iter(rows))) != self.row_dims:
+            count = "first dimension" if self.row_dims == 1 else f"first {self.row_dims} dimensions"
+            raise self._wrong(f"its outputs must be at least one and share their {count}, by which they are checked")
+
+    def _check_names(self) -> None:
+        known = {dim.name for dim in self.dims}
+        used = {name for array in self.arrays for name in array.dims} | set(filter(_is_dimension, self.scalars))
+        if used - known:
+            raise self._wrong(f"dims does not declare {', '.join(sorted(map(str, used - known)))}")
+        mapped = {item.array for item in self.tensor_maps} - {array.name for array in self.arrays}
+        if mapped:
+            raise self._wrong(f"tensor_maps names {', '.join(sorted(mapped))}, which is no array")
+
+    def _check_types(self) -> None:
+        typed = [(item.name, item.dtype) for item in (*self.arrays, *self.scalars) if isinstance(item, Array | Scalar)]
+        for name, dtype in typed:
+            if not is_number(dtype):
+                raise self._wrong(f"{name!r} has the type {dtype!r}, which NumPy does not know as a number")
+
+    def _wrong(self, what: str) -> UsageError:
+        return UsageError(f"spec of {self.name!r}: {what}", "fix the spec")
+
+    @property
+    def path(self) -> Path:
+        """The source file."""
+        return self.folder / self.source
+
+    @property
+    def entry(self) -> str:
+        """The kernel's base name, by which its launches are matched."""
+        return self.function or self.name
+
+    @property
+    def language(self) -> str:
+        """``cuda``, ``numba`` (the source is Python) or ``host`` (a program drives the source's kernel)."""
+        if self.program:
+            return "host"
+        return "numba" if self.source.endswith(".py") else "cuda"
+
+    @property
+    def outputs(self) -> tuple[Array, ...]:
+        """The arrays that the kernel writes."""
+        return tuple(array for array in self.arrays if array.output)

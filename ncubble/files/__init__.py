@@ -1,0 +1,1 @@
+"""Files that several processes share: locks, small records in the cache."""

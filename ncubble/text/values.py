@@ -1,0 +1,74 @@
+"""Numbers and names as text. Every value that a report does not hold reads ``not collected``, never 0 or blank."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import PurePath
+from typing import Any
+
+NOT_COLLECTED = "not collected"
+_SI_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+_RULE_LINK = re.compile(r"@url:([^:@]*):[^@]*@|@(?:section|metric|source):[^:@]*:([^@]*)@")
+
+
+def number(value: Any) -> float | None:
+    """``value`` as a finite float, or None for everything that is not one (None, NaN, infinity, text, bool)."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        return None
+    return result if math.isfinite(result) else None
+
+
+def percent(value: Any, digits: int = 1) -> str:
+    """``42.6 %``, or ``not collected``."""
+    result = number(value)
+    return NOT_COLLECTED if result is None else f"{result:.{digits}f} %"
+
+
+def duration(nanoseconds: Any) -> str:
+    """A duration given in ns with three to four significant digits and its SI unit, or ``not collected``."""
+    value = number(nanoseconds)
+    if value is None:
+        return NOT_COLLECTED
+    scale, unit = next(((s, u) for s, u in _SI_TIME if abs(value) >= s), _SI_TIME[-1])
+    scaled = value / scale
+    digits = 0 if scale == 1.0 else max(0, 3 - len(str(int(abs(scaled)))))
+    return f"{scaled:.{digits}f} {unit}"
+
+
+def frequency(hertz: Any) -> str:
+    """A clock given in Hz as GHz, or ``not collected``."""
+    value = number(hertz)
+    return NOT_COLLECTED if value is None else f"{value / 1e9:.3f} GHz"
+
+
+def text(value: Any) -> str:
+    """``value`` as text; ``not collected`` for None, NaN and the empty string."""
+    if value is None or value == "" or (isinstance(value, float) and math.isnan(value)):
+        return NOT_COLLECTED
+    return str(value)
+
+
+def short_name(kernel: str, limit: int = 72) -> str:
+    """A kernel name cut in the middle so that both its base name and its last template arguments stay readable."""
+    if len(kernel) <= limit:
+        return kernel
+    head = limit * 2 // 3
+    return f"{kernel[:head]}…{kernel[-(limit - head - 1) :]}"
+
+
+def plain(message: str) -> str:
+    """A message of Nsight's rules without its links (``@section:Name:shown text@``, ``@url:shown text:address@``)."""
+    return _RULE_LINK.sub(lambda match: match.group(1) or match.group(2) or "", message).strip()
+
+
+def location(file: Any, line: Any) -> str:
+    """``file.cu:123`` with the folder left out; empty where the report knows no line."""
+    known = number(line)
+    if not file or known is None or known <= 0:
+        return ""
+    return f"{PurePath(str(file)).name}:{known:.0f}"

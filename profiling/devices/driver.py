@@ -1,0 +1,104 @@
+"""The GPU as its driver describes it, through libcuda alone, so that it works without any Python package for GPUs."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.chips import Version
+
+_CAPABILITY_MAJOR = 75  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
+_CAPABILITY_MINOR = 76
+_PROC_VERSION = Path("/proc/driver/nvidia/version")
+
+
+class DriverError(Exception):
+    """A call to the CUDA driver failed, or there is no driver."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """The first visible GPU. ``driver`` is the kernel module's version (580.82.07), ``cuda`` the newest it runs.
+
+    ``uuid`` tells this GPU from others of its model, as in ``nvidia-smi -L``; empty where the driver does not say.
+    """
+
+    name: str
+    capability: Version
+    driver: str
+    cuda: Version
+    uuid: str = ""
+
+    def as_facts(self) -> dict[str, Any]:
+        """As the manifest's ``device``."""
+        facts = {"name": self.name, "compute_capability": str(self.capability), "driver": self.driver}
+        return {**facts, "uuid": self.uuid} if self.uuid else facts
+
+
+class CudaDriver:
+    """libcuda, initialized. Raises DriverError where there is none or it finds no GPU."""
+
+    def __init__(self) -> None:
+        try:
+            self._library = ctypes.CDLL("libcuda.so.1")
+        except OSError as error:
+            raise DriverError(f"no NVIDIA driver ({error})") from error
+        self.call("cuInit", 0)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call one driver function; raises DriverError with the driver's own name for what went wrong."""
+        status = getattr(self._library, name)(*arguments)
+        if status:
+            text = ctypes.c_char_p()
+            self._library.cuGetErrorName(status, ctypes.byref(text))
+            raise DriverError(f"{name}: {text.value.decode() if text.value else f'error {status}'}")
+
+    def device(self) -> ctypes.c_int:
+        """Handle of the first visible GPU."""
+        count, handle = ctypes.c_int(), ctypes.c_int()
+        self.call("cuDeviceGetCount", ctypes.byref(count))
+        if not count.value:
+            raise DriverError("the driver sees no GPU (is CUDA_VISIBLE_DEVICES empty?)")
+        self.call("cuDeviceGet", ctypes.byref(handle), 0)
+        return handle
+
+    def describe(self) -> Device:
+        """Name, compute capability and versions of the first visible GPU."""
+        handle, name, version = self.device(), ctypes.create_string_buffer(256), ctypes.c_int()
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self.call("cuDeviceGetName", name, len(name), handle)
+        self.call("cuDeviceGetAttribute", ctypes.byref(major), _CAPABILITY_MAJOR, handle)
+        self.call("cuDeviceGetAttribute", ctypes.byref(minor), _CAPABILITY_MINOR, handle)
+        self.call("cuDriverGetVersion", ctypes.byref(version))
+        return Device(
+            name=name.value.decode(errors="replace"),
+            capability=Version(major.value, minor.value),
+            driver=_module_version(),
+            cuda=Version(version.value // 1000, version.value % 1000 // 10),
+            uuid=self._uuid(handle),
+        )
+
+    def _uuid(self, handle: ctypes.c_int) -> str:
+        raw = (ctypes.c_ubyte * 16)()
+        try:
+            self.call("cuDeviceGetUuid_v2", ctypes.byref(raw), handle)
+        except (DriverError, AttributeError):  # drivers before CUDA 11.4
+            return ""
+        return f"GPU-{uuid.UUID(bytes=bytes(raw))}"
+
+
+def describe() -> Device:
+    """The first visible GPU; raises DriverError."""
+    return CudaDriver().describe()
+
+
+def _module_version() -> str:
+    try:
+        found = re.search(r"Kernel Module.*?\s(\d+\.\d+[\d.]*)", _PROC_VERSION.read_text())
+    except OSError:
+        return ""
+    return found[1] if found else ""

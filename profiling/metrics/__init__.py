@@ -1,0 +1,1 @@
+"""Metric sets, and how chips and versions of ncu name metrics."""

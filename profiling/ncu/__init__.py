@@ -1,0 +1,1 @@
+"""Nsight Compute as a program: its command line, its messages, its failures."""

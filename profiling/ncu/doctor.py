@@ -1,0 +1,208 @@
+"""What this machine has and lacks, one check a function, each with its remedy."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from ncubble.chips import Version, chip_of, parse_version
+from ncubble.errors import MeasurementError, NcubbleError
+from ncubble.profiling.devices.driver import DriverError, describe
+from ncubble.profiling.ncu import failures, ncu
+from ncubble.profiling.ncu.log import NcuLog
+from ncubble.profiling.ncu.tiny import KERNEL
+from ncubble.profiling.processes import process
+
+Status = Literal["ok", "missing", "wrong"]
+Need = Literal["view", "profile", "kernels", "streams", "sweeps"]
+NEEDS: tuple[Need, ...] = get_args(Need)
+_WITH_GPU = ("kernels", "streams")
+
+PROBE = [sys.executable, "-P", "-m", "ncubble.profiling.ncu.tiny"]  # profiled to try the counters; -P: not from the cwd
+_PROBE_TIMEOUT_S = 120.0
+_NUMPY_WITHOUT_ROW_STACK = Version(2, 5)  # numba-cuda 0.30 imports np.row_stack
+_VIEW = (
+    "dash",
+    "dash-ag-grid",
+    "ml-dtypes",
+    "ncu-report",
+    "numpy",
+    "orjson",
+    "pandas",
+    "plotly",
+    "pyarrow",
+    "rich",
+    "scipy",
+    "typer",
+    "waitress",
+    "zstandard",
+)
+GPU_EXTRA = "install the extra gpu; in a checkout: pip install '.[gpu,nvcc]'"
+_GPU: dict[str, Need] = {
+    "cuda-core": "kernels",
+    "cupti-python": "streams",
+    "numba-cuda": "kernels",
+    "nvidia-ml-py": "kernels",
+}
+CLUSTER_EXTRA = "install the extra cluster: pip install 'ncubble[cluster]'"
+_CLUSTER = ("dask", "distributed")
+_DEVICE = "driver and GPU"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. ``need`` says what does not work without it: viewing runs, profiling, the catalog's kernels,
+    streams of Python programs, or sweeps."""
+
+    name: str
+    need: Need
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+def examine() -> list[Check]:
+    """All checks, in the order in which a person would mend what is wrong. Takes some seconds where there is a GPU."""
+    gpu, tool = check_gpu(), check_ncu()
+    counters = check_counters() if gpu.status == tool.status == "ok" else _skipped_counters(gpu, tool)
+    return [
+        check_python(),
+        *(check_package(name, "view") for name in _VIEW),
+        gpu,
+        tool,
+        counters,
+        *(check_package(name, need, GPU_EXTRA) for name, need in _GPU.items()),
+        check_numba(),
+        check_compiler("nvcc", "install the CUDA toolkit (conda: cuda-nvcc), or set CUDA_HOME"),
+        check_compiler("g++", "install g++ (Debian: apt install g++)"),
+        *(check_package(name, "sweeps", CLUSTER_EXTRA) for name in _CLUSTER),
+    ]
+
+
+def as_json(checks: list[Check]) -> dict[str, Any]:
+    """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps"}, "checks": […]}``."""
+    return {
+        "schema": 1,
+        "can": {need: able(checks, need) for need in NEEDS},
+        "checks": [asdict(check) for check in checks],
+    }
+
+
+def able(checks: list[Check], need: str) -> bool:
+    """Whether nothing that ``need`` rests on is missing or wrong. Kernels and streams rest on the GPU as profiling
+    does, and sweeps on all that profiling and kernels rest on."""
+    if need == "sweeps" and not (able(checks, "profile") and able(checks, "kernels")):
+        return False
+    rests_on = [check for check in checks if check.need == need or (need in _WITH_GPU and check.name == _DEVICE)]
+    return all(check.status == "ok" for check in rests_on)
+
+
+def require_profiling(checks: list[Check]) -> None:
+    """Raise MeasurementError naming what profiling lacks, if anything."""
+    lacking = [check for check in checks if check.need == "profile" and check.status != "ok"]
+    if lacking:
+        names = ", ".join(check.name for check in lacking)
+        raise MeasurementError(f"this machine cannot profile: {names}", lacking[0].remedy)
+
+
+def check_python() -> Check:
+    """Python 3.11 or newer."""
+    found = ".".join(str(part) for part in sys.version_info[:3])
+    return Check("python", "view", "ok" if sys.version_info >= (3, 11) else "wrong", found, "use Python 3.11 or newer")
+
+
+def check_package(name: str, need: Need, remedy: str = "pip install --force-reinstall ncubble") -> Check:
+    """Whether a Python package is installed; its version rules are pip's, not checked twice."""
+    try:
+        return Check(name, need, "ok", importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Check(name, need, "missing", "not installed", remedy)
+
+
+def check_numba(version: Callable[[str], str] = importlib.metadata.version) -> Check:
+    """numba-cuda against numpy: it needs a function that numpy 2.5 dropped."""
+    name = "numba-cuda with numpy"
+    try:
+        numpy, numba = version("numpy"), version("numba-cuda")
+    except importlib.metadata.PackageNotFoundError as error:
+        return Check(name, "kernels", "missing", f"{error.name} not installed", GPU_EXTRA)
+    detail = f"numba-cuda {numba}, numpy {numpy}"
+    if parse_version(numpy) >= _NUMPY_WITHOUT_ROW_STACK:
+        return Check(name, "kernels", "wrong", f"{detail}: its import fails", "pip install 'numpy<2.5'")
+    return Check(name, "kernels", "ok", detail)
+
+
+def check_gpu() -> Check:
+    """A driver, and a GPU that it shows."""
+    try:
+        gpu = describe()
+    except DriverError as error:
+        return Check(_DEVICE, "profile", "missing", str(error), failures.NoGpuError("").remedy)
+    detail = f"{gpu.name}, compute capability {gpu.capability}, driver {gpu.driver or '?'}, CUDA up to {gpu.cuda}"
+    if chip_of(gpu.capability) is None:
+        detail += " (unknown chip: metric names are used as written)"
+    return Check(_DEVICE, "profile", "ok", detail)
+
+
+def check_ncu() -> Check:
+    """ncu, new enough."""
+    try:
+        tool = ncu.find_ncu()
+    except failures.NcuMissingError as error:
+        return Check("ncu", "profile", "missing", error.message, error.remedy)
+    except NcubbleError as error:
+        return Check("ncu", "profile", "wrong", error.message, error.remedy)
+    return Check("ncu", "profile", "ok", f"{tool.release} at {tool.path}")
+
+
+def check_counters() -> Check:
+    """Permission for the performance counters, by profiling one empty kernel."""
+    name = "performance counters"
+    log = NcuLog()
+    argv = [
+        ncu.find_ncu().path,
+        "--config-file",
+        "off",
+        "--clock-control",
+        "none",
+        "--metrics",
+        "sm__cycles_active.max",
+    ]
+    try:
+        status = process.stream([*argv, *PROBE], os.environ, log.feed, _PROBE_TIMEOUT_S)
+    except process.TimedOutError:
+        return Check(name, "profile", "wrong", f"no answer within {_PROBE_TIMEOUT_S:g} s", "see `nvidia-smi`")
+    log.close()
+    problem = ncu.failure(log, status, KERNEL)
+    if problem is None:
+        return Check(name, "profile", "ok", f"profiled {KERNEL}")
+    return Check(name, "profile", "wrong", problem.message, problem.remedy)
+
+
+def _skipped_counters(*needed: Check) -> Check:
+    names = ", ".join(check.name for check in needed if check.status != "ok")
+    return Check("performance counters", "profile", "missing", f"not tried: needs {names}", f"first mend {names}")
+
+
+def check_compiler(program: str, remedy: str, environ: Mapping[str, str] = os.environ) -> Check:
+    """A compiler on PATH (nvcc: also under CUDA_HOME, CUDA_PATH and in PyPI's CUDA wheels), and its version."""
+    wheels = [str(place) for place in Path(sysconfig.get_path("purelib")).glob("nvidia/cu*/bin")]
+    places = [str(Path(root) / "bin") for name in ("CUDA_HOME", "CUDA_PATH") if (root := environ.get(name))]
+    further = os.pathsep.join([*places, *wheels]) if program == "nvcc" else ""
+    path = shutil.which(program) or (shutil.which(program, path=further) if further else None)
+    if not path:
+        return Check(program, "kernels", "missing", "not on PATH", remedy)
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        return Check(program, "kernels", "wrong", f"{path}: {error}", remedy)
+    lines = [line for line in said.splitlines() if "release" in line or "g++" in line]
+    return Check(program, "kernels", "ok", f"{lines[0].strip() if lines else path}")

@@ -1,0 +1,183 @@
+"""Every way in which a profiling run fails, each with its own message and remedy. Exit code 3 unless said otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ncubble.chips import Version
+from ncubble.errors import MeasurementError, UsageError
+
+ENVIRONMENT = "NCUBBLE_NCU"  # names the ncu executable to use
+PERMISSION_URL = "https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+
+
+class NcuMissingError(MeasurementError):
+    """There is no ncu on this machine."""
+
+    def __init__(self, searched: Sequence[str]) -> None:
+        super().__init__(
+            f"Nsight Compute's command line tool `ncu` was not found (looked in: {', '.join(searched)})",
+            "install it (`conda install -c conda-forge nsight-compute`, or the CUDA toolkit) and put it on PATH, or "
+            f"name the executable in {ENVIRONMENT}",
+        )
+
+
+class NcuTooOldError(MeasurementError):
+    """ncu lacks what the metric sets are made of."""
+
+    def __init__(self, path: str, found: Version, needed: Version) -> None:
+        super().__init__(
+            f"{path} is version {found}; {needed} or newer is needed",
+            f"install a newer Nsight Compute and put it first on PATH, or name it in {ENVIRONMENT}",
+        )
+
+
+class NcuUnusableError(MeasurementError):
+    """ncu exists but does not say its version: not executable, for another platform, or something else by that name."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: cannot be used as ncu ({why})", f"reinstall Nsight Compute, or set {ENVIRONMENT}")
+
+
+class CounterPermissionError(MeasurementError):
+    """ERR_NVGPUCTRPERM: the driver lets only administrators read the performance counters."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no permission to read the GPU's performance counters (ERR_NVGPUCTRPERM)",
+            "one of: run as root; in a container, add --cap-add=SYS_ADMIN (Kubernetes: securityContext.capabilities); "
+            "or let all users in: put `options nvidia NVreg_RestrictProfilingToAdminUsers=0` into "
+            f"/etc/modprobe.d/nvidia-profiling.conf on the host, rebuild the initramfs, reboot. See {PERMISSION_URL}",
+        )
+
+
+class NoGpuError(MeasurementError):
+    """No GPU or no driver."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"no usable NVIDIA GPU: {why}",
+            "run on a machine with an NVIDIA GPU and driver (`nvidia-smi` must list it); in a container, pass it "
+            "through (docker run --gpus all). Recorded runs can be viewed without one: `ncubble report DIR`",
+        )
+
+
+class ProfilerBusyError(MeasurementError):
+    """Someone else holds the counters."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(
+            f"another tool is reading the GPU's counters: {detail}",
+            "stop the other profiler (DCGM: `dcgmi profiling --pause`; also other ncu, nsys, CUPTI users) and retry",
+        )
+
+
+class LockFileError(MeasurementError):
+    """ncu's lock file belongs to someone else."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(
+            f"ncu cannot take its lock: {detail}",
+            "another user's ncu left /tmp/nsight-compute-lock behind: let them remove it, or set TMPDIR to a folder of "
+            "your own, provided nobody else profiles this GPU meanwhile",
+        )
+
+
+class NcuRejectedError(UsageError):
+    """ncu refuses the request: an option, section or metric that it does not know. Exit code 2."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(
+            f"ncu refused the request: {detail}",
+            "`ncu --query-metrics` and `ncu --list-sections` show what this version knows; check --set and --metric",
+        )
+
+
+class ProgramFailedError(MeasurementError):
+    """The profiled program ended with an error."""
+
+    def __init__(self, code: int | None, stderr_tail: Sequence[str], hint: str = "") -> None:
+        said = "\n".join(f"    {line}" for line in stderr_tail) or "    (nothing on stderr)"
+        ended = f"with exit code {code}" if code is not None else "abnormally"
+        super().__init__(
+            f"the profiled program ended {ended}; the last it said:\n{said}",
+            hint or "run the program without the profiler first, and correct what it complains about",
+        )
+        self.code = code
+
+
+class LaunchFaultError(MeasurementError):
+    """A kernel failed on the GPU while it was profiled: a bad address, a trap. ncu then ends the program."""
+
+    def __init__(self, kernel: str, detail: str) -> None:
+        super().__init__(
+            f"kernel {kernel!r} failed on the GPU while it was profiled: {detail}",
+            "run the program under compute-sanitizer; if it passes there, the kernel does not bear to be replayed",
+        )
+
+
+class ReplayError(MeasurementError):
+    """ncu could not profile a kernel that it had selected."""
+
+    def __init__(self, kernel: str, detail: str) -> None:
+        super().__init__(
+            f"kernel {kernel!r} could not be profiled: {detail}",
+            "if memory is short, ncu cannot save what the kernel writes between passes: use a smaller shape or fewer "
+            "sets; kernels that wait for each other cannot be replayed one by one",
+        )
+
+
+class NoKernelError(MeasurementError):
+    """The program ran, and no kernel of it was selected."""
+
+    def __init__(self, wanted: str, ran: Sequence[str]) -> None:
+        if ran:
+            listed = "\n".join(f"    {name}" for name in ran)
+            message = f"no kernel matched {wanted}; these ran:\n{listed}"
+            remedy = "correct --kernel (a regular expression over the function's base name), --nvtx, --skip or --count"
+        else:
+            message = f"no kernel matched {wanted}: the program launched none"
+            remedy = "check that the program uses the GPU and that its kernel launches succeed"
+        super().__init__(message, remedy)
+        self.ran = tuple(ran)
+
+
+class TimeLimitError(MeasurementError):
+    """The run took longer than allowed and was ended."""
+
+    def __init__(self, seconds: float, launches: int) -> None:
+        super().__init__(
+            f"time limit of {seconds:g} s reached after {launches} profiled launches; nothing was kept",
+            "raise --timeout, or profile less: --count 1, a smaller shape, fewer sets",
+        )
+
+
+class NcuFailedError(MeasurementError):
+    """ncu failed in a way that has no class of its own."""
+
+    def __init__(self, code: int, detail: str) -> None:
+        super().__init__(
+            f"ncu ended with exit code {code}: {detail or 'it said nothing'}",
+            "run `ncubble doctor --gpu` to see what this machine lacks",
+        )
+
+
+class MetricUnavailableError(MeasurementError):
+    """The report was recorded, but metrics that the account needs came back n/a."""
+
+    def __init__(self, run: str, names: Sequence[str]) -> None:
+        super().__init__(
+            f"{run}: recorded, but these metrics came back n/a: {', '.join(names)}",
+            "this GPU or ncu version does not have them (`ncu --query-metrics`), or another tool held the counters; "
+            "shares of the account that need them will read null",
+        )
+
+
+class DiskError(MeasurementError):
+    """The run could not be written."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"the run could not be written to {path}: {why}",
+            "free some space there, or choose another place with --out",
+        )

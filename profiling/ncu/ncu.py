@@ -1,0 +1,218 @@
+"""Nsight Compute's command line: finding ncu, composing its argv, telling its failures apart. Nothing here profiles."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncubble.chips import Version, parse_version
+from ncubble.errors import NcubbleError, UsageError
+from ncubble.profiling.metrics.metrics import Selection
+from ncubble.profiling.ncu import failures
+from ncubble.profiling.ncu.log import NcuLog, Stream
+
+OLDEST = Version(2024, 1)  # the first with PM sampling sections
+_STREAMS: tuple[Stream, ...] = ("stderr", "stdout")
+_PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/nvidia/nsight-compute/*", "/opt/cuda/bin")
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which launches are profiled: all, where everything is left as it is.
+
+    ``kernel`` is a regular expression searched in the function's base name, ``nvtx`` an NVTX include expression of ncu
+    (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the launches that match. With ``window``, only
+    launches between ``cuProfilerStart`` and ``cuProfilerStop`` count (``profiling.window``).
+    """
+
+    kernel: str = ""
+    nvtx: str = ""
+    skip: int = 0
+    count: int | None = None
+    window: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.kernel)
+        except re.error as error:
+            raise UsageError(f"--kernel {self.kernel!r}: not a regular expression ({error})", "correct it") from error
+        if self.skip < 0:
+            raise UsageError(f"--skip {self.skip}: fewer than none", "give 0 or more")
+        if self.count is not None and self.count < 1:
+            raise UsageError(f"--count {self.count}: nothing would be profiled", "give 1 or more")
+
+    def __str__(self) -> str:
+        parts = {
+            f"kernel regex {self.kernel!r}": self.kernel,
+            f"NVTX range {self.nvtx!r}": self.nvtx,
+            f"skip {self.skip}": self.skip,
+            f"count {self.count}": self.count,
+            "inside the profiler window": self.window,
+        }
+        return ", ".join(text for text, given in parts.items() if given) or "(no filter)"
+
+
+@dataclass(frozen=True)
+class Control:
+    """What ncu does to the machine while it measures. Clocks are left alone: a locked clock is not the user's clock.
+
+    ``cache`` = ``all`` empties the caches before each pass, so that passes agree; ``none`` keeps them warm.
+    """
+
+    clock: str = "none"
+    cache: str = "all"
+
+    def __post_init__(self) -> None:
+        for option, value, allowed in (
+            ("--clock-control", self.clock, ("none", "base")),
+            ("--cache-control", self.cache, ("all", "none")),
+        ):
+            if value not in allowed:
+                raise UsageError(f"{option} {value!r}: not one of {', '.join(allowed)}", "correct it")
+
+
+@dataclass(frozen=True)
+class Ncu:
+    """One installation of ncu."""
+
+    path: str
+    version: Version
+    release: str  # as it names itself, for example 2025.3.1.0
+
+
+def ncu_argv(
+    ncu: str,
+    report: Path,
+    program: Sequence[str],
+    selection: Selection,
+    filters: Filters | None = None,
+    control: Control | None = None,
+    section_folders: Sequence[Path] = (),
+) -> list[str]:
+    """The whole command line that profiles ``program`` into ``report`` (path without the suffix .ncu-rep). Pure.
+
+    ncu expands %-macros in the report's path, so they are escaped. Raises UsageError where ``program`` is none.
+    """
+    filters, control = filters or Filters(), control or Control()
+    if not program or program[0].startswith("-"):
+        raise UsageError(f"not a program: {program[0] if program else ''!r}", "name the program to profile after --")
+    argv = [
+        ncu,
+        *("--config-file", "off"),
+        *("--export", str(report).replace("%", "%%")),
+        "--force-overwrite",
+        *("--target-processes", "all"),
+        *("--replay-mode", "kernel"),
+        *("--clock-control", control.clock),
+        *("--cache-control", control.cache),
+        *("--import-source", "yes" if selection.import_source else "no"),
+    ]
+    for folder in section_folders:
+        argv += ["--section-folder", str(folder)]
+    for name in selection.ncu_sets:
+        argv += ["--set", name]
+    for name in selection.sections:
+        argv += ["--section", name]
+    if selection.metrics:
+        argv += ["--metrics", ",".join(selection.metrics)]
+    argv += _filter_options(filters)
+    return [*argv, *program]
+
+
+def _filter_options(filters: Filters) -> Iterator[str]:
+    if filters.kernel:
+        yield from ("--kernel-name-base", "function")
+        yield from ("--kernel-name", f"regex:{filters.kernel}")
+    if filters.nvtx:
+        yield "--nvtx"
+        yield from ("--nvtx-include", filters.nvtx)
+    if filters.skip:
+        yield from ("--launch-skip", str(filters.skip))
+    if filters.count is not None:
+        yield from ("--launch-count", str(filters.count))
+    if filters.window:
+        yield from ("--profile-from-start", "off")
+
+
+def find_ncu() -> Ncu:
+    """The ncu named by NCUBBLE_NCU, else the first on PATH, else the newest in the usual places.
+
+    Raises NcuMissingError, NcuUnusableError or NcuTooOldError.
+    """
+    named = os.environ.get(failures.ENVIRONMENT)
+    path = named or shutil.which("ncu") or _installed()
+    if not path:
+        raise failures.NcuMissingError(["PATH", *_PLACES])
+    ncu = ncu_version(path)
+    if ncu.version < OLDEST:
+        raise failures.NcuTooOldError(path, ncu.version, OLDEST)
+    return ncu
+
+
+def _installed() -> str | None:
+    found = [
+        candidate
+        for pattern in _PLACES
+        for candidate in Path("/").glob(f"{pattern.lstrip('/')}/ncu")
+        if os.access(candidate, os.X_OK)
+    ]
+    return str(max(found, key=lambda path: path.resolve())) if found else None
+
+
+def ncu_version(path: str) -> Ncu:
+    """What ``ncu --version`` says; raises NcuUnusableError."""
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise failures.NcuUnusableError(path, str(error)) from error
+    found = re.search(r"Version (\d+\.\d+[\d.]*)", said)
+    if not found:
+        raise failures.NcuUnusableError(path, f"no version in what it says: {said[:200]!r}")
+    return Ncu(path, parse_version(found[1]), found[1])
+
+
+def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
+    """Why a finished run of ncu is a failure, most telling reason first, or None. ``wanted`` names the filters."""
+    said = "\n".join(log.errors + log.warnings)
+    if "ERR_NVGPUCTRPERM" in said:
+        return failures.CounterPermissionError()
+    if found := _first(log.errors + log.warnings, "nsight-compute-lock"):
+        return failures.LockFileError(found)
+    if found := _first(log.errors, "concurrently collecting", "being used by another", "ResourceUnavailable"):
+        return failures.ProfilerBusyError(found)
+    if found := _first(log.errors, "cuda driver", "LibraryNotLoaded", "driver library", "not supported on device"):
+        return failures.NoGpuError(found)
+    if found := _first(log.errors, "Failed to find", "unrecognised option", "unrecognized option", "for option"):
+        return failures.NcuRejectedError(found)
+    if kernel := re.search(r'Failed to profile "(.*?)"', said):
+        return failures.ReplayError(kernel[1], "; ".join(log.errors))
+    if found := _first(log.errors, "LaunchFailed"):
+        last = max(log.launches.items(), default=(0, None))[1]
+        return failures.LaunchFaultError(last.kernel if last else "(not named)", found)
+    code = re.search(r"application returned an error code \((-?\d+)\)", said)
+    if code:
+        return failures.ProgramFailedError(int(code[1]), _last_words(log))
+    if not log.profiled:
+        if status and log.errors:
+            return failures.NcuFailedError(status, "; ".join(log.errors))
+        if status:
+            return failures.ProgramFailedError(status, _last_words(log))
+        return failures.NoKernelError(wanted, log.available)
+    if status or log.errors:
+        return failures.NcuFailedError(status, "; ".join(log.errors) or "\n".join(_last_words(log)))
+    return None
+
+
+def _first(messages: Sequence[str], *words: str) -> str:
+    return next((text for text in messages if any(word.lower() in text.lower() for word in words)), "")
+
+
+def _last_words(log: NcuLog) -> list[str]:
+    """The end of the program's stderr, or of its stdout where stderr is silent."""
+    spoken = ([line for line in log.tail[name] if line.strip()] for name in _STREAMS)
+    return next((lines[-12:] for lines in spoken if lines), [])

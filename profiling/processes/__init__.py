@@ -1,0 +1,1 @@
+"""Child processes that leave nothing behind, and folders of unfinished work."""

@@ -1,0 +1,116 @@
+"""Two trees that are compared: where each is, what runs there, and the order in which they take turns."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.processes import process
+from ncubble.profiling.revisions.worktree import Checkout
+from ncubble.profiling.runs.session import Place
+
+CACHE = "NCUBBLE_CACHE"
+_SEARCHED = ("PYTHONPATH", "LD_LIBRARY_PATH")
+_LAST_LINES = 12
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two trees: ``name`` (A or B), what it is in words, its root, and where its programs run."""
+
+    name: str
+    what: str
+    root: Path
+    place: Place
+
+    @property
+    def folder(self) -> Path:
+        """The working directory of its programs."""
+        return self.place.folder or self.root
+
+
+def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path) -> tuple[Side, Side]:
+    """A, the revision that is checked out at ``tree``, and B, the user's working tree. ``folder``: relative, where
+    programs run. What A compiles goes to a cache of its own: its paths are never seen again."""
+    env = {CACHE: str(tree.parent / "cache"), **_moved(checkout.root, tree)}
+    old = Place(tree / folder, env, {"sha": sha, "dirty": False})
+    new = Place(
+        checkout.root / folder, {}, {"sha": checkout.sha, "dirty": bool(checkout.changed or checkout.untracked)}
+    )
+    return Side("A", f"{revision} ({sha[:7]})", tree, old), Side("B", "the working tree", checkout.root, new)
+
+
+def _moved(root: Path, tree: Path) -> dict[str, str]:
+    """Search paths of the environment, with folders of the user's tree replaced by the other's where it has them."""
+    found = {}
+    for name in _SEARCHED:
+        entries = os.environ.get(name, "").split(os.pathsep)
+        changed = os.pathsep.join(_moved_entry(Path(entry), root, tree) if entry else entry for entry in entries)
+        if changed != os.environ.get(name, ""):
+            found[name] = changed
+    return found
+
+
+def _moved_entry(entry: Path, root: Path, tree: Path) -> str:
+    if entry.is_absolute() and entry.is_relative_to(root) and (tree / entry.relative_to(root)).exists():
+        return str(tree / entry.relative_to(root))
+    return str(entry)
+
+
+def in_turns(pair: Sequence[Side], rounds: int) -> Iterator[tuple[int, Side]]:
+    """Round and side of every process: A B, B A, A B, … so that what drifts falls on both."""
+    for number in range(rounds):
+        for side in pair if number % 2 == 0 else reversed(pair):
+            yield number + 1, side
+
+
+def refuse_fixed_paths(root: Path, words: Sequence[str], option: str) -> None:
+    """Raise UsageError where a word names the user's tree: both sides would then run what lies there."""
+    named = re.compile(rf"(?<![\w./-]){re.escape(str(root))}(?![\w.-])")
+    for word in words:
+        if named.search(word) or (word.startswith(os.sep) and Path(word).resolve().is_relative_to(root)):
+            raise UsageError(
+                f"{option}: {word} names the working tree, so both sides would use it",
+                "write it relative to the working directory; put the folder of an interpreter on PATH",
+            )
+
+
+def build(side: Side, command: str, on_text: Callable[[process.Stream, str], None]) -> None:
+    """Run ``command`` (split as a shell would, without one) in the folder of ``side``; raises MeasurementError if it
+    fails, UsageError where it cannot be started."""
+    argv = shlex.split(command)
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+
+    def hear(stream: process.Stream, text: str) -> None:
+        last.extend(text.splitlines())
+        on_text(stream, text)
+
+    try:
+        status = process.stream(argv, {**os.environ, **side.place.env}, hear, folder=side.folder)
+    except OSError as error:
+        raise UsageError(
+            f"--build {command}: {argv[0]!r} cannot be started ({error.strerror})", "correct it"
+        ) from error
+    if status:
+        said = "\n".join(f"    {line}" for line in last if line.strip())
+        raise MeasurementError(
+            f"--build {command} ended with exit code {status} in {side.what}; the last it said:\n{said}",
+            "build that revision by hand to see why",
+        )
+
+
+def require_program(side: Side, program: Sequence[str]) -> None:
+    """Raise UsageError where the first word of ``program`` is no program in the folder of ``side``."""
+    first = program[0] if program else ""
+    there = side.folder / first if os.sep in first else Path(shutil.which(first) or "")
+    if not first or not os.access(there, os.X_OK) or there.is_dir():
+        raise UsageError(
+            f"{side.what} has no program {first!r}", "if it is built, say how: --build CMD; if not, put it on PATH"
+        )

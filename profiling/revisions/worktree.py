@@ -1,0 +1,198 @@
+"""Another revision of a git repository, checked out beside it for a while: ``ncubble check --against REV`` builds and
+profiles it there. The user's checkout, index and stash are never written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.processes.scratch import abandoned, scratch
+
+PREFIX = "ncubble-against-"
+"""How the names of folders begin in which revisions are checked out, in the folder for temporary files."""
+_SETTINGS = ("--no-optional-locks", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
+_LOCATION = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
+"""Set inside of hooks: git would take another index and another tree for the ones that are named."""
+_GITLINK = "160000"
+_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """The user's working tree: its root, its commit, the paths that differ from that, and those that git does not
+    know (ignored ones left out)."""
+
+    root: Path
+    sha: str
+    changed: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
+
+    def place_of(self, folder: Path) -> Path:
+        """``folder`` relative to the root. Raises UsageError where it lies elsewhere."""
+        try:
+            return folder.resolve().relative_to(self.root)
+        except ValueError as error:
+            raise UsageError(f"{folder}: not in {self.root}", "name a folder of one repository") from error
+
+    def resolve(self, revision: str) -> str:
+        """The commit that ``revision`` names; raises UsageError with the remedy that fits the clone."""
+        name = f"{revision}^{{commit}}"
+        done = None if revision.startswith("-") or not revision else _git(self.root, "rev-parse", "--verify", name)
+        if done is not None and done.returncode == 0:
+            return done.stdout.strip()
+        message = f"--against {revision}: no such revision in {self.root}"
+        if _said(self.root, "rev-parse", "--is-shallow-repository") == "true":
+            remedy = "this clone is shallow: `git fetch --unshallow` (in GitHub Actions: fetch-depth: 0)"
+            raise UsageError(message, remedy)
+        raise UsageError(message, "name a branch, tag or commit of this clone; `git fetch` brings those of a remote")
+
+    def holds(self, sha: str, path: Path) -> bool:
+        """Whether the commit ``sha`` has a file or folder at ``path``, relative to the root."""
+        name = "" if path == Path() else path.as_posix()
+        return _git(self.root, "cat-file", "-e", f"{sha}:{name}").returncode == 0
+
+
+def checkout_of(folder: Path) -> Checkout:
+    """The working tree around ``folder``; raises UsageError where there is none, MeasurementError without git."""
+    done = _git(folder, "rev-parse", "--show-toplevel")
+    root = done.stdout.rstrip("\n")
+    if done.returncode or not root:
+        why = _last_words(done) or "no working tree"
+        raise UsageError(
+            f"{folder}: not in a git checkout ({why})", "--against compares two revisions of one: go there"
+        )
+    sha = _said(Path(root), "rev-parse", "--verify", "--quiet", "HEAD")
+    listed = _said(Path(root), "status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames")
+    states = [(item[:2] == "??", item[3:]) for item in listed.split("\0") if item]
+    changed, untracked = (tuple(name for new, name in states if new == wanted) for wanted in (False, True))
+    return Checkout(Path(root), sha, changed, untracked)
+
+
+@contextmanager
+def worktree(checkout: Checkout, sha: str) -> Iterator[Path]:
+    """A detached checkout of the commit ``sha`` in the folder for temporary files, gone when the block ends.
+
+    Submodules that the user's tree has checked out are there, too, at the commits of ``sha``. What a killed process
+    left is removed first. Raises UsageError where a submodule's clone lacks its commit, MeasurementError where git
+    cannot write the files.
+    """
+    parent = Path(tempfile.gettempdir()).resolve()
+    for left in abandoned(parent, PREFIX):
+        _forget_all(left.work)
+    with ExitStack() as stack:
+        try:
+            work = stack.enter_context(scratch(parent, PREFIX, {"tree": f"{checkout.root} at {sha}"}))
+        except OSError as error:
+            raise MeasurementError(
+                f"{parent}: no folder can be made there ({error.strerror})", "set TMPDIR to one that can be written"
+            ) from error
+        added: list[tuple[Path, Path]] = []
+        try:
+            _add(checkout.root, sha, work / "tree", added)
+            yield work / "tree"
+        finally:
+            with _undisturbed():
+                _remove(added)
+
+
+def _add(repository: Path, sha: str, tree: Path, added: list[tuple[Path, Path]]) -> None:
+    """Check ``sha`` out at ``tree`` with its submodules; notes what is to be removed before it is made."""
+    added.append((repository, tree))
+    done = _git(repository, "worktree", "add", "--detach", "--quiet", str(tree), sha)
+    if done.returncode:
+        raise MeasurementError(
+            f"git could not check {sha[:12]} of {repository} out into {tree}: {_last_words(done)}",
+            "set TMPDIR to a folder with space, or try `git worktree add` by hand",
+        )
+    for path, commit in _submodules(tree):
+        clone = repository / path
+        if not (clone / ".git").exists():
+            continue  # the user's tree lacks it, too
+        if _git(clone, "cat-file", "-e", f"{commit}^{{commit}}").returncode:
+            raise UsageError(
+                f"submodule {path} is at {commit[:12]} in {sha[:12]}, which its clone lacks", f"git -C {path} fetch"
+            )
+        _add(clone, commit, tree / path, added)
+
+
+def _submodules(tree: Path) -> list[tuple[str, str]]:
+    """Path and commit of every submodule of what is checked out at ``tree``."""
+    rows = (row.partition("\t") for row in _said(tree, "ls-tree", "-r", "-z", "HEAD").split("\0"))
+    return [(path, facts.split()[2]) for facts, _, path in rows if facts.startswith(_GITLINK)]
+
+
+def _remove(added: list[tuple[Path, Path]]) -> None:
+    for repository, tree in reversed(added):
+        done = _git(repository, "worktree", "remove", "--force", "--force", str(tree))
+        if done.returncode:
+            _forget(tree / ".git")
+            shutil.rmtree(tree, ignore_errors=True)
+
+
+def _forget_all(work: Path) -> None:
+    """Remove what repositories note of the worktrees below ``work``, before these are deleted."""
+    for folder, names, files in os.walk(work):
+        names[:] = [name for name in names if name != ".git"]
+        if ".git" in files:
+            _forget(Path(folder) / ".git")
+
+
+def _forget(link: Path) -> None:
+    """The same for one worktree, by its file ``.git``: only where the repository's note names this very file.
+
+    ``git worktree prune`` would also drop the user's own worktrees on a disk that is not mounted now.
+    """
+    with suppress(OSError, UnicodeDecodeError):
+        admin = Path(link.read_text(encoding="utf-8").removeprefix("gitdir:").strip())
+        named = (admin / "gitdir").read_text(encoding="utf-8").strip()
+        if admin.parent.name == "worktrees" and Path(named) == link:
+            shutil.rmtree(admin)
+            admin.parent.rmdir()  # git does the same once the last is gone
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals that end a program wait until the block is done; what it starts is not reached by them either."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What git says in ``folder``; raises MeasurementError where there is no git, UsageError where no such folder."""
+    env = {name: value for name, value in os.environ.items() if name not in _LOCATION}
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder", "check the path")
+    command = ["git", *_SETTINGS, "-C", str(folder), *arguments]
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            env=env,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise MeasurementError("git was not found", "install git and put it on PATH") from error
+
+
+def _said(folder: Path, *arguments: str) -> str:
+    done = _git(folder, *arguments)
+    return done.stdout.strip("\n") if done.returncode == 0 else ""
+
+
+def _last_words(done: subprocess.CompletedProcess[str]) -> str:
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    return lines[0].removeprefix("fatal: ") if lines else ""

@@ -1,0 +1,97 @@
+"""Where a run comes from: the state of the source tree, the facts that the program wrote, the report's hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ncubble.profiling.runs.run import wrong_kernel
+
+FACTS = "NCUBBLE_FACTS"
+_MEMBERS = ("kernel", "build", "device", "clocks")
+_LAUNCHES = "launches"
+_GIT_TIMEOUT_S = 20.0
+_FACTS_LIMIT_B = 1 << 20
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The members of a facts file, each an object, its list ``launches``, and notes on what could not be used."""
+
+    members: dict[str, dict[str, Any]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    launches: tuple[dict[str, Any], ...] = ()
+
+    def of_launches(self, kernels: Sequence[str], skipped: int = 0, limited: bool = False) -> Facts:
+        """The facts of a run that profiled launches of these ``kernels`` behind ``skipped`` ones, all that there were
+        unless ``limited``. A list of another length, or of other functions, tells nothing of them."""
+        count, chosen = len(kernels), self.launches[skipped : skipped + len(kernels)]
+        fits = len(chosen) == count and (limited or len(self.launches) == skipped + count)
+        if fits and all(str(one.get("function") or "") in name for one, name in zip(chosen, kernels, strict=True)):
+            return replace(self, launches=chosen)
+        if not self.launches:
+            return self
+        what = f"it has {len(self.launches)} entries for {count} launches" if not fits else "it names other functions"
+        return replace(self, launches=(), notes=(*self.notes, f"facts file: member 'launches' ignored, {what}"))
+
+
+def utc_now() -> str:
+    """Now, as ISO 8601 in UTC with seconds: ``2026-11-20T11:04:08Z``."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def git_state(folder: Path) -> dict[str, Any]:
+    """``{"sha": …, "dirty": bool}`` of the repository around ``folder``; empty where there is none, or no git."""
+    sha = _git(folder, "rev-parse", "HEAD")
+    status = _git(folder, "status", "--porcelain")
+    if not sha or status is None:
+        return {}
+    return {"sha": sha, "dirty": bool(status)}
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def read_facts(path: Path) -> Facts:
+    """What the program wrote to ``NCUBBLE_FACTS``. A file that is not what it should be is noted, never guessed at."""
+    if not path.is_file():
+        return Facts()
+    if path.stat().st_size > _FACTS_LIMIT_B:
+        return Facts(notes=("facts file ignored: larger than 1 MiB",))
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        return Facts(notes=(f"facts file ignored: not valid JSON ({error})",))
+    if not isinstance(raw, dict):
+        return Facts(notes=("facts file ignored: not a JSON object",))
+    notes = [
+        f"facts file: member {name!r} ignored, not an object"
+        for name in _MEMBERS
+        if name in raw and not isinstance(raw[name], dict)
+    ]
+    launches = raw.get(_LAUNCHES, [])
+    if not isinstance(launches, list) or any(wrong_kernel(one) for one in launches):
+        launches = []
+        notes.append(f"facts file: member {_LAUNCHES!r} ignored, not a list of objects like 'kernel'")
+    return Facts(
+        {name: raw[name] for name in _MEMBERS if isinstance(raw.get(name), dict)}, tuple(notes), tuple(launches)
+    )
+
+
+def sha256(path: Path) -> str:
+    """Hash of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,112 @@
+"""Which rank of a program on many GPUs a run belongs to: told by the launcher's environment, or by a file's name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.profiling.runs.run import Run
+
+LAUNCHERS = (
+    # rank, size, rank on its node
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK"),
+    ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
+)
+"""What launchers tell a process, the nearest first: mpirun below Slurm sets both. Each counts only together with its
+size: RANK alone may be anybody's variable, and a batch script of Slurm has a SLURM_PROCID, too."""
+VARIABLES = frozenset(name for names in LAUNCHERS for name in names)
+FROM_NAME = "name"
+_LARGEST = 1 << 24
+_NAMED = re.compile(r"(?<![a-z0-9])(?:rank|procid|proc|gpu)[._=-]?(\d{1,7})(?!\d)", re.IGNORECASE)
+_NUMBERED = re.compile(r"[._-](\d{1,7})(?!\d)")
+"""``report_3.ncu-rep``: only where its neighbours have other numbers (``alike``)."""
+
+
+@dataclass(frozen=True)
+class Rank:
+    """The place of a run among the processes of its program.
+
+    ``size`` is how many there are, None where not known. ``source`` is the variable that told it, or ``name``.
+    ``program`` is equal for all ranks of one program and names it: the path without what tells the ranks apart.
+    """
+
+    rank: int
+    size: int | None
+    source: str
+    program: str
+
+
+def of_environ(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """The member ``rank`` of a manifest: ``rank``, ``size``, ``local_rank`` (or null) and ``source``.
+
+    Empty where no launcher tells a rank, and where there is one process only.
+    """
+    for name, size_name, local_name in LAUNCHERS:
+        rank, size = _number(environ.get(name)), _number(environ.get(size_name))
+        if rank is not None and size is not None and rank < size and size > 1:
+            return {"rank": rank, "size": size, "local_rank": _number(environ.get(local_name)), "source": name}
+    return {}
+
+
+def _number(text: str | None) -> int | None:
+    known = text is not None and re.fullmatch(r"[0-9]{1,8}", text) is not None
+    return int(text) if known and text is not None and int(text) < _LARGEST else None
+
+
+def folder_of(out: Path, told: Mapping[str, Any], named: bool) -> Path:
+    """Where one rank's run goes: below a folder that was named, beside the other ranks' under a default name.
+
+    Without a rank it is ``out`` itself.
+    """
+    if not told:
+        return out
+    mark = f"rank{told['rank']:0{len(str(told['size'] - 1))}d}"
+    return out / mark if named else out.with_name(f"{out.name}-{mark}")
+
+
+def rank_of(run: Run) -> Rank | None:
+    """The rank of a run, by its manifest, else by the names of its file and of the folder that this lies in."""
+    told = run.manifest.rank
+    path = run.path if run.path != run.report or run.path.stem != "report" else run.path.parent
+    by_name = _from_name(path)
+    if isinstance(told.get("rank"), int):
+        size = told.get("size")
+        program = by_name.program if by_name and by_name.rank == told["rank"] else str(path.parent)
+        return Rank(told["rank"], size if isinstance(size, int) else None, str(told.get("source", "")), program)
+    return by_name
+
+
+def _from_name(path: Path) -> Rank | None:
+    """The last part of a path, or the folder that it lies in, names a rank: ``rank3``, ``report.rank3.ncu-rep``."""
+    for part in (path, path.parent):
+        if found := next(iter(_NAMED.finditer(part.name)), None):
+            without = part.name[: found.start()] + "*" + part.name[found.end() :]
+            program = part.with_name(without) / path.name if part != path else part.with_name(without)
+            return Rank(int(found[1]), None, FROM_NAME, str(program))
+    return None
+
+
+def numbered(paths: list[Path]) -> dict[Path, Rank]:
+    """Ranks of files whose names differ in one number alone, as ``report_0.ncu-rep`` and ``report_1.ncu-rep`` do.
+
+    ``ncu -o report_%q{SLURM_PROCID}`` writes such names. They count where the numbers are those from 0 on, and at least
+    two: a series of experiments looks the same, so this is for whoever asked for a view by rank.
+    """
+    series: dict[str, dict[int, Path]] = {}
+    for path in paths:
+        for found in _NUMBERED.finditer(path.stem):
+            name = path.name[: found.start(1)] + "*" + path.name[found.end(1) :]
+            series.setdefault(str(path.with_name(name)), {}).setdefault(int(found[1]), path)
+    ranks: dict[Path, Rank] = {}
+    for program, members in series.items():
+        if len(members) > 1 and sorted(members) == list(range(len(members))):
+            for rank, path in members.items():
+                ranks.setdefault(path, Rank(rank, None, FROM_NAME, program))
+    return ranks

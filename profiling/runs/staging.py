@@ -1,0 +1,138 @@
+"""A run directory appears whole or not at all: it is written beside its place, synced, and renamed into it."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import zstandard
+
+from ncubble.errors import UsageError
+from ncubble.profiling.ncu.failures import DiskError
+from ncubble.profiling.processes.scratch import abandoned, scratch
+from ncubble.profiling.runs.run import MANIFEST, SUFFIXES, UNFINISHED
+
+log = logging.getLogger(__name__)
+_LEVEL = 19  # reports shrink some 20-fold; 0.1 s per MB
+_LEVEL_LARGE = 10
+_LARGE_B = 32 << 20
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
+_NEW, _OLD = "run", "replaced"
+RECORDED = ("activity.parquet", "lanes.parquet")
+"""What runs of streams hold beside their manifest."""
+
+
+@contextmanager
+def staged(out: Path, force: bool = False) -> Iterator[Path]:
+    """A directory beside ``out`` that becomes ``out`` when the block ends well, and vanishes when it does not.
+
+    After SIGKILL or a power loss it stays in a folder whose name starts with a dot: it is never taken for a run, and
+    the next call beside it says so and removes it. An existing ``out`` is refused, or replaced where ``force`` and it
+    is a run and nothing else. Raises UsageError and DiskError.
+    """
+    check_target(out, force)
+    try:
+        _make_folder(out.parent)
+        tidy(out.parent)
+        with scratch(out.parent, UNFINISHED, {_NEW: out.name}) as work:
+            folder = work / _NEW
+            folder.mkdir()
+            yield folder
+            _sync_folder(folder)
+            _publish(folder, out, force)
+    except OSError as error:
+        why = "no space left on the device" if error.errno == errno.ENOSPC else error.strerror or str(error)
+        raise DiskError(str(out), why) from error
+
+
+def tidy(parent: Path) -> None:
+    """Remove what killed calls left in ``parent``, and say what they were making. A run that was being replaced when
+    that happened is put back."""
+    for left in abandoned(parent, UNFINISHED):
+        for name in left.unfinished:
+            log.warning("an earlier profiling into %s was cut off: what it had written is removed", parent / name)
+        for old in (left.work / _OLD).glob("*"):
+            if not os.path.lexists(parent / old.name):
+                old.rename(parent / old.name)
+                log.warning("%s was being replaced then: it is back", parent / old.name)
+
+
+def check_target(out: Path, force: bool) -> None:
+    """Raise UsageError where ``out`` may not be written: it exists without ``force``, or it is no run directory."""
+    try:
+        out.lstat()
+    except FileNotFoundError:
+        return
+    except OSError as error:  # a name that is too long, a file on the way to it, …
+        raise UsageError(f"{out}: {error.strerror}", "choose another --out") from error
+    if not force:
+        raise UsageError(f"{out} exists", "choose another --out, or replace it with --force")
+    ours = {MANIFEST, *(f"report{suffix}" for suffix in SUFFIXES), *RECORDED}
+    if out.is_symlink() or not out.is_dir() or any(item.name not in ours for item in out.iterdir()):
+        raise UsageError(f"{out} is not a run directory and will not be replaced", "choose another --out")
+
+
+def _publish(folder: Path, out: Path, force: bool) -> None:
+    """Rename ``folder`` to ``out``. An old run changes places with it, at once where the file system can do that."""
+    check_target(out, force)
+    if not out.exists():
+        folder.rename(out)
+    elif not _exchange(folder, out):
+        aside = folder.parent / _OLD
+        aside.mkdir()
+        out.rename(aside / out.name)
+        try:
+            folder.rename(out)
+        except OSError:
+            (aside / out.name).rename(out)
+            raise
+    _sync_folder(out.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Whether two directories could be exchanged in one step: no kill then falls between two renames."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "renameat2"):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    return bool(libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
+
+
+def _make_folder(path: Path) -> None:
+    """Make ``path`` and what it lies in, so that they outlast a power loss."""
+    new = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in new:
+        _sync_folder(folder.parent)
+
+
+def compress(report: Path) -> Path:
+    """Replace ``report.ncu-rep`` by ``report.ncu-repz`` (zstd, with a checksum) and return its path; raises OSError."""
+    target = report.with_suffix(SUFFIXES[1])
+    size = report.stat().st_size
+    level = _LEVEL if size < _LARGE_B else _LEVEL_LARGE
+    with report.open("rb") as source, target.open("wb") as sink:
+        zstandard.ZstdCompressor(level=level, write_checksum=True).copy_stream(source, sink, size=size)
+        sink.flush()
+        os.fsync(sink.fileno())
+    report.unlink()
+    return target
+
+
+def sync_file(path: Path) -> None:
+    """Wait until a file that another process wrote is on disk; raises OSError."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

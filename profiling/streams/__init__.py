@@ -1,0 +1,1 @@
+"""Records the GPU activity of a whole program through CUPTI."""

@@ -1,0 +1,137 @@
+"""Runs a program while its GPU activity is recorded: Python in its own interpreter, anything else by a library."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.processes import process
+from ncubble.profiling.streams import build as stream_build
+from ncubble.profiling.streams.raw import HEAD, REFUSED
+
+RECORDERS = ("auto", "python", "library")
+MOST = 1_000_000
+"""Records that are kept by default."""
+TAKEN = ("CUDA_INJECTION64_PATH", "NV_TPS_LAUNCH_TOKEN", "NVIDIA_PROCESS_INJECTION_CRASH_REPORTING")
+"""Set where another profiler has started this process: ncu, nsys, or another library for injection."""
+_WITH_VALUE = ("--check-hash-based-pycs",)
+_FLAGS_WITH_VALUE = re.compile(r"-[bBdEIOPqRsSuvx]*[XW]")
+_ENDS_OPTIONS = re.compile(r"-([bBdEIOPqRsSuvx]*)([cm])(.*)", re.DOTALL)
+"""What follows ``-c`` and ``-m`` is the program's; both may end a row of flags and begin their value (``-uc...``)."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be recorded. ``most``: records that are kept; ``recorder``: one of ``RECORDERS``."""
+
+    program: Sequence[str]
+    most: int = MOST
+    recorder: str = "auto"
+    timeout_s: float | None = None
+
+
+def record(asked: Asked, folder: Path, on_text: Callable[[process.Stream, str], None]) -> int:
+    """Runs the program, its records are in ``folder`` then; returns its exit status (negative: ended by a signal).
+
+    Raises UsageError, and MeasurementError where nothing can be recorded; a program that ran past its time was ended,
+    and what it had recorded is kept (``process.TimedOutError``).
+    """
+    refuse_inside_profiler(os.environ)
+    argv, env = prepared(asked, folder.absolute())
+    with process.told_if_not_started(asked.program[0]):
+        status = process.stream(argv, env, on_text, asked.timeout_s)
+    refused = folder / REFUSED
+    # Of several processes some may be refused: what the others recorded is kept, and the notes say it.
+    if refused.is_file() and not any(map(_holds_records, folder.glob("records-*.bin"))):
+        why = refused.read_text(encoding="utf-8", errors="replace")[:2000]
+        raise MeasurementError(f"GPU activity cannot be recorded: {why}", _remedy(why))
+    return status
+
+
+def _holds_records(path: Path) -> bool:
+    return path.stat().st_size > HEAD.size
+
+
+def _remedy(why: str) -> str:
+    if "driver" in why:
+        return "install the NVIDIA driver, and see that the GPU is visible here (ncubble doctor)"
+    if "cannot be loaded" in why:
+        return "pip install cupti-python, or use --recorder library"
+    if "another client" in why:
+        return "end other profilers of this program (ncu, nsys, torch.profiler): CUPTI serves one at a time"
+    return "check the driver and the version of CUPTI (see: ncubble doctor)"
+
+
+def refuse_inside_profiler(env: Mapping[str, str]) -> None:
+    """Raises MeasurementError where another profiler has this process, which would have the program, too."""
+    taken = next((name for name in TAKEN if env.get(name)), None)
+    if taken is not None:
+        message = f"another profiler is active here ({taken} is set)"
+        raise MeasurementError(message, "run `ncubble streams` outside of ncu and nsys, and unset that variable")
+
+
+def prepared(asked: Asked, folder: Path) -> tuple[list[str], dict[str, str]]:
+    """The argv and environment that record; raises as ``record`` does."""
+    program = list(asked.program)
+    if asked.recorder not in RECORDERS:
+        raise UsageError(f"no recorder {asked.recorder!r}", f"use one of: {', '.join(RECORDERS)}")
+    if asked.most < 1:
+        raise UsageError(f"--most {asked.most} keeps nothing", "give a positive number")
+    split = python_split(program) if is_our_python(program[0]) else None
+    if asked.recorder == "python" and split is None:
+        raise UsageError(
+            "the program is not started as `python SCRIPT`, `python -m MODULE` or `python -c CODE` by this interpreter",
+            f"start it by {sys.executable}, or use --recorder library",
+        )
+    has_library = importlib.util.find_spec("cupti") is not None
+    if split is not None and asked.recorder != "library" and (has_library or asked.recorder == "python"):
+        options, rest = split
+        starter = [*options, "-m", "ncubble.profiling.streams.start", str(folder), str(asked.most)]
+        return [program[0], *starter, *rest], dict(os.environ)
+    told = {"NCUBBLE_STREAMS_FOLDER": str(folder), "NCUBBLE_STREAMS_MOST": str(asked.most)}
+    return program, {**os.environ, **told, "CUDA_INJECTION64_PATH": str(stream_build.injection().absolute())}
+
+
+def is_our_python(name: str) -> bool:
+    """Whether a program is the interpreter that runs this: another one need not have ncubble and cupti-python."""
+    found = shutil.which(name)
+    if found is None:
+        return False
+    # Not the resolved file: all virtual environments link to one interpreter, and differ in what they hold.
+    ours = Path(sys.executable)
+    return Path(found).parent.absolute() == ours.parent.absolute() and Path(found).resolve() == ours.resolve()
+
+
+def python_split(program: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """The interpreter's own options, and what it runs (``SCRIPT …``, ``-m MODULE …``, ``-c CODE …``); else None.
+
+    >>> python_split(["python", "-X", "dev", "-u", "train.py", "-x"])
+    (['-X', 'dev', '-u'], ['train.py', '-x'])
+    >>> python_split(["python", "-um", "train", "-x"])
+    (['-u'], ['-m', 'train', '-x'])
+    """
+    options: list[str] = []
+    rest = list(program[1:])
+    while rest:
+        first = rest[0]
+        if found := _ENDS_OPTIONS.match(first):
+            flags, which, attached = found.groups()
+            what = [attached] if attached else rest[1:2]
+            after = rest[1:] if attached else rest[2:]
+            return ([*options, *([f"-{flags}"] if flags else [])], [f"-{which}", *what, *after]) if what else None
+        if first in _WITH_VALUE or _FLAGS_WITH_VALUE.fullmatch(first):
+            options, rest = options + rest[:2], rest[2:]
+        elif first == "-" or first in ("-h", "-V", "-i", "--help", "--version"):
+            return None
+        elif first.startswith("-"):
+            options, rest = [*options, first], rest[1:]
+        else:
+            return options, rest
+    return None

@@ -1,0 +1,58 @@
+"""The workers that a sweep knows: what their machines are, which of them is free, and which was left out, and why."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ncubble.profiling.sweeps.job import Machine
+
+
+@dataclass
+class Team:
+    """The workers that are known: what their machines are, who is free, and who was left out and why."""
+
+    tools: Sequence[str]
+    kind: tuple[str, ...] | None = None
+    machines: dict[str, Machine] = field(default_factory=dict)
+    idle: deque[str] = field(default_factory=deque)
+    spare: dict[str, Machine] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def admit(self, worker: str, machine: Machine) -> str:
+        """Take a probed worker in; returns why not, or "". Of several on one GPU one is taken, the others are spare."""
+        why_not = machine.why_not
+        if not why_not and self.kind is not None and machine.kind(self.tools) != self.kind:
+            found, wanted = (", ".join(filter(None, one)) for one in (machine.kind(self.tools), self.kind))
+            why_not = f"it has {found}; this sweep is of {wanted}"
+        if why_not:
+            self.left_out[worker] = f"{machine.host or worker}: {why_not}"
+        elif machine.uuid and any(one.uuid == machine.uuid for one in self.machines.values()):
+            self.spare[worker] = machine
+        else:
+            self.machines[worker] = machine
+            self.idle.append(worker)
+        return why_not
+
+    def remove(self, worker: str) -> None:
+        """Forget a worker; a spare one on the same GPU takes its place."""
+        gone = self.machines.pop(worker, None)
+        self.spare.pop(worker, None)
+        self.left_out.pop(worker, None)
+        if worker in self.idle:
+            self.idle.remove(worker)
+        same = [one for one, machine in self.spare.items() if gone and machine.uuid == gone.uuid]
+        for one in same[:1]:
+            self.admit(one, self.spare.pop(one))
+
+    def leave_out(self, worker: str, why: str) -> None:
+        """Give a worker no more jobs."""
+        machine = self.machines.get(worker)
+        self.remove(worker)
+        self.left_out[worker] = f"{machine.host if machine else worker}: {why}"
+
+    def apart(self, worker: str) -> bool:
+        """Whether other GPUs of the worker's host are used, too."""
+        host = self.machines[worker].host
+        return sum(1 for one in self.machines.values() if one.host == host) > 1

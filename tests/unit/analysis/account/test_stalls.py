@@ -1,0 +1,198 @@
+"""Classification of warp samples by reason and opcode context, on small hand-written kernels."""
+
+import time
+
+import pandas as pd
+import pytest
+from sass_frames import REASONS, kernel
+
+from ncubble.analysis.account.stalls import CLASSES, classify
+from ncubble.sass.opcodes import role, width_bytes
+from ncubble.sass.slices import operands, serving
+
+
+def classes(frame):
+    total = classify(frame).sum()
+    return {name: value for name, value in total.items() if value}
+
+
+def test_a_wait_for_cp_async_is_data_wait_though_it_shows_behind_the_depbar():
+    frame = kernel(
+        "LDGSTS.E.BYPASS.128 [R2], [R4.64]",
+        "DEPBAR.LE SB0, 0x1",
+        ("BAR.SYNC.DEFER_BLOCKING 0x0", "long_scoreboard", 9),
+        "HMMA.16816.F32 R8, R12, R16, R8",
+    )
+    assert classes(frame) == {"data_wait": 9}
+
+
+def test_barrier_behind_warpgroup_depbar_is_the_mma_and_behind_bar_sync_it_is_sync():
+    wgmma = kernel(
+        "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24",
+        "WARPGROUP.DEPBAR.LE gsb0, 0x0",
+        ("IADD3 R1, R1, 0x1, RZ", "barrier", 5),
+    )
+    plain = kernel(
+        "BAR.SYNC.DEFER_BLOCKING 0x0",
+        "MOV R3, R4",
+        ("LDS.128 R4, [R8]", "barrier", 5),
+        "HMMA.16816.F32 R8, R4, R16, R8",
+    )
+    assert classes(wgmma) == {"unit": 5}
+    assert classes(plain) == {"sync_wait": 5}
+
+
+def test_a_plain_load_waits_for_data_at_its_shared_store():
+    frame = kernel(
+        "LDG.E.128 R4, [R2.64]",
+        ("STS.128 [R8], R4", "long_scoreboard", 7),
+        "BAR.SYNC 0x0",
+        "LDS R1, [R9]",
+        "HMMA.16816.F32 R8, R1, R16, R8",
+    )
+    assert classes(frame) == {"data_wait": 7}
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (("LDS.128 R4, [R8]", "mio_throttle", 3), "smem_wait"),
+        (("LDGSTS.E.128 [R2], [R4.64]", "lg_throttle", 3), "copy_cost"),
+        (("STS.128 [R2], R4", "mio_throttle", 3), "copy_cost"),
+        (("HMMA.16816.F32 R8, R12, R16, R8", "math_pipe_throttle", 3), "unit"),
+        (("FADD R1, R2, R3", "wait", 3), "issue"),
+    ],
+)
+def test_throttles_belong_to_whoever_cannot_enter_the_queue(line, part):
+    frame = kernel(
+        "LDS R30, [R31]",
+        "LDG.E.128 R4, [R50.64]",
+        line,
+        "LDGSTS.E.128 [R40], [R44.64]",
+        "HMMA.16816.F32 R8, R12, R16, R8",
+    )
+    assert classes(frame) == {part: 3}
+
+
+def test_stores_and_arithmetic_behind_the_last_mma_are_epilogue():
+    frame = kernel(
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        ("FADD R8, R8, R9", "wait", 2),
+        ("STG.E.128 [R2.64], R8", "lg_throttle", 4),
+        "EXIT",
+        executed=[100, 10, 10, 10],
+    )
+    assert classes(frame) == {"epilogue": 6}
+
+
+def test_address_arithmetic_that_serves_only_copies_is_copy_cost():
+    frame = kernel(
+        ("IADD3 R4, P0, R4, 0x40, RZ", "wait", 5),
+        ("IADD3 R20, R20, 0x1, RZ", "wait", 3),
+        "LDGSTS.E.BYPASS.128 [R2], [R4.64]",
+        "ISETP.GE.AND P1, PT, R20, 0x80, PT",
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        "@!P1 BRA 0x0",
+    )
+    assert classes(frame) == {"copy_cost": 5, "issue": 3}
+
+
+def test_no_sample_is_lost_or_made():
+    frame = kernel(
+        *((f"FADD R{i}, R2, R3", reason, i + 1) for i, reason in enumerate(REASONS)), "HMMA.16816.F32 R8, R12, R16, R8"
+    )
+    table = classify(frame)
+    assert list(table.columns) == list(CLASSES)
+    assert table.to_numpy().sum() == frame[list(REASONS)].to_numpy().sum()
+
+
+def test_roles_and_widths():
+    expected = {
+        "LDGSTS.E.BYPASS.128": "copy",
+        "LDG.E.128": "load_global",
+        "LDSM.16.M88.4": "load_shared",
+        "UTMALDG.2D": "copy",
+        "SYNCS.PHASECHK.TRANS64.TRYWAIT": "copy_wait",
+    }
+    assert {opcode: role(opcode) for opcode in expected} == expected
+    assert [width_bytes(op) for op in ("LDGSTS.E", "LDGSTS.E.BYPASS.128", "LDG.E.64", "LDG.E.U8")] == [4, 16, 8, 1]
+
+
+def test_operands_spell_out_pairs_quads_and_carry_predicates():
+    writes, reads = operands("IADD3 R2, P1, R2, R3, RZ")
+    assert writes == {"R2", "P1"} and reads == {"R2", "R3"}
+    assert operands("LDS.128 R4, [R8+0x10]")[0] == {"R4", "R5", "R6", "R7"}
+    assert {"P0", "R2", "R3"} <= operands("@!P0 LDGSTS.E.128 [R1], desc[UR8][R2.64+0x40]")[1]
+
+
+def test_a_result_with_one_other_use_does_not_serve():
+    sass = ["IADD3 R4, R4, 0x40, RZ", "LDGSTS.E [R2], [R4.64]", "FADD R9, R4, R9"]
+    assert serving(sass, [False, True, False], [True, False, True], range(3)) == [False, False, False]
+    assert serving(sass[:2], [False, True], [True, False], range(2)) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("producer", "waiting", "expected"),
+    [
+        ("LDSM.16.M88.4 R12, [R20]", "HMMA.16816.F32 R8, R14, R16, R8", "smem_wait"),
+        ("STS.128 [R20], R12", "IMAD R13, R1, R2, R3", "smem_wait"),
+        ("MUFU.EX2 R12, R30", "FMUL R13, R12, R2", "issue"),
+        ("SHFL.BFLY PT, R12, R30, 0x1, 0x1f", "FADD R13, R12, R2", "issue"),
+        ("S2R R12, SR_LANEID", "SHF.R.U32.HI R13, RZ, 0x3, R12", "issue"),
+        ("LDC R12, c[0x0][0x22c]", "IMAD R13, R12, R2, R3", "issue"),
+    ],
+)
+def test_a_short_scoreboard_belongs_to_what_produces_the_operand(producer, waiting, expected):
+    frame = kernel(
+        "LDS.128 R40, [R21]",
+        producer,
+        "LDS R44, [R22]",
+        (waiting, "short_scoreboard", 6),
+        "HMMA.16816.F32 R32, R40, R44, R32",
+    )
+    assert classes(frame) == {expected: 6}
+
+
+def test_a_short_scoreboard_is_followed_once_around_the_loop():
+    frame = kernel(
+        "LDS R40, [R21]",
+        ("FMUL R13, R12, R2", "short_scoreboard", 6),
+        "HMMA.16816.F32 R32, R40, R44, R32",
+        "MUFU.EX2 R12, R30",
+        "BRA 0x10",
+        "LDS R12, [R3]",
+        executed=[1, 100, 100, 100, 100, 1],
+    )
+    assert classes(frame) == {"issue": 6}
+
+
+def test_a_short_scoreboard_behind_an_mbarrier_waits_for_data():
+    frame = kernel(
+        "SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R3+URZ], R4",
+        ("@!P0 BRA 0x0", "short_scoreboard", 6),
+        "HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24",
+    )
+    assert classes(frame) == {"data_wait": 6}
+
+
+def test_a_wait_for_the_bounding_xu_pipe_is_no_bubble():
+    frame = kernel("LDS R3, [R4]", "MUFU.EX2 R12, R30", ("FMUL R13, R12, R2", "short_scoreboard", 6))
+    total = classify(frame, "xu").sum()
+    assert total["unit"] == 6
+
+
+@pytest.mark.parametrize(("overwrite", "serves"), [("@P0 MOV R2, RZ", False), ("MOV R2, RZ", True)])
+def test_a_guarded_overwrite_leaves_the_earlier_result_in_use(overwrite, serves):
+    sass = ["IADD3 R2, R2, 0x1, RZ", "LDGSTS.E [R2], [R4]", overwrite, "FADD R3, R2, R4"]
+    copies, candidates = [False, True, False, False], [True, False, False, False]
+    assert serving(sass, copies, candidates, range(0))[0] is serves
+
+
+def test_twenty_thousand_instructions_are_classified_in_seconds():
+    body = [f"IADD3 R{i % 250}, R{i * 7 % 250}, 0x1, RZ" for i in range(9)]
+    lines = [*body, "LDGSTS.E.BYPASS.128 [R8], [R4.64]", "MUFU.EX2 R251, R252", "HMMA.16816.F32 R8, R12, R16, R8"]
+    frame = kernel(*((line, "short_scoreboard", 3) for line in lines))
+    frame = pd.concat([frame] * (20_000 // len(lines)), ignore_index=True)
+    started = time.process_time()
+    assert classify(frame).to_numpy().sum() == pytest.approx(3 * len(frame))
+    assert time.process_time() - started < 5

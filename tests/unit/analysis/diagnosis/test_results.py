@@ -1,0 +1,115 @@
+"""Verdicts of whole reports: remembered for as long as report, manifest and rules are the same."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from ncubble.analysis.diagnosis import results, verdict
+from ncubble.analysis.report.report import Report
+from ncubble.errors import ReportError
+from ncubble.files import memo
+from ncubble.recordings import REPEATS, ROOT
+
+RUN = ROOT / "softmax_online" / "default"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "cache"))
+    results.judge.cache_clear()
+    yield
+    results.judge.cache_clear()
+
+
+def judged(path=RUN):
+    results.judge.cache_clear()
+    return results.as_json([Report.open(path)], [])
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How often a launch was judged anew."""
+    calls, judge = [], verdict.launch_verdict
+    monkeypatch.setattr(verdict, "launch_verdict", lambda *given: calls.append(given) or judge(*given))
+    return calls
+
+
+def test_a_verdict_is_the_same_when_it_is_remembered(counted):
+    first = judged()
+    assert judged() == first
+    assert len(counted) == 1
+
+
+def test_a_copy_of_a_report_has_its_own_name_and_the_same_verdict(tmp_path, counted):
+    copy = tmp_path / "named.ncu-repz"
+    shutil.copy(REPEATS / "softmax_online" / "default" / "report.ncu-repz", copy)
+    other = shutil.copy(copy, tmp_path / "other.ncu-repz")
+    shown = [result["launches"][0] for result in (judged(copy), judged(other))]
+    assert [one["label"] for one in shown] == ["named", "other"]
+    assert [one["report"] for one in shown] == [str(copy), str(other)]
+    assert len(counted) == 5
+
+
+def test_another_manifest_or_other_rules_are_judged_anew(tmp_path, monkeypatch, counted):
+    run = tmp_path / "run"
+    shutil.copytree(RUN, run)
+    judged(run)
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["kernel"]["stages"] = 7
+    (run / "run.json").write_text(json.dumps(manifest))
+    judged(run)
+    assert len(counted) == 2
+    monkeypatch.setattr(results, "rules_hash", lambda: "others")
+    judged(run)
+    assert len(counted) == 3
+
+
+def test_a_remembered_verdict_that_was_damaged_is_judged_anew(tmp_path, counted):
+    first = judged()
+    (place,) = (tmp_path / "cache").rglob("verdicts-*.json")
+    place.write_text(place.read_text().replace(str(first["launches"][0]["dram_pct"])[:6], "11.111"))
+    assert judged() == first
+    assert len(counted) == 2
+
+
+def test_a_launch_that_cannot_be_judged_hides_no_other_and_is_not_remembered(monkeypatch):
+    judge = verdict.launch_verdict
+
+    def failing(report, launch):
+        if launch == 2:
+            raise ReportError("launch 2 is odd", "look at it")
+        return judge(report, launch)
+
+    path = REPEATS / "softmax_online" / "default"
+    monkeypatch.setattr(verdict, "launch_verdict", failing)
+    found = judged(path)
+    assert [one["launch"] for one in found["launches"]] == [0, 1, 3, 4]
+    assert [one["error"].splitlines()[0] for one in found["errors"]] == ["launch 2 is odd"]
+    monkeypatch.undo()
+    assert len(judged(path)["launches"]) == 5
+
+
+def test_a_remembered_report_is_shown_without_pandas():
+    program = (
+        "import sys; from pathlib import Path; from ncubble.analysis.diagnosis.results import report_json\n"
+        f"found = report_json([Path({str(RUN)!r})]); assert len(found['launches']) == 1\n"
+        "sys.exit('pandas' in sys.modules)"
+    )
+    run = [subprocess.run([sys.executable, "-P", "-c", program], check=False).returncode for _ in range(2)]
+    assert run == [1, 0]
+
+
+@pytest.mark.parametrize("content", [None, [], {"a": [1.5, "ü"]}])
+def test_a_memo_holds_what_was_written(tmp_path, content):
+    memo.remember(tmp_path / "deep" / "memo.json", content)
+    assert memo.recall(tmp_path / "deep" / "memo.json") == content
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["memo.json"]
+
+
+def test_a_memo_that_cannot_be_written_is_no_error(tmp_path):
+    (tmp_path / "file").touch()
+    memo.remember(tmp_path / "file" / "memo.json", 1)
+    assert memo.recall(tmp_path / "file" / "memo.json") is None

@@ -1,0 +1,112 @@
+"""Numbers and verdicts as text."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from dashboard_frames import PARTS, verdict
+
+from ncubble.analysis.diagnosis import words
+from ncubble.text import values
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "shown"),
+    [
+        (0.0, "0 ns"),
+        (17.3, "17 ns"),
+        (1500.0, "1.50 µs"),
+        (64_300.0, "64.3 µs"),
+        (400_123.0, "400 µs"),
+        (2.5e6, "2.50 ms"),
+        (64.3e9, "64.3 s"),
+    ],
+)
+def test_a_duration_has_three_digits_and_its_unit(nanoseconds: float, shown: str) -> None:
+    assert values.duration(nanoseconds) == shown
+
+
+@pytest.mark.parametrize("absent", [None, math.nan, math.inf, "", "n/a", True])
+def test_what_is_not_a_number_is_not_collected(absent: object) -> None:
+    assert values.percent(absent) == "not collected"
+    assert values.duration(absent) == "not collected"
+    assert values.frequency(absent) == "not collected"
+
+
+def test_zero_is_a_value() -> None:
+    assert values.percent(0.0) == "0.0 %"
+
+
+def test_the_biggest_bubble_is_never_work() -> None:
+    assert words.biggest_bubble({"tensor_busy": 70.0, "data_wait": 20.0, "issue": 10.0}) == ("data_wait", 20.0)
+    assert words.biggest_bubble({"tensor_busy": 100.0, "issue": 0.0}) is None
+    assert words.biggest_bubble(None) is None
+
+
+def test_the_bubble_share_is_everything_but_work() -> None:
+    assert words.bubble_pct(PARTS) == pytest.approx(100.0 - 43.1)
+    assert words.bubble_pct({}) is None
+    assert words.bubble_pct({"tensor_busy": 50.0, "issue": math.nan}) is None
+
+
+def test_the_sentence_names_pipe_cause_and_cost() -> None:
+    said = words.sentence(verdict("k", 400_123.0, "copy_cost"))
+    assert said == (
+        "The tensor pipe is busy 43.1 % of 400 µs; the cause to remove first is copy cost (narrow copies), "
+        "21.0 % of kernel time, hottest at gemm.cu:77."
+    )
+
+
+def test_a_second_line_that_is_not_far_behind_is_named_too() -> None:
+    places = [{"file": "/a/mma.hpp", "line": 634, "pct": 5.5}, {"file": "/b/gemm.cu", "line": 84, "pct": 5.0}]
+    cause = {"cause": "smem_wait", "disease": None, "pct": 19.3, "where": places}
+    assert words.sentence(verdict("k", 1e5, "smem_wait", causes=[cause])).endswith(
+        "smem wait, 19.3 % of kernel time, hottest at mma.hpp:634 and gemm.cu:84."
+    )
+    places[1]["pct"] = 2.0
+    assert words.sentence(verdict("k", 1e5, "smem_wait", causes=[cause])).endswith("hottest at mma.hpp:634.")
+
+
+def test_without_line_information_the_hottest_instruction_is_named() -> None:
+    cause = {
+        "cause": "data_wait",
+        "pct": 21.1,
+        "where": [{"file": None, "line": None, "sass": "BAR.SYNC 0x0", "pct": 6}],
+    }
+    assert words.sentence(verdict("k", 1e5, "data_wait", causes=[cause])).endswith("hottest instruction BAR.SYNC 0x0.")
+
+
+def test_a_kernel_without_tensor_work_names_its_busy_unit_and_its_largest_bubble() -> None:
+    parts = {"unit_busy": 62.9, "issue": 37.1}
+    cause = {"cause": "issue", "disease": None, "pct": 37.1, "where": []}
+    said = words.sentence(verdict("k", 3.38e6, "no_tensor_work", unit="fma", account=parts, causes=[cause]))
+    assert said == (
+        "No tensor work; the FMA pipe is busy 62.9 % of 3.38 ms. Its largest bubble is issue, 37.1 % of kernel time."
+    )
+
+
+def test_the_sentence_of_an_unknown_verdict_claims_nothing() -> None:
+    said = words.sentence(verdict("k", None, "unknown", account=None, causes=[]))
+    assert "not collected" in said
+    assert "0.0 %" not in said
+
+
+@pytest.mark.parametrize("cause", ["none", "memory_bound", "slow_path", "no_tensor_work", "tiny_launch"])
+def test_a_cause_outside_the_account_has_its_own_sentence(cause: str) -> None:
+    said = words.sentence(verdict("k", 1e5, cause))
+    assert "cause to remove first" not in said
+    assert said.endswith(".")
+
+
+def test_a_long_kernel_name_keeps_both_ends() -> None:
+    short = values.short_name("a" * 60 + "b" * 60, 40)
+    assert len(short) == 40
+    assert short.startswith("a") and short.endswith("b")
+
+
+def test_links_in_messages_of_rules_become_their_text() -> None:
+    said = values.plain(
+        "See @section:WarpStateStats:Warp State Statistics@ and @url:the guide:https://docs.nvidia.com/x@."
+    )
+    assert said == "See Warp State Statistics and the guide."

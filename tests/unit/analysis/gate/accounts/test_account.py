@@ -1,0 +1,241 @@
+"""The account as the gate keeps it: repeats gathered, lines found, and read back from a baseline file."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pandas as pd
+import pytest
+
+from ncubble.analysis.account.account import build
+from ncubble.analysis.account.units import Busy
+from ncubble.analysis.gate.accounts import places as gate_places
+from ncubble.analysis.gate.accounts.account import (
+    FINEST_PCT,
+    LONGEST,
+    MOST_PLACES,
+    Account,
+    LaunchAccount,
+    Place,
+    from_json,
+    gather,
+    of_launch,
+    opcode,
+)
+from ncubble.analysis.gate.baseline.reading import Reader
+from ncubble.analysis.report.report import Report
+from ncubble.errors import ReportError
+from ncubble.recordings import ROOT
+
+WAIT = Place("data_wait", "a.cu", 7, "wait();", 30.0)
+LOAD = Place("data_wait", "a.cu", 9, "load();", 10.0)
+
+
+def launch(data_wait: float, *places: Place) -> LaunchAccount:
+    return LaunchAccount({"data_wait": data_wait, "issue": 100.0 - data_wait}, places, unit="tensor")
+
+
+def account() -> Account:
+    found = gather([launch(40.0, WAIT, LOAD), None, launch(50.0, WAIT)])
+    assert found
+    return found
+
+
+def test_values_stay_aligned_to_launches_and_means_leave_out_those_without() -> None:
+    found = account()
+    assert found.parts == {"data_wait": (40.0, None, 50.0), "issue": (60.0, None, 50.0)}
+    assert (found.launches, found.means) == (2, {"data_wait": 45.0, "issue": 55.0})
+    assert [(place.text, place.pct) for place in found.places] == [("wait();", 30.0), ("load();", 5.0)]
+
+
+def test_without_any_account_there_is_none() -> None:
+    assert gather([]) is None
+    assert gather([None, None]) is None
+
+
+def test_launches_that_split_finest_are_taken_and_the_others_have_no_values() -> None:
+    coarse = LaunchAccount({"idle": 100.0}, (), {"idle": ("data_wait", "issue")}, "tensor")
+    found = gather([coarse, coarse, coarse, launch(40.0, WAIT), launch(42.0, WAIT)])
+    assert found and found.parts["data_wait"] == (None, None, None, 40.0, 42.0)
+    assert "idle" not in found.parts and found.merged == {}
+    one = gather([coarse, coarse, launch(40.0, WAIT)])
+    assert one and one.parts == {"idle": (100.0, 100.0, None)}, "a single one has no repeats"
+
+
+def test_launches_that_count_against_another_unit_are_no_repeats() -> None:
+    other = replace(launch(90.0), unit="fma")
+    found = gather([launch(40.0), launch(41.0), other])
+    assert found and found.unit == "tensor" and found.parts["data_wait"] == (40.0, 41.0, None)
+
+
+def test_small_places_and_those_beyond_the_most_are_left_out() -> None:
+    places = [replace(WAIT, text=f"line {i};", line=i, pct=2.0 - 0.01 * i) for i in range(1, 60)]
+    found = gather([launch(99.0, *places, replace(LOAD, pct=0.9 * FINEST_PCT))])
+    assert found and len(found.places) == MOST_PLACES and found.places[0].pct == pytest.approx(1.99)
+    few = gather([launch(50.0, WAIT, replace(LOAD, pct=0.9 * FINEST_PCT))])
+    assert few and [place.text for place in few.places] == ["wait();"]
+
+
+def test_what_is_written_is_read_back() -> None:
+    found = replace(account(), merged={"no_cta": ("ramp", "tail")}, overlap="phases")
+    sass = Place("issue", "", None, "@!P0 LDG.E R1, [R2]", 1.0, sass=True)
+    below = Place("issue", "a.cu", 3, "}", 1.0, below="store();")
+    found = replace(found, places=(*found.places, sass, below))
+    raw = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert from_json(Reader(Path("b.json"), raw)) == found
+    assert raw["places"][0] == {"part": "data_wait", "file": "a.cu", "line": 7, "text": "wait();", "pct": 30.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"parts": {}}, "parts"),
+        ({"parts": {"issue": [50.0]}}, "parts"),
+        ({"parts": {"issue": [40.0], "data_wait": [60.0, 1.0]}}, "parts"),
+        ({"parts": {"issue": [None], "data_wait": [60.0]}}, "parts"),
+        ({"parts": {"issue": [-1.0], "data_wait": [101.0]}}, r"parts\.issue"),
+        ({"parts": {"issue": [math.nan]}}, r"parts\.issue\[0\]"),
+        ({"parts": {"issue": ["100"]}}, r"parts\.issue\[0\]"),
+        ({"places": [1]}, r"places\[0\]"),
+        ({"places": [{"part": "issue", "text": "x", "pct": math.inf}]}, r"places\[0\]\.pct"),
+        ({"places": [{"part": "issue", "text": "x", "pct": 1, "line": "7"}]}, r"places\[0\]\.line"),
+        ({"merged": {"idle": "issue"}}, "merged"),
+        ({"unit": 1}, "unit"),
+    ],
+)
+def test_a_damaged_account_is_refused_by_the_name_of_its_field(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(ReportError, match=rf"b\.json.*'account\.{named}'"):
+        from_json(Reader(Path("b.json"), account().to_json() | change, "account"))
+
+
+def test_places_of_a_recording_are_lines_of_its_source_and_hold_no_more_than_their_part() -> None:
+    report = Report.open(ROOT / "gemm_tma" / "stages1")
+    found = of_launch(report, 0)
+    assert found
+    assert math.fsum(found.parts.values()) == pytest.approx(100.0)
+    assert found.places == tuple(sorted(found.places, key=lambda place: (-place.pct, place.key)))
+    texts = {Path(name).name: text.splitlines() for name, text in report.files.items()}
+    for place in found.places:
+        assert len(place.text) <= LONGEST
+        if not place.sass:
+            assert place.line and " ".join(texts[place.file][place.line - 1].split())[:LONGEST] == place.text
+    for part, pct in found.parts.items():
+        held = math.fsum(place.pct for place in found.places if place.part == part)
+        assert held <= pct + 1e-6
+        if part in ("data_wait", "issue", "epilogue") and pct > 1.0:
+            assert held > 0.8 * pct, f"{part}: {held} of {pct} is on lines"
+
+
+def source(rows: list[tuple[str, int, float, dict[str, float]]]) -> pd.DataFrame:
+    """SASS, line, executed and samples by reason of each instruction of ``/src/a.cu``."""
+    reasons = sorted({reason for *_, samples in rows for reason in samples})
+    table = [
+        (
+            *(0, 16 * i, sass, opcode(sass), "/src/a.cu" if line else "", line, sum(held.values()), executed),
+            *(held.get(reason, 0.0) for reason in reasons),
+        )
+        for i, (sass, line, executed, held) in enumerate(rows)
+    ]
+    names = ["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed", *reasons]
+    return pd.DataFrame(table, columns=names)
+
+
+LOOP = [
+    ("LDGSTS.E [R1], [R2]", 2, 100.0, {"lg_throttle": 100.0}),
+    ("HMMA.16816 R4, R8, R12, R4", 3, 100.0, {"math_pipe_throttle": 40.0, "wait": 360.0}),
+    ("BRA 0x0", 3, 100.0, {"wait": 50.0}),
+    ("STG.E [R1], R4", 5, 1.0, {"lg_throttle": 200.0}),
+    ("EXIT", 6, 1.0, {}),
+]
+TEXT = "loop {\n  copy();\n  mma();\n}\nstore();\n}\n"
+
+
+class FakeReport:
+    """One launch of ``LOOP``, of whose cycles none are without a CTA."""
+
+    files: ClassVar = {"/src/a.cu": TEXT}
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.frame = frame
+
+    def source_of(self, launch: int) -> pd.DataFrame:
+        return self.frame
+
+
+def read(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, **parts: float) -> LaunchAccount:
+    found = build(0, Busy("tensor", 20.0, "", ()), 1.0, None, frame)
+    found = replace(found, parts={**found.parts, **parts}) if parts else found
+    monkeypatch.setattr(gate_places, "account", lambda report, launch: found)
+    monkeypatch.setattr(gate_places, "cta_share", lambda report, launch: 1.0)
+    read = gate_places.read(FakeReport(frame), 0)  # type: ignore[arg-type]
+    assert read
+    return read
+
+
+def test_latency_at_the_mma_beyond_its_busy_time_lies_at_the_mma(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = read(monkeypatch, source(LOOP))
+    held = {place.text: place.pct for place in found.places if place.part == "issue"}
+    assert set(held) == {"mma();"}
+    assert held["mma();"] == pytest.approx(found.parts["issue"]), "all of it, the branch's own wait on the same line"
+
+
+def test_the_rule_of_overlap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = source(LOOP)
+    assert read(monkeypatch, frame).overlap == ""
+    found = build(0, Busy("tensor", 20.0), 1.0, None, frame)
+    assert found.weights is not None
+    monkeypatch.setattr(gate_places, "account", lambda report, launch: replace(found, weights=0.9 * found.weights))
+    assert gate_places.read(FakeReport(frame), 0).overlap == "phases"  # type: ignore[arg-type, union-attr]
+
+
+def test_gaps_between_waves_lie_on_what_runs_outside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = source(LOOP)
+    without = read(monkeypatch, frame)
+    found = read(monkeypatch, frame, wave_gap=10.0, tensor_busy=without.parts["tensor_busy"] - 10.0)
+    gap = [place for place in found.places if place.part == "wave_gap"]
+    assert [(place.text, place.line, place.pct) for place in gap] == [("store();", 5, pytest.approx(10.0))]
+    assert not [place for place in without.places if place.part == "wave_gap"]
+
+
+def test_without_lines_places_are_opcodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = source([(sass, 0, executed, held) for sass, _, executed, held in LOOP])
+    found = read(monkeypatch, frame)
+    (copy,) = [place for place in found.places if place.part == "copy_cost"]
+    assert (copy.file, copy.line, copy.text, copy.sass) == ("", None, "LDGSTS.E [R1], [R2]", True)
+    assert copy.key == replace(copy, text="LDGSTS.E [R9], [R3]").key, "registers may change"
+
+
+def test_lines_of_the_same_text_are_told_by_what_stands_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeReport, "files", {"/src/a.cu": "a\nsync();\nmma();\nb\n\nsync();\n"})
+    moved = [(sass, 6 if line == 5 else line, executed, held) for sass, line, executed, held in LOOP]
+    found = read(monkeypatch, source(moved))
+    assert {(place.line, place.below) for place in found.places if place.text == "sync();"} == {(2, "a"), (6, "b")}
+
+
+def test_a_report_whose_values_contradict_each_other_has_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(report: object, launch: int) -> None:
+        raise ValueError("cannot be")
+
+    monkeypatch.setattr(gate_places, "account", broken)
+    assert gate_places.read(FakeReport(source(LOOP)), 0) is None  # type: ignore[arg-type]
+
+
+def test_code_that_contradicts_itself_costs_the_places_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = source(LOOP)
+    found = build(0, Busy("tensor", 20.0, "", ()), 1.0, None, frame)
+    monkeypatch.setattr(gate_places, "account", lambda report, launch: found)
+    monkeypatch.setattr(gate_places, "cta_share", lambda report, launch: 1.0)
+    odd = frame.assign(line=math.nan)
+    read = gate_places.read(FakeReport(odd), 0)  # type: ignore[arg-type]
+    assert read and read.places == () and read.parts == found.parts
+
+
+def test_control_characters_of_a_report_reach_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeReport, "files", {"/src/a.cu": "\n\x1b[31mcopy();\t x" + "y" * 300 + "\n"})
+    found = read(monkeypatch, source(LOOP))
+    (copy,) = [place for place in found.places if place.part == "copy_cost"]
+    assert copy.text.startswith("[31mcopy(); xy") and len(copy.text) == LONGEST

@@ -1,0 +1,139 @@
+"""The statistical rule of the gate: direction, limits, and its error rates on simulated repeats."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ncubble.analysis.gate.noise.metrics import BY_NAME, METRICS
+from ncubble.analysis.gate.noise.noise import BLIND, Comparison, Sample, compare, mean_sd, moderated
+
+STEADY = [43.0, 43.05, 42.98, 43.02, 42.95]
+
+
+def outcome(now: list[float], before: list[float] = STEADY, better: str = "higher", limit: float = 1.0) -> str:
+    return compare(before, now, better=better, limit_pct=limit, cv_pct=0.26).outcome
+
+
+def rate(cv: float, loss: float, n: int, m: int, trials: int, wanted: str = "regressed") -> float:
+    """Share of simulated checks with the outcome ``wanted``; ``cv`` and ``loss`` in percent."""
+    random = np.random.default_rng(20261120)
+    before = 43 * (1 + cv / 100 * random.standard_normal((trials, n)))
+    now = 43 * (1 - loss / 100) * (1 + cv / 100 * random.standard_normal((trials, m)))
+    return sum(outcome(y, x) == wanted for x, y in zip(before.tolist(), now.tolist(), strict=True)) / trials
+
+
+@pytest.mark.parametrize("cv", [0.03, 0.1, 0.26])
+def test_false_alarms_stay_below_one_in_a_thousand_at_the_measured_noise(cv: float) -> None:
+    assert rate(cv, 0.0, 5, 5, 40_000) <= 0.001
+
+
+@pytest.mark.parametrize("cv", [0.03, 0.1, 0.26])
+def test_a_loss_of_one_percent_is_found_in_99_of_100_checks_with_5_and_5_repeats(cv: float) -> None:
+    assert rate(cv, 1.0, 5, 5, 20_000) >= 0.99
+
+
+@pytest.mark.parametrize("cv", [0.03, 0.26])
+def test_one_new_launch_raises_no_more_false_alarms_and_finds_two_percent(cv: float) -> None:
+    assert rate(cv, 0.0, 5, 1, 40_000) <= 0.001
+    assert rate(cv, 2.0, 5, 1, 20_000) >= 0.98
+
+
+def test_noise_beyond_the_prior_is_believed_and_keeps_false_alarms_rare() -> None:
+    assert rate(1.0, 0.0, 5, 5, 20_000) <= 0.005
+
+
+@pytest.mark.parametrize(
+    ("better", "factor", "expected"),
+    [
+        ("higher", 0.98, "regressed"),
+        ("higher", 1.02, "improved"),
+        ("lower", 0.98, "improved"),
+        ("lower", 1.02, "regressed"),
+    ],
+)
+def test_direction_decides_what_a_change_means(better: str, factor: float, expected: str) -> None:
+    assert outcome([value * factor for value in STEADY], better=better) == expected
+
+
+def test_a_loss_below_half_the_limit_passes_however_certain_it_is() -> None:
+    exact = [43.0] * 50
+    assert outcome([value * 0.996 for value in exact], exact) == "pass"
+    assert outcome([value * 0.994 for value in exact], exact) == "regressed"
+
+
+def test_the_limit_scales_what_passes() -> None:
+    now = [value * 0.97 for value in STEADY]
+    assert outcome(now, limit=1.0) == "regressed"
+    assert outcome(now, limit=8.0) == "pass"
+
+
+def test_a_loss_that_noise_may_explain_is_inconclusive_not_passed() -> None:
+    assert outcome([43.0, 43.1, 42.9, 43.0, 30.0]) == "inconclusive"
+
+
+def test_a_gate_that_cannot_fail_does_not_pass() -> None:
+    wild = [10.0, 60.0, 43.0, 20.0, 80.0]
+    result = compare(wild, wild, better="higher", limit_pct=1.0, cv_pct=0.26)
+    assert (result.loss_pct, result.outcome, result.noisy) == (0.0, "inconclusive", True)
+    assert result.decision_pct > BLIND
+
+
+def test_more_repeats_make_the_gate_sharper() -> None:
+    few, many = (
+        compare([43.0, 43.1] * n, [43.0, 43.1] * n, better="higher", limit_pct=0.1, cv_pct=0.26) for n in (1, 5)
+    )
+    assert many.decision_pct < few.decision_pct
+    assert many.detectable_pct < few.detectable_pct
+
+
+def test_the_deviation_is_that_of_a_sample() -> None:
+    assert mean_sd([1.0, 3.0]) == (2.0, pytest.approx(math.sqrt(2)))
+    assert math.isnan(mean_sd([1.0])[1])
+
+
+def test_the_prior_is_dropped_only_when_the_repeats_contradict_it() -> None:
+    assert moderated(8 * 0.26**2, 8, 0.26) == (pytest.approx(0.26), 20, False)
+    assert moderated(8 * 1.0**2, 8, 0.26) == (pytest.approx(1.0), 8, True)
+
+
+@pytest.mark.parametrize(("before", "now"), [([43.0], [43.0]), (STEADY, []), ([0.0, 0.0], [1.0]), (STEADY, [math.nan])])
+def test_what_cannot_be_compared_raises(before: list[float], now: list[float]) -> None:
+    with pytest.raises(ValueError, match="cannot compare"):
+        compare(before, now, better="higher", limit_pct=1.0, cv_pct=0.26)
+
+
+def test_gated_metrics_have_a_direction() -> None:
+    assert [metric.name for metric in METRICS if metric.gated] == ["tensor_active_pct", "cycles"]
+    assert all(metric.better != "neutral" for metric in METRICS if metric.gated)
+
+
+def test_impossible_values_are_not_plausible() -> None:
+    tensor, cycles = BY_NAME["tensor_active_pct"], BY_NAME["cycles"]
+    assert tensor.plausible(0.0)
+    assert not any(tensor.plausible(value) for value in (-1.0, 4e9, math.nan, math.inf))
+    assert not any(cycles.plausible(value) for value in (0.0, -5.0, math.nan, math.inf))
+
+
+def clocked(mean: float, clock: float) -> Sample:
+    values = tuple(mean * (1 + off) for off in (-1e-3, -5e-4, 0.0, 5e-4, 1e-3))
+    return Sample(values, (clock,) * 5, ("run",) * 5, ("gpu",) * 5)
+
+
+def under_clock(loss_pct: float, clock_pct: float) -> Comparison:
+    cycles = BY_NAME["cycles"]
+    now = clocked(1e6 * (1 + loss_pct / 100), 1.7e9 * (1 + clock_pct / 100))
+    return compare(clocked(1e6, 1.7e9), now, better="lower", limit_pct=2.0, cv_pct=cycles.cv_pct, shifts=cycles.shifts)
+
+
+def test_a_loss_of_the_limit_that_only_the_clock_may_explain_is_not_passed() -> None:
+    assert under_clock(1.5, 5.0).outcome == "pass"
+    assert under_clock(4.0, 5.0).outcome == "inconclusive"
+    assert under_clock(9.0, 5.0).outcome == "regressed"
+
+
+def test_a_slower_clock_may_hide_a_loss_and_that_is_said() -> None:
+    assert under_clock(0.0, -5.0).detectable_pct > 5.0
+    assert under_clock(0.0, 0.0).detectable_pct < 2.0

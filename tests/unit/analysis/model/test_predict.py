@@ -1,0 +1,221 @@
+"""Prediction of depth: the queueing model, its physics on made-up pipelines, and recorded sweeps."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ncubble.analysis.account.account import account
+from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
+from ncubble.analysis.model.predict import ctas_at, predict, refusal
+from ncubble.analysis.model.queueing import cycle_time, flight_time, idle_flight, own_time
+from ncubble.analysis.model.residency import Residency
+from ncubble.analysis.model.ring import Ring, depth_of
+from ncubble.analysis.report.report import Report
+from ncubble.recordings import ROOT
+
+RESIDENCY = Residency(2, 2, 64_000.0, 32_000.0, 1024.0, 233_472.0, 232_448.0)
+STARVED = Pipeline(
+    stages=2, stages_from="manifest", ctas=2.0, grid=8.0, iterations=64.0, cycle=1600.0, busy=400.0, shared=0.0,
+    tile_B=32_000.0, waiting=0.5, copying=0.05, working=0.25, outside=40.0, roof=300.0, delay=0.0, asynchronous=False,
+    plain=False, compiled=False, busy_pct=48.0, elapsed=400_000.0, measured_on="9.0", residency=RESIDENCY,
+)  # fmt: skip
+FED = replace(STARVED, cycle=900.0, waiting=0.0, busy_pct=85.0, elapsed=225_000.0)
+
+
+@given(
+    own=st.floats(10, 5000),
+    share=st.lists(st.floats(0.05, 1), min_size=1, max_size=3),
+    ctas=st.floats(1, 8),
+)
+def test_ctas_share_pipes(own: float, share: list[float], ctas: float) -> None:
+    demands = [part * own for part in share]
+    cycle = cycle_time(own, demands, ctas)
+    assert cycle_time(own, demands, 1.0) == pytest.approx(own)
+    assert max(own, ctas * max(demands)) <= cycle * (1 + 1e-9)
+    assert cycle <= cycle_time(own, demands, ctas + 1) * (1 + 1e-9)  # a neighbour more never helps
+    assert cycle <= cycle_time(1.1 * own, demands, ctas) * (1 + 1e-9)
+
+
+def test_own_time_inverts_the_cycle() -> None:
+    for ctas in (1.0, 1.5, 2.0, 3.0):
+        cycle = cycle_time(1000.0, (300.0, 200.0), ctas)
+        assert own_time(cycle, (300.0, 200.0), ctas) == pytest.approx(1000.0, rel=1e-6)
+    assert own_time(600.0, (300.0,), 2.0) == 300.0  # the pipe is full: no more is known
+
+
+@given(latency=st.floats(0, 2000), service=st.floats(1, 1000), tiles=st.floats(1, 12))
+def test_tiles_take_turns_at_the_port(latency: float, service: float, tiles: float) -> None:
+    flight = flight_time(latency, service, tiles)
+    assert flight_time(latency, service, 1.0) == pytest.approx(latency + service)
+    assert flight >= max(latency + service, int(tiles) * service) * (1 - 1e-9)
+    assert flight <= flight_time(latency, service, tiles + 1) * (1 + 1e-9)
+    assert flight_time(idle_flight(flight, service, tiles), service, tiles) == pytest.approx(flight, rel=1e-6)
+
+
+def test_ends_are_not_pipelined() -> None:
+    """Of two kernels that differ in what stands outside their loops alone, depth gains less where that is more."""
+    short, long = (predict(replace(STARVED, outside=outside), 3) for outside in (40.0, 300.0))
+    assert short is not None
+    assert long is not None
+    assert long.tensor_active_pct < short.tensor_active_pct - 3.0
+
+
+def test_depth_cures_waits_up_to_the_pipe() -> None:
+    sweep = [predict(STARVED, depth) for depth in (1, 2, 3)]
+    shares = [told.tensor_active_pct for told in sweep if told]
+    assert len(shares) == 3
+    assert shares[0] < shares[1] == STARVED.busy_pct < shares[2] <= 100.0
+    ideal = STARVED.busy_pct * STARVED.cycle / (STARVED.ctas * STARVED.busy)
+    assert shares[2] <= ideal
+
+
+def test_depth_does_nothing_where_nobody_waits() -> None:
+    for depth in (3, 4, 6):
+        told = predict(replace(FED, residency=None), depth)
+        assert told is not None
+        assert told.tensor_active_pct == pytest.approx(FED.busy_pct, rel=0.01)
+        assert told.low < FED.busy_pct < told.high
+
+
+def test_the_present_depth_is_as_measured() -> None:
+    told = predict(STARVED, 2)
+    assert told is not None
+    assert (told.tensor_active_pct, told.cycles, told.low, told.high) == (48.0, 400_000.0, 48.0, 48.0)
+
+
+def test_residency_falls_with_depth_and_ends() -> None:
+    assert [RESIDENCY.ctas(depth) for depth in (1, 2, 3, 4, 7, 8)] == [2, 2, 2, 1, 1, 0]
+    assert [ctas_at(STARVED, depth) for depth in (3, 4)] == [2.0, 1.0]
+    assert predict(STARVED, 8) is None
+    assert "232448 B" in refusal(STARVED, 8)
+    assert ctas_at(replace(STARVED, grid=0.9), 3) == 1.0  # the grid has no second CTA for an SM
+
+
+def test_a_lost_cta_costs_a_kernel_that_does_not_wait() -> None:
+    cliff, without = predict(FED, 4), predict(replace(FED, residency=None), 4)
+    assert cliff is not None
+    assert without is not None
+    assert cliff.tensor_active_pct < without.tensor_active_pct
+
+
+def test_what_no_measurement_carries_is_not_identified() -> None:
+    other = replace(FED, stages=4, measured_on="8.0", residency=None)
+    assert predict(other, 2) is None
+    assert "8.0" in refusal(other, 2)
+    assert predict(other, 6) is not None
+    shown = replace(STARVED, stages=3, measured_on="8.0", residency=None)
+    assert predict(shown, 2) is not None  # its latency can be read off the profile
+    assert predict(replace(FED, compiled=True), 1) is None
+
+
+PIPELINES = st.builds(
+    Pipeline,
+    stages=st.integers(1, 6), stages_from=st.just("given"), ctas=st.sampled_from((1.0, 1.9, 2.0, 4.0)),
+    grid=st.just(8.0), iterations=st.floats(2, 500), cycle=st.floats(1000, 5000), busy=st.floats(20, 250),
+    shared=st.floats(0, 250), tile_B=st.floats(1000, 60_000), waiting=st.floats(0, 0.9), copying=st.floats(0, 0.1),
+    working=st.floats(0, 0.1), outside=st.floats(0, 500), roof=st.floats(0, 900), delay=st.floats(0, 1),
+    asynchronous=st.booleans(), plain=st.just(False), compiled=st.just(False), busy_pct=st.just(0.0),
+    elapsed=st.floats(1e4, 1e6), measured_on=st.just("9.0"), residency=st.none(),
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(now=PIPELINES, packed=st.floats(0.5, 1.0))
+def test_predictions_are_monotonic_bounded_and_conserve_work(now: Pipeline, packed: float) -> None:
+    now = replace(now, busy_pct=100.0 * packed * now.ctas * now.busy / now.cycle)
+    sweep = [told for depth in range(1, 9) if (told := predict(now, depth))]
+    assert len(sweep) == 8
+    for told in sweep:
+        assert 0.0 < told.low <= told.tensor_active_pct <= told.high <= 100.0
+        assert told.tensor_active_pct * told.cycles == pytest.approx(now.busy_pct * now.elapsed)
+    cycles = [told.cycles for told in sweep]
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(cycles))
+
+
+def _recorded(kernel: str, *variants: str) -> dict[int, Pipeline]:
+    sweep = {}
+    for variant in variants:
+        report = Report.open(ROOT / kernel / variant)
+        now = pipeline_of(report, 0, account(report, 0))
+        assert isinstance(now, Pipeline)
+        sweep[now.stages] = now
+    return sweep
+
+
+@pytest.fixture(scope="module")
+def sweeps() -> dict[str, dict[int, Pipeline]]:
+    return {
+        "tensor_core_gemm": _recorded("tensor_core_gemm", "stages1", "stages4"),
+        "gemm_tma": _recorded("gemm_tma", "stages1", "stages3"),
+        "triton_gemm": _recorded("triton_gemm", "stages2", "stages3"),
+    }
+
+
+def test_recorded_sweeps(sweeps: dict[str, dict[int, Pipeline]]) -> None:
+    """Errors in points of utilization, every depth from every other. The limits are the targets of the validation."""
+    for name, sweep in sweeps.items():
+        pairs = [(told, sweep[one], now) for now in sweep.values() for one in sweep if (told := predict(now, one))]
+        errors = [abs(told.tensor_active_pct - there.busy_pct) for told, there, now in pairs if there is not now]
+        naive = [abs(now.busy_pct - there.busy_pct) for _, there, now in pairs if there is not now]
+        assert fmean(errors) <= 5.0, name
+        assert max(errors) <= 12.0, name
+        assert fmean(errors) <= fmean(naive) + 0.5, name
+
+
+@pytest.mark.parametrize(
+    ("kernel", "variant", "stages", "iterations"),
+    [
+        ("gemm_tma", "stages3", 3, 64),
+        ("tensor_core_gemm", "stages1", 1, 128),
+        ("triton_gemm", "stages3", 3, 64),
+        ("async_pipeline", "stages3", 3, 256),
+        ("gemm_mma_swizzled", "default", 4, 64),
+        ("tiled_matmul", "default", 1, 256),
+        ("attention_fwd", "cp_async", 4, 128),  # 64 tiles of K and 64 of V
+    ],
+)
+def test_depth_and_iterations_are_read_off_the_code(
+    kernel: str, variant: str, stages: int, iterations: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "bare.ncu-repz"
+    shutil.copy(ROOT / kernel / variant / "report.ncu-repz", file)
+    bare = Report.open(file)
+    now = pipeline_of(bare, 0, account(bare, 0))
+    assert isinstance(now, Pipeline)
+    assert (now.stages, now.stages_from) == (stages, "sass")
+    assert now.iterations == iterations
+
+
+def test_memory_bound_kernels_have_no_depth() -> None:
+    report = Report.open(ROOT / "softmax_online" / "default")
+    now = pipeline_of(report, 0, account(report, 0))
+    assert isinstance(now, Unidentified)
+    assert "dram" in now.reason
+
+
+@pytest.mark.parametrize(
+    ("copies", "preloaded", "pending", "stages"),
+    [
+        ("cp.async", 0.0, 0.0, 1),
+        ("cp.async", 2.0, 1.0, 3),
+        ("cp.async", 2.0, 2.0, 3),  # waits behind its own copies
+        ("cp.async", 7.5, 1.0, 3),  # and copies of an operand that stays
+        ("tma", 3.0, None, 3),
+        ("tma", 2.0, None, 3),  # one less than fits
+        ("tma", 20.0, None, None),
+        ("plain", 0.0, None, 1),
+    ],
+)
+def test_depth_by_what_is_ahead(copies: str, preloaded: float, pending: float | None, stages: int | None) -> None:
+    ring = Ring(copies, 64.0, preloaded, pending, 0.0, False, 32_000.0, False, 0)
+    depth, evidence = depth_of(ring, 96_100.0, 32_000.0)
+    assert depth == stages
+    assert evidence

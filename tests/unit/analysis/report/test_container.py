@@ -1,0 +1,157 @@
+import os
+import struct
+import time
+
+import pytest
+import zstandard
+
+from ncubble.analysis.report import container
+from ncubble.analysis.report.container import check_frame
+from ncubble.errors import ReportError
+from ncubble.recordings import REPEATS, ROOT
+
+
+def varint(value):
+    head = bytearray()
+    while value > 127:
+        head.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*head, value])
+
+
+def message(**fields):
+    """A protobuf message: ``f1=5`` is field 1 with the number 5, ``f4=b"…"`` field 4 with these bytes."""
+    parts = []
+    for name, value in fields.items():
+        number = int(name[1:])
+        if isinstance(value, int):
+            parts.append(varint(number << 3) + varint(value))
+        else:
+            parts.append(varint(number << 3 | 2) + varint(len(value)) + value)
+    return b"".join(parts)
+
+
+def prefixed(data):
+    return struct.pack("<I", len(data)) + data
+
+
+def block(sources=(), results=(), ranges=(), **changed):
+    payload = b"".join(map(prefixed, [*sources, *results, *ranges]))
+    fields = {"f1": len(sources), "f2": len(results), "f4": b"strings", "f5": len(payload), "f7": len(ranges)}
+    return prefixed(message(**(fields | changed))) + payload
+
+
+def frame(*blocks):
+    return b"NVR\0" + prefixed(b"\x08\x07") + b"".join(blocks)
+
+
+SESSION = block(f3=message(f8=b"..2025.3.1.0 (build 36398880) (public-release).."))
+WHOLE = frame(SESSION, block(sources=[b"x" * 300]), block(results=[b"y" * 7, b"z" * 9]), block(ranges=[b"r"]))
+
+
+def opened(tmp_path, data, name="a.ncu-rep"):
+    path = tmp_path / name
+    path.write_bytes(data)
+    return check_frame(path)
+
+
+def test_a_whole_frame_gives_launches_size_and_ncu_version(tmp_path):
+    found = opened(tmp_path, WHOLE)
+    assert (found.launches, found.size, found.plain_size, found.ncu_version) == (3, len(WHOLE), len(WHOLE), "2025.3.1")
+
+
+def test_a_report_without_what_comes_last_is_told_from_a_whole_one(tmp_path):
+    said = [block(f3=message(f6=b"device")), block(f3=message(f5=b"")), block(f3=message(f4=b"times"))]
+    assert [opened(tmp_path, frame(SESSION, *said[:count])).ends for count in range(4)] == [False, False, False, True]
+
+
+def test_the_version_is_found_inside_an_entry_too(tmp_path):
+    assert opened(tmp_path, frame(block(sources=[b"..2021.3.0.0 (build 3) .."]))).ncu_version == "2021.3.0"
+
+
+@pytest.mark.parametrize(
+    ("damaged", "message"),
+    [
+        (block(results=[b"y" * 7], f5=10), "longer than it announces"),
+        (block(results=[b"y" * 7], f5=14), "announces 3 bytes more"),
+        (block(results=[b"y" * 7], f2=2), "longer than it announces"),
+        (block(results=[b"y" * 7], f1=1 << 40), "longer than it announces"),
+        (block(results=[b""]), "an entry of 0 bytes"),
+        (prefixed(b""), "header of block 1 would have 0 bytes"),
+        (b"\xff\xff\xff\xff", "header of block 1 would have 4294967295 bytes"),
+        (prefixed(b"\x0f\x01"), "no protobuf message"),
+        (prefixed(b"\x22\x7f"), "no protobuf message"),
+        (prefixed(b"\xff" * 12), "no protobuf message"),
+        (prefixed(b"\x08\xff"), "no protobuf message"),
+        (block(f3=b"\x22\x7f"), "no protobuf message"),
+    ],
+)
+def test_a_block_that_contradicts_itself_is_refused(tmp_path, damaged, message):
+    with pytest.raises(ReportError, match=message):
+        opened(tmp_path, frame(SESSION, damaged))
+
+
+def test_a_hole_of_two_gigabytes_behind_a_report_is_refused_at_once(tmp_path):
+    path = tmp_path / "hole.ncu-rep"
+    path.write_bytes(WHOLE)
+    os.truncate(path, 2 << 30)
+    started = time.monotonic()
+    with pytest.raises(ReportError, match="header of block 4 would have 0 bytes"):
+        check_frame(path)
+    assert time.monotonic() - started < 1
+
+
+def test_what_unpacks_to_more_than_a_report_can_be_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(container, "LARGEST_PLAIN_B", 1 << 20)
+    bomb = frame(block(sources=[bytes(2 << 20)]))
+    with pytest.raises(ReportError, match="unpacks to more than"):
+        opened(tmp_path, zstandard.compress(bomb), "bomb.ncu-repz")
+
+
+@pytest.mark.skipif(not any(ROOT.rglob("*.ncu-repz")), reason="no recordings")
+def test_a_real_report_announces_its_launches_and_ends():
+    assert {(found.launches, found.ends) for found in map(check_frame, ROOT.rglob("*.ncu-repz"))} == {(1, True)}
+    assert {(found.launches, found.ends) for found in map(check_frame, REPEATS.rglob("*.ncu-repz"))} == {(5, True)}
+
+
+def test_a_zstd_report_is_walked_in_its_plain_form(tmp_path):
+    packed = zstandard.compress(WHOLE)
+    found = opened(tmp_path, packed, "a.ncu-repz")
+    assert (found.launches, found.size, found.plain_size) == (3, len(packed), len(WHOLE))
+
+
+BORDERS = {len(frame(*map(bytes, blocks))) for blocks in ([SESSION], [SESSION, block(sources=[b"x" * 300])])}
+BORDERS |= {len(WHOLE) - len(block(ranges=[b"r"]))}
+
+
+def test_every_truncation_inside_a_block_is_refused(tmp_path):
+    for size in sorted(set(range(1, len(WHOLE))) - BORDERS):
+        with pytest.raises(ReportError, match=r"truncated|not an Nsight"):
+            opened(tmp_path, WHOLE[:size])
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [(b"", "empty"), (b"PK\3\4rest of a zip", "not an Nsight Compute report"), (b"a text file\n" * 9, "not an Nsight")],
+)
+def test_a_foreign_file_is_refused_with_its_name(tmp_path, data, message):
+    path = tmp_path / "odd.ncu-rep"
+    path.write_bytes(data)
+    with pytest.raises(ReportError, match=message) as caught:
+        check_frame(path)
+    assert "odd.ncu-rep" in str(caught.value)
+
+
+def test_other_compression_and_cut_zstd_are_refused(tmp_path):
+    gz = tmp_path / "a.ncu-repz"
+    gz.write_bytes(b"\x1f\x8b" + b"0" * 40)
+    with pytest.raises(ReportError, match="not compressed with zstd"):
+        check_frame(gz)
+    gz.write_bytes(zstandard.compress(WHOLE)[:-20])
+    with pytest.raises(ReportError, match=r"truncated|damaged compression"):
+        check_frame(gz)
+
+
+def test_a_missing_file_is_an_error_with_its_cause(tmp_path):
+    with pytest.raises(ReportError, match="No such file"):
+        check_frame(tmp_path / "gone.ncu-rep")

@@ -1,0 +1,208 @@
+"""Each claim of the seed documents is decided by a rule on measured values, and the page is what follows from them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ncubble.errors import MeasurementError
+from ncubble.kernels.build.build import build
+from ncubble.kernels.build.machine_code import check
+from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.spec.case import make_case
+
+
+@pytest.fixture(scope="module")
+def suite(repository: Path) -> Any:
+    """The modules of benchmarks/claims."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(repository / "benchmarks"))
+        yield SimpleNamespace(
+            **{name: importlib.import_module(f"claims.{name}") for name in ("rules", "registry", "page", "runner")},
+            folder=repository / "benchmarks" / "claims",
+        )
+
+
+@pytest.fixture(scope="module")
+def claims(suite: Any) -> list[Any]:
+    return list(suite.rules.load())
+
+
+def invented(suite: Any, value: Any = 1) -> dict[str, dict[str, Any]]:
+    return {name: {"values": dict.fromkeys(item.keys, value)} for name, item in suite.registry.load_all().items()}
+
+
+def claim(suite: Any, **fields: Any) -> Any:
+    return suite.rules.Claim(
+        **{"id": "000-x", "seed": "000", "claim": "x", "kind": "measured", "shown": "{m.a}", **fields}
+    )
+
+
+def test_every_value_that_a_claim_refers_to_is_measured(suite: Any, claims: list[Any]) -> None:
+    known = suite.registry.load_all()
+    unknown = {
+        f"{item.id}: {name}.{key}"
+        for item in claims
+        for name, key in item.used
+        if name not in known or key not in known[name].keys
+    }
+    assert not unknown
+
+
+def test_every_measurement_serves_a_claim_or_a_question(suite: Any, claims: list[Any]) -> None:
+    used = {name for item in claims for name in item.measurements} | suite.page.NEEDED
+    assert used == set(suite.registry.load_all())
+
+
+def test_every_document_is_covered_and_named_by_the_ids(suite: Any, claims: list[Any]) -> None:
+    assert {item.seed for item in claims} == set(suite.page.SEEDS)
+    assert all(item.id.startswith(f"{item.seed}-") for item in claims)
+
+
+def test_every_claim_has_a_verdict_and_can_be_shown_whatever_was_measured(suite: Any, claims: list[Any]) -> None:
+    for value in (0, 1, -3):
+        results = invented(suite, value)
+        for item in claims:
+            assert suite.rules.verdict(item, results) in suite.page.VERDICTS[:4]
+        text = suite.page.page(claims, {"measurements": results})
+        assert all(item.claim.replace("|", "\\|") in text for item in claims)
+        assert "not measured" not in text.casefold()
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"), [(3, 1.0, "true"), (3, 9.0, "partly"), (1, 9.0, "false"), (None, 1.0, "not measured")]
+)
+def test_a_verdict_counts_the_rules_that_hold(suite: Any, a: float | None, b: float, expected: str) -> None:
+    item = claim(suite, rules=("m.a > 2", "m.b < n.c * 0.5"))
+    results = {"m": {"values": {"a": a, "b": b}}, "n": {"values": {"c": 4}}}
+    assert suite.rules.verdict(item, results) == expected
+
+
+def test_truth_values_are_compared_and_shown_as_words(suite: Any) -> None:
+    item = claim(suite, rules=("m.a == true",))
+    assert suite.rules.verdict(item, {"m": {"values": {"a": True}}}) == "true"
+    assert suite.rules.verdict(item, {"m": {"values": {"a": False}}}) == "false"
+    assert suite.rules.shown(item, {"m": {"values": {"a": False}}}) == "no"
+
+
+def test_a_failed_measurement_is_told_with_its_reason(suite: Any) -> None:
+    item = claim(suite, rules=("m.a > 2",))
+    results = {"m": {"failed": "did not end within 40 s"}}
+    assert suite.rules.verdict(item, results) == "not measured"
+    assert "did not end within 40 s" in suite.page.line(item, results)
+    assert "did not end within 40 s" in suite.page.page([item], {"measurements": results})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"rules": ("m.a is large",)},
+        {"rules": ()},
+        {"rules": ("m.a > 1",), "shown": ""},
+        {"kind": "guessed"},
+        {"kind": "not testable"},
+        {"kind": "not testable", "reason": "no B200", "rules": ("m.a > 1",)},
+    ],
+    ids=str,
+)
+def test_a_claim_that_nothing_decides_is_refused(suite: Any, fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="000-x"):
+        claim(suite, **fields)
+
+
+def test_a_measurement_must_give_what_it_declares(suite: Any) -> None:
+    short = suite.registry.Measurement("short", ("a", "b"), lambda: {"a": 1}, 1.0, False)
+    with pytest.raises(ValueError, match="'b'"):
+        short.take()
+    odd = suite.registry.Measurement("odd", ("a",), lambda: {"a": math.nan}, 1.0, False)
+    assert odd.take() == {"a": None}
+
+
+WORKER = """
+import json, sys, time
+for name in sys.argv[2:]:
+    if name == "hangs":
+        time.sleep(60)
+    if name == "dies":
+        sys.exit(7)
+    told = {"failed": "a fault"} if name == "fails" else {"values": {"a": 1}}
+    print(json.dumps({"name": name, **told, "seconds": 0.1}), flush=True)
+"""
+
+
+def test_what_fails_hangs_or_dies_costs_its_own_figures_only(
+    suite: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "worker.py"
+    program.write_text(WORKER, encoding="utf-8")
+    names = ("first", "fails", "second", "dies", "hangs", "last")
+    known = {name: suite.registry.Measurement(name, ("a",), dict, 1.0, name != "second") for name in names}
+    monkeypatch.setattr(suite.runner, "PROGRAM", program)
+    monkeypatch.setattr(suite.runner, "KNOWN", known)
+    monkeypatch.setattr(suite.runner, "load_all", lambda: known)
+    monkeypatch.setattr(suite.runner, "START_S", 4.0)
+    told: list[str] = []
+    found = suite.runner.take(names, lambda name, _: told.append(name))
+    assert list(found) == list(names)
+    assert [name for name in names if "values" in found[name]] == ["first", "second", "last"]
+    assert found["fails"]["failed"] == "a fault"
+    assert "7" in found["dies"]["failed"]
+    assert "did not end" in found["hangs"]["failed"]
+    assert len(told) == len(names)
+
+
+def test_the_page_is_what_the_measurements_give(suite: Any, claims: list[Any], repository: Path) -> None:
+    measured, document = repository / "docs" / "validation" / "claims.json", repository / "docs" / "claims.md"
+    if not measured.is_file():
+        pytest.skip("docs/validation/claims.json is not there: nothing was measured yet")
+    told = json.loads(measured.read_text(encoding="utf-8"))
+    text = suite.page.page(claims, told)
+    assert document.read_text(encoding="utf-8") == text, "run: python benchmarks/claims.py --write"
+    missing = {item.id for item in claims if suite.rules.verdict(item, told["measurements"]) == "not measured"}
+    assert not missing
+
+
+def _needs_compiler() -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is missing")
+    for tool in ("nvcc", "nvdisasm"):
+        try:
+            find_tool(tool)
+        except MeasurementError as error:
+            pytest.skip(str(error))
+
+
+@pytest.mark.parametrize(
+    ("name", "taken"),
+    [
+        ("cp_async_16_bytes", True),
+        ("cp_async_2_bytes", False),
+        ("tma_sm80", False),
+        ("tma_short_name", False),
+        ("tma_sm90", True),
+    ],
+)
+def test_what_ptxas_takes_is_still_what_the_verdicts_rest_on(suite: Any, name: str, taken: bool) -> None:
+    _needs_compiler()
+    checks: ModuleType = importlib.import_module("claims.compile_checks")
+    assert checks.compiles(sys.modules["claims.snippets"].SNIPPETS[name]) is taken
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("wmma_operands", {"source": "global"}), ("resident_reads", {"path": "cp_async"}), ("resident_reads", {})],
+    ids=str,
+)
+def test_the_micro_kernels_are_what_they_say(suite: Any, name: str, parameters: dict[str, Any]) -> None:
+    _needs_compiler()
+    case = make_case(find_spec(name, suite.folder), parameters)
+    assert check(case, "sm_90a", build(case, "sm_90a")) == []

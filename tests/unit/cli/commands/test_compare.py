@@ -1,0 +1,99 @@
+"""What `ncubble compare` prints, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compare_subjects import subject
+from rich.console import Console
+
+from ncubble.analysis.compare.compare import compare_groups
+from ncubble.analysis.compare.sides import Group
+from ncubble.cli.commands.compare import render as compare_render
+from ncubble.cli.main import main
+from ncubble.recordings import ROOT
+
+ONE, OTHER = str(ROOT / "gemm_tma" / "stages1"), str(ROOT / "gemm_tma" / "stages3")
+
+
+def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of ``ncubble compare``."""
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", *arguments])
+    told = capsys.readouterr()
+    code = stopped.value.code
+    return (code if isinstance(code, int) else 0), told.out, told.err
+
+
+def test_two_runs_are_compared_in_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = ended(capsys, ONE, OTHER)
+    assert code == 0
+    assert "B takes" in out and "data wait falls most" in out
+    line = next(line for line in out.splitlines() if line.startswith("data wait"))
+    assert "points" in line and line.split()[2:4] == [line.split()[2], "%"]
+
+
+def test_markdown_and_json_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    _, text, _ = ended(capsys, ONE, OTHER, "--markdown")
+    code, told, _ = ended(capsys, ONE, OTHER, "--json")
+    found: dict[str, Any] = json.loads(told)
+    assert code == 0 and found["schema"] == 1 and found["errors"] == []
+    (said,) = found["comparisons"][0]["sentences"]
+    assert said in text and text.startswith("<!-- ncubble compare -->")
+
+
+def test_three_sides_have_a_column_each(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = ended(capsys, ONE, OTHER, str(ROOT / "gemm_tma" / "stages6"))
+    assert "C - A" in out and "C takes" in out
+
+
+def test_many_kernels_are_summed_up_unless_details_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(ROOT / "triton_gemm")
+    _, out, _ = ended(capsys, folder, folder)
+    assert "5 comparisons; --details for their tables" in out and "SM clock" not in out
+    assert "SM clock" in ended(capsys, folder, folder, "--details")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([ONE], "a comparison needs two sides"),
+        ([ONE] * 9, "9 sides are more than 8"),
+        ([ONE, OTHER, "--markdown", "--json"], "exclude each other"),
+    ],
+)
+def test_usage_errors_name_the_remedy(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    code, _, err = ended(capsys, *arguments)
+    assert code == 2 and said in err and "remedy:" in err
+
+
+def test_a_damaged_side_is_named_and_the_others_are_compared(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "broken.ncu-rep").write_bytes(b"NVR\0 no report")
+    code, out, err = ended(capsys, ONE, OTHER, str(tmp_path))
+    assert code == 3 and "B takes" in out and "broken.ncu-rep" in err
+
+
+def test_a_folder_without_reports_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = ended(capsys, ONE, str(tmp_path))
+    assert code == 3 and f"{tmp_path}: no report below it" in err
+
+
+def test_kernels_without_partner_are_listed_and_nothing_compared_is_an_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, err = ended(capsys, str(ROOT / "gemm_tma"), str(ROOT / "gemm_ws"))
+    assert code == 3 and "nothing to compare" in err
+    assert out.count("no launch of this kernel in B") == 4 and out.count("no launch of this kernel in A") == 2
+
+
+def test_names_in_a_report_cannot_steer_the_terminal() -> None:
+    console = Console(file=io.StringIO(), width=140, highlight=False)
+    odd = Group((subject("\x1b[31mred\x07", device="\x9b1m", stalls={"\x1b[2J": 100.0}),))
+    compare_render.print_comparison(console, compare_groups([odd, odd]))
+    assert not {"\x1b", "\x07", "\x9b"} & set(console.file.getvalue())  # type: ignore[attr-defined]

@@ -1,0 +1,142 @@
+"""``ncubble profile`` and ``ncubble doctor`` as a user meets them: arguments, output, exit codes."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncubble.chips import Version
+from ncubble.cli.main import main
+from ncubble.profiling.devices.driver import Device
+from ncubble.profiling.runs import session
+
+FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
+
+
+@pytest.fixture(autouse=True)
+def _gpu_machine(monkeypatch, tmp_path):
+    tool = tmp_path / "bin" / "ncu"
+    tool.parent.mkdir()
+    tool.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
+    tool.chmod(0o755)
+    monkeypatch.setenv("NCUBBLE_NCU", str(tool))
+    monkeypatch.setattr(session, "_gpu", lambda: Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0)))
+    monkeypatch.chdir(tmp_path)
+
+
+def run(capsys, *argv):
+    with pytest.raises(SystemExit) as ended:
+        main(list(argv))
+    output = capsys.readouterr()
+    return ended.value.code or 0, output.out, output.err
+
+
+def test_a_program_is_profiled_and_the_run_named(capsys):
+    code, out, err = run(capsys, "profile", "--out", "run", "--", "/bin/echo", "--help", "-p", "x")
+    assert code == 0
+    assert out.split() == ["run"]
+    assert "2 launches, 10 passes each" in err
+    assert "ncubble report run" in err
+    assert "--help -p x" in err
+    assert json.loads(Path("run/run.json").read_text())["argv"] == ["/bin/echo", "--help", "-p", "x"]
+
+
+def test_json_is_one_object_on_stdout(capsys):
+    code, out, _ = run(capsys, "profile", "--out", "run", "--json", "--", "/bin/echo", "noise")
+    answer = json.loads(out)
+    assert code == 0
+    assert (answer["run"], answer["outcome"], answer["file"]) == ("run", "ok", "report.ncu-repz")
+
+
+def test_a_run_gets_a_name_of_its_own(capsys):
+    _, out, _ = run(capsys, "profile", "--", "/bin/echo")
+    assert out.startswith("runs/echo-20")
+    assert Path(out.strip(), "run.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (["profile"], "either a kernel of the catalog or a program"),
+        (["profile", "--"], "no such program: ''"),
+        (["profile", "x", "--", "/bin/true"], "either a kernel of the catalog or a program"),
+        (["profile", "--", "/no/such/program"], "no such program"),
+        (["profile", "-p", "stages=3", "--", "/bin/true"], "are for kernels of the catalog"),
+        (["profile", "--set", "tensors", "--", "/bin/true"], "unknown metric set"),
+        (["profile", "--metric", "dram_bytes", "--", "/bin/true"], "unknown metric"),
+        (["profile", "--kernel", "(", "--", "/bin/true"], "not a regular expression"),
+        (["profile", "--count", "0", "--", "/bin/true"], "nothing would be profiled"),
+        (["profile", "--clock-control", "boost", "--", "/bin/true"], "--clock-control 'boost'"),
+        (["profile", "no_such_kernel"], "no_such_kernel"),
+        (["profile", "tensor_core_gemm", "-p", "stages"], "is not name=value"),
+        (["profile", "tensor_core_gemm", "-p", "stages=99"], "stages=99"),
+        (["profile", "tensor_core_gemm", "--shape", "m=big"], "is not name=integer"),
+    ],
+)
+def test_a_wrong_request_ends_with_2_and_says_why(capsys, argv, says):
+    code, out, err = run(capsys, *argv)
+    assert code == 2
+    assert says in err
+    assert "remedy" in err
+    assert out == ""
+    assert not Path("runs").exists()
+
+
+def test_a_measurement_that_fails_ends_with_3(capsys, monkeypatch):
+    monkeypatch.setenv("FAKE_NCU", "permission")
+    code, out, err = run(capsys, "profile", "--out", "run", "--", "/bin/true")
+    assert (code, out) == (3, "")
+    assert "ERR_NVGPUCTRPERM" in err
+
+
+def test_a_required_metric_lost_ends_with_3_and_keeps_the_run(capsys, monkeypatch):
+    monkeypatch.setenv("FAKE_NCU_ABSENT", "sm__cycles_elapsed.max")
+    code, _, err = run(capsys, "profile", "--out", "run", "--", "/bin/true")
+    assert code == 3
+    assert "came back n/a: sm__cycles_elapsed.max" in err
+    assert Path("run/run.json").is_file()
+
+
+def test_a_kernel_of_the_catalog_becomes_one_argv(capsys, monkeypatch):
+    seen = []
+
+    def record(request, observer):
+        seen.append(request)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(session, "profile", record)
+    run(capsys, "profile", "tensor_core_gemm", "-p", "stages=3", "--shape", "m=256,n=256", "--repeat", "2")
+    (request,) = seen
+    assert request.program == [
+        sys.executable,
+        *("-P", "-m", "ncubble.kernels", "tensor_core_gemm"),
+        *("--once", "--no-verify", "--launches", "2"),
+        *("-p", "stages=3"),
+        *("--shape", "m=256,n=256"),
+    ]
+    assert "tensor_core_gemm" in request.filters.kernel
+    assert request.out.name.startswith("tensor_core_gemm-stages3-m256-n256-20")
+
+
+def test_sets_are_listed(capsys):
+    code, out, _ = run(capsys, "profile", "--list-sets", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["default"] == ["pipeline", "timeline", "source"]
+    assert {"async", "tensor", "dram"} <= {member["name"] for member in answer["sets"]}
+    code, out, _ = run(capsys, "profile", "--list-sets")
+    assert code == 0
+    assert "LDGSTS" in out
+
+
+def test_the_doctor_answers_everywhere_and_fails_only_when_asked(capsys, monkeypatch):
+    monkeypatch.setenv("NCUBBLE_NCU", "/nowhere/ncu")
+    code, out, _ = run(capsys, "doctor", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer["schema"] == 1
+    assert {"name", "need", "status", "detail", "remedy"} == set(answer["checks"][0])
+    code, _, err = run(capsys, "doctor", "--gpu")
+    assert code == 3
+    assert "cannot profile" in err

@@ -1,0 +1,135 @@
+"""`ncubble streams` at the command line, with CUPTI played: what it prints, keeps and refuses."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import typer
+from stream_frames import Script
+
+from ncubble.analysis.streams import records as stream_records
+from ncubble.analysis.streams.records import Recording
+from ncubble.analysis.traces.lanes import LaneRun, read_lanes
+from ncubble.analysis.traces.run import save_lanes
+from ncubble.cli import main as entry
+from ncubble.cli import running
+from ncubble.cli.commands.streams import streams
+from ncubble.dashboard.pages.timelines.causes import idle_tables
+
+PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder to work in, with CUPTI played for programs that start from here."""
+    monkeypatch.setenv("PYTHONPATH", str(PLAYED))
+    # This command alone: Typer builds all of them anew at every call, which takes longer than these tests.
+    alone = typer.Typer(add_completion=False)
+    streams.register(alone)
+    alone.command("other")(lambda: None)
+    monkeypatch.setattr(entry, "app", alone)
+    monkeypatch.setattr(entry, "_register", lambda: None)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ncubble(*arguments: str) -> int:
+    """The exit status of a command."""
+    try:
+        entry.main(["streams", *arguments])
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
+
+
+def program(text: str) -> list[str]:
+    """What follows the options for a Python program."""
+    return ["--recorder", "python", "--", sys.executable, "-c", text]
+
+
+def test_a_program_is_recorded_shown_and_shown_again(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ncubble("--out", "run", "--json", *program("print('hello')")) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert err == "hello\n"
+    assert told["devices"][0]["causes"][0]["cause"] == "allocation"
+    kind, lanes = read_lanes(LaneRun(played / "run"))
+    assert kind == "streams"
+    assert set(lanes["tag"]) == {"square", "wait: allocation stall"}
+    drawn = str(idle_tables(played / "run"))
+    assert "allocation stall" in drawn
+    assert idle_tables(played) == []
+    manifest = json.loads((played / "run" / "run.json").read_text())
+    assert manifest["argv"][:2] == ["python", "-c"]
+    assert ncubble("--out", "run", *program("pass")) == 2
+    assert ncubble("run", "--perfetto", "trace.json") == 0
+    assert "the host was in cudaMalloc" in capsys.readouterr().out.replace("\n", " ")
+    events = json.loads((played / "trace.json").read_text())["traceEvents"]
+    drawn = {(event["name"], event["ts"], event["dur"]) for event in events if event["ph"] == "X"}
+    assert drawn == {("square", 5.0, 10.0), ("wait: allocation stall", 15.0, 90.0), ("square", 105.0, 10.0)}
+    assert ncubble("run", "--perfetto", "nowhere/trace.json") == 2
+
+
+def test_a_failed_program_is_kept_and_ends_with_3(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (played / "run").mkdir()
+    assert ncubble("--out", "run", "--force", *program("raise SystemExit(5)")) == 3
+    assert "exit status 5" in capsys.readouterr().err
+    assert json.loads((played / "run" / "run.json").read_text())["outcome"] == "failed"
+    assert ncubble("run") == 0
+    assert "exit status 5" in capsys.readouterr().out
+
+
+def test_nothing_is_kept_where_nothing_was_recorded(
+    played: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PLAYED_CUPTI", "raises")
+    assert ncubble("--out", "run", *program("pass")) == 3
+    assert "nothing that was recorded" in capsys.readouterr().err
+    assert not (played / "run").exists()
+
+
+def test_a_run_without_work_is_said_to_have_none(played: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (played / "run").mkdir()
+    stream_records.write(Recording(stream_records.empty()), played / "run")
+    assert ncubble("run", "--perfetto", "trace.json") == 3
+    assert "no process of the program used CUDA" in capsys.readouterr().err
+    script = Script()
+    script.kernel(0, 10, 20)
+    script.call("cuProfilerStart", 30, 31)
+    stream_records.write(script.recording(), played / "run")
+    assert ncubble("run") == 3
+    assert "--whole" in capsys.readouterr().err
+    assert ncubble("run", "--whole") == 0
+
+
+def test_a_closed_terminal_ends_the_program_unless_nohup_said_otherwise() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with pytest.raises(typer.Exit) as ended, running.ended_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+        assert ended.value.exit_code == 129
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        with running.ended_by_signals():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_requests_that_cannot_be_are_refused(played: Path) -> None:
+    assert ncubble() == 2
+    assert ncubble("stream_pipeline", *program("pass")) == 2
+    assert ncubble("-p", "stages=2", *program("pass")) == 2
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [7, [7], [{"span_us": 1}], [{"span_us": 1, "causes": [{"cause": "x"}]}], [{"span_us": "a"}]],
+)
+def test_a_run_that_tells_nonsense_of_its_idle_time_has_no_table(tmp_path: Path, devices: object) -> None:
+    lanes = pd.DataFrame({"lane": ["a"], "group": ["a"], "tag": ["a"], "start_ns": [0.0], "end_ns": [1.0]})
+    save_lanes(tmp_path, lanes, "streams", {"devices": devices})
+    assert idle_tables(tmp_path) == []

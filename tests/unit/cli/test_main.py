@@ -1,0 +1,98 @@
+"""The command line answers ``--help`` at once: nothing heavy is imported before a command needs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("pandas", "numpy", "pyarrow", "scipy", "plotly", "dash", "flask", "ncu_report", "numba", "cuda", "zstandard")
+
+_HELP = """
+import json, sys
+from ncubble.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    code = end.code
+sys.stderr.write(json.dumps({"code": code or 0, "modules": sorted({name.split(".")[0] for name in sys.modules})}))
+"""
+
+
+def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"COLUMNS": "120", "NO_COLOR": "1"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def seconds(folder: Path, *arguments: str) -> float:
+    """Best wall time of five: load on the machine only ever adds to it."""
+    times = []
+    for _ in range(5):
+        start = time.perf_counter()
+        assert python(folder, *arguments).returncode == 0
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def commands() -> list[str]:
+    """Every command that is registered, groups with their members."""
+    import typer.main
+
+    from ncubble.cli import main
+
+    if not main.app.registered_commands:
+        main._register()
+    return sorted(walk(typer.main.get_command(main.app)))
+
+
+def walk(command: object, prefix: str = "") -> list[str]:
+    found = []
+    for name, child in getattr(command, "commands", {}).items():
+        found += [f"{prefix}{name}", *walk(child, f"{prefix}{name} ")]
+    return found
+
+
+@pytest.mark.parametrize("command", ["", *commands()])
+def test_help_imports_nothing_heavy(command: str, tmp_path: Path) -> None:
+    answer = python(tmp_path, "-c", _HELP, *command.split(), "--help")
+    seen = json.loads(answer.stderr.splitlines()[-1])
+    assert seen["code"] == 0
+    assert "Usage" in answer.stdout
+    assert set(HEAVY) & set(seen["modules"]) == set()
+
+
+def test_help_takes_a_fraction_of_a_second_more_than_python_itself(tmp_path: Path) -> None:
+    bare = seconds(tmp_path, "-c", "pass")
+    answer = seconds(tmp_path, "-c", "from ncubble.cli.main import main; main(['--help'])")
+    # 0.3 s on an idle machine; the factor leaves room for a loaded one, where bare start-up is slow, too.
+    assert answer - bare < max(0.6, 15 * bare)
+
+
+def test_version_is_the_package_version(tmp_path: Path) -> None:
+    import ncubble
+
+    answer = python(tmp_path, "-c", "from ncubble.cli.main import main; main(['--version'])")
+    assert answer.stdout.strip() == f"ncubble {ncubble.__version__}"
+
+
+@pytest.mark.parametrize("arguments", [["--no-such-option"], ["no-such-command"]])
+def test_wrong_usage_exits_with_2_and_says_what_is_wrong(arguments: list[str], tmp_path: Path) -> None:
+    answer = python(tmp_path, "-c", "import sys; from ncubble.cli.main import main; main(sys.argv[1:])", *arguments)
+    assert answer.returncode == 2
+    assert arguments[0] in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_crash_is_not_taken_for_a_regression(tmp_path: Path) -> None:
+    crash = "import ncubble.analysis.gate.baseline.file as file; file.load_store = lambda path: 1 / 0"
+    code = f"{crash}; from ncubble.cli.main import main; main(['baseline', 'show'])"
+    answer = python(tmp_path, "-c", code)
+    assert answer.returncode == 3
+    assert "ZeroDivisionError" in answer.stderr and "unexpected error" in answer.stderr
+    assert answer.stdout == ""

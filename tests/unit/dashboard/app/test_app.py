@@ -1,0 +1,199 @@
+"""Pages as component trees, addresses, headers, and what a foreign host gets."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import dashboard_frames as frames
+import pytest
+from dash import Dash
+from plotly.utils import PlotlyJSONEncoder
+
+from ncubble.dashboard.app import security
+from ncubble.dashboard.app.app import create_app
+from ncubble.dashboard.app.routes import exists, page
+from ncubble.dashboard.data.store import ReportStore
+
+GEMM = "/kernel/0123456789abcdef/0"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ReportStore:
+    return frames.store(tmp_path)
+
+
+@pytest.fixture
+def app(store: ReportStore) -> Dash:
+    return create_app([], store=store)
+
+
+def tree(component: Any) -> str:
+    """Everything that a page sends to the browser."""
+    return json.dumps(component, cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+
+def shown(store: ReportStore, path: str) -> str:
+    return tree([page(store, path)[0], frames.late_parts(store, path)])
+
+
+def test_the_overview_holds_every_launch_and_names_the_damaged_file(store: ReportStore) -> None:
+    sent = shown(store, "/")
+    assert all(row["id"] in sent for row in store.rows())
+    assert "damaged.ncu-rep" in sent and "file ends inside block 3" in sent
+
+
+def test_a_kernel_page_has_every_section_and_the_launch_in_its_title(store: ReportStore) -> None:
+    content, title = page(store, GEMM)
+    sent = tree(content)
+    assert title.startswith("void wmma_gemm<3, 16>")
+    for section in (
+        "Bubble account",
+        "Timeline",
+        "Causes and fixes",
+        "Nsight's rules",
+        "Stall reasons",
+        "Hottest instructions",
+    ):
+        assert section in sent, section
+    assert "could not be shown" not in sent
+
+
+def test_provenance_names_gpu_clock_version_interval_and_content(store: ReportStore) -> None:
+    sent = shown(store, GEMM)
+    for fact in (
+        "NVIDIA H200 (CC 9.0)",
+        "1.755 GHz",
+        "2025.3.1.0",
+        "1.50 µs",
+        "0123456789abcdef",
+        "580.95",
+        "pipeline+timeline",
+    ):
+        assert fact in sent, fact
+
+
+def test_what_a_report_lacks_is_said_with_the_option_that_collects_it(store: ReportStore) -> None:
+    sent = shown(store, "/kernel/fedcba9876543210/0")
+    for option in ("--set timeline", "--set source", "--set full"):
+        assert option in sent, option
+
+
+def test_a_launch_without_counters_shows_not_collected_and_no_zero(store: ReportStore) -> None:
+    sent = shown(store, "/kernel/fedcba9876543210/1")
+    assert "--set pipeline" in sent
+    assert sent.count("not collected") >= 5
+    assert "split its idle time" in sent
+    assert '"0.0 %"' not in sent and "nan" not in sent.lower().replace("provenance", "").replace("dominant", "")
+
+
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/kernel/zzzz/0", "/kernel/0123456789abcdef/77", "/kernel/0123456789abcdef/-1"]
+)
+def test_an_address_that_names_nothing_is_not_found(store: ReportStore, app: Dash, path: str) -> None:
+    assert page(store, path)[1].startswith("Not found")
+    assert not exists(store, path)
+    assert app.server.test_client().get(path).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/", GEMM])
+def test_an_address_that_names_something_is_found(app: Dash, path: str) -> None:
+    assert app.server.test_client().get(path).status_code == 200
+
+
+def test_a_launch_that_contradicts_itself_is_named_and_its_page_says_how(tmp_path: Path) -> None:
+    report = frames.gemm()
+    report.verdicts[1] |= {"integrity": "suspicious", "warnings": ["suspicious: 3 CTAs, but 4", "an ordinary note"]}
+    store = frames.store(tmp_path, [report])
+    overview = shown(store, "/")
+    assert "1 launch holds values that contradict each other" in overview
+    assert "launch 1" in overview and "suspicious: 3 CTAs, but 4" in overview
+    assert "an ordinary note" not in overview
+    page = shown(store, f"/kernel/{report.key[:16]}/1")
+    assert page.index("suspicious: 3 CTAs, but 4") < page.index("an ordinary note")
+    assert "values that contradict" not in shown(frames.store(tmp_path), "/")
+
+
+def test_a_launch_may_still_come_while_reports_are_read(tmp_path: Path) -> None:
+    gate = threading.Event()
+    store = ReportStore([tmp_path / "a.ncu-rep"], lambda paths: (gate.wait(30) and [], []))
+    store.start()
+    try:
+        assert page(store, GEMM)[1].startswith("Reading")
+        assert exists(store, GEMM)
+    finally:
+        gate.set()
+    store.wait(30)
+    assert page(store, GEMM)[1].startswith("Not found")
+
+
+def test_a_section_that_fails_says_so_and_leaves_the_others(store: ReportStore) -> None:
+    entry = store.find("0123456789abcdef", 0)
+    assert entry is not None
+    entry.report.rules = None
+    sent = shown(store, GEMM)
+    assert "This section could not be shown" in sent
+    assert "Hottest instructions" in sent
+
+
+def test_an_empty_store_says_how_to_record(tmp_path: Path) -> None:
+    store = ReportStore([tmp_path])
+    assert store.start().wait(60)
+    assert "ncubble profile" in shown(store, "/")
+
+
+def test_no_page_lets_the_browser_build_markup_from_text(store: ReportStore) -> None:
+    sent = "".join(shown(store, path) for path in ("/", "/kernel/00000000deadbeef/0"))
+    for name in ("dangerously", "srcDoc", '"Iframe"', '"Markdown"', '"type": "A"'):
+        assert name not in sent, name
+
+
+def test_every_figure_hides_the_button_that_uploads(store: ReportStore) -> None:
+    found: list[dict[str, Any]] = []
+
+    def walk(node: Any) -> None:
+        if isinstance(node, dict):
+            if node.get("type") == "Graph":
+                found.append(node["props"]["config"])
+            for value in node.values():
+                walk(value)
+        elif isinstance(node, list):
+            for value in node:
+                walk(value)
+
+    walk(json.loads(shown(store, GEMM)))
+    assert len(found) == 4
+    assert all(config["showSendToCloud"] is False and config["plotlyServerURL"] == "" for config in found)
+
+
+def test_responses_forbid_foreign_sources_and_eval(app: Dash) -> None:
+    policy = app.server.test_client().get("/").headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy and "connect-src 'self'" in policy
+    assert "unsafe-eval" not in policy
+    assert "'unsafe-inline'" not in policy.split("style-src")[0]
+
+
+def test_the_page_names_no_other_host(app: Dash) -> None:
+    text = app.server.test_client().get("/").get_data(as_text=True)
+    assert "http://" not in text and "https://" not in text and "//cdn" not in text
+    assert '<html lang="en">' in text
+
+
+@pytest.mark.parametrize(("host", "status"), [("localhost", 200), ("127.0.0.1:8050", 200), ("evil.example", 400)])
+def test_only_trusted_hosts_are_answered(app: Dash, host: str, status: int) -> None:
+    assert app.server.test_client().get("/", headers={"Host": host}).status_code == status
+
+
+def test_trusted_hosts_follow_the_address_that_is_served() -> None:
+    assert security.trusted_hosts("127.0.0.1") == ["localhost", "127.0.0.1", "[::1]"]
+    wildcard = "0.0.0.0"  # noqa: S104
+    assert security.trusted_hosts(wildcard, ["gpu-box"]) == ["localhost", "127.0.0.1", "[::1]", "gpu-box"]
+    assert "gpu-box" in security.trusted_hosts("gpu-box")
+
+
+def test_two_apps_live_side_by_side(tmp_path: Path) -> None:
+    apps = [create_app([], store=frames.store(tmp_path, [made])) for made in (frames.gemm(), frames.bare())]
+    answers = [app.server.test_client().get(GEMM).status_code for app in apps]
+    assert answers == [200, 404]

@@ -1,0 +1,64 @@
+"""The dashboard on real reports: what was recorded for this repository, and what others published."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dashboard_frames import late_parts
+from plotly.utils import PlotlyJSONEncoder
+
+from ncubble.analysis.diagnosis.verdict import launch_verdict
+from ncubble.dashboard.app.routes import page
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.profiling.runs.run import find_runs
+from ncubble.recordings import ROOT
+
+
+@pytest.fixture(scope="module")
+def recorded() -> ReportStore:
+    if not any(find_runs([ROOT])):
+        pytest.skip("no recorded run yet")
+    return _loaded([ROOT])
+
+
+def _loaded(paths: list[Path]) -> ReportStore:
+    store = ReportStore(paths).start()
+    assert store.wait(240)
+    return store
+
+
+def _pages(store: ReportStore, step: int) -> Iterator[tuple[str, str]]:
+    for row in store.rows()[::step]:
+        path = f"/kernel/{row['id']}"
+        whole = [page(store, path)[0], late_parts(store, path)]
+        yield row["id"], json.dumps(whole, cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+
+def test_recordings_are_shown_without_a_failing_section(recorded: ReportStore) -> None:
+    assert recorded.failures() == []
+    for address, sent in _pages(recorded, 3):
+        assert "could not be shown" not in sent, address
+        assert "Bubble account" in sent, address
+
+
+def test_a_row_repeats_the_verdict_of_its_launch(recorded: ReportStore) -> None:
+    for row in recorded.rows():
+        key, launch = row["id"].split("/")
+        entry = recorded.find(key, int(launch))
+        assert entry is not None
+        verdict = launch_verdict(entry.report, entry.launch)
+        assert row["tensor"] == pytest.approx(verdict["tensor_active_pct"], abs=0.005)
+        assert row["dram"] == pytest.approx(verdict["dram_pct"], abs=0.005)
+        assert row["duration_ns"] == pytest.approx(verdict["duration_ns"], abs=0.05)
+        assert sum(share for _, share in row["account"]) == pytest.approx(100.0, abs=0.1)
+
+
+def test_foreign_reports_of_any_gpu_and_version_are_shown(foreign_reports: list[Path]) -> None:
+    store = _loaded(foreign_reports)
+    assert store.failures() == []
+    assert len(store.rows()) >= len(foreign_reports) - len(store.duplicates())
+    broken = [address for address, sent in _pages(store, 5) if "could not be shown" in sent]
+    assert broken == []

@@ -1,0 +1,201 @@
+"""The store of reports and the rows of the overview."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import dashboard_frames as frames
+import pytest
+from plotly.utils import PlotlyJSONEncoder
+
+from ncubble.dashboard.data.openers import default_paths
+from ncubble.dashboard.data.rows import labels, launch_row, recoverable_ns, short_gpu, telling_name
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.kernel.sections.against import comparable
+from ncubble.errors import ReportError
+from ncubble.recordings import FULL, LANES, RANKS, ROOT
+
+
+def test_every_launch_has_a_row_and_every_damaged_file_a_reason(tmp_path: Path) -> None:
+    store = frames.store(tmp_path)
+    assert len(store.rows()) == 8
+    assert [
+        (Path(f.where).name, "ends inside block 3" in f.error, f.remedy == "record it again") for f in store.failures()
+    ] == [("damaged.ncu-rep", True, True)]
+    progress = store.progress()
+    assert (progress.done, progress.total, progress.finished) == (4, 4, True)
+
+
+def test_rows_come_most_recoverable_idle_time_first(tmp_path: Path) -> None:
+    idle = [row["recoverable_ns"] for row in frames.store(tmp_path).rows()]
+    known = [value for value in idle if value is not None]
+    assert known == sorted(known, reverse=True)
+    assert idle[len(known) :] == [None] * (len(idle) - len(known))
+
+
+def test_a_launch_whose_analysis_fails_is_listed_and_the_others_are_shown(tmp_path: Path) -> None:
+    report = frames.gemm()
+
+    def judge(report: Any, launch: int) -> dict[str, Any]:
+        if launch == 0:
+            raise ZeroDivisionError("division by zero")
+        verdict: dict[str, Any] = report.verdicts[launch]
+        return verdict
+
+    store = ReportStore([tmp_path / "a.ncu-rep"], lambda paths: ([report], []), judge, frames.account)
+    assert store.start().wait(30)
+    assert [row["launch"] for row in store.rows()] == [1]
+    assert store.failures()[0].where.endswith("launch 0")
+    assert "division by zero" in store.failures()[0].error
+
+
+def test_an_opener_that_dies_ends_loading_with_a_message(tmp_path: Path) -> None:
+    def opener(paths: Any) -> Any:
+        raise ReportError("the worker died", "try again")
+
+    store = ReportStore([tmp_path / "a.ncu-rep"], opener)
+    assert store.start().wait(30)
+    assert store.failures()[0].error == "the worker died"
+    assert store.progress().finished
+
+
+def test_equal_content_is_shown_once_and_said(tmp_path: Path) -> None:
+    store = frames.store(tmp_path, [frames.gemm(), frames.gemm()])
+    assert len(store.rows()) == 2
+    assert len(store.duplicates()) == 1
+
+
+def test_rows_can_be_read_while_loading(tmp_path: Path) -> None:
+    gate = threading.Event()
+
+    def opener(paths: Any) -> Any:
+        gate.wait(30)
+        return [frames.gemm()], []
+
+    store = ReportStore([tmp_path / "a.ncu-rep"], opener, frames.judge, frames.account)
+    store.start()
+    assert store.rows() == []
+    assert not store.progress().finished
+    gate.set()
+    assert store.wait(30)
+    assert len(store.rows()) == 2
+
+
+def test_a_launch_is_found_by_the_address_of_its_row(tmp_path: Path) -> None:
+    store = frames.store(tmp_path)
+    key, launch = store.rows()[0]["id"].split("/")
+    entry = store.find(key, int(launch))
+    assert entry is not None and entry.row == store.rows()[0]
+    assert store.find("0" * 16, 0) is None
+    assert store.find(key, 99) is None
+
+
+def test_a_row_holds_null_for_what_was_not_collected() -> None:
+    report = frames.bare()
+    row = launch_row(report, 1, report.verdicts[1])
+    for name in ("tensor", "dram", "duration_ns", "recoverable_ns", "bubble", "bubble_pct", "device", "gpu"):
+        assert row[name] is None, name
+    assert row["account"] == []
+
+
+def test_a_row_shows_the_parameters_of_the_run_only_on_its_own_kernel() -> None:
+    report = frames.gemm()
+    assert launch_row(report, 0, report.verdicts[0])["label"] == "stages=3"
+    other = frames.verdict("memset_kernel", 1000.0, "tiny_launch")
+    assert launch_row(report, 0, other)["label"] == "grid 32,32,1 × block 256,1,1"
+
+
+def test_a_kernel_without_parameters_shows_its_shape() -> None:
+    report = frames.gemm()
+    report.run.manifest.kernel["parameters"] = {}
+    row = launch_row(report, 0, report.verdicts[0])
+    assert (row["label"], row["shape"]) == ("m=4096", "m=4096")
+
+
+def test_rows_that_differ_in_shape_alone_name_the_dimensions_that_differ() -> None:
+    report = frames.gemm()
+    rows = [
+        launch_row(report, 0, report.verdicts[0]) | {"label": label, "shape": shape}
+        for label, shape in (("s=3", "m=64 n=8"), ("s=3", "m=64 n=16"), ("s=4", "m=8 n=8"), ("grid 1 × block 2",) * 2)
+    ]
+    assert labels(rows) == ["s=3 n=8", "s=3 n=16", "s=4", "grid 1 × block 2"]
+    assert labels(rows[:1] * 2) == ["s=3", "s=3"]
+
+
+def test_the_table_and_the_links_of_a_launch_tell_recorded_shapes_apart() -> None:
+    store = ReportStore([ROOT / "attention_fwd" / name for name in ("default", "dim64")]).start()
+    assert store.wait(120)
+    shown = {row["label"]: row["id"] for row in store.rows()}
+    assert set(shown) == {f"path=tma causal=0 stages=4 dim={size}" for size in (64, 128)}
+    key, launch = shown["path=tma causal=0 stages=4 dim=128"].split("/")
+    links = comparable(store, store.find(key, int(launch)))
+    assert links is not None and "stages=4 dim=64 " in json.dumps(links.to_plotly_json(), cls=PlotlyJSONEncoder)
+
+
+def test_a_row_names_the_busy_unit_and_what_its_cause_costs() -> None:
+    report = frames.bare()
+    row = launch_row(report, 0, report.verdicts[0])
+    assert (row["unit"], row["busy"], row["cause_pct"]) == ("DRAM", 91.0, None)
+    found = [{"cause": "issue", "pct": 23.9}, {"cause": "data_wait", "pct": 5.0}]
+    row = launch_row(report, 0, frames.verdict("k", 1e5, "no_tensor_work", unit="fma", causes=found))
+    assert (row["unit"], row["disease"], row["cause_pct"]) == ("FMA", "issue", 23.9)
+    assert launch_row(report, 0, frames.verdict("k", 1e5, "copy_cost"))["cause_pct"] == 21.0
+
+
+def test_a_row_rounds_like_the_verdict() -> None:
+    report = frames.gemm()
+    row = launch_row(report, 0, frames.verdict("k", 1e5, "copy_cost", tensor_active_pct=71.7463))
+    assert f"{row['tensor']:.1f}" == "71.7"
+
+
+def test_nothing_is_recoverable_from_a_saturated_or_memory_bound_launch() -> None:
+    assert recoverable_ns(frames.verdict("k", 1000.0, "none")) == 0.0
+    assert recoverable_ns(frames.verdict("k", 1000.0, "memory_bound")) == 0.0
+    assert recoverable_ns(frames.verdict("k", 1000.0, "copy_cost")) == pytest.approx(569.0)
+    assert recoverable_ns(frames.verdict("k", None, "copy_cost")) is None
+
+
+@pytest.mark.parametrize(
+    ("device", "short"),
+    [
+        ("NVIDIA H200", "H200"),
+        ("NVIDIA A100-SXM4-40GB", "A100"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        (None, None),
+        ("", None),
+    ],
+)
+def test_gpus_have_short_names(device: str | None, short: str | None) -> None:
+    assert short_gpu(device) == short
+
+
+def test_a_name_that_says_nothing_gives_way_to_the_signature() -> None:
+    signature = "void cutlass::Kernel2<cutlass::gemm::Gemm<float, (int)4>>(T1::Params)"
+    assert telling_name("Kernel2", signature) == "cutlass::Kernel2<cutlass::gemm::Gemm<float, 4>>"
+    assert telling_name("softmax", "void softmax(float*)") == "softmax"
+    assert telling_name("Kernel", "") == "Kernel"
+
+
+def test_paths_default_to_runs_and_then_to_the_recordings(tmp_path: Path) -> None:
+    assert default_paths([], tmp_path) == [ROOT, FULL, LANES, RANKS]
+    (tmp_path / "runs").mkdir()
+    assert default_paths([], tmp_path) == [tmp_path / "runs"]
+    assert default_paths([Path("x")], tmp_path) == [Path("x")]
+
+
+def test_a_path_that_does_not_exist_is_a_failure_with_its_name(tmp_path: Path) -> None:
+    missing = tmp_path / "gone.ncu-rep"
+    store = ReportStore([missing])
+    assert store.start().wait(60)
+    assert str(missing) in store.failures()[0].where + store.failures()[0].error
+
+
+def test_a_failure_of_the_opener_names_its_path(tmp_path: Path) -> None:
+    bad = SimpleNamespace(path=tmp_path / "x.ncu-rep", error=ReportError("cut short", ""))
+    store = ReportStore([tmp_path / "x.ncu-rep"], lambda paths: ([], [bad]))
+    assert store.start().wait(30)
+    assert store.failures()[0].where == str(bad.path)

@@ -1,0 +1,347 @@
+"""What ``ncubble export`` writes, chooses, refuses and says, on made-up reports."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import dashboard_frames as frames
+import plotly.offline
+import pytest
+import typer
+from dash import dcc, html
+
+from ncubble.cli.commands.export import export
+from ncubble.cli.commands.export import job as export_job
+from ncubble.cli.commands.export.job import Job, list_figures, put, write_page
+from ncubble.cli.main import main
+from ncubble.dashboard.export import choice as export_choice
+from ncubble.dashboard.export import content as export_content
+from ncubble.dashboard.export import page as export_page
+from ncubble.dashboard.export.choice import chosen
+from ncubble.dashboard.export.images import GROUND, TITLE_HEIGHT, Look, prepared
+from ncubble.dashboard.export.names import renamed, renamer
+from ncubble.dashboard.pages.compare.address import Asked
+from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
+
+SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def _without_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files without the five megabytes of plotly.js, which nothing here runs."""
+    own = ("window.Plotly = {};", *export_page.scripts()[1:])
+    monkeypatch.setattr(export_page, "scripts", lambda: own)
+
+
+@pytest.fixture
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that reads as the made-up reports, whatever is in it."""
+    opened = frames.store(tmp_path)
+    monkeypatch.setattr(export_job, "ReportStore", lambda paths: opened)
+    return tmp_path
+
+
+def write(reports: Path, *options: str) -> Path:
+    """Run the command; the file that it wrote."""
+    out = reports / "out.html"
+    assert ask(reports, "-o", out, *options) == 3  # one of the made-up reports is damaged
+    return out
+
+
+def ask(*given: object) -> int:
+    """Run ``ncubble export`` alone; its exit code. Errors come as they are raised."""
+    app = typer.Typer()
+    export.register(app)
+    code = typer.main.get_command(app).main([str(one) for one in given], standalone_mode=False)
+    return int(code or 0)
+
+
+def test_one_launch_becomes_one_page_with_everything_inside(reports: Path) -> None:
+    text = write(reports, "--kernel", "wmma_gemm<").read_text()
+    assert text.count("<article ") == 1 and "wmma_gemm" in text
+    for title in ("Bubble account", "Timeline", "Causes and fixes", "Stall reasons", "Hottest instructions"):
+        assert f">{title}</h2>" in text, title
+    assert "file ends inside block 3" in text  # the damaged one is named in the file
+    assert not re.search(r'\b(?:src|href)="(?!#)', SCRIPT.sub("", text))
+    assert "icon.svg" not in text and "@import" not in text
+
+
+def test_several_launches_come_behind_a_table_that_links_them(reports: Path) -> None:
+    text = write(reports).read_text()
+    anchors = re.findall(r'<article id="([\w-]+)"', text)
+    assert len(anchors) == 8 and len(set(anchors)) == 8
+    linked = re.findall(r'<td><a href="#([\w-]+)">', text)
+    assert linked == anchors
+    ids = re.findall(r' id="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    targets = set(re.findall(r'href="#([^"]+)"', text))
+    assert targets <= set(ids)
+
+
+def test_equal_input_gives_equal_files(reports: Path) -> None:
+    job = Job((reports,), launches=(0,))
+    write_page(job, reports / "a.html")
+    write_page(job, reports / "b.html")
+    assert (reports / "a.html").read_bytes() == (reports / "b.html").read_bytes()
+
+
+def test_names_from_reports_are_text(reports: Path) -> None:
+    text = write(reports).read_text()
+    assert frames.HOSTILE not in text and "<img" not in SCRIPT.sub("", text)
+    assert "&lt;img src=x onerror=" in text
+
+
+def test_the_policy_allows_exactly_the_scripts_of_the_file(reports: Path) -> None:
+    text = write(reports, "--launch", "0").read_text()
+    policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="([^"]+)">', text)
+    assert policy is not None
+    allowed = re.findall(r"sha256-([\w+/=]+)", policy[1])
+    found = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in SCRIPT.findall(text)]
+    assert allowed == found and len(found) == 3
+    assert "default-src &#x27;none&#x27;" in policy[1] and "unsafe-eval" not in policy[1]
+    assert text.index("Content-Security-Policy") < text.index("<style>") < text.index("<script")
+
+
+def test_scripts_can_stand_inside_a_page() -> None:
+    for script in (plotly.offline.get_plotlyjs(), *export_page.scripts()):
+        assert not re.search(r"</script|<script|<!--|\r", script, re.IGNORECASE)
+    assert "</style" not in export_page.styles()
+
+
+@pytest.mark.parametrize(("theme", "opening"), [("dark", ' data-theme="dark">'), ("system", ">")])
+def test_the_theme_is_what_was_asked_for(reports: Path, theme: str, opening: str) -> None:
+    text = write(reports, "--launch", "0", "--theme", theme).read_text()
+    assert f'<html lang="en"{opening}' in text and f'value="{theme}" checked' in text
+
+
+def test_launches_beyond_the_limit_are_left_out_and_said(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(export_content, "MOST_PAGES", 3)
+    told = write_page(Job((reports,)), reports / "out.html")
+    assert len(told["launches"]) == 3 and told["left_out"] == 5
+    assert "5 more were chosen" in (reports / "out.html").read_text()
+
+
+def test_what_callbacks_fill_in_is_in_the_file_unless_it_is_large(
+    reports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = {"kernel-metrics": lambda store, entry: html.P(f"metrics of {entry.row['id']}")}
+    page = lambda store, entry: html.Div(html.Div("wait", id="kernel-metrics"))  # noqa: E731
+    monkeypatch.setattr(export_content.kernel, "LATE", late, raising=False)
+    monkeypatch.setattr(export_content.kernel, "layout", page)
+    few = write(reports, "--kernel", "wmma_gemm").read_text()
+    assert "metrics of 0123456789abcdef/0" in few and "wait" not in few.partition("<main")[2].partition("<script")[0]
+    many = write(reports, "--force").read_text()
+    assert "metrics of" not in many and many.count("<code>--launch 0</code>") == 3
+
+
+def test_what_was_written_is_printed_as_json(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = write(reports, "--launch", "1", "--json")
+    told = json.loads(capsys.readouterr().out)
+    assert told["schema"] == 1 and told["file"] == str(out) and told["bytes"] == out.stat().st_size
+    assert "0123456789abcdef/1" in told["launches"] and len(told["errors"]) == 1
+
+
+def test_the_figures_of_a_launch_are_listed(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ask(reports, "--kernel", "wmma_gemm<", "--figure", "list") == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert {"account", "timeline"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["-o", "{}/there.html"], "exists"),
+        (["-o", "{}"], "is a directory|cannot be written as"),
+        (["-o", "{}/none/out.html"], "no such directory"),
+        (["-o", "{}/out.png"], "cannot be written as .png"),
+        (["-o", "{}/out.html", "--figure", "account"], "cannot be written as .html"),
+        (["-o", "{}/out"], "without an ending"),
+        (["-o", "{}/out.html", "--launch", "77"], "no launch 77"),
+        (["-o", "{}/out.html", "--kernel", "nothing_like_it"], "no kernel matches"),
+        (["-o", "{}/out.html", "--kernel", "("], "no regular expression"),
+        (["-o", "{}/out.html", "--theme", "pink"], "no such theme"),
+        (["-o", "{}/out.html", "--compare"], "needs two sides"),
+        (["-o", "{}/out.png", "--figure", "account"], "launches, and a picture shows one"),
+        (["-o", "{}/out.png", "--figure", "nope", "--kernel", "wmma_gemm<"], "no figure 'nope'"),
+        ([], "nowhere to write to"),
+    ],
+)
+def test_requests_that_cannot_be_met_are_said_with_a_remedy(reports: Path, options: list[str], said: str) -> None:
+    (reports / "there.html").write_text("mine")
+    with pytest.raises(UsageError, match=said) as error:
+        ask(reports, *(one.format(reports) for one in options))
+    assert error.value.remedy and error.value.exit_code == 2
+    assert (reports / "there.html").read_text() == "mine"
+    assert not list(reports.glob(".ncubble-*"))
+
+
+def test_a_path_that_is_not_there_ends_the_command_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["export", str(tmp_path / "gone"), "-o", str(tmp_path / "x.html")])
+    assert ended.value.code == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_a_damaged_report_alone_writes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bad.ncu-rep").write_bytes(b"NVR\0garbage")
+    with pytest.raises(ReportError, match=r"bad\.ncu-rep") as error:
+        write_page(Job((tmp_path / "bad.ncu-rep",)), tmp_path / "out.html")
+    assert error.value.exit_code == 3 and error.value.message.count("bad.ncu-rep") == 1
+    assert not (tmp_path / "out.html").exists()
+
+
+def test_a_folder_without_reports_says_so(tmp_path: Path) -> None:
+    with pytest.raises(MeasurementError, match="no launch below"):
+        write_page(Job((tmp_path,)), tmp_path / "out.html")
+
+
+def test_force_replaces_and_a_failure_leaves_what_was_there(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = reports / "out.html"
+    out.write_text("old")
+    monkeypatch.setattr(os, "fsync", _no_space)
+    with pytest.raises(MeasurementError, match="No space"):
+        put(out, b"new")
+    assert out.read_text() == "old" and not list(reports.glob(".ncubble-*"))
+    monkeypatch.undo()
+    put(out, b"new")
+    assert out.read_text() == "new" and out.stat().st_mode & 0o777 == 0o666 & ~_mask()
+
+
+def _no_space(_: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def _mask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_rows_are_chosen_in_their_order() -> None:
+    rows: list[dict[str, Any]] = [
+        {"launch": n, "kernel": f"k{n % 2}", "demangled": f"void k{n % 2}<int>()"} for n in (3, 1, 2)
+    ]
+    assert [row["launch"] for row in chosen(rows)] == [3, 1, 2]
+    assert [row["launch"] for row in chosen(rows, (1, 2))] == [1, 2]
+    assert [row["launch"] for row in chosen(rows, (), "k1<int>")] == [3, 1]
+    assert chosen([], (5,), "x") == []
+
+
+@pytest.fixture
+def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, Path]:
+    """Three runs: a GEMM, a slower one, and a copy of the first."""
+    first, second, copy = frames.gemm(), frames.gemm(), frames.gemm()
+    second.key, second.run = "aaaabbbbccccdddd", frames._run("slower", first.run.manifest)
+    copy.run = frames._run("copy")
+    opened = frames.store(tmp_path, [first, second, copy])
+    monkeypatch.setattr(export_job, "ReportStore", lambda paths: opened)
+    monkeypatch.setattr(export_choice, "find_runs", list)
+    return first.run.path, second.run.path, Path(opened.duplicates()[0].where)
+
+
+def test_launches_that_belong_together_are_compared(pair: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    told = write_page(Job(pair[:2], launches=(0,), compare=True), tmp_path / "out.html")
+    assert told["launches"] == ["0123456789abcdef/0", "aaaabbbbccccdddd/0"]
+    text = (tmp_path / "out.html").read_text()
+    assert "every difference is against A" in text and 'class="markdown-text"' in text and "make it A" not in text
+    both = write_page(Job(pair[:2], compare=True), tmp_path / "both.html")
+    assert len(both["launches"]) == 4 and "2 comparisons" in (tmp_path / "both.html").read_text()
+
+
+def test_the_figures_of_one_comparison_are_listed(pair: tuple[Path, Path, Path]) -> None:
+    assert {"accounts", "changes"} <= set(list_figures(Job(pair[:2], launches=(0,), compare=True))["figures"])
+    with pytest.raises(UsageError, match="2 comparisons, and a picture shows one"):
+        list_figures(Job(pair[:2], compare=True))
+
+
+@pytest.mark.parametrize(("other", "said"), [(2, "same content as"), (0, "on another side already")])
+def test_the_same_launch_twice_is_no_comparison(pair: tuple[Path, ...], tmp_path: Path, other: int, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        write_page(Job((pair[0], pair[other]), compare=True), tmp_path / "out.html")
+
+
+def test_kernels_on_one_side_only_are_no_comparison(pair: tuple[Path, ...], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no launch to compare"):
+        write_page(Job((pair[0], tmp_path), compare=True), tmp_path / "out.html")
+
+
+def test_more_sides_than_a_comparison_holds_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / str(number) for number in range(9)]
+    with pytest.raises(UsageError, match="9 sides, and a comparison holds 8") as error:
+        export_choice.comparisons(frames.store(tmp_path), [], paths)
+    assert error.value.exit_code == 2
+
+
+def test_files_name_runs_by_the_end_of_their_paths(
+    pair: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = export_job.ReportStore([])
+    assert opened.wait(60) or opened.start().wait(60)
+    folder = "/home/somebody/private"
+    for row in opened.rows():
+        row["path"] = f"{folder}/runs/{Path(row['path']).name}"
+    lines = [html.P(f"{row['path']}, launch 0", title=row["path"]) for row in opened.rows()]
+    monkeypatch.setattr(export_content.kernel, "layout", lambda store, entry: html.Div([*lines, html.Div(id="late")]))
+    monkeypatch.setattr(export_content.kernel, "LATE", {"late": lambda store, entry: html.B(lines[0].children)})
+    monkeypatch.setattr(export_content.compare, "layout", lambda store, search: html.Div(lines))
+    problems = [f"{opened.rows()[0]['path']}/report.ncu-rep: cut short"]
+    one = export_content.launches_file(opened, opened.rows()[:1], "light", problems).text
+    two = export_content.comparisons_file(opened, [("gemm", Asked((opened.rows()[0]["id"],)))], "light").text
+    name = f"runs/{Path(opened.rows()[0]['path']).name}"
+    for text in (one, two):
+        assert folder not in text and f'title="{name}"' in text and f">{name}, launch 0" in text
+    assert f"<b>{name}, launch 0</b>" in one and f"{name}/report.ncu-rep: cut short" in one
+
+
+def test_a_path_below_another_keeps_its_own_name() -> None:
+    rename = renamer(["/a/b/c", "/a/b/c/d/e", "x/y", "one"])
+    assert rename("/a/b/c/d/e and /a/b/c/f, x/y") == "d/e and b/c/f, x/y"
+    assert renamed(dcc.Textarea(value="/a/b/c"), rename).value == "b/c"
+    assert renamer(["/home/me/tri_ton/a_b"])("in /home/me/tri&#95;ton/a&#95;b") == "in tri&#95;ton/a&#95;b"
+
+
+def test_a_picture_has_title_ground_and_size_of_its_own() -> None:
+    figure = {"data": [{"type": "bar"}], "layout": {"height": 104, "margin": {"t": 4, "l": 16}, "autosize": True}}
+    made = prepared(figure, "<b>k</b>", Look(800, None, 2.0, "dark"))["layout"]
+    assert (made["width"], made["height"], made["autosize"]) == (800, 104 + TITLE_HEIGHT, False)
+    assert made["paper_bgcolor"] == GROUND["dark"] and made["margin"] == {"t": 4 + TITLE_HEIGHT, "l": 16}
+    assert made["title"]["text"] == "&lt;b&gt;k&lt;/b&gt;"
+    assert prepared(figure, "", Look(800, 300))["layout"]["height"] == 300
+    assert figure["layout"]["margin"] == {"t": 4, "l": 16}
+
+
+def test_the_ground_of_pictures_is_that_of_cards() -> None:
+    styles = export_page.styles()
+    found = re.findall(r"--surface: (#[0-9a-f]{6})", styles)
+    assert set(found) == set(GROUND.values())
+
+
+def test_without_kaleido_the_remedy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    from ncubble.dashboard.export.images import image
+
+    monkeypatch.setitem(sys.modules, "kaleido", None)
+    with pytest.raises(MeasurementError, match="kaleido") as error:
+        image({"data": [], "layout": {}}, "t", "png", Look())
+    assert "ncubble[images]" in error.value.remedy
+
+
+def test_a_browser_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("kaleido")
+    from ncubble.dashboard.export.images import image
+
+    monkeypatch.setenv("BROWSER_PATH", str(tmp_path / "none"))
+    with pytest.raises(NcubbleError, match="none was found") as error:
+        image({"data": [], "layout": {}}, "t", "png", Look())
+    assert "BROWSER_PATH" in error.value.remedy
+
+
+def test_sizes_are_said_in_the_unit_that_fits() -> None:
+    assert export._size(4_887_539) == "4.9 MB" and export._size(13_251) == "13.3 kB"

@@ -1,0 +1,347 @@
+"""The Checks page: its addresses, its subjects, its figure and its states, over made-up and odd histories."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import dashboard_frames as frames
+import plotly.io
+import pytest
+from gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
+
+from ncubble.analysis.account.palette import VERDICT_STYLES, contrast
+from ncubble.analysis.gate.judge.check import check
+from ncubble.analysis.gate.judge.result import CheckOptions
+from ncubble.analysis.history.file import History, Reader, append
+from ncubble.analysis.history.rows import Occasion, rows
+from ncubble.cli.commands import show
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.checks import callbacks as checks_callbacks
+from ncubble.dashboard.pages.checks import layout as checks
+from ncubble.dashboard.pages.checks import model as checks_model
+from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, Asked, asked
+from ncubble.dashboard.pages.checks.figures import trend_figure
+from ncubble.dashboard.pages.checks.grid import rows as grid_rows
+from ncubble.dashboard.pages.checks.model import checks_of, find, metrics_of, of_metric, subjects
+from ncubble.dashboard.pages.checks.words import amount, commit, fails, spread, style_of
+from ncubble.errors import UsageError
+from ncubble.recordings import FULL, ROOT
+
+WHEN = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
+KEY = "0123456789abcdef"
+GIT = {"git": {"sha": "a" * 40, "dirty": False}}
+BASELINES = recorded(report(), report(kernel=gemm(4)))
+
+
+def add(folder: Path, day: int, *reports: Any, errors: Any = ()) -> None:
+    """One check of these reports, ``day`` days after the first."""
+    result = check(groups(*reports), BASELINES, CheckOptions(), errors)
+    append(folder, rows(result, Occasion(["runs/new"], checked=WHEN + timedelta(days=day))))
+
+
+def run(tensor: float = 43.0, stages: int = 3, **more: Any) -> Any:
+    """A report of five launches; that of three stages is among the made-up reports of the dashboard, too."""
+    values = [tensor + 0.01 * i for i in range(5)]
+    key = KEY if stages == 3 else f"{stages:016x}"
+    return report(values, STEADY_CYCLES, kernel=gemm(stages), key=key, manifest=GIT, **more)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two kernels over five checks: one that passes, one that regresses at last; and launches of another GPU."""
+    for day, tensor in enumerate((43.0, 43.02, 42.98, 43.01, 40.0)):
+        add(tmp_path, day, run(tensor), run(43.0, 4))
+    add(tmp_path, 5, run(device="NVIDIA A100-SXM4-40GB"))
+    return tmp_path
+
+
+def history(folder: Path) -> History:
+    return Reader(folder).read()
+
+
+def store(folder: Path, tmp_path: Path) -> ReportStore:
+    """The made-up reports beside a history."""
+    opened = frames.store(tmp_path)
+    opened.checks = folder
+    return opened
+
+
+def texts(component: Any) -> list[str]:
+    """Every string that a component shows, in order."""
+    if isinstance(component, str | int | float):
+        return [str(component)]
+    if isinstance(component, list | tuple):
+        return [text for child in component for text in texts(child)]
+    return texts(getattr(component, "children", None) or [])
+
+
+def page(folder: Path, tmp_path: Path, search: str = "") -> str:
+    return " ".join(texts(checks.layout(store(folder, tmp_path), search)))
+
+
+@pytest.mark.parametrize(
+    ("search", "wanted"),
+    [
+        ("", Asked()),
+        ("?kernel=gemm-1&gpu=h200&metric=cycles&axis=order&q=gemm", Asked("gemm-1", "h200", "cycles", True, "gemm")),
+        ("?kernel=../../etc/passwd&gpu=%3Cb%3E&metric=a%20b&axis=up", Asked()),
+        ("?kernel=" + "a" * 200, Asked()),
+        ("?kernel=a&kernel=b&metric=__class__", Asked("b")),
+        ("?q=" + "x" * 300, Asked(search="x" * LONGEST_SEARCH)),
+    ],
+)  # fmt: skip
+def test_an_address_is_read_and_anything_odd_is_dropped(search: str, wanted: Asked) -> None:
+    assert asked(search) == wanted
+    assert asked(wanted.href().partition("?")[2]) == wanted
+
+
+def test_regressed_kernels_come_first_then_those_checked_last(folder: Path) -> None:
+    found = subjects(history(folder))
+    assert [(one.verdict, one.device) for one in found] == [
+        ("regressed", "NVIDIA H200"),
+        ("not_comparable", "NVIDIA A100-SXM4-40GB"),
+        ("pass", "NVIDIA H200"),
+    ]
+    first = found[0]
+    assert first.strip == ("pass",) * 4 + ("regressed",) and first.counts == {"pass": 4, "regressed": 1}
+    assert first.metric == "tensor_active_pct" and first.change_pct == pytest.approx(-6.93, abs=0.01)
+    assert found[2].change_pct is not None and "different GPU" in found[1].reason
+
+
+def test_the_strip_holds_the_last_checks_only(tmp_path: Path) -> None:
+    for day in range(checks_model.STRIP + 3):
+        add(tmp_path, day, run(40.0 if day < 3 else 43.0))
+    (one,) = subjects(history(tmp_path))
+    assert one.strip == ("pass",) * checks_model.STRIP and one.checks == checks_model.STRIP + 3
+
+
+def test_subjects_are_found_by_kernel_and_gpu(folder: Path) -> None:
+    known = history(folder)
+    first, other, _ = subjects(known)
+    assert first.kernel == other.kernel
+    assert find(known, first.kernel, "") == first
+    assert find(known, first.kernel, other.gpu) == other
+    assert find(known, "nothing", "") is None and find(known, "", "") is None
+
+
+def test_rows_of_one_subject_hold_every_check_once_per_metric(folder: Path) -> None:
+    known = history(folder)
+    frame = checks_of(known, subjects(known)[0])
+    assert metrics_of(frame) == ["tensor_active_pct", "cycles", "duration_ns", "dram_pct"]
+    chosen = of_metric(frame, "tensor_active_pct")
+    assert list(chosen["verdict"]) == ["pass"] * 4 + ["regressed"]
+    assert chosen["checked"].is_monotonic_increasing
+
+
+def test_only_the_newest_checks_are_drawn(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks_model, "MOST_CHECKS", 2)
+    known = history(folder)
+    chosen = of_metric(checks_of(known, subjects(known)[0]), "cycles")
+    assert len(chosen) == 2 and chosen["checked"].max() == WHEN + timedelta(days=4)
+
+
+def trend(folder: Path, metric: str = "tensor_active_pct", even: bool = False) -> Any:
+    known = history(folder)
+    return trend_figure(of_metric(checks_of(known, subjects(known)[0]), metric), even)
+
+
+def trace(figure: Any, name: str) -> Any:
+    return next(one for one in figure.data if one.name == name and one.showlegend is not False)
+
+
+def test_the_figure_draws_values_spread_baseline_and_threshold(folder: Path) -> None:
+    figure = trend(folder)
+    bad = trace(figure, "regressed")
+    assert list(bad.y) == [pytest.approx(40.02)] and list(bad.error_y.array) == [pytest.approx(0.0158, abs=1e-3)]
+    assert len(trace(figure, "pass").x) == 4 and bad.marker.symbol == VERDICT_STYLES["regressed"].symbol
+    line = trace(figure, "fails below")
+    assert 42.0 < line.y[0] < trace(figure, "baseline ± standard deviation").y[0] == pytest.approx(43.0)
+    named = [note.text for note in figure.layout.annotations]
+    assert named[0] == "baseline 43.00 %" and named[1].startswith("fails below 42.7")
+    assert "aaaaaaaaaa" in bad.text[0] and "change -6.93 %" in bad.text[0] and "ncu " in bad.text[0]
+
+
+def test_larger_is_worse_for_cycles_and_time_has_no_threshold(folder: Path) -> None:
+    figure = trend(folder, "cycles", even=True)
+    line = trace(figure, "fails above")
+    assert line.y[0] > trace(figure, "baseline ± standard deviation").y[0]
+    assert list(trace(figure, "pass").x) == [1, 2, 3, 4, 5]
+    times = trend(folder, "duration_ns")
+    assert not [one for one in times.data if one.name and one.name.startswith("fails")]
+    assert "µs" in times.layout.yaxis.title.text
+
+
+def test_a_check_without_a_value_is_marked_below(folder: Path) -> None:
+    add(folder, 6, run(ncu_version="2026.1"))
+    add(folder, 7, run(40.0))
+    figure = trend(folder)
+    below = trace(figure, "not comparable")
+    assert below.yaxis == "y2" and "different ncu" in below.text[0]
+    assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]
+
+
+def test_a_single_check_is_a_figure_too(tmp_path: Path) -> None:
+    add(tmp_path, 0, run())
+    figure = trend(tmp_path)
+    x = trace(figure, "baseline ± standard deviation").x
+    assert x[1] > x[0] and figure.layout.xaxis.range[0] < trace(figure, "pass").x[0] < figure.layout.xaxis.range[1]
+
+
+def test_the_baseline_moves_where_it_was_recorded_anew(folder: Path) -> None:
+    known = recorded(report([40.0, 40.05, 39.95, 40.0, 40.01], STEADY_CYCLES))
+    result = check(groups(run(40.0)), known, CheckOptions())
+    append(folder, rows(result, Occasion(checked=WHEN + timedelta(days=9))))
+    kernel = find(history(folder), next(one.kernel for one in subjects(history(folder))), "nvidia-h200")
+    assert kernel is not None and kernel.verdict == "pass"
+    steps = trace(trend_figure(of_metric(checks_of(history(folder), kernel), "tensor_active_pct")), "fails below").y
+    assert steps[0] > 42 and steps[-1] < 40
+
+
+def test_hostile_text_stays_text(tmp_path: Path) -> None:
+    name = frames.HOSTILE
+    found = report([43.0] * 5, kernel={}, functions=name, key=KEY)
+    result = check(groups(found), BASELINES, CheckOptions())
+    named = dict.fromkeys(
+        ("id", "device", "kernel_reason", "reason", "git_sha", "verdict", "kernel_verdict", "unit", "ncu_version"), name
+    )
+    hostile = [row | named | {"metric": "cycles", "mean": 1.0} for row in rows(result, Occasion([name]))]
+    append(tmp_path, hostile)
+    known = history(tmp_path)
+    (one,) = subjects(known)
+    assert asked(Asked(one.kernel, one.gpu).href().partition("?")[2]) == Asked(one.kernel, one.gpu)
+    figure = trend_figure(of_metric(checks_of(known, one), "cycles"))
+    assert "<img" not in plotly.io.to_json(figure)
+    assert frames.HOSTILE[:30] in page(tmp_path, tmp_path / "r", Asked(one.kernel, one.gpu).href().partition("?")[2])
+
+
+def test_the_page_names_the_chosen_kernel_and_links_to_loaded_runs(folder: Path, tmp_path: Path) -> None:
+    kernel = subjects(history(folder))[0].kernel
+    said = page(folder, tmp_path / "reports", f"kernel={kernel}&gpu=nvidia-h200")
+    assert "Regressed at the last check, 2026-11-05 12:00 UTC: tensor pipe active 40.02 % against 43.00 %" in said
+    built = json.dumps(
+        checks.layout(store(folder, tmp_path / "again"), f"kernel={kernel}").to_plotly_json(), default=_plain
+    )
+    assert f'"href": "/kernel/{KEY}/0"' in built
+
+
+def _plain(value: Any) -> Any:
+    return value.to_plotly_json() if hasattr(value, "to_plotly_json") else str(value)
+
+
+def test_a_metric_that_is_not_there_is_said(folder: Path, tmp_path: Path) -> None:
+    kernel = subjects(history(folder))[0].kernel
+    assert "no check of this kernel holds this metric" in page(folder, tmp_path / "r", f"kernel={kernel}&metric=power")
+    assert "holds no check of this kernel" in page(folder, tmp_path / "s", "kernel=unknown")
+
+
+def test_without_history_the_page_says_how_to_record_one_and_where_it_looked(tmp_path: Path) -> None:
+    said = page(tmp_path / "none", tmp_path / "r")
+    assert "ncubble baseline record" in said and "ncubble check" in said and str(tmp_path / "none") in said
+
+
+def test_files_that_cannot_be_read_are_named(folder: Path, tmp_path: Path) -> None:
+    (folder / "check-20261101T000000-000000000000.parquet").write_text("half")
+    said = page(folder, tmp_path / "r")
+    assert "1 file of the history could not be read" in said and "check-20261101T000000" in said
+
+
+def test_a_check_of_nothing_is_listed(tmp_path: Path) -> None:
+    add(tmp_path, 0, errors=[("x.ncu-rep", "damaged")])
+    (one,) = subjects(history(tmp_path))
+    assert (one.label, one.verdict) == ("no kernel checked", "nothing_measured")
+    said = page(tmp_path, tmp_path / "r", f"kernel={one.kernel}&gpu={one.gpu}")
+    assert "x.ncu-rep: damaged" in said and "0 kernels" in said
+
+
+def test_rows_of_the_table_are_json(folder: Path) -> None:
+    listed = grid_rows(subjects(history(folder)))
+    assert json.loads(json.dumps(listed)) == listed
+    assert listed[0]["change"] == "-6.93 % tensor pipe active" and listed[0]["commit"] == "a" * 10
+    assert listed[0]["counted"] == "1 regressed, 4 pass"
+
+
+@pytest.mark.parametrize("chosen", [None, [], "x", {"kernel": ["a"], "even": "yes"}, {"kernel": "<b>", "metric": 3}])
+def test_what_the_browser_sends_is_checked(chosen: Any) -> None:
+    assert checks_callbacks.wanted(chosen, "<b>") == Asked(search="<b>")
+
+
+@pytest.mark.parametrize("name", list(VERDICT_STYLES))
+def test_signs_of_verdicts_stand_out_from_both_surfaces(name: str) -> None:
+    assert min(contrast(VERDICT_STYLES[name].color, one) for one in ("#ffffff", "#17202b")) >= 3
+
+
+def test_verdicts_differ_in_sign_and_colour() -> None:
+    styles = VERDICT_STYLES.values()
+    assert len({style.sign for style in styles}) == len({style.color for style in styles}) == len(VERDICT_STYLES)
+    assert style_of("very_odd").label == "very odd"
+
+
+def test_numbers_in_words() -> None:
+    assert amount(1_234_567.4, "cycle") == "1,234,567 cycles" and amount(None, "%") == "not collected"
+    assert (
+        spread(43.0, 0.04, 5, "%") == "43.00 % ± 0.04 (n = 5)"
+        and spread(4e5, float("nan"), 1, "ns") == "400 µs (n = 1)"
+    )
+    row = {"threshold": 42.5, "decision_pct": 0.5, "better": "higher", "unit": "%"}
+    assert fails(row) == "below 42.50 % (-0.50 %)" and fails(row | {"threshold": None}) == ""
+    assert commit({"git_sha": None, "checked_sha": "b" * 40, "git_dirty": None}) == "checked at bbbbbbbbbb"
+    assert commit({"git_sha": "a" * 40, "checked_sha": None, "git_dirty": True}) == "aaaaaaaaaa with changes"
+
+
+def test_ten_thousand_rows_are_listed_quickly(tmp_path: Path) -> None:
+    result = check(groups(run(), run(43.0, 4)), BASELINES, CheckOptions())
+    many = []
+    for number in range(1250):
+        occasion = Occasion(checked=WHEN + timedelta(hours=number))
+        many += [row | {"row": len(many) + i} for i, row in enumerate(rows(result, occasion))]
+    append(tmp_path, many)
+    known = history(tmp_path)
+    assert len(known.table) == 10_000
+    began = time.process_time()
+    found = checks_model._subjects(known)
+    built = checks.detail(ReportStore([]), known, found[0], Asked())
+    assert time.process_time() - began < 0.6  # some 0.1 s, of which the figure takes half; test machines are slow
+    assert "The newest 200 of 1250 checks are drawn." in texts(built)
+
+
+class TestCommand:
+    """``ncubble dashboard --checks``."""
+
+    def test_the_folder_must_be_there(self, tmp_path: Path) -> None:
+        from ncubble.cli.commands.show import dashboard
+
+        with pytest.raises(UsageError, match="no such folder"):
+            dashboard([tmp_path], checks=tmp_path / "none")
+
+    def test_shipped_checks_stand_beside_shipped_recordings_only(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shipped, ours = tmp_path / "shipped", [ROOT, FULL / "some"]
+        monkeypatch.setattr("ncubble.recordings.CHECKS", shipped)
+        assert checks_model.default_checks(ours, tmp_path) == tmp_path / "checks"
+        shipped.mkdir()
+        assert checks_model.default_checks(ours, tmp_path) == shipped
+        for paths in ([], [tmp_path / "runs"], [ROOT, tmp_path / "runs"], [ROOT.parent.parent]):
+            assert checks_model.default_checks(paths, tmp_path) == tmp_path / "checks"
+        (tmp_path / "checks").mkdir()
+        assert checks_model.default_checks(ours, tmp_path) == tmp_path / "checks"
+
+    def test_the_folder_is_taken_once_at_the_start(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "runs").mkdir()
+        for given, taken in ((None, tmp_path / "checks"), (Path("history"), tmp_path / "history")):
+            server, store = show._bind([Path("runs")], show.HOST, 0, [], 0, given)
+            server.close()
+            assert store.checks == taken
+
+    def test_a_working_directory_that_is_gone_is_no_error(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        assert "No check is recorded. Looked in " in texts(checks.layout(ReportStore([]), ""))

@@ -1,0 +1,284 @@
+"""The Compare page: its address, its figures, and the page as a component tree."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dashboard_frames as frames
+import numpy as np
+import pandas as pd
+import plotly.graph_objects as go
+import pytest
+from compare_subjects import FULL, group, subject
+from plotly.utils import PlotlyJSONEncoder
+
+from ncubble.analysis.account.palette import SIDE_STYLES, contrast
+from ncubble.analysis.compare.compare import compare_groups
+from ncubble.analysis.compare.sides import Group
+from ncubble.dashboard.app.app import create_app
+from ncubble.dashboard.app.routes import exists, page
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.compare import figures
+from ncubble.dashboard.pages.compare.address import LONGEST, MOST, Asked, asked
+from ncubble.dashboard.pages.compare.chooser import suggestions
+from ncubble.dashboard.pages.compare.search import MOST as MOST_SUGGESTED
+from ncubble.dashboard.pages.compare.search import Searchable, suggest
+from ncubble.dashboard.ui.tracks import window
+
+LIGHT, DARK = "#ffffff", "#17202b"
+BOTH = ("0123456789abcdef/0", "0123456789abcdef/1")
+PAIR = Asked(BOTH).href().removeprefix("/compare")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ReportStore:
+    return frames.store(tmp_path)
+
+
+def shown(store: ReportStore, search: str) -> str:
+    return json.dumps(page(store, "/compare", search)[0], cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+
+def test_an_address_is_read_as_it_was_written() -> None:
+    wanted = Asked(BOTH, relative=True)
+    assert wanted.href() == "/compare?launch=0123456789abcdef/0&launch=0123456789abcdef/1&axis=relative"
+    assert asked(wanted.href().partition("?")[2]) == wanted
+    assert asked("?launch=0123456789abcdef%2F0&launch=0123456789abcdef%2F1").launches == BOTH
+    assert wanted.href(BOTH[:1], relative=False) == "/compare?launch=0123456789abcdef/0"
+
+
+@pytest.mark.parametrize("search", [None, "", "?", "?axis=relative", "?launch=", "?launch=../../etc/passwd", "?x=%ff"])
+def test_what_is_no_launch_is_left_out(search: str | None) -> None:
+    assert asked(search).launches == ()
+
+
+def test_an_address_takes_each_launch_once_and_not_too_many() -> None:
+    many = [f"0123456789abcdef/{i}" for i in range(MOST + 3)]
+    found = asked(Asked((*many, many[0])).href().partition("?")[2])
+    assert found.launches == tuple(many[:MOST]) and found.dropped == 3
+    assert len(asked("launch=0123456789abcdef/0&" * 10_000).launches) <= LONGEST
+
+
+def test_the_accounts_stand_below_each_other_and_sum_to_100() -> None:
+    other = Group((subject(verdict={"account": {**FULL, "data_wait": 10.0, "tensor_busy": 70.0}}),))
+    drawn = figures.accounts_figure(compare_groups([group(1e5), other]))
+    assert [sum(trace.x[side] for trace in drawn.data) for side in (0, 1)] == pytest.approx([100.0, 100.0])
+    assert list(drawn.data[0].y) == ["<b>A</b>", "<b>B</b>"] and drawn.layout.yaxis.autorange == "reversed"
+
+
+def test_every_figure_is_one_that_plotly_takes() -> None:
+    compared = compare_groups(
+        [group(1e5, stalls={"barrier": 100.0}), group(2e5, stalls={"barrier": 100.0}), group(3e5)]
+    )
+    drawn = [figures.accounts_figure(compared), figures.changes_figure(compared), figures.stalls_figure(compared)]
+    for figure in [*drawn, figures.overlaid_figure([sampled(0, 100_000), sampled(1, 50_000)])]:
+        go.Figure(figure.to_dict())  # raises ValueError for any member that plotly does not know
+        assert figure.data
+
+
+def test_a_side_without_account_has_no_bar() -> None:
+    bare = Group((subject(verdict={"account": None}),))
+    drawn = figures.accounts_figure(compare_groups([group(1e5), bare, group(1e5)]))
+    assert list(drawn.data[0].y) == ["<b>A</b>", "<b>C</b>"]
+
+
+def test_differences_in_time_have_the_colours_of_parts_or_of_sides() -> None:
+    one = figures.changes_figure(compare_groups([group(1e5), group(2e5)]))
+    assert sum(trace.x[0] for trace in one.data) == pytest.approx(100.0)
+    assert one.layout.showlegend is False and len({trace.marker.color for trace in one.data}) == len(FULL)
+    two = figures.changes_figure(compare_groups([group(1e5), group(2e5), group(3e5)]))
+    assert [trace.name for trace in two.data] == ["B - A", "C - A"]
+    assert [sum(trace.x) for trace in two.data] == pytest.approx([100.0, 200.0])
+    assert [trace.marker.color for trace in two.data] == [SIDE_STYLES[1].color, SIDE_STYLES[2].color]
+
+
+def test_stall_reasons_are_grouped_by_side_and_their_names_are_text() -> None:
+    one = Group((subject(stalls={frames.HOSTILE: 70.0, "barrier": 30.0}),))
+    other = Group((subject(stalls={"barrier": 100.0}),))
+    drawn = figures.stalls_figure(compare_groups([one, other]))
+    assert [trace.name for trace in drawn.data] == ["A", "B"]
+    assert "<img" not in json.dumps(drawn.to_plotly_json(), cls=PlotlyJSONEncoder)
+    assert list(drawn.data[1].x) == [100.0, 0.0]
+
+
+def sampled(side: int, end_ns: int) -> figures.Sampled:
+    times = np.arange(0, end_ns + 1, 1000)
+    rows = [
+        pd.DataFrame({"launch": 0, "t_ns": times, "metric": name, "value": 50.0, "unit": "%"})
+        for name in ("tensor", "sm_active")
+    ]
+    seen = window(pd.concat(rows, ignore_index=True))
+    assert seen is not None
+    return figures.Sampled(side, seen)
+
+
+@pytest.mark.parametrize(("relative", "ends"), [(False, [100.0, 50.0]), (True, [100.0, 100.0])])
+def test_timelines_share_a_start_and_if_asked_a_length(relative: bool, ends: list[float]) -> None:
+    drawn = figures.overlaid_figure([sampled(0, 100_000), sampled(1, 50_000)], relative)
+    tensor = [trace for trace in drawn.data if trace.yaxis == "y"]
+    assert [trace.name for trace in tensor] == ["A", "B"]
+    assert [trace.x[0] for trace in tensor] == [0.0, 0.0]
+    assert [trace.x[-1] for trace in tensor] == pytest.approx(ends)
+    assert ("%" in drawn.layout.xaxis.title.text) is relative
+
+
+def test_a_track_that_one_side_lacks_is_drawn_for_the_other() -> None:
+    one, other = sampled(0, 100_000), sampled(1, 50_000)
+    other.window.tracks[:] = [track for track in other.window.tracks if track[1] == "tensor"]
+    drawn = figures.overlaid_figure([one, other])
+    assert [trace.name for trace in drawn.data] == ["A", "B", "A"]
+
+
+@pytest.mark.parametrize("style", SIDE_STYLES)
+def test_sides_stand_out_from_both_surfaces(style: Any) -> None:
+    assert contrast(style.color, LIGHT) >= 3.0 and contrast(style.color, DARK) >= 3.0
+
+
+def test_no_two_sides_look_alike_without_colour() -> None:
+    assert len({style.hatch for style in SIDE_STYLES}) == len({style.color for style in SIDE_STYLES}) == MOST
+    assert len({(style.hatch, style.dash) for style in SIDE_STYLES[:4]}) == 4
+    assert len({style.dash for style in SIDE_STYLES[:4]}) == 4
+
+
+def test_the_page_compares_two_launches_in_every_section(store: ReportStore) -> None:
+    sent = shown(store, PAIR)
+    for wanted in ("B takes 310.0 µs, 22.5 % less than A", "Bubble accounts", "Timelines", "Measurements", "Stall"):
+        assert wanted in sent, wanted
+    assert "could not be shown" not in sent and "<!-- ncubble compare -->" in sent
+    assert page(store, "/compare", PAIR)[1] == "Compare · ncubble"
+
+
+def test_a_side_can_become_the_first_or_leave(store: ReportStore) -> None:
+    three = Asked((*BOTH, "00000000deadbeef/0"))
+    sent = shown(store, three.href().removeprefix("/compare"))
+    assert Asked((BOTH[1], BOTH[0], "00000000deadbeef/0")).href() in sent
+    assert Asked((BOTH[0], "00000000deadbeef/0")).href() in sent
+
+
+def test_launches_of_one_report_that_were_not_chosen_are_repeats(store: ReportStore, tmp_path: Path) -> None:
+    report = frames.gemm()
+    report.launches = pd.concat([report.launches, report.launches.assign(launch=[2, 3])], ignore_index=True)
+    report.verdicts |= {2: report.verdicts[0], 3: report.verdicts[1]}
+    repeated = frames.store(tmp_path, [report])
+    assert "2 launches" in shown(repeated, PAIR)
+    alone = shown(repeated, Asked(("0123456789abcdef/0", "0123456789abcdef/2")).href().removeprefix("/compare"))
+    assert "launch 0" in alone and "launch 2" in alone
+
+
+def test_what_reports_lack_is_said_with_the_option_that_collects_it(store: ReportStore) -> None:
+    sent = shown(store, Asked(("fedcba9876543210/0", "fedcba9876543210/1")).href().removeprefix("/compare"))
+    for option in ("--set timeline", "--set source"):
+        assert option in sent, option
+    assert "could not be shown" not in sent
+
+
+def test_hostile_names_and_addresses_are_text(store: ReportStore) -> None:
+    sent = shown(store, Asked(("00000000deadbeef/0", "00000000deadbeef/1")).href().removeprefix("/compare"))
+    for name in ("dangerously", "srcDoc", '"Iframe"', '"type": "A"'):
+        assert name not in sent, name
+    assert "could not be shown" not in sent
+    assert "javascript:" not in shown(store, "?launch=javascript:alert(1)&launch=0123456789abcdef/0")
+
+
+def test_without_sides_every_launch_can_be_chosen_as_the_first(store: ReportStore) -> None:
+    sent = shown(store, "")
+    assert "Choose the first launch" in sent and Asked(BOTH[:1]).href() in sent
+    assert "Swap A and B" not in sent
+
+
+def test_with_one_side_others_can_be_held_against_it_and_it_can_be_removed(store: ReportStore) -> None:
+    sent = shown(store, "?launch=" + BOTH[0])
+    assert "Choose a launch to hold against it" in sent and Asked(BOTH).href() in sent
+    assert '"href": "/compare?"' in sent and Asked((BOTH[0], BOTH[0])).href() not in sent
+
+
+def test_sides_can_be_swapped_added_and_removed(store: ReportStore) -> None:
+    sent = shown(store, PAIR)
+    assert Asked(BOTH[::-1]).href() in sent and "Swap A and B" in sent and "Add another launch" in sent
+    assert Asked((*BOTH, "00000000deadbeef/0")).href() in sent
+    assert Asked(BOTH[1:]).href() in sent
+
+
+def test_a_full_comparison_takes_no_more_and_says_so(tmp_path: Path) -> None:
+    store = frames.store(tmp_path, [frames.hostile(MOST)])
+    full = Asked(tuple(f"00000000deadbeef/{i}" for i in range(MOST)))
+    assert f"takes up to {MOST} launches" in shown(store, full.href().removeprefix("/compare"))
+
+
+def test_an_empty_store_says_how_to_come_by_launches(tmp_path: Path) -> None:
+    assert "No launch is here yet" in shown(frames.store(tmp_path, []), "")
+
+
+def candidate(number: int, **changes: Any) -> dict[str, Any]:
+    base = {"id": f"{number:016x}/0", "kernel": "gemm", "name": "gemm", "label": f"stages={number}", "launch": 0}
+    return {
+        **base,
+        "demangled": "gemm",
+        "shape": "m=1",
+        "gpu": "H200",
+        "cause": "none",
+        "path": f"r/{number}",
+        **changes,
+    }
+
+
+def test_launches_are_found_by_all_words_and_those_taken_are_left_out() -> None:
+    rows = [candidate(1), candidate(2, gpu="A100"), candidate(3, name="softmax", kernel="softmax")]
+    among = Searchable.of(rows)
+    assert [row["id"] for row in suggest(among, "GEMM a100").rows] == [rows[1]["id"]]
+    assert suggest(among, "gemm", [rows[0]["id"]]).rows == (rows[1],)
+    assert suggest(among, "nothing").total == 0 and suggest(among, "").total == 3
+
+
+def test_partners_of_the_same_kernel_come_first_and_no_more_than_fit() -> None:
+    rows = [candidate(i, kernel=f"k{i}") for i in range(100)] + [candidate(500), candidate(501, label="stages=9")]
+    found = suggest(Searchable.of(rows), "", (), candidate(9))
+    assert [row["label"] for row in found.rows[:2]] == ["stages=500", "stages=9"]
+    assert len(found.rows) == MOST_SUGGESTED and found.total == 102
+
+
+def test_repeats_of_one_report_are_one_suggestion() -> None:
+    rows = [candidate(1, id=f"{1:016x}/{i}", launch=i) for i in range(5)] + [candidate(1, id=f"{2:016x}/0")]
+    found = suggest(Searchable.of(rows), "gemm")
+    assert found.repeats == (5, 1) and found.total == 2
+
+
+def test_what_is_typed_becomes_links_that_add_a_side(store: ReportStore) -> None:
+    links, said = suggestions(store, "wmma_gemm_deep", Asked(BOTH[:1]))
+    assert (
+        len(links) == 1 and said == "1 configuration" and Asked(BOTH).href() in json.dumps(links, cls=PlotlyJSONEncoder)
+    )
+    assert suggestions(store, "zzz", Asked(()))[1].startswith("No launch has all of these words")
+
+
+def test_figures_without_a_table_beside_them_have_one_below(store: ReportStore) -> None:
+    sent = shown(store, PAIR)
+    assert sent.count("View as table") == 2 and "Tracks of the timelines in numbers" in sent
+
+
+def test_a_launch_that_is_not_there_is_named(store: ReportStore) -> None:
+    sent = shown(store, f"{PAIR}&launch=0123456789abcdef/99")
+    assert "No launch has this address: 0123456789abcdef/99" in sent and "B takes" in sent
+
+
+def test_launches_may_still_come_while_reports_are_read(tmp_path: Path) -> None:
+    store = ReportStore([tmp_path / "a.ncu-rep"])
+    assert "Reading reports" in shown(store, PAIR)
+
+
+def test_the_page_has_an_address_of_its_own(store: ReportStore) -> None:
+    app = create_app([], store=store)
+    assert exists(store, "/compare") and not exists(store, "/compare/x")
+    assert app.server.test_client().get("/compare" + PAIR).status_code == 200
+
+
+def test_a_kernel_page_leads_to_comparisons_with_others_of_its_kernel(tmp_path: Path) -> None:
+    twin = frames.gemm()
+    twin.key = "89abcdef01234567"
+    store = frames.store(tmp_path, [frames.gemm(), twin])
+    sent = json.dumps(page(store, "/kernel/0123456789abcdef/0")[0], cls=PlotlyJSONEncoder)
+    assert Asked(("89abcdef01234567/0", "0123456789abcdef/0")).href() in sent
+    alone = json.dumps(page(frames.store(tmp_path), "/kernel/0123456789abcdef/0")[0], cls=PlotlyJSONEncoder)
+    assert "compare with another launch" not in alone

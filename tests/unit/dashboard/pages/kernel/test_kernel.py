@@ -1,0 +1,242 @@
+"""The kernel page: sections, stalls by what holds warps up, depths, advice, and what comes late."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dashboard_frames as frames
+import numpy as np
+import pandas as pd
+import pytest
+from dash import Dash, no_update
+from dash.exceptions import PreventUpdate
+from plotly.utils import PlotlyJSONEncoder
+
+from ncubble.dashboard.pages.kernel import callbacks as kernel_callbacks
+from ncubble.dashboard.pages.kernel import layout as kernel
+from ncubble.dashboard.pages.kernel.address import asked
+from ncubble.dashboard.pages.kernel.callbacks import entry_of
+from ncubble.dashboard.pages.kernel.figures.depth import best_depth, depth_figure, depth_rows
+from ncubble.dashboard.pages.kernel.figures.stall_classes import CLASSES, class_figure, class_of, class_rows
+from ncubble.dashboard.pages.kernel.opened import Opened
+from ncubble.dashboard.pages.kernel.sections import advice as kernel_advice
+from ncubble.dashboard.pages.kernel.sections import head as kernel_head
+from ncubble.dashboard.pages.kernel.sections.late import PARTS, STAGES, Shown, made
+from ncubble.dashboard.ui.components import guarded
+from ncubble.sass.opcodes import role
+
+GEMM = "0123456789abcdef"
+
+
+def sent(content: Any) -> str:
+    return json.dumps(content, cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+
+def test_metrics_that_could_not_be_read_are_read_at_the_next_click(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app, store = Dash(), frames.store(tmp_path, [frames.gemm()])
+    kernel_callbacks._metrics(app, store)
+    (found,) = (one["callback"].__wrapped__ for one in app.callback_map.values())
+    address = f"{GEMM}/0"
+    whole = kernel_callbacks.LATE["kernel-metrics"]
+    broken = lambda *_: guarded("All metrics", lambda: 1 // 0)  # type: ignore[arg-type,return-value]  # noqa: E731
+    monkeypatch.setitem(kernel_callbacks.LATE, "kernel-metrics", broken)
+    assert "could not be shown" in sent(found(1, "", address)[0]) and found(1, "", address)[1] == ""
+    monkeypatch.setitem(kernel_callbacks.LATE, "kernel-metrics", whole)
+    assert "metrics-grid" in sent(found(2, "", address)[0]) and found(2, "", address)[1] == "yes"
+    assert found(3, "yes", address) == (no_update, no_update)
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["ncu", "--clock-control", "none", "app"], "as they are"),
+        (["ncu", "--clock-control=none", "app"], "as they are"),
+        (["ncu", "app"], "locked to base by ncu"),
+        (["ncu", "app", "--clock-control", "none"], "locked to base by ncu"),
+        (["ncu", "--clock-control", "none", "app", "--clock-control=base"], "as they are"),
+        ([], "not collected"),
+    ],
+)
+def test_clocks_are_told_by_the_options_of_ncu_alone(argv: list[str], said: str) -> None:
+    program = argv[argv.index("app") :] if argv else []
+    assert kernel_head._clock_control(argv, program) == said
+
+
+def code(*lines: tuple[str, dict[str, float]]) -> pd.DataFrame:
+    """Instructions of (opcode, samples by reason)."""
+    reasons = sorted({reason for _, samples in lines for reason in samples})
+    frame = pd.DataFrame({"opcode": [opcode for opcode, _ in lines]})
+    frame["samples"] = [sum(samples.values()) for _, samples in lines]
+    for reason in reasons:
+        frame[reason] = [samples.get(reason, 0.0) for _, samples in lines]
+    return frame
+
+
+def by_class(source: pd.DataFrame, **given: Any) -> dict[str, float]:
+    return {row.name: row.share for row in class_rows(source, **given)}
+
+
+@pytest.mark.parametrize(
+    ("opcode", "name"),
+    [
+        ("LDGSTS.E.BYPASS.128", "copy"),
+        ("UTMALDG.2D", "copy"),
+        ("HGMMA.64x128x16.F32", "mma"),
+        ("LDSM.16.M88.4", "load_shared"),
+        ("IMAD.MOV.U32", "integer"),
+        ("UIADD3", "integer"),
+        ("FFMA", "float"),
+        ("MUFU.EX2", "convert"),
+        ("BRA", "branch"),
+        ("S2R", "move"),
+        ("", "move"),
+    ],
+)
+def test_opcodes_have_classes(opcode: str, name: str) -> None:
+    assert class_of(opcode) == name and name in CLASSES
+    assert role(opcode) in (name, "other")
+
+
+def test_a_wait_counts_at_the_copy_or_barrier_that_it_is_for() -> None:
+    source = code(
+        ("LDGDEPBAR", {}), ("DEPBAR.LE", {}), ("UISETP.GT", {"long_scoreboard": 60.0, "wait": 10.0}),
+        ("BAR.SYNC", {}), ("IADD3", {"barrier": 30.0}),
+    )  # fmt: skip
+    assert by_class(source) == pytest.approx({"copy_wait": 60.0, "barrier": 30.0, "integer": 10.0})
+
+
+def test_a_wait_with_nothing_before_it_stays_where_it_was_taken() -> None:
+    far = [("LDG.E", {})] + [("MOV", {})] * 20 + [("FADD", {"long_scoreboard": 5.0})]
+    assert by_class(code(*far)) == {"float": 100.0}
+    assert by_class(code(("IADD3", {"barrier": 5.0}), ("BAR.SYNC", {}))) == {"integer": 100.0}
+
+
+def test_all_samples_are_counted_once() -> None:
+    source = frames.source(0)
+    rows = class_rows(source)
+    assert sum(row.share for row in rows) == pytest.approx(100.0)
+    assert all(sum(row.reasons.values()) == pytest.approx(row.share) for row in rows)
+    assert class_rows(source.iloc[0:0]) == []
+
+
+def test_parts_are_shared_out_whole() -> None:
+    source = code(("DEPBAR", {"long_scoreboard": 50.0}), ("BAR.SYNC", {"barrier": 20.0, "wait": 30.0}))
+    weights = pd.DataFrame({"data_wait": [50.0, 0.0], "sync_wait": [0.0, 20.0], "issue": [0.0, 30.0]})
+    parts = {"tensor_busy": 60.0, "data_wait": 25.0, "sync_wait": 10.0, "issue": 5.0}
+    rows = class_rows(source, weights, parts)
+    given = {row.name: row.parts for row in rows}
+    assert given["copy_wait"] == pytest.approx({"data_wait": 25.0})
+    assert given["barrier"] == pytest.approx({"sync_wait": 10.0, "issue": 5.0})
+    texts = [label.text for label in class_figure(rows).layout.annotations]
+    assert texts[0] == "50.0 % → data wait <b>25.0 %</b>"
+
+
+def test_the_class_figure_is_stacked_to_the_share_of_each_class() -> None:
+    rows = class_rows(frames.source(0))
+    drawn = class_figure(rows)
+    total = np.sum([trace.x for trace in drawn.data], axis=0)
+    assert total == pytest.approx([row.share for row in rows], abs=0.01)
+    hostile = frames.source(0).rename(columns={"barrier": frames.HOSTILE})
+    assert "<img" not in sent(class_figure(class_rows(hostile)).to_plotly_json())
+
+
+def advice(**depths: tuple[float, float, float, float] | None) -> dict[str, Any]:
+    names = ("tensor_active_pct", "low", "high", "cycles")
+    told = {name[1:]: dict(zip(names, given, strict=True)) if given else None for name, given in depths.items()}
+    return {"stages": 2, "stages_from": "sass", "depths": told, "notes": [], "fixes": []}
+
+
+def test_the_shallowest_of_the_best_depths_is_taken() -> None:
+    rows = depth_rows(advice(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752), d4=(80.2, 70, 90, 750)))
+    assert [row.busy_words for row in rows][:2] == ["not identified", "60.0 % (measured)"]
+    assert rows[2].change_words == "-24.8 %" and rows[2].interval_words == "70 to 90 %"
+    assert best_depth(rows, 2, "tensor pipe") == (
+        "Take 3 stages instead of 2: tensor pipe 80.0 % busy (70 to 90 %), 25 % less time."
+    )
+
+
+def test_a_depth_that_saves_nothing_is_kept() -> None:
+    rows = depth_rows(advice(d2=(60, 60, 60, 1000), d3=(60.2, 50, 70, 995)))
+    assert best_depth(rows, 2, "tensor pipe").startswith("Keep 2 stages")
+    assert best_depth(rows, None, "tensor pipe").startswith("The present depth is not known")
+
+
+def test_depths_that_are_not_identified_stand_apart_in_the_figure() -> None:
+    drawn = depth_figure(depth_rows(advice(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752))), "tensor pipe")
+    by_name = {trace.name: list(trace.x) for trace in drawn.data}
+    assert by_name == {"predicted": [3], "measured": [2], "not identified": [1]}
+    assert list(drawn.data[0].error_y.array) == [10.0]
+
+
+def test_the_page_draws_what_it_has_and_names_links_for_keys(tmp_path: Path) -> None:
+    store = frames.store(tmp_path)
+    entry = store.find(GEMM, 0)
+    assert entry is not None
+    shown = Shown(store, entry, asked("?range=10,20"))
+    late = [made(name, shown) for places in STAGES for name in places]
+    page = sent([kernel.layout(store, entry, "?range=10,20"), late])
+    for name in ("account", "timeline", "stalls", "stall-classes"):
+        assert f'"name": "{name}", "type": "drawn"' in page or f'"type": "drawn", "name": "{name}"' in page
+    assert '"range": [10.0, 20.0]' in page
+    assert '"id": "next-launch"' in page and '"id": "previous-launch"' not in page
+    assert f'"href": "/source/{GEMM}/0"' in page
+    assert page.count("View as table") == 4
+    assert "--set warp_states" in page
+    assert all(f'"data-anchor": "{anchor}"' in page for anchor in kernel.SECTIONS)
+
+
+def test_what_comes_late_has_a_place_and_is_made_for_any_launch(tmp_path: Path) -> None:
+    store = frames.store(tmp_path)
+    for key, launch in ((GEMM, 0), (GEMM, 1), ("fedcba9876543210", 1), ("00000000deadbeef", 2)):
+        entry = store.find(key, launch)
+        assert entry is not None
+        page = sent(kernel.layout(store, entry))
+        for name, build in kernel.LATE.items():
+            assert f'"id": "{name}"' in page
+            made = sent(build(store, entry))
+            assert "could not be shown" not in made, (key, launch, name)
+
+
+def test_every_part_but_the_large_table_comes_in_one_stage() -> None:
+    staged = [name for places in STAGES for name in places]
+    assert sorted([*staged, "kernel-metrics"]) == sorted(PARTS)
+
+
+def test_a_part_that_fails_says_so_and_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = frames.store(tmp_path)
+    entry = store.find(GEMM, 0)
+    assert entry is not None
+    monkeypatch.setattr(store, "accountant", lambda report, launch: 1 / 0)
+    shown = Shown(store, entry)
+    assert "This section could not be shown: division by zero" in sent(made("kernel-timeline", shown))
+    assert "could not be shown" not in sent(made("kernel-limits", shown))
+
+
+def test_an_account_is_made_once_for_all_stages(tmp_path: Path) -> None:
+    store = frames.store(tmp_path)
+    entry = store.find(GEMM, 0)
+    assert entry is not None
+    assert Shown(store, entry).account is Shown(store, entry).account
+
+
+def test_intervals_stand_beside_gains_and_a_failing_prediction_leaves_the_causes(tmp_path: Path) -> None:
+    entry = frames.store(tmp_path).find(GEMM, 0)
+    assert entry is not None
+    fixes = [{"cause": "copy_cost", "low": 4.0, "high": 15.4}, {"cause": "sync_wait", "low": None, "high": None}]
+    assert "(4 to 15)" in sent(kernel_advice.causes(Opened(entry), fixes))
+    broken = Opened(entry)
+    broken.__dict__["advice"] = {}
+    made = sent(kernel_advice.told(broken))
+    assert "copy cost" in made and "(4 to 15)" not in made
+
+
+@pytest.mark.parametrize(
+    "address", [None, "", "zzz", f"{GEMM}/99", f"{GEMM}/x", f"{GEMM}/{'9' * 40}", "../../etc/passwd"]
+)
+def test_an_address_that_is_no_launch_changes_nothing(tmp_path: Path, address: str | None) -> None:
+    with pytest.raises(PreventUpdate):
+        entry_of(frames.store(tmp_path), address)

@@ -1,0 +1,95 @@
+"""The Ranks page: what it matches, what it says, and that texts of reports stay texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dashboard_frames import HOSTILE
+
+from ncubble.analysis.compare.ranks import Program
+from ncubble.dashboard.pages.ranks import layout as ranks
+from ncubble.dashboard.pages.ranks import model as ranks_model
+from ncubble.dashboard.pages.ranks.address import Asked, asked, id_of
+from ncubble.dashboard.pages.ranks.figures import Took, ranks_figure
+from ncubble.profiling.runs.ranks import Rank
+
+
+class Store:
+    """As much of a store as the page reads."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._rows = rows
+
+    def rows(self) -> list[dict[str, Any]]:
+        return self._rows
+
+    def progress(self) -> Any:
+        return type("Progress", (), {"finished": True, "version": 1})
+
+
+def row(path: str, launch: int, time: float | None, account: list[list[Any]] | None = None) -> dict[str, Any]:
+    split = [["tensor_busy", 60.0], ["data_wait", 40.0]] if account is None else account
+    return {
+        "path": path, "launch": launch, "id": f"{'a' * 16}/{launch}", "kernel": HOSTILE, "name": HOSTILE, "label": "",
+        "grid": "1,1,1", "block": None, "duration_ns": time, "tensor": 60.0, "dram": None, "account": split,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    told = {Path(f"/j/{n}"): Rank(n, 3, "RANK", HOSTILE) for n in range(3)}
+    monkeypatch.setattr(ranks_model, "ranks_of", lambda paths: {path: told[path] for path in paths if path in told})
+    rows = [row(f"/j/{n}", launch, 1000.0 + 500 * n * launch) for n in range(3) for launch in range(2)]
+    return Store([*rows, row("/j/2", 5, None, []), row("/elsewhere", 0, 1.0)])
+
+
+def texts(page: Any) -> str:
+    return json.dumps(page.to_plotly_json(), default=lambda one: one.to_plotly_json(), ensure_ascii=False)
+
+
+def test_the_launch_whose_ranks_lie_furthest_apart_is_shown_first(store: Store) -> None:
+    shown = texts(ranks.layout(store, ""))  # type: ignore[arg-type]
+    assert "Rank 2 takes longest, 2.00 µs; the median is 1.50 µs and rank 0 is the fastest with 1.00 µs." in shown
+    assert "1 of 3 launches are not in the reports of all ranks." in shown
+    other = Asked(id_of(HOSTILE), 2)
+    assert "hold no duration" in texts(ranks.layout(store, other.href().partition("?")[2]))  # type: ignore[arg-type]
+    assert "No program has this address" in texts(ranks.layout(store, "program=0123456789ab"))  # type: ignore[arg-type]
+
+
+def test_texts_of_reports_stand_only_where_they_are_shown_as_text(store: Store) -> None:
+    def walk(part: Any) -> None:
+        for name, value in part.to_plotly_json()["props"].items() if hasattr(part, "to_plotly_json") else ():
+            assert name in ("children", "aria-label") or HOSTILE not in json.dumps(value, default=lambda one: ""), name
+            for one in value if isinstance(value, list) else [value]:
+                walk(one)
+
+    walk(ranks.layout(store, ""))  # type: ignore[arg-type]
+
+
+def test_without_ranks_the_page_says_how_to_record_them() -> None:
+    assert "mpirun -n 4 ncubble profile" in texts(ranks.layout(Store([]), ""))  # type: ignore[arg-type]
+
+
+def test_bars_are_as_long_as_the_time_and_split_by_the_account() -> None:
+    drawn = ranks_figure({0: Took(2000.0, {"tensor_busy": 75.0, "tail": 25.0}), 4: Took(1000.0, {})}).checked
+    told = {trace.name: list(trace.x) for trace in drawn.data}
+    assert told == {"tensor busy": [1.5, 0.0], "tail": [0.5, 0.0], "not split": [0.0, 1.0]}
+    assert list(drawn.data[0].y) == ["rank 0", "rank 4"]
+    many = ranks_figure({rank: Took(float(rank), {}) for rank in range(1, 100)})
+    assert next(iter(many.checked.data[0].y)) == "rank 36"
+
+
+@pytest.mark.parametrize("search", ["?program=XYZ&launch=-1", "program=" + "a" * 5000, "launch=99999999999", "", None])
+def test_an_address_that_is_none_asks_for_nothing(search: str | None) -> None:
+    assert asked(search) == Asked()
+
+
+def test_rows_are_matched_anew_only_when_they_change(store: Store) -> None:
+    found = ranks_model.matched(store)  # type: ignore[arg-type]
+    assert found is ranks_model.matched(store)  # type: ignore[arg-type]
+    [program] = found.programs
+    assert isinstance(program, Program) and sorted(program.ranks) == [0, 1, 2]
+    assert ranks_model.matched(Store([])).programs == []  # type: ignore[arg-type]

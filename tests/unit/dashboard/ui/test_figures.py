@@ -1,0 +1,245 @@
+"""Figures as data: what they show, what they leave out, and that nothing from a report becomes markup."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import dashboard_frames as frames
+import numpy as np
+import pandas as pd
+import plotly.graph_objects
+import pytest
+
+from ncubble.analysis.account.palette import CAUSE_WORDS, PART_STYLES
+from ncubble.analysis.report.samples import stall_shares
+from ncubble.dashboard.pages.kernel.figures.timeline import timeline_figure
+from ncubble.dashboard.ui.components import bare
+from ncubble.dashboard.ui.figures import CAUSE_SYMBOLS, account_bar, stall_bar, utilization_scatter
+from ncubble.dashboard.ui.themes import TEMPLATES
+from ncubble.dashboard.ui.tracks import NO_MARKS, Marks, Window, sampling_interval_ns, stretches, window
+
+
+def marked(phases: object, shown: Window) -> Marks:
+    return Marks.of(phases, frames.PARTS, shown, "tensor")
+
+
+def test_the_account_bar_shows_every_part_that_is_not_zero_and_sums_to_100() -> None:
+    bar = account_bar(frames.PARTS)
+    assert [trace.name for trace in bar.data][:3] == ["tensor busy", "ramp", "tail"]
+    assert sum(trace.x[0] for trace in bar.data) == pytest.approx(100.0)
+    assert "busiest unit busy" not in {trace.name for trace in bar.data}
+
+
+def test_every_cause_has_a_marker_of_its_own() -> None:
+    assert set(CAUSE_SYMBOLS) == {*PART_STYLES, *CAUSE_WORDS}
+    assert len(set(CAUSE_SYMBOLS.values())) == len(CAUSE_SYMBOLS)
+    shapes = {CAUSE_SYMBOLS[cause].removesuffix("-open") for cause in ("data_wait", "slow_path")}
+    assert len(shapes) == 2  # their colours are close
+    known = set(plotly.graph_objects.scatter.Marker()._get_validator("symbol").values)
+    assert set(CAUSE_SYMBOLS.values()) <= known
+
+
+def test_hatched_segments_keep_their_own_colour() -> None:
+    for trace in account_bar(frames.PARTS).data:
+        assert trace.marker.pattern.bgcolor == trace.marker.color
+
+
+def test_parts_that_a_later_version_adds_are_drawn_too() -> None:
+    bar = account_bar({"tensor_busy": 60.0, "brand_new": 40.0})
+    assert [trace.name for trace in bar.data] == ["tensor busy", "brand new"]
+
+
+def test_the_busy_unit_is_named() -> None:
+    assert account_bar({"unit_busy": 100.0}, "DRAM").data[0].name == "DRAM busy"
+
+
+def test_stall_shares_are_percent_of_all_samples() -> None:
+    source = frames.source(0)
+    shares = dict(stall_shares(source))
+    assert sum(shares.values()) == pytest.approx(100.0)
+    assert shares["barrier"] == pytest.approx(100 * source["barrier"].sum() / source["samples"].sum())
+    assert stall_shares(source.iloc[0:0]) == []
+
+
+def test_many_stall_reasons_are_cut_and_the_rest_is_said() -> None:
+    shares = [(f"reason_{index}", 5.0) for index in range(20)]
+    names = list(stall_bar(shares, limit=12).data[0].y)
+    assert len(names) == 13
+    assert names[-1] == "8 more"
+
+
+def test_the_scatter_draws_what_has_both_numbers(tmp_path: Path) -> None:
+    rows = frames.store(tmp_path).rows()
+    drawn = [point for trace in utilization_scatter(rows).data for point in trace.customdata]
+    complete = [row["id"] for row in rows if row["tensor"] is not None and row["dram"] is not None]
+    assert sorted(drawn) == sorted(complete)
+    assert len(drawn) == len(rows) - 1
+
+
+def test_the_timeline_starts_at_the_first_active_sample_and_shades_the_phases() -> None:
+    shown = window(frames.timeline(0).assign(t_ns=lambda frame: frame["t_ns"] + 10**9))
+    assert shown is not None
+    later = frames.phases()
+    for name in ("start_ns", "ramp_end_ns", "tail_start_ns", "end_ns"):
+        setattr(later, name, getattr(later, name) + 10**9)
+    later.dips = tuple((start + 10**9, end + 10**9) for start, end in later.dips)
+    drawn = timeline_figure(shown, marked(later, shown))
+    shaded = [shape for shape in drawn.layout.shapes if shape.type == "rect" and shape.xref == "x"]
+    first = min(shaded, key=lambda shape: shape.x0)
+    assert (first.x0, first.x1) == pytest.approx((0.0, 12.0))
+    assert len(shaded) == 5
+    level = [shape for shape in drawn.layout.shapes if shape.type == "line"]
+    assert [(shape.yref, shape.y0) for shape in level] == [("y", 52.0)]
+    assert {annotation.text for annotation in drawn.layout.annotations} >= {
+        "<b>ramp 2.4 %</b>",
+        "<b>tail 5.5 %</b>",
+        "<b>wave gap</b>",
+    }
+    assert [trace.name for trace in drawn.data] == ["tensor pipe", "SMs active", "DRAM", "L2"]
+
+
+def test_labels_of_many_gaps_do_not_pile_up() -> None:
+    phases = frames.phases()
+    phases.dips = tuple((20_000 + 5_000 * i, 22_000 + 5_000 * i) for i in range(60))
+    shown = window(frames.timeline(0))
+    assert shown is not None
+    drawn = timeline_figure(shown, marked(phases, shown))
+    middles = sorted(label.x for label in drawn.layout.annotations if label.xref == "x" and label.yref == "paper")
+    assert len(middles) <= 11
+    assert min(np.diff(middles)) > 0.08 * 400
+
+
+def test_series_of_another_pass_are_left_out_and_named() -> None:
+    timeline = frames.timeline(0)
+    timeline.loc[timeline["metric"] == "l2", "t_ns"] += 80_000_000
+    shown = window(timeline)
+    assert shown is not None
+    assert shown.apart == ["L2"]
+    assert [track.label for track, *_ in shown.tracks] == ["tensor pipe", "SMs active", "DRAM"]
+
+
+def test_the_series_of_the_account_sets_the_time_base() -> None:
+    timeline = frames.timeline(0)
+    timeline.loc[timeline["metric"] == "dram", "t_ns"] += 80_000_000
+    shown = window(timeline, "dram")
+    assert shown is not None
+    assert [track.label for track, *_ in shown.tracks] == ["DRAM"]
+
+
+def test_without_samples_there_is_no_window_and_no_interval() -> None:
+    empty = frames.timeline(0).iloc[0:0]
+    assert window(empty) is None
+    assert sampling_interval_ns(empty) is None
+    silent = frames.timeline(0).assign(value=0.0)
+    assert window(silent) is None
+
+
+def test_a_tensor_track_that_is_mere_leakage_is_left_out_where_another_unit_counts() -> None:
+    timeline = frames.timeline(0)
+    leaked = timeline.assign(value=timeline["value"].where(timeline["metric"] != "tensor", 2.0))
+    shown = window(leaked, "dram")
+    assert shown is not None
+    assert [track.label for track, *_ in shown.tracks] == ["DRAM", "SMs active", "L2"]
+    kept = window(timeline, "dram")
+    assert kept is not None and "tensor pipe" in [track.label for track, *_ in kept.tracks]
+
+
+def test_the_sampling_interval_is_that_of_the_finest_series() -> None:
+    assert sampling_interval_ns(frames.timeline(0)) == 1500.0
+
+
+def test_without_phases_nothing_is_shaded_and_the_reason_is_said() -> None:
+    shown = window(frames.timeline(0))
+    assert shown is not None
+    assert stretches(None) == []
+    assert len(timeline_figure(shown, None).layout.shapes) == 0
+    assert "No bubbles are marked" in NO_MARKS
+
+
+def test_what_is_shaded_is_said_with_the_shares_of_the_account() -> None:
+    shown = window(frames.timeline(0))
+    assert shown is not None
+    said = marked(frames.phases(), shown).words()
+    assert "tensor pipe well below the steady level of 52 % (dotted)" in said
+    assert said.endswith("In the account: ramp 2.4 %, 3 wave gaps 3.0 %, tail 5.5 % of kernel time.")
+
+
+def test_tail_that_only_the_counters_saw_is_told_apart() -> None:
+    shown = window(frames.timeline(0))
+    assert shown is not None
+    marks = Marks.of(frames.phases(), {**frames.PARTS, "tail": 8.0}, shown, "tensor")
+    assert "tail 8.0 %" in marks.words() and "2.5 points of the tail are counted SM cycles" in marks.words()
+    assert "<b>tail 8.0 %</b>" in {label.text for label in timeline_figure(shown, marks).layout.annotations}
+
+
+def test_phases_of_a_unit_that_was_not_sampled_are_those_of_issued_instructions() -> None:
+    issue = frames.timeline(0).replace({"metric": {"tensor": "issue"}})
+    shown = window(issue, "alu")
+    assert shown is not None
+    marks = Marks.of(frames.phases(), frames.PARTS, shown, "alu")
+    assert marks.words().startswith("Shaded: issue slots well below")
+    drawn = timeline_figure(shown, marks)
+    level = next(shape for shape in drawn.layout.shapes if shape.type == "line")
+    assert drawn.data[[trace.name for trace in drawn.data].index("issue slots")].yaxis == level.yref
+
+
+@pytest.mark.parametrize("unit", ["tensor", "dram"])
+def test_samples_after_the_end_of_the_kernel_do_not_stretch_the_axis(unit: str) -> None:
+    timeline = frames.timeline(0)
+    later = timeline.assign(t_ns=timeline["t_ns"] + 402_000, value=0.3)
+    written_back = later["metric"] == "dram"
+    later.loc[written_back, "value"] = 15.0
+    later.loc[later["metric"] == "sm_active", "value"] = 0.0
+    shown = window(pd.concat([timeline, later], ignore_index=True), unit)
+    assert shown is not None
+    assert shown.end_ns == pytest.approx(399_000, abs=1500)
+    drawn = timeline_figure(shown, None)
+    assert drawn.layout.xaxis.range[1] < 410
+    assert max(max(trace.x) for trace in drawn.data) <= 402
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_both_themes_are_transparent_so_that_the_card_shows(theme: str) -> None:
+    assert TEMPLATES[theme]["layout"]["paper_bgcolor"] == "rgba(0,0,0,0)"
+    assert TEMPLATES["light"]["layout"]["font"]["color"] != TEMPLATES["dark"]["layout"]["font"]["color"]
+
+
+def test_figures_are_sent_without_a_template() -> None:
+    data = bare(account_bar(frames.PARTS))
+    assert "template" not in data["layout"]
+    assert len(json.dumps(data)) < 20_000
+
+
+def _texts(figure: object) -> list[str]:
+    found: list[str] = []
+
+    def walk(node: object) -> None:
+        if isinstance(node, str):
+            found.append(node)
+        elif isinstance(node, dict):
+            for key, value in node.items():
+                if key != "customdata":
+                    walk(value)
+        elif isinstance(node, list | tuple | np.ndarray | pd.Series):
+            for value in node:
+                walk(value)
+
+    walk(bare(figure))  # type: ignore[arg-type]
+    return found
+
+
+def test_hostile_names_are_text_in_every_figure(tmp_path: Path) -> None:
+    report = frames.hostile()
+    rows = frames.store(tmp_path, [report]).rows()
+    shown = window(report.timeline)
+    assert shown is not None
+    figures = [
+        utilization_scatter(rows),
+        stall_bar(stall_shares(report.source)),
+        timeline_figure(shown, marked(frames.phases(), shown)),
+        account_bar({frames.HOSTILE: 100.0}, frames.HOSTILE),
+    ]
+    texts = [text for figure in figures for text in _texts(figure)]
+    assert any("&lt;img" in text for text in texts)
+    assert not [text for text in texts if "<img" in text]

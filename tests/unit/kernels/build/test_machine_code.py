@@ -1,0 +1,149 @@
+"""Machine code of every CUDA kernel, compiled for Ampere and Hopper, is what its spec promises."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+
+import pytest
+
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.kernels.build.build import build
+from ncubble.kernels.build.machine_code import check, disassemble, occurs, opcodes
+from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.catalog.catalog import SPECS
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.spec.case import make_case
+
+ARCHITECTURES = ("sm_80", "sm_90a")
+CASES = [
+    ("tiled_matmul", {}),
+    *[("async_pipeline", {"stages": stages}) for stages in (2, 3, 6)],
+    ("async_pipeline", {"stages": 4, "threads": 128}),
+    *[("tensor_core_gemm", {"stages": stages}) for stages in (1, 2, 3, 6)],
+    ("tensor_core_gemm", {"stages": 1, "vec": 4}),
+    ("tensor_core_gemm", {"stages": 3, "vec": 4}),
+    ("tensor_core_gemm", {"stages": 1, "copy": "plain"}),
+    ("tensor_core_gemm", {"stages": 6, "copy": "plain", "vec": 4}),
+    ("softmax_online", {}),
+    ("softmax_online", {"threads": 256, "items": 8}),
+    ("softmax_online", {"threads": 1024, "items": 8}),
+    ("async_copy_manual", {"stages": 1}),
+    ("async_copy_manual", {}),
+    ("async_copy_pipeline", {}),
+    ("async_copy_coop", {"stages": 1}),
+    ("async_copy_coop", {}),
+    ("async_copy_tma", {}),
+    ("async_copy_tma", {"path": "bulk", "stages": 1}),
+    ("gemm_mma_swizzled", {}),
+    ("gemm_mma_swizzled", {"tile_n": 128, "tile_k": 32}),
+    ("gemm_mma_swizzled", {"layout": "plain"}),
+    ("gemm_tma", {}),
+    ("gemm_tma", {"stages": 1}),
+    ("gemm_ws", {}),
+    ("gemm_ws", {"stages": 3, "cluster": 1, "walk": "snake"}),
+    ("gemm_ws", {"stages": 5, "tile_n": 128, "schedule": "pingpong"}),
+    ("attention_fwd", {}),
+    ("attention_fwd", {"causal": 1}),
+    ("attention_fwd", {"path": "cp_async"}),
+    ("sdpa_fp8_stage_c_wmma", {"use_cp_async": 0}),
+    ("sdpa_fp8_stage_c_wmma", {"use_cp_async": 1}),
+    ("warp_specialized", {"slots": 2}),
+    ("warp_specialized", {"slots": 4}),
+    ("warp_specialized", {"roles": "fused", "slots": 2}),
+    ("cluster_dsmem", {}),
+    ("cluster_dsmem", {"share": "none"}),
+    ("cluster_dsmem", {"share": "split", "cluster": 8}),
+    ("persistent", {}),
+    ("persistent", {"mode": "many", "threads": 128}),
+    ("stream_pipeline", {"work": 2048}),
+    ("planted_gemm", {}),
+    ("planted_dequant", {}),
+    ("planted_waves", {"schedule": "stream"}),
+    ("planted_ramp", {"search": "serial"}),
+    ("planted_epilogue", {"store": "narrow"}),
+    ("planted_raster", {"raster": "column", "tile_n": 256}),
+    ("planted_boxes", {"box_rows": 2}),
+    ("planted_roles", {"producer": "warp"}),
+    ("planted_residual", {"read": "late"}),
+    ("planted_residual", {"read": "early"}),
+    ("tensor_core_gemm", {"stages": 1, "ablate": "copy_sync"}),
+    ("tensor_core_gemm", {"stages": 3, "ablate": "smem"}),
+    ("async_pipeline", {"stages": 3, "ablate": "all"}),
+    ("gemm_mma_swizzled", {"ablate": "sync"}),
+    ("gemm_mma_swizzled", {"ablate": "copy_smem"}),
+    ("gemm_tma", {"ablate": "wait_sync"}),
+    ("gemm_tma", {"ablate": "copy_sync_epilogue"}),
+    ("gemm_ws", {"ablate": "copy_epilogue"}),
+]
+PRODUCTS = ("HMMA", "HGMMA", "FFMA")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tools():
+    if shutil.which("g++") is None:
+        pytest.skip("nvcc needs g++, which is missing")
+    try:
+        find_tool("nvcc")
+        find_tool("nvdisasm")
+    except MeasurementError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize(("name", "parameters"), CASES, ids=lambda value: str(value).replace(" ", ""))
+def test_machine_code_is_what_the_spec_promises(name, parameters, arch):
+    case = make_case(find_spec(name), parameters)
+    if arch == "sm_80" and case.min_arch > 80:
+        with pytest.raises(UsageError, match="sm_90"):
+            build(case, arch)
+        return
+    assert check(case, arch, build(case, arch)) == []
+
+
+@pytest.mark.parametrize(("name", "parameters"), [item for item in CASES if "ablate" in item[1]], ids=str)
+def test_an_ablation_keeps_the_products_and_leaves_out_barriers(name, parameters):
+    whole = {key: value for key, value in parameters.items() if key != "ablate"}
+    before, after = (
+        opcodes(disassemble(build(make_case(find_spec(name), chosen), "sm_90a").cubin))
+        for chosen in (whole, parameters)
+    )
+
+    def count(found, *families):
+        return sum(number for opcode, number in found.items() if opcode.split(".")[0] in families)
+
+    # No loop is unrolled further, so that what stands in the code is what a tile takes.
+    assert count(after, *PRODUCTS) == count(before, *PRODUCTS) > 0
+    sync = "sync" in parameters["ablate"] or parameters["ablate"] == "all"
+    assert (count(after, "BAR") < count(before, "BAR")) == sync
+
+
+def test_every_cuda_kernel_is_covered_and_promises_something():
+    cuda = {spec.name for spec in SPECS if spec.language != "numba"}
+    assert {name for name, _ in CASES} == cuda
+    assert all(spec.sass("sm_90a", make_case(spec).parameters) for spec in SPECS if spec.name in cuda)
+
+
+def test_code_that_breaks_a_promise_is_told():
+    plain = make_case(find_spec("tensor_core_gemm"), {"copy": "plain"})
+    asynchronous = make_case(find_spec("tensor_core_gemm"))
+    broken = check(asynchronous, "sm_80", build(plain, "sm_80"))
+    assert any("LDGSTS is missing" in text for text in broken)
+    assert any("STS must not occur" in text for text in broken)
+
+
+def test_opcodes_are_read_with_predicates_and_modifiers():
+    sass = """
+        /*0010*/                   LDGSTS.E.BYPASS.128 [R5], [R2.64] ;
+        /*0020*/              @!P0 BRA `(.L_x_1) ;
+        /*0030*/             @UP0  UMOV UR4, 0x1 ;
+        /*0040*/                   LDG.E.128 R4, [R2.64] ;
+        /*0050*/              @!PT LDS RZ, [RZ] ;
+    """
+    assert opcodes(sass) == Counter({"LDGSTS.E.BYPASS.128": 1, "BRA": 1, "UMOV": 1, "LDG.E.128": 1}), "LDS never runs"
+
+
+def test_a_prefix_ends_at_a_dot():
+    found = Counter({"LDGSTS.E": 1})
+    assert occurs("LDGSTS", found)
+    assert not occurs("LDG", found)

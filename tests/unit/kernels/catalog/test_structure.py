@@ -1,0 +1,73 @@
+"""cluster_dsmem and persistent: what can be told of them without a GPU."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from ncubble.errors import UsageError
+from ncubble.kernels.catalog.structure import CLUSTER_DSMEM, PERSISTENT, normalized
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.spec.case import make_case
+
+
+@pytest.mark.parametrize("columns", [4, 8])
+@pytest.mark.parametrize("cluster", [2, 4, 8])
+def test_columns_that_do_not_fill_a_cluster_are_refused(cluster, columns):
+    parameters = {"cluster": cluster, "columns": columns}
+    make_case(CLUSTER_DSMEM, parameters, {"n": columns * cluster})
+    with pytest.raises(UsageError, match=f"n={columns} is not a multiple of {columns * cluster}"):
+        make_case(CLUSTER_DSMEM, parameters, {"n": columns})
+
+
+@pytest.mark.parametrize(("columns", "grid"), [(4, (16, 3, 1)), (8, (8, 3, 1))])
+def test_a_cluster_lies_along_the_columns(columns, grid):
+    case = make_case(CLUSTER_DSMEM, {"cluster": 4, "columns": columns}, {"m": 513, "n": 64})
+    assert case.grid == grid
+    assert case.cluster == (4, 1, 1)
+
+
+def test_the_ring_holds_a_tile_of_each_matrix_per_stage():
+    case = make_case(CLUSTER_DSMEM, {"stages": 6, "columns": 8})
+    assert case.smem == 6 * 4 * (256 * 32 + 32 * 8)
+    assert CLUSTER_DSMEM.tensor_maps[1].box(case.shape, case.parameters) == (32, 8)
+
+
+@pytest.mark.parametrize(("share", "rows"), [("none", 256), ("dsmem", 256), ("split", 32), ("multicast", 32)])
+def test_a_load_of_a_is_the_whole_tile_or_a_part_per_cta(share, rows):
+    case = make_case(CLUSTER_DSMEM, {"cluster": 8, "share": share})
+    assert CLUSTER_DSMEM.tensor_maps[0].box(case.shape, case.parameters) == (rows, 32)
+
+
+def test_rows_that_tma_cannot_address_are_refused():
+    with pytest.raises(UsageError, match="k=1022 is not a multiple of 4"):
+        make_case(CLUSTER_DSMEM, shape={"k": 1022})
+
+
+def test_the_reference_of_persistent_is_what_its_words_say():
+    case = make_case(PERSISTENT, shape={"batches": 3, "rows": 2, "cols": 8})
+    inputs = draw_inputs(case, 0)
+    rows = np.array([0, 3, 5])
+    found = normalized(inputs, rows)["y"]
+    assert found.shape == (3, 8)
+    for at, (batch, row) in enumerate([(0, 0), (1, 1), (2, 1)]):
+        values = [float(value) for value in inputs["x"][batch, row]]
+        size = math.sqrt(sum(value * value for value in values) / 8 + 1e-5)
+        for column, value in enumerate(values):
+            assert found[at, column] == pytest.approx(value / size * float(inputs["w"][column]), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("mode", "launches", "ctas"), [("many", 64, 13), ("grid", 1, 64 * 13), ("persistent", 1, 132 * 2)]
+)
+def test_the_modes_cut_the_same_tiles_into_launches(mode, launches, ctas):
+    case = make_case(PERSISTENT, {"mode": mode, "threads": 256}, {"rows": 100})
+    assert case.launches == launches
+    assert case.grid == (ctas, 1, 1)
+
+
+def test_persistent_starts_no_cta_without_a_tile():
+    case = make_case(PERSISTENT, {"ctas": 4}, {"batches": 2, "rows": 9})
+    assert case.grid_on(132) == (4, 1, 1)

@@ -1,0 +1,308 @@
+"""The host's pipeline on a driver whose work is done as late as it may be: a missing wait shows as a wrong result."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fake_gpu import FakeGpu
+
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.kernels.catalog.host import STREAM_PIPELINE
+from ncubble.kernels.host_streams.stream_pipeline import GUARD, MIB, StreamPipeline
+from ncubble.kernels.host_streams.streams import KEEP_ALL, Signal
+from ncubble.kernels.run import host_program
+from ncubble.kernels.run.host_program import HostPrepared, prepare_host
+from ncubble.kernels.spec.case import make_case
+
+ODD = 3 * MIB // 4 + 5  # three chunks of 1 MiB, and five elements
+
+
+class LateDriver:
+    """Queues everything and does it only when the host waits: all streams then run to their end, in queue order."""
+
+    def __init__(self):
+        self.memory, self.log, self.queue, self.alive = {}, [], [], set()
+        self._addresses = itertools.count(1 << 20, 1 << 24)
+
+    def later(self, lane, word, work=lambda: None):
+        self.log.append((word, lane))
+        self.queue.append(work)
+
+    def drain(self):
+        while self.queue:
+            self.queue.pop(0)()
+
+    def lanes(self, kind, count):
+        return [0] * count if kind == "default" else list(range(1, count + 1))
+
+    def fork(self, lanes):
+        self.log.append(("fork", tuple(lanes)))
+
+    def join(self, lanes):
+        self.log.append(("join", tuple(lanes)))
+
+    def mark(self, lane):
+        self.log.append(("mark", lane))
+        return ("event", lane)
+
+    def settle(self, event):
+        self.log.append(("settle", event[1]))
+        self.drain()
+
+    def _bytes(self, pointer, nbytes):
+        assert pointer in self.alive, "memory that is not there any more"
+        return self.memory[pointer][:nbytes]
+
+    def to_device(self, lane, pointer, host):
+        self.later(lane, "upload", lambda: np.copyto(self._bytes(pointer, host.nbytes), host.view(np.uint8)))
+
+    def to_host(self, lane, host, pointer):
+        self.later(lane, "download", lambda: np.copyto(host.view(np.uint8), self._bytes(pointer, host.nbytes)))
+
+    def fill(self, lane, pointer, byte, nbytes):
+        self.later(lane, "fill", lambda: self._bytes(pointer, nbytes).fill(byte))
+
+    def launch(self, lane, kernel, grid, block, x, y, count):
+        assert (grid - 1) * 4 * block < count <= grid * 4 * block
+
+        def double():
+            source = self._bytes(x, 4 * count).view(np.float32)
+            np.multiply(source, 2, out=self._bytes(y, 4 * count).view(np.float32))
+
+        self.later(lane, "kernel", double)
+
+    def touch_default_stream(self, pointer):
+        self.later(0, "stray")
+
+    def allocate(self, nbytes):
+        self.log.append(("allocate", None))
+        pointer = next(self._addresses)
+        self.memory[pointer] = np.zeros(nbytes, np.uint8)
+        self.alive.add(pointer)
+        return pointer
+
+    reserve = allocate
+
+    def free(self, pointer):
+        self.log.append(("free", None))
+        self.alive.remove(pointer)
+
+    def pool(self, threshold):
+        def allocate(lane, nbytes):
+            self.log.append(("allocate_async", lane))
+            return self.allocate(nbytes)
+
+        def free(lane, pointer):
+            self.later(lane, "free_async", lambda: self.alive.remove(pointer))
+
+        return SimpleNamespace(threshold=threshold, allocate=allocate, free=free)
+
+    def signal(self):
+        posts = []
+
+        def wait():
+            self.log.append(("wait", None))
+            self.drain()
+            assert posts.pop()
+
+        return SimpleNamespace(post=lambda lane: self.later(lane, "post", lambda: posts.append(True)), wait=wait)
+
+    def pinned(self, nbytes):
+        return np.zeros(nbytes, np.uint8)
+
+    def words(self, *wanted):
+        return [entry for entry in self.log if entry[0] in wanted]
+
+
+def pipeline(n=ODD, **parameters):
+    driver = LateDriver()
+    case = make_case(STREAM_PIPELINE, {"chunk": 1, "streams": 2, **parameters}, {"n": n})
+    return StreamPipeline(case, "kernel", driver), driver
+
+
+def run(made, driver, seed=0, **options):
+    x = np.random.default_rng(seed).standard_normal(made.arrays["x"].size // 4, dtype=np.float32)
+    made.arrays["x"].view(np.float32)[:] = x
+    made.arrays["y"].fill(0xFF)
+    made.run(**options)
+    driver.drain()
+    return x, made.arrays["y"][:-GUARD].view(np.float32)
+
+
+@pytest.mark.parametrize("n", [1, MIB // 4, ODD])
+@pytest.mark.parametrize("alloc", ["reserved", "async", "sync"])
+@pytest.mark.parametrize("memory", ["pinned", "pageable", "staged"])
+@pytest.mark.parametrize("kind", ["nonblocking", "blocking", "default"])
+def test_every_element_comes_back_doubled(memory, alloc, kind, n):
+    made, driver = pipeline(n, memory=memory, alloc=alloc, stream_kind=kind, slots=2)
+    for seed in range(3):
+        x, y = run(made, driver, seed)
+        np.testing.assert_array_equal(y, 2 * x)
+        assert (made.arrays["y"][-GUARD:] == 0xFF).all()
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 4, 8])
+@pytest.mark.parametrize("streams", [1, 3, 8])
+def test_a_pinned_ring_of_any_size_serves_any_number_of_streams(streams, slots):
+    made, driver = pipeline(memory="staged", streams=streams, slots=slots)
+    x, y = run(made, driver)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_chunks_take_the_streams_in_turn_and_go_up_through_and_down():
+    made, driver = pipeline(streams=3)
+    run(made, driver)
+    steps = driver.words("upload", "kernel", "download")
+    assert steps == [(word, lane) for lane in (1, 2, 3, 1) for word in ("upload", "kernel", "download")]
+
+
+def test_the_timed_stream_waits_for_all_streams_and_they_for_it():
+    made, driver = pipeline(streams=3)
+    run(made, driver)
+    assert driver.log[-1] == ("join", (1, 2, 3))
+    assert driver.words("fork", "upload")[0] == ("fork", (1, 2, 3))
+
+
+def test_reserved_memory_is_made_once_for_each_stream():
+    made, driver = pipeline(streams=2)
+    assert len(driver.words("allocate")) == 4
+    run(made, driver)
+    run(made, driver)
+    assert len(driver.words("allocate")) == 4 and not driver.words("free")
+
+
+@pytest.mark.parametrize(("threshold", "nbytes"), [("zero", 0), ("max", KEEP_ALL)])
+def test_stream_ordered_memory_is_given_back_in_the_order_of_the_stream(threshold, nbytes):
+    made, driver = pipeline(alloc="async", threshold=threshold)
+    run(made, driver)
+    assert made.buffers.pool.threshold == nbytes
+    assert Counter(driver.words("allocate_async", "free_async")) == {
+        **{("allocate_async", lane): 4 for lane in (1, 2)},
+        **{("free_async", lane): 4 for lane in (1, 2)},
+    }
+    assert not driver.alive and not driver.words("settle")
+
+
+def test_memory_that_the_cpu_frees_is_freed_after_its_chunk():
+    made, driver = pipeline(alloc="sync")
+    run(made, driver)
+    assert not driver.alive
+    words = [word for word, _ in driver.words("settle", "free", "allocate")]
+    assert words[:4] == ["allocate"] * 4
+    freed = [index for index, word in enumerate(words) if word == "free"]
+    assert len(freed) == 8
+    assert all("settle" in words[index - 2 : index] for index in freed)
+
+
+def test_a_stray_operation_follows_every_chunk():
+    made, driver = pipeline(stray=1)
+    run(made, driver)
+    assert [word for word, _ in driver.words("download", "stray")] == ["download", "stray"] * 4
+
+
+def test_the_default_stream_is_one_stream():
+    made, driver = pipeline(stream_kind="default", streams=4)
+    run(made, driver)
+    assert {lane for _, lane in driver.words("upload", "kernel", "download")} == {0}
+
+
+@pytest.mark.parametrize("step", ["upload", "kernel", "download"])
+def test_a_step_can_run_alone(step):
+    made, driver = pipeline()
+    run(made, driver, steps=(step,))
+    assert {word for word, _ in driver.words("upload", "kernel", "download")} == {step}
+
+
+def test_a_chunk_that_no_kernel_wrote_is_not_a_number():
+    made, driver = pipeline()
+    run(made, driver)
+    made.poison()
+    _, y = run(made, driver, steps=("upload", "download"))
+    assert np.isnan(y).all()
+
+
+def test_a_signal_ends_a_wait_and_its_absence_is_an_error():
+    signal = Signal()
+    ctypes.CDLL(None).sem_post(signal._semaphore)
+    signal.wait(1)
+    with pytest.raises(MeasurementError, match=r"did not get to its callback within 0\.05 s"):
+        signal.wait(0.05)
+
+
+def prepared():
+    made, driver = pipeline()
+    gpu = FakeGpu()
+    gpu.sync = driver.drain
+    case = make_case(STREAM_PIPELINE, {"chunk": 1, "streams": 2}, {"n": ODD})
+    return HostPrepared(case, gpu, None, (), made.run, made)
+
+
+def test_a_prepared_pipeline_is_verified_like_any_kernel():
+    ready = prepared()
+    x = np.arange(ODD, dtype=np.float32)
+    ready.upload({"x": x})
+    ready.poison()
+    assert np.isnan(ready.outputs()[0]["y"]).all()
+    ready.run()
+    outputs, overrun = ready.outputs()
+    np.testing.assert_array_equal(outputs["y"], 2 * x)
+    assert overrun == ()
+    ready.program.arrays["y"][-1] = 0
+    assert ready.outputs()[1] == ("y",)
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """The cases that were compiled; nothing is."""
+    seen = []
+
+    def build(case, arch):
+        seen.append(case)
+        resources = SimpleNamespace(registers=14, smem_static_B=0, spill_B=0)
+        return SimpleNamespace(cubin=b"\x7fELF", compiler="nvcc", flags=(), resources=resources, sha256="0")
+
+    monkeypatch.setattr(host_program, "build", build)
+    return seen
+
+
+def own_program(folder, text):
+    (folder / "own.py").write_text(text)
+    return make_case(replace(STREAM_PIPELINE, folder=folder, program="own.py"), {"work": 64})
+
+
+def test_one_binary_serves_all_settings_of_the_host(built, tmp_path):
+    text = """
+COMPILED = ("work",)
+class Program:
+    arrays = {}
+    def run(self): pass
+make = lambda case, gpu, kernel: Program()
+"""
+    ready = prepare_host(own_program(tmp_path, text), FakeGpu())
+    assert built[0].defines == ("WORK=64",)
+    assert ready.build.registers == 14
+    assert ready.case.parameters["streams"] == 4
+
+
+def test_a_program_that_names_no_parameters_is_compiled_with_all(built, tmp_path):
+    prepare_host(own_program(tmp_path, "make = lambda *_: __import__('types').SimpleNamespace(run=None)"), FakeGpu())
+    assert {"WORK=64", "STREAMS=4"} <= set(built[0].defines)
+
+
+def test_a_program_without_make_is_refused(built, tmp_path):
+    with pytest.raises(UsageError, match=r"own\.py: no function make"):
+        prepare_host(own_program(tmp_path, ""), FakeGpu())
+    assert not built
+
+
+def test_launches_and_their_grid_follow_the_chunks():
+    case = make_case(STREAM_PIPELINE, {"chunk": 1}, {"n": ODD})
+    assert case.launches == 4
+    assert case.grid == (MIB // 4 // 1024, 1, 1)
+    assert make_case(STREAM_PIPELINE, {"chunk": 64}, {"n": 5}).grid == (1, 1, 1)

@@ -1,0 +1,281 @@
+"""A kernel timed in turns with the library's call, on a GPU made of host memory."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fake_gpu import FakeGpu
+
+from ncubble.cli import main as cli
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.run import bench, session, torch_peers
+from ncubble.kernels.run import peers as against
+from ncubble.kernels.run.bench import time_in_rounds
+from ncubble.kernels.run.describe import describe
+from ncubble.kernels.run.peers import Peer, check_peer, device_copy
+from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.spec.case import make_case
+from ncubble.kernels.spec.spec import Array
+
+SMALL = {"m": 128, "n": 128, "k": 64}
+
+
+@pytest.fixture
+def compiler():
+    if shutil.which("g++") is None:
+        pytest.skip("nvcc needs g++, which is missing")
+    try:
+        find_tool("nvcc")
+    except MeasurementError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def library(monkeypatch, compiler):
+    """A library call that takes 0.75 ms where the kernel takes 1 ms, and errs by 0.25."""
+    made = []
+
+    def make(prepared):
+        gpu = prepared.gpu
+
+        def run():
+            gpu.log.append("library")
+            gpu._now_ms += 0.75
+
+        made.append(prepared)
+        return Peer("cuTest", "1.2.3", run, lambda: 0.25)
+
+    monkeypatch.setitem(against.MAKERS, "matmul", make)
+    monkeypatch.setattr(torch_peers, "import_torch", lambda: None)
+    return made
+
+
+def besides(gpu=None, **changes):
+    request = Request("tensor_core_gemm", {"stages": 2}, SMALL, seed=3, against=True)
+    return execute(replace(request, **changes), lambda: gpu or FakeGpu())
+
+
+def test_the_ratio_is_above_one_where_the_kernel_is_faster(library):
+    outcome = besides()
+    assert outcome.timing.p50_us == pytest.approx(1000)
+    assert outcome.against.timing.p50_us == pytest.approx(750)
+    assert outcome.against.ratio == pytest.approx(0.75)
+    assert outcome.against.ratio_low == pytest.approx(0.75) == outcome.against.ratio_high
+    assert outcome.against.max_abs_difference == 0.25
+    assert outcome.against.fraction == pytest.approx(outcome.rates.fraction / 0.75)
+
+
+def test_both_are_timed_as_often_as_asked_and_in_turns(library):
+    gpu = FakeGpu()
+    outcome = besides(gpu, iterations=120)
+    assert outcome.timing.iterations == outcome.against.timing.iterations == 120
+    timed = [word for word in gpu.log if word in ("launch", "library")][-240:]
+    turns = [word for index, word in enumerate(timed) if not index or timed[index - 1] != word]
+    assert turns == ["launch", "library"] * bench.ROUNDS
+
+
+def test_the_cache_is_cleared_before_every_launch_of_either(library):
+    gpu = FakeGpu()
+    besides(gpu)
+    last = len(gpu.log) - 1 - gpu.log[::-1].index("library")
+    timed = gpu.log[gpu.log.index("fill", gpu.log.index("library")) : last + 1]
+    for before, word in itertools.pairwise(timed):
+        assert word not in ("launch", "library") or before == "fill"
+
+
+def test_a_wrong_kernel_is_not_timed_beside_anything(library):
+    def spoil(views, gpu):
+        views["c"][0, 0] += 1
+
+    gpu = FakeGpu(spoil)
+    outcome = besides(gpu)
+    assert not outcome.verification.passed
+    assert outcome.against is None
+    assert not library and "library" not in gpu.log
+
+
+def test_the_outcome_tells_both_to_people_and_programs(library):
+    outcome = besides()
+    text = "\n".join(describe(outcome))
+    assert "against cuTest, 1.2.3" in text
+    assert "0.750 x the library's throughput" in text
+    assert "differ  by 0.25 at most" in text
+    told = json.loads(json.dumps(outcome.to_json()))["against"]
+    assert (told["library"], told["version"], told["ratio"]) == ("cuTest", "1.2.3", pytest.approx(0.75))
+    assert told["timing"]["clocks"]["sm_mhz"] == 1700
+
+
+def test_without_the_option_nothing_stands_beside_the_kernel(library):
+    outcome = besides(against=False)
+    assert outcome.against is None
+    assert outcome.to_json()["against"] is None
+    assert "against" not in "\n".join(describe(outcome))
+
+
+def test_a_library_that_refuses_the_call_is_an_error_that_names_both(library, monkeypatch):
+    def refuse():
+        raise RuntimeError("No available kernel")
+
+    monkeypatch.setitem(against.MAKERS, "matmul", lambda prepared: Peer("cuTest", "1", refuse, lambda: None))
+    with pytest.raises(MeasurementError, match=r"cuTest refused tensor_core_gemm .*No available kernel"):
+        besides()
+
+
+def test_a_kernel_without_a_library_call_is_refused_before_a_gpu_is_sought():
+    case = make_case(replace(find_spec("tiled_matmul"), peer=""))
+    with pytest.raises(UsageError, match="tiled_matmul has no library call") as refused:
+        check_peer(case)
+    assert "softmax_online" in refused.value.remedy
+
+
+def test_a_peer_whose_call_takes_other_inputs_is_refused_before_a_gpu_is_sought():
+    odd = replace(find_spec("softmax_online"), peer="sdpa")
+    with pytest.raises(UsageError, match="has 1 inputs, the library's sdpa takes 3"):
+        check_peer(make_case(odd))
+
+
+def test_a_host_program_has_no_device_memory_that_a_library_could_take():
+    odd = replace(find_spec("stream_pipeline"), peer="copy")
+    with pytest.raises(UsageError, match="has no library call"):
+        check_peer(make_case(odd))
+
+
+def test_a_missing_library_is_named_with_its_remedy_before_a_gpu_is_sought(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MeasurementError, match="PyTorch, which cannot be imported") as refused:
+        execute(Request("tiled_matmul", against=True), lambda: pytest.fail("a GPU was opened"))
+    assert refused.value.remedy == "pip install torch"
+
+
+def test_a_library_that_sees_no_gpu_is_named(monkeypatch):
+    blind = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False), __version__="9.9")
+    monkeypatch.setitem(sys.modules, "torch", blind)
+    with pytest.raises(MeasurementError, match=r"torch 9\.9 sees no GPU"):
+        check_peer(make_case(find_spec("softmax_online")))
+
+
+def test_every_peer_that_a_spec_names_can_be_made():
+    from ncubble.kernels.catalog.registry import catalog
+
+    named = {spec.peer for spec in catalog().values()} - {""}
+    assert named <= set(against.MAKERS)
+    assert set(against.MAKERS) - {"copy"} == set(torch_peers.CALLS)
+
+
+def test_a_device_copy_takes_the_kernels_own_memory(monkeypatch):
+    case = make_case(find_spec("softmax_online"), shape={"rows": 4, "cols": 256})
+    gpu = FakeGpu()
+    copied = []
+    monkeypatch.setattr(gpu, "copy", lambda *call: copied.append(call))
+    pointers = tuple(gpu.allocate(case.nbytes(array)) for array in case.spec.arrays)
+    device_copy(SimpleNamespace(case=case, gpu=gpu, pointers=pointers)).run()
+    assert copied == [(pointers[1], pointers[0], 4 * 256 * 4)]
+
+
+def test_a_device_copy_has_memory_of_its_own_where_the_kernels_is_too_small(monkeypatch):
+    spec = replace(find_spec("softmax_online"), bytes=lambda shape: 1 << 20)
+    case = make_case(spec, shape={"rows": 4, "cols": 256})
+    gpu = FakeGpu()
+    copied = []
+    monkeypatch.setattr(gpu, "copy", lambda *call: copied.append(call))
+    pointers = tuple(gpu.allocate(case.nbytes(array)) for array in case.spec.arrays)
+    device_copy(SimpleNamespace(case=case, gpu=gpu, pointers=pointers)).run()
+    ((target, source, nbytes),) = copied
+    assert nbytes == 1 << 19
+    assert not {target, source} & set(pointers)
+    assert all(len(gpu.memory[pointer]) >= nbytes for pointer in (target, source))
+
+
+def test_the_clock_of_each_side_is_the_median_of_its_rounds(monkeypatch):
+    gpu = FakeGpu()
+    clocks = iter([1500, 1800, 1510, 1810, 1900, 1820])
+    monkeypatch.setattr(gpu, "clocks", lambda: {"sm_mhz": next(clocks)})
+
+    def wait(milliseconds):
+        gpu._now_ms += milliseconds
+
+    slow, fast = time_in_rounds(gpu, (lambda: wait(2), lambda: wait(1)), iterations=9, rounds=3)
+    assert (slow.timing.clocks, fast.timing.clocks) == ({"sm_mhz": 1510}, {"sm_mhz": 1810})
+    assert slow.p50_us == pytest.approx((2000,) * 3)
+    assert fast.timing.iterations == 9
+
+
+class FakeTensor:
+    def __init__(self, source, dtype=None):
+        self.source, self.dtype = source, dtype
+
+    def view(self, dtype):
+        return FakeTensor(self.source, dtype)
+
+
+@pytest.mark.parametrize(("dtype", "typestr", "seen"), [("float32", "<f4", None), ("bfloat16", "<i2", "bf16")])
+def test_memory_reaches_the_library_without_a_copy(dtype, typestr, seen):
+    torch = SimpleNamespace(bfloat16="bf16", as_tensor=lambda view, device: FakeTensor(view))
+    case = SimpleNamespace(extent=lambda array: (2, 3))
+    tensor = torch_peers._tensor(torch, case, Array("a", ("m", "k"), dtype), 4096)
+    interface = tensor.source.__cuda_array_interface__
+    assert (interface["data"], interface["shape"], interface["typestr"]) == ((4096, False), (2, 3), typestr)
+    assert tensor.dtype == seen
+
+
+def test_fp32_products_of_the_library_are_fp32():
+    told = []
+    torch = SimpleNamespace(
+        set_float32_matmul_precision=told.append,
+        empty=lambda shape, dtype, device: np.empty(shape, dtype),
+        matmul=np.matmul,
+        __version__="9.9",
+    )
+    a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+    _, version, call = torch_peers._matmul(torch, None, [a, b])
+    assert told == ["highest"]
+    assert "torch 9.9" in version
+    assert call().shape == (2, 4)
+
+
+def test_attention_is_cudnns_and_nobody_elses():
+    switched = {}
+    switches = SimpleNamespace(
+        enable_flash_sdp=lambda on: switched.update(flash=on),
+        enable_mem_efficient_sdp=lambda on: switched.update(mem_efficient=on),
+        enable_math_sdp=lambda on: switched.update(math=on),
+        enable_cudnn_sdp=lambda on: switched.update(cudnn=on),
+    )
+    torch = SimpleNamespace(
+        backends=SimpleNamespace(cuda=switches, cudnn=SimpleNamespace(version=lambda: 91002)),
+        nn=SimpleNamespace(
+            functional=SimpleNamespace(scaled_dot_product_attention=lambda q, k, v, is_causal: is_causal)
+        ),
+        __version__="9.9",
+    )
+    for value, causal in ((0, False), (1, True)):
+        case = SimpleNamespace(parameters={"causal": value})
+        library, version, call = torch_peers._sdpa(torch, case, [1, 2, 3])
+        assert call() is causal
+    assert switched == {"flash": False, "mem_efficient": False, "math": False, "cudnn": True}
+    assert "cuDNN" in library and version.startswith("cuDNN 9.10.2")
+
+
+def test_the_command_hands_the_wish_on(monkeypatch, capsys, library):
+    seen = []
+
+    def remember(request):
+        seen.append(request)
+        return execute(request, FakeGpu)
+
+    monkeypatch.setattr(session, "execute", remember)
+    argv = ["bench", "tensor_core_gemm", "-p", "stages=2", "--shape", "m=128,n=128,k=64", "--against", "--json"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(argv)
+    assert not ended.value.code
+    assert seen[0].against
+    assert json.loads(capsys.readouterr().out)["against"]["library"] == "cuTest"

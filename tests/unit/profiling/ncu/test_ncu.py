@@ -1,0 +1,240 @@
+"""The command line of ncu, whole; what ncu prints, taken apart; its failures, told apart."""
+
+from pathlib import Path
+
+import pytest
+
+from ncubble.errors import UsageError
+from ncubble.profiling.metrics.metrics import Selection
+from ncubble.profiling.ncu import failures
+from ncubble.profiling.ncu.log import Launch, NcuLog
+from ncubble.profiling.ncu.ncu import Control, Filters, failure, ncu_argv
+from ncubble.profiling.ncu.readback import parse_raw_page
+
+PLAIN = Selection(sets=("tensor",), metrics=("a__b.sum", "c__d.avg"))
+
+
+def fed(*pieces, stream="stdout"):
+    log = NcuLog()
+    for piece in pieces:
+        log.feed(stream, piece)
+    log.close()
+    return log
+
+
+def test_argv_of_metrics():
+    assert ncu_argv("/opt/ncu", Path("/data/r/report"), ["python", "train.py", "--lr", "1"], PLAIN) == [
+        "/opt/ncu",
+        "--config-file",
+        "off",
+        "--export",
+        "/data/r/report",
+        "--force-overwrite",
+        "--target-processes",
+        "all",
+        "--replay-mode",
+        "kernel",
+        "--clock-control",
+        "none",
+        "--cache-control",
+        "all",
+        "--import-source",
+        "no",
+        "--metrics",
+        "a__b.sum,c__d.avg",
+        "python",
+        "train.py",
+        "--lr",
+        "1",
+    ]
+
+
+def test_argv_of_everything():
+    selection = Selection(("x",), ("a__b.sum",), ("LaunchStats", "Occupancy"), ("full",), import_source=True)
+    filters = Filters(kernel="^gemm$", nvtx="train@step/", skip=3, count=2)
+    assert ncu_argv("ncu", Path("r"), ["./prog"], selection, filters, Control("base", "none")) == [
+        "ncu",
+        "--config-file",
+        "off",
+        "--export",
+        "r",
+        "--force-overwrite",
+        "--target-processes",
+        "all",
+        "--replay-mode",
+        "kernel",
+        "--clock-control",
+        "base",
+        "--cache-control",
+        "none",
+        "--import-source",
+        "yes",
+        "--set",
+        "full",
+        "--section",
+        "LaunchStats",
+        "--section",
+        "Occupancy",
+        "--metrics",
+        "a__b.sum",
+        "--kernel-name-base",
+        "function",
+        "--kernel-name",
+        "regex:^gemm$",
+        "--nvtx",
+        "--nvtx-include",
+        "train@step/",
+        "--launch-skip",
+        "3",
+        "--launch-count",
+        "2",
+        "./prog",
+    ]
+
+
+def test_percent_signs_in_a_path_are_not_macros_of_ncu():
+    assert "/data/100%%p/report" in ncu_argv("ncu", Path("/data/100%p/report"), ["x"], PLAIN)
+
+
+def test_hostile_texts_stay_single_arguments():
+    argv = ncu_argv("ncu", Path("r"), ["./a b;rm -rf ~", "$(id)"], PLAIN, Filters(kernel="a; rm -rf $HOME|`id`"))
+    assert argv[-2:] == ["./a b;rm -rf ~", "$(id)"]
+    assert "regex:a; rm -rf $HOME|`id`" in argv
+
+
+@pytest.mark.parametrize("program", [[], ["--export"]])
+def test_what_would_be_an_option_is_no_program(program):
+    with pytest.raises(UsageError, match="not a program"):
+        ncu_argv("ncu", Path("r"), program, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("values", "why"),
+    [
+        ({"kernel": "("}, "not a regular expression"),
+        ({"skip": -1}, "fewer than none"),
+        ({"count": 0}, "nothing would be profiled"),
+    ],
+)
+def test_impossible_filters_are_refused(values, why):
+    with pytest.raises(UsageError, match=why):
+        Filters(**values)
+
+
+def test_unknown_control_is_refused():
+    with pytest.raises(UsageError, match="--clock-control 'boost'"):
+        Control(clock="boost")
+
+
+def test_progress_is_reported_while_the_line_grows():
+    seen = []
+    log = NcuLog(on_launch=seen.append)
+    for piece in ('==PROF== Profiling "ge', 'mm" - 3: 0%..', "..50%..", "..100% - 10 passes\n"):
+        log.feed("stdout", piece)
+    assert [(launch.percent, launch.passes) for launch in seen] == [(20, None), (70, None), (100, 10)]
+    assert log.profiled == [Launch("gemm", 3, 100, 10)]
+
+
+def test_progress_with_a_total_and_a_name_full_of_punctuation():
+    log = fed('==PROF== Profiling "void f<a::b, (int)4>(\\"x\\")" - 0 (1/2): 0%....50%....100% - 1 pass\n')
+    assert log.profiled == [Launch('void f<a::b, (int)4>(\\"x\\")', 0, 100, 1)]
+
+
+def test_every_cut_of_the_output_gives_the_same_log():
+    text = 'hello\n==PROF== Profiling "k" - 0: 0%....50%....100% - 9 passes\nbye\n==PROF== Report: /tmp/r.ncu-rep\n'
+    whole = fed(text)
+    for cut in range(len(text)):
+        log = fed(text[:cut], text[cut:])
+        assert (log.profiled, log.report, list(log.tail["stdout"])) == (
+            whole.profiled,
+            whole.report,
+            list(whole.tail["stdout"]),
+        )
+
+
+def test_the_program_and_ncu_are_kept_apart_even_on_one_line():
+    log = fed("loss 0.1==WARNING== Slow\n", "after\n")
+    assert list(log.tail["stdout"]) == ["loss 0.1", "after"]
+    assert log.warnings == ["Slow"]
+
+
+def test_a_launch_that_did_not_end_is_not_profiled():
+    assert fed('==PROF== Profiling "k" - 0: 0%....50%').profiled == []
+
+
+PROFILED = '==PROF== Profiling "k" - 0: 0%....50%....100% - 9 passes\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "kind", "says"),
+    [
+        (
+            "==ERROR== ERR_NVGPUCTRPERM - no permission\n==ERROR== The application returned an error code (1).\n",
+            1,
+            failures.CounterPermissionError,
+            "NVreg_RestrictProfilingToAdminUsers=0",
+        ),
+        ("==ERROR== Cuda driver is not compatible with Nsight Compute.\n", 1, failures.NoGpuError, "Cuda driver"),
+        ("==ERROR== Failed to open /tmp/nsight-compute-lock\n", 1, failures.LockFileError, "TMPDIR"),
+        ("==ERROR== Profiling failed: someone is concurrently collecting\n", 1, failures.ProfilerBusyError, "dcgmi"),
+        ("==ERROR== Failed to find metric regex:^x$\n", 1, failures.NcuRejectedError, "regex:^x$"),
+        (
+            '==ERROR== OutOfMemory\n==ERROR== Failed to profile "k" in process 1\n',
+            9,
+            failures.ReplayError,
+            "OutOfMemory",
+        ),
+        (
+            PROFILED + "==ERROR== The application returned an error code (4).\n",
+            4,
+            failures.ProgramFailedError,
+            "exit code 4",
+        ),
+        (
+            PROFILED + "\n==ERROR== LaunchFailed\n==ERROR== The application returned an error code (9).\n",
+            9,
+            failures.LaunchFaultError,
+            "compute-sanitizer",
+        ),
+        ("==WARNING== No kernels were profiled.\n", 0, failures.NoKernelError, "launched none"),
+        ("==ERROR== Something new\n", 1, failures.NcuFailedError, "Something new"),
+        (PROFILED + "==ERROR== Failed to write\n", 0, failures.NcuFailedError, "Failed to write"),
+    ],
+)
+def test_failures_are_told_apart(text, status, kind, says):
+    problem = failure(fed(text), status, "kernel 'k'")
+    assert type(problem) is kind
+    assert says in str(problem)
+
+
+def test_every_failure_carries_a_remedy_and_an_exit_code():
+    assert failure(fed(PROFILED), 0, "") is None
+    assert failures.NcuRejectedError("x").exit_code == 2
+    assert failures.CounterPermissionError().exit_code == 3
+    assert failures.NoKernelError("k", []).remedy
+
+
+def test_no_kernel_matched_lists_those_that_ran():
+    text = "==WARNING== No kernels were profiled.\nAvailable Kernels:\n1. softmax\n2. void scale<float>(int)\n"
+    problem = failure(fed(text), 0, "kernel regex 'gemm'")
+    assert isinstance(problem, failures.NoKernelError)
+    assert problem.ran == ("softmax", "void scale<float>(int)")
+
+
+def test_raw_page_tells_which_metrics_have_no_value():
+    page = '==PROF== x\n"ID","Kernel Name","a__b.sum","c__d.avg","e__f.sum"\n"","","inst","",""\n'
+    back = parse_raw_page(page + '"0","k, with comma","1,024","n/a",""\n"1","k","3","n/a","7"\n')
+    assert back is not None
+    assert back.launches == 2
+    assert back.missing(["a__b.sum", "c__d.avg", "e__f.sum", "g__h.sum", "group:x"]) == ["c__d.avg", "g__h.sum"]
+
+
+def test_output_without_a_table_is_not_understood():
+    assert parse_raw_page("==WARNING== nothing here\n") is None
+
+
+def test_launches_without_an_index_are_counted():
+    line = '==PROF== Profiling "{}": 0%....50%....100% - {} passes\n'
+    log = fed(line.format("a", 20), "out\n", line.format("b", 9))
+    assert [(launch.kernel, launch.index, launch.passes) for launch in log.profiled] == [("a", 0, 20), ("b", 1, 9)]
+    assert fed('==PROF== Profiling "a": 0%....50%..').launches[0].percent == 70

@@ -1,0 +1,282 @@
+"""A run appears whole or not at all, and each failure says what it is. ncu is played by tests/data/fake_ncu.py."""
+
+import errno
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from ncubble.chips import Version
+from ncubble.errors import UsageError
+from ncubble.profiling.devices.driver import Device, DriverError
+from ncubble.profiling.ncu import failures
+from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling.runs import session, staging
+from ncubble.profiling.runs.provenance import Facts
+from ncubble.profiling.runs.session import Observer, Request, profile
+
+FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
+QUIET = [sys.executable, "-c", "print('hello')"]
+H200 = Device("NVIDIA H200", Version(9, 0), "580.82", Version(13, 0))
+
+
+@pytest.fixture(autouse=True)
+def _gpu_machine(monkeypatch, tmp_path):
+    tool = tmp_path / "bin" / "ncu"
+    tool.parent.mkdir()
+    tool.write_text(f"#!{sys.executable}\n{FAKE.read_text()}")
+    tool.chmod(0o755)
+    stock = tmp_path / "bin" / "sections"
+    stock.mkdir()
+    (stock / "PmSampling.section").write_text('Identifier: "PmSampling"\nMetrics { Name: "sm__cycles_active.avg" }\n')
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "nobody")
+    monkeypatch.setenv("NCUBBLE_NCU", str(tool))
+    monkeypatch.setattr(session, "_gpu", lambda: H200)
+    monkeypatch.chdir(tmp_path)
+
+
+def leftovers(tmp_path):
+    return sorted(path.name for path in tmp_path.iterdir() if path.name != "bin")
+
+
+def test_a_run_is_whole_and_says_how_it_came_to_be(tmp_path):
+    run = profile(Request(QUIET, Path("runs/first"), filters=Filters(kernel="gemm")))
+    manifest = run.manifest
+    assert sorted(path.name for path in Path("runs/first").iterdir()) == ["report.ncu-repz", "run.json"]
+    assert (manifest.outcome, manifest.ncu_version, manifest.argv[0]) == ("ok", "2025.3.1.0", "python")
+    assert manifest.metric_set == ["pipeline", "timeline", "source"]
+    assert manifest.device == {"name": "NVIDIA H200", "compute_capability": "9.0", "driver": "580.82"}
+    assert manifest.report["launches"] == [{"kernel": "gemm", "passes": 10}] * 2
+    assert manifest.report["sha256"] == hashlib.sha256(run.report.read_bytes()).hexdigest()
+    assert manifest.report["bytes"] == run.report.stat().st_size < manifest.report["raw_bytes"]
+    assert manifest.started <= manifest.ended
+    assert manifest.started.endswith("Z")
+    assert manifest.notes == []
+    assert ".ncubble-" not in " ".join(manifest.ncu_argv)
+    assert "Ncubble_PmSampling" in manifest.ncu_argv
+    assert json.loads(zstandard.ZstdDecompressor().decompress(run.report.read_bytes()))["launches"] == 2
+
+
+def test_without_compression_the_report_is_what_ncu_wrote():
+    run = profile(Request(QUIET, Path("run"), compress=False))
+    assert run.report.name == "report.ncu-rep"
+    assert run.manifest.report["bytes"] == run.manifest.report["raw_bytes"]
+
+
+def test_facts_of_the_program_reach_the_manifest_and_win_over_ours():
+    facts = {"kernel": {"name": "gemm"}, "device": {"name": "mine"}, "clocks": {"sm_mhz": 1700}, "build": 3, "other": 1}
+    code = f"import os, pathlib; pathlib.Path(os.environ['NCUBBLE_FACTS']).write_text({json.dumps(facts)!r})"
+    manifest = profile(Request([sys.executable, "-c", code], Path("run"))).manifest
+    assert manifest.kernel == {"name": "gemm"}
+    assert manifest.device["name"] == "mine"
+    assert manifest.device["driver"] == "580.82"
+    assert manifest.build == {}
+    assert any("'build' ignored" in note for note in manifest.notes)
+    assert not Path("run/facts.json").exists()
+
+
+def test_facts_of_launches_belong_to_the_launches_that_were_profiled():
+    told = tuple({"name": f"gemm{number}", "function": "gemm"} for number in range(4))
+    assert Facts(launches=told).of_launches(["gemm"] * 4).launches == told
+    assert Facts(launches=told).of_launches(["gemm"] * 3, skipped=1).launches == told[1:]
+    assert Facts(launches=told).of_launches(["gemm"] * 2, skipped=1, limited=True).launches == told[1:3]
+    other = Facts(launches=told).of_launches(["gemm"] * 3)
+    assert other.launches == () and "4 entries for 3 launches" in other.notes[0]
+    wrong = Facts(launches=told).of_launches(["gemm", "reduce"], limited=True)
+    assert wrong.launches == () and "other functions" in wrong.notes[0]
+    assert Facts().of_launches(["gemm"]).notes == ()
+
+
+def test_broken_facts_are_noted_and_do_not_cost_the_run():
+    code = "import os, pathlib; pathlib.Path(os.environ['NCUBBLE_FACTS']).write_text('{oops')"
+    manifest = profile(Request([sys.executable, "-c", code], Path("run"))).manifest
+    assert manifest.outcome == "ok"
+    assert any("not valid JSON" in note for note in manifest.notes)
+
+
+def test_progress_and_output_are_heard_of():
+    launches, lines = [], []
+    profile(Request(QUIET, Path("run")), Observer(launches.append, lambda stream, line: lines.append((stream, line))))
+    assert [(launch.index, launch.passes) for launch in launches if launch.passes] == [(0, 10), (1, 10)]
+    assert ("stdout", "hello") in lines
+
+
+def test_a_required_metric_that_came_back_na_makes_the_run_incomplete(monkeypatch):
+    lost = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+    monkeypatch.setenv("FAKE_NCU_ABSENT", lost)
+    manifest = profile(Request(QUIET, Path("run"))).manifest
+    assert (manifest.outcome, manifest.report["missing"]) == ("incomplete", [lost])
+
+
+def test_another_metric_that_came_back_na_is_only_listed(monkeypatch):
+    monkeypatch.setenv("FAKE_NCU_ABSENT", "lts__t_sectors.sum")
+    manifest = profile(Request(QUIET, Path("run"))).manifest
+    assert (manifest.outcome, manifest.report["missing"]) == ("ok", ["lts__t_sectors.sum"])
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "says"),
+    [
+        ("permission", failures.CounterPermissionError, "ERR_NVGPUCTRPERM"),
+        ("nokernel", failures.NoKernelError, "void scale<float>(int)"),
+        ("nolaunch", failures.NoKernelError, "launched none"),
+        ("replay", failures.ReplayError, "gemm"),
+        ("metric", failures.NcuRejectedError, "sm__nonsense"),
+        ("unreadable", failures.NcuFailedError, "cannot read the report it wrote"),
+    ],
+)
+def test_a_failure_says_what_it_is_and_leaves_nothing(monkeypatch, tmp_path, mode, kind, says):
+    monkeypatch.setenv("FAKE_NCU", mode)
+    with pytest.raises(kind, match=says.replace("(", r"\(").replace(")", r"\)")):
+        profile(Request(QUIET, Path("run")))
+    assert leftovers(tmp_path) == []
+
+
+def test_a_failing_program_is_quoted(tmp_path):
+    program = [sys.executable, "-c", "import sys; sys.stderr.write('no such weights\\n'); sys.exit(5)"]
+    with pytest.raises(failures.ProgramFailedError, match=r"exit code 5[\s\S]*no such weights"):
+        profile(Request(program, Path("run")))
+    assert leftovers(tmp_path) == []
+
+
+def test_without_a_gpu_that_is_what_is_said(monkeypatch):
+    monkeypatch.setattr(session, "_gpu", lambda: DriverError("no NVIDIA driver"))
+    monkeypatch.setenv("FAKE_NCU", "nolaunch")
+    with pytest.raises(failures.NoGpuError, match="no NVIDIA driver"):
+        profile(Request(QUIET, Path("run")))
+
+
+def test_ncu_missing_or_too_old_or_not_ncu(monkeypatch, tmp_path):
+    monkeypatch.setenv("FAKE_NCU_VERSION", "2022.4.1.0")
+    with pytest.raises(failures.NcuTooOldError, match=r"2022\.4; 2024\.1 or newer"):
+        profile(Request(QUIET, Path("run")))
+    monkeypatch.setenv("NCUBBLE_NCU", "/bin/true")
+    with pytest.raises(failures.NcuUnusableError, match="no version"):
+        profile(Request(QUIET, Path("run")))
+    monkeypatch.delenv("NCUBBLE_NCU")
+    monkeypatch.setattr("ncubble.profiling.ncu.ncu._PLACES", ())
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(failures.NcuMissingError, match="not found"):
+        profile(Request(QUIET, Path("run")))
+
+
+def alive(marker):
+    """Ids of the processes with ``marker`` in their command line."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if marker.encode() in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return found
+
+
+def test_the_time_limit_ends_the_whole_process_group(monkeypatch, tmp_path):
+    monkeypatch.setenv("FAKE_NCU", "slow")
+    begun = time.monotonic()
+    with pytest.raises(failures.TimeLimitError, match="after 2 profiled launches"):
+        profile(Request(QUIET, Path("run"), timeout_s=1.5))
+    assert time.monotonic() - begun < 10
+    assert alive(str(tmp_path / "bin" / "ncu")) == []
+    assert leftovers(tmp_path) == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_command_leaves_no_trace(monkeypatch, tmp_path, number, code):
+    monkeypatch.setenv("FAKE_NCU", "slow")
+    argv = ["profile", "--out", "run", "--", "/bin/true"]
+    main = f"from ncubble.cli.main import main; main({argv!r})"
+    command = subprocess.Popen([sys.executable, "-c", main], stderr=subprocess.PIPE, start_new_session=True)
+    for _ in range(100):
+        if list(tmp_path.glob(".ncubble-*")) and alive(str(tmp_path / "bin" / "ncu")):
+            break
+        time.sleep(0.1)
+    time.sleep(0.3)
+    os.kill(command.pid, number)
+    command.communicate(timeout=20)
+    assert command.returncode == code
+    assert alive(str(tmp_path / "bin" / "ncu")) == []
+    assert leftovers(tmp_path) == []
+
+
+def test_after_sigkill_no_run_is_seen_at_the_target(monkeypatch, tmp_path):
+    from ncubble.profiling.runs.run import find_runs
+
+    monkeypatch.setenv("FAKE_NCU", "slow")
+    main = "from ncubble.cli.main import main; main(['profile', '--out', 'run', '--', '/bin/true'])"
+    command = subprocess.Popen([sys.executable, "-c", main], stderr=subprocess.DEVNULL)
+    while not alive(str(tmp_path / "bin" / "ncu")):
+        time.sleep(0.1)
+    command.kill()
+    command.wait()
+    for process in alive(str(tmp_path / "bin" / "ncu")):
+        os.kill(process, signal.SIGKILL)
+    assert not Path("run").exists()
+    assert list(find_runs([tmp_path])) == []
+
+
+@pytest.mark.parametrize("where", ["compress", "save", "publish"])
+def test_a_full_disk_leaves_nothing(monkeypatch, tmp_path, where):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    target = {"compress": "staging.compress", "save": "session.Manifest.save", "publish": "staging._publish"}[where]
+    monkeypatch.setattr(f"ncubble.profiling.runs.{target}", full)
+    with pytest.raises(failures.DiskError, match="no space left"):
+        profile(Request(QUIET, Path("run")))
+    assert leftovers(tmp_path) == []
+
+
+def test_an_existing_run_is_kept_unless_forced():
+    first = profile(Request(QUIET, Path("run"))).manifest.report
+    before = Path("run/run.json").read_text()
+    with pytest.raises(UsageError, match="run exists"):
+        profile(Request(QUIET, Path("run")))
+    assert Path("run/run.json").read_text() == before
+    again = profile(Request(QUIET, Path("run"), compress=False, force=True)).manifest.report
+    assert (first["file"], again["file"]) == ("report.ncu-repz", "report.ncu-rep")
+    assert sorted(path.name for path in Path("run").iterdir()) == ["report.ncu-rep", "run.json"]
+
+
+def test_a_failing_replacement_keeps_the_old_run(monkeypatch):
+    profile(Request(QUIET, Path("run")))
+    before = Path("run/run.json").read_text()
+    monkeypatch.setenv("FAKE_NCU", "permission")
+    with pytest.raises(failures.CounterPermissionError):
+        profile(Request(QUIET, Path("run"), force=True))
+    assert Path("run/run.json").read_text() == before
+
+
+def test_force_never_replaces_what_is_not_a_run(tmp_path):
+    thesis = tmp_path / "work"
+    thesis.mkdir()
+    (thesis / "thesis.tex").write_text("years")
+    with pytest.raises(UsageError, match="not a run directory"):
+        profile(Request(QUIET, thesis, force=True))
+    assert (thesis / "thesis.tex").read_text() == "years"
+
+
+def test_a_link_is_never_replaced(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "run").symlink_to(tmp_path / "real")
+    with pytest.raises(UsageError, match="not a run directory"):
+        staging.check_target(tmp_path / "run", force=True)
+
+
+def test_odd_paths_are_taken_literally():
+    out = Path("runs/100%p $(touch hacked); 'q'")
+    assert profile(Request(QUIET, out)).path == out
+    assert not Path("hacked").exists()
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+def test_an_impossible_time_limit_is_refused(seconds):
+    with pytest.raises(UsageError, match="not a positive number"):
+        Request(QUIET, Path("run"), timeout_s=seconds)

@@ -1,0 +1,211 @@
+"""The recorder inside a Python program, with CUPTI played: the program keeps what it has, and its records are kept."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ncubble.analysis.streams.records import read_raw
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.streams.raw import KERNEL, REFUSED, Writer
+from ncubble.profiling.streams.session import Asked, prepared, python_split, record, refuse_inside_profiler
+from ncubble.profiling.streams.start import STATUS
+
+PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
+
+
+def start(
+    folder: Path, *program: str, most: int = 1000, mode: str = "", stdin: str = "", cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program under the starter."""
+    folder.mkdir()
+    env = {**os.environ, "PYTHONPATH": str(PLAYED), "PLAYED_CUPTI": mode}
+    argv = [sys.executable, "-m", "ncubble.profiling.streams.start", str(folder), str(most), *program]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, input=stdin, timeout=60, check=False, cwd=cwd)
+
+
+@pytest.fixture
+def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is compiled: the programs use no CUDA."""
+    monkeypatch.setattr("ncubble.profiling.streams.build.injection", lambda: Path("/nowhere/streams.so"))
+
+
+def script(folder: Path, text: str) -> str:
+    """A script file."""
+    path = folder / "program.py"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_script_keeps_its_arguments_streams_folder_and_exit_status(tmp_path: Path) -> None:
+    text = "import sys, os, helper\nprint(sys.argv[1:], sys.stdin.read(), os.getcwd(), __name__, helper.X)\nsys.exit(7)"
+    (tmp_path / "helper.py").write_text("X = 11")
+    path, elsewhere = script(tmp_path, text), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = start(tmp_path / "raw", path, "a", "-x", stdin="given", cwd=elsewhere)
+    assert (done.returncode, done.stdout) == (7, f"['a', '-x'] given {elsewhere} __main__ 11\n")
+    recording = read_raw(tmp_path / "raw")
+    assert recording.notes == ()
+    kernels = recording.rows[recording.rows["kind"] == "kernel"]
+    assert kernels["name"].tolist() == ["square(float*, int)"] * 2
+    assert kernels["start_ns"].tolist() == [5_000, 105_000]
+
+
+def test_a_script_sees_itself_as_under_the_interpreter(tmp_path: Path) -> None:
+    told = "f.__annotations__, __file__, f.__code__.co_filename, __cached__, sys.argv"
+    script(tmp_path, f"def f(x: int): ...\nimport sys\nprint({told})")
+    plain = subprocess.run([sys.executable, "program.py"], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert start(tmp_path / "raw", "program.py", cwd=tmp_path).stdout == plain.stdout
+    assert "<class 'int'>" in plain.stdout
+
+
+def test_a_module_and_code_run_as_by_the_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text("import sys; print(__name__, sys.argv[1:])")
+    done = start(tmp_path / "one", "-m", "there", "b", cwd=tmp_path)
+    assert done.stdout == "__main__ ['b']\n"
+    done = start(tmp_path / "two", "-c", "import sys; print(__name__, sys.argv)", "c", cwd=tmp_path)
+    assert done.stdout == "__main__ ['-c', 'c']\n"
+
+
+def test_an_exception_is_shown_without_our_frames_and_what_was_recorded_is_kept(tmp_path: Path) -> None:
+    done = start(tmp_path / "raw", script(tmp_path, "def inner():\n    raise ValueError('mine')\ninner()\n"))
+    assert done.returncode == 1
+    assert "ValueError: mine" in done.stderr
+    assert "stream_start" not in done.stderr
+    assert len(read_raw(tmp_path / "raw").rows) == 8
+
+
+def test_exit_handlers_and_threads_of_the_program_still_have_its_names(tmp_path: Path) -> None:
+    text = "import atexit\nname = 'kept'\ndef last():\n    print(name)\natexit.register(last)\n"
+    assert start(tmp_path / "raw", script(tmp_path, text)).stdout == "kept\n"
+
+
+def test_a_program_ended_by_sigterm_is_recorded_and_ends_by_it(tmp_path: Path) -> None:
+    text = "import os, signal, time\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(30)"
+    assert start(tmp_path / "raw", script(tmp_path, text)).returncode == -15
+    assert len(read_raw(tmp_path / "raw").rows) == 8
+
+
+def test_the_programs_own_handler_stays(tmp_path: Path) -> None:
+    text = "import os, signal, sys\nsignal.signal(15, lambda n, f: sys.exit(9))\nos.kill(os.getpid(), 15)"
+    assert start(tmp_path / "raw", script(tmp_path, text)).returncode == 9
+
+
+def test_a_killed_program_leaves_a_recording_that_says_what_is_missing(tmp_path: Path) -> None:
+    done = start(tmp_path / "raw", script(tmp_path, "import os; os.kill(os.getpid(), 9)"))
+    assert done.returncode == -9
+    assert "without a last word" in read_raw(tmp_path / "raw").notes[0]
+
+
+def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
+    text = "import os, sys\nif os.fork() == 0:\n    sys.exit(0)\nos.wait()\n"
+    start(tmp_path / "raw", script(tmp_path, text))
+    assert len(list((tmp_path / "raw").glob("records-*"))) == 1
+    assert len(read_raw(tmp_path / "raw").rows) == 8
+
+
+@pytest.mark.parametrize(
+    ("mode", "note"),
+    [
+        ("dropped", "CUPTI dropped 7 records"),
+        ("broken", "1 records could not be read"),
+        ("few", "does not record MEMORY_POOL"),
+        ("raises", "at its end CUPTI said: CUPTI_ERROR_UNKNOWN"),
+    ],
+)
+def test_what_cupti_did_not_give_is_said(tmp_path: Path, mode: str, note: str) -> None:
+    assert start(tmp_path / "raw", "-c", "pass", mode=mode).returncode == 0
+    assert any(note in told for told in read_raw(tmp_path / "raw").notes)
+
+
+def test_records_after_the_limit_are_counted(tmp_path: Path) -> None:
+    start(tmp_path / "raw", "-c", "pass", most=3)
+    recording = read_raw(tmp_path / "raw")
+    assert len(recording.rows) == 3
+    assert "5 records came after the limit" in recording.notes[0]
+
+
+def test_another_client_is_refused_before_the_program_starts(tmp_path: Path) -> None:
+    done = start(tmp_path / "raw", "-c", "print('ran')", mode="occupied")
+    assert (done.returncode, done.stdout) == (STATUS, "")
+    assert "another client" in (tmp_path / "raw" / REFUSED).read_text()
+
+
+def test_the_session_passes_output_on_and_tells_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(PLAYED))
+    said: list[str] = []
+    asked = Asked([sys.executable, "-c", "print('hello'); raise SystemExit(4)"], recorder="python")
+    assert record(asked, tmp_path, lambda stream, text: said.append(text)) == 4
+    assert "".join(said) == "hello\n"
+    (end,) = tmp_path.glob("end-*.json")
+    assert json.loads(end.read_text())["kept"] == 8
+    monkeypatch.setenv("PLAYED_CUPTI", "occupied")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(MeasurementError, match="another client of CUPTI"):
+        record(asked, tmp_path / "other", lambda stream, text: None)
+
+
+def test_a_machine_without_a_driver_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(PLAYED))
+    monkeypatch.setenv("PLAYED_CUPTI", "driverless")
+    said: list[str] = []
+    asked = Asked([sys.executable, "-c", "print('ran')"], recorder="python")
+    with pytest.raises(MeasurementError, match="driver is not found") as caught:
+        record(asked, tmp_path, lambda stream, text: said.append(text))
+    assert "install the NVIDIA driver" in caught.value.remedy
+    assert "".join(said) == ""
+
+
+def test_what_one_process_recorded_is_kept_where_another_one_was_refused(tmp_path: Path, no_library: None) -> None:
+    writer = Writer(tmp_path, 9, 10)
+    writer.add((KERNEL, 0, 1, 7, 100, 200, 0, 0, 1, 0, writer.number("square"), 0, 0, 0, 1, 0))
+    writer.close(dropped=0)
+    (tmp_path / REFUSED).write_text("another client is active")
+    assert record(Asked(["/bin/true"], recorder="library"), tmp_path, print) == 0
+    assert "was not recorded: another client" in read_raw(tmp_path).notes[-1]
+
+
+@pytest.mark.parametrize(("mode", "why"), [(0o644, "Permission denied"), (0o755, "Exec format error")])
+def test_what_cannot_be_started_is_said(tmp_path: Path, mode: int, why: str, no_library: None) -> None:
+    path = tmp_path / "junk"
+    path.write_text("junk")
+    path.chmod(mode)
+    with pytest.raises(UsageError, match=f"junk.*{why}"):
+        record(Asked([str(path)], recorder="library"), tmp_path, print)
+
+
+def test_a_program_inside_of_another_profiler_is_refused() -> None:
+    with pytest.raises(MeasurementError, match="CUDA_INJECTION64_PATH"):
+        refuse_inside_profiler({"CUDA_INJECTION64_PATH": "/opt/nsight/libinjection.so"})
+
+
+@pytest.mark.parametrize(
+    ("program", "split"),
+    [
+        (["python", "a.py", "-u"], ([], ["a.py", "-u"])),
+        (["python", "-u", "-W", "error", "-m", "there", "x"], (["-u", "-W", "error"], ["-m", "there", "x"])),
+        (["python", "-Xdev", "-c", "pass"], (["-Xdev"], ["-c", "pass"])),
+        (["python", "-uBm", "there", "-c"], (["-uB"], ["-m", "there", "-c"])),
+        (["python", "-cpass", "x"], ([], ["-c", "pass", "x"])),
+        (["python", "-uX", "dev", "a.py"], (["-uX", "dev"], ["a.py"])),
+        (["python", "-um"], None),
+        (["python"], None),
+        (["python", "-"], None),
+        (["python", "-m"], None),
+        (["python", "--version"], None),
+    ],
+)
+def test_what_the_interpreter_runs_is_told_from_its_options(
+    program: list[str], split: tuple[list[str], list[str]] | None
+) -> None:
+    assert python_split(program) == split
+
+
+def test_programs_that_are_no_python_need_the_library(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not started as"):
+        prepared(Asked(["/bin/true"], recorder="python"), tmp_path)
+    with pytest.raises(UsageError, match="no recorder 'nsys'"):
+        prepared(Asked(["/bin/true"], recorder="nsys"), tmp_path)

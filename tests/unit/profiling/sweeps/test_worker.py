@@ -1,0 +1,111 @@
+"""A job's surroundings: what it inherits, whose turn it is on a GPU, and how long anything is waited for."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+from sweep_runs import H200
+
+from ncubble.profiling.processes import orphans, process
+from ncubble.profiling.runs import ranks
+from ncubble.profiling.sweeps import cluster as sweep_cluster
+from ncubble.profiling.sweeps import worker as sweep_worker
+from ncubble.profiling.sweeps.job import Machine
+
+TELLS = """
+import json, os, sys
+from pathlib import Path
+known = {name: os.environ.get(name) for name in ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "RANK", "SLURM_JOB_ID")}
+result = {"state": "failed", "error": json.dumps(known), "remedy": "", "exit_code": 3}
+(Path(sys.argv[-1]) / "result.json").write_text(json.dumps(result))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def test_a_job_has_no_rank_though_its_worker_was_started_as_one(monkeypatch):
+    for name in ranks.VARIABLES:
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    reply = sweep_worker.run_job({}, ("-c", TELLS), 20.0, asdict(H200))
+    assert reply.attempt.error.count("null") == 3
+    assert '"SLURM_JOB_ID": "7"' in reply.attempt.error
+
+
+def test_a_job_waits_for_its_gpu_says_so_and_gives_up(monkeypatch, tmp_path):
+    said = []
+    path = tmp_path / f"ncubble-{os.getuid()}-{sweep_worker._short('GPU-1')}.lock"
+    with path.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        threading.Timer(0.2, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
+        with sweep_worker.gpu_lock("GPU-1", said.append) as free:
+            assert free
+        assert said == ["waiting for GPU-1: another sweep measures on it", ""]
+        fcntl.flock(other, fcntl.LOCK_EX)
+        monkeypatch.setattr(sweep_worker, "BUSY_S", 0.1)
+        reply = sweep_worker.run_job({}, ("-c", ""), 20.0, asdict(Machine(uuid="GPU-1")))
+    assert (reply.attempt.state, "another sweep has had GPU-1" in reply.attempt.error) == ("unable", True)
+
+
+def test_what_does_not_end_is_waited_for_no_longer_than_stated(monkeypatch):
+    """SIGKILL does not reach a process that waits in a driver; here, one that nobody has killed plays it."""
+    monkeypatch.setattr(sweep_worker, "LET_GO_S", 0.2)
+    monkeypatch.setattr(sweep_worker, "_BRIEF_S", 0.1)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as held:
+        said = []
+        mine = (held.pid, orphans._started(held.pid))
+        assert sweep_worker._let_go([mine], said.append) == f"the driver still holds process {held.pid}"
+        assert "waiting for the driver to let go" in said[0]
+        held.kill()
+        held.wait()
+        assert orphans.outlast([mine], 5.0) == []
+
+
+def test_what_could_not_be_asked_at_first_is_ended_when_the_cluster_has_gone(monkeypatch):
+    """As one that is within execve, and has no environment to be known by."""
+    truly, asked = orphans._marked, []
+
+    def scan():
+        asked.append(1)
+        return ([], True) if len(asked) == 1 else truly()
+
+    monkeypatch.setattr(orphans, "_marked", scan)
+    with subprocess.Popen(["sleep", "60"], env={orphans.MARK: "999999999-1-0", "PATH": os.environ["PATH"]}) as left:
+        with sweep_cluster._no_orphans():
+            pass
+        assert left.wait(5) == -signal.SIGKILL
+
+
+def test_a_process_without_environment_is_known_and_one_within_execve_is_not(tmp_path):
+    with subprocess.Popen(["sleep", "60"], env={}) as empty:
+        empty_now = Path(f"/proc/{empty.pid}/stat")
+        while b"sleep" not in Path(f"/proc/{empty.pid}/cmdline").read_bytes():
+            time.sleep(0.001)
+        assert not orphans._within_execve(empty_now)
+        fields = empty_now.read_text().rpartition(")")[2].split()
+        empty.kill()
+    for start, end, within in (("0", "0", True), ("4096", "8192", True), ("4096", "4096", False)):
+        played = [*fields[:47], start, end, *fields[49:]]
+        (tmp_path / "stat").write_text(f"1 (sleep) {' '.join(played)}")
+        assert orphans._within_execve(tmp_path / "stat") is within
+    assert not orphans._within_execve(tmp_path / "gone")
+
+
+def test_a_program_that_cannot_be_ended_does_not_hold_up_whoever_ends_it(monkeypatch):
+    monkeypatch.setattr(process, "_GRACE_S", 0.1)
+    monkeypatch.setattr(process, "_STUCK_S", 0.1)
+    monkeypatch.setattr(process, "_signal_group", lambda group, number: None)
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as held:
+        process.end_group(held)
+        assert held.poll() is None
+        held.kill()

@@ -1,0 +1,136 @@
+"""The workflows that the docs offer: they are YAML, ask for little, and every ncubble command in them parses."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import typer.main
+import yaml
+
+from ncubble.analysis.gate.output.output import MARKDOWN_MARK
+from ncubble.cli import main
+from ncubble.cli.commands.check.options import Measuring
+
+NAMES = ("gpu-gate.yml", "check-reports.yml", "gitlab-gate.yml")
+GITHUB = NAMES[:2]
+
+
+@pytest.fixture
+def folder(repository: Path) -> Path:
+    return repository / "docs" / "ci"
+
+
+def loaded(folder: Path, name: str) -> dict[Any, Any]:
+    found = yaml.safe_load((folder / name).read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def scripts(value: Any) -> Iterator[str]:
+    """Every shell text of a workflow: ``run`` of GitHub, ``script`` and ``before_script`` of GitLab."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in ("run", "script", "before_script"):
+                yield from [inner] if isinstance(inner, str) else inner
+            else:
+                yield from scripts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from scripts(inner)
+
+
+def commands(value: Any) -> list[list[str]]:
+    """The words after each ``ncubble`` that begins a command, or follows what waits for the GPU."""
+    found = []
+    for text in scripts(value):
+        for line in text.replace("\\\n", " ").splitlines():
+            words = shlex.split(line, comments=True)
+            if "ncubble" in words and (words[0] in ("ncubble", "flock")):
+                found.append(words[words.index("ncubble") + 1 :])
+    return found
+
+
+@cache
+def whole() -> Any:
+    """The real command line; it takes a second to build."""
+    if not main.app.registered_commands:
+        main._register()
+    return typer.main.get_command(main.app)
+
+
+def parsed(words: list[str]) -> click.Context:
+    """The context in which the real command would run; raises for whatever it would refuse."""
+    command, name = whole(), "ncubble"
+    words = list(words)
+    while hasattr(command, "commands"):
+        name = words.pop(0)
+        command = command.commands[name]
+    return command.make_context(name, words)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_command_parses(folder: Path, name: str) -> None:
+    found = commands(loaded(folder, name))
+    assert any(words[0] == "check" for words in found)
+    for words in found:
+        parsed(words)
+
+
+def test_what_does_not_parse_is_found() -> None:
+    with pytest.raises(Exception, match="No such option"):  # typer has click's errors under names of its own
+        parsed(["check", "--no-such-option"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_of_a_check_do_not_contradict_each_other(folder: Path, name: str) -> None:
+    for words in commands(loaded(folder, name)):
+        if words[0] != "check":
+            continue
+        given = parsed(words).params
+        paths = [Path(path) for path in given["paths"] or []]
+        Measuring(profile_all=bool(given.get("profile_all")), out=given.get("out")).check(paths)
+        assert not (given["history"] and given["no_history"])
+        assert given["junit"] and given["markdown"]
+
+
+@pytest.mark.parametrize("name", GITHUB)
+def test_workflows_ask_for_little_and_end(folder: Path, name: str) -> None:
+    whole = loaded(folder, name)
+    assert set(whole["permissions"].values()) == {"read"}
+    assert "pull_request_target" not in whole[True]  # YAML 1.1 reads "on" as true
+    for job in whole["jobs"].values():
+        assert job["timeout-minutes"] <= 60
+        for step in job["steps"]:
+            assert "${{ github.event" not in step.get("run", "") and "${{ inputs" not in step.get("run", "")
+
+
+def test_the_gpu_machine_runs_no_code_of_strangers_and_writes_nothing(folder: Path) -> None:
+    jobs = loaded(folder, "gpu-gate.yml")["jobs"]
+    on_gpu = [job for job in jobs.values() if "self-hosted" in job["runs-on"]]
+    assert len(on_gpu) == 1 and "permissions" not in on_gpu[0]
+    assert "head.repo.full_name == github.repository" in on_gpu[0]["if"]
+    checkout = next(step for step in on_gpu[0]["steps"] if "checkout" in step.get("uses", ""))
+    assert checkout["with"]["persist-credentials"] is False
+
+
+def test_a_lock_that_is_not_had_is_no_regression(folder: Path) -> None:
+    waits = [text for text in scripts(loaded(folder, "gpu-gate.yml")) if "flock" in text]
+    assert waits and all("--conflict-exit-code 3" in text for text in waits)
+
+
+def test_the_comment_is_found_by_its_mark(folder: Path) -> None:
+    text = next(text for text in scripts(loaded(folder, "gpu-gate.yml")) if "PATCH" in text)
+    assert f'startswith("{MARKDOWN_MARK}")' in text
+
+
+def test_the_docs_name_every_workflow(repository: Path, folder: Path) -> None:
+    text = (repository / "docs" / "ci.md").read_text()
+    assert sorted(path.name for path in folder.iterdir()) == sorted(NAMES)
+    assert set(re.findall(r"\(ci/([\w.-]+)\)", text)) == set(NAMES)
