@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ncubble.cli.pytest_plugin.plan import Plan, gate_of, options_of, plan_of
-from ncubble.cli.pytest_plugin.plugin import MARKER
+from ncubble.cli.pytest_plugin.plan import MeasurePlan, gate_of, options_of, plan_of
+from ncubble.cli.pytest_plugin.settings import MARKER
 from ncubble.errors import MeasurementError
 
 
@@ -42,7 +42,7 @@ def _measure(item: pytest.Item) -> None:
         pytest_verdict.settle(result, gate, item)
 
 
-def _run(item: pytest.Item, plan: Plan, folder: Path) -> Path:
+def _run(item: pytest.Item, plan: MeasurePlan, folder: Path) -> Path:
     """Profile the test into ``folder``. What the test says for itself (failed, skipped) is this test's outcome."""
     from ncubble.cli.pytest_plugin import ncu as pytest_ncu
 
@@ -62,7 +62,7 @@ def _run(item: pytest.Item, plan: Plan, folder: Path) -> Path:
     return place
 
 
-def _order(item: pytest.Item, plan: Plan, folder: Path, outcome: Path) -> dict[str, Any]:
+def _order(item: pytest.Item, plan: MeasurePlan, folder: Path, outcome: Path) -> dict[str, Any]:
     """What the inner process needs to find the test again, as JSON."""
     params = item.config.invocation_params
     arguments = ["--capture=no", *(str(text) for text in params.args)]
@@ -103,7 +103,7 @@ def _pass_on(phases: list[dict[str, str]], problem: MeasurementError | None) -> 
         raise MeasurementError("the test was not found again in the process under ncu", "run it alone: pytest NODEID")
 
 
-def _explained(problem: MeasurementError, plan: Plan, notes: list[str]) -> MeasurementError:
+def _explained(problem: MeasurementError, plan: MeasurePlan, notes: list[str]) -> MeasurementError:
     """``problem`` with what the plugin knows of it beside ncu: where launches would have counted."""
     from ncubble.profiling.ncu.failures import NoKernelError
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from ncubble.cli.pytest_plugin import ncu as pytest_ncu
-from ncubble.cli.pytest_plugin.plan import Plan, gate_of, importable, options_of, plan_of
-from ncubble.cli.pytest_plugin.plugin import MARKER
+from ncubble.cli.pytest_plugin.plan import MeasurePlan, gate_of, importable, options_of, plan_of
 from ncubble.cli.pytest_plugin.result import Result
+from ncubble.cli.pytest_plugin.settings import MARKER
 from ncubble.errors import UsageError
 from ncubble.text.markdown import printable
 
@@ -55,7 +55,7 @@ class Profiler:
         A callable is called in a process of its own as ``target(*arguments)``: it must be found there by its module and
         name, and the arguments must be picklable. ``setup`` is called first, unmeasured; what it returns (a tuple, or
         one value) comes before ``arguments``. A repeat is one call. A program is run once per repeat, whole.
-        ``options`` are those of ``Plan``: kernel, repeats, warmup, nvtx, scope, sets, timeout.
+        ``options`` are those of ``MeasurePlan``: kernel, repeats, warmup, nvtx, scope, sets, timeout.
         """
         with pytest_ncu.refusals():
             plan = self._plan(options)
@@ -104,7 +104,7 @@ class Profiler:
             for result in self._results:
                 pytest_verdict.settle(result, gate, self._item)
 
-    def _plan(self, options: Mapping[str, Any]) -> Plan:
+    def _plan(self, options: Mapping[str, Any]) -> MeasurePlan:
         """Options of the call over those of the marker, whose gate must be one before anything is measured."""
         from ncubble.cli.pytest_plugin import verdict as pytest_verdict
 
@@ -113,13 +113,17 @@ class Profiler:
         if marker is not None:
             pytest_verdict.check_request(gate_of(marked), self._item)
         given = {**marked, **options}
-        known = Plan.__dataclass_fields__
+        known = MeasurePlan.__dataclass_fields__
         if wrong := [name for name in options if name not in known]:
             raise UsageError(f"no option {', '.join(wrong)}", f"options: {', '.join(known)}")
         return plan_of(given)
 
     def _call(
-        self, target: Callable[..., object], arguments: Sequence[Any], setup: Callable[[], object] | None, plan: Plan
+        self,
+        target: Callable[..., object],
+        arguments: Sequence[Any],
+        setup: Callable[[], object] | None,
+        plan: MeasurePlan,
     ) -> list[str]:
         """The argv that calls ``target`` in another process; raises UsageError where that cannot be done."""
         try:
@@ -148,7 +152,7 @@ class Profiler:
             self._folder = self._stack.enter_context(pytest_ncu.folder(self._item))
         return self._folder / f"{len(self._results)}-{name}"
 
-    def _measured(self, argv: Sequence[str], plan: Plan, runs: int) -> Result:
+    def _measured(self, argv: Sequence[str], plan: MeasurePlan, runs: int) -> Result:
         pytest_ncu.require_gpu(self._item.config)
         with pytest_ncu.refusals():
             places = [self._place(f"run{number}") for number in range(runs)]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.cli.pytest_plugin.plugin import INNER
+from ncubble.cli.pytest_plugin.settings import INNER
 from ncubble.cli.pytest_plugin.window import window
 
 _OFF: dict[str, Any] = {

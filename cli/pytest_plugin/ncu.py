@@ -14,8 +14,8 @@ from typing import NoReturn
 
 import pytest
 
-from ncubble.cli.pytest_plugin.plan import Plan
-from ncubble.cli.pytest_plugin.plugin import REQUIRE, needs_gpu
+from ncubble.cli.pytest_plugin.plan import MeasurePlan
+from ncubble.cli.pytest_plugin.settings import REQUIRE, needs_gpu
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.files.locks import lock
 from ncubble.profiling.devices import driver as device
@@ -69,7 +69,7 @@ def folder(item: pytest.Item) -> Iterator[Path]:
     yield place
 
 
-def record(program: Sequence[str], out: Path, plan: Plan) -> Run:
+def record(program: Sequence[str], out: Path, plan: MeasurePlan) -> Run:
     """Run a program under ncu as ``plan`` says; the run is then at ``out``. Two at once take turns, so that workers of
     one machine do not disturb each other. What the program prints goes to stdout and stderr. Raises NcubbleError."""
     request = session.Request(

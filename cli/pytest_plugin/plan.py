@@ -1,4 +1,4 @@
-"""What a gated test asks for: how it is measured (``Plan``) and what it is held to (``Gate``)."""
+"""What a gated test asks for: how it is measured (``MeasurePlan``) and what it is held to (``Gate``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCOPES = ("call", "process")
 
 
 @dataclass(frozen=True)
-class Plan:
+class MeasurePlan:
     """How launches are measured.
 
     ``repeats`` calls are measured, behind ``warmup`` ones that are not. With ``scope`` ``process`` everything that the
@@ -100,7 +100,7 @@ class Gate:
 
 
 _GATE = tuple(item.name for item in fields(Gate))
-_PLAN = tuple(item.name for item in fields(Plan))
+_PLAN = tuple(item.name for item in fields(MeasurePlan))
 
 
 def gate_of(options: Mapping[str, Any]) -> Gate:
@@ -113,9 +113,9 @@ def gate_of(options: Mapping[str, Any]) -> Gate:
     return Gate(**given)
 
 
-def plan_of(options: Mapping[str, Any]) -> Plan:
+def plan_of(options: Mapping[str, Any]) -> MeasurePlan:
     """The plan among the options of a marker or a call; raises UsageError."""
-    return Plan(**{name: options[name] for name in _PLAN if name in options})
+    return MeasurePlan(**{name: options[name] for name in _PLAN if name in options})
 
 
 def options_of(marker: pytest.Mark) -> dict[str, Any]:

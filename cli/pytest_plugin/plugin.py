@@ -5,21 +5,17 @@ What is heavy is imported when a gated test runs: a session without one pays for
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ncubble.cli.pytest_plugin.settings import FIXTURE, INNER, MARKER, STARTED
+
 if TYPE_CHECKING:
     from ncubble.cli.pytest_plugin.fixture import Profiler
 
-MARKER = "tensor_util"
-FIXTURE = "ncubble"
-INNER = "ncubble-inner"
-"""Name of the plugin that runs a gated test's body under ncu: where it is, nothing is gated again."""
-REQUIRE = "NCUBBLE_REQUIRE_GPU"
 _LINE, _RECORDED = "ncubble", "ncubble_recorded"
 _USE = (
     f"{MARKER}(min=None, baseline=None, limits=None, kernel='', repeats=5, warmup=1, nvtx='', scope='call', sets=None, "
@@ -27,7 +23,6 @@ _USE = (
     "keep the tensor pipe busy for min percent of the elapsed cycles."
 )
 _PROFILER = pytest.StashKey["Profiler"]()
-_STARTED = pytest.StashKey[float]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,20 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
     import time
 
     config.addinivalue_line("markers", _USE)
-    config.stash[_STARTED] = time.time()
+    config.stash[STARTED] = time.time()
     if config.getini("ncubble_no_gpu") not in ("skip", "fail"):
         raise pytest.UsageError(f"ncubble_no_gpu = {config.getini('ncubble_no_gpu')}: write skip or fail")
-
-
-def started(config: pytest.Config) -> float:
-    """When this session began, in seconds since 1970."""
-    return config.stash[_STARTED]
-
-
-def needs_gpu(config: pytest.Config) -> bool:
-    """Whether a machine without a GPU fails gated tests: the environment, else the option, else the ini value."""
-    chosen = config.getoption("--ncubble-no-gpu") or config.getini("ncubble_no_gpu")
-    return bool(os.environ.get(REQUIRE)) or chosen == "fail"
 
 
 @pytest.hookimpl(trylast=True)

@@ -12,12 +12,12 @@ from ncubble.analysis.gate.baseline import file as baseline_file
 from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.baseline.file import locked
 from ncubble.analysis.gate.baseline.update import replaced
-from ncubble.cli.pytest_plugin.plugin import started
-from ncubble.cli.pytest_plugin.result import Result
+from ncubble.cli.pytest_plugin.measured import Measured
+from ncubble.cli.pytest_plugin.settings import started
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 
 
-def record(result: Result, place: Path, config: pytest.Config) -> list[str]:
+def record(result: Measured, place: Path, config: pytest.Config) -> list[str]:
     """Write a baseline for every kernel of ``result`` to ``place``, a folder or one ``.json`` file; the texts name the
     files, relative to pytest's root.
 

@@ -1,204 +1,36 @@
-"""What was measured: launches of a test, a callable or report files, by kernel."""
+"""What a gated test gets: the launches that it measured, and what holds them to a gate."""
 
 from __future__ import annotations
 
-import difflib
-import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ncubble.analysis.account.account import PARTS
-from ncubble.analysis.gate.baseline.repeats import Repeats, collect
-from ncubble.analysis.gate.noise.metrics import METRICS
-from ncubble.analysis.gate.noise.noise import mean_sd
-from ncubble.analysis.report.report import Report, open_reports
+from ncubble.cli.pytest_plugin.measured import Measured
+from ncubble.cli.pytest_plugin.ncu import refusals
 from ncubble.cli.pytest_plugin.plan import Gate, gate_of
-from ncubble.errors import MeasurementError, UsageError
+from ncubble.cli.pytest_plugin.verdict import Judgement, check_request, judge, settle
+from ncubble.errors import UsageError
 
 
-@dataclass(frozen=True)
-class Kernel:
-    """One kernel on one GPU model; ``values`` holds what each launch measured by metric of the gate, in their units."""
+class Result(Measured):
+    """Launches that were measured, with what a test says of them."""
 
-    label: str
-    device: str
-    launches: int
-    values: Mapping[str, tuple[float, ...]]
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Means by metric; a metric that was not collected is absent."""
-        return {name: mean_sd(values)[0] for name, values in self.values.items()}
-
-
-class Parts(dict[str, float]):
-    """A bubble account: percent of elapsed SM cycles by part. A part that the report does not tell raises
-    MeasurementError, a name that is no part UsageError; ``get`` and ``in`` raise nothing."""
-
-    def __init__(self, parts: Mapping[str, float], merged: Mapping[str, Sequence[str]]) -> None:
-        super().__init__(parts)
-        self._merged = merged
-
-    def __missing__(self, name: str) -> float:
-        __tracebackhide__ = True
-        if name not in PARTS:
-            near = difflib.get_close_matches(str(name), PARTS, n=3)
-            hint = f"; nearest: {', '.join(near)}" if near else ""
-            raise UsageError(f"no part of the account is called {name!r}{hint}", f"parts: {', '.join(PARTS)}")
-        coarse = next((part for part, finer in self._merged.items() if name in finer), "")
-        if coarse:
-            why = f"these launches hold it only within {coarse}, which cannot be told apart"
-        else:
-            why = "no account of these launches tells it"
-        raise MeasurementError(f"{name}: {why}", "profile with the default sets (leave out sets=)")
-
-
-class Result:
-    """Launches that were measured. Attributes of one kernel raise UsageError where there are several: choose one by
-    ``kernel=``."""
-
-    def __init__(
-        self, reports: Sequence[Report], item: pytest.Item, kernel: str = "", errors: Iterable[Any] = ()
-    ) -> None:
-        self.reports = tuple(reports)
-        failures = tuple(errors)
-        self.errors = tuple((str(one.path), one.error.message) for one in failures)
-        self.remedies = tuple(dict.fromkeys(one.error.remedy for one in failures if one.error.remedy))
-        self.groups, notes = collect(self.reports, kernel=kernel)
-        self.notes = tuple(notes)
-        self.wanted = kernel
-        self.profiled = False
-        self._item = item
-
-    @classmethod
-    def read(cls, paths: Iterable[Path], item: pytest.Item, kernel: str = "") -> Result:
-        """The launches in run directories, report files, or folders of them. A broken report is kept in ``errors``."""
-        reports, failures = open_reports(paths, details=False)
-        return cls(reports, item, kernel, failures)
-
-    @cached_property
-    def kernels(self) -> tuple[Kernel, ...]:
-        """Every kernel that was measured, in order of appearance."""
-        return tuple(Kernel(group.key.label, group.device, group.launches, _values(group)) for group in self.groups)
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """Labels of all kernels in the reports, also of those that ``kernel`` left out."""
-        return tuple(dict.fromkeys(group.key.label for group in collect(self.reports)[0]))
-
-    @property
-    def kernel(self) -> Kernel:
-        """The only kernel. Raises MeasurementError where there is none and UsageError where there are several."""
-        return self.kernels[self._only()]
-
-    def _only(self) -> int:
-        if not self.kernels:
-            raise MeasurementError("no launch was measured", "check kernel=, and that the kernel is launched")
-        if len(self.kernels) > 1:
-            names = "; ".join(kernel.label for kernel in self.kernels)
-            raise UsageError(f"{len(self.kernels)} kernels were measured: {names}", "choose one by kernel=REGEX")
-        return 0
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Means of the only kernel by metric of the gate (``docs/gate.md``); what was not collected is absent."""
-        return self.kernel.metrics
-
-    @property
-    def tensor_active_pct(self) -> float:
-        """Percent of elapsed cycles in which the tensor pipe was active; raises MeasurementError if not collected."""
-        found = self.metrics
-        if "tensor_active_pct" not in found:
-            raise MeasurementError("tensor_active_pct was not collected", "profile with the set tensor")
-        return found["tensor_active_pct"]
-
-    @cached_property
-    def account(self) -> Parts:
-        """The bubble account of the only kernel: percent of elapsed SM cycles by part, the mean over its launches.
-
-        Raises MeasurementError where the report holds too little for one, or launches of different parts.
-        """
-        from ncubble.analysis.account.account import account
-
-        group = self.groups[self._only()]
-        open_reports([report.path for report in self.reports])  # all parts at once: one by one takes twice as long
-        found = [account(report, launch) for report, launch in self._launches(group)]
-        parts = [dict(item.parts) for item in found if item is not None]
-        if not parts or len(parts) < len(found) or any(set(item) != set(parts[0]) for item in parts):
-            raise MeasurementError(
-                f"{group.key.label}: its launches do not all have an account of the same parts",
-                "profile with the default sets (leave out sets=)",
-            )
-        means = {name: math.fsum(item[name] for item in parts) / len(parts) for name in parts[0]}
-        return Parts(means, {name: finer for item in found if item is not None for name, finer in item.merged.items()})
-
-    def _launches(self, group: Repeats) -> list[tuple[Report, int]]:
-        """Launches of one group: those that are alone of the same key."""
-        alone = (
-            (report, int(launch), collect([_OneLaunch(report, int(launch))])[0])
-            for report in self.reports
-            for launch in report.launches["launch"]
-        )
-        key = group.key
-        same = [
-            (report, launch)
-            for report, launch, (one,) in alone
-            if (one.key.kernel, one.key.parameters, one.key.shape, one.key.nvtx, one.device)
-            == (key.kernel, key.parameters, key.shape, key.nvtx, group.device)
-            and (not key.grid or not one.key.grid or (one.key.grid, one.key.block) == (key.grid, key.block))
-        ]
-        return same
-
-    def check(self, **options: Any) -> Any:
+    def check(self, **options: Any) -> Judgement:
         """Hold the launches to ``min=``, ``baseline=``, ``limits=``; returns a ``Judgement`` and fails nothing."""
-        from ncubble.cli.pytest_plugin.verdict import judge
-
-        return judge(self, _gate(options, self._item), self._item)
+        return judge(self, _gate(options, self.item), self.item)
 
     def assert_tensor_util(self, **options: Any) -> None:
         """Fail the test unless the launches keep to ``min=``, ``baseline=``, ``limits=``, as the marker does; with
         ``--ncubble-record``, record the baseline."""
-        from ncubble.cli.pytest_plugin.ncu import refusals
-        from ncubble.cli.pytest_plugin.verdict import settle
-
         with refusals():
-            settle(self, _gate(options, self._item), self._item)
-
-
-class _OneLaunch:
-    """A report of one launch of a report."""
-
-    def __init__(self, report: Report, launch: int) -> None:
-        self.run, self.key = report.run, report.key
-        self.launches = report.launches[report.launches["launch"] == launch]
-        self._report, self._launch = report, launch
-
-    def wide(self, names: list[str], /) -> Any:
-        """The row of the launch."""
-        return self._report.wide(names).loc[[self._launch]]
+            settle(self, _gate(options, self.item), self.item)
 
 
 def _gate(options: dict[str, Any], item: pytest.Item) -> Gate:
-    from ncubble.cli.pytest_plugin.verdict import check_request
-
     known = ("min", "baseline", "limits")
     if wrong := [name for name in options if name not in known]:
         raise UsageError(f"no option {', '.join(wrong)}", f"options: {', '.join(known)}")
     gate = gate_of(options)
     check_request(gate, item)
     return gate
-
-
-def _values(group: Repeats) -> dict[str, tuple[float, ...]]:
-    """What can be real of the values of a group, by metric, each of its first counter that has any."""
-    found = {}
-    for metric in METRICS:
-        values = next((held for name in metric.counters if (held := group.measured(metric, name))), [])
-        if values:
-            found[metric.name] = tuple(values)
-    return found

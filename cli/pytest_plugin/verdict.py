@@ -14,8 +14,9 @@ from ncubble.analysis.gate.judge.result import CheckOptions, GateResult
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.analysis.gate.output.output import cells, number
 from ncubble.cli.pytest_plugin.limits import any_absolute, limits_of, table
+from ncubble.cli.pytest_plugin.measured import Measured, MeasuredKernel
 from ncubble.cli.pytest_plugin.plan import Gate
-from ncubble.cli.pytest_plugin.result import Kernel, Result
+from ncubble.cli.pytest_plugin.record import record
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.text.markdown import printable
 
@@ -41,7 +42,7 @@ class Judgement:
         return self.verdict in ("pass", "improved")
 
 
-def judge(result: Result, gate: Gate, item: pytest.Item, recording: bool = False) -> Judgement:
+def judge(result: Measured, gate: Gate, item: pytest.Item, recording: bool = False) -> Judgement:
     """Hold what was measured to ``gate`` and the project's limits; where it is ``recording``, to what needs no
     baseline. Raises UsageError for a baseline that does not exist."""
     if not result.kernels:
@@ -57,7 +58,7 @@ def judge(result: Result, gate: Gate, item: pytest.Item, recording: bool = False
     return Judgement(verdict, printable(line), "\n".join(details), compared)
 
 
-def _below(kernels: Sequence[Kernel], least: float | None) -> tuple[str, list[str]]:
+def _below(kernels: Sequence[MeasuredKernel], least: float | None) -> tuple[str, list[str]]:
     """The verdict of ``min``, or "", and a sentence for each kernel that does not keep it."""
     if least is None:
         return "", []
@@ -87,7 +88,7 @@ def check_request(gate: Gate, item: pytest.Item) -> None:
         raise UsageError(f"{place}: no such baseline file or folder", "record it: pytest --ncubble-record")
 
 
-def _compare(result: Result, gate: Gate, item: pytest.Item) -> GateResult:
+def _compare(result: Measured, gate: Gate, item: pytest.Item) -> GateResult:
     place = gate.place(item)
     baselines, broken = baseline_file.load_store(place)
     errors = [*result.errors, *((str(place), error.message) for error in broken)]
@@ -95,7 +96,7 @@ def _compare(result: Result, gate: Gate, item: pytest.Item) -> GateResult:
     return check(result.groups, baselines, CheckOptions(limits, place.is_dir()), errors, result.notes)
 
 
-def _alone(result: Result, gate: Gate, item: pytest.Item) -> GateResult | None:
+def _alone(result: Measured, gate: Gate, item: pytest.Item) -> GateResult | None:
     """Held to absolute limits alone; None where there is none."""
     limits = limits_of(gate, item.config, result.groups)
     if not any_absolute(limits, result.groups):
@@ -120,7 +121,7 @@ def _rendered(result: GateResult) -> str:
     return "\n".join(line.rstrip() for line in sink.getvalue().splitlines())
 
 
-def _line(kernel: Kernel, gate: Gate, compared: GateResult | None) -> str:
+def _line(kernel: MeasuredKernel, gate: Gate, compared: GateResult | None) -> str:
     figure = kernel.metrics.get(TENSOR)
     facts = [f"tensor {figure:.1f} %" if figure is not None else "tensor not collected"]
     facts += [f"min {gate.min:g}"] if gate.min is not None else []
@@ -129,7 +130,7 @@ def _line(kernel: Kernel, gate: Gate, compared: GateResult | None) -> str:
     return f"{kernel.label}: {', '.join(facts)}"
 
 
-def _changes(kernel: Kernel, compared: GateResult | None) -> Iterator[str]:
+def _changes(kernel: MeasuredKernel, compared: GateResult | None) -> Iterator[str]:
     """How the gated metrics of one kernel compare with its baseline, and its parts and metrics with their limits."""
     for item in compared.kernels if compared is not None else ():
         if (item.label, item.device) != (kernel.label, kernel.device):
@@ -148,7 +149,7 @@ def _changes(kernel: Kernel, compared: GateResult | None) -> Iterator[str]:
             yield f"{item.verdict.replace('_', ' ')}: {item.reason}"
 
 
-def settle(result: Result, gate: Gate, item: pytest.Item) -> None:
+def settle(result: Measured, gate: Gate, item: pytest.Item) -> None:
     """Judge or record, keep figures and history, and fail the test unless it passed. Raises NcubbleError."""
     recording = bool(gate.baseline) and item.config.getoption("--ncubble-record")
     judged = judge(result, gate, item, recording)
@@ -163,9 +164,7 @@ def settle(result: Result, gate: Gate, item: pytest.Item) -> None:
         _record(result, gate, item)
 
 
-def _record(result: Result, gate: Gate, item: pytest.Item) -> None:
-    from ncubble.cli.pytest_plugin.record import record
-
+def _record(result: Measured, gate: Gate, item: pytest.Item) -> None:
     try:
         paths = record(result, gate.place(item), item.config)
     except NcubbleError as error:
@@ -175,7 +174,7 @@ def _record(result: Result, gate: Gate, item: pytest.Item) -> None:
     item.user_properties += [("ncubble_recorded", path) for path in paths]
 
 
-def _keep_figures(judged: Judgement, result: Result, item: pytest.Item) -> None:
+def _keep_figures(judged: Judgement, result: Measured, item: pytest.Item) -> None:
     """Into the properties of the test: the terminal's summary and JUnit XML show them."""
     add = item.user_properties.append
     add(("ncubble", f"{judged.verdict.replace('_', ' ')}: {judged.line}"))
@@ -185,7 +184,7 @@ def _keep_figures(judged: Judgement, result: Result, item: pytest.Item) -> None:
             add((f"{name}[{printable(kernel.label)}]", f"{value:.6g}" if abs(value) < 1e5 else f"{value:.0f}"))
 
 
-def _keep_history(compared: GateResult, result: Result, item: pytest.Item) -> None:
+def _keep_history(compared: GateResult, result: Measured, item: pytest.Item) -> None:
     """Add the comparison to the history that the options name, if any. Raises MeasurementError."""
     config = item.config
     folder = config.getoption("--ncubble-history") or config.getini("ncubble_history")

@@ -1,5 +1,4 @@
-"""The bubble account as the gate keeps it: its parts in every repeat, and the lines that hold them. Pure but for
-``of_launch``, which reads a report.
+"""The bubble account as the gate keeps it: its parts in every repeat, and the lines that hold them. Pure.
 
 Percentages are of elapsed SM cycles. What moved between two of these: ``gate_moves``.
 """
@@ -10,12 +9,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from ncubble.errors import ReportError
-
-if TYPE_CHECKING:
-    from ncubble.analysis.report.report import Report
 
 FINEST_PCT = 0.2
 """Percent of elapsed cycles below which a place is not kept."""
@@ -125,14 +121,6 @@ class Reader(Protocol):
 
     def number(self, name: str, value: Any = ...) -> float:
         """Member ``name``, or ``value``, as a finite number."""
-
-
-def of_launch(report: Report, launch: int) -> LaunchAccount | None:
-    """The account of one launch with its places; None where the report allows none, or its values contradict each
-    other."""
-    from ncubble.analysis.gate.accounts.places import read
-
-    return read(report, launch)
 
 
 def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:

@@ -25,8 +25,9 @@ _FINEST_PCT = 0.02
 """Of one launch: a tenth of what is kept of the mean over repeats, so that the mean is none of what is left."""
 
 
-def read(report: Report, launch: int) -> LaunchAccount | None:
-    """See ``gate_account.of_launch``. Where only the code contradicts itself, parts stand without places."""
+def account_of(report: Report, launch: int) -> LaunchAccount | None:
+    """The account of one launch with its places; None where the report allows none, or its values contradict each
+    other. Where only the code contradicts itself, parts stand without places."""
     try:
         found = account(report, launch)
     except _CONTRADICTIONS:

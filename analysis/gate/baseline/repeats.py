@@ -17,7 +17,8 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from ncubble.analysis.gate.accounts.account import Account, gather, of_launch
+from ncubble.analysis.gate.accounts.account import Account, gather
+from ncubble.analysis.gate.accounts.places import account_of
 from ncubble.analysis.gate.baseline.same_code import code_of
 from ncubble.analysis.gate.noise.metrics import METRICS, GateMetric
 from ncubble.analysis.gate.noise.noise import Sample
@@ -134,7 +135,7 @@ class Repeats:
         """The bubble accounts of up to MOST_ACCOUNTS launches, taken in turns from all reports; None where no report
         allows one."""
         read = [(report, launch) for report, launch in self.sources if isinstance(report, Report)]
-        return gather([of_launch(report, launch) for report, launch in in_turns(read)[:MOST_ACCOUNTS]])
+        return gather([account_of(report, launch) for report, launch in in_turns(read)[:MOST_ACCOUNTS]])
 
     @cached_property
     def code(self) -> str:

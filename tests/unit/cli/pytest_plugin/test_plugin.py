@@ -20,9 +20,9 @@ from ncubble.analysis.history import file as history_file
 from ncubble.analysis.history import rows as gate_history  # noqa: F401
 from ncubble.chips import Version
 from ncubble.cli.pytest_plugin import call as pytest_call
+from ncubble.cli.pytest_plugin import measured as pytest_measured
 from ncubble.cli.pytest_plugin import ncu as pytest_ncu
-from ncubble.cli.pytest_plugin import result as pytest_result
-from ncubble.cli.pytest_plugin.plan import Gate, Plan
+from ncubble.cli.pytest_plugin.plan import Gate, MeasurePlan
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.devices import driver as device
 from ncubble.profiling.ncu import failures
@@ -439,7 +439,7 @@ def test_it(ncubble):
 
 
 def test_a_part_that_is_not_told_is_named_with_the_remedy():
-    parts = pytest_result.Parts({"tensor_busy": 60.0, "idle": 40.0}, {"idle": ("data_wait", "barrier")})
+    parts = pytest_measured.Parts({"tensor_busy": 60.0, "idle": 40.0}, {"idle": ("data_wait", "barrier")})
     assert parts["idle"] == 40 and parts.get("data_wait") is None and "data_wait" not in parts
     with pytest.raises(MeasurementError, match=r"only within idle.*\n  remedy: profile with the default sets"):
         parts["data_wait"]
@@ -552,7 +552,7 @@ def test_bodies_run_in_processes_under_ncu_also_of_two_workers(pytester, monkeyp
 def test_every_option_is_documented(repository):
     text = (repository / "docs" / "pytest.md").read_text()
     plugin = (repository / "cli" / "pytest_plugin" / "plugin.py").read_text()
-    wanted = [f"`{name}`" for kind in (Plan, Gate) for name in kind.__dataclass_fields__]
+    wanted = [f"`{name}`" for kind in (MeasurePlan, Gate) for name in kind.__dataclass_fields__]
     wanted += [
         name for name in re.findall(r'"(--ncubble-[a-z-]+|ncubble_[a-z_]+)"', plugin) if name != "ncubble_recorded"
     ]

@@ -23,9 +23,9 @@ from ncubble.analysis.gate.accounts.account import (
     Place,
     from_json,
     gather,
-    of_launch,
     opcode,
 )
+from ncubble.analysis.gate.accounts.places import account_of
 from ncubble.analysis.gate.baseline.reading import Reader
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
@@ -114,7 +114,7 @@ def test_a_damaged_account_is_refused_by_the_name_of_its_field(change: dict[str,
 
 def test_places_of_a_recording_are_lines_of_its_source_and_hold_no_more_than_their_part() -> None:
     report = Report.open(ROOT / "gemm_tma" / "stages1")
-    found = of_launch(report, 0)
+    found = account_of(report, 0)
     assert found
     assert math.fsum(found.parts.values()) == pytest.approx(100.0)
     assert found.places == tuple(sorted(found.places, key=lambda place: (-place.pct, place.key)))
@@ -171,7 +171,7 @@ def read(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, **parts: float) -
     found = replace(found, parts={**found.parts, **parts}) if parts else found
     monkeypatch.setattr(gate_places, "account", lambda report, launch: found)
     monkeypatch.setattr(gate_places, "cta_share", lambda report, launch: 1.0)
-    read = gate_places.read(FakeReport(frame), 0)  # type: ignore[arg-type]
+    read = gate_places.account_of(FakeReport(frame), 0)  # type: ignore[arg-type]
     assert read
     return read
 
@@ -189,7 +189,7 @@ def test_the_rule_of_overlap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     found = build(0, Busy("tensor", 20.0), 1.0, None, frame)
     assert found.weights is not None
     monkeypatch.setattr(gate_places, "account", lambda report, launch: replace(found, weights=0.9 * found.weights))
-    assert gate_places.read(FakeReport(frame), 0).overlap == "phases"  # type: ignore[arg-type, union-attr]
+    assert gate_places.account_of(FakeReport(frame), 0).overlap == "phases"  # type: ignore[arg-type, union-attr]
 
 
 def test_gaps_between_waves_lie_on_what_runs_outside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,7 +221,7 @@ def test_a_report_whose_values_contradict_each_other_has_no_account(monkeypatch:
         raise ValueError("cannot be")
 
     monkeypatch.setattr(gate_places, "account", broken)
-    assert gate_places.read(FakeReport(source(LOOP)), 0) is None  # type: ignore[arg-type]
+    assert gate_places.account_of(FakeReport(source(LOOP)), 0) is None  # type: ignore[arg-type]
 
 
 def test_code_that_contradicts_itself_costs_the_places_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_code_that_contradicts_itself_costs_the_places_alone(monkeypatch: pytest
     monkeypatch.setattr(gate_places, "account", lambda report, launch: found)
     monkeypatch.setattr(gate_places, "cta_share", lambda report, launch: 1.0)
     odd = frame.assign(line=math.nan)
-    read = gate_places.read(FakeReport(odd), 0)  # type: ignore[arg-type]
+    read = gate_places.account_of(FakeReport(odd), 0)  # type: ignore[arg-type]
     assert read and read.places == () and read.parts == found.parts
 
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ncubble.analysis.gate.accounts.account import Account, Place, gather, of_launch
+from ncubble.analysis.gate.accounts.account import Account, Place, gather
 from ncubble.analysis.gate.accounts.moves import Move, doubtful, incomparable, moves, sentence
+from ncubble.analysis.gate.accounts.places import account_of
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT
 
@@ -137,7 +138,7 @@ def test_a_sentence_names_part_points_line_and_text() -> None:
 
 def test_one_stage_of_a_recorded_kernel_waits_for_data_at_its_mbarrier() -> None:
     reports = [Report.open(ROOT / "gemm_tma" / variant) for variant in ("stages3", "stages1")]
-    before, after = (gather([of_launch(report, 0)]) for report in reports)
+    before, after = (gather([account_of(report, 0)]) for report in reports)
     assert before and after
     cycles = [float(report.identity(0)["cycles"]) for report in reports]
     first, *_ = moves(before, after, cycles[1] / cycles[0])
