@@ -1,4 +1,4 @@
-"""``ncubble query``: rows of a dataset that ``ncubble ingest`` made, by a condition."""
+"""``ncubble query``: rows of a dataset that ``ncubble ingest`` made, by a condition or by SQL."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ def register(app: typer.Typer) -> None:
 
 def query(
     dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="What `ncubble ingest -o` wrote.")],
+    sql: Annotated[
+        str | None,
+        typer.Argument(metavar="[SQL]", help='One SELECT over the tables, as in: "SELECT label FROM launches".'),
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -49,17 +53,22 @@ def query(
     if as_json and as_csv:
         raise UsageError("--json and --csv", "give one of them")
     opened = Dataset.open(dataset)
-    named = opened.table(table).schema.names if columns == "all" else [one for one in columns.split(",") if one]
-    rows = run(
-        opened,
-        Query(table, where or (), named, metric or (), sort.removeprefix("-"), sort.startswith("-"), limit),
-    )
+    if sql is not None:
+        if where or columns or metric or sort or table != "launches":
+            raise UsageError("SQL beside --where, --columns, --metric, --table or --sort", "write it in SQL")
+        from ncubble.analysis.datasets.sql import select
+
+        rows, source, total = select(opened, sql, limit), {"sql": sql}, ""
+    else:
+        names = opened.table(table).schema.names if columns == "all" else [name for name in columns.split(",") if name]
+        question = Query(table, where or (), names, metric or (), sort.removeprefix("-"), sort.startswith("-"), limit)
+        rows, source, total = run(opened, question), {"table": table}, f" of {opened.rows(table)}"
     if as_json:
-        emit_json({"schema": 1, "dataset": str(dataset), "table": table, "rows": rows.to_pylist()})
+        emit_json({"schema": 1, "dataset": str(dataset)} | source | {"rows": rows.to_pylist()})
     elif as_csv:
         _print_csv(rows)
     else:
-        _print_rows(rows, opened.rows(table))
+        _print_rows(rows, f"{rows.num_rows}{total} rows")
 
 
 def _print_csv(rows: Rows) -> None:
@@ -72,7 +81,7 @@ def _print_csv(rows: Rows) -> None:
             writer.writerow(["" if value is None else value for value in row])
 
 
-def _print_rows(rows: Rows, total: int) -> None:
+def _print_rows(rows: Rows, summary: str) -> None:
     import pyarrow as pa
     from rich.console import Console
     from rich.table import Table
@@ -87,7 +96,7 @@ def _print_rows(rows: Rows, total: int) -> None:
         shown.add_row(*(Text(_cell(value)) for value in row))
     if rows.num_rows:
         out.print(shown)
-    out.print(Text(f"{rows.num_rows} of {total} rows", style="dim"))
+    out.print(Text(summary, style="dim"))
 
 
 def _cell(value: Any) -> str:
