@@ -1,28 +1,19 @@
-"""Which chip a compute capability means: metric names differ between chips, not between products.
+"""``Chip``: everything known of one chip, from ``chips.toml``, found by compute capability.
 
-Source: ``ncu --list-chips`` and the compute capability table of the CUDA programming guide.
+What the file does not state is None or empty, and nothing is derived from it.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
 
-from ncubble.errors import UsageError
-
-CHIPS = {
-    (7, 0): "gv100",
-    (7, 5): "tu102",
-    (8, 0): "ga100",
-    (8, 6): "ga102",
-    (8, 9): "ad102",
-    (9, 0): "gh100",
-    (10, 0): "gb100",
-    (10, 3): "gb100",  # GB300 shares the metric names of GB100
-    (12, 0): "gb202",
-    (12, 1): "gb202",
-}
-CHIP_NAMES = frozenset(CHIPS.values())
+from ncubble.errors import MeasurementError, UsageError
 
 
 class Version(NamedTuple):
@@ -35,14 +26,143 @@ class Version(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
+@dataclass(frozen=True)
+class Product:
+    """What a chip is sold as, with its number of SMs and the peak of its DRAM in TB/s where they are known."""
+
+    name: str
+    sms: int | None = None
+    dram_TB_s: float | None = None  # noqa: N815 - a unit
+
+
+@dataclass(frozen=True)
+class SmLimits:
+    """What an SM holds at most, and the units in which it gives registers and shared memory (bytes) to CTAs."""
+
+    warps: int
+    ctas: int
+    smem_KiB: int  # noqa: N815 - a unit
+    registers: int
+    register_unit: int
+    warp_unit: int
+    reserved_smem_B: int  # noqa: N815 - a unit
+    smem_unit_B: int  # noqa: N815 - a unit
+
+    @property
+    def smem(self) -> int:
+        """Shared memory of an SM in bytes."""
+        return self.smem_KiB * 1024
+
+    @property
+    def cta_smem(self) -> int:
+        """Shared memory that one CTA may have, in bytes."""
+        return self.smem - self.reserved_smem_B
+
+
+@dataclass(frozen=True)
+class CopyLatency:
+    """Cycles from the start of a tile's copies to the end of the wait for it, with bounds."""
+
+    cycles: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One chip. ``generation`` says under which names ncu counts on it (empty: as the metric sets write them).
+
+    ``flop_per_clock_sm`` holds dense FLOP per clock and SM by pipe (``fp32``, ``tensor_fp16``),
+    ``mma_flop_per_clock_sm`` those that each kind of MMA instruction reaches.
+    """
+
+    capability: Version
+    generation: str = ""
+    products: tuple[Product, ...] = ()
+    limits: SmLimits | None = None
+    flop_per_clock_sm: Mapping[str, float] = field(default_factory=dict)
+    mma_flop_per_clock_sm: Mapping[str, float] = field(default_factory=dict)
+    copy_latency: CopyLatency | None = None
+
+    @property
+    def slow_mma_share(self) -> float:
+        """Share of mma.sync time that wgmma saves; 0 where the chip has no wgmma, or its rates are not known."""
+        rates = self.mma_flop_per_clock_sm
+        return 1.0 - rates["mma.sync"] / rates["wgmma"] if {"mma.sync", "wgmma"} <= set(rates) else 0.0
+
+
 def parse_version(text: str) -> Version:
     """``"2025.3.1.0"`` → 2025.3, ``"9.0"`` → 9.0; raises UsageError for anything without two leading numbers."""
-    found = re.match(r"\s*(\d+)\.(\d+)", text)
-    if not found:
+    match = re.match(r"\s*(\d+)\.(\d+)", text)
+    if not match:
         raise UsageError(f"not a version: {text!r}", "write it as major.minor, for example 9.0")
-    return Version(int(found[1]), int(found[2]))
+    return Version(int(match[1]), int(match[2]))
 
 
-def chip_of(capability: Version | None) -> str | None:
-    """The chip of a compute capability, or None where it is unknown: then names are used as written."""
-    return CHIPS.get(capability) if capability else None
+@cache
+def load_chips() -> Mapping[Version, Chip]:
+    """The shipped records by compute capability. Raises UsageError where the file is malformed."""
+    return parse_chips((files("ncubble") / "chips.toml").read_text(encoding="utf-8"))
+
+
+def parse_chips(text: str) -> dict[Version, Chip]:
+    """The records of a file like ``chips.toml``; raises UsageError naming what is wrong with it."""
+    try:
+        content = tomllib.loads(text)
+        chips = [_chip(entry, content["limits"]) for entry in content["chips"]]
+    except (KeyError, TypeError, ValueError) as error:  # no TOML, a missing or an unknown key
+        raise UsageError(f"ncubble/chips.toml: {error}", "correct the file, or reinstall ncubble") from error
+    return {chip.capability: chip for chip in chips}
+
+
+def _chip(entry: Mapping[str, Any], shared: Mapping[str, Any]) -> Chip:
+    """One record; ``shared`` are the limits that every chip has."""
+    limits, latency = entry.get("limits"), entry.get("copy_latency")
+    return Chip(
+        **{
+            **entry,
+            "capability": parse_version(entry["capability"]),
+            "products": tuple(Product(**product) for product in entry.get("products", ())),
+            "limits": SmLimits(**{**shared, **limits}) if limits else None,
+            "copy_latency": CopyLatency(**latency) if latency else None,
+        }
+    )
+
+
+def chip_of(capability: Version | str | None) -> Chip | None:
+    """The chip of a compute capability (``9.0`` as text or version), or None where it is not known."""
+    if isinstance(capability, str):
+        match = re.fullmatch(r"(\d+)\.(\d+)", capability)
+        capability = Version(int(match[1]), int(match[2])) if match else None
+    return load_chips().get(capability) if capability else None
+
+
+def generation_of(capability: Version | None) -> str | None:
+    """Under whose names ncu counts on a chip, or None where it is unknown: then names are used as written."""
+    chip = chip_of(capability)
+    return chip.generation or None if chip else None
+
+
+def generations() -> frozenset[str]:
+    """All names of chips under which metrics are known."""
+    return frozenset(chip.generation for chip in load_chips().values() if chip.generation)
+
+
+def limits_of(capability: Version | str) -> SmLimits:
+    """What an SM of a chip holds; raises MeasurementError where that is not known."""
+    chip = chip_of(capability)
+    if chip is None or chip.limits is None:
+        raise MeasurementError(
+            f"what an SM of compute capability {capability} holds is not known", "add it to ncubble/chips.toml"
+        )
+    return chip.limits
+
+
+def largest_cta_smem() -> int:
+    """Bytes of shared memory that a CTA may have on the chip that allows most."""
+    return max(chip.limits.cta_smem for chip in load_chips().values() if chip.limits)
+
+
+def sms_of(product: str) -> int:
+    """SMs of a product, such as ``H200``; raises KeyError where their number is not known."""
+    return {item.name: item.sms for chip in load_chips().values() for item in chip.products if item.sms}[product]

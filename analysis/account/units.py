@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ncubble.analysis.report.report import Report
-from ncubble.chips import Version, chip_of, parse_version
+from ncubble.chips import Version, generation_of, parse_version
 from ncubble.profiling.metrics.generations import Unit, load_generations
 from ncubble.sass.opcodes import role
 
@@ -111,7 +111,7 @@ def uses_tensor(report: Report, launch: int) -> bool | None:
     shares = {name: _use(report, launch, unit) for name, unit in _TENSOR.items()}
     if any(share >= INCIDENTAL_PCT for share in shares.values()):
         return True
-    chip = chip_of(capability_of(report, launch))
+    chip = generation_of(capability_of(report, launch))
     unknown = any(math.isnan(shares[name]) for name, unit in _TENSOR.items() if unit.on(chip))
     return None if unknown else False
 
@@ -130,7 +130,7 @@ def other_shares(report: Report, launch: int) -> dict[str, float]:
 
 def lacking_units(report: Report, launch: int) -> list[Unit]:
     """Units of this chip whose share was not collected."""
-    chip = chip_of(capability_of(report, launch))
+    chip = generation_of(capability_of(report, launch))
     known = _tensor_shares(report, launch) | other_shares(report, launch)
     return [unit for unit in load_generations().units if unit.name not in known and unit.on(chip)]
 

@@ -21,6 +21,7 @@ from ncubble.analysis.diagnosis.fixes import FIXES
 from ncubble.analysis.model.depth_gain import depth_gain
 from ncubble.analysis.model.gain import Gain, gain_of
 from ncubble.analysis.report.report import Report
+from ncubble.chips import Chip
 
 REMOVABLE = (
     "data_wait",
@@ -43,8 +44,6 @@ MEMORY_BOUND_PCT = 60.0
 """The same without tensor work, for DRAM or L2 as the busiest unit. Nsight calls less than this latency-bound."""
 TINY_NS = 5_000.0
 """Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
-SLOW_PATH_SHARE = 1.0 - 2730.67 / 4096.0
-"""Of the busy time of mma.sync, what wgmma would do without (FLOP per cycle and SM of both, H200)."""
 SLOW_PATH_FIRST = 1.5
 """How many times the largest idle part that has to be, to be named first: an idle part is mended within the kernel."""
 KNOWN_FIRST = 0.75
@@ -135,28 +134,29 @@ def idle_pct(account: BubbleAccount) -> float:
 
 def _with_slow_path(causes: list[Cause], verdict: str, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
     """The causes with the slow path among them, by its gain; first only where it is the verdict."""
-    pct = account.parts["tensor_busy"] * SLOW_PATH_SHARE
+    pct = account.parts["tensor_busy"] * facts.slow_mma_share
     if not facts.slow_path or pct < NEGLIGIBLE_PCT:
         return causes
-    gain = slow_path_gain(account).expected if verdict != "memory_bound" else None
+    gain = slow_path_gain(account, facts.chip).expected if verdict != "memory_bound" else None
     slow = Cause("slow_path", None, pct, _where("unit", pct, account, facts.source), FIXES["slow_path"], gain)
     if verdict == "slow_path":
         return [slow, *causes]
     return [*causes[:1], *sorted([slow, *causes[1:]], key=lambda cause: -(cause.predicted_gain_pct or 0.0))]
 
 
-def slow_path_gain(account: BubbleAccount) -> Gain:
-    """What the fast MMA path gives: busy time that it does without, and what goes along."""
-    pct = account.parts["tensor_busy"] * SLOW_PATH_SHARE
+def slow_path_gain(account: BubbleAccount, chip: Chip | None) -> Gain:
+    """What the fast MMA path of ``chip`` gives: busy time that it does without, and what goes along."""
+    pct = account.parts["tensor_busy"] * (chip.slow_mma_share if chip else 0.0)
     return gain_of(pct, idle_pct(account) + pct)
 
 
 def _warnings(facts: LaunchFacts) -> list[str]:
-    if not facts.slow_path:
+    if facts.chip is None or not facts.slow_path:
         return []
+    slow, fast = (facts.chip.mma_flop_per_clock_sm[name] for name in ("mma.sync", "wgmma"))
     return [
-        "slow MMA path: mma.sync/WMMA does 2730.67 of wgmma's 4096 FLOP per cycle and SM (fp16), "
-        "so a pipe that is 100 % busy reaches 66.7 % of the peak"
+        f"slow MMA path: mma.sync/WMMA does {slow:g} of wgmma's {fast:g} FLOP per cycle and SM (fp16), "
+        f"so a pipe that is 100 % busy reaches {100.0 * slow / fast:.1f} % of the peak"
     ]
 
 
@@ -169,7 +169,7 @@ def _verdict(account: BubbleAccount, facts: LaunchFacts, causes: list[Cause]) ->
         return "memory_bound"
     if account.unit != "tensor":
         return "no_tensor_work"
-    if facts.slow_path and (busy >= SATURATED_PCT or busy * SLOW_PATH_SHARE >= SLOW_PATH_FIRST * largest):
+    if facts.slow_path and (busy >= SATURATED_PCT or busy * facts.slow_mma_share >= SLOW_PATH_FIRST * largest):
         return "slow_path"
     if busy >= SATURATED_PCT:
         return "none"

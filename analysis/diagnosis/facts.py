@@ -11,6 +11,7 @@ import pandas as pd
 
 from ncubble.analysis.account.units import MEMORY, ratio, utilization
 from ncubble.analysis.report.report import Report
+from ncubble.chips import Chip, chip_of
 from ncubble.profiling.metrics.generations import load_generations
 from ncubble.sass.bystanders import Bystanders
 from ncubble.sass.opcodes import role, width_bytes
@@ -33,7 +34,7 @@ class LaunchFacts:
     """
 
     source: pd.DataFrame
-    hopper: bool
+    chip: Chip | None
     duration_ns: float
     dram_pct: float
     dram_B: float  # noqa: N815
@@ -74,10 +75,15 @@ class LaunchFacts:
         return max(counts, default=math.nan) or math.nan
 
     @property
+    def slow_mma_share(self) -> float:
+        """Share of mma.sync time that wgmma saves on this chip; 0 where it has no wgmma, or is not known."""
+        return self.chip.slow_mma_share if self.chip else 0.0
+
+    @property
     def slow_path(self) -> bool:
-        """Whether the MMAs are such that reach two thirds of Hopper's peak."""
+        """Whether the MMAs are such that reach less than the chip's peak."""
         mma = [opcode for opcode, name in zip(self.opcodes, self.roles, strict=True) if name == "mma"]
-        return self.hopper and bool(mma) and all(opcode.startswith(WITH_A_FAST_PATH) for opcode in mma)
+        return self.slow_mma_share > 0 and bool(mma) and all(opcode.startswith(WITH_A_FAST_PATH) for opcode in mma)
 
     @cached_property
     def copies(self) -> list[str]:
@@ -141,7 +147,7 @@ def launch_facts(report: Report, launch: int) -> LaunchFacts:
     compulsory = known.get("bytes")
     return LaunchFacts(
         source=source,
-        hopper=bool(row["compute_capability"] == "9.0"),
+        chip=chip_of(row["compute_capability"]),
         duration_ns=float(row["duration_ns"]),
         dram_pct=utilization(report, launch, MEMORY["dram"]),
         dram_B=report.value(launch, "dram__bytes_read.sum") + report.value(launch, "dram__bytes_write.sum"),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.units import capability_of
 from ncubble.analysis.diagnosis.diagnose import CAUSE_OF, Cause, Diagnosis, gains, slow_path_gain
 from ncubble.analysis.model.gain import Gain
 from ncubble.analysis.report.report import Report
+from ncubble.chips import chip_of
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ def fixes(report: Report, launch: int, account: BubbleAccount | None, diagnosis:
     if account is None:
         return []
     found = {CAUSE_OF.get(part, part): gain for part, gain in gains(report, launch, account).items()}
-    found["slow_path"] = slow_path_gain(account)
+    found["slow_path"] = slow_path_gain(account, chip_of(capability_of(report, launch)))
     return [_fix(cause, found[cause.cause]) for cause in diagnosis.causes]
 
 

@@ -4,25 +4,23 @@ An iteration of a CTA's loop takes as long as its own work beside that of its ne
 tile is on its way, divided by the tiles that are on their way at one time, whichever is longer. What a CTA does before
 and after its loop is added. Warp samples say how long warps wait for data, so that the own work is what remains. On its
 way, a tile takes its turn at the port through which an SM takes all of them; the rest of its flight is a latency, which
-follows from the present cycle where data bound it, and is ``LATENCY`` where they do not. How far each of these is known
-decides how wide the interval is, and whether anything is predicted at all.
+follows from the present cycle where data bound it, and is the chip's ``copy_latency`` where they do not. How far each
+of these is known decides how wide the interval is, and whether anything is predicted at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import product
 
 from ncubble.analysis.model.pipeline import Pipeline
 from ncubble.analysis.model.queueing import cycle_time, flight_time, idle_flight, own_time
+from ncubble.chips import CopyLatency, chip_of
 
-LATENCY = 860.0
-"""Cycles from the start of a tile's copies to the end of the wait for it, without its time at the port: fitted to GEMMs
-by cp.async and TMA on an H200 (docs/validation), which is also where it is used."""
-LATENCY_SPREAD = (500.0, 1200.0)
-LATENCY_ON = ("9.0",)
+LATENCY_OF = "9.0"
+"""Compute capability whose copy latency stands in for that of chips without one of their own in ``chips.toml``."""
 PORT = 64.0
 """Bytes that an SM takes from L2 in a cycle at most (NVIDIA V100 and A100 architecture white papers)."""
 ROOF = 0.92
@@ -76,12 +74,23 @@ def refusal(now: Pipeline, stages: int) -> str:
         return f"more shared memory than the {now.residency.cta_B:.0f} B that a CTA may have"
     if stages == 1 and now.compiled and now.stages > 1:
         return "not identified, as the compiler builds another loop for it, with plain loads"
-    if stages < now.stages and not _shows(now) and now.measured_on not in LATENCY_ON:
+    if stages < now.stages and not _shows(now) and not _chip_latency(now.measured_on):
         return (
             "not identified, as the wait for data does not show at the present depth, and the latency of a GPU of "
             f"compute capability {now.measured_on or 'unknown'} was not measured"
         )
     return ""
+
+
+@cache
+def _chip_latency(capability: str) -> CopyLatency | None:
+    chip = chip_of(capability)
+    return chip.copy_latency if chip else None
+
+
+def _copy_latency(now: Pipeline) -> CopyLatency:
+    """The latency of the launch's chip, else that of ``LATENCY_OF``."""
+    return next(latency for name in (now.measured_on, LATENCY_OF) if (latency := _chip_latency(name)))
 
 
 def ctas_at(now: Pipeline, stages: int) -> float:
@@ -94,7 +103,8 @@ def ctas_at(now: Pipeline, stages: int) -> float:
 def _cases(now: Pipeline) -> Iterator[_Case]:
     """The expected case first."""
     shows = _shows(now)
-    latencies = (1.0, *SHOWN_SPREAD) if shows else (LATENCY, *LATENCY_SPREAD)
+    usual = _copy_latency(now)
+    latencies = (1.0, *SHOWN_SPREAD) if shows else (usual.cycles, usual.low, usual.high)
     yield _Case(1.0, latencies[0], 0.5)
     for wait, latency, sharing in product(WAIT_SPREAD, latencies[1:], (0.0, 1.0)):
         yield _Case(wait, latency, sharing)
@@ -161,7 +171,7 @@ def _exposed(now: Pipeline) -> float:
 
 def _fill(now: Pipeline) -> float:
     """The wait for a CTA's first tile, which no depth removes, per iteration. With one stage all waits are alike."""
-    return (LATENCY + now.tile_B / PORT) / now.iterations if now.stages > 1 else 0.0
+    return (_copy_latency(now).cycles + now.tile_B / PORT) / now.iterations if now.stages > 1 else 0.0
 
 
 def _shows(now: Pipeline) -> bool:

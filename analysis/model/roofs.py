@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ncubble.chips import chip_of
 from ncubble.text.values import number
 
 Scalars = Mapping[str, float]
@@ -45,9 +46,8 @@ _PIPE_FORMS = [
     for form in ("", *(f".pct_of_peak_sustained_{span}" for span in ("active", "elapsed")))
 ]
 DRAM = "DRAM"
-GUIDE = {"FP32": {"8.0": 128, "8.6": 256, "8.9": 256, "9.0": 256}, "tensor FP16": {"8.0": 2048, "9.0": 4096}}
-"""Dense FLOP per clock and SM by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions", and the
-architecture white papers). What is not listed has no roof, rather than a guessed one."""
+GUIDE = {"FP32": "fp32", "tensor FP16": "tensor_fp16"}
+"""Pipes of ``chips.toml`` by kind of roof. A rate that is not listed there gives no roof, rather than a guessed one."""
 STATED, BUS, GUIDED = "peak that the report states", "bus width × memory clock", "FLOP per clock × SMs × SM clock"
 IDLE_TENSOR_PCT = 0.05
 """Below this share of time, the tensor pipe did nothing that FLOPs could miss."""
@@ -192,7 +192,8 @@ def _core_roof(subject: Subject, kind: str) -> list[Any] | None:
 
 
 def _guided(subject: Subject, kind: str) -> list[Any] | None:
-    per_clock = GUIDE.get(kind, {}).get(subject.compute_capability)
+    chip = chip_of(subject.compute_capability)
+    per_clock = chip.flop_per_clock_sm.get(GUIDE.get(kind, "")) if chip else None
     sms = number(subject.scalars.get("device__attribute_multiprocessor_count"))
     if not per_clock or not sms or not subject.clock_hz:
         return None

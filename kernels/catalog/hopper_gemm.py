@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ncubble.chips import limits_of
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.shared import (
     CUDA,
@@ -16,7 +17,7 @@ from ncubble.kernels.catalog.shared import (
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.spec import Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap, Tolerance
 
-LARGEST_SMEM = 227 * 1024  # bytes per CTA on compute capability 9.0
+LARGEST_SMEM = limits_of("9.0").cta_smem
 DEPTH = 64  # k of a stage, and columns of a block: elements of a 128-byte row
 ROW = 128  # bytes
 STORE_BOX = (16, DEPTH)  # what a warp stores at once; kBoxRows in wgmma_tile.cuh

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ncubble.chips import sms_of
 from ncubble.kernels.spec.spec import Array, Dim, Parameters, Shape, Tolerance
 
 SOURCES = Path(__file__).resolve().parents[1]
 CUDA = SOURCES / "cuda"
 NUMBA = SOURCES / "catalog" / "numba"
 
-PLANNED_SMS = 132  # of an H200: what the grid of a persistent kernel counts where no device is at hand
+PLANNED_SMS = sms_of("H200")  # what the grid of a persistent kernel counts where no device is at hand
 TILE = 128  # rows and columns of C per CTA in the CUDA GEMMs
 LARGEST = 2**24 - TILE  # offsets within a tile, 128 x row length, are computed in 32 bits
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ncubble.chips import Version, chip_of
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.spec.case import Case
 
@@ -18,12 +19,6 @@ WARMUP = 10
 MIN_ITERATIONS = 100
 ROUNDS = 10
 HEAD_START = 8  # clears of L2 before each share of a round
-# Dense FLOP per clock and SM by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions", and the
-# architecture white papers). What is not listed has no roof here, rather than a guessed one.
-FLOP_PER_CLOCK_SM: dict[str, dict[tuple[int, int], int]] = {
-    "fp32": {(8, 0): 128, (8, 6): 256, (8, 9): 256, (9, 0): 256},
-    "tensor_fp16": {(8, 0): 2048, (9, 0): 4096},
-}
 
 
 @dataclass(frozen=True)
@@ -163,7 +158,8 @@ def rates(case: Case, gpu: Gpu, timing: Timing) -> Rates:
     if case.spec.unit == "dram":
         peak = copy_gb_per_s(gpu, int(case.bytes))
         return Rates(tflops, gb_per_s, "device copy of as many bytes, GB/s", peak, gb_per_s / peak)
-    per_clock = FLOP_PER_CLOCK_SM.get(case.spec.unit, {}).get(gpu.facts.compute_capability)
+    chip = chip_of(Version(*gpu.facts.compute_capability))
+    per_clock = chip.flop_per_clock_sm.get(case.spec.unit) if chip else None
     clock = timing.clocks.get("max_sm_mhz")
     if per_clock is None or not clock or tflops is None:
         return Rates(tflops, gb_per_s, f"{case.spec.unit}: not known for this GPU", None, None)

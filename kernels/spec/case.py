@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ncubble.chips import largest_cta_smem
 from ncubble.errors import UsageError
 from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.spec import LAUNCH, SMS, Array, Extent, KernelSpec, Reference, Scalar, TensorMap, Value
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024
-MAX_SMEM = 227 * 1024  # bytes per CTA, of compute capability 9.0 and 10.0
+MAX_SMEM = largest_cta_smem()
 MAX_CLUSTER = 16  # CTAs, where a kernel opts in (same table)
 MAX_BOX = 256  # elements of a tensor map's box along a dimension (CUDA Driver API, cuTensorMapEncodeTiled)
 

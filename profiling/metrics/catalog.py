@@ -12,7 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar
 
-from ncubble.chips import CHIP_NAMES, Version, parse_version
+from ncubble.chips import Version, generations, parse_version
 from ncubble.errors import UsageError
 
 DIRECTIONS = ("higher", "lower", "neutral")
@@ -144,7 +144,7 @@ def _parse_metric(origin: str, entry: Mapping[str, Any]) -> Metric:
         raise malformed(origin, f"{metric.name}: direction {metric.direction!r} is not one of {', '.join(DIRECTIONS)}")
     if not (metric.name and metric.role and metric.about):
         raise malformed(origin, f"metric {metric.name!r} lacks name, role or about")
-    if strange := sorted({*metric.chips, *metric.only} - CHIP_NAMES):
+    if strange := sorted({*metric.chips, *metric.only} - generations()):
         raise malformed(origin, f"{metric.name}: unknown chips {strange}")
     return metric
 

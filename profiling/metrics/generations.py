@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from ncubble.chips import CHIP_NAMES, Version, parse_version
+from ncubble.chips import Version, generations, parse_version
 from ncubble.profiling.metrics.catalog import GENERATIONS, build, malformed, table
 
 KINDS = ("tensor", "pipe", "memory")
@@ -122,7 +122,7 @@ def _unit(entry: Mapping[str, Any]) -> Unit:
     unit = replace(unit, directions={name: tuple(parts) for name, parts in unit.directions.items()})
     if unit.kind not in KINDS:
         raise malformed(GENERATIONS, f"unit {unit.name!r}: kind {unit.kind!r} is not one of {', '.join(KINDS)}")
-    if strange := sorted(set(unit.chips) - CHIP_NAMES):
+    if strange := sorted(set(unit.chips) - generations()):
         raise malformed(GENERATIONS, f"unit {unit.name!r}: unknown chips {strange}")
     if strange := sorted(set(unit.directions) - set(unit.counters)):
         raise malformed(GENERATIONS, f"unit {unit.name!r}: directions of counters that it does not have: {strange}")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ncubble.chips import Version, chip_of
+from ncubble.chips import Version, generation_of
 from ncubble.errors import UsageError
 from ncubble.profiling.metrics.catalog import Alias, Metric, MetricSet, load_aliases, load_sets
 
@@ -114,7 +114,7 @@ def _add_set(draft: _Draft, member: MetricSet, target: Target) -> None:
 
 
 def _add_metric(draft: _Draft, metric: Metric, target: Target) -> None:
-    name = metric.on(chip_of(target.capability), target.capability)
+    name = metric.on(generation_of(target.capability), target.capability)
     if name:
         draft.metrics[name] = None
     if name and metric.required:
@@ -124,7 +124,7 @@ def _add_metric(draft: _Draft, metric: Metric, target: Target) -> None:
 def _add_metric_by_name(draft: _Draft, name: str, target: Target) -> None:
     known = {metric.name: metric for member in load_sets().values() for metric in member.metrics}
     if name in known:
-        if not known[name].on(chip_of(target.capability), target.capability):
+        if not known[name].on(generation_of(target.capability), target.capability):
             raise UsageError(
                 f"metric {name!r}: compute capability {target.capability} does not have it", "leave it out"
             )
@@ -145,7 +145,7 @@ def _add_metric_by_name(draft: _Draft, name: str, target: Target) -> None:
 
 
 def _add_alias(draft: _Draft, alias: Alias, target: Target) -> None:
-    name = alias.on(chip_of(target.capability))
+    name = alias.on(generation_of(target.capability))
     draft.metrics[name] = None
     if name != alias.name:
         draft.notes[f"{alias.name} collected as {name}: {alias.why}"] = None

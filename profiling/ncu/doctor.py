@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ncubble.chips import Version, chip_of, parse_version
+from ncubble.chips import Version, generation_of, parse_version
 from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.ncu import failures, ncu
@@ -147,7 +147,7 @@ def check_gpu() -> Check:
     except DriverError as error:
         return Check(_DEVICE, "profile", "missing", str(error), failures.NoGpuError("").remedy)
     detail = f"{gpu.name}, compute capability {gpu.capability}, driver {gpu.driver or '?'}, CUDA up to {gpu.cuda}"
-    if chip_of(gpu.capability) is None:
+    if generation_of(gpu.capability) is None:
         detail += " (unknown chip: metric names are used as written)"
     return Check(_DEVICE, "profile", "ok", detail)
 

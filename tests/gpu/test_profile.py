@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.chips import CHIPS, Version
+from ncubble.chips import load_chips
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Target, resolve
 from ncubble.profiling.ncu import failures
 from ncubble.profiling.ncu.doctor import check_counters, check_gpu, check_ncu
@@ -112,7 +112,7 @@ def test_the_command_prints_the_run(tmp_path):
 
 @pytest.mark.parametrize("chip", ["ga100", "ad102", "gh100", "gb100", "gb202"])
 def test_every_name_of_the_default_sets_is_a_counter_of_the_chip(chip):
-    capability = next(Version(*cc) for cc, name in CHIPS.items() if name == chip)
+    capability = next(item.capability for item in load_chips().values() if item.generation == chip)
     argv = [find_ncu().path, "--query-metrics", "--chip", chip]
     listed = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     known = {line.split()[0] for line in listed.splitlines() if "__" in line.split(" ")[0]}

@@ -11,6 +11,7 @@ from ncubble.analysis.diagnosis.diseases import RULES
 from ncubble.analysis.diagnosis.facts import LaunchFacts
 from ncubble.analysis.diagnosis.fixes import FIXES
 from ncubble.analysis.report.frames import opcode
+from ncubble.chips import chip_of
 from tests.one_launch import OneLaunch
 
 HMMA = "HMMA.16816.F32 R8, R12, R16, R8"
@@ -27,7 +28,7 @@ def facts(*sass, executed=100.0, samples=0.0, **given):
         "dram_B": 1e8,
         "compulsory_B": 1e8,
         "duration_ns": 5e5,
-        "hopper": False,
+        "chip": None,
         "stages": None,
         "ctas": 1024.0,
         "sms": 132.0,
@@ -70,9 +71,9 @@ def test_without_an_account_the_verdict_is_unknown_and_says_why():
         ({}, "dram", {"data_wait": 60.0}, "no_tensor_work"),
         ({}, "fma", {"issue": 30.0}, "no_tensor_work"),
         ({}, "tensor", {"data_wait": 5.0}, "none"),
-        ({"hopper": True}, "tensor", {"data_wait": 5.0}, "slow_path"),
-        ({"hopper": True}, "tensor", {"copy_cost": 12.0, "tail": 10.0}, "slow_path"),
-        ({"hopper": True}, "tensor", {"smem_wait": 25.0, "tail": 10.0}, "smem_wait"),
+        ({"chip": chip_of("9.0")}, "tensor", {"data_wait": 5.0}, "slow_path"),
+        ({"chip": chip_of("9.0")}, "tensor", {"copy_cost": 12.0, "tail": 10.0}, "slow_path"),
+        ({"chip": chip_of("9.0")}, "tensor", {"smem_wait": 25.0, "tail": 10.0}, "smem_wait"),
         ({}, "tensor", {"data_wait": 20.0, "issue": 30.0}, "issue"),
         ({}, "tensor", {"no_cta": 60.0, "idle": 10.0}, "tail"),
         ({}, "tensor", {"idle": 60.0}, "unknown"),
