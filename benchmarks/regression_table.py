@@ -11,11 +11,11 @@ from readme_tables import table
 from regression_kept import read, repeats_of
 from regression_plan import NEAR, Regression
 
-from ncubble.analysis.gate.accounts.account import Account, Place
+from ncubble.analysis.gate.accounts.account import Account, CodePlace
 from ncubble.analysis.gate.accounts.moves import Move, moves
 from ncubble.analysis.gate.baseline.baseline import Baseline
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.result import CheckOptions, KernelVerdict
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions, KernelVerdict
 from ncubble.errors import MeasurementError, NcubbleError
 
 HEAD = ("regression", "kernel", "tensor % before → after", "cycles, %", "verdict", "grew most, points", "at line")
@@ -76,7 +76,7 @@ def side_of(baseline: Baseline) -> Side:
     return Side(baseline.account, fmean(baseline.metrics["cycles"].values))
 
 
-def expected_at(place: Place, lines: Mapping[str, Iterable[int]]) -> bool:
+def expected_at(place: CodePlace, lines: Mapping[str, Iterable[int]]) -> bool:
     """Whether ``place`` lies within ``NEAR`` lines of one of ``lines``, numbers by file."""
     return place.line is not None and any(abs(place.line - number) <= NEAR for number in lines.get(place.file, ()))
 

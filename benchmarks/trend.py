@@ -168,9 +168,9 @@ def rows(methods: dict[str, Method], cases: Sequence[tuple[World, int]], trials:
 
 def of_history(methods: dict[str, Method], folder: Path) -> Iterator[str]:
     """Calls in the gated series of a real history of one commit, and in the same with its second half made worse."""
-    from ncubble.analysis.history.file import Reader
+    from ncubble.analysis.history.file import HistoryReader
 
-    frame = Reader(folder).read().table.to_pandas()
+    frame = HistoryReader(folder).read().table.to_pandas()
     frame = frame[frame["gated"].eq(True) & frame["mean"].notna()]
     groups = frame.groupby(["id", "device", "metric"], observed=True, sort=False)["mean"]
     series = [one.to_numpy() for _, one in groups if len(one) >= 4]

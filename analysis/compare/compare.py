@@ -15,7 +15,7 @@ from ncubble.analysis.account.account import PARTS
 from ncubble.analysis.account.folding import folded, merged_by_any
 from ncubble.analysis.compare.notes import clock_change_pct, incomparable, notes_on
 from ncubble.analysis.compare.sides import Group, letter, match
-from ncubble.analysis.gate.judge.kernel import CLOCK_TOLERANCE_PCT
+from ncubble.analysis.gate.check.kernel import CLOCK_TOLERANCE_PCT
 from ncubble.analysis.gate.noise.metrics import BY_NAME, GateMetric
 from ncubble.analysis.gate.noise.noise import compare as against_noise
 from ncubble.analysis.gate.noise.noise import mean_sd
@@ -99,7 +99,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Leftover:
+class Unmatched:
     """A group without partner: on which side, and why."""
 
     side: int
@@ -108,18 +108,18 @@ class Leftover:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CompareResult:
     """All comparisons of some sides, in the order of the first, and what could not be compared."""
 
     comparisons: tuple[Comparison, ...]
-    leftovers: tuple[Leftover, ...]
+    leftovers: tuple[Unmatched, ...]
 
 
-def compare_sides(sides: Sequence[Sequence[Group]]) -> Outcome:
+def compare_sides(sides: Sequence[Sequence[Group]]) -> CompareResult:
     """Match the launches of two sides or more with those of the first, and compare them."""
     rows, left = match(sides)
-    leftovers = tuple(Leftover(side, group, _why_alone(side, group, sides)) for side, group in left)
-    return Outcome(tuple(compare_groups(row) for row in rows), leftovers)
+    leftovers = tuple(Unmatched(side, group, _why_alone(side, group, sides)) for side, group in left)
+    return CompareResult(tuple(compare_groups(row) for row in rows), leftovers)
 
 
 def _why_alone(side: int, group: Group, sides: Sequence[Sequence[Group]]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ncubble.analysis.account.account import PARTS
 from ncubble.analysis.compare.sides import Group, letter
-from ncubble.analysis.gate.judge.kernel import CLOCK_TOLERANCE_PCT
+from ncubble.analysis.gate.check.kernel import CLOCK_TOLERANCE_PCT
 
 
 def clock_change_pct(first: Group | None, other: Group | None) -> float | None:

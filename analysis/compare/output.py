@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ncubble.analysis.compare.compare import Change, Comparison, Outcome, Row
+from ncubble.analysis.compare.compare import Change, CompareResult, Comparison, Row
 from ncubble.analysis.compare.sides import Group, letter
 from ncubble.analysis.compare.text import (
     IN_FULL,
@@ -29,7 +29,7 @@ SCHEMA = 1
 MARK = "<!-- ncubble compare -->"
 
 
-def markdown(outcome: Outcome, errors: Iterable[tuple[str, str]] = ()) -> str:
+def markdown(outcome: CompareResult, errors: Iterable[tuple[str, str]] = ()) -> str:
     """The whole comparison for a merge request; beyond ``IN_FULL`` a summary, and the tables folded away."""
     found = [MARK, "### ncubble compare", ""]
     folded = len(outcome.comparisons) > IN_FULL
@@ -79,7 +79,7 @@ def _table(name: str, shown: Sequence[Line], comparison: Comparison) -> list[str
     return [*rows, ""]
 
 
-def as_json(outcome: Outcome, paths: Sequence[str], errors: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
+def as_json(outcome: CompareResult, paths: Sequence[str], errors: Iterable[tuple[str, str]] = ()) -> dict[str, Any]:
     """The object of ``ncubble compare --json``; a number that does not exist is None."""
     return {
         "schema": SCHEMA,

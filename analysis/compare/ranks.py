@@ -1,6 +1,6 @@
 """Reports of one program on many GPUs side by side: the same launch of every rank, and how far ranks lie apart.
 
-A launch is matched by kernel, grid, block and the how-many-eth of these it is in its rank. Pure over ``Placed``;
+A launch is matched by kernel, grid, block and the how-many-eth of these it is in its rank. Pure over ``RankLaunch``;
 ``place`` makes those of reports.
 """
 
@@ -27,7 +27,7 @@ _BUS = tuple(f"device__attribute_pci_{part}_id" for part in ("domain", "bus", "d
 
 
 @dataclass(frozen=True)
-class Placed:
+class RankLaunch:
     """A launch and the rank that ran it. ``verdict`` as in ``docs/architecture.md``."""
 
     rank: Rank
@@ -37,7 +37,7 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Spread:
+class RankSpread:
     """A value over the ranks that have it; ``min_rank`` and ``max_rank`` are the first ones with the extremes."""
 
     n: int
@@ -62,7 +62,7 @@ class Matched:
     block: str
     ordinal: int
     label: str
-    values: Mapping[str, Spread]
+    values: Mapping[str, RankSpread]
     skew_pct: float | None
     slowest: int | None
     missing: tuple[int, ...]
@@ -91,10 +91,10 @@ class ByRank:
 
 def place(
     reports: Sequence[Report], verdicts: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> tuple[list[Placed], list[str]]:
+) -> tuple[list[RankLaunch], list[str]]:
     """Every launch with its rank, and the paths of reports whose rank nothing tells. ``verdicts`` by path of report."""
     by_number = numbered([report.path for report in reports])
-    placed: list[Placed] = []
+    placed: list[RankLaunch] = []
     unranked: list[str] = []
     for report in reports:
         rank = rank_of(report.run) or by_number.get(report.path)
@@ -108,7 +108,7 @@ def place(
             if chosen is not None:
                 if not report.run.manifest.kernel_of(one["launch"]).get("name"):
                     one = {**one, "label": one["kernel"]}  # a label that was taken from the file's name
-                placed.append(Placed(chosen, one, str(identity["grid"]), str(identity["block"])))
+                placed.append(RankLaunch(chosen, one, str(identity["grid"]), str(identity["block"])))
     return placed, unranked
 
 
@@ -126,10 +126,10 @@ def _gpus(report: Report) -> dict[int, Rank]:
     }
 
 
-def by_rank(placed: Sequence[Placed], unranked: Iterable[str] = ()) -> ByRank:
+def by_rank(placed: Sequence[RankLaunch], unranked: Iterable[str] = ()) -> ByRank:
     """Match the launches of each program."""
     found = ByRank(unranked=list(unranked))
-    programs: defaultdict[str, list[Placed]] = defaultdict(list)
+    programs: defaultdict[str, list[RankLaunch]] = defaultdict(list)
     for one in placed:
         programs[one.rank.program].append(one)
     if _one_program(programs):
@@ -140,7 +140,7 @@ def by_rank(placed: Sequence[Placed], unranked: Iterable[str] = ()) -> ByRank:
     return found
 
 
-def _one_program(programs: Mapping[str, Sequence[Placed]]) -> bool:
+def _one_program(programs: Mapping[str, Sequence[RankLaunch]]) -> bool:
     """Whether names that all differ are still ranks of one program: each has one rank, and no two the same."""
     ranks = [{one.rank.rank for one in launches} for launches in programs.values()]
     return len(ranks) > 1 and all(len(each) == 1 for each in ranks) and len(set.union(*ranks)) == len(ranks)
@@ -152,13 +152,13 @@ def _common(names: Sequence[str]) -> str:
     return f"{first[:same]}*"
 
 
-def _program(name: str, launches: Sequence[Placed]) -> Program:
+def _program(name: str, launches: Sequence[RankLaunch]) -> Program:
     sizes = [one.rank.size for one in launches if one.rank.size]
     size = max(sizes, default=None)
     here = sorted({one.rank.rank for one in launches})
     expected = range(size) if size and size <= 4096 else here
     counted: Counter[tuple[int, str, str, str]] = Counter()
-    rows: defaultdict[tuple[str, str, str, int], dict[int, Placed]] = defaultdict(dict)
+    rows: defaultdict[tuple[str, str, str, int], dict[int, RankLaunch]] = defaultdict(dict)
     for one in launches:
         key = str(one.verdict["kernel"]), one.grid, one.block
         rows[*key, counted[one.rank.rank, *key]][one.rank.rank] = one
@@ -176,7 +176,7 @@ def _program(name: str, launches: Sequence[Placed]) -> Program:
     )
 
 
-def _matched(key: tuple[str, str, str, int], members: Mapping[int, Placed], expected: Iterable[int]) -> Matched:
+def _matched(key: tuple[str, str, str, int], members: Mapping[int, RankLaunch], expected: Iterable[int]) -> Matched:
     kernel, grid, block, ordinal = key
     values = {
         name: spread
@@ -198,7 +198,7 @@ def _matched(key: tuple[str, str, str, int], members: Mapping[int, Placed], expe
     )
 
 
-def _label(members: Collection[Placed]) -> str:
+def _label(members: Collection[RankLaunch]) -> str:
     """What all ranks call it; the kernel's name where each is called by its file."""
     labels = {str(one.verdict["label"]) for one in members}
     return labels.pop() if len(labels) == 1 else str(next(iter(members)).verdict["kernel"])
@@ -209,13 +209,13 @@ def _value(verdict: Mapping[str, Any], name: str) -> float | None:
     return None if value is None else float(value)
 
 
-def spread_of(values: Mapping[int, float | None]) -> Spread | None:
+def spread_of(values: Mapping[int, float | None]) -> RankSpread | None:
     """How a value lies over ranks; None where no rank holds it."""
     known = {rank: value for rank, value in sorted(values.items()) if value is not None}
     if not known:
         return None
     low, high = min(known, key=lambda rank: known[rank]), max(known, key=lambda rank: known[rank])
-    return Spread(len(known), known[low], float(median(known.values())), known[high], low, high)
+    return RankSpread(len(known), known[low], float(median(known.values())), known[high], low, high)
 
 
 def _notes(programs: Sequence[Program]) -> list[str]:
@@ -247,7 +247,7 @@ def largest(matched: Sequence[Matched], count: int) -> list[Matched]:
     return [one for one in matched if id(one) in chosen]
 
 
-def most_apart(one: Matched) -> tuple[str, Spread] | None:
+def most_apart(one: Matched) -> tuple[str, RankSpread] | None:
     """The part of the account in which ranks differ most, if by a percent point at least."""
     parts = {name: spread for name, spread in one.values.items() if name in PARTS and spread.n > 1}
     name = max(parts, key=lambda part: parts[part].max - parts[part].min, default=None)

@@ -15,7 +15,7 @@ Matches = list[tuple["Group | None", ...]]
 
 
 @dataclass(frozen=True)
-class Subject:
+class ComparedLaunch:
     """One launch with all that a comparison reads of it.
 
     ``values`` holds numbers by metric, NaN where not collected (times in ns, clock in Hz, sizes in bytes, shares in
@@ -53,10 +53,10 @@ class Subject:
 class Group:
     """Repeats: launches of one kernel in one configuration, in order of appearance; at least one."""
 
-    subjects: tuple[Subject, ...]
+    subjects: tuple[ComparedLaunch, ...]
 
     @property
-    def first(self) -> Subject:
+    def first(self) -> ComparedLaunch:
         """The launch that stands for all of them where they agree: name, geometry, GPU."""
         return self.subjects[0]
 
@@ -73,7 +73,7 @@ def letter(side: int) -> str:
     return ascii_uppercase[index] + (str(again + 1) if again else "")
 
 
-def subject_of(report: Any, launch: int, verdict: Mapping[str, Any]) -> Subject:
+def compared_launch(report: Any, launch: int, verdict: Mapping[str, Any]) -> ComparedLaunch:
     """One launch of ``report`` (a ``Report``) and its verdict, as plain values."""
     row = report.launches[report.launches["launch"] == launch].iloc[0]
     copies = verdict.get("async_copy") or {}
@@ -82,7 +82,7 @@ def subject_of(report: Any, launch: int, verdict: Mapping[str, Any]) -> Subject:
         numbers[name] = _number(row[name]) if math.isnan(numbers[name]) else numbers[name]
     numbers |= {name: _number(verdict.get(name)) for name in ("tensor_active_pct", "dram_pct")}
     numbers |= {name: _number(copies.get(name)) for name in ("ldgsts", "tma")} | _geometry(row)
-    return Subject(
+    return ComparedLaunch(
         report=str(report.run.path),
         key=str(report.key),
         launch=launch,
@@ -134,15 +134,15 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def groups(subjects: Iterable[Subject]) -> list[Group]:
+def groups(subjects: Iterable[ComparedLaunch]) -> list[Group]:
     """Gather repeats, in order of appearance. The same launch of the same report content counts once."""
-    found: dict[Hashable, dict[tuple[str, int], Subject]] = {}
+    found: dict[Hashable, dict[tuple[str, int], ComparedLaunch]] = {}
     for one in subjects:
         found.setdefault(one.repeats_of, {}).setdefault((one.key, one.launch), one)
     return [Group(tuple(launches.values())) for launches in found.values()]
 
 
-_LEVELS: tuple[Callable[[Subject], Hashable], ...] = (
+_LEVELS: tuple[Callable[[ComparedLaunch], Hashable], ...] = (
     lambda one: (one.label, one.shape, one.demangled, one.grid, one.block, one.nvtx),
     lambda one: (one.label, one.kernel, one.shape),
     lambda one: (one.demangled, one.shape, one.grid, one.block),

@@ -216,7 +216,7 @@ def _first_line(error: BaseException) -> str:
 
 
 @dataclass
-class Reader:
+class HistoryReader:
     """Reads a folder again and again; files that did not change are read once. Several threads may use it."""
 
     folder: Path

@@ -23,10 +23,10 @@ from dataclasses import asdict
 from typing import Any
 
 from ncubble.analysis.history.file import History
-from ncubble.analysis.history.trend import Boundary, Change, Series
+from ncubble.analysis.history.trend import Boundary, LevelShift, TrendSeries
 
 
-def as_json(history: History, series: Sequence[Series]) -> dict[str, Any]:
+def as_json(history: History, series: Sequence[TrendSeries]) -> dict[str, Any]:
     """The object that ``ncubble trend --json`` prints; see the module's docstring."""
     return {
         "schema": 1,
@@ -37,7 +37,7 @@ def as_json(history: History, series: Sequence[Series]) -> dict[str, Any]:
     }
 
 
-def _series(one: Series) -> dict[str, Any]:
+def _series(one: TrendSeries) -> dict[str, Any]:
     named = ("id", "label", "device", "metric", "unit", "better", "gated", "enough", "again")
     return {
         **{name: getattr(one, name) for name in named},
@@ -49,12 +49,12 @@ def _series(one: Series) -> dict[str, Any]:
     }
 
 
-def _where(one: Series, index: int) -> dict[str, Any]:
+def _where(one: TrendSeries, index: int) -> dict[str, Any]:
     check = one.checks[index]
     return {"check": check.check, "checked": check.checked.isoformat(timespec="seconds"), "sha": check.sha or None}
 
 
-def _change(one: Series, change: Change) -> dict[str, Any]:
+def _change(one: TrendSeries, change: LevelShift) -> dict[str, Any]:
     numbers = ("before", "after", "change", "change_pct", "low_pct", "high_pct", "direction", "p_value")
     first, last = _where(one, change.first), _where(one, change.last)
     return {
@@ -66,31 +66,31 @@ def _change(one: Series, change: Change) -> dict[str, Any]:
     }
 
 
-def _boundary(one: Series, boundary: Boundary) -> dict[str, Any]:
+def _boundary(one: TrendSeries, boundary: Boundary) -> dict[str, Any]:
     changed = [{"what": what, "before": before, "after": after} for what, before, after in boundary.changed]
     return {**_where(one, boundary.index), "changed": changed, "change_pct": boundary.change_pct}
 
 
-def size(change: Change, unit: str) -> str:
+def size(change: LevelShift, unit: str) -> str:
     """The size of a change: ``-1.83 %``, or in the metric's unit where the level before was 0."""
     return f"{change.change:+.4g} {unit}".strip() if change.change_pct is None else f"{change.change_pct:+.2f} %"
 
 
-def interval(change: Change) -> str:
+def interval(change: LevelShift) -> str:
     """The 95 % interval of a size: ``-2.1 to -1.6 %``; empty where there is none."""
     if change.low_pct is None or change.high_pct is None:
         return ""
     return f"{change.low_pct:+.2f} to {change.high_pct:+.2f} %"
 
 
-def confidence(change: Change) -> str:
+def confidence(change: LevelShift) -> str:
     """The confidence of a change in percent, cut, never rounded up to certainty: ``99.4 %``, ``> 99.99 %``."""
     if change.confidence_pct > 99.99:
         return "> 99.99 %"
     return f"{int(change.confidence_pct * 100) / 100:.2f} %"
 
 
-def commits(series: Series, change: Change) -> str:
+def commits(series: TrendSeries, change: LevelShift) -> str:
     """The commits between which the level moved: ``0123456789 after 9876543210``."""
     now, before = (short(series.checks[place].sha) for place in (change.index, change.index - 1))
     if not now:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ncubble.analysis.gate.judge.result import GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.check.result import GateResult, KernelVerdict, MetricVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
 
 SCHEMA = 2

@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Step:
+class LevelStep:
     """The level moves by ``change`` (± ``error``, one standard error) at ``index``, the first check of the new one.
 
     ``p_value``: chance of such a step anywhere in a series without any. The true place lies in ``first .. last`` with
@@ -56,7 +56,7 @@ class Step:
 class Steps:
     """All ``steps`` in order, the single ``odd`` checks, and the ``fitted`` value of every check without the latter."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[LevelStep, ...]
     odd: tuple[int, ...]
     fitted: tuple[float, ...]
 
@@ -269,7 +269,7 @@ class _Search:
             fitted = fitted - weights[self.base.shape[1] + sorted(chosen).index(column)] * self.columns[:, column]
         return Steps(steps, tuple(column - self.n for column in odd), tuple(fitted.tolist()))
 
-    def _step(self, column: int, chosen: frozenset[int]) -> Step:
+    def _step(self, column: int, chosen: frozenset[int]) -> LevelStep:
         left = self.left(chosen - {column}, impulses=False)
         information = float(left.information[column])
         change = float(left.products[column]) / information
@@ -278,7 +278,7 @@ class _Search:
         error = float(np.sqrt(variance / information))
         wide = float(stdtrit(left.df - 1, 0.975))
         near = self._near(column, left, gain - wide**2 * variance)
-        return Step(column, change, error, wide * error, self._chance_of(column, chosen), near[0], near[1])
+        return LevelStep(column, change, error, wide * error, self._chance_of(column, chosen), near[0], near[1])
 
     def _near(self, column: int, left: _Left, least: float) -> tuple[int, int]:
         """The connected places around ``column`` that explain at least ``least``: not worse than chance makes them."""

@@ -32,7 +32,7 @@ Row = Mapping[Any, Any]
 
 
 @dataclass(frozen=True)
-class Check:
+class CheckPoint:
     """One check as a point of a series. ``mean`` and ``sd`` in the metric's unit; ``sha`` is empty where unknown.
 
     ``setup``: GPU, driver, ncu version and counter, each empty where not collected.
@@ -48,7 +48,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Change:
+class LevelShift:
     """The level moved at ``series.checks[index]``, by ``change`` in the metric's unit.
 
     ``change_pct`` is in percent of the level before, with its 95 % interval ``low_pct .. high_pct``; all three are None
@@ -84,7 +84,7 @@ class Boundary:
 
 
 @dataclass(frozen=True)
-class Series:
+class TrendSeries:
     """One metric of one kernel on one GPU model over its checks, oldest first, and what became of its level.
 
     ``odd``: indices of single checks off the level. ``again``: checks left out, their reports were checked before.
@@ -97,8 +97,8 @@ class Series:
     unit: str
     better: str
     gated: bool
-    checks: tuple[Check, ...]
-    changes: tuple[Change, ...]
+    checks: tuple[CheckPoint, ...]
+    changes: tuple[LevelShift, ...]
     boundaries: tuple[Boundary, ...]
     odd: tuple[int, ...]
     again: int = 0
@@ -117,7 +117,7 @@ class Series:
         return fmean(kept or [self.checks[-1].mean])
 
 
-def all_series(rows: pd.DataFrame) -> list[Series]:
+def all_series(rows: pd.DataFrame) -> list[TrendSeries]:
     """Every series of a history (``COLUMNS``, oldest first), those that changed last first, then by name."""
     valued = rows[rows["metric"].notna() & rows["mean"].notna()]
     groups = valued.groupby(["id", "device", "metric"], observed=True, dropna=False, sort=False)
@@ -125,11 +125,11 @@ def all_series(rows: pd.DataFrame) -> list[Series]:
     return sorted(found, key=lambda one: (-_last_change(one), one.label, one.device, not one.gated, one.metric))
 
 
-def _last_change(series: Series) -> float:
+def _last_change(series: TrendSeries) -> float:
     return series.checks[series.changes[-1].index].checked.timestamp() if series.changes else 0.0
 
 
-def series_of(rows: Sequence[Row]) -> Series:
+def series_of(rows: Sequence[Row]) -> TrendSeries:
     """The series of the rows of one metric of one kernel on one GPU model, oldest first; at least one has a mean."""
     valued = [row for row in rows if _finite(row["mean"])]
     single = list(_once(valued))
@@ -137,7 +137,7 @@ def series_of(rows: Sequence[Row]) -> Series:
     last = valued[-1]
     better = _text(last["better"])
     found = _steps(checks)
-    return Series(
+    return TrendSeries(
         id=_text(last["id"]),
         label=_text(last["label"]),
         device=_text(last["device"]),
@@ -164,12 +164,12 @@ def _once(rows: Iterable[Row]) -> Iterable[Row]:
         yield row
 
 
-def _check(row: Row) -> Check:
+def _check(row: Row) -> CheckPoint:
     gpus = ", ".join(sorted(str(one) for one in _many(row["gpu"])))
     setup = (gpus, *(_text(row[name]) for name, _ in _SETUP[1:]))
     sha = _text(row["git_sha"]) or _text(row["checked_sha"])
     sd, count = row["sd"], row["n"]
-    return Check(
+    return CheckPoint(
         _text(row["check"]),
         row["checked"],
         sha,
@@ -180,7 +180,7 @@ def _check(row: Row) -> Check:
     )
 
 
-def _steps(checks: Sequence[Check]) -> Steps:
+def _steps(checks: Sequence[CheckPoint]) -> Steps:
     setups = {setup: number for number, setup in enumerate(dict.fromkeys(one.setup for one in checks))}
     return find_steps(
         [one.mean for one in checks],
@@ -189,7 +189,7 @@ def _steps(checks: Sequence[Check]) -> Steps:
     )
 
 
-def _changes(found: Steps, better: str) -> Iterable[Change]:
+def _changes(found: Steps, better: str) -> Iterable[LevelShift]:
     for step in found.steps:
         after = found.fitted[step.index]
         before = after - step.change
@@ -197,7 +197,7 @@ def _changes(found: Steps, better: str) -> Iterable[Change]:
         if scale is not None and abs(step.change) * scale < LEAST_PCT:
             continue
         low, high = (None, None) if scale is None else _interval(step.change, step.half_width, scale)
-        yield Change(
+        yield LevelShift(
             index=step.index,
             before=before,
             after=after,
@@ -223,7 +223,7 @@ def _direction(change: float, better: str) -> str:
     return "better" if (change > 0) == (better == "higher") else "worse"
 
 
-def _boundaries(checks: Sequence[Check], fitted: Sequence[float]) -> Iterable[Boundary]:
+def _boundaries(checks: Sequence[CheckPoint], fitted: Sequence[float]) -> Iterable[Boundary]:
     """Where a setup is met for the first time; a pool of GPUs that take turns has one boundary for each."""
     seen: set[tuple[str, ...]] = set()
     for index, one in enumerate(checks):

@@ -15,7 +15,7 @@ from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.ncu.ncu import Filters
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.judge.limits import Limit
+    from ncubble.analysis.gate.check.rules import GateRule
 
 REPEATS = 5
 SCOPES = ("call", "process")
@@ -65,13 +65,13 @@ class MeasurePlan:
 class Gate:
     """What launches are held to. ``min``: percent of elapsed cycles in which the tensor pipe is active, on the mean
     over the launches of each kernel. ``baseline``: folder of baselines or one file, relative to pytest's root, in which
-    ``{test}`` stands for the test's name with its parameters. ``limits``: rules as in ``gate_limits``; absolute
+    ``{test}`` stands for the test's name with its parameters. ``limits``: rules as in ``check.rules``; absolute
     ones need no baseline. Raises UsageError.
     """
 
     min: float | None = None
     baseline: str | None = None
-    limits: tuple[Limit, ...] = ()
+    limits: tuple[GateRule, ...] = ()
 
     def __post_init__(self) -> None:
         number = type(self.min) in (int, float)
@@ -91,7 +91,7 @@ class Gate:
                 "the gate has neither min, baseline nor limits: nothing could fail",
                 "give one of min=, baseline=, limits=",
             )
-        relative = [limit.text for limit in self.limits if not limit.absolute]
+        relative = [rule.text for rule in self.limits if not rule.absolute]
         if relative and not self.baseline:
             raise UsageError(
                 f"limits= {', '.join(map(repr, relative))}: told from a baseline, and none is named",
@@ -128,8 +128,8 @@ def options_of(marker: pytest.Mark) -> dict[str, Any]:
     return dict(marker.kwargs)
 
 
-def _limits(given: Any) -> tuple[Limit, ...]:
-    from ncubble.analysis.gate.judge.limits import from_threshold, parse_all
+def _limits(given: Any) -> tuple[GateRule, ...]:
+    from ncubble.analysis.gate.check.rules import from_threshold, parse_all
 
     if isinstance(given, Mapping):
         return tuple(from_threshold(f"{name}={value}") for name, value in given.items())

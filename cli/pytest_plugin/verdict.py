@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from ncubble.analysis.gate.baseline import file as baseline_file
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.result import CheckOptions, GateResult
+from ncubble.analysis.gate.baseline.repeats import Repeats
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions, GateResult
+from ncubble.analysis.gate.check.rules import GateRules
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.analysis.gate.output.output import cells, number
-from ncubble.cli.pytest_plugin.limits import any_absolute, limits_of, table
+from ncubble.cli.commands.check.config import load
 from ncubble.cli.pytest_plugin.measured import Measured, MeasuredKernel
 from ncubble.cli.pytest_plugin.plan import Gate
 from ncubble.cli.pytest_plugin.record import record
@@ -22,6 +24,7 @@ from ncubble.text.markdown import printable
 
 TENSOR = "tensor_active_pct"
 _WIDTH = 120
+_RULES = pytest.StashKey[GateRules]()
 _KEEP = "\n(--ncubble-runs DIR keeps the profiled runs for `ncubble report`)"
 
 
@@ -82,7 +85,7 @@ def _below(kernels: Sequence[MeasuredKernel], least: float | None) -> tuple[str,
 def check_request(gate: Gate, item: pytest.Item) -> None:
     """Raise UsageError, before anything is measured, where nothing could fail, or the baselines do not exist."""
     gate.require()
-    table(item.config)
+    _project_rules(item.config)
     place = gate.place(item)
     if gate.baseline and not place.exists() and not item.config.getoption("--ncubble-record"):
         raise UsageError(f"{place}: no such baseline file or folder", "record it: pytest --ncubble-record")
@@ -92,16 +95,41 @@ def _compare(result: Measured, gate: Gate, item: pytest.Item) -> GateResult:
     place = gate.place(item)
     baselines, broken = baseline_file.load_store(place)
     errors = [*result.errors, *((str(place), error.message) for error in broken)]
-    limits = limits_of(gate, item.config, result.groups)
-    return check(result.groups, baselines, CheckOptions(limits, place.is_dir()), errors, result.notes)
+    rules = _rules_of(gate, item.config, result.groups)
+    return check(result.groups, baselines, CheckOptions(rules, place.is_dir()), errors, result.notes)
 
 
 def _alone(result: Measured, gate: Gate, item: pytest.Item) -> GateResult | None:
     """Held to absolute limits alone; None where there is none."""
-    limits = limits_of(gate, item.config, result.groups)
-    if not any_absolute(limits, result.groups):
+    rules = _rules_of(gate, item.config, result.groups)
+    if not _any_absolute(rules, result.groups):
         return None
-    return check(result.groups, [], CheckOptions(limits, allow_new=True), result.errors, result.notes)
+    return check(result.groups, [], CheckOptions(rules, allow_new=True), result.errors, result.notes)
+
+
+def _project_rules(config: pytest.Config) -> GateRules:
+    """The limits that the project of pytest's root keeps, read once a session; none with ``--ncubble-no-config``.
+
+    Raises NcubbleError for a table that says something wrong.
+    """
+    if _RULES not in config.stash:
+        ignored = config.getoption("--ncubble-no-config")
+        config.stash[_RULES] = GateRules() if ignored else load(config.rootpath).rules
+    return config.stash[_RULES]
+
+
+def _rules_of(gate: Gate, config: pytest.Config, groups: Sequence[Repeats]) -> GateRules:
+    """The table's limits with ``gate``'s as the last word. Entries for kernels that this test did not launch are left
+    out: other tests launch these, so that they are not missed here. Raises NcubbleError for a wrong table."""
+    kept = _project_rules(config)
+    here = [one for one in kept.overrides if any(one.matches(group.key.label, group.key.kernel) for group in groups)]
+    return replace(kept, overrides=tuple(here)).plus(gate.limits)
+
+
+def _any_absolute(rules: GateRules, groups: Sequence[Repeats]) -> bool:
+    """Whether some kernel has a limit that needs no baseline."""
+    held = (rules.of(group.key.label, group.key.kernel).values() for group in groups)
+    return any(rule.absolute for metrics in held for metric in metrics for rule in metric)
 
 
 def _worst(low: str, compared: GateResult | None, errors: bool) -> str:
@@ -140,12 +168,12 @@ def _changes(kernel: MeasuredKernel, compared: GateResult | None) -> Iterator[st
             _, _, change, limit = cells(metric)
             before = number(mean_sd(metric.baseline.values)[0])
             yield f"{metric.name} {change} from {before} (fails beyond {limit})"
-        for one in item.limits:
+        for one in item.rules:
             held = "not collected" if one.value is None else number(one.value)
-            grew = "grew by " if one.limit.kind == "growth" else ""
-            yield f"{one.limit.metric} {grew}{held} (limit {one.limit.text})"
-        told = "; ".join(one.reason for one in item.limits if one.reason)
-        if not gated and (item.reason != told or not item.limits):
+            grew = "grew by " if one.rule.kind == "growth" else ""
+            yield f"{one.rule.metric} {grew}{held} (limit {one.rule.text})"
+        told = "; ".join(one.reason for one in item.rules if one.reason)
+        if not gated and (item.reason != told or not item.rules):
             yield f"{item.verdict.replace('_', ' ')}: {item.reason}"
 
 

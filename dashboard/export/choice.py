@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.compare.sides import Group, groups, match, subject_of
+from ncubble.analysis.compare.sides import Group, compared_launch, groups, match
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import MOST, Asked
@@ -83,7 +83,7 @@ def _side(store: ReportStore, rows: Sequence[Row], path: Path, before: Sequence[
         said = twins[0] if twins else "it is on another side already" if own & taken else "no launch to compare"
         raise UsageError(f"{path}: {said}", "name reports of different content, or choose by --launch and --kernel")
     entries = (entry_of(store, row) for row in mine)
-    return groups(subject_of(entry.report, entry.launch, entry.verdict) for entry in entries)
+    return groups(compared_launch(entry.report, entry.launch, entry.verdict) for entry in entries)
 
 
 def _address(group: Group) -> str:

@@ -12,8 +12,8 @@ import pytest
 from gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
 from playwright.sync_api import Page, expect
 
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.result import CheckOptions
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions
 from ncubble.analysis.history.file import append
 from ncubble.analysis.history.rows import Occasion, rows
 

@@ -21,7 +21,7 @@ LONGEST = 120
 
 
 @dataclass(frozen=True)
-class Place:
+class CodePlace:
     """A line, or an instruction where there are no lines, and the percent of elapsed cycles of one part that it holds.
 
     ``file`` is a base name, empty where the report has no line information; ``text`` is the source line, or with
@@ -61,7 +61,7 @@ class LaunchAccount:
     """
 
     parts: Mapping[str, float]
-    places: tuple[Place, ...] = ()
+    places: tuple[CodePlace, ...] = ()
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unit: str = ""
     overlap: str = ""
@@ -73,7 +73,7 @@ class Account:
     splits time otherwise; ``places`` are means over the launches that have one, largest first."""
 
     parts: Mapping[str, tuple[float | None, ...]]
-    places: tuple[Place, ...] = ()
+    places: tuple[CodePlace, ...] = ()
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unit: str = ""
     overlap: str = ""
@@ -149,9 +149,9 @@ def _split(one: LaunchAccount) -> tuple[str, frozenset[str]]:
     return one.unit, frozenset(f"{coarse}:{name}" for coarse, finer in one.merged.items() for name in finer)
 
 
-def mean_places(launches: Sequence[Iterable[Place]]) -> list[Place]:
+def mean_places(launches: Sequence[Iterable[CodePlace]]) -> list[CodePlace]:
     """Places of the same key averaged over ``launches``, largest first; the heaviest gives the line."""
-    found: dict[tuple[str, str, str, str], Place] = {}
+    found: dict[tuple[str, str, str, str], CodePlace] = {}
     total: dict[tuple[str, str, str, str], float] = {}
     for place in (place for places in launches for place in places):
         known = found.get(place.key)
@@ -202,15 +202,15 @@ def _within(reader: Reader, raw: Any, field: str) -> Reader:
     return type(reader)(reader.origin, raw, f"{reader.field}.{field}" if reader.field else field)
 
 
-def _place(one: Reader) -> Place:
+def _place(one: Reader) -> CodePlace:
     sass = "sass" in one.raw
     line = one.get("line", int) if one.raw.get("line") is not None else None
     text = one.get("sass" if sass else "text", str)
     file, below = one.get("file", str, ""), one.get("below", str, "")
-    return Place(one.get("part", str), file, line, text, one.number("pct"), sass, below)
+    return CodePlace(one.get("part", str), file, line, text, one.number("pct"), sass, below)
 
 
-def _place_json(place: Place) -> dict[str, Any]:
+def _place_json(place: CodePlace) -> dict[str, Any]:
     where = {"file": place.file, "line": place.line} if place.file else {}
     text = {"sass" if place.sass else "text": place.text}
     below = {"below": place.below} if place.below else {}

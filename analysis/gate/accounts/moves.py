@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ncubble.analysis.account.account import BUSY
 from ncubble.analysis.account.folding import folded, merged_by_any
-from ncubble.analysis.gate.accounts.account import Account, Place
+from ncubble.analysis.gate.accounts.account import Account, CodePlace
 
 NOTHING = 0.2
 """Points that no other part may have grown by for more work to be named as the cause."""
@@ -26,7 +26,7 @@ class Move:
 
     part: str
     points: float
-    place: Place | None = None
+    place: CodePlace | None = None
 
     @property
     def file(self) -> str:
@@ -86,9 +86,9 @@ def _rank(move: Move, work_only: bool) -> int:
     return int(move.part in BUSY and not work_only)
 
 
-def _grown_most(before: Iterable[Place], after: Iterable[Place], cycles_ratio: float) -> dict[str, Place]:
+def _grown_most(before: Iterable[CodePlace], after: Iterable[CodePlace], cycles_ratio: float) -> dict[str, CodePlace]:
     """For each part the place that grew most, where one grew."""
-    best: dict[str, Place] = {}
+    best: dict[str, CodePlace] = {}
     for place, then in _partners(list(before), list(after)):
         grown = replace(place, pct=place.pct * cycles_ratio - then)
         if grown.pct > 0 and (place.part not in best or grown.pct > best[place.part].pct):
@@ -96,7 +96,7 @@ def _grown_most(before: Iterable[Place], after: Iterable[Place], cycles_ratio: f
     return best
 
 
-def _partners(before: list[Place], after: list[Place]) -> Iterator[tuple[Place, float]]:
+def _partners(before: list[CodePlace], after: list[CodePlace]) -> Iterator[tuple[CodePlace, float]]:
     """Each place of ``after`` with the percent that it held before: by its key, else as the nearest of its kin that is
     left; by file and line alone where one side carries no source."""
     by_line = any(place.sass and place.line for place in (*before, *after))
@@ -111,7 +111,7 @@ def _partners(before: list[Place], after: list[Place]) -> Iterator[tuple[Place, 
         yield place, then.pct if then else 0.0
 
 
-def _by_line(place: Place) -> Place:
+def _by_line(place: CodePlace) -> CodePlace:
     return replace(place, sass=True, below="") if place.line else place
 
 
@@ -127,7 +127,7 @@ def sentence(move: Move) -> str:
     return f"{said}, most at {spot(move.place)} ({move.place.pct:+.1f})"
 
 
-def spot(place: Place) -> str:
+def spot(place: CodePlace) -> str:
     """``gemm.cu:191 `loop_sync();` ``: where a place is, and what stands there."""
     text = place.text.replace("`", "'")
     where = f"{place.file}:{place.line} " if place.file and place.line else ""

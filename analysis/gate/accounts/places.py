@@ -13,7 +13,7 @@ import pandas as pd
 from ncubble.analysis.account.account import STEADY, BubbleAccount, account, steady_weights
 from ncubble.analysis.account.stalls import main_loop
 from ncubble.analysis.account.units import cta_share
-from ncubble.analysis.gate.accounts.account import LONGEST, LaunchAccount, Place, mean_places, opcode
+from ncubble.analysis.gate.accounts.account import LONGEST, CodePlace, LaunchAccount, mean_places, opcode
 from ncubble.analysis.report.report import Report
 from ncubble.errors import NcubbleError
 from ncubble.sass.bystanders import homes
@@ -53,7 +53,7 @@ def _overlap(found: BubbleAccount, source: pd.DataFrame) -> str:
     return "phases" if weighed < 0.999 * counted else ""
 
 
-def _places(report: Report, launch: int, found: BubbleAccount) -> list[Place]:
+def _places(report: Report, launch: int, found: BubbleAccount) -> list[CodePlace]:
     """All places of all steady parts, largest first; empty where no samples split them."""
     if found.weights is None:
         return []
@@ -106,7 +106,7 @@ class _Sites:
             name: {line for line, times in Counter(text).items() if times > 1} for name, text in self.texts.items()
         }
 
-    def places(self, part: str, held: np.ndarray) -> list[Place]:
+    def places(self, part: str, held: np.ndarray) -> list[CodePlace]:
         """The places that hold ``part``, from the percent of it at each instruction: at least ``_FINEST_PCT`` each."""
         found: dict[tuple[str, int, str], list[int]] = {}
         for row in np.flatnonzero(held > 0).tolist():
@@ -120,12 +120,12 @@ class _Sites:
             return self.files[row], self.lines[row], ""
         return "", 0, opcode(self.sass[row])
 
-    def _place(self, part: str, rows: list[int], held: np.ndarray) -> Place:
+    def _place(self, part: str, rows: list[int], held: np.ndarray) -> CodePlace:
         heaviest = max(rows, key=lambda row: held[row])
         file, line, _ = self._site(heaviest)
         text, below = self._text(file, line)
         pct = float(held[rows].sum())
-        return Place(part, file, line or None, text or _shown(self.sass[heaviest]), pct, not text, below)
+        return CodePlace(part, file, line or None, text or _shown(self.sass[heaviest]), pct, not text, below)
 
     def _text(self, file: str, line: int) -> tuple[str, str]:
         """A source line and, where it stands there more than once, the one above that is not empty; else empty."""

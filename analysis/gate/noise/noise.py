@@ -89,7 +89,7 @@ NO_SHIFTS = Shifts()
 
 
 @dataclass(frozen=True)
-class Comparison:
+class NoiseTest:
     """New repeats against a baseline's. All ``*_pct`` are percent of the baseline's mean.
 
     ``loss_pct`` is positive where the new mean is worse; ``decision_pct`` is the loss beyond which it counts;
@@ -139,7 +139,7 @@ def compare(
     limit_pct: float,
     cv_pct: float,
     shifts: Shifts = NO_SHIFTS,
-) -> Comparison:
+) -> NoiseTest:
     """Compare ``now`` (at least 1 value) with ``baseline`` (at least 2, mean not 0) by the rule of this module.
 
     ``outcome`` is ``pass``, ``regressed``, ``improved`` or ``inconclusive``. ``better``: ``higher`` or ``lower``.
@@ -167,7 +167,7 @@ def compare(
     loss, explained = sign * change, clock.explains(change)
     rest, room = loss - sign * explained, max(clock.high if sign > 0 else -clock.low, 0.0)
     hidden = max(-clock.low if sign > 0 else clock.high, 0.0)  # a gain by the clock, behind which a loss may lie
-    return Comparison(
+    return NoiseTest(
         outcome=_outcome(rest, loss, decision, limit_pct),
         change_pct=change,
         loss_pct=loss,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ncubble.analysis.gate.judge.result import RANKS, GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.check.result import RANKS, GateResult, KernelVerdict, MetricVerdict
 from ncubble.analysis.gate.output.output import cells
 from ncubble.text.markdown import printable
 

@@ -12,7 +12,7 @@ JSON (``schema`` 1)::
                   "moved": [{"part", "points", "file", "line", "text", "place_points"}]}],
      "errors": [{"file", "error"}], "unmeasured": [label], "unrecorded": [label], "notes": [text]}
 
-The meaning of verdicts and limits is told in ``gate_result`` and ``noise``. A number that does not exist is null.
+The meaning of verdicts and limits is told in ``check.result`` and ``noise``. A number that does not exist is null.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from ncubble.analysis.gate.accounts.moves import Move, sentence
-from ncubble.analysis.gate.judge.judging import LimitVerdict
-from ncubble.analysis.gate.judge.result import GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.check.result import GateResult, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.check.rule_verdict import RuleVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.text.markdown import code, escape, printable
 
@@ -104,8 +104,8 @@ def _kernel_json(kernel: KernelVerdict) -> dict[str, Any]:
         "notes": list(kernel.notes),
         "metrics": [_metric_json(metric) for metric in kernel.metrics],
         "limits": [
-            {"limit": one.limit.text, "verdict": one.verdict, "value": one.value, "reason": one.reason}
-            for one in kernel.limits
+            {"limit": one.rule.text, "verdict": one.verdict, "value": one.value, "reason": one.reason}
+            for one in kernel.rules
         ],
         "moved": [_move_json(move) for move in kernel.moved],
     }
@@ -117,14 +117,14 @@ def _move_json(move: Move) -> dict[str, Any]:
     return {"part": move.part, "points": move.points, "file": move.file, "line": move.line, **where}
 
 
-def limit_cells(one: LimitVerdict) -> tuple[str, str, str, str]:
+def rule_cells(one: RuleVerdict) -> tuple[str, str, str, str]:
     """What ``cells`` gives for a metric: baseline, now, change and what fails, of a limit that was asked for."""
     value = "–" if one.value is None else number(one.value)
-    if one.limit.kind == "growth":
+    if one.rule.kind == "growth":
         beyond = f"+{one.comparison.threshold_pct:.2f} points" if one.comparison else "–"
         return "", "", "–" if one.value is None else f"{_signed(one.value)} points", beyond
-    sign = {"at_least": "< ", "at_most": "> "}.get(one.limit.kind, "")
-    return "", value, "", f"{sign}{number(one.limit.value)}" if sign else "–"
+    sign = {"at_least": "< ", "at_most": "> "}.get(one.rule.kind, "")
+    return "", value, "", f"{sign}{number(one.rule.value)}" if sign else "–"
 
 
 def _signed(value: float) -> str:
@@ -165,10 +165,10 @@ def junit(result: GateResult) -> str:
         for metric in gated:
             more = cause if metric.verdict == "regressed" else ""
             _case(suite, kernel.label, metric.name, metric.verdict, f"{_sentence(metric)}{more}")
-        for one in kernel.limits:
-            words = one.reason or f"{one.verdict}: {one.limit.text}: {' '.join(limit_cells(one)[1:3]).strip()}"
-            _case(suite, kernel.label, one.limit.text, one.verdict, words)
-        told = {metric.verdict for metric in gated} | {one.verdict for one in kernel.limits}
+        for one in kernel.rules:
+            words = one.reason or f"{one.verdict}: {one.rule.text}: {' '.join(rule_cells(one)[1:3]).strip()}"
+            _case(suite, kernel.label, one.rule.text, one.verdict, words)
+        told = {metric.verdict for metric in gated} | {one.verdict for one in kernel.rules}
         if kernel.verdict not in told:
             _case(suite, kernel.label, "baseline", kernel.verdict, kernel.reason)
     for file, error in result.errors:
@@ -218,7 +218,7 @@ def markdown(result: GateResult) -> str:
 
 
 def _markdown_rows(kernel: KernelVerdict) -> list[str]:
-    if not kernel.metrics and not kernel.limits:
+    if not kernel.metrics and not kernel.rules:
         return [f"| {code(kernel.label)} | – | – | – | – | – | **{kernel.verdict.replace('_', ' ')}** |"]
     rows = []
     for metric in kernel.metrics:
@@ -226,9 +226,9 @@ def _markdown_rows(kernel: KernelVerdict) -> list[str]:
         shown = verdict if metric.verdict in ("pass", "info") else f"**{verdict}**"
         texts = [code(kernel.label), escape(metric.name), *(escape(cell) for cell in cells(metric)), shown]
         rows.append(f"| {' | '.join(texts)} |")
-    for one in kernel.limits:
+    for one in kernel.rules:
         shown = one.verdict if one.verdict == "pass" else f"**{one.verdict.replace('_', ' ')}**"
-        texts = [code(kernel.label), escape(one.limit.metric), *(escape(cell) for cell in limit_cells(one)), shown]
+        texts = [code(kernel.label), escape(one.rule.metric), *(escape(cell) for cell in rule_cells(one)), shown]
         rows.append(f"| {' | '.join(texts)} |")
     return rows
 

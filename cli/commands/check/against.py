@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ncubble.cli.commands.check.now import Taken, fresh, keeping, profiled, subjects_of
+from ncubble.cli.commands.check.now import CheckInputs, fresh, keeping, profiled, subjects_of
 from ncubble.cli.commands.check.options import ROUNDS, Measuring
-from ncubble.cli.commands.check.subject import SAME, Subject, describe, launching
+from ncubble.cli.commands.check.subject import SAME, CatalogKernel, describe, launching
 from ncubble.cli.running import ended_by_signals
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.profiling.revisions.sides import Side, build, in_turns, refuse_fixed_paths, require_program, sides
 from ncubble.profiling.revisions.worktree import Checkout, checkout_of, worktree
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.judge.result import KernelVerdict
+    from ncubble.analysis.gate.check.result import KernelVerdict
     from ncubble.analysis.report.report import Report
 
 SAME_CODE = "the machine code is the same on both sides: a difference is noise, or comes from the launch or its data"
@@ -35,7 +35,7 @@ _SHOWN = 3
 
 
 @dataclass(frozen=True)
-class Plan:
+class AgainstPlan:
     """A comparison: what was asked for, the user's tree, the commit, and the expression of ``--kernel``."""
 
     measuring: Measuring
@@ -50,13 +50,13 @@ class Plan:
         return self.measuring.against or ""
 
 
-def take_against(measuring: Measuring, names: Sequence[Path], kernel: str, nvtx: bool) -> Taken:
+def take_against(measuring: Measuring, names: Sequence[Path], kernel: str, nvtx: bool) -> CheckInputs:
     """Measure both sides: the runs of B, with baselines made of A's. Raises UsageError and MeasurementError; then
     neither runs nor the worktree are left."""
     measuring.check(names)
     checkout = checkout_of(measuring.catalog or Path.cwd())
     sha = checkout.resolve(measuring.against or "")
-    plan = Plan(measuring, checkout, sha, kernel, nvtx)
+    plan = AgainstPlan(measuring, checkout, sha, kernel, nvtx)
     folder = _folder(plan)
     if not checkout.holds(sha, folder):
         raise UsageError(
@@ -64,7 +64,7 @@ def take_against(measuring: Measuring, names: Sequence[Path], kernel: str, nvtx:
         )
     with ended_by_signals(), worktree(checkout, sha) as tree, keeping() as kept:
         pair = sides(checkout, plan.revision, sha, tree, folder)
-        taken = Taken([], baselines=[], alike=True, notes=[*_told(plan)])
+        taken = CheckInputs([], baselines=[], alike=True, notes=[*_told(plan)])
         if measuring.program is not None:
             _take_program(plan, pair, taken, kept)
         for subject in subjects_of(measuring, names):
@@ -72,7 +72,7 @@ def take_against(measuring: Measuring, names: Sequence[Path], kernel: str, nvtx:
         return taken
 
 
-def _folder(plan: Plan) -> Path:
+def _folder(plan: AgainstPlan) -> Path:
     """Where in the tree the subject lies: the catalog, the root of ncubble's own, or the working directory."""
     if plan.measuring.catalog is not None:
         return plan.checkout.place_of(plan.measuring.catalog)
@@ -86,7 +86,7 @@ def _folder(plan: Plan) -> Path:
     return Path()
 
 
-def _told(plan: Plan) -> Iterator[str]:
+def _told(plan: AgainstPlan) -> Iterator[str]:
     """What is compared with what."""
     here = plan.checkout
     parts = [_listed(here.changed, "changed"), _listed(here.untracked, "untracked")]
@@ -110,7 +110,7 @@ def _turns(rounds: int) -> str:
     return f"one GPU, {processes} of each side in turns ({order}; A is the baseline)"
 
 
-def _take_program(plan: Plan, pair: tuple[Side, Side], taken: Taken, kept: list[Path]) -> None:
+def _take_program(plan: AgainstPlan, pair: tuple[Side, Side], taken: CheckInputs, kept: list[Path]) -> None:
     program, command = plan.measuring.program or [], plan.measuring.build
     refuse_fixed_paths(plan.checkout.root, program, "--")
     refuse_fixed_paths(plan.checkout.root, [command], "--build")
@@ -126,7 +126,9 @@ def _take_program(plan: Plan, pair: tuple[Side, Side], taken: Taken, kept: list[
     _judge_against(plan, runs, taken, same=None)
 
 
-def _take_kernel(plan: Plan, pair: tuple[Side, Side], subject: Subject, taken: Taken, kept: list[Path]) -> None:
+def _take_kernel(
+    plan: AgainstPlan, pair: tuple[Side, Side], subject: CatalogKernel, taken: CheckInputs, kept: list[Path]
+) -> None:
     """Measure one kernel of the catalog on both sides, unless A lacks it, or ``--skip-same`` applies."""
     old, new = pair
     there = describe(plan.measuring, new, subject)  # first: what is wrong with the request is wrong here, too
@@ -149,12 +151,12 @@ def _take_kernel(plan: Plan, pair: tuple[Side, Side], subject: Subject, taken: T
 
 
 def _verdict(label: str, verdict: str, reason: str) -> KernelVerdict:
-    from ncubble.analysis.gate.judge.result import KernelVerdict
+    from ncubble.analysis.gate.check.result import KernelVerdict
 
     return KernelVerdict(label, "", verdict, reason)
 
 
-def _out_of(plan: Plan, label: str) -> Path:
+def _out_of(plan: AgainstPlan, label: str) -> Path:
     from ncubble.cli.commands.profile import default_out
 
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", label.replace("=", ""))
@@ -164,7 +166,7 @@ def _out_of(plan: Plan, label: str) -> Path:
 
 
 def _measure(
-    plan: Plan, pair: tuple[Side, Side], programs: dict[str, tuple[list[str], str]], out: Path, kept: list[Path]
+    plan: AgainstPlan, pair: tuple[Side, Side], programs: dict[str, tuple[list[str], str]], out: Path, kept: list[Path]
 ) -> dict[str, list[Path]]:
     """The runs of both sides, by their names: ``out/a/1``, ``out/b/1``, …, each a process."""
     if out.exists():
@@ -181,7 +183,7 @@ def _measure(
     return runs
 
 
-def _judge_against(plan: Plan, runs: dict[str, list[Path]], taken: Taken, same: str | None) -> None:
+def _judge_against(plan: AgainstPlan, runs: dict[str, list[Path]], taken: CheckInputs, same: str | None) -> None:
     """Add B's runs to what is to be judged, with baselines of A's. ``same`` is to be said of the machine code; None:
     what the reports show."""
     from ncubble.analysis.gate.baseline import repeats, same_code
@@ -204,7 +206,7 @@ def _judge_against(plan: Plan, runs: dict[str, list[Path]], taken: Taken, same: 
         taken.notes.extend(f"{label}: {same}" for label in sorted({report.run.label for report in now}))
 
 
-def _add_baseline(plan: Plan, group: Any, taken: Taken) -> None:
+def _add_baseline(plan: AgainstPlan, group: Any, taken: CheckInputs) -> None:
     from ncubble.analysis.gate.baseline import baseline
 
     recorded = datetime.now(UTC).isoformat(timespec="seconds")
@@ -217,7 +219,7 @@ def _add_baseline(plan: Plan, group: Any, taken: Taken) -> None:
     taken.baselines.extend(made)
 
 
-def _refuse_changes(now: Sequence[Report], taken: Taken) -> None:
+def _refuse_changes(now: Sequence[Report], taken: CheckInputs) -> None:
     """Someone may edit the working tree while it is measured: then its repeats are none."""
     builds = [report.run.manifest.build for report in now]
     built = {build.get("code_sha256") or build.get("cubin_sha256") for build in builds}

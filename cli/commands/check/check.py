@@ -18,9 +18,9 @@ from ncubble.errors import NcubbleError, UsageError
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline.baseline import Baseline
-    from ncubble.analysis.gate.judge.result import CheckOptions, GateResult
+    from ncubble.analysis.gate.check.result import CheckOptions, GateResult
     from ncubble.analysis.report.report import Report
-    from ncubble.cli.commands.check.now import Taken
+    from ncubble.cli.commands.check.now import CheckInputs
 
     Output = tuple[Path | None, str, Callable[[GateResult], str]]
 
@@ -79,15 +79,15 @@ def check(
     github: Annotated[bool, typer.Option("--github", help="Annotate the job of GitHub Actions that this is.")] = False,
 ) -> None:
     """Compare launches with baselines, or with another revision. Exit code 0: passed, 1: regression, 3: not judged."""
-    from ncubble.analysis.gate.judge.limits import from_threshold, parse_all
-    from ncubble.analysis.gate.judge.result import CheckOptions
+    from ncubble.analysis.gate.check.result import CheckOptions
+    from ncubble.analysis.gate.check.rules import from_threshold, parse_all
     from ncubble.cli.commands.check.config import GateConfig, load
 
     outputs = _outputs(junit, markdown)
     _refuse_history(history, no_history)
     config = GateConfig() if no_config else load(Path.cwd())
     store = baseline or config.baselines or gate_baselines.STORE
-    limits = config.limits.plus([*map(from_threshold, metric_threshold or []), *parse_all(limit or [])])
+    limits = config.rules.plus([*map(from_threshold, metric_threshold or []), *parse_all(limit or [])])
     options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel)
     unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
     taken, baselines, broken = _take(measuring, paths or [], kernel, not no_nvtx, None if unneeded else store)
@@ -118,10 +118,10 @@ def _outputs(junit: Path | None, markdown: Path | None) -> list[Output]:
 
 
 def _judged(
-    taken: Taken, baselines: list[Baseline], options: CheckOptions, errors: list[tuple[str, str]], nvtx: bool
+    taken: CheckInputs, baselines: list[Baseline], options: CheckOptions, errors: list[tuple[str, str]], nvtx: bool
 ) -> GateResult:
     from ncubble.analysis.gate.baseline import repeats
-    from ncubble.analysis.gate.judge.check import check as judge
+    from ncubble.analysis.gate.check.check import check as judge
 
     reports, failures = _open(taken.paths, taken.kernel)
     unread = [(str(failure.path), failure.error.message) for failure in failures]
@@ -160,7 +160,7 @@ def _show(result: GateResult, json: bool, github: bool) -> None:
 
 def _take(
     measuring: Measuring, paths: list[Path], kernel: str, nvtx: bool, store: Path | None
-) -> tuple[Taken, list[Baseline], list[NcubbleError]]:
+) -> tuple[CheckInputs, list[Baseline], list[NcubbleError]]:
     """What is to be judged, measured first where that is asked for; with the baselines, and what is wrong with them."""
     from ncubble.analysis.gate.baseline.file import load_store
 

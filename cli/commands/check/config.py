@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.gate.judge.limits import Limit, Limits, Override, parse
+from ncubble.analysis.gate.check.rules import GateRule, GateRules, Override, parse
 from ncubble.errors import ReportError, UsageError
 
 PLACES = {"pyproject.toml": ("tool", "ncubble", "gate"), "ncubble.toml": ("gate",)}
@@ -32,7 +32,7 @@ class GateConfig:
     are absolute, None where it does not name them. ``keep_history`` is False where it says ``history = false``."""
 
     path: Path | None = None
-    limits: Limits = field(default_factory=Limits)
+    rules: GateRules = field(default_factory=GateRules)
     baselines: Path | None = None
     history: Path | None = None
     keep_history: bool = True
@@ -85,7 +85,7 @@ class _Table:
             raise self.error(f"{key} = {_short(value)} is empty or no plain text", f"write {example}")
         return value
 
-    def limits(self) -> tuple[Limit, ...]:
+    def limits(self) -> tuple[GateRule, ...]:
         """The rules of key ``limits``; none where it is missing."""
         texts = self.raw.get("limits", [])
         if type(texts) is not list:
@@ -95,7 +95,7 @@ class _Table:
                 raise self.error(f"limits: {_short(text)} is no rule in quotes", f"write {_EXAMPLE}")
         return tuple(self._limit(text) for text in texts)
 
-    def _limit(self, text: str) -> Limit:
+    def _limit(self, text: str) -> GateRule:
         try:
             return parse(text)
         except UsageError as error:
@@ -121,7 +121,7 @@ def _config(table: _Table, top: Path) -> GateConfig:
         raise table.error("history = true names no folder", 'write history = "perf/checks", or false to keep none')
     return GateConfig(
         table.path,
-        Limits(table.limits(), _overrides(table)),
+        GateRules(table.limits(), _overrides(table)),
         table.place("baselines", top),
         None if history is False else table.place("history", top),
         keep_history=history is not False,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.judge.result import GateResult
+    from ncubble.analysis.gate.check.result import GateResult
 
 LARGEST_SUMMARY_B = 1_000_000
 """The runner refuses a summary beyond 1 MiB as a whole."""
@@ -45,13 +45,13 @@ def annotate(result: GateResult, json: bool) -> None:
     from ncubble.analysis.gate.output.annotations import marks
     from ncubble.analysis.gate.output.output import markdown
 
-    for line in marks(result, Checkout(_root()).locate):
+    for line in marks(result, CheckoutFiles(_root()).locate):
         typer.echo(line, err=json)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         _append(Path(summary), markdown(result))
 
 
-class Checkout:
+class CheckoutFiles:
     """The files of a repository, in which the sources of reports are looked for."""
 
     def __init__(self, root: Path) -> None:

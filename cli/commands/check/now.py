@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ncubble.cli.commands.check.options import Measuring
-from ncubble.cli.commands.check.subject import Subject
+from ncubble.cli.commands.check.subject import CatalogKernel
 from ncubble.cli.running import ended_by_signals
 from ncubble.errors import UsageError
 from ncubble.profiling.ncu.failures import (
@@ -32,7 +32,7 @@ from ncubble.profiling.ncu.ncu import Filters
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline.baseline import Baseline
-    from ncubble.analysis.gate.judge.result import CheckOptions, GateResult, KernelVerdict
+    from ncubble.analysis.gate.check.result import CheckOptions, GateResult, KernelVerdict
     from ncubble.profiling.runs.run import Run
     from ncubble.profiling.runs.session import Place
 
@@ -48,7 +48,7 @@ OF_ONE_KERNEL = (
 
 
 @dataclass(frozen=True)
-class Taken:
+class CheckInputs:
     """What is to be judged, and what is known already.
 
     ``paths`` are runs; ``kernel`` the filter that is still to be applied to their launches; ``baselines`` replace those
@@ -83,31 +83,31 @@ def check_request(measuring: Measuring, paths: Sequence[Path]) -> None:
         _refuse_kernel_names(paths)
 
 
-def take(measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Sequence[Baseline]) -> Taken:
+def take(measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Sequence[Baseline]) -> CheckInputs:
     """The runs to be judged: ``paths``, or what is measured now. ``kernel`` is the expression of ``--kernel``.
 
     Raises UsageError, and the MeasurementErrors of ``profiling.failures``; nothing that was measured is kept then.
     """
     if measuring.reads:
-        return Taken(list(paths), kernel)
+        return CheckInputs(list(paths), kernel)
     Filters(kernel)  # refuses what is no regular expression
     with ended_by_signals(), keeping() as kept:
         if measuring.profile_all:
             return _take_all(measuring, paths, kernel, baselines, kept)
         if measuring.program is not None:
-            return Taken(_rounds(measuring, _program(measuring), kernel, _out_of(measuring), kept))
+            return CheckInputs(_rounds(measuring, _program(measuring), kernel, _out_of(measuring), kept))
         subjects = subjects_of(measuring, paths)
         many = len(subjects) > 1
         runs = [
             _rounds(measuring, _catalog(measuring, one), kernel, _out_of(measuring, one, many), kept)
             for one in subjects
         ]
-        return Taken([run for part in runs for run in part])
+        return CheckInputs([run for part in runs for run in part])
 
 
-def subjects_of(measuring: Measuring, names: Iterable[Path]) -> list[Subject]:
+def subjects_of(measuring: Measuring, names: Iterable[Path]) -> list[CatalogKernel]:
     """The kernels that are named on the command line, with its parameters and shape."""
-    return [Subject(str(name), tuple(measuring.parameters), measuring.shape) for name in names]
+    return [CatalogKernel(str(name), tuple(measuring.parameters), measuring.shape) for name in names]
 
 
 def profiled(
@@ -162,13 +162,13 @@ def _rounds(
 
 def _take_all(
     measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Sequence[Baseline], kept: list[Path]
-) -> Taken:
+) -> CheckInputs:
     """Every kernel of the catalog that has a baseline on this GPU; what else has one must be among ``paths``."""
     here = [one for one in baselines if one.device == _device() and re.search(kernel, one.key.label)]
     if not here:
         raise UsageError(f"--profile-all: no baseline of {_device()}", "record some with `ncubble baseline record`")
     known = _catalog_names(measuring)
-    taken = Taken(list(paths), kernel, here)
+    taken = CheckInputs(list(paths), kernel, here)
     for one in here:
         if one.key.kernel not in known or one.key.nvtx or one.key.grid:
             taken.notes.append(f"{one.key.label}: no kernel of the catalog, so its runs have to be named")
@@ -185,14 +185,14 @@ def _take_all(
     return taken
 
 
-def recorded_subject(baseline: Baseline) -> Subject:
+def recorded_subject(baseline: Baseline) -> CatalogKernel:
     """What a baseline was recorded of."""
     key = baseline.key
     shape = ",".join(f"{name}={size}" for name, size in key.shape.items())
-    return Subject(key.kernel, tuple(f"{name}={value}" for name, value in key.parameters.items()), shape)
+    return CatalogKernel(key.kernel, tuple(f"{name}={value}" for name, value in key.parameters.items()), shape)
 
 
-def _catalog(measuring: Measuring, subject: Subject) -> tuple[list[str], str]:
+def _catalog(measuring: Measuring, subject: CatalogKernel) -> tuple[list[str], str]:
     from ncubble.cli.commands.profile import catalog_program
 
     parameters, shape = list(subject.parameters), subject.shape or None
@@ -207,7 +207,7 @@ def _program(measuring: Measuring) -> tuple[list[str], str]:
     return program, ""
 
 
-def _out_of(measuring: Measuring, subject: Subject | None = None, many: bool = False) -> Path:
+def _out_of(measuring: Measuring, subject: CatalogKernel | None = None, many: bool = False) -> Path:
     """Where a run goes: ``--out`` (with several kernels a folder below it), or a new folder in ``runs``."""
     from ncubble.cli.commands.profile import default_out
 

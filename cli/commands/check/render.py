@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.gate.baseline.baseline import Baseline
-from ncubble.analysis.gate.judge.result import GateResult, KernelVerdict
+from ncubble.analysis.gate.check.result import GateResult, KernelVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
-from ncubble.analysis.gate.output.output import cells, headline, limit_cells, number, said
+from ncubble.analysis.gate.output.output import cells, headline, number, rule_cells, said
 from ncubble.text.markdown import printable
 
 WIDE = 130
@@ -68,15 +68,15 @@ def _result_table(kernels: Sequence[KernelVerdict], named: bool = True) -> Table
     table.add_column("verdict", no_wrap=True)
     for kernel in kernels:
         label = Text(printable(kernel.label) if named else "")
-        if not kernel.metrics and not kernel.limits:
+        if not kernel.metrics and not kernel.rules:
             table.add_row(label, "", "", "", "", "", _verdict(kernel.verdict))
         for index, metric in enumerate(kernel.metrics):
             texts = [Text(cell) for cell in cells(metric)]
             table.add_row(label if not index else Text(""), Text(metric.name), *texts, _verdict(metric.verdict))
-        for index, one in enumerate(kernel.limits):
-            texts = [Text(cell) for cell in limit_cells(one)]
+        for index, one in enumerate(kernel.rules):
+            texts = [Text(cell) for cell in rule_cells(one)]
             first = not kernel.metrics and not index
-            table.add_row(label if first else Text(""), Text(one.limit.metric), *texts, _verdict(one.verdict))
+            table.add_row(label if first else Text(""), Text(one.rule.metric), *texts, _verdict(one.verdict))
     return table
 
 

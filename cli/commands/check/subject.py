@@ -23,7 +23,7 @@ _LIMIT_S = 900.0
 
 
 @dataclass(frozen=True)
-class Subject:
+class CatalogKernel:
     """A kernel of the catalog as it is asked for."""
 
     name: str
@@ -37,7 +37,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Described:
+class SideLaunch:
     """What a side would launch: ``code`` is a hash of its machine code, None where that is not known before."""
 
     label: str
@@ -45,7 +45,7 @@ class Described:
     launch: Mapping[str, str]
     code: str | None
 
-    def likeness(self, other: Described) -> str | None:
+    def likeness(self, other: SideLaunch) -> str | None:
         """What is to be said of the machine code of both: nothing where it differs, None where that is not known."""
         if self.code is None or other.code is None:
             return None
@@ -55,13 +55,13 @@ class Described:
         return OTHER_LAUNCH.format(", ".join(differing)) if differing else SAME
 
 
-def launching(measuring: Measuring, side: Side, subject: Subject) -> list[str]:
+def launching(measuring: Measuring, side: Side, subject: CatalogKernel) -> list[str]:
     """The argv that launches the kernel of ``side``, unverified and untimed."""
     once = ["--once", "--no-verify", "--launches", str(measuring.launches)]
     return [*_module(measuring, side), *_arguments(measuring, side, subject), *once]
 
 
-def describe(measuring: Measuring, side: Side, subject: Subject) -> Described:
+def describe(measuring: Measuring, side: Side, subject: CatalogKernel) -> SideLaunch:
     """What ``side`` would launch, built where there is a GPU to build for.
 
     Raises UsageError where it has no such kernel or not with these settings, MeasurementError where it does not build.
@@ -76,7 +76,7 @@ def describe(measuring: Measuring, side: Side, subject: Subject) -> Described:
         raise MeasurementError(f"{side.what}: no build within {_LIMIT_S:g} s", "look for a hanging compiler") from error
     if done.returncode == 0:
         told = json.loads(done.stdout.splitlines()[-1])
-        return Described(told["label"], told["function"], told["launch"], told["code"])
+        return SideLaunch(told["label"], told["function"], told["launch"], told["code"])
     message, _, remedy = done.stderr.strip().removeprefix("ncubble.kernels: ").partition("\n  remedy: ")
     if done.returncode == UsageError.exit_code:
         raise UsageError(message, remedy)
@@ -85,7 +85,7 @@ def describe(measuring: Measuring, side: Side, subject: Subject) -> Described:
     )
 
 
-def _arguments(measuring: Measuring, side: Side, subject: Subject) -> list[str]:
+def _arguments(measuring: Measuring, side: Side, subject: CatalogKernel) -> list[str]:
     """What follows the module: the kernel, its settings, and the folder that it is of."""
     settings = [text for item in subject.parameters for text in ("-p", item)]
     shape = ["--shape", subject.shape] if subject.shape else []

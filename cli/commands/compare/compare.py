@@ -10,7 +10,7 @@ import typer
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
-    from ncubble.analysis.compare.sides import Subject
+    from ncubble.analysis.compare.sides import ComparedLaunch
     from ncubble.analysis.report.report import Report
 
 MOST = 8
@@ -66,7 +66,7 @@ def _refuse(paths: list[Path], markdown: bool, as_json: bool) -> None:
         raise UsageError(f"{len(paths)} sides are more than {MOST}", "compare fewer at a time")
 
 
-def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[Subject]:
+def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[ComparedLaunch]:
     """The launches of one side; what could not be read is added to ``errors``."""
     from ncubble.analysis.report.report import open_reports
     from ncubble.cli.progress import reading
@@ -80,10 +80,10 @@ def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[Subject]:
     return found
 
 
-def _judged(report: Report, errors: list[tuple[str, str]]) -> list[Subject]:
-    from ncubble.analysis.compare.sides import subject_of
+def _judged(report: Report, errors: list[tuple[str, str]]) -> list[ComparedLaunch]:
+    from ncubble.analysis.compare.sides import compared_launch
     from ncubble.analysis.diagnosis.results import judge
 
     verdicts, failed = judge(report)
     errors += [(str(report.path), str(error)) for error in failed]
-    return [subject_of(report, verdict["launch"], verdict) for verdict in verdicts]
+    return [compared_launch(report, verdict["launch"], verdict) for verdict in verdicts]

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncubble.analysis.compare.compare import Comparison, Leftover, Outcome
+from ncubble.analysis.compare.compare import CompareResult, Comparison, Unmatched
 from ncubble.analysis.compare.sides import letter
 from ncubble.analysis.compare.text import IN_FULL, Line, about, headings, lines, sentences, spread, summaries, titles
 from ncubble.cli.render import printable
@@ -18,7 +18,7 @@ LEAST_WIDTH = 100
 STYLES = {"better": "green", "worse": "red", "unclear": "yellow", "changed": "bold", "within noise": "dim"}
 
 
-def print_outcome(outcome: Outcome, errors: Sequence[tuple[str, str]], details: bool = False) -> None:
+def print_outcome(outcome: CompareResult, errors: Sequence[tuple[str, str]], details: bool = False) -> None:
     """Print comparisons to stdout, up to ``IN_FULL`` in full, and what could not be read to stderr."""
     out = _console()
     if details or len(outcome.comparisons) <= IN_FULL:
@@ -87,7 +87,7 @@ def _summary(comparisons: Sequence[Comparison]) -> Table:
     return table
 
 
-def _leftover(left: Leftover) -> Text:
+def _leftover(left: Unmatched) -> Text:
     title = Text(f"{letter(left.side)}: {printable(left.group.title)}", style="bold")
     return title.append(f"  {printable(about(left.group))}: {printable(left.reason)}", style="dim not bold")
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.account.palette import part_label
-from ncubble.analysis.compare.ranks import ByRank, Matched, Program, Spread, largest, most_apart
+from ncubble.analysis.compare.ranks import ByRank, Matched, Program, RankSpread, largest, most_apart
 from ncubble.cli.render import printable
 from ncubble.text.values import duration
 
@@ -71,7 +71,7 @@ def _cells(one: Matched) -> list[Text | str]:
     ]
 
 
-def _range(spread: Spread | None) -> str:
+def _range(spread: RankSpread | None) -> str:
     if spread is None:
         return "–"
     low, high = f"{spread.min:.1f}", f"{spread.max:.1f}"

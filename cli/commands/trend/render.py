@@ -16,7 +16,7 @@ from ncubble.analysis.gate.output.output import number
 from ncubble.analysis.history.file import History
 from ncubble.analysis.history.output import changed, commits, confidence, interval, short, size
 from ncubble.analysis.history.steps import LEAST_POINTS
-from ncubble.analysis.history.trend import Change, Series
+from ncubble.analysis.history.trend import LevelShift, TrendSeries
 from ncubble.text.markdown import printable
 
 _STYLES = {"worse": "bold red", "better": "bold green", "moved": "bold yellow"}
@@ -27,7 +27,7 @@ _WIDE = 120
 _NARROWEST = 40
 
 
-def print_series(series: Sequence[Series], history: History) -> None:
+def print_series(series: Sequence[TrendSeries], history: History) -> None:
     """A table of the series with what happened to each last; then everything that happened, in order of time."""
     console = _console()
     if console.width >= _WIDE:
@@ -52,14 +52,14 @@ def _print_event(event: Text, console: Console) -> None:
         console.print(Text("  ") + event, soft_wrap=True)
 
 
-def _print_narrow(series: Sequence[Series], console: Console) -> None:
+def _print_narrow(series: Sequence[TrendSeries], console: Console) -> None:
     """A heading for each kernel, and its metrics below."""
     for label in dict.fromkeys(map(_label, series)):
         console.print(Text(label, style="bold"))
         console.print(Padding(_overview([one for one in series if _label(one) == label], kernels=False), (0, 0, 0, 2)))
 
 
-def _overview(series: Sequence[Series], kernels: bool) -> Table:
+def _overview(series: Sequence[TrendSeries], kernels: bool) -> Table:
     """A row for each series; with ``kernels`` each names its own."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     if kernels:
@@ -75,22 +75,22 @@ def _overview(series: Sequence[Series], kernels: bool) -> Table:
     return table
 
 
-def _label(one: Series) -> str:
+def _label(one: TrendSeries) -> str:
     return printable(f"{one.label} · {one.device}" if one.device else one.label)
 
 
-def _last(one: Series) -> Text:
+def _last(one: TrendSeries) -> Text:
     if not one.changes:
         return Text("none" if one.enough else "too few checks", style="dim")
     change = one.changes[-1]
     return Text(f"{_size(one, change)} on {one.checks[change.index].checked:%Y-%m-%d}", style=_STYLES[change.direction])
 
 
-def _size(one: Series, change: Change) -> str:
+def _size(one: TrendSeries, change: LevelShift) -> str:
     return f"{_SIGNS[change.direction]} {printable(size(change, one.unit))}"
 
 
-def _events(one: Series) -> Iterator[Text]:
+def _events(one: TrendSeries) -> Iterator[Text]:
     """One line for each change, boundary and odd check."""
     found: list[tuple[int, Text]] = []
     for change in one.changes:
@@ -108,14 +108,14 @@ def _events(one: Series) -> Iterator[Text]:
         yield Text(f"{one.checks[index].checked:%Y-%m-%d %H:%M}  ", style="dim") + text
 
 
-def _between(one: Series, change: Change) -> str:
+def _between(one: TrendSeries, change: LevelShift) -> str:
     """Where else the change may lie, as far as checks tell; empty where its place is sure."""
     if change.first == change.last:
         return ""
     return f"; it lies between {_commit(one, change.first - 1)} and {_commit(one, change.last)}"
 
 
-def _notes(series: Sequence[Series], history: History) -> Iterator[str]:
+def _notes(series: Sequence[TrendSeries], history: History) -> Iterator[str]:
     if history.left_out:
         yield f"{history.left_out:,} older rows of the history were not read"
     if again := sum(one.again for one in series):
@@ -127,11 +127,11 @@ def _notes(series: Sequence[Series], history: History) -> Iterator[str]:
         yield "what moved with a new GPU, driver, ncu or counter is not put down to the kernel"
 
 
-def _commit(one: Series, index: int) -> str:
+def _commit(one: TrendSeries, index: int) -> str:
     return short(one.checks[index].sha) or "an unknown commit"
 
 
-def print_unchanged(series: Sequence[Series], history: History) -> None:
+def print_unchanged(series: Sequence[TrendSeries], history: History) -> None:
     """That nothing changed in ``series``, and what could not be told."""
     console = _console()
     console.print(Text(f"no change in {len(series)} series"))

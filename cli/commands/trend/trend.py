@@ -12,7 +12,7 @@ from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
     from ncubble.analysis.history.file import History
-    from ncubble.analysis.history.trend import Series
+    from ncubble.analysis.history.trend import TrendSeries
 
 HISTORY = Path("checks")
 _MOST_NAMED = 20
@@ -62,17 +62,17 @@ def trend(
 
 def _history(folder: Path) -> History:
     """What ``folder`` holds; raises UsageError where that is no history."""
-    from ncubble.analysis.history.file import Reader
+    from ncubble.analysis.history.file import HistoryReader
 
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder", _REMEDY)
-    history = Reader(folder).read()
+    history = HistoryReader(folder).read()
     if not len(history.table) and not history.problems:
         raise UsageError(f"{folder}: no check is recorded there", _REMEDY)
     return history
 
 
-def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> list[Series]:
+def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> list[TrendSeries]:
     """The series that were asked for, one at least; raises MeasurementError that says what there is instead."""
     from ncubble.text.markdown import printable
 
@@ -101,7 +101,7 @@ def _pattern(text: str) -> re.Pattern[str]:
         ) from error
 
 
-def _series(history: History, pattern: re.Pattern[str]) -> list[Series]:
+def _series(history: History, pattern: re.Pattern[str]) -> list[TrendSeries]:
     """The series of the kernels that match."""
     from rich.console import Console
 

@@ -7,14 +7,14 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from ncubble.analysis.history.trend import Series
+from ncubble.analysis.history.trend import TrendSeries
 from ncubble.dashboard.pages.checks.trend import Line, in_words, lines
 from ncubble.dashboard.ui.components import aria, table
 
 _HEAD = ("What changed", "Since the check of", "By (95 % interval)", "Confidence", "At commit")
 
 
-def changes(trend: Series) -> Component:
+def changes(trend: TrendSeries) -> Component:
     """The sentence, and a row for every change, boundary and odd check where there is any."""
     found = lines(trend)
     parts: list[Component] = [html.P(in_words(trend), className="checks-trend")]

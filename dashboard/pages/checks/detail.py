@@ -10,7 +10,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.history.file import History
-from ncubble.analysis.history.trend import Series
+from ncubble.analysis.history.trend import TrendSeries
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.checks.address import Asked
 from ncubble.dashboard.pages.checks.changes import changes
@@ -94,7 +94,7 @@ def _choices(metrics: Sequence[str], metric: str, even: bool) -> Component:
     return html.Div(groups, className="checks-choices")
 
 
-def _drawn(rows: pd.DataFrame, metric: str, subject: Subject, even: bool, trend: Series | None) -> Component:
+def _drawn(rows: pd.DataFrame, metric: str, subject: Subject, even: bool, trend: TrendSeries | None) -> Component:
     if not metric:
         return note("empty", "No value was ever compared for this kernel; the reasons stand in the table.")
     counts = rows["verdict"].map(lambda verdict: style_of(str(verdict)).label).value_counts()

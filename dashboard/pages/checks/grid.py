@@ -8,7 +8,7 @@ from typing import Any
 import dash_ag_grid as dag
 
 from ncubble.analysis.account.palette import VERDICT_STYLES
-from ncubble.analysis.gate.judge.result import RANKS
+from ncubble.analysis.gate.check.result import RANKS
 from ncubble.dashboard.pages.checks.address import Asked
 from ncubble.dashboard.pages.checks.model import Subject
 from ncubble.dashboard.pages.checks.words import change, metric_words, short_sha, style_of, when

@@ -10,7 +10,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import VERDICT_STYLES
-from ncubble.analysis.gate.judge.result import RANKS
+from ncubble.analysis.gate.check.result import RANKS
 from ncubble.analysis.history.file import History
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, Asked, asked

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ncubble.analysis.gate.baseline.repeats import slug
-from ncubble.analysis.gate.judge.result import RANKS
+from ncubble.analysis.gate.check.result import RANKS
 from ncubble.analysis.gate.noise.metrics import METRICS
-from ncubble.analysis.history.file import History, Reader
+from ncubble.analysis.history.file import History, HistoryReader
 from ncubble.dashboard.pages.checks.address import NAME
 from ncubble.text.values import number, short_name
 
@@ -68,9 +68,9 @@ class Subject:
 
 
 @lru_cache(maxsize=8)
-def reader(folder: Path) -> Reader:
+def reader(folder: Path) -> HistoryReader:
     """The reader of a folder: one for all requests, which remembers the files that it has read."""
-    return Reader(folder)
+    return HistoryReader(folder)
 
 
 def default_checks(paths: Iterable[Path], here: Path = Path()) -> Path:

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from ncubble.analysis.account.palette import VERDICT_STYLES, VerdictStyle
 from ncubble.analysis.history.output import changed, commits, confidence, interval, short, size
 from ncubble.analysis.history.steps import LEAST_POINTS
-from ncubble.analysis.history.trend import Boundary, Change, Series, series_of
+from ncubble.analysis.history.trend import Boundary, LevelShift, TrendSeries, series_of
 from ncubble.dashboard.pages.checks.model import Subject
 from ncubble.dashboard.pages.checks.words import when
 from ncubble.dashboard.ui.figures import safe
@@ -40,7 +40,7 @@ class Mark:
     dash: str
 
 
-def trend_of(rows: pd.DataFrame, subject: Subject) -> Series | None:
+def trend_of(rows: pd.DataFrame, subject: Subject) -> TrendSeries | None:
     """The trend of one metric (``checks_model.of_metric``); None where no check has a value."""
     if not rows["mean"].map(lambda value: number(value) is not None).any():
         return None
@@ -48,7 +48,7 @@ def trend_of(rows: pd.DataFrame, subject: Subject) -> Series | None:
     return series_of(named.to_dict("records"))
 
 
-def marks(rows: pd.DataFrame, trend: Series) -> list[Mark]:
+def marks(rows: pd.DataFrame, trend: TrendSeries) -> list[Mark]:
     """The lines for changes and boundaries, in the order of ``rows``."""
     places = {check: place for place, check in enumerate(rows["check"])}
     found = [
@@ -90,7 +90,7 @@ def add_marks(figure: go.Figure, found: Sequence[Mark], edges: np.ndarray) -> No
         figure.add_annotation(text=safe(mark.text), font={"size": 12}, showarrow=False, **place)
 
 
-def in_words(trend: Series | None) -> str:
+def in_words(trend: TrendSeries | None) -> str:
     """All changes in one sentence, for the figure's label and above the table."""
     if trend is None:
         return "No check holds a value."
@@ -103,7 +103,7 @@ def in_words(trend: Series | None) -> str:
     return f"No lasting change over {len(trend.checks)} checks."
 
 
-def _said(trend: Series, change: Change) -> str:
+def _said(trend: TrendSeries, change: LevelShift) -> str:
     style, date = DIRECTIONS[change.direction], trend.checks[change.index].checked
     where = short(trend.checks[change.index].sha)
     at = f" at {where}" if where else ""
@@ -113,13 +113,13 @@ def _said(trend: Series, change: Change) -> str:
 Line = tuple[VerdictStyle, str, str, str, str, str]
 
 
-def lines(trend: Series) -> list[Line]:
+def lines(trend: TrendSeries) -> list[Line]:
     """(style, what, when, size, confidence, commit) of changes, boundaries and odd checks, the newest first."""
     found = [*_changes(trend), *_boundaries(trend), *_odd(trend)]
     return [line for _, line in sorted(found, key=lambda pair: -pair[0])]
 
 
-def _changes(trend: Series) -> Iterator[tuple[int, Line]]:
+def _changes(trend: TrendSeries) -> Iterator[tuple[int, Line]]:
     for one in trend.changes:
         style = DIRECTIONS[one.direction]
         wide = f" ({interval(one)})" if interval(one) else ""
@@ -137,21 +137,21 @@ def _changes(trend: Series) -> Iterator[tuple[int, Line]]:
         )
 
 
-def _between(trend: Series, one: Change) -> str:
+def _between(trend: TrendSeries, one: LevelShift) -> str:
     if one.first == one.last:
         return ""
     first, last = (short(trend.checks[place].sha) or "not collected" for place in (one.first - 1, one.last))
     return f"; it lies between {first} and {last}"
 
 
-def _boundaries(trend: Series) -> Iterator[tuple[int, Line]]:
+def _boundaries(trend: TrendSeries) -> Iterator[tuple[int, Line]]:
     for one in trend.boundaries:
         moved = "not told" if one.change_pct is None else f"{one.change_pct:+.2f} %"
         what = f"new {changed(one)}: what moved here is not put down to the kernel"
         yield one.index, (BOUNDARY, what, _when(trend, one.index), moved, "", _commit(trend, one.index))
 
 
-def _odd(trend: Series) -> Iterator[tuple[int, Line]]:
+def _odd(trend: TrendSeries) -> Iterator[tuple[int, Line]]:
     style = VERDICT_STYLES["nothing_measured"]
     for index in trend.odd:
         value: Any = trend.checks[index].mean
@@ -162,9 +162,9 @@ def _odd(trend: Series) -> Iterator[tuple[int, Line]]:
         yield index, (style, what, _when(trend, index), moved, "", _commit(trend, index))
 
 
-def _when(trend: Series, index: int) -> str:
+def _when(trend: TrendSeries, index: int) -> str:
     return when(trend.checks[index].checked)
 
 
-def _commit(trend: Series, index: int) -> str:
+def _commit(trend: TrendSeries, index: int) -> str:
     return short(trend.checks[index].sha) or "not collected"

@@ -8,9 +8,9 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.compare.compare import Comparison, Outcome, compare_groups
+from ncubble.analysis.compare.compare import CompareResult, Comparison, compare_groups
 from ncubble.analysis.compare.output import markdown
-from ncubble.analysis.compare.sides import Group, groups, letter, subject_of
+from ncubble.analysis.compare.sides import Group, compared_launch, groups, letter
 from ncubble.analysis.compare.text import about, sentences, spread
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.readings import Launch
@@ -72,10 +72,12 @@ def sides(store: ReportStore, entries: Sequence[Launch]) -> list[Group]:
     chosen = {(entry.key, entry.launch) for entry in entries}
     found = []
     for entry in entries:
-        own = subject_of(entry.report, entry.launch, entry.verdict)
+        own = compared_launch(entry.report, entry.launch, entry.verdict)
         others = [other for other in store.siblings(entry) if _may_repeat(other, entry)]
         among = any((other.key, other.launch) in chosen for other in others)
-        repeats = [] if among else [subject_of(one.report, one.launch, one.verdict) for one in others[:MOST_REPEATS]]
+        repeats = (
+            [] if among else [compared_launch(one.report, one.launch, one.verdict) for one in others[:MOST_REPEATS]]
+        )
         found.append(groups([own, *(one for one in repeats if one.repeats_of == own.repeats_of)])[0])
     return found
 
@@ -203,7 +205,7 @@ def _stalls(comparison: Comparison) -> Component:
 
 
 def _markdown(comparison: Comparison) -> Component:
-    text = markdown(Outcome((comparison,), ()))
+    text = markdown(CompareResult((comparison,), ()))
     tools = [
         html.Button("Copy as Markdown", id="copy-markdown", className="button", n_clicks=0),
         html.Span(id="copied", className="hint", role="status"),

@@ -9,7 +9,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import PART_STYLES, part_label
-from ncubble.analysis.compare.ranks import ByRank, Matched, Program, Spread, largest, most_apart
+from ncubble.analysis.compare.ranks import ByRank, Matched, Program, RankSpread, largest, most_apart
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.ranks.address import Asked, asked, id_of
 from ncubble.dashboard.pages.ranks.figures import MOST_RANKS, Took, ranks_figure
@@ -167,6 +167,6 @@ def _cells(one: Matched, href: str, chosen: bool) -> list[Component | str]:
     ]
 
 
-def _range(spread: Spread) -> str:
+def _range(spread: RankSpread) -> str:
     low, high = f"{spread.min:.1f}", f"{spread.max:.1f}"
     return low if low == high else f"{low} to {high}"

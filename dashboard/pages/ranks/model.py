@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.account.account import PARTS
-from ncubble.analysis.compare.ranks import ByRank, Placed, by_rank
+from ncubble.analysis.compare.ranks import ByRank, RankLaunch, by_rank
 from ncubble.dashboard.data.index import signature_of
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import NcubbleError
@@ -34,7 +34,7 @@ def match(unsorted: Sequence[dict[str, Any]]) -> ByRank:
     rows = sorted(unsorted, key=lambda row: (row["path"], row["launch"]))
     ranks = ranks_of(sorted({Path(row["path"]) for row in rows}))
     return by_rank(
-        [Placed(rank, verdict_of(row), row["grid"] or "", row["block"] or "") for row, rank in _with(rows, ranks)]
+        [RankLaunch(rank, verdict_of(row), row["grid"] or "", row["block"] or "") for row, rank in _with(rows, ranks)]
     )
 
 

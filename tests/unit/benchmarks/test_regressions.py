@@ -13,11 +13,11 @@ from types import ModuleType
 import pytest
 
 from ncubble.analysis.account.account import PARTS
-from ncubble.analysis.gate.accounts.account import Place
+from ncubble.analysis.gate.accounts.account import CodePlace
 from ncubble.analysis.gate.baseline.baseline import record
 from ncubble.analysis.gate.baseline.repeats import collect
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.result import CheckOptions
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions
 from ncubble.analysis.gate.noise.metrics import BY_NAME
 from ncubble.analysis.report.report import open_reports
 from ncubble.errors import MeasurementError, UsageError
@@ -118,10 +118,10 @@ def test_a_line_is_right_within_three_lines_of_an_expected_one(load: Load) -> No
     sources = {"a.cu": "\n" * 9 + "wait();\n" + "\n" * 9, "b.cu": "wait();"}
     expected = kept.expected_lines([plan.Place("a.cu", "wait()"), plan.Place("c.cu", "wait()")], sources)
     assert expected == {"a.cu": [10]}
-    lines = [Place("sync_wait", "a.cu", number, "", 1.0) for number in range(1, 20)]
+    lines = [CodePlace("sync_wait", "a.cu", number, "", 1.0) for number in range(1, 20)]
     right = {place.line for place in lines if table.expected_at(place, expected)}
     assert right == {7, 8, 9, 10, 11, 12, 13}
-    assert not table.expected_at(Place("sync_wait", "b.cu", 10, "wait();", 1.0), expected)
+    assert not table.expected_at(CodePlace("sync_wait", "b.cu", 10, "wait();", 1.0), expected)
 
 
 def test_what_is_kept_of_a_run_is_judged_as_the_run_is(load: Load) -> None:

@@ -11,9 +11,9 @@ import pytest
 from compare_subjects import COARSE, FULL, MERGED, group, subject
 
 from ncubble.analysis.account.folding import folded
-from ncubble.analysis.compare.compare import Outcome, compare_groups, compare_sides
+from ncubble.analysis.compare.compare import CompareResult, compare_groups, compare_sides
 from ncubble.analysis.compare.output import as_json, markdown
-from ncubble.analysis.compare.sides import Group, groups, letter, match, subject_of
+from ncubble.analysis.compare.sides import Group, compared_launch, groups, letter, match
 from ncubble.analysis.compare.text import amount, lines, sentences, summaries, titles
 from ncubble.analysis.diagnosis.results import judge
 from ncubble.analysis.report.report import Report
@@ -22,10 +22,10 @@ from ncubble.recordings import REPEATS, ROOT
 HOSTILE = "<script>x</script>|`[a](b)\n# y"
 
 
-def recorded(*paths: Path) -> Outcome:
+def recorded(*paths: Path) -> CompareResult:
     def side(path: Path) -> list[Group]:
         report = Report.open(path)
-        return groups(subject_of(report, one["launch"], one) for one in judge(report)[0])
+        return groups(compared_launch(report, one["launch"], one) for one in judge(report)[0])
 
     return compare_sides([side(path) for path in paths])
 
@@ -276,7 +276,7 @@ def test_titles_tell_the_dimensions_in_which_sides_differ() -> None:
     assert titles(sides) == ["gemm k=1024", "gemm k=4096"]
     assert titles([sides[0], None, sides[0]]) == ["gemm", "", "gemm"]
     compared = compare_groups(sides)
-    assert "<code>gemm k=1024</code>" in markdown(Outcome((compared,), ()))
+    assert "<code>gemm k=1024</code>" in markdown(CompareResult((compared,), ()))
 
 
 def test_a_summary_tells_comparisons_of_other_shapes_apart() -> None:

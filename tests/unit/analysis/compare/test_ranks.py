@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.compare.ranks import Placed, as_json, by_rank, largest, most_apart, place
+from ncubble.analysis.compare.ranks import RankLaunch, as_json, by_rank, largest, most_apart, place
 from ncubble.analysis.datasets.rows import Known, report_row
 from ncubble.analysis.diagnosis.results import as_json as judged
 from ncubble.analysis.report.report import open_reports
@@ -89,11 +89,11 @@ def test_names_that_differ_in_one_number_are_ranks_if_they_count_from_0() -> Non
     assert {str(path): rank.rank for path, rank in found.items()} == {f"a/report_{n}.ncu-rep": n for n in range(3)}
 
 
-def verdict(rank: int, launch: int, time: float | None, kernel: str = "k", **parts: float) -> Placed:
+def verdict(rank: int, launch: int, time: float | None, kernel: str = "k", **parts: float) -> RankLaunch:
     account = {"tensor_busy": 50.0, "data_wait": 50.0} | parts
     told = {"report": f"r{rank}", "launch": launch, "label": kernel, "kernel": kernel, "duration_ns": time}
     told |= {"tensor_active_pct": 50.0, "dram_pct": None, "account": account}
-    return Placed(Rank(rank, 4, "RANK", "p"), told, "1,1,1", "32,1,1")
+    return RankLaunch(Rank(rank, 4, "RANK", "p"), told, "1,1,1", "32,1,1")
 
 
 def test_launches_are_matched_by_kernel_grid_and_order() -> None:
@@ -189,7 +189,7 @@ def test_processes_that_are_profiled_below_a_launcher_write_runs_of_their_own(
 
 def test_names_that_all_differ_are_one_program_if_each_has_another_rank() -> None:
     placed = [
-        Placed(Rank(n, 4, "RANK", f"runs/p-T{n}"), verdict(n, 0, 1.0).verdict, "1,1,1", "32,1,1") for n in range(2)
+        RankLaunch(Rank(n, 4, "RANK", f"runs/p-T{n}"), verdict(n, 0, 1.0).verdict, "1,1,1", "32,1,1") for n in range(2)
     ]
     [program] = by_rank(placed).programs
     assert (program.name, program.matched[0].missing) == ("runs/p-T*", (2, 3))

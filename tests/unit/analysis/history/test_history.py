@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from gate_frames import gemm, groups, recorded, report
 
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.result import CheckOptions, GateResult
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions, GateResult
 from ncubble.analysis.history import file as history_file
-from ncubble.analysis.history.file import Reader, append, merge
+from ncubble.analysis.history.file import HistoryReader, append, merge
 from ncubble.analysis.history.rows import COLUMNS, LONGEST, Occasion, rows
 from ncubble.recordings import CHECKS
 
@@ -94,7 +94,7 @@ def test_reasons_and_errors_are_limited_and_every_row_fits_the_schema() -> None:
 def test_the_gpu_of_a_check_is_kept(tmp_path: Path) -> None:
     several = [report(key=f"{n:016x}", manifest=MANIFEST | {"device": {"uuid": f"GPU-{n}"}}) for n in (2, 1)]
     append(tmp_path, rows(judged(*several), Occasion()))
-    assert Reader(tmp_path).read().table["gpu"].to_pylist()[0] == ["GPU-1", "GPU-2"]
+    assert HistoryReader(tmp_path).read().table["gpu"].to_pylist()[0] == ["GPU-1", "GPU-2"]
 
 
 def test_files_of_the_first_schema_are_read_and_merged_with_newer_ones(tmp_path: Path) -> None:
@@ -103,11 +103,11 @@ def test_files_of_the_first_schema_are_read_and_merged_with_newer_ones(tmp_path:
     pq.write_table(plain, old)
     for number in range(2, FAN + 1):
         append(tmp_path, of_check(number))
-    history = Reader(tmp_path).read()
+    history = HistoryReader(tmp_path).read()
     assert not history.problems and not old.exists()
     assert len(history.table) == FAN * len(of_check())
     assert history.table["gpu"].to_pylist()[: len(of_check())] == [None] * len(of_check())
-    shipped = Reader(CHECKS).read()
+    shipped = HistoryReader(CHECKS).read()
     assert not shipped.problems and len(shipped.table) > 100
 
 
@@ -115,7 +115,7 @@ def test_what_is_appended_is_read_in_order_of_time(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "checks"
     for number in (3, 1, 2):
         append(folder, of_check(number))
-    table = Reader(folder).read().table
+    table = HistoryReader(folder).read().table
     times = table["checked"].to_pylist()
     assert times == sorted(times) and len(set(times)) == 3
     assert table.column_names == COLUMNS.names
@@ -123,7 +123,7 @@ def test_what_is_appended_is_read_in_order_of_time(tmp_path: Path) -> None:
 
 
 def test_a_reader_sees_new_checks_and_reads_old_ones_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = Reader(tmp_path)
+    reader = HistoryReader(tmp_path)
     assert len(reader.read().table) == 0
     append(tmp_path, of_check(1))
     first = reader.read()
@@ -143,7 +143,7 @@ def test_many_checks_become_few_files_and_lose_no_row(tmp_path: Path) -> None:
         when = WHEN + timedelta(minutes=number)
         append(tmp_path, [row | {"check": f"{when:%Y%m%dT%H%M%S}-{number:012x}", "checked": when} for row in one])
     assert len(list(tmp_path.glob("*.parquet"))) == 2 + 3  # two packs, three single checks
-    table = Reader(tmp_path).read().table
+    table = HistoryReader(tmp_path).read().table
     assert len(table) == count * len(one) and len(set(table["check"].to_pylist())) == count
 
 
@@ -154,7 +154,7 @@ def test_a_merge_that_was_cut_off_shows_no_row_twice(tmp_path: Path) -> None:
     assert not last.exists()
     for path, data in kept:
         path.write_bytes(data)
-    table = Reader(tmp_path).read().table
+    table = HistoryReader(tmp_path).read().table
     assert len(set(table["check"].to_pylist())) == FAN
     assert len(table) == FAN * len(of_check())
 
@@ -188,7 +188,7 @@ def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(Reader(tmp_path).read().table) == 32 * len(one)
+    assert len(HistoryReader(tmp_path).read().table) == 32 * len(one)
 
 
 def _rewritten(path: Path, change: Any) -> None:
@@ -222,13 +222,13 @@ def test_an_unusable_file_is_named_and_hides_no_other(tmp_path: Path, spoil: Any
     append(tmp_path, of_check(1))
     path = append(tmp_path, of_check(2))
     spoil(path)
-    history = Reader(tmp_path).read()
+    history = HistoryReader(tmp_path).read()
     (problem,) = history.problems
     assert problem.name == path.name and said in problem.error and problem.remedy
     assert len(set(history.table["check"].to_pylist())) == 1
     for number in range(FAN):  # and merging leaves it alone
         append(tmp_path, of_check(10 + number))
-    assert path.exists() and len(Reader(tmp_path).read().problems) == 1
+    assert path.exists() and len(HistoryReader(tmp_path).read().problems) == 1
 
 
 def test_links_and_folders_are_refused(tmp_path: Path) -> None:
@@ -237,14 +237,14 @@ def test_links_and_folders_are_refused(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / outside.name).symlink_to(outside)
     (folder / "folder.parquet").mkdir()
-    history = Reader(folder).read()
+    history = HistoryReader(folder).read()
     assert len(history.table) == 0 and len(history.problems) == 2
 
 
 def test_an_older_file_without_a_column_reads_as_not_collected(tmp_path: Path) -> None:
     path = append(tmp_path, of_check(1))
     _rewritten(path, lambda table: table.drop_columns(["p_value", "driver"]))
-    history = Reader(tmp_path).read()
+    history = HistoryReader(tmp_path).read()
     assert not history.problems and set(history.table["driver"].to_pylist()) == {None}
 
 
@@ -253,13 +253,13 @@ def test_only_the_newest_rows_are_read(tmp_path: Path, monkeypatch: pytest.Monke
         append(tmp_path, of_check(number))
     size = len(of_check())
     monkeypatch.setattr(history_file, "MOST_ROWS", 2 * size)
-    history = Reader(tmp_path).read()
+    history = HistoryReader(tmp_path).read()
     assert history.left_out == size
     assert min(history.table["checked"].to_pylist()) == WHEN + timedelta(minutes=1)
 
 
 def test_a_folder_that_is_not_there_holds_nothing(tmp_path: Path) -> None:
-    history = Reader(tmp_path / "none").read()
+    history = HistoryReader(tmp_path / "none").read()
     assert (len(history.table), history.problems) == (0, ())
 
 
@@ -286,8 +286,8 @@ class TestCommand:
     def test_every_check_is_kept(self) -> None:
         assert self.run("check", "good") == 0
         assert self.run("check", "bad", "--history", "mine") == 1
-        assert set(Reader(Path("checks")).read().table["gate_verdict"].to_pylist()) == {"pass"}
-        assert set(Reader(Path("mine")).read().table["gate_verdict"].to_pylist()) == {"regressed"}
+        assert set(HistoryReader(Path("checks")).read().table["gate_verdict"].to_pylist()) == {"pass"}
+        assert set(HistoryReader(Path("mine")).read().table["gate_verdict"].to_pylist()) == {"regressed"}
 
     def test_none_is_kept_where_that_is_asked_for(self) -> None:
         assert self.run("check", "good", "--no-history") == 0

@@ -14,14 +14,14 @@ import pytest
 from gate_frames import groups, recorded, report
 from typer.testing import CliRunner
 
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.result import CheckOptions
-from ncubble.analysis.history.file import Reader, append
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.history.file import HistoryReader, append
 from ncubble.analysis.history.output import changed, commits, confidence, interval, size
 from ncubble.analysis.history.rows import COLUMNS as HISTORY_COLUMNS
 from ncubble.analysis.history.rows import Occasion, rows
 from ncubble.analysis.history.steps import find_steps
-from ncubble.analysis.history.trend import COLUMNS, Series, all_series, series_of
+from ncubble.analysis.history.trend import COLUMNS, TrendSeries, all_series, series_of
 from ncubble.cli import main
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.recordings import CHECKS
@@ -50,7 +50,7 @@ def row(index: int, mean: float, **more: Any) -> dict[str, Any]:
     return plain | more
 
 
-def series(values: list[float], **more: Any) -> Series:
+def series(values: list[float], **more: Any) -> TrendSeries:
     """A series of these means; a list in ``more`` has one entry for each."""
     each = {name: value for name, value in more.items() if isinstance(value, list)}
     whole = {name: value for name, value in more.items() if name not in each}
@@ -191,12 +191,12 @@ class TestSeries:
 
 class TestHistories:
     def test_the_recorded_checks_of_one_commit_hold_no_change(self) -> None:
-        found = all_series(Reader(CHECKS).read().table.select(list(COLUMNS)).to_pandas())
+        found = all_series(HistoryReader(CHECKS).read().table.select(list(COLUMNS)).to_pandas())
         assert len(found) == 24 and sum(one.enough for one in found) == 20
         assert not [one for one in found if one.changes or one.boundaries]
 
     def test_a_planted_loss_of_2_percent_is_found_in_them(self) -> None:
-        rows = Reader(CHECKS).read().table.select(list(COLUMNS)).to_pandas()
+        rows = HistoryReader(CHECKS).read().table.select(list(COLUMNS)).to_pandas()
         late = rows["checked"] >= rows["checked"].drop_duplicates().sort_values().iloc[4]
         rows["mean"] = rows["mean"].where(~late, rows["mean"] * 0.98)
         found = [one for one in all_series(rows) if one.gated and one.enough and one.metric == "tensor_active_pct"]

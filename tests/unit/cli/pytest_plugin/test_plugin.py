@@ -126,7 +126,7 @@ def test_a_baseline_is_recorded_kept_and_regressed_from(gated, played, pytester)
     result = gated("baseline='kept'", "--ncubble-history=hist", "--junitxml=out.xml")
     result.assert_outcomes(passed=1)
     assert "tensor_active_pct +0.00 % from 44.99" in said(result)
-    table = history_file.Reader(pytester.path / "hist").read().table.to_pylist()
+    table = history_file.HistoryReader(pytester.path / "hist").read().table.to_pylist()
     assert {(row["kernel_verdict"], row["paths"][0]) for row in table} == {("pass", "test_it.py::test_gemm")}
     xml = (pytester.path / "out.xml").read_text()
     assert '<property name="ncubble_verdict" value="pass" />' in xml

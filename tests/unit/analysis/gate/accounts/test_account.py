@@ -19,8 +19,8 @@ from ncubble.analysis.gate.accounts.account import (
     LONGEST,
     MOST_PLACES,
     Account,
+    CodePlace,
     LaunchAccount,
-    Place,
     from_json,
     gather,
     opcode,
@@ -31,11 +31,11 @@ from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 from ncubble.recordings import ROOT
 
-WAIT = Place("data_wait", "a.cu", 7, "wait();", 30.0)
-LOAD = Place("data_wait", "a.cu", 9, "load();", 10.0)
+WAIT = CodePlace("data_wait", "a.cu", 7, "wait();", 30.0)
+LOAD = CodePlace("data_wait", "a.cu", 9, "load();", 10.0)
 
 
-def launch(data_wait: float, *places: Place) -> LaunchAccount:
+def launch(data_wait: float, *places: CodePlace) -> LaunchAccount:
     return LaunchAccount({"data_wait": data_wait, "issue": 100.0 - data_wait}, places, unit="tensor")
 
 
@@ -82,8 +82,8 @@ def test_small_places_and_those_beyond_the_most_are_left_out() -> None:
 
 def test_what_is_written_is_read_back() -> None:
     found = replace(account(), merged={"no_cta": ("ramp", "tail")}, overlap="phases")
-    sass = Place("issue", "", None, "@!P0 LDG.E R1, [R2]", 1.0, sass=True)
-    below = Place("issue", "a.cu", 3, "}", 1.0, below="store();")
+    sass = CodePlace("issue", "", None, "@!P0 LDG.E R1, [R2]", 1.0, sass=True)
+    below = CodePlace("issue", "a.cu", 3, "}", 1.0, below="store();")
     found = replace(found, places=(*found.places, sass, below))
     raw = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert from_json(Reader(Path("b.json"), raw)) == found

@@ -7,25 +7,25 @@ from dataclasses import replace
 
 import pytest
 
-from ncubble.analysis.gate.accounts.account import Account, Place, gather
+from ncubble.analysis.gate.accounts.account import Account, CodePlace, gather
 from ncubble.analysis.gate.accounts.moves import Move, doubtful, incomparable, moves, sentence
 from ncubble.analysis.gate.accounts.places import account_of
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT
 
 
-def place(text: str, pct: float, line: int = 7, part: str = "data_wait", **more: object) -> Place:
-    return replace(Place(part, "a.cu", line, text, pct), **more)  # type: ignore[arg-type]
+def place(text: str, pct: float, line: int = 7, part: str = "data_wait", **more: object) -> CodePlace:
+    return replace(CodePlace(part, "a.cu", line, text, pct), **more)  # type: ignore[arg-type]
 
 
-def account(*places: Place, **parts: float) -> Account:
+def account(*places: CodePlace, **parts: float) -> Account:
     return Account({part: (pct,) for part, pct in parts.items()}, places, unit="tensor")
 
 
 BEFORE = account(place("wait();", 8.0), tensor_busy=60.0, issue=30.0, data_wait=10.0)
 
 
-def at(found: tuple[Move, ...]) -> Place:
+def at(found: tuple[Move, ...]) -> CodePlace:
     """The place within ``data_wait``."""
     (move,) = [one for one in found if one.part == "data_wait"]
     assert move.place

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ncubble.analysis.gate.noise.metrics import BY_NAME, METRICS
-from ncubble.analysis.gate.noise.noise import BLIND, Comparison, Sample, compare, mean_sd, moderated
+from ncubble.analysis.gate.noise.noise import BLIND, NoiseTest, Sample, compare, mean_sd, moderated
 
 STEADY = [43.0, 43.05, 42.98, 43.02, 42.95]
 
@@ -122,7 +122,7 @@ def clocked(mean: float, clock: float) -> Sample:
     return Sample(values, (clock,) * 5, ("run",) * 5, ("gpu",) * 5)
 
 
-def under_clock(loss_pct: float, clock_pct: float) -> Comparison:
+def under_clock(loss_pct: float, clock_pct: float) -> NoiseTest:
     cycles = BY_NAME["cycles"]
     now = clocked(1e6 * (1 + loss_pct / 100), 1.7e9 * (1 + clock_pct / 100))
     return compare(clocked(1e6, 1.7e9), now, better="lower", limit_pct=2.0, cv_pct=cycles.cv_pct, shifts=cycles.shifts)

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from gate_frames import gemm, groups, recorded, report
 
-from ncubble.analysis.gate.accounts.account import Place
+from ncubble.analysis.gate.accounts.account import CodePlace
 from ncubble.analysis.gate.accounts.moves import Move
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.result import CheckOptions, GateResult
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions, GateResult
 from ncubble.analysis.gate.output import annotations as gate_annotations
 from ncubble.analysis.gate.output.annotations import MOST, Annotation, line_near, line_of, located, marks
 from ncubble.cli.commands.check import github as gate_github
-from ncubble.cli.commands.check.github import Checkout, annotate, quoted
+from ncubble.cli.commands.check.github import CheckoutFiles, annotate, quoted
 from ncubble.recordings import ROOT
 
 
@@ -138,31 +138,31 @@ def test_a_line_is_where_its_text_stands_near_by(line: int, text: str, found: in
 
 class TestCheckout:
     @pytest.fixture
-    def checkout(self, tmp_path: Path) -> Checkout:
+    def checkout(self, tmp_path: Path) -> CheckoutFiles:
         (tmp_path / "kernels" / "cuda").mkdir(parents=True)
         (tmp_path / "kernels" / "cuda" / "gemm.cu").write_text(SOURCE)
         for command in (["init", "-q"], ["add", "kernels"]):
             subprocess.run(["git", *command], cwd=tmp_path, check=True)
         (tmp_path / "build").mkdir()
         (tmp_path / "build" / "gemm.cu").write_text(SOURCE)
-        return Checkout(tmp_path)
+        return CheckoutFiles(tmp_path)
 
     def move(self, line: int | None, text: str, sass: bool = False) -> Move:
-        return Move("data_wait", 4.2, Place("data_wait", "gemm.cu", line, text, 4.2, sass))
+        return Move("data_wait", 4.2, CodePlace("data_wait", "gemm.cu", line, text, 4.2, sass))
 
-    def test_a_bare_name_is_the_one_tracked_file_of_that_name(self, checkout: Checkout) -> None:
+    def test_a_bare_name_is_the_one_tracked_file_of_that_name(self, checkout: CheckoutFiles) -> None:
         assert checkout.locate(self.move(5, BARRIER)) == ("kernels/cuda/gemm.cu", 3)
         assert checkout.locate(self.move(5, "BAR.SYNC", sass=True)) == ("kernels/cuda/gemm.cu", 5)
 
-    def test_another_text_or_no_line_marks_nothing(self, checkout: Checkout) -> None:
+    def test_another_text_or_no_line_marks_nothing(self, checkout: CheckoutFiles) -> None:
         assert checkout.locate(self.move(5, "other();")) == ("", 0)
         assert checkout.locate(self.move(None, BARRIER)) == ("", 0)
 
-    def test_of_two_files_of_a_name_none_is_guessed(self, checkout: Checkout) -> None:
+    def test_of_two_files_of_a_name_none_is_guessed(self, checkout: CheckoutFiles) -> None:
         subprocess.run(["git", "add", "build"], cwd=checkout.root, check=True)
         assert checkout.locate(self.move(3, BARRIER)) == ("", 0)
 
-    def test_without_git_the_files_that_lie_there_are_searched(self, checkout: Checkout) -> None:
+    def test_without_git_the_files_that_lie_there_are_searched(self, checkout: CheckoutFiles) -> None:
         shutil.rmtree(checkout.root / ".git")
         shutil.rmtree(checkout.root / "build")
         assert checkout.locate(self.move(3, BARRIER)) == ("kernels/cuda/gemm.cu", 3)

@@ -13,9 +13,9 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.limits import Limits, parse_all
-from ncubble.analysis.gate.judge.result import CheckOptions, GateResult
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions, GateResult
+from ncubble.analysis.gate.check.rules import GateRules, parse_all
 from ncubble.analysis.gate.output import output as gate_output
 from ncubble.analysis.report.report import ReportFailure
 from ncubble.cli.commands.check import render as gate_render
@@ -222,7 +222,7 @@ def test_a_filter_that_leaves_nothing_measures_nothing(ncubble: Commands) -> Non
 
 
 def test_junit_does_not_hide_a_missing_baseline_behind_a_limit_that_holds() -> None:
-    limits = Limits(parse_all(["tensor_active_pct >= 40"]))
+    limits = GateRules(parse_all(["tensor_active_pct >= 40"]))
     result = check(groups(report()), recorded(report(kernel=gemm(9))), CheckOptions(limits))
     assert result.exit_code == 3
     suite = parsed(gate_output.junit(result)).find("testsuite")

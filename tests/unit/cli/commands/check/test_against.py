@@ -59,12 +59,12 @@ def player(monkeypatch):
     """Describes kernels in this process, and plays their launches."""
 
     def describe(measuring, side, subject):
-        from ncubble.cli.commands.check.subject import Described
+        from ncubble.cli.commands.check.subject import SideLaunch
 
         arguments = [subject.name, *(text for item in subject.parameters for text in ("-p", item))]
         told = other_tree.describe([*arguments, "--catalog", str(side.folder)], other_tree.NOT_BUILT)
         code = side.folder / "code"
-        return Described(told["label"], told["function"], told["launch"], code.read_text() if code.exists() else None)
+        return SideLaunch(told["label"], told["function"], told["launch"], code.read_text() if code.exists() else None)
 
     monkeypatch.setattr("ncubble.cli.commands.check.against.describe", describe)
     return Player(gemm()).install(monkeypatch)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.gate.judge.limits import Limits, Override, parse_all
+from ncubble.analysis.gate.check.rules import GateRules, Override, parse_all
 from ncubble.cli.commands.check.config import GateConfig, load
 from ncubble.errors import ReportError, UsageError
 
@@ -44,7 +44,7 @@ def write(folder: Path, text: str, name: str = "pyproject.toml") -> Path:
 def test_a_table_says_limits_overrides_and_places(top: Path) -> None:
     path = write(top, WHOLE)
     overrides = (Override("tensor_core_gemm stages=3", parse_all(["tensor_active_pct >= 44", "data_wait +2"])),)
-    limits = Limits(parse_all(["tensor_active_pct 1%", "cycles 2%"]), overrides)
+    limits = GateRules(parse_all(["tensor_active_pct 1%", "cycles 2%"]), overrides)
     assert load(top) == GateConfig(path, limits, top / "perf/baselines", top / "perf/checks")
 
 
@@ -52,7 +52,7 @@ def test_ncubble_toml_says_the_same_without_tool(top: Path) -> None:
     write(top, WHOLE.replace("tool.ncubble.", "").replace('[project]\nname = "mine"', ""), "ncubble.toml")
     found = load(top)
     assert found.path == top / "ncubble.toml" and found.baselines == top / "perf/baselines"
-    assert len(found.limits.default) == 2 and len(found.limits.overrides) == 1
+    assert len(found.rules.default) == 2 and len(found.rules.overrides) == 1
 
 
 def test_the_nearest_table_counts_and_paths_are_from_its_folder(top: Path) -> None:

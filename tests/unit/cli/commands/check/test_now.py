@@ -9,9 +9,9 @@ from played_runs import SPEED, Player
 
 from ncubble.analysis.gate.baseline import file as baseline_file
 from ncubble.analysis.gate.baseline.baseline import record
-from ncubble.analysis.gate.judge.result import CheckOptions
+from ncubble.analysis.gate.check.result import CheckOptions
 from ncubble.cli.commands.check import now as gate_now
-from ncubble.cli.commands.check.now import Taken, check_request, take
+from ncubble.cli.commands.check.now import CheckInputs, check_request, take
 from ncubble.cli.commands.check.options import Measuring
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
@@ -197,5 +197,5 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(player, names, as
 
 def test_a_filter_of_measured_launches_hides_no_kernel_of_the_other_side():
     asked = CheckOptions(kernel="^gemm$")
-    assert Taken([], baselines=[]).options(asked).kernel == ""
-    assert Taken([Path("runs")], "^gemm$").options(asked).kernel == "^gemm$"
+    assert CheckInputs([], baselines=[]).options(asked).kernel == ""
+    assert CheckInputs([Path("runs")], "^gemm$").options(asked).kernel == "^gemm$"

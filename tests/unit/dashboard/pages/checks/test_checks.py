@@ -14,9 +14,9 @@ import pytest
 from gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
 
 from ncubble.analysis.account.palette import VERDICT_STYLES, contrast
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.result import CheckOptions
-from ncubble.analysis.history.file import History, Reader, append
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.history.file import History, HistoryReader, append
 from ncubble.analysis.history.rows import Occasion, rows
 from ncubble.cli.commands import show
 from ncubble.dashboard.data.store import ReportStore
@@ -60,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def history(folder: Path) -> History:
-    return Reader(folder).read()
+    return HistoryReader(folder).read()
 
 
 def store(folder: Path, tmp_path: Path) -> ReportStore:

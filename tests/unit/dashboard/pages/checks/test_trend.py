@@ -12,9 +12,9 @@ import dashboard_frames as frames
 import pytest
 from gate_frames import STEADY_CYCLES, groups, recorded, report
 
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.result import CheckOptions
-from ncubble.analysis.history.file import Reader, append
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.history.file import HistoryReader, append
 from ncubble.analysis.history.rows import Occasion, rows
 from ncubble.dashboard.pages.checks import layout as checks
 from ncubble.dashboard.pages.checks import trend as checks_trend
@@ -36,7 +36,7 @@ def made(folder: Path, tensor: Sequence[float], gpus: Sequence[str] = ()) -> Any
         found = groups(report(values, STEADY_CYCLES, key=f"{day:016x}", manifest=manifest))
         result = check(found, recorded(report()), CheckOptions())
         append(folder, rows(result, Occasion(checked=WHEN + timedelta(days=day))))
-    history = Reader(folder).read()
+    history = HistoryReader(folder).read()
     (subject,) = subjects(history)
     shown = of_metric(checks_of(history, subject), "tensor_active_pct")
     return shown, trend_of(shown, subject)
@@ -115,7 +115,7 @@ def test_the_page_shows_them(tmp_path: Path) -> None:
     made(tmp_path / "checks", [43.0] * 6 + [42.0] * 6)
     store = frames.store(tmp_path)
     store.checks = tmp_path / "checks"
-    (subject,) = subjects(Reader(store.checks).read())
+    (subject,) = subjects(HistoryReader(store.checks).read())
     said = texts(checks.layout(store, f"?kernel={subject.kernel}&metric=tensor_active_pct"))
     assert any("changed for good on 2026-09-07" in text for text in said)
     said = texts(checks.layout(store, f"?kernel={subject.kernel}&metric=dram_pct"))

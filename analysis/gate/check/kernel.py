@@ -13,12 +13,12 @@ from dataclasses import replace
 from ncubble.analysis.gate.accounts.moves import Move, doubtful, incomparable, moves
 from ncubble.analysis.gate.baseline.baseline import TOLERATED, Baseline, BaselineMetric
 from ncubble.analysis.gate.baseline.repeats import Repeats
-from ncubble.analysis.gate.judge.judging import COARSE, LimitVerdict
-from ncubble.analysis.gate.judge.kernel_limits import Rules, cycles_of, judge_limits, one_gpu
-from ncubble.analysis.gate.judge.limits import relative_pct
-from ncubble.analysis.gate.judge.result import RANKS, CheckOptions, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.check.kernel_rules import RulesByMetric, check_rules, cycles_of, one_gpu
+from ncubble.analysis.gate.check.result import RANKS, CheckOptions, KernelVerdict, MetricVerdict
+from ncubble.analysis.gate.check.rule_verdict import COARSE, RuleVerdict
+from ncubble.analysis.gate.check.rules import relative_pct
 from ncubble.analysis.gate.noise.metrics import BY_NAME, GateMetric
-from ncubble.analysis.gate.noise.noise import Comparison, Sample, compare, mean_sd
+from ncubble.analysis.gate.noise.noise import NoiseTest, Sample, compare, mean_sd
 
 CLOCK_TOLERANCE_PCT = 5.0
 MOST_MOVED = 3
@@ -29,34 +29,34 @@ LEAST_MOVED = 0.3
 """Points of the baseline's time that a part must have grown by to be named."""
 
 
-def judge_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, differs: str = "") -> KernelVerdict:
+def check_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, differs: str = "") -> KernelVerdict:
     """The verdict on ``group``. ``differs`` says how its key differs from the baseline's, if it does."""
-    empty = KernelVerdict(group.key.label, group.device, "not_comparable", "", baseline, group.launches, repeats=group)
+    empty = KernelVerdict.of_group(group, baseline)
     if reason := _refusal(group, baseline):
         return replace(empty, reason=reason)
     own = {report.get("key") for report in baseline.reports} - {None, ""}
     if own.issuperset(group.run_of):
         reason = "nothing new was measured: the baseline was recorded from these very reports"
         return replace(empty, verdict="nothing_measured", reason=reason)
-    clock = _clock_change_pct(group, baseline)
-    rules = options.limits.of(group.key.label, group.key.kernel)
-    metrics = tuple(_judge_metric(name, group, baseline, rules, options.same_gpu) for name in baseline.metrics)
-    limits = judge_limits(rules, group, baseline, options.same_gpu)
-    gated = [metric for metric in metrics if metric.verdict != "info"]
-    found: list[MetricVerdict | LimitVerdict] = [*gated, *limits]
-    verdict = next((rank for rank in RANKS if any(one.verdict == rank for one in found)), "nothing_measured")
-    reason = "; ".join(one.reason for one in found if one.reason) or ("" if found else "the baseline gates no metric")
-    notes = [*([differs] if differs else []), *_notes(group, baseline, clock, metrics), *_said(limits)]
-    moved = _moved(group, baseline) if verdict == "regressed" else ()
-    if verdict == "regressed":
-        notes += _of_cause(group, baseline)
+    rules = options.rules.of(group.key.label, group.key.kernel)
+    metrics = tuple(_check_metric(name, group, baseline, rules, options.same_gpu) for name in baseline.metrics)
+    by_rules = check_rules(rules, group, baseline, options.same_gpu)
+    decisive: list[MetricVerdict | RuleVerdict] = [metric for metric in metrics if metric.verdict != "info"]
+    decisive += by_rules
+    verdict = next((rank for rank in RANKS if any(item.verdict == rank for item in decisive)), "nothing_measured")
+    reason = "; ".join(item.reason for item in decisive if item.reason)
+    notes = [*([differs] if differs else []), *_notes(group, baseline, metrics)]
+    notes += [rule.note for rule in by_rules if rule.note]
+    regressed = verdict == "regressed"
     return replace(
-        empty, verdict=verdict, reason=reason, metrics=metrics, notes=tuple(notes), limits=limits, moved=moved
+        empty,
+        verdict=verdict,
+        reason=reason or ("" if decisive else "the baseline gates no metric"),
+        metrics=metrics,
+        notes=(*notes, *(_of_cause(group, baseline) if regressed else ())),
+        rules=by_rules,
+        moved=_moved(group, baseline) if regressed else (),
     )
-
-
-def _said(limits: Sequence[LimitVerdict]) -> list[str]:
-    return [one.note for one in limits if one.note]
 
 
 def _refusal(group: Repeats, baseline: Baseline) -> str:
@@ -85,7 +85,7 @@ def _clock_change_pct(group: Repeats, baseline: Baseline) -> float | None:
     return float((statistics.fmean(group.clocks_hz) / before - 1) * 100)
 
 
-def _judge_metric(name: str, group: Repeats, baseline: Baseline, rules: Rules, same_gpu: bool) -> MetricVerdict:
+def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByMetric, same_gpu: bool) -> MetricVerdict:
     before, known = baseline.metrics[name], BY_NAME.get(name)
     if (
         known is None
@@ -132,7 +132,7 @@ def _lacking(now: Sample, group: Repeats) -> int:
 
 def _compared(
     name: str, baseline: Baseline, now: Sample, known: GateMetric, limit: float, same_gpu: bool
-) -> Comparison | None:
+) -> NoiseTest | None:
     """The test; None where the metric has no direction, or the baseline too few values for one."""
     before = baseline.sample(name)
     if known.better == "neutral" or len(before.values) < 2 or not mean_sd(before.values)[0] > 0:
@@ -142,7 +142,7 @@ def _compared(
     return compare(before, now, better=known.better, limit_pct=limit, cv_pct=known.cv_pct, shifts=known.shifts)
 
 
-def _inconclusive(name: str, result: Comparison, launches: int, limit: float) -> str:
+def _inconclusive(name: str, result: NoiseTest, launches: int, limit: float) -> str:
     changed = f"{name} changed by {result.change_pct:+.2f} %"
     if launches == 1 and result.noisy:
         return f"{changed}, but one launch of a kernel that scatters like this says nothing: profile with --repeat 5"
@@ -194,8 +194,9 @@ def _of_cause(group: Repeats, baseline: Baseline) -> list[str]:
     return [doubt] if doubt else []
 
 
-def _notes(group: Repeats, baseline: Baseline, clock: float | None, metrics: Sequence[MetricVerdict]) -> list[str]:
+def _notes(group: Repeats, baseline: Baseline, metrics: Sequence[MetricVerdict]) -> list[str]:
     notes = []
+    clock = _clock_change_pct(group, baseline)
     if clock is not None and abs(clock) > CLOCK_TOLERANCE_PCT:
         notes.append(
             f"the SM clock differs by {clock:+.1f} % from the baseline's: cycles spent on memory change with it"
@@ -205,10 +206,8 @@ def _notes(group: Repeats, baseline: Baseline, clock: float | None, metrics: Seq
         notes.append("the machine code is the baseline's: what differs is the machine, or the data")
     if {report["key"] for report in group.reports} & {report.get("key") for report in baseline.reports}:
         notes.append("some of these are the very reports that the baseline was recorded from")
-    for metric in metrics:
-        if metric.verdict != "info":
-            notes += _metric_notes(metric, group, baseline)
-    return notes
+    gated = (metric for metric in metrics if metric.verdict != "info")
+    return [*notes, *(note for metric in gated for note in _metric_notes(metric, group, baseline))]
 
 
 def _setup_notes(group: Repeats, baseline: Baseline) -> list[str]:

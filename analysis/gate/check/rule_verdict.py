@@ -21,8 +21,8 @@ from scipy.special import stdtrit
 
 from ncubble.analysis.account.account import STEADY
 from ncubble.analysis.gate.baseline.baseline import TOLERATED
-from ncubble.analysis.gate.judge.limits import Limit
-from ncubble.analysis.gate.noise.noise import NO_SHIFTS, Comparison, Sample, Shifts, compare, mean_sd, moderated
+from ncubble.analysis.gate.check.rules import GateRule
+from ncubble.analysis.gate.noise.noise import NO_SHIFTS, NoiseTest, Sample, Shifts, compare, mean_sd, moderated
 
 COARSE = {"idle": STEADY, "no_cta": ("ramp", "tail")}
 """Parts that an account holds only where it cannot tell these finer ones apart."""
@@ -32,7 +32,7 @@ _WHOLE = 100.0
 
 
 @dataclass(frozen=True)
-class LimitVerdict:
+class RuleVerdict:
     """What one limit says. ``verdict`` is ``pass``, ``regressed``, ``not_comparable`` or ``nothing_measured``, with a
     ``reason`` unless it is ``pass``.
 
@@ -41,79 +41,79 @@ class LimitVerdict:
     time.
     """
 
-    limit: Limit
+    rule: GateRule
     verdict: str
     reason: str = ""
     value: float | None = None
     note: str = ""
-    comparison: Comparison | None = None
+    comparison: NoiseTest | None = None
 
 
-def judge_absolute(limit: Limit, values: Iterable[float | None], sd_prior: float | None = None) -> LimitVerdict:
+def check_absolute(rule: GateRule, values: Iterable[float | None], sd_prior: float | None = None) -> RuleVerdict:
     """Hold the mean of ``values``, one per launch, to an absolute limit.
 
     None and NaN are launches that lack the value; they are left out, and a note counts them. ``sd_prior``: the
     deviation, in the unit of ``values``, that is expected before any repeat is seen. Raises ValueError for a limit of
     another kind.
     """
-    if not limit.absolute:
-        raise ValueError(f"{limit.text} is not an absolute limit")
+    if not rule.absolute:
+        raise ValueError(f"{rule.text} is not an absolute limit")
     launches = list(values)
     known = [value for value in launches if value is not None and math.isfinite(value)]
     if not known:
-        return LimitVerdict(limit, "nothing_measured", f"{limit.metric}: {_absent(limit)}")
+        return RuleVerdict(rule, "nothing_measured", f"{rule.metric}: {_absent(rule)}")
     mean = math.fsum(known) / len(known)
-    notes = [*_near(limit, mean, _half_width(known, sd_prior)), *_lacking(limit.metric, len(known), len(launches))]
-    kept = mean >= limit.value if limit.kind == "at_least" else mean <= limit.value
-    reason = "" if kept else _missed(limit, mean, known)
-    return LimitVerdict(limit, "pass" if kept else "regressed", reason, mean, "; ".join(notes))
+    notes = [*_near(rule, mean, _half_width(known, sd_prior)), *_lacking(rule.metric, len(known), len(launches))]
+    kept = mean >= rule.value if rule.kind == "at_least" else mean <= rule.value
+    reason = "" if kept else _missed(rule, mean, known)
+    return RuleVerdict(rule, "pass" if kept else "regressed", reason, mean, "; ".join(notes))
 
 
-def judge_growth(
-    limit: Limit,
+def check_growth(
+    rule: GateRule,
     before: Sequence[float | None] | Sample,
     now: Sequence[float | None] | Sample,
     sd_prior: float,
     shifts: Shifts = NO_SHIFTS,
-) -> LimitVerdict:
+) -> RuleVerdict:
     """Hold the growth of a part of the account to a limit.
 
     Both sides have one value per launch in percent of the baseline's time; None and NaN are launches without it.
     ``sd_prior`` and ``shifts`` are in points: the noise that is expected before any repeat is seen. Raises ValueError
     for a limit of another kind.
     """
-    if limit.kind != "growth":
-        raise ValueError(f"{limit.text} is not a limit of growth")
+    if rule.kind != "growth":
+        raise ValueError(f"{rule.text} is not a limit of growth")
     sides = [_known(side) for side in (before, now)]
-    if refusal := _refusal(limit, *sides):
-        return LimitVerdict(limit, "not_comparable", refusal)
+    if refusal := _refusal(rule, *sides):
+        return RuleVerdict(rule, "not_comparable", refusal)
     base = math.fsum(sides[0].values) / len(sides[0].values)
     # Of a whole of 100 % in which nothing but this part moves, percent are points.
     whole = [_with(side, [_WHOLE + value - base for value in side.values]) for side in sides]
-    found = compare(*whole, better="lower", limit_pct=limit.value, cv_pct=sd_prior, shifts=shifts)
+    found = compare(*whole, better="lower", limit_pct=rule.value, cv_pct=sd_prior, shifts=shifts)
     verdict = {"regressed": "regressed", "inconclusive": "not_comparable"}.get(found.outcome, "pass")
     notes = [
-        *_lacking(f"{limit.metric} of the baseline", len(sides[0].values), _length(before)),
-        *_lacking(limit.metric, len(sides[1].values), _length(now)),
+        *_lacking(f"{rule.metric} of the baseline", len(sides[0].values), _length(before)),
+        *_lacking(rule.metric, len(sides[1].values), _length(now)),
     ]
-    if verdict == "pass" and found.detectable_pct > TOLERATED * limit.value:
+    if verdict == "pass" and found.detectable_pct > TOLERATED * rule.value:
         notes.append(
-            f"weak: with {len(sides[0].values)} + {len(sides[1].values)} repeats a growth of {limit.metric} "
+            f"weak: with {len(sides[0].values)} + {len(sides[1].values)} repeats a growth of {rule.metric} "
             f"below {found.detectable_pct:.1f} points may go unseen"
         )
-    return LimitVerdict(limit, verdict, _growth(limit, found, base), found.loss_pct, "; ".join(notes), found)
+    return RuleVerdict(rule, verdict, _growth(rule, found, base), found.loss_pct, "; ".join(notes), found)
 
 
-def _growth(limit: Limit, found: Comparison, base: float) -> str:
+def _growth(rule: GateRule, found: NoiseTest, base: float) -> str:
     """Why a growth did not pass, or nothing."""
     verb = "grew" if found.loss_pct >= 0 else "fell"
-    moved = f"{limit.metric} {verb} by {abs(found.loss_pct):.2f} points of the baseline's time, from {base:.2f}"
+    moved = f"{rule.metric} {verb} by {abs(found.loss_pct):.2f} points of the baseline's time, from {base:.2f}"
     if found.outcome == "regressed":
-        return f"{moved}: the limit is '{limit.text}', and a growth of more than {found.decision_pct:.2f} counts"
+        return f"{moved}: the limit is '{rule.text}', and a growth of more than {found.decision_pct:.2f} counts"
     if found.outcome == "inconclusive":
         return (
             f"{moved}, but its repeats scatter: only a growth beyond {found.decision_pct:.1f} points would count. "
-            f"Profile more repeats, or raise the limit '{limit.text}'"
+            f"Profile more repeats, or raise the limit '{rule.text}'"
         )
     return ""
 
@@ -140,40 +140,40 @@ def _half_width(known: Sequence[float], sd_prior: float | None) -> float:
     return float(stdtrit(df, (1 + CONFIDENCE) / 2) * sd / math.sqrt(len(known)))
 
 
-def _near(limit: Limit, mean: float, half: float) -> list[str]:
-    if not abs(mean - limit.value) <= half:
+def _near(rule: GateRule, mean: float, half: float) -> list[str]:
+    if not abs(mean - rule.value) <= half:
         return []
-    return [f"{limit.metric} is within noise of its limit '{limit.text}': ±{half:.2g} (95 %) around {_number(mean)}"]
+    return [f"{rule.metric} is within noise of its limit '{rule.text}': ±{half:.2g} (95 %) around {_number(mean)}"]
 
 
-def _missed(limit: Limit, mean: float, known: Sequence[float]) -> str:
-    side = "below" if limit.kind == "at_least" else "above"
+def _missed(rule: GateRule, mean: float, known: Sequence[float]) -> str:
+    side = "below" if rule.kind == "at_least" else "above"
     number = _number(mean)
-    shown = number if float(number) != limit.value else repr(mean)
+    shown = number if float(number) != rule.value else repr(mean)
     launches = (
         f"{len(known)} launches, {_number(min(known))} to {_number(max(known))}" if len(known) > 1 else "1 launch"
     )
-    return f"{limit.metric} is {shown}, {side} the limit '{limit.text}' ({launches})"
+    return f"{rule.metric} is {shown}, {side} the limit '{rule.text}' ({launches})"
 
 
-def _absent(limit: Limit) -> str:
+def _absent(rule: GateRule) -> str:
     """Why no launch has the limited value, and what to do."""
-    finer = COARSE.get(limit.metric)
+    finer = COARSE.get(rule.metric)
     if finer:
         return f"held only by accounts that cannot tell {', '.join(finer)} apart; limit those"
-    if limit.of_part:
+    if rule.of_part:
         return "no account of these launches tells it: profile with the default sets"
     return "not collected: profile with the default sets"
 
 
-def _refusal(limit: Limit, before: Sample, now: Sample) -> str:
+def _refusal(rule: GateRule, before: Sample, now: Sample) -> str:
     """Why the growth cannot be told, or nothing."""
     if not now.values:
-        return f"{limit.metric}: {_absent(limit)}"
+        return f"{rule.metric}: {_absent(rule)}"
     if len(before.values) < FEWEST_BEFORE:
         held = "no launch" if not before.values else "only one launch"
         return (
-            f"{limit.metric}: {held} of the baseline tells it: record the baseline anew, profiled with the default sets"
+            f"{rule.metric}: {held} of the baseline tells it: record the baseline anew, profiled with the default sets"
         )
     return ""
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from ncubble.analysis.gate.accounts.moves import Move
 from ncubble.analysis.gate.baseline.baseline import Baseline, BaselineMetric
 from ncubble.analysis.gate.baseline.repeats import Repeats
-from ncubble.analysis.gate.judge.judging import LimitVerdict
-from ncubble.analysis.gate.judge.limits import Limits
-from ncubble.analysis.gate.noise.noise import Comparison
+from ncubble.analysis.gate.check.rule_verdict import RuleVerdict
+from ncubble.analysis.gate.check.rules import GateRules
+from ncubble.analysis.gate.noise.noise import NoiseTest
 
 RANKS = ("regressed", "not_comparable", "nothing_measured", "improved", "pass")
 """Verdicts, the one that decides a kernel first. ``info`` marks metrics that are shown and never decide."""
@@ -31,7 +31,7 @@ class MetricVerdict:
     verdict: str
     limit_pct: float
     reason: str = ""
-    comparison: Comparison | None = None
+    comparison: NoiseTest | None = None
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,14 @@ class KernelVerdict:
     metrics: tuple[MetricVerdict, ...] = ()
     notes: tuple[str, ...] = ()
     repeats: Repeats | None = None
-    limits: tuple[LimitVerdict, ...] = ()
+    rules: tuple[RuleVerdict, ...] = ()
     moved: tuple[Move, ...] = ()
+
+    @classmethod
+    def of_group(cls, group: Repeats, baseline: Baseline | None = None) -> KernelVerdict:
+        """Nothing compared so far: the launches and their baseline."""
+        label = group.key.label
+        return cls(label, group.device, "not_comparable", "", baseline, group.launches, repeats=group)
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ class CheckOptions:
     error. ``kernel``: regular expression; baselines of kernels that it does not match are not missed.
     """
 
-    limits: Limits = field(default_factory=Limits)
+    rules: GateRules = field(default_factory=GateRules)
     exact: bool = True
     require_all: bool = False
     allow_new: bool = False

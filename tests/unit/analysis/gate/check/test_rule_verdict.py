@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ncubble.analysis.gate.judge.judging import COARSE, in_baseline_time, judge_absolute, judge_growth
-from ncubble.analysis.gate.judge.limits import parse
+from ncubble.analysis.gate.check.rule_verdict import COARSE, check_absolute, check_growth, in_baseline_time
+from ncubble.analysis.gate.check.rules import parse
 from ncubble.analysis.gate.noise.noise import Sample, Shifts
 
 FLOOR = parse("tensor_active_pct >= 44")
@@ -36,28 +36,28 @@ def grown(points: float, before: list[float] = STEADY) -> list[float]:
     ],
 )
 def test_the_mean_alone_decides_an_absolute_limit(limit, values, verdict) -> None:
-    found = judge_absolute(limit, values)
+    found = check_absolute(limit, values)
     assert found.verdict == verdict and found.value == pytest.approx(np.mean(values))
     assert bool(found.reason) == (verdict != "pass")
 
 
 def test_the_reason_gives_mean_limit_and_spread() -> None:
-    assert judge_absolute(CEILING, [2.2e6, 2.4e6]).reason == (
+    assert check_absolute(CEILING, [2.2e6, 2.4e6]).reason == (
         "cycles is 2300000, above the limit 'cycles <= 2100000' (2 launches, 2200000 to 2400000)"
     )
-    assert judge_absolute(FLOOR, [12.3]).reason == (
+    assert check_absolute(FLOOR, [12.3]).reason == (
         "tensor_active_pct is 12.3, below the limit 'tensor_active_pct >= 44' (1 launch)"
     )
 
 
 def test_a_mean_that_rounds_to_its_limit_is_shown_with_all_digits() -> None:
-    assert "is 43.9999999, below" in judge_absolute(FLOOR, [43.9999999]).reason
+    assert "is 43.9999999, below" in check_absolute(FLOOR, [43.9999999]).reason
 
 
 @pytest.mark.parametrize("values", [[], [None, None], [math.nan, math.inf]])
 @pytest.mark.parametrize("limit", [FLOOR, CEILING, parse("data_wait <= 10"), parse("idle <= 10")])
 def test_an_absolute_limit_is_never_kept_by_measuring_nothing(limit, values) -> None:
-    found = judge_absolute(limit, values)
+    found = check_absolute(limit, values)
     assert (found.verdict, found.value) == ("nothing_measured", None)
     if limit.metric in COARSE:
         assert "tell data_wait, copy_cost" in found.reason
@@ -66,16 +66,16 @@ def test_an_absolute_limit_is_never_kept_by_measuring_nothing(limit, values) -> 
 
 
 def test_launches_that_lack_the_value_are_counted() -> None:
-    found = judge_absolute(FLOOR, [50.0, None, math.nan])
+    found = check_absolute(FLOOR, [50.0, None, math.nan])
     assert found.verdict == "pass" and found.note == "tensor_active_pct: 2 of 3 launches lack it"
 
 
 def test_a_limit_within_the_interval_of_the_mean_is_called_near() -> None:
-    near = judge_absolute(FLOOR, [43.9, 44.2, 44.1])
+    near = check_absolute(FLOOR, [43.9, 44.2, 44.1])
     assert near.verdict == "pass" and "within noise of its limit" in near.note
-    assert judge_absolute(FLOOR, [48.9, 49.2, 49.1]).note == ""
-    assert judge_absolute(FLOOR, [44.01]).note == ""  # no noise is known of one launch
-    assert "within noise" in judge_absolute(FLOOR, [44.01], sd_prior=0.1).note
+    assert check_absolute(FLOOR, [48.9, 49.2, 49.1]).note == ""
+    assert check_absolute(FLOOR, [44.01]).note == ""  # no noise is known of one launch
+    assert "within noise" in check_absolute(FLOOR, [44.01], sd_prior=0.1).note
 
 
 @pytest.mark.parametrize(
@@ -83,21 +83,21 @@ def test_a_limit_within_the_interval_of_the_mean_is_called_near() -> None:
     [(-20, "pass"), (-2, "pass"), (0, "pass"), (0.9, "pass"), (1.1, "regressed"), (9, "regressed")],
 )
 def test_growth_beyond_half_of_the_limit_is_a_regression_and_shrinking_no_improvement(points, verdict) -> None:
-    found = judge_growth(GROWTH, STEADY, grown(points), PRIOR)
+    found = check_growth(GROWTH, STEADY, grown(points), PRIOR)
     assert found.verdict == verdict and found.value == pytest.approx(points)
     assert found.comparison is not None and found.comparison.decision_pct == pytest.approx(1.0)
 
 
 def test_growth_is_in_points_whatever_the_part_took_before() -> None:
     small, large = [0.0, 0.1, 0.2], [80.0, 80.1, 80.2]
-    one, other = (judge_growth(GROWTH, side, grown(1.5, side), PRIOR) for side in (small, large))
+    one, other = (check_growth(GROWTH, side, grown(1.5, side), PRIOR) for side in (small, large))
     assert one.verdict == other.verdict == "regressed"
     assert one.comparison is not None and other.comparison is not None
     assert one.comparison.p_value == pytest.approx(other.comparison.p_value, rel=1e-6)
 
 
 def test_the_reason_of_a_growth_gives_points_start_and_limit() -> None:
-    reason = judge_growth(GROWTH, STEADY, grown(3), PRIOR).reason
+    reason = check_growth(GROWTH, STEADY, grown(3), PRIOR).reason
     assert reason.startswith(
         "data_wait grew by 3.00 points of the baseline's time, from 20.10: the limit is 'data_wait +2'"
     )
@@ -106,20 +106,20 @@ def test_the_reason_of_a_growth_gives_points_start_and_limit() -> None:
 def test_noise_that_hides_the_limit_is_not_comparable_and_no_pass() -> None:
     wild = [20.0, 28.0, 20.0, 28.0, 20.0]
     for now in (wild, grown(3, wild)):
-        found = judge_growth(GROWTH, STEADY, now, PRIOR)
+        found = check_growth(GROWTH, STEADY, now, PRIOR)
         assert found.verdict == "not_comparable" and "Profile more repeats" in found.reason
 
 
 def test_a_growth_that_may_go_unseen_is_called_weak() -> None:
-    weak = judge_growth(GROWTH, STEADY, STEADY, 1.0)
+    weak = check_growth(GROWTH, STEADY, STEADY, 1.0)
     assert weak.verdict == "pass" and weak.note.startswith("weak: with 5 + 5 repeats a growth of data_wait below")
-    assert judge_growth(GROWTH, STEADY, STEADY, PRIOR).note == ""
+    assert check_growth(GROWTH, STEADY, STEADY, PRIOR).note == ""
 
 
 def test_noise_that_processes_share_is_part_of_the_test() -> None:
     runs = (Sample(tuple(STEADY), runs=("a",) * 5), Sample(tuple(grown(1.2)), runs=("b",) * 5))
-    assert judge_growth(GROWTH, *runs, PRIOR).verdict == "regressed"
-    assert judge_growth(GROWTH, *runs, PRIOR, Shifts(run_pct=0.6)).verdict == "pass"
+    assert check_growth(GROWTH, *runs, PRIOR).verdict == "regressed"
+    assert check_growth(GROWTH, *runs, PRIOR, Shifts(run_pct=0.6)).verdict == "pass"
 
 
 @pytest.mark.parametrize(
@@ -134,13 +134,13 @@ def test_noise_that_processes_share_is_part_of_the_test() -> None:
     ],
 )
 def test_a_part_that_one_side_lacks_is_not_comparable(before, now, said) -> None:
-    found = judge_growth(GROWTH, before, now, PRIOR)
+    found = check_growth(GROWTH, before, now, PRIOR)
     assert found.verdict == "not_comparable" and said in found.reason
 
 
 def test_launches_without_the_part_are_left_out_with_what_is_known_of_them() -> None:
     now = Sample((20.0, math.nan, 20.2), runs=("a", "b", "c"), gpus=("x", "y", "z"))
-    found = judge_growth(GROWTH, [*STEADY, None], now, PRIOR)
+    found = check_growth(GROWTH, [*STEADY, None], now, PRIOR)
     assert found.verdict == "pass"
     assert found.note == "data_wait of the baseline: 1 of 6 launches lack it; data_wait: 1 of 3 launches lack it"
 
@@ -150,16 +150,16 @@ def test_shares_are_counted_in_the_time_of_the_baseline() -> None:
     for cycles, before in ((math.nan, 1.0), (0.0, 1.0), (1.0, 0.0), (1.0, math.nan), (-1.0, 1.0), (math.inf, 1.0)):
         assert in_baseline_time([20.0], cycles, before) == (None,)
     faster = in_baseline_time([25.0] * 5, 80.0, 100.0)  # everything but this part got faster
-    assert judge_growth(GROWTH, [20.0] * 5, faster, PRIOR).verdict == "pass"
+    assert check_growth(GROWTH, [20.0] * 5, faster, PRIOR).verdict == "pass"
     slower = in_baseline_time([20.0] * 5, 120.0, 100.0)  # its share is as before, of more time
-    assert judge_growth(GROWTH, [20.0] * 5, slower, PRIOR).verdict == "regressed"
+    assert check_growth(GROWTH, [20.0] * 5, slower, PRIOR).verdict == "regressed"
 
 
 def test_other_kinds_of_limits_are_refused() -> None:
     with pytest.raises(ValueError, match="not an absolute limit"):
-        judge_absolute(GROWTH, [1.0])
+        check_absolute(GROWTH, [1.0])
     with pytest.raises(ValueError, match="not a limit of growth"):
-        judge_growth(FLOOR, [1.0, 1.0], [1.0], PRIOR)
+        check_growth(FLOOR, [1.0, 1.0], [1.0], PRIOR)
 
 
 @pytest.mark.parametrize(("growth", "least", "most"), [(0.0, 0.0, 0.001), (2.0, 0.99, 1.0)])
@@ -169,5 +169,5 @@ def test_error_rates_at_the_noise_that_is_expected(growth: float, least: float, 
     before = 20 + PRIOR * random.standard_normal((trials, 5))
     now = 20 + growth + PRIOR * random.standard_normal((trials, 5))
     pairs = zip(before.tolist(), now.tolist(), strict=True)
-    found = sum(judge_growth(GROWTH, one, other, PRIOR).verdict == "regressed" for one, other in pairs)
+    found = sum(check_growth(GROWTH, one, other, PRIOR).verdict == "regressed" for one, other in pairs)
     assert least <= found / trials <= most

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.kernel_limits import one_gpu
-from ncubble.analysis.gate.judge.limits import Limits, parse_all
-from ncubble.analysis.gate.judge.result import CheckOptions, GateResult
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.kernel_rules import one_gpu
+from ncubble.analysis.gate.check.result import CheckOptions, GateResult
+from ncubble.analysis.gate.check.rules import GateRules, parse_all
 from tests.gate_frames import (
     CYCLES,
     GPU,
@@ -70,7 +70,7 @@ def test_unknown_and_other_gpus_are_declared_weak_unless_they_are_said_to_be_the
 def test_a_limit_of_the_user_decides() -> None:
     worse = report(scaled(0.97))
     assert judged(worse).exit_code == 1
-    assert judged(worse, limits=Limits(parse_all(["tensor_active_pct 10%"]))).exit_code == 0
+    assert judged(worse, rules=GateRules(parse_all(["tensor_active_pct 10%"]))).exit_code == 0
 
 
 def test_duration_and_dram_never_decide() -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.gate.accounts.account import Account, Place
+from ncubble.analysis.gate.accounts.account import Account, CodePlace
 from ncubble.analysis.gate.baseline import file as baseline_file
 from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.baseline.repeats import Repeats
 from ncubble.analysis.gate.baseline.update import check_reason, replaced
-from ncubble.analysis.gate.judge.check import check
-from ncubble.analysis.gate.judge.limits import Limits, Override, parse_all
-from ncubble.analysis.gate.judge.result import CheckOptions, GateResult
+from ncubble.analysis.gate.check.check import check
+from ncubble.analysis.gate.check.result import CheckOptions, GateResult
+from ncubble.analysis.gate.check.rules import GateRules, Override, parse_all
 from ncubble.analysis.gate.output.output import as_json, junit, markdown
 from ncubble.errors import ReportError, UsageError
 from tests.gate_frames import GPU, STEADY, STEADY_CYCLES, gemm, groups, recorded, report
@@ -24,12 +24,12 @@ from tests.gate_frames import GPU, STEADY, STEADY_CYCLES, gemm, groups, recorded
 
 def account(data_wait: float, **more: Any) -> Account:
     parts = {"tensor_busy": (43.0,) * 5, "data_wait": (data_wait,) * 5, "issue": (57.0 - data_wait,) * 5}
-    where = Place("data_wait", "gemm.cu", 126, "loop_sync();", data_wait)
+    where = CodePlace("data_wait", "gemm.cu", 126, "loop_sync();", data_wait)
     return Account(parts, (where,), unit="tensor", **more)
 
 
 def judged(now: Repeats, base: Baseline, *rules: str, **options: Any) -> GateResult:
-    return check([now], [base], CheckOptions(Limits(parse_all(rules)), **options))
+    return check([now], [base], CheckOptions(GateRules(parse_all(rules)), **options))
 
 
 def with_account(group: Repeats, found: Account) -> Repeats:
@@ -65,7 +65,7 @@ def test_without_an_account_that_is_said_instead_of_a_cause(base: Baseline) -> N
 def test_a_part_may_not_grow_beyond_its_limit_even_if_all_metrics_hold(base: Baseline) -> None:
     (same,) = groups(report())
     result = judged(with_account(same, account(13.0)), base, "data_wait +2")
-    assert (result.exit_code, result.kernels[0].limits[0].verdict) == (1, "regressed")
+    assert (result.exit_code, result.kernels[0].rules[0].verdict) == (1, "regressed")
     (same,) = groups(report())
     assert judged(with_account(same, account(10.1)), base, "data_wait +2").exit_code == 0
 
@@ -83,17 +83,17 @@ def test_parts_of_another_unit_do_not_mean_the_same(base: Baseline) -> None:
 
 @pytest.mark.parametrize(("rule", "code"), [("tensor_active_pct >= 42", 0), ("tensor_active_pct >= 44", 1)])
 def test_an_absolute_limit_needs_no_baseline(rule: str, code: int) -> None:
-    options = CheckOptions(Limits(parse_all([rule])), allow_new=True)
+    options = CheckOptions(GateRules(parse_all([rule])), allow_new=True)
     assert check(groups(report()), [], options).exit_code == code
 
 
 def test_a_missed_absolute_limit_is_a_regression_where_the_baseline_is_missing() -> None:
-    options = CheckOptions(Limits(parse_all(["tensor_active_pct >= 44"])))
+    options = CheckOptions(GateRules(parse_all(["tensor_active_pct >= 44"])))
     assert check(groups(report()), [], options).exit_code == 1
 
 
 def test_limits_of_one_kernel_leave_others_alone() -> None:
-    limits = Limits(overrides=(Override("stages=2", parse_all(["tensor_active_pct >= 90"])),))
+    limits = GateRules(overrides=(Override("stages=2", parse_all(["tensor_active_pct >= 90"])),))
     result = check(
         groups(report(), report(kernel=gemm(2))), recorded(report(), report(kernel=gemm(2))), CheckOptions(limits)
     )
@@ -101,7 +101,7 @@ def test_limits_of_one_kernel_leave_others_alone() -> None:
 
 
 def test_an_override_that_fits_no_kernel_is_named(base: Baseline) -> None:
-    limits = Limits(overrides=(Override("renamed", parse_all(["tensor_active_pct >= 90"])),))
+    limits = GateRules(overrides=(Override("renamed", parse_all(["tensor_active_pct >= 90"])),))
     result = check(groups(report()), [base], CheckOptions(limits))
     assert any("warning: no kernel matches 'renamed'" in note for note in result.notes)
 
@@ -162,7 +162,7 @@ def test_an_update_refuses_another_kernel(base: Baseline) -> None:
 
 
 def test_a_stale_override_fails_where_everything_must_be_judged(base: Baseline) -> None:
-    limits = Limits(overrides=(Override("renamed", parse_all(["tensor_active_pct >= 90"])),))
+    limits = GateRules(overrides=(Override("renamed", parse_all(["tensor_active_pct >= 90"])),))
     assert check(groups(report()), [base], CheckOptions(limits, require_all=True)).exit_code == 3
 
 

@@ -8,21 +8,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from ncubble.analysis.gate.accounts.moves import incomparable
 from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.baseline.repeats import Repeats
-from ncubble.analysis.gate.judge.judging import LimitVerdict, in_baseline_time, judge_absolute, judge_growth
-from ncubble.analysis.gate.judge.limits import Limit
+from ncubble.analysis.gate.check.rule_verdict import RuleVerdict, check_absolute, check_growth, in_baseline_time
+from ncubble.analysis.gate.check.rules import GateRule
 from ncubble.analysis.gate.noise.metrics import BY_NAME
 from ncubble.analysis.gate.noise.noise import Sample, mean_sd
 from ncubble.analysis.gate.noise.parts import part_sd, part_shifts
 
-Rules = Mapping[str, tuple[Limit, ...]]
+RulesByMetric = Mapping[str, tuple[GateRule, ...]]
 
 
-def judge_limits(rules: Rules, group: Repeats, baseline: Baseline, same_gpu: bool) -> tuple[LimitVerdict, ...]:
+def check_rules(rules: RulesByMetric, group: Repeats, baseline: Baseline, same_gpu: bool) -> tuple[RuleVerdict, ...]:
     """Verdicts by absolute limits, limits of growth, and relative ones of metrics that the baseline does not hold."""
     return tuple(_judge(rule, group, baseline, same_gpu) for rule in _all(rules) if _extra(rule, baseline))
 
 
-def judge_absolutely(rules: Rules, group: Repeats) -> tuple[LimitVerdict, ...]:
+def check_absolute_rules(rules: RulesByMetric, group: Repeats) -> tuple[RuleVerdict, ...]:
     """Verdicts by the absolute limits alone, which need no baseline."""
     return tuple(_judge_absolute(rule, group, None) for rule in _all(rules) if rule.absolute)
 
@@ -41,52 +41,52 @@ def one_gpu(before: Iterable[str], now: Iterable[str], said: bool) -> bool:
     return len(found - {""}) <= 1 and (said or "" not in found)
 
 
-def _all(rules: Rules) -> Iterable[Limit]:
+def _all(rules: RulesByMetric) -> Iterable[GateRule]:
     return (rule for held in rules.values() for rule in held)
 
 
-def _extra(rule: Limit, baseline: Baseline) -> bool:
+def _extra(rule: GateRule, baseline: Baseline) -> bool:
     if rule.kind == "relative":
         return rule.metric not in baseline.metrics
     return rule.kind != "off"
 
 
-def _judge(rule: Limit, group: Repeats, baseline: Baseline, same_gpu: bool) -> LimitVerdict:
+def _judge(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -> RuleVerdict:
     if rule.kind == "relative":
         reason = f"{rule.metric}: the baseline does not hold it, so no loss can be told; record it anew"
-        return LimitVerdict(rule, "not_comparable", reason)
+        return RuleVerdict(rule, "not_comparable", reason)
     if rule.absolute:
         return _judge_absolute(rule, group, baseline)
     return _judge_growth(rule, group, baseline, same_gpu)
 
 
-def _judge_absolute(rule: Limit, group: Repeats, baseline: Baseline | None) -> LimitVerdict:
+def _judge_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -> RuleVerdict:
     if rule.of_part:
         account = group.account
-        return judge_absolute(rule, account.parts.get(rule.metric, ()) if account else (), part_sd(rule.metric))
+        return check_absolute(rule, account.parts.get(rule.metric, ()) if account else (), part_sd(rule.metric))
     known = BY_NAME[rule.metric]
     before = baseline.metrics.get(rule.metric) if baseline else None
     counters = [before.counter] if before else list(known.counters)
     values = next((found for name in counters if (found := group.measured(known, name))), [])
-    return judge_absolute(rule, values, known.cv_pct / 100 * abs(mean_sd(values)[0]) if values else None)
+    return check_absolute(rule, values, known.cv_pct / 100 * abs(mean_sd(values)[0]) if values else None)
 
 
-def _judge_growth(rule: Limit, group: Repeats, baseline: Baseline, same_gpu: bool) -> LimitVerdict:
+def _judge_growth(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -> RuleVerdict:
     before, after, cycles = baseline.account, group.account, cycles_of(group, baseline)
     if cycles is None:
         reason = f"{rule.metric}: cycles were not measured on both sides, so growth cannot be told"
-        return LimitVerdict(rule, "not_comparable", reason)
+        return RuleVerdict(rule, "not_comparable", reason)
     if before and after:
         reason = incomparable(before, after)
         if not reason and set(before.merged.get(rule.metric, ())) != set(after.merged.get(rule.metric, ())):
             reason = "it stands for other parts on the other side: profile both with the same sets"
         if reason:
-            return LimitVerdict(rule, "not_comparable", f"{rule.metric}: {reason}")
+            return RuleVerdict(rule, "not_comparable", f"{rule.metric}: {reason}")
     then = before.parts.get(rule.metric, ()) if before else ()
     now = in_baseline_time(after.parts.get(rule.metric, ()) if after else (), *cycles)
     one = one_gpu([report.get("gpu", "") for report in baseline.reports], group.gpu_of, same_gpu)
     sides = [_sample(then, len(baseline.reports), "one"), _sample(now, len(group.reports), "one" if one else "other")]
-    return judge_growth(rule, sides[0], sides[1], part_sd(rule.metric), part_shifts(rule.metric))
+    return check_growth(rule, sides[0], sides[1], part_sd(rule.metric), part_shifts(rule.metric))
 
 
 def _sample(values: Sequence[float | None], runs: int, gpu: str) -> Sample:

@@ -7,7 +7,7 @@
     data_wait <= 10            absolute limit of a part, in percent of the elapsed cycles
     cycles off                 nothing of this metric is judged: earlier rules and its ordinary limit are dropped
 
-The command line (``--limit``), the table ``[tool.ncubble.gate]`` and the pytest marker share it. ``gate_judging``
+The command line (``--limit``), the table ``[tool.ncubble.gate]`` and the pytest marker share it. ``rule_verdict``
 holds measurements to absolute limits and to limits of growth, ``noise`` to relative ones. Pure functions.
 """
 
@@ -32,7 +32,7 @@ _RULE = re.compile(r"(?P<name>[^\s<>=+%]+)\s*(?P<sign>>=|<=|\+)?\s*(?P<value>[^\
 
 
 @dataclass(frozen=True)
-class Limit:
+class GateRule:
     """One rule. ``metric`` is a metric of the gate or a part of the account. ``value`` is percent of the baseline's
     mean (``relative``), points of the kernel's time (``growth``), the metric's own unit, or 0 (``off``)."""
 
@@ -81,7 +81,7 @@ class _Subject:
     def remedy(self) -> str:
         """The forms that a rule may have."""
         value = {"relative": 2.0, "growth": 2.0, "at_least": 50.0, "at_most": 50.0 if self.highest == 100 else 2.1e6}
-        return "write " + " or ".join(f"'{Limit(self.name, kind, value.get(kind, 0)).text}'" for kind in self.kinds)
+        return "write " + " or ".join(f"'{GateRule(self.name, kind, value.get(kind, 0)).text}'" for kind in self.kinds)
 
 
 def _subjects() -> dict[str, _Subject]:
@@ -93,7 +93,7 @@ def _subjects() -> dict[str, _Subject]:
 _SUBJECTS = _subjects()
 
 
-def parse(text: str) -> Limit:
+def parse(text: str) -> GateRule:
     """The limit that ``text`` says. Raises UsageError that names what is wrong and what can be written instead."""
     found = _RULE.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     quoted = _quoted(text)
@@ -102,7 +102,7 @@ def parse(text: str) -> Limit:
     subject = _subject(found["name"], quoted)
     sign, value, percent = found["sign"], found["value"], bool(found["percent"])
     if not sign and value == "off" and not percent:
-        return Limit(subject.name, "off")
+        return GateRule(subject.name, "off")
     kind = {">=": "at_least", "<=": "at_most", "+": "growth"}.get(sign or "", "relative")
     if kind == "relative" and not percent:
         raise UsageError(f"limit {quoted}: neither a sign nor a percentage", subject.remedy)
@@ -112,23 +112,23 @@ def parse(text: str) -> Limit:
         raise UsageError(f"limit {quoted}: growth is told in points of the time, without %", subject.remedy)
     if percent and kind != "relative" and subject.highest != 100:
         raise UsageError(f"limit {quoted}: {subject.name} is no percentage", subject.remedy)
-    return Limit(subject.name, kind, _value(value, kind, subject, quoted))
+    return GateRule(subject.name, kind, _value(value, kind, subject, quoted))
 
 
-def parse_all(texts: Iterable[str]) -> tuple[Limit, ...]:
+def parse_all(texts: Iterable[str]) -> tuple[GateRule, ...]:
     """The limits that ``texts`` say, in order. Raises UsageError for the first wrong one."""
     return tuple(parse(text) for text in texts)
 
 
-def from_threshold(text: str) -> Limit:
+def from_threshold(text: str) -> GateRule:
     """The limit of the older form ``cycles=2``, a loss in percent. Raises UsageError for anything else."""
     name, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", "write cycles=1.5, or use --limit")
-    limit = parse(f"{name} {value}%")
-    if limit.kind != "relative":
-        raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", f"write --limit '{limit.text}'")
-    return limit
+    rule = parse(f"{name} {value}%")
+    if rule.kind != "relative":
+        raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", f"write --limit '{rule.text}'")
+    return rule
 
 
 def _subject(name: str, quoted: str) -> _Subject:
@@ -188,7 +188,7 @@ class Override:
     """
 
     match: str
-    limits: tuple[Limit, ...]
+    rules: tuple[GateRule, ...]
 
     def __post_init__(self) -> None:
         try:
@@ -204,13 +204,13 @@ class Override:
 
 
 @dataclass(frozen=True)
-class Limits:
+class GateRules:
     """All limits of a check: ``default`` for every kernel, then ``overrides`` in order."""
 
-    default: tuple[Limit, ...] = ()
+    default: tuple[GateRule, ...] = ()
     overrides: tuple[Override, ...] = ()
 
-    def of(self, label: str, kernel: str = "") -> dict[str, tuple[Limit, ...]]:
+    def of(self, label: str, kernel: str = "") -> dict[str, tuple[GateRule, ...]]:
         """The rules for a kernel by metric. A later rule replaces earlier ones of the same metric and kind; ``off``
         drops all earlier ones of its metric, and a relative limit ends it.
 
@@ -219,8 +219,8 @@ class Limits:
         """
         rules = [*self.default]
         for override in self.overrides:
-            rules += override.limits if override.matches(label, kernel) else ()
-        found: dict[str, dict[str, Limit]] = {}
+            rules += override.rules if override.matches(label, kernel) else ()
+        found: dict[str, dict[str, GateRule]] = {}
         for rule in rules:
             held = found.setdefault(rule.metric, {})
             if rule.kind == "off":
@@ -230,9 +230,9 @@ class Limits:
             held[rule.kind] = rule
         return {metric: tuple(held.values()) for metric, held in found.items()}
 
-    def plus(self, limits: Iterable[Limit]) -> Limits:
+    def plus(self, rules: Iterable[GateRule]) -> GateRules:
         """These limits, and ``limits`` as the last word for every kernel: those of the command line."""
-        added = tuple(limits)
+        added = tuple(rules)
         return replace(self, overrides=(*self.overrides, Override("", added))) if added else self
 
     def unused(self, labels: Iterable[str], kernels: Iterable[str] = ()) -> tuple[str, ...]:
@@ -241,7 +241,7 @@ class Limits:
         return tuple(one.match for one in self.overrides if one.match and not any(map(one.matches, known)))
 
 
-def relative_pct(metric: GateMetric, rules: Mapping[str, tuple[Limit, ...]]) -> float | None:
+def relative_pct(metric: GateMetric, rules: Mapping[str, tuple[GateRule, ...]]) -> float | None:
     """The relative limit in percent that holds for ``metric``: its rule's, else the table's; None where it is off."""
     kinds = {rule.kind: rule.value for rule in rules.get(metric.name, ())}
     return None if "off" in kinds else kinds.get("relative", metric.limit_pct)

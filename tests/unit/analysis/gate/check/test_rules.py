@@ -7,11 +7,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ncubble.analysis.account.account import PARTS
-from ncubble.analysis.gate.judge.limits import (
+from ncubble.analysis.gate.check.rules import (
     BUSY,
     KINDS,
-    Limit,
-    Limits,
+    GateRule,
+    GateRules,
     Override,
     from_threshold,
     parse,
@@ -36,22 +36,22 @@ RULES = st.builds(
 @pytest.mark.parametrize(
     ("text", "limit"),
     [
-        ("tensor_active_pct 1%", Limit("tensor_active_pct", "relative", 1.0)),
-        ("tensor_active_pct >= 50", Limit("tensor_active_pct", "at_least", 50.0)),
-        ("tensor_active_pct>=50%", Limit("tensor_active_pct", "at_least", 50.0)),
-        ("cycles <= 2.1e6", Limit("cycles", "at_most", 2_100_000.0)),
-        (" duration_ns  <=  250000 ", Limit("duration_ns", "at_most", 250_000.0)),
-        ("dram_pct <= 80", Limit("dram_pct", "at_most", 80.0)),
-        ("dram_pct >= 80", Limit("dram_pct", "at_least", 80.0)),
-        ("data_wait +2", Limit("data_wait", "growth", 2.0)),
-        ("data_wait + .5", Limit("data_wait", "growth", 0.5)),
-        ("data_wait <= 10%", Limit("data_wait", "at_most", 10.0)),
-        ("data_wait <= 0", Limit("data_wait", "at_most", 0.0)),
-        ("tensor_busy >= 40", Limit("tensor_busy", "at_least", 40.0)),
-        ("cycles off", Limit("cycles", "off")),
+        ("tensor_active_pct 1%", GateRule("tensor_active_pct", "relative", 1.0)),
+        ("tensor_active_pct >= 50", GateRule("tensor_active_pct", "at_least", 50.0)),
+        ("tensor_active_pct>=50%", GateRule("tensor_active_pct", "at_least", 50.0)),
+        ("cycles <= 2.1e6", GateRule("cycles", "at_most", 2_100_000.0)),
+        (" duration_ns  <=  250000 ", GateRule("duration_ns", "at_most", 250_000.0)),
+        ("dram_pct <= 80", GateRule("dram_pct", "at_most", 80.0)),
+        ("dram_pct >= 80", GateRule("dram_pct", "at_least", 80.0)),
+        ("data_wait +2", GateRule("data_wait", "growth", 2.0)),
+        ("data_wait + .5", GateRule("data_wait", "growth", 0.5)),
+        ("data_wait <= 10%", GateRule("data_wait", "at_most", 10.0)),
+        ("data_wait <= 0", GateRule("data_wait", "at_most", 0.0)),
+        ("tensor_busy >= 40", GateRule("tensor_busy", "at_least", 40.0)),
+        ("cycles off", GateRule("cycles", "off")),
     ],
 )
-def test_a_rule_says_metric_kind_and_value(text: str, limit: Limit) -> None:
+def test_a_rule_says_metric_kind_and_value(text: str, limit: GateRule) -> None:
     assert parse(text) == limit
 
 
@@ -134,21 +134,23 @@ def test_the_older_form_is_a_relative_limit_and_nothing_else() -> None:
             from_threshold(text)
 
 
-def rules(*texts: str) -> tuple[Limit, ...]:
+def rules(*texts: str) -> tuple[GateRule, ...]:
     return parse_all(texts)
 
 
-def texts(limits: Limits, label: str = LABEL, kernel: str = "") -> set[str]:
+def texts(limits: GateRules, label: str = LABEL, kernel: str = "") -> set[str]:
     return {limit.text for held in limits.of(label, kernel).values() for limit in held}
 
 
 def test_a_later_rule_replaces_those_of_its_metric_and_kind_only() -> None:
-    found = Limits(rules("cycles 2%", "cycles <= 100", "cycles 3%", "data_wait +2", "data_wait <= 9", "data_wait +1"))
+    found = GateRules(
+        rules("cycles 2%", "cycles <= 100", "cycles 3%", "data_wait +2", "data_wait <= 9", "data_wait +1")
+    )
     assert texts(found) == {"cycles 3%", "cycles <= 100", "data_wait +1", "data_wait <= 9"}
 
 
 def test_overrides_hold_in_order_for_the_kernels_that_they_match() -> None:
-    limits = Limits(
+    limits = GateRules(
         rules("cycles 2%", "tensor_active_pct 1%"),
         (
             Override("tensor_core_gemm", rules("cycles 4%")),
@@ -163,14 +165,14 @@ def test_overrides_hold_in_order_for_the_kernels_that_they_match() -> None:
 
 
 def test_an_override_matches_the_full_name_of_a_foreign_kernel() -> None:
-    limits = Limits((), (Override(r"gemm<128", rules("cycles 4%")),))
+    limits = GateRules((), (Override(r"gemm<128", rules("cycles 4%")),))
     assert texts(limits, "gemm grid (1, 1, 1)", "void ns::gemm<128, 4>(float*)") == {"cycles 4%"}
     assert texts(limits, "gemm grid (1, 1, 1)", "void ns::gemm<64, 4>(float*)") == set()
 
 
 def test_off_drops_all_earlier_rules_of_its_metric_and_a_relative_limit_ends_it() -> None:
     cycles = BY_NAME["cycles"]
-    off = Limits(rules("cycles 2%", "cycles <= 100", "cycles off"))
+    off = GateRules(rules("cycles 2%", "cycles <= 100", "cycles off"))
     assert texts(off) == {"cycles off"} and relative_pct(cycles, off.of(LABEL)) is None
     absolute = off.plus(rules("cycles <= 50"))
     assert texts(absolute) == {"cycles off", "cycles <= 50"} and relative_pct(cycles, absolute.of(LABEL)) is None
@@ -181,17 +183,17 @@ def test_off_drops_all_earlier_rules_of_its_metric_and_a_relative_limit_ends_it(
 def test_without_a_relative_rule_the_ordinary_limit_holds() -> None:
     for metric in METRICS:
         assert relative_pct(metric, {}) == metric.limit_pct
-    assert relative_pct(BY_NAME["cycles"], Limits(rules("cycles <= 100")).of(LABEL)) == BY_NAME["cycles"].limit_pct
+    assert relative_pct(BY_NAME["cycles"], GateRules(rules("cycles <= 100")).of(LABEL)) == BY_NAME["cycles"].limit_pct
 
 
 def test_the_command_line_has_the_last_word() -> None:
-    table = Limits(rules("cycles 2%"), (Override("gemm", rules("cycles 4%", "data_wait +2")),))
+    table = GateRules(rules("cycles 2%"), (Override("gemm", rules("cycles 4%", "data_wait +2")),))
     assert texts(table.plus(rules("cycles 9%"))) == {"cycles 9%", "data_wait +2"}
     assert table.plus(()) is table
 
 
 def test_overrides_that_match_no_kernel_are_named() -> None:
-    limits = Limits((), tuple(Override(match, rules("cycles 4%")) for match in ("gemm", "old_name", "ns::wide<8>")))
+    limits = GateRules((), tuple(Override(match, rules("cycles 4%")) for match in ("gemm", "old_name", "ns::wide<8>")))
     limits = limits.plus(rules("cycles 9%"))
     assert limits.unused([LABEL]) == ("old_name", "ns::wide<8>")
     assert limits.unused([LABEL, "wide"], ["ns::wide<8>"]) == ("old_name",)
