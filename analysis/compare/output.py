@@ -1,4 +1,4 @@
-"""A comparison as Markdown for a merge request, and as JSON (docs/architecture.md). Pure.
+"""A comparison as Markdown for a merge request, and as JSON (docs/reference/compare.md). Pure.
 
 Names of kernels, files and stall reasons come out of reports: they stand in Markdown as text, never as markup.
 """

@@ -28,7 +28,7 @@ _BUS = tuple(f"device__attribute_pci_{part}_id" for part in ("domain", "bus", "d
 
 @dataclass(frozen=True)
 class RankLaunch:
-    """A launch and the rank that ran it. ``verdict`` as in ``docs/architecture.md``."""
+    """A launch and the rank that ran it. ``verdict`` as in ``docs/reference/verdicts.md``."""
 
     rank: Rank
     verdict: Mapping[str, Any]

@@ -111,7 +111,7 @@ def report_row(known: Known, run: Run) -> dict[str, Any]:
 
 
 def launch_row(about: Mapping[str, Any], verdict: Mapping[str, Any], identity: Mapping[str, Any], run: Run) -> Any:
-    """One row of ``launches``: the verdict of a launch (docs/architecture.md), flat."""
+    """One row of ``launches``: the verdict of a launch (docs/reference/verdicts.md), flat."""
     kernel = run.manifest.kernel_of(verdict["launch"])
     first = verdict["causes"][0] if verdict["causes"] else {}
     place = (first.get("where") or [{}])[0]

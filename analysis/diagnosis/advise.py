@@ -1,4 +1,5 @@
-"""What other depths and the fix of each cause would change in one launch, as plain data (docs/architecture.md)."""
+"""What other depths and the fix of each cause would change in one launch, as plain data
+(docs/reference/verdicts.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do about each cause and disease (their words: ``docs/architecture.md``), in one sentence."""
+"""What to do about each cause and disease (their words: ``docs/reference/verdicts.md``), in one sentence."""
 
 FIXES = {
     "no_async": "copy global to shared memory asynchronously (cp.async or TMA), with at least two stages",

@@ -1,4 +1,4 @@
-"""Verdicts of whole reports as plain data (schema: docs/architecture.md), remembered beside their tables.
+"""Verdicts of whole reports as plain data (schema: docs/reference/verdicts.md), remembered beside their tables.
 
 A verdict follows from the report, its manifest and the rules, so it is found again under the hashes of all three.
 pandas is imported only where there is something to judge.

@@ -1,5 +1,5 @@
 """The verdict of a launch as plain data: what the command line prints and the dashboard shows (schema:
-docs/architecture.md)."""
+docs/reference/verdicts.md)."""
 
 from __future__ import annotations
 

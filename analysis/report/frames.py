@@ -1,4 +1,4 @@
-"""From raw tables to the tidy frames of the contract (columns and units: ``docs/architecture.md``). Pure functions."""
+"""From raw tables to the tidy frames (columns and units: ``docs/reference/reports.md``). Pure functions."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class ReportFailure:
 
 
 class Report:
-    """Frames of one report. Columns and units of each frame: ``docs/architecture.md``."""
+    """Frames of one report. Columns and units of each frame: ``docs/reference/reports.md``."""
 
     def __init__(self, run: Run, source: Source) -> None:
         self.run, self.frame = run, source.frame

@@ -1,4 +1,4 @@
-"""The facts file: what a profiled kernel program tells about itself (contract in docs/architecture.md)."""
+"""The facts file: what a profiled kernel program tells about itself (contract in docs/reference/runs.md)."""
 
 from __future__ import annotations
 

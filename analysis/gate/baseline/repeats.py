@@ -39,7 +39,7 @@ class ReportLike(Protocol):
 
     @property
     def launches(self) -> pd.DataFrame:
-        """One row per launch (columns: ``docs/architecture.md``)."""
+        """One row per launch (columns: ``docs/reference/reports.md``)."""
 
     def wide(self, names: list[str], /) -> pd.DataFrame:
         """One column per counter, indexed by launch, NaN where not collected."""

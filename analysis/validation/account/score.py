@@ -49,7 +49,7 @@ class Pair:
 
 
 def score_account(folder: Path) -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/architecture.md), of recordings in ``folder``.
+    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in ``folder``.
 
     Raises ReportError where they are missing, damaged or hold no case.
     """

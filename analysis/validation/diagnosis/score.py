@@ -36,7 +36,7 @@ Row = dict[str, Any]
 
 
 def score_diagnosis(folder: Path) -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/architecture.md), of recordings in ``folder``.
+    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in ``folder``.
 
     Raises ReportError where they are missing, damaged or hold nothing that could be scored.
     """

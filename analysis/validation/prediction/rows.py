@@ -24,8 +24,8 @@ Row = dict[str, Any]
 
 
 def score_prediction(folder: Path) -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/architecture.md), of recordings in ``folder``, and of those in
-    ``folder/second``, if any, which were kept apart a second time.
+    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in ``folder``, and of those
+    in ``folder/second``, if any, which were kept apart a second time.
 
     ``git`` is the commit that predicted. Raises ReportError where files are missing or damaged, where no predicted
     depth was measured, or where the predictions were written after the measurement began.

@@ -51,7 +51,8 @@ def unknown(line: str) -> str:
 
 
 def documents(root: Path) -> list[Path]:
-    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    docs = root / "docs"
+    return [*sorted(root.glob("*.md")), *sorted(docs.glob("*.md")), *sorted((docs / "reference").glob("*.md"))]
 
 
 def test_every_command_that_the_docs_show_exists(repository: Path) -> None:
