@@ -1,3 +1,3 @@
 """ncubble: finds, explains and guards against pipeline bubbles in GPU kernels."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
