@@ -42,14 +42,6 @@ def ended_by_signals(said: str = "nothing was kept") -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def signal_name(number: int) -> str:
-    """``SIGKILL`` for 9."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def write_perfetto_to(path: Path, lanes: pd.DataFrame, told: dict[str, Any]) -> None:
     """Write trace events of ``lanes`` to the file of --perfetto; raises UsageError where that is not possible."""
     from ncubble.analysis.traces.perfetto import write_perfetto

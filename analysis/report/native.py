@@ -11,18 +11,16 @@ report had better be read by a fresh one.
 
 from __future__ import annotations
 
-import json
-import os
 import resource
 import signal
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ncubble.analysis.report.cache import PARTS
 from ncubble.analysis.report.raw import Tables, extract
+from ncubble.profiling.processes.serving import answer_requests, limit_memory
 
 MEMORY_LIMIT_B = 8 << 30
 SPENT_B = 1 << 30
@@ -90,14 +88,6 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
     return {"ok": True}
 
 
-def _limit_memory() -> None:
-    """Let a report that asks for absurd amounts of memory kill this process, and leave no core file."""
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = MEMORY_LIMIT_B if hard == resource.RLIM_INFINITY else min(hard, MEMORY_LIMIT_B)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
 def _import() -> str:
     """Import what reads and writes; why that fails, or "" if it does not: no fault of any report."""
     try:
@@ -119,16 +109,15 @@ def _resident_b() -> int:
 def main() -> None:
     """Serve requests from stdin until it closes."""
     broken = _import()
-    _limit_memory()
-    with os.fdopen(os.dup(1), "w") as replies:
-        os.dup2(2, 1)  # whatever native code prints is no answer
-        for line in sys.stdin:
-            request = json.loads(line)
-            signal.setitimer(signal.ITIMER_REAL, request["time_limit_s"])  # no handler: it ends native code, too
-            reply = {"broken": broken} if broken else _serve(request)
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            replies.write(json.dumps({**reply, "spent": _resident_b() > SPENT_B}) + "\n")
-            replies.flush()
+    limit_memory(MEMORY_LIMIT_B)
+
+    def answer(request: dict[str, Any], progress: Callable[[], None]) -> dict[str, Any]:
+        signal.setitimer(signal.ITIMER_REAL, request["time_limit_s"])  # no handler: it ends native code, too
+        reply = {"broken": broken} if broken else _serve(request)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        return {**reply, "spent": _resident_b() > SPENT_B}
+
+    answer_requests(answer)
 
 
 if __name__ == "__main__":

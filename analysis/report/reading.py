@@ -89,8 +89,8 @@ class _Task:
         self.error: NcubbleError | None = None
         count = source.frame.launches
         self.jobs = [
-            workers.Job(source.path, parts, count, first, last, folder / f"{first:08d}")
-            for first, last in split(source.frame, -(-workers.hands() // beside))
+            workers.Extraction(source.path, parts, count, first, last, folder / f"{first:08d}")
+            for first, last in split(source.frame, -(-workers.worker_count() // beside))
         ]
         self.out = len(self.jobs)
 
@@ -114,9 +114,9 @@ class _Task:
         return None
 
 
-def split(frame: Frame, hands: int) -> list[tuple[int, int]]:
-    """First and last launch (exclusive) of each request for a report that ``hands`` workers are free for."""
+def split(frame: Frame, workers_free: int) -> list[tuple[int, int]]:
+    """First and last launch (exclusive) of each request for a report that ``workers_free`` workers may read."""
     launches, total = max(frame.launches, 1), max(frame.plain_size, 1)
     most, least = REQUEST_B * launches // total, -(-WORTH_A_REQUEST_B * launches // total)
-    size = max(1, min(most, max(-(-launches // hands), least)))
+    size = max(1, min(most, max(-(-launches // workers_free), least)))
     return [(first, min(first + size, frame.launches)) for first in range(0, max(frame.launches, 1), size)]

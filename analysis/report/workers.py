@@ -6,20 +6,18 @@ cause as its error, and the next report starts a fresh worker.
 
 from __future__ import annotations
 
-import json
 import os
 import queue
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
+from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
 
 TIME_LIMIT_S = 300.0
 GRACE_S = 5.0
@@ -27,34 +25,31 @@ GRACE_S = 5.0
 
 
 @dataclass(frozen=True)
-class Job:
+class Extraction:
     """What one request to a worker asks for; members as in ``native``."""
 
-    report: Path
+    path: Path
     parts: tuple[str, ...]
     announced: int
     first: int
     last: int
     out: Path
 
-    def to_json(self, time_limit_s: float) -> str:
-        """The request as one line."""
-        named = {"path": str(self.report), "out": str(self.out), "time_limit_s": time_limit_s}
-        return json.dumps(
-            named | {"parts": self.parts, "announced": self.announced, "first": self.first, "last": self.last}
-        )
+    def request(self, time_limit_s: float) -> dict[str, Any]:
+        """As ``native`` reads it."""
+        return asdict(self) | {"path": str(self.path), "out": str(self.out), "time_limit_s": time_limit_s}
 
 
-def hands() -> int:
+def worker_count() -> int:
     """How many workers this process may keep busy: one per core, or ``$NCUBBLE_WORKERS``."""
-    told = os.environ.get("NCUBBLE_WORKERS", "")
-    if told.isascii() and told.isdigit() and int(told):
-        return int(told)
+    variable = os.environ.get("NCUBBLE_WORKERS", "")
+    if variable.isascii() and variable.isdigit() and int(variable):
+        return int(variable)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def extract_all(
-    jobs: Sequence[Job],
+    jobs: Sequence[Extraction],
     done: Callable[[int, NcubbleError | None], None],
     time_limit_s: float = TIME_LIMIT_S,
 ) -> None:
@@ -70,7 +65,7 @@ def extract_all(
     crew = _Crew()
 
     def serve() -> None:
-        with crew.at_work(), _Worker(time_limit_s) as worker:
+        with crew.at_work(), NativeReader(time_limit_s) as worker:
             while not crew.stopped:
                 try:
                     index = todo.get_nowait()
@@ -78,7 +73,7 @@ def extract_all(
                     return
                 done(index, worker.extract(jobs[index]))
 
-    count = min(len(jobs), hands())
+    count = min(len(jobs), worker_count())
     if count:
         with ThreadPoolExecutor(count) as pool:
             try:
@@ -115,84 +110,39 @@ class _Crew:
             self._changed.wait_for(lambda: not self._at_work)
 
 
-class _Worker:
-    """One reader process, started when first needed and again after each death."""
+class NativeReader:
+    """A process that runs the native reader, started when first needed and again after each death."""
 
     def __init__(self, time_limit_s: float) -> None:
         self.time_limit_s = time_limit_s
-        self.process: subprocess.Popen[str] | None = None
+        self.process = ServingProcess("ncubble.analysis.report.native")
 
-    def __enter__(self) -> _Worker:
+    def __enter__(self) -> NativeReader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        self.process.close()
 
-    def extract(self, job: Job) -> NcubbleError | None:
-        process = self.process or self._start()
-        assert process.stdin is not None and process.stdout is not None  # noqa: S101
-        timer = threading.Timer(self.time_limit_s, process.kill)
-        timer.start()
+    def extract(self, job: Extraction) -> NcubbleError | None:
+        """Do one job; returns what went wrong."""
         try:
-            process.stdin.write(job.to_json(self.time_limit_s + GRACE_S) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            line = ""
-        finally:
-            expired = not timer.is_alive()
-            timer.cancel()
-        if not line:
+            reply = self.process.ask(job.request(self.time_limit_s + GRACE_S), self.time_limit_s)
+        except ServerDiedError as died:
+            late = f"did not finish within {self.time_limit_s:g} s"
             return ReportError(
-                f"{job.report}: {self._bury(expired)}", "the file is probably damaged: copy it again, or profile again"
+                f"{job.path}: the native reader {late if died.expired else f'crashed ({died})'}",
+                "the file is probably damaged: copy it again, or profile again",
             )
-        reply = json.loads(line)
-        if expired:  # the answer came just before the end
-            self._bury(expired)
-        elif reply["spent"]:
-            self._stop()
+        if reply["spent"]:
+            self.process.close()
         if "broken" in reply:
             return MeasurementError(
                 f"the native reader cannot be imported: {reply['broken']}", "pip install ncu-report"
             )
         if "disk" in reply:
             return MeasurementError(
-                f"{job.report}: its tables could not be written to {job.out.parent} ({reply['disk']})",
+                f"{job.path}: its tables could not be written to {job.out.parent} ({reply['disk']})",
                 "free some space there, or set NCUBBLE_CACHE to another directory",
             )
         error = reply.get("error")
-        return ReportError(f"{job.report}: {error}", "copy the file again, or profile again") if error else None
-
-    def _start(self) -> subprocess.Popen[str]:
-        self.process = subprocess.Popen(
-            # -P: nothing is imported from the working directory
-            [sys.executable, "-P", "-m", "ncubble.analysis.report.native"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        return self.process
-
-    def _bury(self, expired: bool) -> str:
-        """Collect the dead worker; returns what killed it, in words."""
-        process, self.process = self.process, None
-        if process is None:
-            return "the native reader did not start"
-        process.kill()
-        code = process.wait()
-        if expired:
-            return f"the native reader did not finish within {self.time_limit_s:g} s"
-        name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return f"the native reader crashed ({name})"
-
-    def _stop(self) -> None:
-        if self.process is not None:
-            assert self.process.stdin is not None  # noqa: S101
-            self.process.stdin.close()
-            try:
-                self.process.wait(5)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-            self.process = None
+        return ReportError(f"{job.path}: {error}", "copy the file again, or profile again") if error else None

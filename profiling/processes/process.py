@@ -62,6 +62,16 @@ def stream(
         end_group(process)
 
 
+def ending(status: int) -> str:
+    """How a program ended, by its exit status: ``exit code 3``, or ``SIGKILL`` for -9."""
+    if status >= 0:
+        return f"exit code {status}"
+    try:
+        return signal.Signals(-status).name
+    except ValueError:
+        return f"signal {-status}"
+
+
 @contextmanager
 def told_if_not_started(program: str) -> Iterator[None]:
     """Says which program could not be started, and why, where the system does."""

@@ -149,8 +149,9 @@ def _run_child(
     try:
         raw = json.loads((work / RESULT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        said = "".join(f"\n    {line}" for line in tail) or " it said nothing"
-        return _failed(f"{_ending(status)}, and left no result; the last it said:{said}"), True, []
+        last = "".join(f"\n    {line}" for line in tail) or " it said nothing"
+        ended = f"{'ended with' if status >= 0 else 'was ended by'} {process.ending(status)}"
+        return _failed(f"the job's process {ended}, and left no result; the last it said:{last}"), True, []
     return raw, bool(_STICKY.search(str(raw.get("error", "")))), []
 
 
@@ -168,15 +169,6 @@ def _let_go(killed: Sequence[orphans.Process], say: Callable[[str], None]) -> st
 
 def _failed(error: str) -> dict[str, Any]:
     return {"state": "failed", "error": error, "remedy": "", "exit_code": 3}
-
-
-def _ending(status: int) -> str:
-    if status >= 0:
-        return f"the job's process ended with exit code {status}"
-    try:
-        return f"the job's process was ended by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"the job's process was ended by signal {-status}"
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""Who ingests batches: worker processes of this machine (``LocalCrew``). A Dask cluster: ``ingest_dask``."""
+"""Who ingests batches: worker processes of this machine (``LocalCrew``). A Dask cluster: ``dask_crew``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import threading
 from types import TracebackType
 from typing import Protocol
 
-from ncubble.analysis.datasets.ingest.process import Hand, Outcome, Unfit, Wanted
+from ncubble.analysis.datasets.ingest.process import IngestProcess, Outcome, Unfit, WantedReport
 
-Batch = tuple[Wanted, ...]
+Batch = tuple[WantedReport, ...]
 
 
 class Crew(Protocol):
@@ -31,8 +31,10 @@ class LocalCrew:
         self.workers, self.details = workers, details
         self._todo: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[tuple[Batch, Outcome]] = queue.SimpleQueue()
-        self._hands = [Hand() for _ in range(workers)]
-        self._threads = [threading.Thread(target=self._serve, args=(hand,), daemon=True) for hand in self._hands]
+        self._processes = [IngestProcess() for _ in range(workers)]
+        self._threads = [
+            threading.Thread(target=self._serve, args=(process,), daemon=True) for process in self._processes
+        ]
 
     def __enter__(self) -> LocalCrew:
         for thread in self._threads:
@@ -44,8 +46,8 @@ class LocalCrew:
     ) -> None:
         for _ in self._threads:
             self._todo.put(None)
-        for hand in self._hands:
-            hand.stop()
+        for process in self._processes:
+            process.stop()
         for thread in self._threads:
             thread.join(10)
 
@@ -57,11 +59,11 @@ class LocalCrew:
         """The outcome of a batch."""
         return self._done.get()
 
-    def _serve(self, hand: Hand) -> None:
-        with hand:
-            while (batch := self._todo.get()) is not None and not hand.stopped:
+    def _serve(self, process: IngestProcess) -> None:
+        with process:
+            while (batch := self._todo.get()) is not None and not process.stopped:
                 try:
-                    outcome = hand.ingest(batch, self.details)
+                    outcome = process.ingest(batch, self.details)
                 except Exception as error:  # else nobody would ever hear of this batch
                     outcome = Unfit(f"a worker could not be driven ({type(error).__name__}: {error})", "try again")
                 self._done.put((batch, outcome))

@@ -2,7 +2,7 @@
 
 Workers read the reports, so these lie on a file system that all of them share. What they make is sent back, and the
 command writes it: the dataset may lie anywhere, has one writer, and never a file of a worker that was lost half-way.
-Each thread of a worker drives a process of its own (``ingest_hands.Hand``): the worker itself reads no report.
+Each thread of a worker drives a process of its own (``process.IngestProcess``): the worker itself reads no report.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from types import TracebackType
 from typing import Any
 
 from ncubble.analysis.datasets.ingest.crew import Batch
-from ncubble.analysis.datasets.ingest.process import Died, Hand, Outcome
+from ncubble.analysis.datasets.ingest.process import Died, IngestProcess, Outcome
 from ncubble.analysis.datasets.schema import SCHEMA
 from ncubble.analysis.diagnosis.results import rules_hash
 from ncubble.errors import MeasurementError, UsageError
 
 CONNECT_S = 30.0
 POLL_S, AWAY_S = 1.0, 20.0
-_free: list[Hand] = []
+_free: list[IngestProcess] = []
 _lock = threading.Lock()
 
 
 def ingest_there(batch: Batch, details: bool) -> Outcome:
     """What runs on a worker: one batch, by a process that is kept for the next."""
     with _lock:
-        hand = _free.pop() if _free else Hand()
+        process = _free.pop() if _free else IngestProcess()
     try:
-        return hand.ingest(batch, details)
+        return process.ingest(batch, details)
     finally:
         with _lock:
-            _free.append(hand)
+            _free.append(process)
 
 
 def examine_there(path: str) -> tuple[str, bool]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.datasets.dataset import Dataset
-from ncubble.analysis.datasets.ingest.process import Wanted
+from ncubble.analysis.datasets.ingest.process import WantedReport
 from ncubble.analysis.datasets.rows import report_id, text
 from ncubble.analysis.diagnosis.results import rules_hash
 from ncubble.profiling.runs.run import MANIFEST, SUFFIXES, find_runs
@@ -28,7 +28,7 @@ class Plan:
     """``wanted`` is to be read; ``unchanged`` reports are as the dataset has them; ``gone`` are paths of the dataset
     below the roots that are not there now; ``stale`` counts unchanged ones that other rules judged."""
 
-    wanted: tuple[Wanted, ...] = ()
+    wanted: tuple[WantedReport, ...] = ()
     unchanged: int = 0
     gone: dict[str, str] = field(default_factory=dict)
     stale: int = 0
@@ -46,7 +46,7 @@ def plan(
     columns = ["report", "path", "stamp", "sha256", "facts", "rules", "complete", "details"]
     known = {row["report"]: row for row in dataset.reports(columns).to_table().to_pylist()}
     rules, now = rules_hash(), time.time_ns()
-    wanted: list[Wanted] = []
+    wanted: list[WantedReport] = []
     seen: set[str] = set()
     unchanged = stale = 0
     for path in find_runs(Path(os.path.abspath(root)) for root in roots):  # noqa: PTH100 - links stay as they are
@@ -57,12 +57,12 @@ def plan(
         stamp, size = stamp_of(path, now)
         row = known.get(name)
         if row is None or _again(row, rules, rejudge, retry, details):
-            wanted.append(Wanted(str(path), stamp, size=size))
+            wanted.append(WantedReport(str(path), stamp, size=size))
         elif stamp and row["stamp"] == stamp:
             unchanged, stale = unchanged + 1, stale + (row["rules"] != rules)
         else:
             sha256, facts = (row["sha256"], row["facts"]) if row["complete"] else (None, None)
-            wanted.append(Wanted(str(path), stamp, sha256, facts, size))
+            wanted.append(WantedReport(str(path), stamp, sha256, facts, size))
     gone = {
         row["report"]: row["path"] for row in known.values() if row["report"] not in seen and _below(row["path"], roots)
     }
@@ -105,11 +105,11 @@ def _below(path: str, roots: Sequence[Path]) -> bool:
     return False
 
 
-def batches(wanted: Sequence[Wanted], workers: int) -> list[tuple[Wanted, ...]]:
+def batches(wanted: Sequence[WantedReport], workers: int) -> list[tuple[WantedReport, ...]]:
     """Cut what is wanted into batches, in its order: up to ``BATCH`` reports of up to ``BATCH_B``."""
     most = max(1, min(BATCH, -(-len(wanted) // (TURNS * max(workers, 1)))))
-    found: list[tuple[Wanted, ...]] = []
-    batch: list[Wanted] = []
+    found: list[tuple[WantedReport, ...]] = []
+    batch: list[WantedReport] = []
     for one in wanted:
         if batch and (len(batch) == most or sum(each.size for each in batch) + one.size > BATCH_B):
             found.append(tuple(batch))

@@ -1,4 +1,4 @@
-"""``Hand``: one process that ingests batches of reports, started when needed and again after each death.
+"""``IngestProcess``: one process that ingests batches of reports, started when needed and again after each death.
 
 Used alike by local ingestion, one per worker, and in each worker of a Dask cluster: no report is ever read in the
 process of the scheduler, of a Dask worker, or of the command.
@@ -6,23 +6,16 @@ process of the scheduler, of a Dask worker, or of the command.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import threading
-import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 from ncubble.errors import MeasurementError
 from ncubble.profiling.processes.scratch import abandoned, scratch
+from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
 
 SILENT_S = 660.0
 """How long a batch may show no progress: twice what the native reader has for one report, and the judging."""
@@ -32,7 +25,7 @@ _PREFIX = f".ncubble-ingest-{os.getuid()}-"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedReport:
     """A report to be ingested: its path, what its files look like, and the hashes that are known of it, or None."""
 
     path: str
@@ -40,10 +33,6 @@ class Wanted:
     sha256: str | None = None
     facts: str | None = None
     size: int = 0
-
-    def as_list(self) -> list[str | None]:
-        """As a request has it."""
-        return [self.path, self.stamp, self.sha256, self.facts]
 
 
 @dataclass(frozen=True)
@@ -79,86 +68,55 @@ class Unfit:
 Outcome = Made | Died | Unfit
 
 
-class Hand:
-    """One worker process with a folder of its own for what it reads. Not for two threads at once."""
+class IngestProcess:
+    """One worker process with a folder of its own for what it reads. Not for two threads at once, but for ``stop``."""
 
     def __init__(self, silent_s: float = SILENT_S) -> None:
         self.silent_s = silent_s
-        self.process: subprocess.Popen[str] | None = None
         self.stopped = False
+        self.process = ServingProcess("ncubble.analysis.datasets.ingest.worker", self._environment, own_group=True)
         self._folder: Path | None = None
         self._keeper = ExitStack()
 
-    def __enter__(self) -> Hand:
+    def __enter__(self) -> IngestProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def stop(self) -> None:
         """End what this is doing, from another thread."""
         self.stopped = True
-        if (process := self.process) is not None:
-            _kill(process)
+        self.process.end()
 
     def close(self) -> None:
         """End the process and remove its folder."""
-        self._bury()
+        self.process.close()
         self._keeper.close()
         self._folder = None
 
-    def ingest(self, batch: tuple[Wanted, ...], details: bool) -> Outcome:
+    def ingest(self, batch: tuple[WantedReport, ...], details: bool) -> Outcome:
         """Ingest a batch. Never raises for a report or a death."""
         try:
-            process, out = self._started(), self._place() / "out"
+            out = self._place() / "out"
             shutil.rmtree(out, ignore_errors=True)
             out.mkdir()
+            known = [[report.path, report.stamp, report.sha256, report.facts] for report in batch]
+            answer = self.process.ask({"reports": known, "details": details, "out": str(out)}, self.silent_s)
+        except ServerDiedError as died:
+            if died.expired:
+                return Died(f"showed no progress for {self.silent_s:g} s")
+            return Died(f"died ({died})" if died.status < 0 else f"ended with {died}")
         except OSError as error:
             return Unfit(
                 f"{tempfile.gettempdir()}: cannot be written ({error.strerror})", "set TMPDIR to another folder"
             )
-        request = {"reports": [one.as_list() for one in batch], "details": details, "out": str(out)}
-        answer = self._ask(process, json.dumps(request))
-        if isinstance(answer, Died):
-            return answer
         if "unfit" in answer:
             return Unfit(answer["unfit"], answer["remedy"])
         files = {name: ((out / f"{name}.parquet").read_bytes(), rows) for name, rows in answer["rows"].items()}
         if answer["peak_B"] > SPENT_B:
-            self._bury()
+            self.process.close()
         return Made(files, tuple(answer["read"]), tuple(answer["same"]), answer["peak_B"])
-
-    def _ask(self, process: subprocess.Popen[str], request: str) -> dict[str, Any] | Died:
-        assert process.stdin is not None and process.stdout is not None  # noqa: S101
-        expired = threading.Event()
-        try:
-            process.stdin.write(request + "\n")
-            process.stdin.flush()
-            while line := self._line(process, expired):
-                answer: dict[str, Any] = json.loads(line)
-                if "at" not in answer:
-                    return answer
-        except (BrokenPipeError, ValueError):
-            pass
-        why = self._bury(ended=True)
-        return Died(f"showed no progress for {self.silent_s:g} s" if expired.is_set() else why)
-
-    def _line(self, process: subprocess.Popen[str], expired: threading.Event) -> str:
-        """The next line of the answer; empty once the process is gone."""
-        assert process.stdout is not None  # noqa: S101
-
-        def expire() -> None:
-            expired.set()
-            _kill(process)
-
-        timer = threading.Timer(self.silent_s, expire)
-        timer.start()
-        try:
-            return process.stdout.readline()
-        finally:
-            timer.cancel()
 
     def _place(self) -> Path:
         if self._folder is None:
@@ -168,47 +126,6 @@ class Hand:
             self._folder = self._keeper.enter_context(scratch(parent, _PREFIX, {}))
         return self._folder
 
-    def _started(self) -> subprocess.Popen[str]:
-        if self.process is None or _has_ended(self.process):
-            self._bury()
-            cache = self._place() / "cache"
-            threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "ncubble.analysis.datasets.ingest.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                start_new_session=True,  # an interrupt is for the command, which then ends this
-                env={**os.environ, **threads, "NCUBBLE_CACHE": str(cache), "NCUBBLE_WORKERS": "1"},
-            )
-        return self.process
-
-    def _bury(self, ended: bool = False) -> str:
-        """End and collect the process, which may be about to end by itself; what ended it, in words."""
-        process, self.process = self.process, None
-        if process is None:
-            return "did not start"
-        with suppress(OSError):
-            if process.stdin is not None:
-                process.stdin.close()
-        for _ in range(100 if ended else 0):
-            if _has_ended(process):
-                break
-            time.sleep(0.02)
-        _kill(process)
-        code = process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-        return f"died ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
-
-
-def _has_ended(process: subprocess.Popen[str]) -> bool:
-    """Whether a process has ended. It is not collected yet, so that its group is no one else's."""
-    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    """End a process and the native reader below it, which would write on: they are a process group of their own."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    def _environment(self) -> dict[str, str]:
+        threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+        return threads | {"NCUBBLE_CACHE": str(self._place() / "cache"), "NCUBBLE_WORKERS": "1"}

@@ -1,4 +1,4 @@
-"""The process that turns a batch of reports into rows of a dataset (see ``ingest_hands``).
+"""The process that turns a batch of reports into rows of a dataset (see ``process``).
 
 ``python -m ncubble.analysis.datasets.ingest.worker`` reads one JSON object per line from stdin: {"reports": [[path,
 stamp, sha256, facts]], the last two of what is known already, or null; "details": bool, "out": folder}. Native code
@@ -10,12 +10,10 @@ then with {"rows": {table: count}, "read": [id], "same": [id], "peak_B": most me
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -31,6 +29,7 @@ from ncubble.analysis.report import cache_folder as home
 from ncubble.analysis.report.reading import Source
 from ncubble.analysis.report.report import Report, open_found
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
+from ncubble.profiling.processes.serving import answer_requests, limit_memory
 from ncubble.profiling.runs.run import Run
 
 MEMORY_LIMIT_B = 8 << 30
@@ -117,36 +116,18 @@ def _end_with_parent() -> None:
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(0.5)
-        os.killpg(os.getpgrp(), signal.SIGKILL)  # with the native reader; ``Hand`` made the group
+        os.killpg(os.getpgrp(), signal.SIGKILL)  # with the native reader; ``IngestProcess`` made the group
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def _limit_memory() -> None:
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = MEMORY_LIMIT_B if hard == resource.RLIM_INFINITY else min(hard, MEMORY_LIMIT_B)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def main() -> None:
     """Serve requests from stdin until it closes."""
     _end_with_parent()
-    _limit_memory()
+    limit_memory(MEMORY_LIMIT_B)
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    with os.fdopen(os.dup(1), "w") as replies:
-        os.dup2(2, 1)
-
-        def say(answer: dict[str, Any]) -> None:
-            replies.write(json.dumps(answer) + "\n")
-            replies.flush()
-
-        def moved() -> None:
-            say({"at": time.monotonic()})
-
-        for line in sys.stdin:
-            say(serve(json.loads(line), moved))
+    answer_requests(serve)
 
 
 if __name__ == "__main__":

@@ -94,10 +94,10 @@ def _ingest(
 def _crew(scheduler: str, workers: int | None, details: bool, planned: Plan) -> AbstractContextManager[Crew]:
     from ncubble.analysis.datasets.ingest.crew import LocalCrew
     from ncubble.analysis.datasets.ingest.dask_crew import DaskCrew
-    from ncubble.analysis.report.workers import hands
+    from ncubble.analysis.report.workers import worker_count
 
     if not scheduler:
-        return LocalCrew(min(workers or hands(), len(planned.wanted)), details)
+        return LocalCrew(min(workers or worker_count(), len(planned.wanted)), details)
     crew = DaskCrew(scheduler, details)
     crew.examine(planned.wanted[0].path)
     return crew

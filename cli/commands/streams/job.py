@@ -17,7 +17,7 @@ from ncubble.analysis.streams.records import Recording
 from ncubble.analysis.traces.lanes import MOST_ROWS
 from ncubble.analysis.traces.run import save_lanes
 from ncubble.cli.commands.profile import catalog_program, default_out
-from ncubble.cli.running import ended_by_signals, signal_name, write_perfetto_to
+from ncubble.cli.running import ended_by_signals, write_perfetto_to
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.devices.driver import Device, DriverError, describe
 from ncubble.profiling.processes import process
@@ -123,7 +123,7 @@ def _run(asked: Asked, raw: Path) -> str:
         except process.TimedOutError:
             return f"the program ran past --timeout {asked.timeout_s:g} s and was ended"
     if status < 0:
-        return f"the program was ended by {signal_name(-status)}"
+        return f"the program was ended by {process.ending(status)}"
     return f"the program failed with exit status {status}" if status else ""
 
 

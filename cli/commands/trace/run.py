@@ -92,7 +92,7 @@ def trace_program(program: Sequence[str], wanted: Wanted) -> None:
 
 
 def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -> None:
-    from ncubble.cli.running import ended_by_signals, signal_name
+    from ncubble.cli.running import ended_by_signals
     from ncubble.profiling.processes import process
 
     def passed_on(stream: str, text: str) -> None:
@@ -106,7 +106,7 @@ def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -
             message = f"the program ran past --timeout {timeout_s:g} s and was ended; nothing was kept"
             raise MeasurementError(message, "let it do less, or raise --timeout") from error
     if status:
-        how = f"was ended by {signal_name(-status)}" if status < 0 else f"ended with {status}"
+        how = f"was ended by {process.ending(status)}" if status < 0 else f"ended with {status}"
         raise MeasurementError(f"the program {how}", "run it by itself first")
 
 

@@ -25,7 +25,7 @@ from ncubble.analysis.datasets.ingest import dask_crew as ingest_dask
 from ncubble.analysis.datasets.ingest.crew import Batch, LocalCrew
 from ncubble.analysis.datasets.ingest.dask_crew import DaskCrew
 from ncubble.analysis.datasets.ingest.plan import BATCH, BATCH_B, batches, plan
-from ncubble.analysis.datasets.ingest.process import Died, Hand, Made, Outcome, Unfit, Wanted
+from ncubble.analysis.datasets.ingest.process import Died, IngestProcess, Made, Outcome, Unfit, WantedReport
 from ncubble.analysis.datasets.rows import report_id
 from ncubble.analysis.datasets.schema import REPORTS
 from ncubble.analysis.diagnosis.results import report_json, rules_hash
@@ -126,7 +126,7 @@ def _made(batch: Batch) -> Made:
 
 def _planned(tmp_path: Path, count: int) -> tuple[Path, ingest_many.Plan]:
     log.create(tmp_path / "d")
-    wanted = tuple(Wanted(f"/nowhere/{n}", "s", size=1) for n in range(count))
+    wanted = tuple(WantedReport(f"/nowhere/{n}", "s", size=1) for n in range(count))
     return tmp_path / "d", ingest_many.Plan(wanted)
 
 
@@ -171,11 +171,11 @@ def test_whatever_ends_an_ingest_what_was_committed_stays_and_the_rest_is_planne
 
 
 def test_batches_are_bounded_by_count_and_by_bytes() -> None:
-    many = [Wanted(str(n), "", size=100) for n in range(1000)]
+    many = [WantedReport(str(n), "", size=100) for n in range(1000)]
     cut = batches(many, 2)
     assert [one for batch in cut for one in batch] == many and max(map(len, cut)) == BATCH
     assert [len(batch) for batch in batches(many[:10], 4)] == [1] * 10
-    large = [Wanted(str(n), "", size=BATCH_B // 2 + n % 2 * BATCH_B) for n in range(200)]
+    large = [WantedReport(str(n), "", size=BATCH_B // 2 + n % 2 * BATCH_B) for n in range(200)]
     assert all(len(batch) == 1 or sum(one.size for one in batch) <= BATCH_B for batch in batches(large, 1))
     assert batches([], 3) == []
 
@@ -204,9 +204,9 @@ def test_a_process_that_hangs_is_ended_and_leaves_nothing(tmp_path: Path, monkey
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     (tmp_path / "python").write_text("#!/bin/sh\nexec sleep 60\n")
     (tmp_path / "python").chmod(0o755)
-    with Hand(silent_s=0.3) as hand:
-        assert hand.ingest((Wanted("/x", ""),), False) == Died("showed no progress for 0.3 s")
-        assert hand.process is None
+    with IngestProcess(silent_s=0.3) as process:
+        assert process.ingest((WantedReport("/x", ""),), False) == Died("showed no progress for 0.3 s")
+        assert process.process.process is None
     assert [path.name for path in tmp_path.iterdir()] == ["python"]
 
 
@@ -260,7 +260,9 @@ def test_on_a_cluster_a_deadly_report_costs_itself_and_a_lost_scheduler_nothing_
         with DaskCrew(address, False) as crew:
             scheduler.send_signal(signal.SIGKILL)
             with pytest.raises(MeasurementError, match="the cluster was lost"):
-                ingest_many.ingest_planned(tmp_path / "d", ingest_many.Plan((Wanted(str(source / "a"), ""),)), crew)
+                ingest_many.ingest_planned(
+                    tmp_path / "d", ingest_many.Plan((WantedReport(str(source / "a"), ""),)), crew
+                )
     assert Dataset.open(tmp_path / "d").rows("reports") == 3
 
 
@@ -288,7 +290,7 @@ def test_what_is_asked_for_again_is_planned_again(tmp_path: Path) -> None:
     made = ingest_many.encode([{"reports": pa.Table.from_pylist(rows, REPORTS)}])
     ingest_many.Writer(tmp_path / "d").put(made, [row["report"] for row in rows])
 
-    def wanted(**options: bool) -> list[Wanted]:
+    def wanted(**options: bool) -> list[WantedReport]:
         return list(plan(Dataset.open(tmp_path / "d"), [source], **options).wanted)
 
     found = plan(Dataset.open(tmp_path / "d"), [source])

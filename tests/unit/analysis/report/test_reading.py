@@ -138,7 +138,7 @@ def test_a_damaged_cache_without_its_report_is_an_error_of_that_report_alone(rep
 def test_a_report_that_changes_while_it_is_read_is_not_stored(report, monkeypatch):
     def touching(jobs, done):
         for index, job in enumerate(jobs):
-            job.report.write_bytes(job.report.read_bytes() + b"more")
+            job.path.write_bytes(job.path.read_bytes() + b"more")
             done(index, None)
 
     monkeypatch.setattr(workers, "extract_all", touching)
@@ -156,11 +156,11 @@ def test_a_report_that_vanishes_before_a_worker_opens_it_is_said_to(report, tmp_
 def test_a_worker_that_nobody_ends_ends_itself(tmp_path):
     fifo = tmp_path / "never.ncu-rep"
     os.mkfifo(fifo)
-    job = workers.Job(fifo, ("scalars",), 1, 0, 1, tmp_path / "out")
+    job = workers.Extraction(fifo, ("scalars",), 1, 0, 1, tmp_path / "out")
     worker = subprocess.Popen(
         [sys.executable, "-P", "-m", "ncubble.analysis.report.native"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    worker.stdin.write(job.to_json(0.3).encode() + b"\n")
+    worker.stdin.write(json.dumps(job.request(0.3)).encode() + b"\n")
     worker.stdin.flush()
     assert worker.wait(20) == -signal.SIGALRM
 
@@ -210,10 +210,10 @@ def test_a_reader_that_cannot_be_imported_is_no_fault_of_the_report(report, monk
 def test_a_worker_that_a_large_process_starts_is_not_spent_at_once(tmp_path):
     program = (
         "import sys; large = bytearray(1100 << 20); large[::4096] = b'x' * len(large[::4096])\n"
-        "from pathlib import Path; from ncubble.analysis.report import workers\n"
-        "starts, start = [], workers._Worker._start\n"
-        "workers._Worker._start = lambda self: starts.append(1) or start(self)\n"
-        "workers.hands = lambda: 1\n"
+        "from ncubble.analysis.report import workers; from ncubble.profiling.processes.serving import subprocess\n"
+        "starts, start = [], subprocess.Popen\n"
+        "subprocess.Popen = lambda *args, **options: starts.append(1) or start(*args, **options)\n"
+        "workers.worker_count = lambda: 1\n"
         "from ncubble.analysis.report.report import open_reports; from ncubble.recordings import ROOT\n"
         "print(len(open_reports([ROOT / 'softmax_online', ROOT / 'tiled_matmul'])[0]), len(starts))"
     )
@@ -285,8 +285,8 @@ def test_no_worker_writes_once_an_interrupt_has_ended_the_reading(tmp_path, monk
         raise KeyboardInterrupt
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
-    monkeypatch.setattr(workers._Worker, "extract", lambda self, job: time.sleep(0.1))
-    jobs = [workers.Job(RUN, ("scalars",), 1, 0, 1, tmp_path)] * 50
+    monkeypatch.setattr(workers.NativeReader, "extract", lambda self, job: time.sleep(0.1))
+    jobs = [workers.Extraction(RUN, ("scalars",), 1, 0, 1, tmp_path)] * 50
     with pytest.raises(KeyboardInterrupt):
         workers.extract_all(jobs, lambda index, error: done.append(index))
     ended = len(done)
@@ -295,7 +295,7 @@ def test_no_worker_writes_once_an_interrupt_has_ended_the_reading(tmp_path, monk
 
 
 @pytest.mark.parametrize(
-    ("launches", "plain_size", "hands", "sizes"),
+    ("launches", "plain_size", "workers_free", "sizes"),
     [
         (1, 500_000, 2, [1]),
         (0, 0, 2, [0]),
@@ -307,8 +307,8 @@ def test_no_worker_writes_once_an_interrupt_has_ended_the_reading(tmp_path, monk
         (2, 8 << 30, 1, [1, 1]),
     ],
 )
-def test_a_report_is_split_where_it_is_large_or_hands_are_free(launches, plain_size, hands, sizes):
-    parts = ingest.split(Frame("", plain_size, plain_size, launches, True, ""), hands)
+def test_a_report_is_split_where_it_is_large_or_hands_are_free(launches, plain_size, workers_free, sizes):
+    parts = ingest.split(Frame("", plain_size, plain_size, launches, True, ""), workers_free)
     assert [last - first for first, last in parts] == sizes
     assert [first for first, _ in parts] == [sum(sizes[:i]) for i in range(len(sizes))]
 
@@ -330,7 +330,7 @@ def test_a_report_read_in_several_requests_is_the_same_as_one_read_at_once(tmp_p
 def test_one_failing_request_fails_the_report_and_leaves_nothing(tmp_path, monkeypatch, cache):
     def second_fails(jobs, done):
         for index, job in enumerate(jobs):
-            done(index, ReportError(f"{job.report}: odd", "look") if index == 1 else None)
+            done(index, ReportError(f"{job.path}: odd", "look") if index == 1 else None)
 
     monkeypatch.setattr(ingest, "REQUEST_B", 1)
     monkeypatch.setattr(workers, "extract_all", second_fails)
