@@ -34,7 +34,7 @@ from ncubble.analysis.report import cache_folder as home
 from ncubble.analysis.report.report import open_reports
 from ncubble.profiling.processes.scratch import cut_off
 from ncubble.profiling.runs.run import UNFINISHED, Run, find_runs
-from ncubble.profiling.runs.session import Request, profile
+from ncubble.profiling.runs.session import ProfileRequest, profile
 from ncubble.recordings import ROOT
 
 FAKE = Path(__file__).resolve().parents[1] / "tests" / "data" / "fake_ncu.py"
@@ -102,7 +102,7 @@ class Trials:
         os.environ |= {"NCUBBLE_NCU": str(tool), "NCUBBLE_CACHE": str(folder / "cache")}
         self.reports = folder / "cache" / "reports"
         self.expected = shown(self.read)
-        profile(Request(QUIET, self.written / "kept"))
+        profile(ProfileRequest(QUIET, self.written / "kept"))
         self.kept = contents(self.written)
         self.fell: Counter[str] = Counter()
         self.wrong: list[str] = []
@@ -174,7 +174,7 @@ class Trials:
         with noted() as reading:
             found = contents(self.written)
         with noted() as said:
-            profile(Request(QUIET, self.written / "next"))
+            profile(ProfileRequest(QUIET, self.written / "next"))
         shutil.rmtree(self.written / "next")
         if self.kept.items() - contents(self.written).items():
             yield "the run beside it changed"

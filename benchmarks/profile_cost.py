@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.runs.run import Manifest
-from ncubble.profiling.runs.session import Request, profile
+from ncubble.profiling.runs.session import ProfileRequest, profile
 
 PASSES, WALL, BYTES = 12, 0.5, 1 / 3
 
@@ -42,7 +42,7 @@ def timed(program: list[str], sets: tuple[str, ...], launches: int) -> tuple[flo
     """Wall seconds and manifest of one whole profile of ``launches`` launches."""
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
-        run = profile(Request([*program, "--launches", str(launches)], Path(folder) / "run", sets))
+        run = profile(ProfileRequest([*program, "--launches", str(launches)], Path(folder) / "run", sets))
         return time.perf_counter() - begun, run.manifest
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ncubble.profiling.devices.driver import describe
 from ncubble.profiling.metrics.catalog import load_sets
-from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Selection, Target, resolve
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS, MetricSelection, Target, resolve
 from ncubble.profiling.ncu.log import NcuLog
 from ncubble.profiling.ncu.ncu import failure, find_ncu, ncu_argv
 from ncubble.profiling.processes import process
@@ -26,7 +26,7 @@ from ncubble.profiling.processes import process
 TINY = [sys.executable, "-m", "ncubble.profiling.ncu.tiny"]
 
 
-def passes(ncu: str, selection: Selection) -> int:
+def passes(ncu: str, selection: MetricSelection) -> int:
     """Replay passes of one launch."""
     log = NcuLog()
     with tempfile.TemporaryDirectory() as folder:
@@ -38,7 +38,7 @@ def passes(ncu: str, selection: Selection) -> int:
     return log.profiled[0].passes or 0
 
 
-def without_each(selection: Selection) -> dict[str, Selection]:
+def without_each(selection: MetricSelection) -> dict[str, MetricSelection]:
     """The selection without one of its members, by the member's name."""
     lesser = {name: replace(selection, metrics=_without(selection.metrics, name)) for name in selection.metrics}
     return lesser | {

@@ -37,8 +37,8 @@ from ncubble.profiling.sweeps import cluster as sweep_cluster
 from ncubble.profiling.sweeps import sweep
 from ncubble.profiling.sweeps import worker as sweep_worker
 from ncubble.profiling.sweeps.grid import Sampling
-from ncubble.profiling.sweeps.job import Attempt, Job, Machine, Reply
-from ncubble.profiling.sweeps.pool import Pool
+from ncubble.profiling.sweeps.job import Attempt, Machine, Reply, SweepJob
+from ncubble.profiling.sweeps.pool import DaskPool
 from ncubble.profiling.sweeps.store import Record, Store
 from ncubble.recordings import ROOT
 
@@ -47,7 +47,7 @@ PLAYED = Machine("simulated", tools={"ncu": "2025.3.1", "nvcc": "13.0"}, host="s
 TENSOR_CV_PCT = 0.26  # the largest of 12 repeats of 11 kernels on an H200
 
 
-def jobs_of(name: str, count: int, *axes: str) -> tuple[list[Job], tuple[str, ...]]:
+def jobs_of(name: str, count: int, *axes: str) -> tuple[list[SweepJob], tuple[str, ...]]:
     """The first ``count`` points of a grid of a catalog kernel."""
     found = plan(asked(name, axes, [], None, Sampling(), None, [], [], 1))
     if len(found.jobs) < count:
@@ -56,12 +56,17 @@ def jobs_of(name: str, count: int, *axes: str) -> tuple[list[Job], tuple[str, ..
 
 
 def settle(
-    client: Any, folder: Path, jobs: Sequence[Job], tools: Sequence[str], observe: Callable[[Record], None], **pool: Any
+    client: Any,
+    folder: Path,
+    jobs: Sequence[SweepJob],
+    tools: Sequence[str],
+    observe: Callable[[Record], None],
+    **pool: Any,
 ) -> float:
     """Run a sweep; returns the seconds from the first order to the last record."""
     options = sweep.Options(wait_s=300.0)
     with Store(folder) as store:
-        workers = Pool(client, CHILD, 300.0, **pool)
+        workers = DaskPool(client, CHILD, 300.0, **pool)
         try:
             team = sweep.gather(workers, workers.open(), tools, options)
             todo = sweep.plan(jobs, store, next(iter(team.machines.values())), tools, options).todo
@@ -96,7 +101,7 @@ def on_gpus(given: argparse.Namespace) -> dict[str, Any]:
     return {**head, "throughput": rows, "one_lock": shared, "neighbours": beside}
 
 
-def build(jobs: Sequence[Job]) -> None:
+def build(jobs: Sequence[SweepJob]) -> None:
     """Compile everything beforehand: the cache of cubins is shared, and is warm for all but the first sweep."""
     from ncubble.kernels.build.build import arch_for
     from ncubble.kernels.run.batch import build_all, checked
@@ -106,7 +111,7 @@ def build(jobs: Sequence[Job]) -> None:
     build_all(checked([_entry(job) for job in jobs]), arch_for(major, minor))
 
 
-def _entry(job: Job) -> dict[str, Any]:
+def _entry(job: SweepJob) -> dict[str, Any]:
     return {"kernel": job.about["kernel"], "parameters": job.about["parameters"], "shape": job.about["shape"]}
 
 
@@ -117,7 +122,7 @@ def one_lock(order: Any, child: Any, limit_s: float, machine: Any, apart: bool, 
 
 
 def throughput(
-    gpus: Sequence[str], jobs: Sequence[Job], tools: Sequence[str], folder: Path, **pool: Any
+    gpus: Sequence[str], jobs: Sequence[SweepJob], tools: Sequence[str], folder: Path, **pool: Any
 ) -> dict[str, Any]:
     records: list[Record] = []
     begun = time.monotonic()
@@ -165,7 +170,7 @@ def neighbours(gpus: Sequence[str], tools: Sequence[str], repeats: int, folder: 
 
 
 @contextmanager
-def _beside(client: Any, jobs: Sequence[Job], tools: Sequence[str], folder: Path) -> Any:
+def _beside(client: Any, jobs: Sequence[SweepJob], tools: Sequence[str], folder: Path) -> Any:
     """Keep the workers of ``client`` busy meanwhile."""
     import threading
 
@@ -187,7 +192,7 @@ def _beside(client: Any, jobs: Sequence[Job], tools: Sequence[str], folder: Path
         done.set()
 
 
-def measured(client: Any, job: Job, tools: Sequence[str], folder: Path) -> dict[str, float]:
+def measured(client: Any, job: SweepJob, tools: Sequence[str], folder: Path) -> dict[str, float]:
     from ncubble.analysis.diagnosis.results import as_json
     from ncubble.analysis.report.report import open_reports
 

@@ -12,8 +12,8 @@ from ncubble.cli.commands.sweep import plan as sweep_plan
 from ncubble.profiling.processes import orphans
 from ncubble.profiling.sweeps import sweep
 from ncubble.profiling.sweeps.grid import Sampling
-from ncubble.profiling.sweeps.job import Job, Machine
-from ncubble.profiling.sweeps.pool import Pool
+from ncubble.profiling.sweeps.job import Machine, SweepJob
+from ncubble.profiling.sweeps.pool import DaskPool
 from ncubble.profiling.sweeps.store import Record, Store
 from ncubble.recordings import ROOT
 
@@ -38,7 +38,7 @@ def planned(*axes: str, **more: Any) -> sweep_plan.Planned:
     return sweep_plan.plan(sweep_plan.asked("saxpy", axes, sampling=sampling, **given))
 
 
-def jobs(*sizes: int) -> list[Job]:
+def jobs(*sizes: int) -> list[SweepJob]:
     """One job for each size of ``n``."""
     return planned(f"n={','.join(map(str, sizes))}").jobs
 
@@ -93,10 +93,10 @@ def played_probe(child: Any) -> Machine:
     return Machine("NVIDIA H200", gpu, "9.0", "580", "host", {"ncu": "2025.3.1", "nvcc": "13.0"}, (gpu,))
 
 
-def run(client: Any, store: Store, todo: list[Job], limit_s: float = 60.0, **more: Any) -> dict[int, Record]:
+def run(client: Any, store: Store, todo: list[SweepJob], limit_s: float = 60.0, **more: Any) -> dict[int, Record]:
     """A whole sweep on the cluster of ``client``; the record of each size of ``n``."""
     options = sweep.Options(**{**vars(OPTIONS), **more})
-    pool = Pool(client, CHILD, limit_s, probe=played_probe)
+    pool = DaskPool(client, CHILD, limit_s, probe=played_probe)
     try:
         team = sweep.gather(pool, pool.open(), TOOLS, options)
         plan = sweep.plan(todo, store, next(iter(team.machines.values())), TOOLS, options)

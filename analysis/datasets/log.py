@@ -33,7 +33,7 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 @dataclass(frozen=True)
-class Part:
+class DatasetPart:
     """Files that were written together: ``rows`` by table, for the tables that have a file."""
 
     name: str
@@ -45,13 +45,13 @@ class State:
     """What a dataset holds: its parts, and the number of the last entry (-1: none)."""
 
     number: int = -1
-    parts: tuple[Part, ...] = ()
+    parts: tuple[DatasetPart, ...] = ()
 
     def files(self, folder: Path, table: str) -> list[Path]:
         """The files of one table."""
         return [file_of(folder, part.name, table) for part in self.parts if table in part.rows]
 
-    def after(self, add: Sequence[Part], remove: Sequence[str]) -> State:
+    def after(self, add: Sequence[DatasetPart], remove: Sequence[str]) -> State:
         """The state after one more entry. Raises KeyError where a part is to be removed that is not there."""
         parts = {part.name: part for part in self.parts}
         for name in remove:
@@ -101,7 +101,7 @@ def read(folder: Path) -> State:
         entry = _entry(folder, number)
         base = State(number - 1) if number % WHOLE == 0 else state
         try:
-            add = [Part(str(part["name"]), dict(part["rows"])) for part in entry["add"]]
+            add = [DatasetPart(str(part["name"]), dict(part["rows"])) for part in entry["add"]]
             state = base.after(add, entry["remove"])
         except (KeyError, TypeError, ValueError) as error:
             raise _damaged(folder, number, f"{type(error).__name__}: {error}") from error
@@ -128,7 +128,7 @@ def _damaged(folder: Path, number: int, why: str) -> ReportError:
     )
 
 
-def commit(folder: Path, state: State, add: Sequence[Part], remove: Sequence[str]) -> State | None:
+def commit(folder: Path, state: State, add: Sequence[DatasetPart], remove: Sequence[str]) -> State | None:
     """Add and remove parts in one step; None where another writer was faster. Raises OSError and MeasurementError."""
     after = state.after(add, remove)
     whole = after.number % WHOLE == 0

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ncubble.analysis.datasets import log
-from ncubble.analysis.datasets.log import Part, State
+from ncubble.analysis.datasets.log import DatasetPart, State
 from ncubble.analysis.datasets.schema import GROUP_ROWS, SORTED, stored
 from ncubble.errors import MeasurementError
 
@@ -47,7 +47,7 @@ def _write(rows: pa.Table, name: str, where: object) -> None:
     pq.write_table(marked, where, row_group_size=GROUP_ROWS, compression="zstd", write_page_index=True)
 
 
-def store(folder: Path, made: Mapping[str, tuple[bytes, int]]) -> Part:
+def store(folder: Path, made: Mapping[str, tuple[bytes, int]]) -> DatasetPart:
     """Write the files of a new part to disk. It counts when it is committed. Raises MeasurementError."""
     name = secrets.token_hex(10)
     place = folder / "parts" / name
@@ -63,15 +63,15 @@ def store(folder: Path, made: Mapping[str, tuple[bytes, int]]) -> Part:
     except OSError as error:
         shutil.rmtree(place, ignore_errors=True)
         raise MeasurementError(f"{folder}: cannot be written ({error.strerror})", "free some space there") from error
-    return Part(name, {table: rows for table, (_, rows) in made.items()})
+    return DatasetPart(name, {table: rows for table, (_, rows) in made.items()})
 
 
-def load(folder: Path, part: Part, table: str) -> pa.Table:
+def load(folder: Path, part: DatasetPart, table: str) -> pa.Table:
     """All rows of a part's table."""
     return pq.read_table(log.file_of(folder, part.name, table))
 
 
-def without(folder: Path, part: Part, reports: Collection[str]) -> Part | None:
+def without(folder: Path, part: DatasetPart, reports: Collection[str]) -> DatasetPart | None:
     """A new part with the rows of ``part`` but for some reports; None where nothing would be left."""
     dropped = pa.array(sorted(reports), pa.string())
     made: dict[str, tuple[bytes, int]] = {}
@@ -82,19 +82,19 @@ def without(folder: Path, part: Part, reports: Collection[str]) -> Part | None:
     return store(folder, made) if "reports" in made else None
 
 
-def merged(folder: Path, parts: Sequence[Part]) -> Part:
+def merged(folder: Path, parts: Sequence[DatasetPart]) -> DatasetPart:
     """A new part with the rows of several."""
     tables = [{table: load(folder, part, table) for table in part.rows} for part in parts]
     return store(folder, encode(tables))
 
 
-def drop(folder: Path, parts: Sequence[Part]) -> None:
+def drop(folder: Path, parts: Sequence[DatasetPart]) -> None:
     """Delete parts that were not committed."""
     for part in parts:
         shutil.rmtree(folder / "parts" / part.name, ignore_errors=True)
 
 
-class Writer:
+class DatasetWriter:
     """Adds and removes reports. Several writers may do so at once, in one process or many: none undoes another's."""
 
     def __init__(self, folder: Path) -> None:
@@ -110,7 +110,7 @@ class Writer:
         """Remove all rows of ``reports``."""
         return self._replace([], frozenset(reports))
 
-    def _replace(self, add: list[Part], reports: frozenset[str]) -> State:
+    def _replace(self, add: list[DatasetPart], reports: frozenset[str]) -> State:
         while True:
             state = log.read(self.folder)
             touched = [part for part in state.parts if self._reports(part) & reports]
@@ -122,7 +122,7 @@ class Writer:
                 return after
             drop(self.folder, kept)
 
-    def _reports(self, part: Part) -> frozenset[str]:
+    def _reports(self, part: DatasetPart) -> frozenset[str]:
         """Ids of the reports of a part: what is listed never changes, so that it is read once."""
         if part.name not in self._owned:
             file = log.file_of(self.folder, part.name, "reports")

@@ -30,7 +30,7 @@ VERDICT_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownReport:
     """What is known of a report before it is read: where it is, and what its files looked like."""
 
     path: str
@@ -54,7 +54,7 @@ def text(value: Any) -> str | None:
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 
-def rows_of(known: Known, report: Report, details: bool) -> dict[str, pa.Table]:
+def rows_of(known: KnownReport, report: Report, details: bool) -> dict[str, pa.Table]:
     """Every table's rows of a report. Launches that cannot be judged have a row of ``errors`` instead."""
     found, failed = judge(report)
     about = report_row(known, report.run) | {
@@ -75,7 +75,7 @@ def rows_of(known: Known, report: Report, details: bool) -> dict[str, pa.Table]:
     return tables | (detail_rows(known.report, report) if details else {})
 
 
-def failed_rows(known: Known, error: NcubbleError, sha256: str | None = None) -> dict[str, pa.Table]:
+def failed_rows(known: KnownReport, error: NcubbleError, sha256: str | None = None) -> dict[str, pa.Table]:
     """The rows of a report that cannot be read."""
     try:
         about = report_row(known, Run.load(Path(known.path)))
@@ -85,12 +85,12 @@ def failed_rows(known: Known, error: NcubbleError, sha256: str | None = None) ->
     return {"reports": pa.Table.from_pylist([about], schema=REPORTS), "errors": error_rows(known, [error])}
 
 
-def _unknown(known: Known) -> dict[str, Any]:
+def _unknown(known: KnownReport) -> dict[str, Any]:
     path = text(known.path)
     return {"report": known.report, "path": path, "rules": rules_hash(), "stamp": known.stamp}
 
 
-def report_row(known: Known, run: Run) -> dict[str, Any]:
+def report_row(known: KnownReport, run: Run) -> dict[str, Any]:
     """What manifest and name tell of a report."""
     manifest, rank = run.manifest, rank_of(run)
     sha = manifest.git.get("sha")
@@ -150,7 +150,7 @@ def _json(value: Any) -> str | None:
     return text(json.dumps(value, ensure_ascii=True, default=str)) if value else None
 
 
-def error_rows(known: Known, errors: Iterable[NcubbleError]) -> pa.Table:
+def error_rows(known: KnownReport, errors: Iterable[NcubbleError]) -> pa.Table:
     """Rows of ``errors``."""
     rows = [
         {"report": known.report, "path": text(known.path), "error": text(one.message[:LONGEST]), "remedy": one.remedy}

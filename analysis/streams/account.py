@@ -9,7 +9,7 @@ import pandas as pd
 
 from ncubble.analysis.streams.causes import CAUSES
 from ncubble.analysis.streams.engines import D2H, H2D, SMS, devices, lanes_of, short_name, work_of
-from ncubble.analysis.streams.gaps import Gap, by_cause, counts, gaps_of
+from ncubble.analysis.streams.gaps import IdleGap, by_cause, counts, gaps_of
 from ncubble.analysis.streams.records import Recording, within_profiled
 from ncubble.analysis.traces.concurrency import Concurrency, concurrency
 
@@ -29,7 +29,7 @@ class DeviceAccount:
     bytes_down: int
     lanes: pd.DataFrame
     together: Concurrency
-    gaps: list[Gap]
+    gaps: list[IdleGap]
     zero: int = 0
 
     @property
@@ -153,7 +153,7 @@ def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
     }
 
 
-def gap_json(gap: Gap, zero: int = 0) -> dict[str, Any]:
+def gap_json(gap: IdleGap, zero: int = 0) -> dict[str, Any]:
     """A gap as JSON, times in us since ``zero`` (ns), which is where the timeline begins."""
     return {
         "start_us": (gap.start - zero) / 1e3,
@@ -165,7 +165,7 @@ def gap_json(gap: Gap, zero: int = 0) -> dict[str, Any]:
     }
 
 
-def longest_gaps(gaps: list[Gap], most: int) -> list[Gap]:
+def longest_gaps(gaps: list[IdleGap], most: int) -> list[IdleGap]:
     """The longest gaps, longest first."""
     return sorted(gaps, key=lambda gap: (-gap.ns, gap.start))[:most]
 

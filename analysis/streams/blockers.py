@@ -20,7 +20,7 @@ from ncubble.analysis.streams.causes import (
     loads_code,
 )
 from ncubble.analysis.streams.engines import D2H, SMS, short_name
-from ncubble.analysis.streams.queue import Item, Queue
+from ncubble.analysis.streams.queue import Queue, QueueItem
 
 LATENCY_MOST = 50_000
 """ns: a kernel that was queued and that nothing holds begins within this, else what held it is not known."""
@@ -34,7 +34,7 @@ class Reason(NamedTuple):
     cause: str
     until: int
     why: str
-    behind: Item | None = None
+    behind: QueueItem | None = None
 
 
 class Wait(NamedTuple):
@@ -48,7 +48,7 @@ class Wait(NamedTuple):
     blamed: int
 
 
-def reason(queue: Queue, kernel: Item, begin: int, time: int) -> Reason:
+def reason(queue: Queue, kernel: QueueItem, begin: int, time: int) -> Reason:
     """What keeps ``kernel`` from running at ``time``, in a gap that began at ``begin``."""
     head = queue.head(kernel, time)
     if head.start <= time:
@@ -64,7 +64,7 @@ def reason(queue: Queue, kernel: Item, begin: int, time: int) -> Reason:
     return _queued(queue, head, head.call, begin, time)
 
 
-def wait_at(queue: Queue, kernel: Item, begin: int) -> Wait | None:
+def wait_at(queue: Queue, kernel: QueueItem, begin: int) -> Wait | None:
     """The wait that the launching thread was in when the gap began, if it queued ``kernel`` after it."""
     thread = queue.calls.threads.get(kernel.thread)
     call = thread.at(begin)[0] if thread is not None else None
@@ -90,18 +90,18 @@ def blamed_on(wait: Wait, queue: Queue, found: Reason, begin: int) -> int:
     return min(wait.blamed, begin + item.start - min(item.start, queue.ready(item)))
 
 
-def _a(item: Item) -> str:
+def _a(item: QueueItem) -> str:
     """The work in a few words: a kernel by its function."""
     what = short_name(item.what)
     return f"an {what}" if what.startswith("H2D") else f"a {what}"
 
 
-def _until_end(queue: Queue, item: Item, begin: int, time: int, why: str) -> Reason:
+def _until_end(queue: Queue, item: QueueItem, begin: int, time: int, why: str) -> Reason:
     """The kernel waits for the end of work that runs."""
     return _because_of(queue, item, begin, time, item.end, why)
 
 
-def _awaits(queue: Queue, copy: Item, kernel: Item, time: int) -> Call | None:
+def _awaits(queue: Queue, copy: QueueItem, kernel: QueueItem, time: int) -> Call | None:
     """The call in which the host waits while a download of the default stream runs, if it queues ``kernel`` after it:
     with the download in any other stream the kernel would come as late."""
     if copy.engine != D2H or not queue.is_null(copy.lane) or copy.pageable:
@@ -111,7 +111,7 @@ def _awaits(queue: Queue, copy: Item, kernel: Item, time: int) -> Call | None:
     return call if call is not None and call.cause == HOST_SYNC and kernel.queued >= call.end else None
 
 
-def _because_of(queue: Queue, item: Item, begin: int, time: int, until: int, why: str) -> Reason:
+def _because_of(queue: Queue, item: QueueItem, begin: int, time: int, until: int, why: str) -> Reason:
     """What it is called to stand behind ``item``."""
     if item.pageable:
         return Reason(PAGEABLE_COPY, until, f"{why}, which is pageable", item)
@@ -124,7 +124,7 @@ def _because_of(queue: Queue, item: Item, begin: int, time: int, until: int, why
     return Reason(DEPENDENCY, until, why, item)
 
 
-def _held_by_default(queue: Queue, item: Item) -> int:
+def _held_by_default(queue: Queue, item: QueueItem) -> int:
     """How many ns work that was queued stood still because of the legacy default stream."""
     if item.call is None or item.engine == SMS:
         return 0
@@ -134,7 +134,7 @@ def _held_by_default(queue: Queue, item: Item) -> int:
     return max(held, _held_in_line(queue, item)) if queue.is_null(item.lane) else held
 
 
-def _held_in_line(queue: Queue, copy: Item) -> int:
+def _held_in_line(queue: Queue, copy: QueueItem) -> int:
     """How long a copy stood in the legacy default stream behind work of another engine, itself or in a row of them."""
     held = copy.start
     for _ in range(CHAIN_MOST):
@@ -150,7 +150,7 @@ def _held_in_line(queue: Queue, copy: Item) -> int:
     return 0
 
 
-def _host(queue: Queue, head: Item, time: int) -> Reason:
+def _host(queue: Queue, head: QueueItem, time: int) -> Reason:
     """The host has not begun to queue ``head``: what does its thread do?"""
     call, until = queue.calls.threads[head.thread].at(time)
     until = min(until, head.queued)
@@ -168,7 +168,7 @@ def _host(queue: Queue, head: Item, time: int) -> Reason:
     return Reason(call.cause, until, f"the host was in {where}")
 
 
-def _queued(queue: Queue, head: Item, call: Call, begin: int, time: int) -> Reason:
+def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) -> Reason:
     """``head`` was queued, and nothing in its stream is before it."""
     for lane, recorded in head.waits:
         end, last = queue.until(lane, recorded)
@@ -193,11 +193,11 @@ def _queued(queue: Queue, head: Item, call: Call, begin: int, time: int) -> Reas
     return _handed_over(queue, head, call, begin, time)
 
 
-def _until_event(queue: Queue, last: Item, lane: tuple[int, int], begin: int, time: int, end: int) -> Reason:
+def _until_event(queue: Queue, last: QueueItem, lane: tuple[int, int], begin: int, time: int, end: int) -> Reason:
     return _because_of(queue, last, begin, time, end, f"an event behind {_a(last)} of stream {lane[1]}")
 
 
-def _handed_over(queue: Queue, head: Item, call: Call, begin: int, time: int) -> Reason:
+def _handed_over(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) -> Reason:
     """Nothing holds ``head`` any more: the time until it begins belongs to what it waited for last."""
     lanes = [*head.waits, *((lane, call.start) for lane in queue.serialized_with(head.lane))]
     found = [(*queue.until(*one), False) for one in lanes]

@@ -16,7 +16,7 @@ UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
-class Cause:
+class IdleCause:
     """``means``: when time is counted here. ``remedy``: what to try first."""
 
     name: str
@@ -28,49 +28,49 @@ class Cause:
 CAUSES = {
     cause.name: cause
     for cause in (
-        Cause(
+        IdleCause(
             DEPENDENCY,
             "dependency",
             "the next kernel was queued and waited for a copy or kernel before it in its stream, or for an event",
             "give independent chunks streams of their own, split transfers into chunks, or move less data",
         ),
-        Cause(
+        IdleCause(
             ALLOCATION,
             "allocation stall",
             "the host was inside a call that allocates or frees memory when it should have queued the next kernel",
             "reserve memory once, or use cudaMallocAsync from a pool whose release threshold is not 0",
         ),
-        Cause(
+        IdleCause(
             PAGEABLE_COPY,
             "pageable copy",
             "a copy from or to pageable memory ran, or kept the host, while the next kernel waited for it",
             "use page-locked memory (cudaMallocHost, pin_memory=True) and asynchronous copies",
         ),
-        Cause(
+        IdleCause(
             DEFAULT_STREAM,
             "default-stream serialization",
             "the next kernel waited because the legacy default stream and blocking streams wait for each other",
             "create streams with cudaStreamNonBlocking, and queue nothing on the legacy default stream",
         ),
-        Cause(
+        IdleCause(
             HOST_SYNC,
             "host synchronization",
             "the host waited for the GPU before it queued the next kernel",
             "let streams wait for events (cudaStreamWaitEvent) instead of the host, or queue more work first",
         ),
-        Cause(
+        IdleCause(
             LAUNCH_GAP,
             "launch gap",
             "the host was busy elsewhere, or the launch itself took that long",
             "queue work earlier or from another thread, make kernels larger, or capture the sequence in a CUDA graph",
         ),
-        Cause(
+        IdleCause(
             DRAIN,
             "no further kernel",
             "copies went on after the last kernel",
             "split the last download into chunks that overlap with kernels",
         ),
-        Cause(
+        IdleCause(
             UNKNOWN,
             "unknown",
             "no record says what the next kernel waited for",

@@ -15,13 +15,13 @@ from ncubble.analysis.streams.blockers import LATENCY_MOST, blamed_on, plain, re
 from ncubble.analysis.streams.calls import any_in, reaching
 from ncubble.analysis.streams.causes import DEPENDENCY, DRAIN, LAUNCH_GAP, UNKNOWN
 from ncubble.analysis.streams.engines import SMS
-from ncubble.analysis.streams.queue import Item, Queue
+from ncubble.analysis.streams.queue import Queue, QueueItem
 from ncubble.analysis.traces.concurrency import union
 
 Parts = dict[str, int]
 
 
-class Gap:
+class IdleGap:
     """Time in ns in which no SM worked; ``next``: the kernel that ends it; ``parts``: ns by cause."""
 
     __slots__ = ("_tell", "end", "next", "parts", "start")
@@ -49,7 +49,7 @@ class Gap:
         return self._tell
 
 
-def gaps_of(work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) -> list[Gap]:
+def gaps_of(work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) -> list[IdleGap]:
     """All gaps of one device, in order of time. ``work``: its rows of ``work_of``; ``rows``: those of its process, and
     ``everywhere`` the work of the process on all devices: the host may wait for another one."""
     if work.empty:
@@ -67,7 +67,7 @@ def gaps_of(work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) ->
     found = []
     for start, end, kernel, cause in zip(*(one.tolist() for one in (begins, finishes, kernels, whole)), strict=True):
         if kernel < 0:
-            found.append(Gap(start, end, "", {DRAIN: end - start}, what))
+            found.append(IdleGap(start, end, "", {DRAIN: end - start}, what))
         else:
             found.append(_gap(queue, start, end, kernel, cause))
     return found
@@ -136,15 +136,15 @@ def _behind_copy(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.n
     return found
 
 
-def _gap(queue: Queue, start: int, end: int, place: int, cause: str) -> Gap:
+def _gap(queue: Queue, start: int, end: int, place: int, cause: str) -> IdleGap:
     name = queue.name(place)
     if cause:
-        return Gap(start, end, name, {cause: end - start}, (queue, place))
+        return IdleGap(start, end, name, {cause: end - start}, (queue, place))
     parts, evidence = _split(queue, queue.item(place), start, end)
-    return Gap(start, end, name, parts, evidence)
+    return IdleGap(start, end, name, parts, evidence)
 
 
-def _split(queue: Queue, kernel: Item, begin: int, end: int) -> tuple[Parts, str]:
+def _split(queue: Queue, kernel: QueueItem, begin: int, end: int) -> tuple[Parts, str]:
     """The parts of a gap, and the evidence for the largest."""
     told: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     wait = wait_at(queue, kernel, begin)
@@ -162,7 +162,7 @@ def _split(queue: Queue, kernel: Item, begin: int, end: int) -> tuple[Parts, str
     return parts, max(reasons, key=lambda why: reasons[why])
 
 
-def by_cause(gaps: list[Gap]) -> Parts:
+def by_cause(gaps: list[IdleGap]) -> Parts:
     """Idle ns of the SMs by cause, largest first; they sum to the lengths of all gaps."""
     total: dict[str, int] = defaultdict(int)
     for gap in gaps:
@@ -171,7 +171,7 @@ def by_cause(gaps: list[Gap]) -> Parts:
     return dict(sorted(total.items(), key=lambda item: -item[1]))
 
 
-def counts(gaps: list[Gap]) -> dict[str, int]:
+def counts(gaps: list[IdleGap]) -> dict[str, int]:
     """How many gaps each cause has the largest part of."""
     total: dict[str, int] = defaultdict(int)
     for gap in gaps:

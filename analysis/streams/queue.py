@@ -19,7 +19,7 @@ Lane = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Item:
+class QueueItem:
     """A piece of work: ``call`` queued it (None: not recorded), ``at`` is its place in the order of its stream."""
 
     start: int
@@ -59,7 +59,7 @@ class Queue:
         self.queued = np.where(has, self.calls.start[self.call] if len(self.calls.start) else 0, self.start)
         self._order(work)
         self._sort_lanes()
-        self._made: dict[int, Item] = {}
+        self._made: dict[int, QueueItem] = {}
         self._engines = self._by_engine()
         self._graphs = self._copies_of_graphs()
         self.allocations = self._allocations()
@@ -94,11 +94,11 @@ class Queue:
         kind = self._kind[place]
         return str(self._name[place]) if kind == "kernel" else f"{self.engine[place]} {kind}"
 
-    def item(self, place: int) -> Item:
+    def item(self, place: int) -> QueueItem:
         """The work at a place of the arrays."""
         if place not in self._made:
             made = int(self.call[place])
-            self._made[place] = Item(
+            self._made[place] = QueueItem(
                 start=int(self.start[place]),
                 end=int(self.end[place]),
                 engine=str(self.engine[place]),
@@ -114,16 +114,16 @@ class Queue:
             )
         return self._made[place]
 
-    def head(self, item: Item, time: int) -> Item:
+    def head(self, item: QueueItem, time: int) -> QueueItem:
         """What stands first in the stream of ``item`` at ``time``: the first that has not ended, at most ``item``."""
         place = bisect_right(self._reach[item.lane], time)
         return self.item(int(self.lanes[item.lane][min(place, item.at)]))
 
-    def ready(self, item: Item) -> int:
+    def ready(self, item: QueueItem) -> int:
         """When all work before ``item`` in its stream has ended; long ago where there is none."""
         return self._reach[item.lane][item.at - 1] if item.at else -FOREVER
 
-    def until(self, lane: Lane, asked: int) -> tuple[int, Item | None]:
+    def until(self, lane: Lane, asked: int) -> tuple[int, QueueItem | None]:
         """When all that was queued in ``lane`` before ``asked`` has ended, and what ended last."""
         place = bisect_right(self._asked.get(lane, []), asked)
         if not place:
@@ -154,21 +154,21 @@ class Queue:
             if self.is_null(lane):
                 self._null_lanes[lane[0]].append(lane)
 
-    def _on(self, engine: str, time: int) -> list[Item]:
+    def _on(self, engine: str, time: int) -> list[QueueItem]:
         # Copies of one direction run one after the other; a few places back suffice for engines that share.
         places, starts = self._engines.get(engine, (np.array([], int), []))
         found = bisect_right(starts, time)
         return [self.item(int(place)) for place in places[max(0, found - 4) : found][::-1]]
 
-    def busy_with(self, engine: str, lane: Lane, time: int) -> Item | None:
+    def busy_with(self, engine: str, lane: Lane, time: int) -> QueueItem | None:
         """What another stream does on a copy engine at ``time``."""
         return next((item for item in self._on(engine, time) if item.end > time and item.lane != lane), None)
 
-    def last_on(self, item: Item) -> Item | None:
+    def last_on(self, item: QueueItem) -> QueueItem | None:
         """What the engine of a copy did last before it."""
         return next((one for one in self._on(item.engine, item.start) if one.end <= item.start), None)
 
-    def graph_busy(self, head: Item, time: int) -> int | None:
+    def graph_busy(self, head: QueueItem, time: int) -> int | None:
         """When a node of the same launch of a graph ends that runs at ``time``."""
         if not head.graph:
             return None
@@ -183,12 +183,12 @@ class Queue:
             None,
         )
 
-    def node_before(self, head: Item) -> bool:
+    def node_before(self, head: QueueItem) -> bool:
         """Whether other nodes of the same launch of a graph stand before ``head`` in its stream."""
         before = self.lanes[head.lane][: head.at]
         return bool(head.graph and (self.correlation[before] == head.correlation).any())
 
-    def pageable_at(self, time: int) -> Item | None:
+    def pageable_at(self, time: int) -> QueueItem | None:
         """A pageable copy that runs at ``time``."""
         items = (item for engine in self._engines for item in self._on(engine, time))
         return next((item for item in items if item.pageable and item.end > time), None)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from ncubble.profiling.runs.run import Run
-    from ncubble.profiling.runs.session import Observer, Request
+    from ncubble.profiling.runs.session import Observer, ProfileRequest
 
 PROGRAM = "ncubble.program"
 """Where a context keeps what followed ``--``: a list, or None where there was no ``--``."""
@@ -78,10 +78,10 @@ def profile(
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS
     from ncubble.profiling.ncu.ncu import Control, Filters
     from ncubble.profiling.runs.ranks import folder_of, of_environ
-    from ncubble.profiling.runs.session import Request
+    from ncubble.profiling.runs.session import ProfileRequest
 
     program, label, function = _program(ctx.meta[PROGRAM], name, parameter or [], shape, catalog, repeat)
-    request = Request(
+    request = ProfileRequest(
         program=program,
         out=folder_of(out or default_out(label), of_environ(), named=out is not None),
         sets=tuple(set_ or DEFAULT_SETS),
@@ -172,7 +172,7 @@ def default_out(label: str) -> Path:
     return Path("runs") / f"{clean[:120]}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%SZ')}"
 
 
-def observed(request: Request) -> Run:
+def observed(request: ProfileRequest) -> Run:
     """Profile with progress on stderr. Signals end it without a trace."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn

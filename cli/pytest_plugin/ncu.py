@@ -72,7 +72,7 @@ def folder(item: pytest.Item) -> Iterator[Path]:
 def record(program: Sequence[str], out: Path, plan: MeasurePlan) -> Run:
     """Run a program under ncu as ``plan`` says; the run is then at ``out``. Two at once take turns, so that workers of
     one machine do not disturb each other. What the program prints goes to stdout and stderr. Raises NcubbleError."""
-    request = session.Request(
+    request = session.ProfileRequest(
         program=program, out=out, sets=plan.metric_sets, filters=plan.filters, timeout_s=plan.timeout, force=True
     )
     with lock(f"gpu-{os.environ.get('CUDA_VISIBLE_DEVICES', '')}"):

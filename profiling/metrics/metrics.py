@@ -30,7 +30,7 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Selection:
+class MetricSelection:
     """What one ncu command collects: names as this chip has them, each once, in the order of the sets."""
 
     sets: tuple[str, ...]
@@ -54,7 +54,7 @@ class _Draft:
     import_source: bool = False
 
 
-def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | None = None) -> Selection:
+def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | None = None) -> MetricSelection:
     """Everything that ``sets`` (by name) and further ``metrics`` ask for, under the names of ``target``.
 
     Names that people write and ncu does not know are replaced, with a note. Metrics of a set that the chip lacks are
@@ -69,7 +69,7 @@ def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | N
         _add_metric_by_name(draft, name, target)
     if not (draft.metrics or draft.sections or draft.ncu_sets):
         raise UsageError("nothing to collect: no metric set and no metric named", "name at least one --set or --metric")
-    return Selection(
+    return MetricSelection(
         sets=tuple(sets),
         metrics=tuple(draft.metrics),
         sections=tuple(draft.sections),

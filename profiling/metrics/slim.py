@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ncubble.profiling.metrics.metrics import Selection
+from ncubble.profiling.metrics.metrics import MetricSelection
 
 PREFIX = "Ncubble_"
 _ALWAYS = ("profiler__", "gpc__cycles_elapsed", "gpu__time_duration")
@@ -25,11 +25,11 @@ _OPENING = re.compile(r"\bMetrics\s*\{")
 class Slimmed:
     """What to select instead, and the folders in which ncu finds it (none: its own)."""
 
-    selection: Selection
+    selection: MetricSelection
     folders: tuple[Path, ...] = ()
 
 
-def prepare(folder: Path, selection: Selection, stock: Path | None) -> Slimmed:
+def prepare(folder: Path, selection: MetricSelection, stock: Path | None) -> Slimmed:
     """Write slim versions of the sections in ``selection.slim`` into ``folder``; ``stock`` holds ncu's own files."""
     names = [name for name in selection.sections if name in selection.slim]
     if not names:

@@ -58,7 +58,7 @@ _DEVICE = "driver and GPU"
 
 
 @dataclass(frozen=True)
-class Check:
+class DoctorCheck:
     """One finding. ``need`` says what does not work without it: viewing runs, profiling, the catalog's kernels,
     streams of Python programs, or sweeps."""
 
@@ -69,7 +69,7 @@ class Check:
     remedy: str = ""
 
 
-def examine() -> list[Check]:
+def examine() -> list[DoctorCheck]:
     """All checks, in the order in which a person would mend what is wrong. Takes some seconds where there is a GPU."""
     gpu, tool = check_gpu(), check_ncu()
     counters = check_counters() if gpu.status == tool.status == "ok" else _skipped_counters(gpu, tool)
@@ -87,7 +87,7 @@ def examine() -> list[Check]:
     ]
 
 
-def as_json(checks: list[Check]) -> dict[str, Any]:
+def as_json(checks: list[DoctorCheck]) -> dict[str, Any]:
     """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps"}, "checks": […]}``."""
     return {
         "schema": 1,
@@ -96,7 +96,7 @@ def as_json(checks: list[Check]) -> dict[str, Any]:
     }
 
 
-def able(checks: list[Check], need: str) -> bool:
+def able(checks: list[DoctorCheck], need: str) -> bool:
     """Whether nothing that ``need`` rests on is missing or wrong. Kernels and streams rest on the GPU as profiling
     does, and sweeps on all that profiling and kernels rest on."""
     if need == "sweeps" and not (able(checks, "profile") and able(checks, "kernels")):
@@ -105,7 +105,7 @@ def able(checks: list[Check], need: str) -> bool:
     return all(check.status == "ok" for check in rests_on)
 
 
-def require_profiling(checks: list[Check]) -> None:
+def require_profiling(checks: list[DoctorCheck]) -> None:
     """Raise MeasurementError naming what profiling lacks, if anything."""
     lacking = [check for check in checks if check.need == "profile" and check.status != "ok"]
     if lacking:
@@ -113,57 +113,59 @@ def require_profiling(checks: list[Check]) -> None:
         raise MeasurementError(f"this machine cannot profile: {names}", lacking[0].remedy)
 
 
-def check_python() -> Check:
+def check_python() -> DoctorCheck:
     """Python 3.11 or newer."""
     found = ".".join(str(part) for part in sys.version_info[:3])
-    return Check("python", "view", "ok" if sys.version_info >= (3, 11) else "wrong", found, "use Python 3.11 or newer")
+    return DoctorCheck(
+        "python", "view", "ok" if sys.version_info >= (3, 11) else "wrong", found, "use Python 3.11 or newer"
+    )
 
 
-def check_package(name: str, need: Need, remedy: str = "pip install --force-reinstall ncubble") -> Check:
+def check_package(name: str, need: Need, remedy: str = "pip install --force-reinstall ncubble") -> DoctorCheck:
     """Whether a Python package is installed; its version rules are pip's, not checked twice."""
     try:
-        return Check(name, need, "ok", importlib.metadata.version(name))
+        return DoctorCheck(name, need, "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Check(name, need, "missing", "not installed", remedy)
+        return DoctorCheck(name, need, "missing", "not installed", remedy)
 
 
-def check_numba(version: Callable[[str], str] = importlib.metadata.version) -> Check:
+def check_numba(version: Callable[[str], str] = importlib.metadata.version) -> DoctorCheck:
     """numba-cuda against numpy: it needs a function that numpy 2.5 dropped."""
     name = "numba-cuda with numpy"
     try:
         numpy, numba = version("numpy"), version("numba-cuda")
     except importlib.metadata.PackageNotFoundError as error:
-        return Check(name, "kernels", "missing", f"{error.name} not installed", GPU_EXTRA)
+        return DoctorCheck(name, "kernels", "missing", f"{error.name} not installed", GPU_EXTRA)
     detail = f"numba-cuda {numba}, numpy {numpy}"
     if parse_version(numpy) >= _NUMPY_WITHOUT_ROW_STACK:
-        return Check(name, "kernels", "wrong", f"{detail}: its import fails", "pip install 'numpy<2.5'")
-    return Check(name, "kernels", "ok", detail)
+        return DoctorCheck(name, "kernels", "wrong", f"{detail}: its import fails", "pip install 'numpy<2.5'")
+    return DoctorCheck(name, "kernels", "ok", detail)
 
 
-def check_gpu() -> Check:
+def check_gpu() -> DoctorCheck:
     """A driver, and a GPU that it shows."""
     try:
         gpu = describe()
     except DriverError as error:
-        return Check(_DEVICE, "profile", "missing", str(error), failures.NoGpuError("").remedy)
+        return DoctorCheck(_DEVICE, "profile", "missing", str(error), failures.NoGpuError("").remedy)
     detail = f"{gpu.name}, compute capability {gpu.capability}, driver {gpu.driver or '?'}, CUDA up to {gpu.cuda}"
     if generation_of(gpu.capability) is None:
         detail += " (unknown chip: metric names are used as written)"
-    return Check(_DEVICE, "profile", "ok", detail)
+    return DoctorCheck(_DEVICE, "profile", "ok", detail)
 
 
-def check_ncu() -> Check:
+def check_ncu() -> DoctorCheck:
     """ncu, new enough."""
     try:
         tool = ncu.find_ncu()
     except failures.NcuMissingError as error:
-        return Check("ncu", "profile", "missing", error.message, error.remedy)
+        return DoctorCheck("ncu", "profile", "missing", error.message, error.remedy)
     except NcubbleError as error:
-        return Check("ncu", "profile", "wrong", error.message, error.remedy)
-    return Check("ncu", "profile", "ok", f"{tool.release} at {tool.path}")
+        return DoctorCheck("ncu", "profile", "wrong", error.message, error.remedy)
+    return DoctorCheck("ncu", "profile", "ok", f"{tool.release} at {tool.path}")
 
 
-def check_counters() -> Check:
+def check_counters() -> DoctorCheck:
     """Permission for the performance counters, by profiling one empty kernel."""
     name = "performance counters"
     log = NcuLog()
@@ -179,30 +181,30 @@ def check_counters() -> Check:
     try:
         status = process.stream([*argv, *PROBE], os.environ, log.feed, _PROBE_TIMEOUT_S)
     except process.TimedOutError:
-        return Check(name, "profile", "wrong", f"no answer within {_PROBE_TIMEOUT_S:g} s", "see `nvidia-smi`")
+        return DoctorCheck(name, "profile", "wrong", f"no answer within {_PROBE_TIMEOUT_S:g} s", "see `nvidia-smi`")
     log.close()
     problem = ncu.failure(log, status, KERNEL)
     if problem is None:
-        return Check(name, "profile", "ok", f"profiled {KERNEL}")
-    return Check(name, "profile", "wrong", problem.message, problem.remedy)
+        return DoctorCheck(name, "profile", "ok", f"profiled {KERNEL}")
+    return DoctorCheck(name, "profile", "wrong", problem.message, problem.remedy)
 
 
-def _skipped_counters(*needed: Check) -> Check:
+def _skipped_counters(*needed: DoctorCheck) -> DoctorCheck:
     names = ", ".join(check.name for check in needed if check.status != "ok")
-    return Check("performance counters", "profile", "missing", f"not tried: needs {names}", f"first mend {names}")
+    return DoctorCheck("performance counters", "profile", "missing", f"not tried: needs {names}", f"first mend {names}")
 
 
-def check_compiler(program: str, remedy: str, environ: Mapping[str, str] = os.environ) -> Check:
+def check_compiler(program: str, remedy: str, environ: Mapping[str, str] = os.environ) -> DoctorCheck:
     """A compiler on PATH (nvcc: also under CUDA_HOME, CUDA_PATH and in PyPI's CUDA wheels), and its version."""
     wheels = [str(place) for place in Path(sysconfig.get_path("purelib")).glob("nvidia/cu*/bin")]
     places = [str(Path(root) / "bin") for name in ("CUDA_HOME", "CUDA_PATH") if (root := environ.get(name))]
     further = os.pathsep.join([*places, *wheels]) if program == "nvcc" else ""
     path = shutil.which(program) or (shutil.which(program, path=further) if further else None)
     if not path:
-        return Check(program, "kernels", "missing", "not on PATH", remedy)
+        return DoctorCheck(program, "kernels", "missing", "not on PATH", remedy)
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError) as error:
-        return Check(program, "kernels", "wrong", f"{path}: {error}", remedy)
+        return DoctorCheck(program, "kernels", "wrong", f"{path}: {error}", remedy)
     lines = [line for line in said.splitlines() if "release" in line or "g++" in line]
-    return Check(program, "kernels", "ok", f"{lines[0].strip() if lines else path}")
+    return DoctorCheck(program, "kernels", "ok", f"{lines[0].strip() if lines else path}")

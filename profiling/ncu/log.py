@@ -24,7 +24,7 @@ _TAIL_LINES = 40
 
 
 @dataclass(frozen=True)
-class Launch:
+class ReplayedLaunch:
     """One profiled launch. ``passes`` is None until ncu has said how many it took."""
 
     kernel: str
@@ -39,9 +39,9 @@ class NcuLog:
     of the program.
     """
 
-    on_launch: Callable[[Launch], None] = lambda launch: None
+    on_launch: Callable[[ReplayedLaunch], None] = lambda launch: None
     on_output: Callable[[Stream, str], None] = lambda stream, line: None
-    launches: dict[int, Launch] = field(default_factory=dict)
+    launches: dict[int, ReplayedLaunch] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     available: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class NcuLog:
     _listing: bool = False
 
     @property
-    def profiled(self) -> list[Launch]:
+    def profiled(self) -> list[ReplayedLaunch]:
         """Launches that were profiled to the end, in order."""
         return [launch for _, launch in sorted(self.launches.items()) if launch.passes is not None]
 
@@ -107,7 +107,7 @@ class NcuLog:
         if not found:
             return
         passes = _PASSES.search(found["progress"])
-        launch = Launch(
+        launch = ReplayedLaunch(
             kernel=found["kernel"],
             index=int(found["index"] or len(self.profiled)),
             percent=_percent(found["progress"]),

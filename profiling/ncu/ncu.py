@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ncubble.chips import Version, parse_version
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.profiling.metrics.metrics import Selection
+from ncubble.profiling.metrics.metrics import MetricSelection
 from ncubble.profiling.ncu import failures
 from ncubble.profiling.ncu.log import NcuLog, Stream
 
@@ -89,7 +89,7 @@ def ncu_argv(
     ncu: str,
     report: Path,
     program: Sequence[str],
-    selection: Selection,
+    selection: MetricSelection,
     filters: Filters | None = None,
     control: Control | None = None,
     section_folders: Sequence[Path] = (),

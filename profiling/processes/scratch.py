@@ -26,7 +26,7 @@ _PAUSES_S = (0.05, 0.2, 0.0)
 
 
 @dataclass(frozen=True)
-class Leftover:
+class AbandonedWork:
     """What a dead process left in ``work``; ``unfinished`` says what it was making there."""
 
     work: Path
@@ -54,7 +54,7 @@ def intact(work: Path) -> bool:
     return (work.parent / _OWNER).exists()
 
 
-def abandoned(parent: Path, prefix: str) -> Iterator[Leftover]:
+def abandoned(parent: Path, prefix: str) -> Iterator[AbandonedWork]:
     """What dead processes left in ``parent``. Each is removed when the loop goes on, so save from it what is worth it.
 
     Links are never followed, and folders of living processes, of other users and unknown ones are left alone.
@@ -114,7 +114,7 @@ def _claim(parent: Path, prefix: str, making: Mapping[str, str]) -> tuple[Path, 
 
 
 @contextmanager
-def _locked(folder: Path, access: int, kind: int) -> Iterator[Leftover | None]:
+def _locked(folder: Path, access: int, kind: int) -> Iterator[AbandonedWork | None]:
     """The leftover in ``folder``, locked; None where its owner lives, or may live."""
     try:
         lock = os.open(folder / _OWNER, access | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -127,7 +127,7 @@ def _locked(folder: Path, access: int, kind: int) -> Iterator[Leftover | None]:
         os.close(lock)
 
 
-def _dead(folder: Path, lock: int, kind: int) -> Leftover | None:
+def _dead(folder: Path, lock: int, kind: int) -> AbandonedWork | None:
     try:
         fcntl.flock(lock, kind | fcntl.LOCK_NB)
         if not _is_at(lock, folder / _OWNER):
@@ -139,7 +139,7 @@ def _dead(folder: Path, lock: int, kind: int) -> Leftover | None:
     except OSError:
         return None
     work = folder / _WORK
-    return Leftover(work, [what for name, what in making.items() if (work / name).exists()])
+    return AbandonedWork(work, [what for name, what in making.items() if (work / name).exists()])
 
 
 def _note(text: bytes) -> tuple[str, dict[str, str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes import process
 from ncubble.profiling.revisions.worktree import Checkout
-from ncubble.profiling.runs.session import Place
+from ncubble.profiling.runs.session import ProgramPlace
 
 CACHE = "NCUBBLE_CACHE"
 _SEARCHED = ("PYTHONPATH", "LD_LIBRARY_PATH")
@@ -22,13 +22,13 @@ _LAST_LINES = 12
 
 
 @dataclass(frozen=True)
-class Side:
+class RevisionSide:
     """One of two trees: ``name`` (A or B), what it is in words, its root, and where its programs run."""
 
     name: str
     what: str
     root: Path
-    place: Place
+    place: ProgramPlace
 
     @property
     def folder(self) -> Path:
@@ -36,15 +36,17 @@ class Side:
         return self.place.folder or self.root
 
 
-def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path) -> tuple[Side, Side]:
+def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path) -> tuple[RevisionSide, RevisionSide]:
     """A, the revision that is checked out at ``tree``, and B, the user's working tree. ``folder``: relative, where
     programs run. What A compiles goes to a cache of its own: its paths are never seen again."""
     env = {CACHE: str(tree.parent / "cache"), **_moved(checkout.root, tree)}
-    old = Place(tree / folder, env, {"sha": sha, "dirty": False})
-    new = Place(
+    old = ProgramPlace(tree / folder, env, {"sha": sha, "dirty": False})
+    new = ProgramPlace(
         checkout.root / folder, {}, {"sha": checkout.sha, "dirty": bool(checkout.changed or checkout.untracked)}
     )
-    return Side("A", f"{revision} ({sha[:7]})", tree, old), Side("B", "the working tree", checkout.root, new)
+    return RevisionSide("A", f"{revision} ({sha[:7]})", tree, old), RevisionSide(
+        "B", "the working tree", checkout.root, new
+    )
 
 
 def _moved(root: Path, tree: Path) -> dict[str, str]:
@@ -64,7 +66,7 @@ def _moved_entry(entry: Path, root: Path, tree: Path) -> str:
     return str(entry)
 
 
-def in_turns(pair: Sequence[Side], rounds: int) -> Iterator[tuple[int, Side]]:
+def in_turns(pair: Sequence[RevisionSide], rounds: int) -> Iterator[tuple[int, RevisionSide]]:
     """Round and side of every process: A B, B A, A B, … so that what drifts falls on both."""
     for number in range(rounds):
         for side in pair if number % 2 == 0 else reversed(pair):
@@ -82,7 +84,7 @@ def refuse_fixed_paths(root: Path, words: Sequence[str], option: str) -> None:
             )
 
 
-def build(side: Side, command: str, on_text: Callable[[process.Stream, str], None]) -> None:
+def build(side: RevisionSide, command: str, on_text: Callable[[process.Stream, str], None]) -> None:
     """Run ``command`` (split as a shell would, without one) in the folder of ``side``; raises MeasurementError if it
     fails, UsageError where it cannot be started."""
     argv = shlex.split(command)
@@ -106,7 +108,7 @@ def build(side: Side, command: str, on_text: Callable[[process.Stream, str], Non
         )
 
 
-def require_program(side: Side, program: Sequence[str]) -> None:
+def require_program(side: RevisionSide, program: Sequence[str]) -> None:
     """Raise UsageError where the first word of ``program`` is no program in the folder of ``side``."""
     first = program[0] if program else ""
     there = side.folder / first if os.sep in first else Path(shutil.which(first) or "")

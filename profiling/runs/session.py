@@ -13,9 +13,9 @@ from typing import Any
 from ncubble.errors import UsageError
 from ncubble.profiling.devices.driver import Device, DriverError, describe
 from ncubble.profiling.metrics import slim
-from ncubble.profiling.metrics.metrics import DEFAULT_SETS, Selection, Target, resolve
+from ncubble.profiling.metrics.metrics import DEFAULT_SETS, MetricSelection, Target, resolve
 from ncubble.profiling.ncu import failures, ncu
-from ncubble.profiling.ncu.log import Launch, NcuLog, Stream
+from ncubble.profiling.ncu.log import NcuLog, ReplayedLaunch, Stream
 from ncubble.profiling.ncu.readback import read_back
 from ncubble.profiling.processes import process
 from ncubble.profiling.runs import provenance, ranks, staging
@@ -25,7 +25,7 @@ _FULL_B = 1 << 20  # less free space than this beside a failed run: the disk is 
 
 
 @dataclass(frozen=True)
-class Place:
+class ProgramPlace:
     """Where a program runs: its working directory (None: the current one), what is added to the environment, and the
     state of the source tree that the manifest keeps (None: read off the directory by ``provenance.git_state``)."""
 
@@ -35,7 +35,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Request:
+class ProfileRequest:
     """What is to be profiled and how. ``program`` is an argv, run in ``place``; ``out`` is relative to here."""
 
     program: Sequence[str]
@@ -47,7 +47,7 @@ class Request:
     timeout_s: float | None = None
     compress: bool = True
     force: bool = False
-    place: Place = field(default_factory=Place)
+    place: ProgramPlace = field(default_factory=ProgramPlace)
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not self.timeout_s > 0:
@@ -58,11 +58,11 @@ class Request:
 class Observer:
     """Who hears of the progress: of each launch while it is replayed, and of each line that the program prints."""
 
-    launch: Callable[[Launch], None] = lambda launch: None
+    launch: Callable[[ReplayedLaunch], None] = lambda launch: None
     output: Callable[[Stream, str], None] = lambda stream, line: None
 
 
-def profile(request: Request, observer: Observer | None = None) -> Run:
+def profile(request: ProfileRequest, observer: Observer | None = None) -> Run:
     """Profile a program and return the run, which is then on disk at ``request.out``; on any failure nothing is.
 
     ``manifest.outcome`` is ``incomplete`` where a metric came back n/a that the account needs; ``manifest.report``
@@ -80,7 +80,12 @@ def profile(request: Request, observer: Observer | None = None) -> Run:
 
 
 def _record(
-    folder: Path, request: Request, tool: ncu.Ncu, selection: Selection, gpu: Device | DriverError, observer: Observer
+    folder: Path,
+    request: ProfileRequest,
+    tool: ncu.Ncu,
+    selection: MetricSelection,
+    gpu: Device | DriverError,
+    observer: Observer,
 ) -> None:
     """Fill ``folder`` with the report and its manifest."""
     started, stem, facts_file = provenance.utc_now(), folder.absolute() / "report", folder.absolute() / "facts.json"
@@ -119,7 +124,9 @@ def _record(
     ).save(folder)
 
 
-def _run(argv: list[str], request: Request, observer: Observer, facts: Path, gpu: Device | DriverError) -> NcuLog:
+def _run(
+    argv: list[str], request: ProfileRequest, observer: Observer, facts: Path, gpu: Device | DriverError
+) -> NcuLog:
     """Run ncu to its end; raises what its output says went wrong."""
     log = NcuLog(observer.launch, observer.output)
     try:
@@ -138,7 +145,7 @@ def _run(argv: list[str], request: Request, observer: Observer, facts: Path, gpu
     raise problem
 
 
-def _missing(tool: ncu.Ncu, report: Path, log: NcuLog, selection: Selection) -> list[str]:
+def _missing(tool: ncu.Ncu, report: Path, log: NcuLog, selection: MetricSelection) -> list[str]:
     """Metrics that were asked for and have no value. Raises NcuFailedError for a report without launches."""
     if not report.is_file():
         raise failures.NcuFailedError(0, f"it wrote no report; it said: {'; '.join(log.warnings) or 'nothing'}")
@@ -179,7 +186,7 @@ def _located(tool: str) -> str:
     return str(Path(tool).absolute()) if os.sep in tool else tool
 
 
-def _git_state(place: Place) -> dict[str, Any]:
+def _git_state(place: ProgramPlace) -> dict[str, Any]:
     return dict(place.git) if place.git is not None else provenance.git_state(place.folder or Path.cwd())
 
 

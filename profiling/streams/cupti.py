@@ -20,7 +20,7 @@ from ncubble.profiling.streams.raw import (
     SET,
     STREAM,
     SYNC,
-    Writer,
+    RawWriter,
 )
 
 BUFFER_B = 8 << 20
@@ -37,7 +37,7 @@ class OccupiedError(Exception):
     """Another client of CUPTI is active in this process, or there is none to be had."""
 
 
-class Recorder:
+class ActivityRecorder:
     """Records from its making until ``close``. Raises OccupiedError where CUPTI cannot be had."""
 
     def __init__(self, folder: Path, most: int, library: Any = None) -> None:
@@ -46,7 +46,7 @@ class Recorder:
         self._api_names: dict[tuple[int, int], int] = {}
         self._failed = 0
         self._subscribe()
-        self._writer = Writer(folder, self._pid, most)
+        self._writer = RawWriter(folder, self._pid, most)
         self._make = self._makers()
         self._cupti.activity_register_callbacks(_buffer, self._completed)
         self._enabled, self._refused = [], []

@@ -34,7 +34,7 @@ NAME_MOST: Final = 4096
 """Characters of a name that are kept."""
 
 
-class Writer:
+class RawWriter:
     """Writes the records of one process; what comes after ``most`` of them is counted, not kept."""
 
     def __init__(self, folder: Path, pid: int, most: int) -> None:

@@ -28,7 +28,7 @@ _ENDS_OPTIONS = re.compile(r"-([bBdEIOPqRsSuvx]*)([cm])(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecordingRequest:
     """What is to be recorded. ``most``: records that are kept; ``recorder``: one of ``RECORDERS``."""
 
     program: Sequence[str]
@@ -37,7 +37,7 @@ class Asked:
     timeout_s: float | None = None
 
 
-def record(asked: Asked, folder: Path, on_text: Callable[[process.Stream, str], None]) -> int:
+def record(asked: RecordingRequest, folder: Path, on_text: Callable[[process.Stream, str], None]) -> int:
     """Runs the program, its records are in ``folder`` then; returns its exit status (negative: ended by a signal).
 
     Raises UsageError, and MeasurementError where nothing can be recorded; a program that ran past its time was ended,
@@ -77,7 +77,7 @@ def refuse_inside_profiler(env: Mapping[str, str]) -> None:
         raise MeasurementError(message, "run `ncubble streams` outside of ncu and nsys, and unset that variable")
 
 
-def prepared(asked: Asked, folder: Path) -> tuple[list[str], dict[str, str]]:
+def prepared(asked: RecordingRequest, folder: Path) -> tuple[list[str], dict[str, str]]:
     """The argv and environment that record; raises as ``record`` does."""
     program = list(asked.program)
     if asked.recorder not in RECORDERS:

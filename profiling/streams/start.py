@@ -36,10 +36,10 @@ class NoScriptError(Exception):
 def main() -> int:
     """Records and runs; returns the exit status, or raises as the program does."""
     folder, most, *program = sys.argv[1:]
-    from ncubble.profiling.streams.cupti import OccupiedError, Recorder
+    from ncubble.profiling.streams.cupti import ActivityRecorder, OccupiedError
 
     try:
-        recorder = Recorder(Path(folder), int(most))
+        recorder = ActivityRecorder(Path(folder), int(most))
     except OccupiedError as error:
         (Path(folder) / REFUSED).write_text(str(error), encoding="utf-8")
         return STATUS

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from ncubble.profiling.runs.provenance import utc_now
 from ncubble.profiling.sweeps.failures import NoWorkerError, SchedulerLostError
-from ncubble.profiling.sweeps.job import Attempt, Job, Machine, Reply
+from ncubble.profiling.sweeps.job import Attempt, Machine, Reply, SweepJob
 from ncubble.profiling.sweeps.pool import Event
 from ncubble.profiling.sweeps.store import DONE, Record, Store
 from ncubble.profiling.sweeps.team import Team
@@ -64,7 +64,7 @@ class Task:
     """A job under its name in the store, and how often it was tried."""
 
     key: str
-    job: Job
+    job: SweepJob
     attempts: tuple[Attempt, ...] = ()
     lost: int = 0
 

@@ -45,7 +45,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """``about`` says what is measured (kernel, parameters, shape, code, sets, …), JSON-ready; equal ``about`` on equal
     machines is equal work. ``order`` is what the worker's child needs to do it. ``point`` are the varied values."""
 

@@ -43,7 +43,7 @@ def say(topic: str, order: str, sentence: str) -> None:
         worker.log_event(topic, {"worker": worker.address, "order": order, "waits": sentence})
 
 
-class Pool:
+class DaskPool:
     """The workers of the cluster of ``client`` (``distributed.Client``). ``child`` and ``limit_s`` are as in
     ``sweep_worker.run_job``, which is ``work``."""
 

@@ -17,7 +17,7 @@ from ncubble.profiling.sweeps.dispatch import (
     Workers,
 )
 from ncubble.profiling.sweeps.failures import NoWorkerError, SchedulerLostError
-from ncubble.profiling.sweeps.job import Job, Machine
+from ncubble.profiling.sweeps.job import Machine, SweepJob
 from ncubble.profiling.sweeps.store import DONE, Record, Store
 from ncubble.profiling.sweeps.team import Team
 from ncubble.profiling.sweeps.worker import PROBE_LIMIT_S
@@ -26,7 +26,7 @@ _LATE_S = 3.0  # a worker that joins later has no say in which GPU model the swe
 
 
 @dataclass
-class Plan:
+class SweepPlan:
     """Jobs under their names for machines of one kind: ``todo``, and those that the store settles already."""
 
     machine: Machine
@@ -47,9 +47,9 @@ class Options:
     limit_s: float = math.inf
 
 
-def plan(jobs: Sequence[Job], store: Store, machine: Machine, tools: Sequence[str], options: Options) -> Plan:
+def plan(jobs: Sequence[SweepJob], store: Store, machine: Machine, tools: Sequence[str], options: Options) -> SweepPlan:
     """What is left to do on machines like ``machine``, in the order of ``jobs``; raises ReportError."""
-    found = Plan(machine)
+    found = SweepPlan(machine)
     for job in jobs:
         task = Task(job.key(machine, tools), job)
         if task.key in found.tasks:

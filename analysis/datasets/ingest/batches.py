@@ -15,10 +15,10 @@ from pathlib import Path
 
 from ncubble.analysis.datasets import log
 from ncubble.analysis.datasets.ingest.crew import Batch, Crew
-from ncubble.analysis.datasets.ingest.plan import Plan, batches
+from ncubble.analysis.datasets.ingest.plan import IngestPlan, batches
 from ncubble.analysis.datasets.ingest.process import Died, Made, Unfit
-from ncubble.analysis.datasets.parts import Writer, encode
-from ncubble.analysis.datasets.rows import Known, failed_rows
+from ncubble.analysis.datasets.parts import DatasetWriter, encode
+from ncubble.analysis.datasets.rows import KnownReport, failed_rows
 from ncubble.errors import NcubbleError, ReportError
 
 AHEAD = 2
@@ -38,11 +38,11 @@ class Tally:
 
 
 def ingest_planned(
-    folder: Path, plan: Plan, crew: Crew, progress: Callable[[int, int], None] = lambda done, total: None
+    folder: Path, plan: IngestPlan, crew: Crew, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Tally:
     """Read what ``plan`` wants into the dataset at ``folder``. Raises MeasurementError where the machine is unfit, or
     the crew is lost; what was committed stays."""
-    writer, tally = Writer(folder), Tally()
+    writer, tally = DatasetWriter(folder), Tally()
     done, total = 0, len(plan.wanted)
     for batch, made in _outcomes(deque(batches(plan.wanted, crew.workers)), crew, tally):
         if made.read:
@@ -83,7 +83,7 @@ def _outcomes(todo: deque[Batch], crew: Crew, tally: Tally) -> Iterator[tuple[Ba
 
 def _blamed(batch: Batch, died: Died) -> Made:
     """The rows of a report that cost two processes their lives."""
-    known = Known(batch[0].path, batch[0].stamp)
+    known = KnownReport(batch[0].path, batch[0].stamp)
     error = ReportError(
         f"{known.path}: the process that read it {died.why}, twice",
         "is there enough memory? else the file is probably damaged: copy it again, or profile again",
@@ -103,10 +103,10 @@ def _count(made: Made, tally: Tally) -> None:
 def prune(folder: Path, gone: dict[str, str]) -> None:
     """Remove the rows of reports that are no longer there."""
     if gone:
-        Writer(folder).remove(gone)
+        DatasetWriter(folder).remove(gone)
 
 
 def tidy(folder: Path) -> None:
     """Make one part of many small ones, and delete what no reader can hold any more."""
     with suppress(OSError, NcubbleError):  # all that was ingested is there
-        log.sweep(folder, Writer(folder).compact())
+        log.sweep(folder, DatasetWriter(folder).compact())

@@ -24,7 +24,7 @@ SETTLED_NS = 3 * 10**9
 
 
 @dataclass(frozen=True)
-class Plan:
+class IngestPlan:
     """``wanted`` is to be read; ``unchanged`` reports are as the dataset has them; ``gone`` are paths of the dataset
     below the roots that are not there now; ``stale`` counts unchanged ones that other rules judged."""
 
@@ -36,7 +36,7 @@ class Plan:
 
 def plan(
     dataset: Dataset, roots: Sequence[Path], rejudge: bool = False, retry: bool = False, details: bool = False
-) -> Plan:
+) -> IngestPlan:
     """Compare what lies below ``roots`` with what ``dataset`` holds. Reads no report.
 
     A report counts as unchanged while sizes and times of its file and its manifest are. With ``rejudge``, those that
@@ -66,7 +66,7 @@ def plan(
     gone = {
         row["report"]: row["path"] for row in known.values() if row["report"] not in seen and _below(row["path"], roots)
     }
-    return Plan(tuple(wanted), unchanged, gone, stale)
+    return IngestPlan(tuple(wanted), unchanged, gone, stale)
 
 
 def _again(row: Mapping[str, Any], rules: str, rejudge: bool, retry: bool, details: bool) -> bool:

@@ -23,7 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from ncubble.analysis.datasets.parts import encode
-from ncubble.analysis.datasets.rows import Known, failed_rows, rows_of
+from ncubble.analysis.datasets.rows import KnownReport, failed_rows, rows_of
 from ncubble.analysis.diagnosis import results
 from ncubble.analysis.report import cache_folder as home
 from ncubble.analysis.report.reading import Source
@@ -40,8 +40,10 @@ def read_batch(
     asked: Sequence[Sequence[Any]], details: bool, moved: Callable[[], None]
 ) -> tuple[list[Tables], list[str], list[str]]:
     """Tables of each report of a batch, ids of those that were read, and of those whose content is as known."""
-    same = [Known(path, stamp).report for path, stamp, *content in asked if content[0] and unchanged(path, content)]
-    known = {path: Known(path, stamp) for path, stamp, *_ in asked if Known(path, stamp).report not in same}
+    same = [
+        KnownReport(path, stamp).report for path, stamp, *content in asked if content[0] and unchanged(path, content)
+    ]
+    known = {path: KnownReport(path, stamp) for path, stamp, *_ in asked if KnownReport(path, stamp).report not in same}
     reports, failures = open_found([Path(path) for path in known], lambda done, total: moved())
     tables: list[Tables] = []
     for failure in failures:
@@ -57,7 +59,7 @@ def read_batch(
     return tables, [one.report for one in known.values()], same
 
 
-def _rows(known: Known, report: Report, details: bool) -> Tables:
+def _rows(known: KnownReport, report: Report, details: bool) -> Tables:
     try:
         return rows_of(known, report, details)
     except MeasurementError:

@@ -21,7 +21,7 @@ from ncubble.cli.commands.check.options import ROUNDS, Measuring
 from ncubble.cli.commands.check.subject import SAME, CatalogKernel, describe, launching
 from ncubble.cli.running import ended_by_signals
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.profiling.revisions.sides import Side, build, in_turns, refuse_fixed_paths, require_program, sides
+from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, refuse_fixed_paths, require_program, sides
 from ncubble.profiling.revisions.worktree import Checkout, checkout_of, worktree
 
 if TYPE_CHECKING:
@@ -110,7 +110,9 @@ def _turns(rounds: int) -> str:
     return f"one GPU, {processes} of each side in turns ({order}; A is the baseline)"
 
 
-def _take_program(plan: AgainstPlan, pair: tuple[Side, Side], taken: CheckInputs, kept: list[Path]) -> None:
+def _take_program(
+    plan: AgainstPlan, pair: tuple[RevisionSide, RevisionSide], taken: CheckInputs, kept: list[Path]
+) -> None:
     program, command = plan.measuring.program or [], plan.measuring.build
     refuse_fixed_paths(plan.checkout.root, program, "--")
     refuse_fixed_paths(plan.checkout.root, [command], "--build")
@@ -127,7 +129,11 @@ def _take_program(plan: AgainstPlan, pair: tuple[Side, Side], taken: CheckInputs
 
 
 def _take_kernel(
-    plan: AgainstPlan, pair: tuple[Side, Side], subject: CatalogKernel, taken: CheckInputs, kept: list[Path]
+    plan: AgainstPlan,
+    pair: tuple[RevisionSide, RevisionSide],
+    subject: CatalogKernel,
+    taken: CheckInputs,
+    kept: list[Path],
 ) -> None:
     """Measure one kernel of the catalog on both sides, unless A lacks it, or ``--skip-same`` applies."""
     old, new = pair
@@ -166,7 +172,11 @@ def _out_of(plan: AgainstPlan, label: str) -> Path:
 
 
 def _measure(
-    plan: AgainstPlan, pair: tuple[Side, Side], programs: dict[str, tuple[list[str], str]], out: Path, kept: list[Path]
+    plan: AgainstPlan,
+    pair: tuple[RevisionSide, RevisionSide],
+    programs: dict[str, tuple[list[str], str]],
+    out: Path,
+    kept: list[Path],
 ) -> dict[str, list[Path]]:
     """The runs of both sides, by their names: ``out/a/1``, ``out/b/1``, …, each a process."""
     if out.exists():

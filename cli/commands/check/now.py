@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline.baseline import Baseline
     from ncubble.analysis.gate.check.result import CheckOptions, GateResult, KernelVerdict
     from ncubble.profiling.runs.run import Run
-    from ncubble.profiling.runs.session import Place
+    from ncubble.profiling.runs.session import ProgramPlace
 
 OF_ONE_KERNEL = (
     UsageError,
@@ -111,21 +111,21 @@ def subjects_of(measuring: Measuring, names: Iterable[Path]) -> list[CatalogKern
 
 
 def profiled(
-    measuring: Measuring, program: tuple[list[str], str], kernel: str, out: Path, place: Place | None = None
+    measuring: Measuring, program: tuple[list[str], str], kernel: str, out: Path, place: ProgramPlace | None = None
 ) -> Run:
     """One run of ``program`` (argv, and the function that it is about; empty: any), recorded at ``out``."""
     from ncubble.cli.commands.profile import observed
-    from ncubble.profiling.runs.session import Place, Request
+    from ncubble.profiling.runs.session import ProfileRequest, ProgramPlace
 
     argv, function = program
     run = observed(
-        Request(
+        ProfileRequest(
             program=argv,
             out=out,
             sets=measuring.metric_sets,
             filters=Filters(kernel or function, measuring.nvtx, measuring.skip, measuring.count),
             timeout_s=measuring.timeout,
-            place=place or Place(),
+            place=place or ProgramPlace(),
         )
     )
     typer.echo(f"{run.path}: {len(run.manifest.report['launches'])} launches", err=True)

@@ -15,7 +15,7 @@ from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
     from ncubble.cli.commands.check.options import Measuring
-    from ncubble.profiling.revisions.sides import Side
+    from ncubble.profiling.revisions.sides import RevisionSide
 
 SAME = "machine code and launch are the same on both sides: any difference is noise"
 OTHER_LAUNCH = "the machine code is the same on both sides, the launch is not: {} differs"
@@ -55,13 +55,13 @@ class SideLaunch:
         return OTHER_LAUNCH.format(", ".join(differing)) if differing else SAME
 
 
-def launching(measuring: Measuring, side: Side, subject: CatalogKernel) -> list[str]:
+def launching(measuring: Measuring, side: RevisionSide, subject: CatalogKernel) -> list[str]:
     """The argv that launches the kernel of ``side``, unverified and untimed."""
     once = ["--once", "--no-verify", "--launches", str(measuring.launches)]
     return [*_module(measuring, side), *_arguments(measuring, side, subject), *once]
 
 
-def describe(measuring: Measuring, side: Side, subject: CatalogKernel) -> SideLaunch:
+def describe(measuring: Measuring, side: RevisionSide, subject: CatalogKernel) -> SideLaunch:
     """What ``side`` would launch, built where there is a GPU to build for.
 
     Raises UsageError where it has no such kernel or not with these settings, MeasurementError where it does not build.
@@ -85,7 +85,7 @@ def describe(measuring: Measuring, side: Side, subject: CatalogKernel) -> SideLa
     )
 
 
-def _arguments(measuring: Measuring, side: Side, subject: CatalogKernel) -> list[str]:
+def _arguments(measuring: Measuring, side: RevisionSide, subject: CatalogKernel) -> list[str]:
     """What follows the module: the kernel, its settings, and the folder that it is of."""
     settings = [text for item in subject.parameters for text in ("-p", item)]
     shape = ["--shape", subject.shape] if subject.shape else []
@@ -93,7 +93,7 @@ def _arguments(measuring: Measuring, side: Side, subject: CatalogKernel) -> list
     return [subject.name, *settings, *shape, *catalog]
 
 
-def _module(measuring: Measuring, side: Side) -> list[str]:
+def _module(measuring: Measuring, side: RevisionSide) -> list[str]:
     """The program that knows the kernels of ``side``: this ncubble with the side's catalog, or the side's ncubble."""
     tree = [] if measuring.catalog is not None else ["--tree", str(side.root)]
     return [sys.executable, "-P", "-m", "ncubble.kernels.run.other_tree", *tree]

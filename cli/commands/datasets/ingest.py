@@ -13,7 +13,7 @@ from ncubble.cli.running import ended_by_signals
 if TYPE_CHECKING:
     from ncubble.analysis.datasets.ingest.batches import Tally
     from ncubble.analysis.datasets.ingest.crew import Crew
-    from ncubble.analysis.datasets.ingest.plan import Plan
+    from ncubble.analysis.datasets.ingest.plan import IngestPlan
 
 MOST_NAMED = 10
 
@@ -91,7 +91,7 @@ def _ingest(
     return _told(Dataset.open(out), planned, tally, prune, time.monotonic() - started)
 
 
-def _crew(scheduler: str, workers: int | None, details: bool, planned: Plan) -> AbstractContextManager[Crew]:
+def _crew(scheduler: str, workers: int | None, details: bool, planned: IngestPlan) -> AbstractContextManager[Crew]:
     from ncubble.analysis.datasets.ingest.crew import LocalCrew
     from ncubble.analysis.datasets.ingest.dask_crew import DaskCrew
     from ncubble.analysis.report.workers import worker_count
@@ -103,7 +103,7 @@ def _crew(scheduler: str, workers: int | None, details: bool, planned: Plan) -> 
     return crew
 
 
-def _told(dataset: Any, planned: Plan, tally: Tally, prune: bool, seconds: float) -> dict[str, Any]:
+def _told(dataset: Any, planned: IngestPlan, tally: Tally, prune: bool, seconds: float) -> dict[str, Any]:
     return {
         "schema": 1,
         "dataset": str(dataset.folder),

@@ -23,13 +23,13 @@ from ncubble.profiling.devices.driver import Device, DriverError, describe
 from ncubble.profiling.processes import process
 from ncubble.profiling.runs import provenance, staging
 from ncubble.profiling.runs.run import MANIFEST, Manifest
-from ncubble.profiling.streams.session import Asked, record
+from ncubble.profiling.streams.session import RecordingRequest, record
 
 RAW = "raw"
 
 
 @dataclass(frozen=True)
-class Job:
+class StreamsJob:
     """What the command line asks for."""
 
     program: list[str] | None
@@ -62,7 +62,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Shown:
+class StreamsOutput:
     """A recorded run. ``failed`` says how its program failed, if it did."""
 
     folder: Path
@@ -71,11 +71,11 @@ class Shown:
     failed: str = ""
 
 
-def record_job(job: Job) -> Shown:
+def record_job(job: StreamsJob) -> StreamsOutput:
     """Runs the program, keeps its run directory; raises UsageError and MeasurementError, and keeps nothing then."""
     argv, label = job.argv()
     out = job.out or default_out(label)
-    asked = Asked(argv, job.most, job.recorder, job.timeout)
+    asked = RecordingRequest(argv, job.most, job.recorder, job.timeout)
     with staging.staged(out, job.force) as folder:
         raw = folder.parent / RAW
         raw.mkdir()
@@ -88,16 +88,16 @@ def record_job(job: Job) -> Shown:
         stream_records.write(recording, folder)
         notes = tuple(note for note in (*recording.notes, _write_lanes(found, folder)) if note)
         _manifest(argv, started, notes, failed).save(folder)
-    return Shown(out, found, notes, failed)
+    return StreamsOutput(out, found, notes, failed)
 
 
-def show_job(folder: Path, whole: bool = False) -> Shown:
+def show_job(folder: Path, whole: bool = False) -> StreamsOutput:
     """A run directory that ``record_job`` wrote; raises ReportError, and MeasurementError where the GPU did nothing."""
     recording = stream_records.read(folder)
     found = accounts(recording, whole)
     if not found:
         raise MeasurementError(_nothing(recording, whole), "record the program again, see docs/streams.md, Limits")
-    return Shown(folder, found, tuple(filter(None, (_failure(folder), *recording.notes))))
+    return StreamsOutput(folder, found, tuple(filter(None, (_failure(folder), *recording.notes))))
 
 
 def _failure(folder: Path) -> str:
@@ -110,12 +110,12 @@ def _failure(folder: Path) -> str:
     return str(manifest.notes[0]) if manifest.outcome == "failed" and manifest.notes else ""
 
 
-def write_trace(shown: Shown, path: Path) -> None:
+def write_trace(shown: StreamsOutput, path: Path) -> None:
     """Writes the lanes as trace events; raises UsageError where the file cannot be written."""
     write_perfetto_to(path, _lanes(shown.accounts), {"run": shown.folder.name, "notes": list(shown.notes)})
 
 
-def _run(asked: Asked, raw: Path) -> str:
+def _run(asked: RecordingRequest, raw: Path) -> str:
     """Runs the program; how it failed, or nothing."""
     with ended_by_signals():
         try:

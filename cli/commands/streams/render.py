@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ncubble.analysis.streams.account import DeviceAccount
-    from ncubble.cli.commands.streams.job import Shown
+    from ncubble.cli.commands.streams.job import StreamsOutput
 
 LEAST_PCT = 0.05
 
 
-def print_accounts(shown: Shown, longest: int, as_json: bool) -> None:
+def print_accounts(shown: StreamsOutput, longest: int, as_json: bool) -> None:
     """Print all accounts of a run to stdout."""
     from ncubble.analysis.streams.account import SCHEMA
     from ncubble.analysis.streams.account import as_json as account_json

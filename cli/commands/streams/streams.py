@@ -10,7 +10,7 @@ import typer
 from ncubble.cli.commands.profile import PROGRAM, WithProgram
 
 if TYPE_CHECKING:
-    from ncubble.cli.commands.streams.job import Shown
+    from ncubble.cli.commands.streams.job import StreamsOutput
 
 
 def register(app: typer.Typer) -> None:
@@ -51,7 +51,7 @@ def streams(
 
     Never under ncu or nsys: CUPTI serves one at a time. A run directory as NAME is shown again.
     """
-    from ncubble.cli.commands.streams.job import Job, record_job, show_job
+    from ncubble.cli.commands.streams.job import StreamsJob, record_job, show_job
     from ncubble.errors import MeasurementError, UsageError
 
     program = ctx.meta[PROGRAM]
@@ -61,13 +61,13 @@ def streams(
         _show(show_job(Path(name), whole), perfetto, longest, json)
         return
     chosen = (program, name, parameter or [], shape, catalog, repeat, out, force, most, recorder, timeout, whole)
-    done = record_job(Job(*chosen))
+    done = record_job(StreamsJob(*chosen))
     _show(done, perfetto, longest, json)
     if done.failed:
         raise MeasurementError(done.failed, f"what it did until then is in {done.folder}")
 
 
-def _show(shown: Shown, perfetto: Path | None, longest: int, json: bool) -> None:
+def _show(shown: StreamsOutput, perfetto: Path | None, longest: int, json: bool) -> None:
     """Prints the accounts, and writes the trace that was asked for."""
     from ncubble.cli.commands.streams.job import write_trace
     from ncubble.cli.commands.streams.render import print_accounts

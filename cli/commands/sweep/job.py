@@ -73,14 +73,14 @@ def measure(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Build the kernel, then profile it once; raises NcubbleError."""
     from ncubble.cli.commands.profile import catalog_program
     from ncubble.profiling.ncu.ncu import Control, Filters
-    from ncubble.profiling.runs.session import Request, profile
+    from ncubble.profiling.runs.session import ProfileRequest, profile
 
     catalog = Path(order["catalog"]) if order.get("catalog") else None
     _build(order, catalog)
     program, _, function = catalog_program(
         order["kernel"], order["parameters"], order["shape"] or None, catalog, order["repeat"]
     )
-    request = Request(
+    request = ProfileRequest(
         program=program,
         out=folder / RUN,
         sets=tuple(order["sets"]),

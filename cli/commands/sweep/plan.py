@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ncubble.errors import UsageError
 from ncubble.profiling.sweeps.grid import Axis, Chosen, Sampling, choose, parse_axes
-from ncubble.profiling.sweeps.job import Job
+from ncubble.profiling.sweeps.job import SweepJob
 
 if TYPE_CHECKING:
     from ncubble.kernels.spec.case import Case
@@ -22,7 +22,7 @@ TOOLS = {"cuda": ("ncu", "nvcc"), "host": ("ncu", "nvcc"), "numba": ("ncu", "nvc
 
 
 @dataclass(frozen=True)
-class Asked:
+class SweepRequest:
     """The kernel, what is varied and what is fixed, and how each point is measured."""
 
     name: str
@@ -42,7 +42,7 @@ class Asked:
 class Planned:
     """``jobs`` in the order of the grid; ``refused`` points with the reason; ``tools`` see ``TOOLS``."""
 
-    jobs: list[Job]
+    jobs: list[SweepJob]
     refused: list[tuple[dict[str, str], str]]
     notes: list[str]
     tools: tuple[str, ...]
@@ -59,7 +59,7 @@ def asked(
     metrics: Sequence[str],
     repeat: int,
     controls: tuple[str, str] = ("none", "all"),
-) -> Asked:
+) -> SweepRequest:
     """The command line's texts, checked for what needs no kernel; raises UsageError."""
     from ncubble.kernels.run.session import parse_parameters, parse_shape
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS, resolve
@@ -71,10 +71,10 @@ def asked(
     Control(*controls)
     folder = catalog.resolve() if catalog else None
     chosen = tuple(sets or DEFAULT_SETS)
-    return Asked(name, found, sampling, fixed, sizes, folder, chosen, tuple(metrics), repeat, *controls)
+    return SweepRequest(name, found, sampling, fixed, sizes, folder, chosen, tuple(metrics), repeat, *controls)
 
 
-def plan(one: Asked) -> Planned:
+def plan(one: SweepRequest) -> Planned:
     """The jobs; raises UsageError for names that the kernel does not have, and where no combination is allowed."""
     from ncubble.kernels.catalog.registry import find_spec
 
@@ -103,7 +103,7 @@ def _place(spec: KernelSpec, name: str) -> tuple[str, str]:
     raise UsageError(f"-g {name}: {spec.name} has no such parameter or dimension", f"it has: {known}")
 
 
-def _refuse_both(one: Asked, where: Mapping[str, tuple[str, str]]) -> None:
+def _refuse_both(one: SweepRequest, where: Mapping[str, tuple[str, str]]) -> None:
     fixed = {"parameters": one.parameters, "shape": one.shape}
     for name, (kind, inner) in where.items():
         if inner in fixed[kind]:
@@ -112,12 +112,12 @@ def _refuse_both(one: Asked, where: Mapping[str, tuple[str, str]]) -> None:
 
 
 def _job(
-    one: Asked,
+    one: SweepRequest,
     spec: KernelSpec,
     where: Mapping[str, tuple[str, str]],
     collected: Mapping[str, Any],
     point: Mapping[str, str],
-) -> Job:
+) -> SweepJob:
     from ncubble.kernels.build.code_identity import code_digest
     from ncubble.kernels.run.session import parse_shape
     from ncubble.kernels.spec.case import make_case
@@ -140,10 +140,10 @@ def _job(
         "controls": [one.clock_control, one.cache_control],
     }
     order = _order(one, case, code)
-    return Job(about, order, dict(point), " ".join([spec.name, *settings]))
+    return SweepJob(about, order, dict(point), " ".join([spec.name, *settings]))
 
 
-def _order(one: Asked, case: Case, code: str) -> dict[str, Any]:
+def _order(one: SweepRequest, case: Case, code: str) -> dict[str, Any]:
     """What ``cli.sweep_job.measure`` is told."""
     return {
         "kernel": case.spec.name,

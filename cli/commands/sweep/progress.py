@@ -14,14 +14,14 @@ import typer
 if TYPE_CHECKING:
     from ncubble.profiling.sweeps.dispatch import Task
     from ncubble.profiling.sweeps.store import Record
-    from ncubble.profiling.sweeps.sweep import Plan
+    from ncubble.profiling.sweeps.sweep import SweepPlan
     from ncubble.profiling.sweeps.team import Team
 
 _LONGEST = 240
 
 
 @dataclass(frozen=True)
-class Shown:
+class SweepDisplay:
     """What is called for every job that is settled, and with every sentence about workers."""
 
     settled: Callable[[Task, Record], None]
@@ -29,7 +29,7 @@ class Shown:
 
 
 @contextmanager
-def progress(plan: Plan, team: Team) -> Iterator[Shown]:
+def progress(plan: SweepPlan, team: Team) -> Iterator[SweepDisplay]:
     """How far the sweep is, while the block runs."""
     hosts = {machine.host for machine in team.machines.values()}
     total, workers = len(plan.todo), len(team.machines)
@@ -70,7 +70,7 @@ def _one_line(text: str) -> str:
 
 
 @contextmanager
-def _lines(total: int) -> Iterator[Shown]:
+def _lines(total: int) -> Iterator[SweepDisplay]:
     done, begun = 0, time.monotonic()
 
     def observe(task: Task, record: Record) -> None:
@@ -79,11 +79,11 @@ def _lines(total: int) -> Iterator[Shown]:
         left = remaining(done, total, time.monotonic() - begun)
         typer.echo(f"[{done}/{total}] {_said(task, record)}; {left}", err=True)
 
-    yield Shown(observe, lambda sentence: typer.echo(f"note: {_one_line(sentence)}", err=True))
+    yield SweepDisplay(observe, lambda sentence: typer.echo(f"note: {_one_line(sentence)}", err=True))
 
 
 @contextmanager
-def _bar(total: int) -> Iterator[Shown]:
+def _bar(total: int) -> Iterator[SweepDisplay]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -110,4 +110,4 @@ def _bar(total: int) -> Iterator[Shown]:
         def tell(sentence: str) -> None:
             shown.console.print(f"note: {_one_line(sentence)}", markup=False, highlight=False)
 
-        yield Shown(observe, tell)
+        yield SweepDisplay(observe, tell)

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from ncubble.cli.commands.sweep.plan import Planned
     from ncubble.profiling.sweeps.store import Record
-    from ncubble.profiling.sweeps.sweep import Plan
+    from ncubble.profiling.sweeps.sweep import SweepPlan
 
 MOST_REFUSED = 10
 MOST_ROWS = 60
@@ -47,7 +47,7 @@ def show_dry(planned: Planned, folder: Path, as_json: bool) -> None:
 _ABOUT = ("kernel", "parameters", "shape")
 
 
-def finish(planned: Planned, plan: Plan, records: Mapping[str, Record], folder: Path, as_json: bool) -> None:
+def finish(planned: Planned, plan: SweepPlan, records: Mapping[str, Record], folder: Path, as_json: bool) -> None:
     """Print the outcome; ends with 3 where a job failed or lacks what the account needs."""
     from ncubble.cli.render import emit_json
 
@@ -102,7 +102,7 @@ def _settings(point: Mapping[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in point.items())
 
 
-def _print(rows: list[dict[str, Any]], plan: Plan, folder: Path) -> None:
+def _print(rows: list[dict[str, Any]], plan: SweepPlan, folder: Path) -> None:
     from rich.console import Console
 
     from ncubble.cli.render import printable

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ncubble.cli.commands.sweep.plan import Planned
     from ncubble.profiling.sweeps.job import Machine
     from ncubble.profiling.sweeps.store import Store
-    from ncubble.profiling.sweeps.sweep import Options, Plan
+    from ncubble.profiling.sweeps.sweep import Options, SweepPlan
 
 LIMIT_S = 300.0
 
@@ -82,7 +82,7 @@ def sweep(
 
 def _measure(
     planned: Planned, folder: Path, scheduler: str, gpus: str, limit_s: float, options: Options
-) -> tuple[Planned, Plan, dict[str, Any]]:
+) -> tuple[Planned, SweepPlan, dict[str, Any]]:
     """Do what is to be done; returns what was planned, under which names, and the record of every job by its key."""
     from ncubble.profiling.sweeps.store import Store
 
@@ -141,13 +141,13 @@ def _on(
     store: Store,
     limit_s: float,
     options: Options,
-) -> tuple[Planned, Plan, dict[str, Any]]:
+) -> tuple[Planned, SweepPlan, dict[str, Any]]:
     from ncubble.cli.commands.sweep.progress import progress
     from ncubble.profiling.sweeps import sweep as engine
-    from ncubble.profiling.sweeps.pool import Pool
+    from ncubble.profiling.sweeps.pool import DaskPool
 
     with cluster as client:
-        pool = Pool(client, CHILD, limit_s)
+        pool = DaskPool(client, CHILD, limit_s)
         try:
             there = pool.open()
             team = engine.gather(pool, expected or there, planned.tools, options)

@@ -25,7 +25,7 @@ DUMP = "NCUBBLE_TRACE"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TraceRequest:
     """The options of the command."""
 
     sms: int
@@ -60,7 +60,7 @@ def list_probed(catalog: Path | None, as_json: bool) -> None:
 
 
 def trace_kernel(
-    name: str, parameters: list[str], shape: list[str], seed: int | None, catalog: Path | None, wanted: Wanted
+    name: str, parameters: list[str], shape: list[str], seed: int | None, catalog: Path | None, wanted: TraceRequest
 ) -> None:
     """Traces a kernel of the catalog, keeps what was recorded, shows it, and fails where the result was wrong."""
     from ncubble.kernels.probe.tracing import TraceOptions, trace
@@ -75,7 +75,7 @@ def trace_kernel(
         found.verification.require(found.case.label, found.seed)
 
 
-def trace_program(program: Sequence[str], wanted: Wanted) -> None:
+def trace_program(program: Sequence[str], wanted: TraceRequest) -> None:
     """Runs a program whose kernels include the probe, and keeps what it recorded."""
     if not program:
         raise UsageError("no program after --", "write it and its arguments there")
@@ -110,7 +110,7 @@ def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -
         raise MeasurementError(f"the program {how}", "run it by itself first")
 
 
-def _out(wanted: Wanted, label: str) -> Path:
+def _out(wanted: TraceRequest, label: str) -> Path:
     """Where the run goes; refused before anything runs where it may not be written."""
     from ncubble.profiling.runs.staging import check_target
 
@@ -119,7 +119,7 @@ def _out(wanted: Wanted, label: str) -> Path:
     return out
 
 
-def _keep(dumps: list[Dump], more: dict[str, Any], wanted: Wanted, out: Path) -> None:
+def _keep(dumps: list[Dump], more: dict[str, Any], wanted: TraceRequest, out: Path) -> None:
     recorded = decode(dumps)
     if not len(recorded.warps):
         message = f"no warp started on the first {wanted.sms} SMs"
@@ -139,7 +139,7 @@ def _write(out: Path, lanes: Any, told: dict[str, Any], force: bool) -> None:
         sync_file(folder / FILE)
 
 
-def trace_shown(folder: Path, wanted: Wanted) -> None:
+def trace_shown(folder: Path, wanted: TraceRequest) -> None:
     """Shows a trace that was recorded before, or a stretch of it, which ``wanted.out`` then keeps."""
     import pandas as pd
 
@@ -179,7 +179,7 @@ def _told(folder: Path) -> dict[str, Any]:
     return told
 
 
-def _show(out: Path, told: dict[str, Any], lanes: Any, wanted: Wanted) -> None:
+def _show(out: Path, told: dict[str, Any], lanes: Any, wanted: TraceRequest) -> None:
     if wanted.perfetto is not None:
         from ncubble.cli.running import write_perfetto_to
 

@@ -48,14 +48,14 @@ def trace(
     NAME: a kernel of the catalog that carries the probe; its result is verified, and the probe's cost is measured.
     -- CMD …: a program of your own whose kernels include bubble_probe.cuh (docs/trace.md). A folder: shows it again.
     """
-    from ncubble.cli.commands.trace.run import Wanted, list_probed, trace_kernel, trace_program, trace_shown
+    from ncubble.cli.commands.trace.run import TraceRequest, list_probed, trace_kernel, trace_program, trace_shown
     from ncubble.errors import UsageError
 
     if list_:
         list_probed(catalog, json)
         return
     program = ctx.meta[PROGRAM]
-    wanted = Wanted(sms, events, cost, out, force, perfetto, json, (start, end), timeout)
+    wanted = TraceRequest(sms, events, cost, out, force, perfetto, json, (start, end), timeout)
     if wanted.window != (None, None) and (name is None or not Path(name).is_dir()):
         raise UsageError("--from and --to are for a folder that trace wrote", "trace first, then cut its folder")
     if (name is None) == (program is None):

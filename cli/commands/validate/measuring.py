@@ -17,7 +17,7 @@ from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.ncu.failures import NoGpuError
 from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.runs.run import Run
-from ncubble.profiling.runs.session import Request, profile
+from ncubble.profiling.runs.session import ProfileRequest, profile
 
 
 def profile_plan(
@@ -40,7 +40,7 @@ def profile_plan(
         names = sorted({re.escape(item.case.spec.entry) for item in items})
         program = [sys.executable, "-P", "-m", "ncubble.kernels.run.batch", str(plan)]
         filters = Filters(kernel=f"^({'|'.join(names)})$", count=count)
-        return profile(Request(program, out, sets, metrics, filters, timeout_s=600))
+        return profile(ProfileRequest(program, out, sets, metrics, filters, timeout_s=600))
     finally:
         plan.unlink()
 

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.compare.ranks import RankLaunch, as_json, by_rank, largest, most_apart, place
-from ncubble.analysis.datasets.rows import Known, report_row
+from ncubble.analysis.datasets.rows import KnownReport, report_row
 from ncubble.analysis.diagnosis.results import as_json as judged
 from ncubble.analysis.report.report import open_reports
 from ncubble.profiling.runs.ranks import Rank, folder_of, numbered, of_environ, rank_of
@@ -140,7 +140,7 @@ def test_reports_of_ranks_are_found_by_name_and_by_manifest(tmp_path: Path) -> N
         ("RANK",): ([0, 1], 1),
     }
     assert json.loads(json.dumps(as_json(found, []), default=str))["programs"][0]["matched"][0]["kernel"]
-    row = report_row(Known(str(reports[-1].path), ""), reports[-1].run)
+    row = report_row(KnownReport(str(reports[-1].path), ""), reports[-1].run)
     assert (row["rank"], row["world_size"], row["rank_from"]) == (1, 2, "RANK")
 
 

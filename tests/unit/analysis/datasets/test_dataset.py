@@ -17,7 +17,7 @@ import pytest
 
 from ncubble.analysis.datasets import log, parts
 from ncubble.analysis.datasets.dataset import Dataset
-from ncubble.analysis.datasets.parts import Writer, encode
+from ncubble.analysis.datasets.parts import DatasetWriter, encode
 from ncubble.analysis.datasets.query import Query, run
 from ncubble.analysis.datasets.schema import GROUP_ROWS, LAUNCHES, METRICS, REPORTS
 from ncubble.errors import NcubbleError, ReportError, UsageError
@@ -42,7 +42,7 @@ def tables(report: str, launches: int = 2, cause: str = "data_wait", metrics: in
 
 
 def put(folder: Path, *reports: str, **options: Any) -> None:
-    Writer(folder).put(encode([tables(report, **options) for report in reports]), reports)
+    DatasetWriter(folder).put(encode([tables(report, **options) for report in reports]), reports)
 
 
 def held(folder: Path) -> list[str]:
@@ -115,7 +115,7 @@ def test_many_small_parts_become_one_and_who_opened_the_dataset_before_still_rea
         put(folder, f"r{n:02d}", metrics=1)
     before = Dataset.open(folder)
     rows = sorted(before.launches(["report", "launch"]).to_table().to_pylist(), key=str)
-    Writer(folder).compact()
+    DatasetWriter(folder).compact()
     after = Dataset.open(folder)
     assert len(after.state.parts) == 1
     assert log.sweep(folder, after.state) == 0, "deleted what a reader may hold"
@@ -139,7 +139,7 @@ def test_the_log_is_read_over_entries_that_list_everything(folder: Path, monkeyp
     for n in range(9):
         put(folder, f"r{n}", metrics=1, launches=1)
         assert len(held(folder)) == n + 1
-    Writer(folder).remove(["r0", "r8"])
+    DatasetWriter(folder).remove(["r0", "r8"])
     assert held(folder) == [f"r{n}" for n in range(1, 8)]
 
 

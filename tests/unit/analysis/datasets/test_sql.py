@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from ncubble.analysis.datasets import log, sql
 from ncubble.analysis.datasets.dataset import Dataset
-from ncubble.analysis.datasets.parts import Writer, encode
+from ncubble.analysis.datasets.parts import DatasetWriter, encode
 from ncubble.analysis.datasets.query import Query, run
 from ncubble.analysis.datasets.sql import select
 from ncubble.cli.main import _register as register
@@ -163,7 +163,7 @@ def query(*arguments: str) -> Any:
 
 
 def test_the_command_prints_what_sql_selects(folder: Path) -> None:
-    Writer(folder).put(encode([tables("c", launches=1)]), ["c"])
+    DatasetWriter(folder).put(encode([tables("c", launches=1)]), ["c"])
     statement = "SELECT report, count(*) AS n, 'nan'::DOUBLE AS x FROM launches GROUP BY report ORDER BY report DESC"
     answer = query(str(folder), statement, "--json", "--limit", "2")
     rows = [{"report": "c", "n": 1, "x": None}, {"report": "b", "n": 4, "x": None}]

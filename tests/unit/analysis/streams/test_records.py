@@ -14,13 +14,13 @@ from ncubble.analysis.streams.engines import short_name
 from ncubble.analysis.streams.records import readable
 from ncubble.errors import ReportError
 from ncubble.profiling.streams import raw
-from ncubble.profiling.streams.raw import Writer
+from ncubble.profiling.streams.raw import RawWriter
 from ncubble.recordings import LANES
 
 ZERO = 1_800_000_000_000_000_000
 
 
-def kernel(writer: Writer, start: int, end: int, name: str = "square", device: int = 0) -> None:
+def kernel(writer: RawWriter, start: int, end: int, name: str = "square", device: int = 0) -> None:
     """One kernel, times in ns since the epoch."""
     number = writer.number(name)
     writer.add((raw.KERNEL, device, 1, 7, start, end, 0, 0, 1, 0, number, 0, 0, 0, 1, 0))
@@ -28,7 +28,7 @@ def kernel(writer: Writer, start: int, end: int, name: str = "square", device: i
 
 def folder_with(folder: Path, *kernels: tuple[int, int], pid: int = 9) -> Path:
     """A folder of one process."""
-    writer = Writer(folder, pid, 100)
+    writer = RawWriter(folder, pid, 100)
     for start, end in kernels:
         kernel(writer, start, end)
     writer.close(dropped=0)
@@ -71,7 +71,7 @@ def test_an_empty_recording_has_no_accounts(tmp_path: Path) -> None:
 
 def test_every_process_and_device_has_its_account(tmp_path: Path) -> None:
     for pid in (9, 11):
-        writer = Writer(tmp_path, pid, 100)
+        writer = RawWriter(tmp_path, pid, 100)
         for device in (0, 1):
             kernel(writer, ZERO + pid, ZERO + pid + 40, device=device)
         writer.close(dropped=0)

@@ -1,6 +1,6 @@
 """Slim sections: what the analysis reads stays, and a section that is not understood is left whole."""
 
-from ncubble.profiling.metrics.metrics import Selection, resolve
+from ncubble.profiling.metrics.metrics import MetricSelection, resolve
 from ncubble.profiling.metrics.slim import prepare, slim
 from ncubble.profiling.ncu.ncu import ncu_argv
 
@@ -52,7 +52,7 @@ def test_prepare_writes_the_slim_section_and_names_both_folders(tmp_path):
     stock, out = tmp_path / "stock", tmp_path / "out"
     stock.mkdir()
     (stock / "PmSampling.section").write_text(SECTION)
-    chosen = Selection(
+    chosen = MetricSelection(
         ("timeline",), sections=("PmSampling", "LaunchStats"), slim={"PmSampling": ("sm__cycles_active",)}
     )
     found = prepare(out, chosen, stock)

@@ -112,7 +112,9 @@ def test_a_missing_package_is_missing():
 def test_a_gpu_without_ncu_can_run_the_kernels(monkeypatch):
     gpu_is(monkeypatch, H200)
     monkeypatch.setenv("NCUBBLE_NCU", "/nowhere/ncu")
-    monkeypatch.setattr(doctor, "check_compiler", lambda name, remedy: doctor.Check(name, "kernels", "ok", "there"))
+    monkeypatch.setattr(
+        doctor, "check_compiler", lambda name, remedy: doctor.DoctorCheck(name, "kernels", "ok", "there")
+    )
     answer = doctor.as_json(doctor.examine())
     assert answer["can"] == {"view": True, "profile": False, "kernels": True, "streams": True, "sweeps": False}
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.profiling.metrics.metrics import Selection
+from ncubble.profiling.metrics.metrics import MetricSelection
 from ncubble.profiling.ncu import failures
-from ncubble.profiling.ncu.log import Launch, NcuLog
+from ncubble.profiling.ncu.log import NcuLog, ReplayedLaunch
 from ncubble.profiling.ncu.ncu import Control, Filters, failure, ncu_argv
 from ncubble.profiling.ncu.readback import parse_raw_page
 
-PLAIN = Selection(sets=("tensor",), metrics=("a__b.sum", "c__d.avg"))
+PLAIN = MetricSelection(sets=("tensor",), metrics=("a__b.sum", "c__d.avg"))
 
 
 def fed(*pieces, stream="stdout"):
@@ -50,7 +50,7 @@ def test_argv_of_metrics():
 
 
 def test_argv_of_everything():
-    selection = Selection(("x",), ("a__b.sum",), ("LaunchStats", "Occupancy"), ("full",), import_source=True)
+    selection = MetricSelection(("x",), ("a__b.sum",), ("LaunchStats", "Occupancy"), ("full",), import_source=True)
     filters = Filters(kernel="^gemm$", nvtx="train@step/", skip=3, count=2)
     assert ncu_argv("ncu", Path("r"), ["./prog"], selection, filters, Control("base", "none")) == [
         "ncu",
@@ -132,12 +132,12 @@ def test_progress_is_reported_while_the_line_grows():
     for piece in ('==PROF== Profiling "ge', 'mm" - 3: 0%..', "..50%..", "..100% - 10 passes\n"):
         log.feed("stdout", piece)
     assert [(launch.percent, launch.passes) for launch in seen] == [(20, None), (70, None), (100, 10)]
-    assert log.profiled == [Launch("gemm", 3, 100, 10)]
+    assert log.profiled == [ReplayedLaunch("gemm", 3, 100, 10)]
 
 
 def test_progress_with_a_total_and_a_name_full_of_punctuation():
     log = fed('==PROF== Profiling "void f<a::b, (int)4>(\\"x\\")" - 0 (1/2): 0%....50%....100% - 1 pass\n')
-    assert log.profiled == [Launch('void f<a::b, (int)4>(\\"x\\")', 0, 100, 1)]
+    assert log.profiled == [ReplayedLaunch('void f<a::b, (int)4>(\\"x\\")', 0, 100, 1)]
 
 
 def test_every_cut_of_the_output_gives_the_same_log():

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.profiling.metrics.metrics import Selection
+from ncubble.profiling.metrics.metrics import MetricSelection
 from ncubble.profiling.ncu import window
 from ncubble.profiling.ncu.ncu import Filters, ncu_argv
 
@@ -61,7 +61,7 @@ def test_it_is_closed_when_the_body_raises(play):
 
 
 def test_ncu_is_told_to_wait_for_it():
-    argv = ncu_argv("ncu", Path("r"), ["prog"], Selection(("x",)), Filters(window=True))
+    argv = ncu_argv("ncu", Path("r"), ["prog"], MetricSelection(("x",)), Filters(window=True))
     assert argv[-3:] == ["--profile-from-start", "off", "prog"]
-    assert "--profile-from-start" not in ncu_argv("ncu", Path("r"), ["prog"], Selection(("x",)))
+    assert "--profile-from-start" not in ncu_argv("ncu", Path("r"), ["prog"], MetricSelection(("x",)))
     assert "profiler window" in str(Filters(window=True))

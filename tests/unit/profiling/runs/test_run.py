@@ -19,7 +19,7 @@ from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.runs import run as run_module
 from ncubble.profiling.runs import session, staging
 from ncubble.profiling.runs.run import Manifest, Run, find_runs
-from ncubble.profiling.runs.session import Request, profile
+from ncubble.profiling.runs.session import ProfileRequest, profile
 from ncubble.recordings import ROOT
 
 FAKE = Path(__file__).parents[3] / "data" / "fake_ncu.py"
@@ -46,7 +46,7 @@ def unfinished(folder):
 @pytest.fixture
 def killed(tmp_path, monkeypatch):
     """A run directory ``kept``, and beside it what SIGKILL leaves of a profiling into ``lost``."""
-    profile(Request(QUIET, Path("runs/kept")))
+    profile(ProfileRequest(QUIET, Path("runs/kept")))
     with monkeypatch.context() as patch:
         patch.setenv("FAKE_NCU", "slow")
         process = subprocess.Popen(
@@ -71,7 +71,7 @@ def cmdline(process):
 
 
 def test_the_next_profiling_names_and_removes_what_a_killed_one_left(killed, caplog):
-    profile(Request(QUIET, Path("runs/next")))
+    profile(ProfileRequest(QUIET, Path("runs/next")))
     assert "an earlier profiling into runs/lost was cut off" in caplog.text
     assert not killed.exists()
     assert sorted(path.name for path in Path("runs").iterdir()) == ["kept", "next"]
@@ -86,14 +86,14 @@ def test_reading_names_what_a_killed_profiling_left_and_changes_nothing(killed, 
 def test_a_profiling_under_way_is_neither_named_nor_removed(caplog):
     with staging.staged(Path("runs/one")) as one:
         (one / "report.ncu-rep").touch()
-        profile(Request(QUIET, Path("runs/two")))
+        profile(ProfileRequest(QUIET, Path("runs/two")))
         assert [path.name for path in find_runs([Path("runs")])] == ["two"]
     assert caplog.text == ""
     assert Path("runs/one/report.ncu-rep").exists()
 
 
 def test_a_forced_run_changes_places_with_the_old_one_in_one_step(monkeypatch):
-    profile(Request(QUIET, Path("run")))
+    profile(ProfileRequest(QUIET, Path("run")))
     seen = []
 
     def exchange(one, other):
@@ -103,7 +103,7 @@ def test_a_forced_run_changes_places_with_the_old_one_in_one_step(monkeypatch):
 
     real = staging._exchange
     monkeypatch.setattr(staging, "_exchange", exchange)
-    profile(Request(QUIET, Path("run"), compress=False, force=True))
+    profile(ProfileRequest(QUIET, Path("run"), compress=False, force=True))
     assert seen == [(True, True, True)]
     assert Run.load(Path("run")).report.name == "report.ncu-rep"
     assert unfinished(Path()) == []
@@ -112,7 +112,7 @@ def test_a_forced_run_changes_places_with_the_old_one_in_one_step(monkeypatch):
 @pytest.mark.parametrize("moves", [0, 1])
 def test_where_a_file_system_cannot_exchange_a_kill_between_two_renames_loses_no_run(moves, caplog):
     """``moves`` renames of the replacement happen, then SIGKILL."""
-    profile(Request(QUIET, Path("run")))
+    profile(ProfileRequest(QUIET, Path("run")))
     before = Path("run/run.json").read_text()
     code = f"""
 import os, signal, sys
@@ -133,7 +133,7 @@ with staging.staged(Path("run"), force=True) as folder:
     done = subprocess.run([sys.executable, "-P", "-c", code], check=False, timeout=60)
     assert done.returncode == -signal.SIGKILL
     assert Path("run").exists() == (moves == 0)
-    profile(Request(QUIET, Path("other")))
+    profile(ProfileRequest(QUIET, Path("other")))
     assert Path("run/run.json").read_text() == before
     assert "an earlier profiling into run was cut off" in caplog.text
     assert unfinished(Path()) == []
@@ -163,13 +163,13 @@ def test_new_folders_on_the_way_to_a_run_are_synced_too(monkeypatch):
 
 def test_the_name_of_a_run_may_be_as_long_as_the_file_system_allows():
     out = Path("r" * 255)
-    assert profile(Request(QUIET, out)).path == out
+    assert profile(ProfileRequest(QUIET, out)).path == out
     with pytest.raises(UsageError, match="File name too long"):
-        profile(Request(QUIET, Path("r" * 256)))
+        profile(ProfileRequest(QUIET, Path("r" * 256)))
 
 
 def test_a_disk_quota_met_half_way_is_named_and_harms_nothing(tmp_path):
-    profile(Request(QUIET, Path("runs/kept")))
+    profile(ProfileRequest(QUIET, Path("runs/kept")))
     before = {path: path.read_bytes() for path in Path("runs").rglob("*") if path.is_file()}
 
     def small_files_only():
@@ -208,7 +208,7 @@ def test_a_full_disk_is_named_and_harms_nothing(tmp_path, tiny_disk):
 
 
 def test_hostile_values_reach_ncu_as_they_are_and_no_shell(tmp_path):
-    request = Request(
+    request = ProfileRequest(
         [*QUIET, HOSTILE], Path("run"), filters=Filters(kernel="(?#" + HOSTILE.replace(")", "") + ")", nvtx=HOSTILE)
     )
     manifest = profile(request).manifest

@@ -10,8 +10,8 @@ import pytest
 
 from ncubble.analysis.streams.records import read_raw
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.profiling.streams.raw import KERNEL, REFUSED, Writer
-from ncubble.profiling.streams.session import Asked, prepared, python_split, record, refuse_inside_profiler
+from ncubble.profiling.streams.raw import KERNEL, REFUSED, RawWriter
+from ncubble.profiling.streams.session import RecordingRequest, prepared, python_split, record, refuse_inside_profiler
 from ncubble.profiling.streams.start import STATUS
 
 PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
@@ -137,7 +137,7 @@ def test_another_client_is_refused_before_the_program_starts(tmp_path: Path) -> 
 def test_the_session_passes_output_on_and_tells_a_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(PLAYED))
     said: list[str] = []
-    asked = Asked([sys.executable, "-c", "print('hello'); raise SystemExit(4)"], recorder="python")
+    asked = RecordingRequest([sys.executable, "-c", "print('hello'); raise SystemExit(4)"], recorder="python")
     assert record(asked, tmp_path, lambda stream, text: said.append(text)) == 4
     assert "".join(said) == "hello\n"
     (end,) = tmp_path.glob("end-*.json")
@@ -152,7 +152,7 @@ def test_a_machine_without_a_driver_is_told_as_that(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("PYTHONPATH", str(PLAYED))
     monkeypatch.setenv("PLAYED_CUPTI", "driverless")
     said: list[str] = []
-    asked = Asked([sys.executable, "-c", "print('ran')"], recorder="python")
+    asked = RecordingRequest([sys.executable, "-c", "print('ran')"], recorder="python")
     with pytest.raises(MeasurementError, match="driver is not found") as caught:
         record(asked, tmp_path, lambda stream, text: said.append(text))
     assert "install the NVIDIA driver" in caught.value.remedy
@@ -160,11 +160,11 @@ def test_a_machine_without_a_driver_is_told_as_that(tmp_path: Path, monkeypatch:
 
 
 def test_what_one_process_recorded_is_kept_where_another_one_was_refused(tmp_path: Path, no_library: None) -> None:
-    writer = Writer(tmp_path, 9, 10)
+    writer = RawWriter(tmp_path, 9, 10)
     writer.add((KERNEL, 0, 1, 7, 100, 200, 0, 0, 1, 0, writer.number("square"), 0, 0, 0, 1, 0))
     writer.close(dropped=0)
     (tmp_path / REFUSED).write_text("another client is active")
-    assert record(Asked(["/bin/true"], recorder="library"), tmp_path, print) == 0
+    assert record(RecordingRequest(["/bin/true"], recorder="library"), tmp_path, print) == 0
     assert "was not recorded: another client" in read_raw(tmp_path).notes[-1]
 
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_started_is_said(tmp_path: Path, mode: int, why: str, no_
     path.write_text("junk")
     path.chmod(mode)
     with pytest.raises(UsageError, match=f"junk.*{why}"):
-        record(Asked([str(path)], recorder="library"), tmp_path, print)
+        record(RecordingRequest([str(path)], recorder="library"), tmp_path, print)
 
 
 def test_a_program_inside_of_another_profiler_is_refused() -> None:
@@ -206,6 +206,6 @@ def test_what_the_interpreter_runs_is_told_from_its_options(
 
 def test_programs_that_are_no_python_need_the_library(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not started as"):
-        prepared(Asked(["/bin/true"], recorder="python"), tmp_path)
+        prepared(RecordingRequest(["/bin/true"], recorder="python"), tmp_path)
     with pytest.raises(UsageError, match="no recorder 'nsys'"):
-        prepared(Asked(["/bin/true"], recorder="nsys"), tmp_path)
+        prepared(RecordingRequest(["/bin/true"], recorder="nsys"), tmp_path)
