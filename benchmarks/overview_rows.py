@@ -19,7 +19,7 @@ from flask import Flask
 
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview import layout as overview
-from ncubble.dashboard.pages.overview.address import view
+from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.routes import CSV, ROWS, add_routes
 from ncubble.dashboard.pages.overview.table import table_of
 from ncubble.recordings import ROOT
@@ -76,9 +76,9 @@ def requests_of(client: Any, table: Any, store: Any) -> dict[str, Callable[[int]
         "filter": lambda i: client.get(f"{ROWS}?filters={quote(greater % i)}"),
         "filter text": lambda i: client.get(f"{ROWS}?filters={quote(contains % i)}"),
         "scroll": lambda i: client.get(f"{ROWS}?start={100 * i}&end={100 * i + 100}"),
-        "page": lambda i: overview.layout(store, f"?q={i % 10}"),
-        "figure: utilization": lambda i: overview.draw(table, view(f"?q=h200+{i % 10}")),
-        "figure: roofline": lambda i: overview.draw(table, view(f"?figure=roofline&q=gemm+{i % 10}")),
+        "page": lambda i: overview.layout(store, OverviewAddress.parse(f"?q={i % 10}")),
+        "figure: utilization": lambda i: overview.draw(table, OverviewAddress.parse(f"?q=h200+{i % 10}")),
+        "figure: roofline": lambda i: overview.draw(table, OverviewAddress.parse(f"?figure=roofline&q=gemm+{i % 10}")),
         "CSV, whole": lambda i: client.get(f"{CSV}?q={i % 10}").data if i < 3 else None,
     }
 

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from dash import MATCH, ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.development.base_component import Component
 
 from ncubble.dashboard.app.questions import refuse_strange
-from ncubble.dashboard.app.routes import page
+from ncubble.dashboard.app.routes import content
 from ncubble.dashboard.app.shell import menu
 from ncubble.dashboard.data.readings import Progress
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.checks import callbacks as checks_callbacks
-from ncubble.dashboard.pages.compare import callbacks as compare_callbacks
-from ncubble.dashboard.pages.kernel import callbacks as kernel_callbacks
-from ncubble.dashboard.pages.open import callbacks as open_callbacks
-from ncubble.dashboard.pages.overview import callbacks as overview_callbacks
-from ncubble.dashboard.pages.source import callbacks as source_callbacks
-from ncubble.dashboard.pages.sweep import callbacks as sweep_callbacks
-from ncubble.dashboard.pages.timelines import callbacks as lanes_callbacks
+from ncubble.dashboard.pages.registry import PAGES
 
 READING_MS, WATCHING_MS = 600, 2500
 """How often the browser asks what is new: while reports are being read, and while only new runs may appear."""
-REGISTRARS: tuple[Callable[[Dash, ReportStore], None], ...] = (
-    kernel_callbacks.register,
-    overview_callbacks.register,
-    source_callbacks.register,
-    open_callbacks.register,
-    checks_callbacks.register,
-    lanes_callbacks.register,
-    compare_callbacks.register,
-    sweep_callbacks.register,
-)
-"""What adds the callbacks of single pages."""
 
 
 def register(app: Dash, store: ReportStore) -> None:
@@ -42,8 +23,9 @@ def register(app: Dash, store: ReportStore) -> None:
     _pages(app, store)
     _progress(app, store)
     _browser(app)
-    for one in REGISTRARS:
-        one(app, store)
+    for page in PAGES:
+        if page.register is not None:
+            page.register(app, store)
     refuse_strange(app)
 
 
@@ -56,7 +38,7 @@ def _pages(app: Dash, store: ReportStore) -> None:
         Input("url", "search"),
     )
     def show(pathname: str | None, search: str | None) -> tuple[Component, str, list[Component]]:
-        return *page(store, pathname or "/", search or ""), menu(pathname or "/")
+        return *content(store, pathname or "/", search or ""), menu(pathname or "/")
 
     @app.callback(
         Output("page", "children", allow_duplicate=True),
@@ -67,7 +49,7 @@ def _pages(app: Dash, store: ReportStore) -> None:
         prevent_initial_call=True,
     )
     def look_again(_: int | None, pathname: str | None, search: str | None) -> tuple[Component, str]:
-        return page(store, pathname or "/", search or "")
+        return content(store, pathname or "/", search or "")
 
 
 def _progress(app: Dash, store: ReportStore) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 from dash import Dash, get_relative_path
 from flask import has_request_context, request
 
+from ncubble.dashboard.pages.registry import PAGES
+
 _SCRIPT = re.compile(r'<script src="[^"]*"></script>\s*')
 _UNUSED = ("/dash/deps/polyfill@", "/dash/dash_table/")
 """What old browsers lack, which the pages do not support, and a table that no page has."""
 TABLE = "/_dash-component-suites/dash_ag_grid/async-community.js"
 """The table's code, which Dash asks for only once a page with one has arrived."""
-WITH_TABLE = ("/",)
-"""Addresses of pages that begin with a table."""
 
 
 class Document(Dash):
@@ -23,16 +23,20 @@ class Document(Dash):
     def interpolate_index(self, **parts: Any) -> str:  # type: ignore[override]
         """The document, of the parts that Dash collects."""
         parts["scripts"] = used(parts["scripts"])
-        if has_request_context() and request.path in WITH_TABLE:
+        if has_request_context() and _table_first(request.path):
             parts["scripts"] = early(str(get_relative_path(TABLE))) + parts["scripts"]  # type: ignore[no-untyped-call]
         return str(super().interpolate_index(**parts))  # type: ignore[no-untyped-call]
+
+
+def _table_first(path: str) -> bool:
+    return any(page.table_first and page.path == path for page in PAGES)
 
 
 def used(scripts: str) -> str:
     """Script elements without those that no page uses."""
 
-    def kept(found: re.Match[str]) -> str:
-        return "" if any(part in found[0] for part in _UNUSED) else found[0]
+    def kept(script: re.Match[str]) -> str:
+        return "" if any(part in script[0] for part in _UNUSED) else script[0]
 
     return _SCRIPT.sub(kept, scripts)
 

@@ -8,6 +8,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.dashboard.app import routes
+from ncubble.dashboard.pages.registry import PAGES
 from ncubble.dashboard.ui.components import aria
 from ncubble.dashboard.ui.themes import TEMPLATES
 
@@ -28,13 +29,13 @@ KEYS = (
 
 def menu(pathname: str) -> list[Component]:
     """Links to the pages; the one in use says so."""
-    found = routes.find(pathname)
-    used = found[0].path if found else ""
+    route = routes.find(pathname)
+    used = route[0].path if route else ""
     links: list[Component] = []
-    for route in routes.ROUTES:
-        if route.in_menu:
-            current: dict[str, Any] = {"aria-current": "page"} if route.path == used else {}
-            links.append(html.Span(dcc.Link(route.name, href=route.path), **current))
+    for page in PAGES:
+        if page.in_menu:
+            current: dict[str, Any] = {"aria-current": "page"} if page.path == used else {}
+            links.append(html.Span(dcc.Link(page.title, href=page.path), **current))
     return links
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ncubble.analysis.compare.sides import Group, compared_launch, groups, match
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.compare.address import MOST, Asked
+from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
 from ncubble.errors import UsageError
 from ncubble.profiling.runs.run import find_runs
 
@@ -54,7 +54,7 @@ def entry_of(store: ReportStore, row: Row) -> Launch:
     return found
 
 
-def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) -> list[tuple[str, Asked]]:
+def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) -> list[tuple[str, CompareAddress]]:
     """Launches that belong together across ``paths``, as (title, query of the Compare page); A is of the first path.
 
     Matched as ``ncubble compare`` does. Raises UsageError where there are more paths than a comparison has sides, where
@@ -69,7 +69,7 @@ def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) 
     found = []
     for partners in matched:
         known = [one for one in partners if one is not None]
-        found.append((known[0].title, Asked(tuple(_address(one) for one in known))))
+        found.append((known[0].title, CompareAddress(tuple(_address(one) for one in known))))
     return found
 
 

@@ -17,8 +17,9 @@ from ncubble.dashboard.export.names import Rename, renamed, renamer
 from ncubble.dashboard.export.page import Section, document, index
 from ncubble.dashboard.export.static_html import Context, Drawn, figures
 from ncubble.dashboard.pages.compare import layout as compare
-from ncubble.dashboard.pages.compare.address import Asked
+from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.pages.kernel import layout as kernel
+from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.ui.components import note
 from ncubble.text import values
 
@@ -73,13 +74,9 @@ def page_figures(store: ReportStore, entry: Launch) -> list[Drawn]:
     return figures(kernel.layout(store, entry), late_sections(store, entry))
 
 
-def comparison_figures(store: ReportStore, asked: Asked) -> list[Drawn]:
+def comparison_figures(store: ReportStore, address: CompareAddress) -> list[Drawn]:
     """Every figure of a comparison's page, in its order."""
-    return figures(_compared(store, asked))
-
-
-def _compared(store: ReportStore, asked: Asked) -> Component:
-    return compare.layout(store, asked.href().partition("?")[2])
+    return figures(compare.layout(store, address))
 
 
 def launches_file(
@@ -87,7 +84,7 @@ def launches_file(
 ) -> File:
     """The pages of these launches; several get a table in front that links them. ``step`` hears how far it has come."""
     shown = rows[:MOST_PAGES]
-    anchors, rename = {f"/kernel/{row['id']}": anchor_of(row) for row in shown}, _rename(store)
+    anchors, rename = {KernelAddress().of_launch(row["id"]): anchor_of(row) for row in shown}, _rename(store)
     sections = _stepped((_kernel(store, row, anchors, rename) for row in shown), len(shown), step)
     left = len(rows) - len(shown)
     head = (
@@ -99,7 +96,7 @@ def launches_file(
 
 def comparisons_file(
     store: ReportStore,
-    found: Sequence[tuple[str, Asked]],
+    found: Sequence[tuple[str, CompareAddress]],
     theme: str,
     problems: Sequence[str] = (),
     step: Step = _silent,
@@ -108,13 +105,15 @@ def comparisons_file(
     shown, rename = found[:MOST_PAGES], _rename(store)
     left = len(found) - len(shown)
     made = (
-        Section(f"comparison-{number}", title, renamed(_compared(store, asked), rename), _own(number, len(shown)))
-        for number, (title, asked) in enumerate(shown)
+        Section(
+            f"comparison-{number}", title, renamed(compare.layout(store, address), rename), _own(number, len(shown))
+        )
+        for number, (title, address) in enumerate(shown)
     )
     sections = _stepped(made, len(shown), step)
     head = renamed(_list(shown, left, problems), rename) if len(found) > 1 or problems else None
     title = shown[0][0] if len(shown) == 1 else f"{len(shown)} comparisons"
-    ids = dict.fromkeys(one for _, asked in shown for one in asked.launches)
+    ids = dict.fromkeys(one for _, address in shown for one in address.launches)
     return File(document(f"Compare {title}", sections, head, theme), tuple(ids), left)
 
 
@@ -161,8 +160,10 @@ def _cells(row: Row) -> list[str]:
     return [name, row["label"], took, gain, busy, dram, row["cause"], row["gpu"] or values.NOT_COLLECTED]
 
 
-def _list(found: Sequence[tuple[str, Asked]], left: int, problems: Sequence[str]) -> Component:
-    lines = [(f"comparison-{number}", [title, str(len(asked.launches))]) for number, (title, asked) in enumerate(found)]
+def _list(found: Sequence[tuple[str, CompareAddress]], left: int, problems: Sequence[str]) -> Component:
+    lines = [
+        (f"comparison-{number}", [title, str(len(address.launches))]) for number, (title, address) in enumerate(found)
+    ]
     return _front(f"{len(found)} comparisons", index(lines, ("Kernel", "Sides"), (1,)), left, problems)
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Download, Locator, Page, expect
 
 from ncubble.dashboard.export.content import comparisons_file, launches_file, page_figures
 from ncubble.dashboard.export.images import TITLE_HEIGHT, Look, image
-from ncubble.dashboard.pages.compare.address import Asked
+from ncubble.dashboard.pages.compare.address import CompareAddress
 
 from .conftest import eventually
 
@@ -85,7 +85,7 @@ def test_markup_that_came_through_could_not_run(exported: Path, browser: Browser
 def test_a_comparison_in_a_file_draws_and_copies(tmp_path: Path, open_page: Open) -> None:
     store = frames.store(tmp_path)
     path = tmp_path / "out.html"
-    path.write_text(comparisons_file(store, [("gemm", Asked((f"{GEMM}/0", f"{GEMM}/1")))], "dark").text)
+    path.write_text(comparisons_file(store, [("gemm", CompareAddress((f"{GEMM}/0", f"{GEMM}/1")))], "dark").text)
     page = open_page(path.as_uri(), color_scheme="light")
     expect(page.locator(".sentence")).to_contain_text("B takes 310.0 µs, 22.5 % less than A")
     expect(page.locator(DRAWN).first).to_be_visible()

@@ -12,8 +12,9 @@ from hostile_report import SCRIPTS, TAG, hostile_runs
 from playwright.sync_api import Page, expect
 
 from ncubble.analysis.report.report import Report
-from ncubble.dashboard.app.routes import ROUTES, Route
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.page import Page as DashboardPage
+from ncubble.dashboard.pages.registry import PAGES
 
 from .conftest import serving
 
@@ -44,7 +45,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hostile]:
         yield Hostile(url, ids, folder)
 
 
-def address(route: Route, ids: list[str]) -> str:
+def address(route: DashboardPage, ids: list[str]) -> str:
     """The address of a route that shows the given launches, with a hostile query."""
     strange = "&".join(f"{name}={TAG}{SCRIPTS[0]}" for name in ("search", "q", "kernel", "by", "sort", "line"))
     if route.of_launch is not None:
@@ -62,8 +63,8 @@ def test_the_report_files_hold_what_they_are_to_hold(hostile: Hostile) -> None:
     assert TAG in str(report.source["file"].iloc[0])
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
-def test_no_page_makes_markup_of_a_hostile_report(hostile: Hostile, open_page: Open, route: Route) -> None:
+@pytest.mark.parametrize("route", PAGES, ids=lambda route: route.title)
+def test_no_page_makes_markup_of_a_hostile_report(hostile: Hostile, open_page: Open, route: DashboardPage) -> None:
     page = open_page(f"{hostile.url}{address(route, hostile.ids)}")
     page.on("dialog", lambda dialog: pytest.fail(f"a dialog: {dialog.message}"))
     expect(page.locator("#page h1, #page h2").first).to_be_visible()

@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.checks import layout as checks
-from ncubble.dashboard.pages.checks.address import Asked, asked
+from ncubble.dashboard.pages.checks.address import ChecksAddress
 
 
 def register(app: Dash, store: ReportStore) -> None:
@@ -22,7 +22,7 @@ def register(app: Dash, store: ReportStore) -> None:
         prevent_initial_call=True,
     )
     def show(chosen: Any) -> Component:
-        return checks.selected(store, checks.history_of(store), wanted(chosen))
+        return checks.selected(store, checks.history_of(store), address_of(chosen))
 
     @app.callback(
         Output("checks-body", "children"),
@@ -37,14 +37,14 @@ def register(app: Dash, store: ReportStore) -> None:
         history = checks.history_of(store)
         if history.token == seen:
             return no_update, no_update
-        return checks.body(store, history, wanted(chosen, query)), history.token
+        return checks.body(store, history, address_of(chosen, query)), history.token
 
 
-def wanted(chosen: Any, query: Any = "") -> Asked:
+def address_of(chosen: Any, query: Any = "") -> ChecksAddress:
     """What the browser's state asks for, checked like an address."""
     state = chosen if isinstance(chosen, dict) else {}
     kernel, gpu, metric = (str(state.get(name) or "") for name in ("kernel", "gpu", "metric"))
-    return asked(Asked(kernel, gpu, metric, state.get("even") is True, str(query or "")).href().partition("?")[2])
+    return ChecksAddress.parse(ChecksAddress(kernel, gpu, metric, state.get("even") is True, str(query or "")).query())
 
 
 def _browser(app: Dash) -> None:

@@ -12,7 +12,7 @@ from dash.development.base_component import Component
 from ncubble.analysis.history.file import History
 from ncubble.analysis.history.trend import TrendSeries
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.checks.address import Asked
+from ncubble.dashboard.pages.checks.address import ChecksAddress
 from ncubble.dashboard.pages.checks.changes import changes
 from ncubble.dashboard.pages.checks.figures import trend_figure
 from ncubble.dashboard.pages.checks.model import MOST_CHECKS, Subject, checks_of, metrics_of, of_metric
@@ -28,7 +28,7 @@ from ncubble.dashboard.pages.checks.words import (
     style_of,
     when,
 )
-from ncubble.dashboard.pages.compare import address as compare_address
+from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.ui.components import aria, figure, guarded, note, table
 from ncubble.text.values import number
 
@@ -37,11 +37,11 @@ LISTED = 50
 """Checks that the table lists, the newest."""
 
 
-def detail(store: ReportStore, history: History, subject: Subject, wanted: Asked) -> Component:
-    """The card of one subject; ``wanted`` says which metric, and how checks stand on the axis."""
+def detail(store: ReportStore, history: History, subject: Subject, address: ChecksAddress) -> Component:
+    """The card of one subject; ``address`` says which metric, and how checks stand on the axis."""
     frame = checks_of(history, subject)
     metrics = metrics_of(frame)
-    metric = next((name for name in (wanted.metric, subject.metric) if name in metrics), next(iter(metrics), ""))
+    metric = next((name for name in (address.metric, subject.metric) if name in metrics), next(iter(metrics), ""))
     rows = of_metric(frame, metric)
     told: Sequence[Check] = rows.to_dict("records")
     last = told[-1] if told else None
@@ -49,9 +49,9 @@ def detail(store: ReportStore, history: History, subject: Subject, wanted: Asked
     trend = trend_of(rows, subject) if metric else None
     parts: list[Component] = [
         html.P(sentence(subject, last), className="sentence"),
-        *_notes(last, metric, wanted),
-        *([_choices(metrics, metric, wanted.even)] if metrics else []),
-        guarded("Checks over time", lambda: _drawn(rows, metric, subject, wanted.even, trend)),
+        *_notes(last, metric, address),
+        *([_choices(metrics, metric, address.even)] if metrics else []),
+        guarded("Checks over time", lambda: _drawn(rows, metric, subject, address.even, trend)),
         *([guarded("Lasting changes", lambda: changes(trend))] if trend else []),
         *_between(told, runs),
         _listed(told[::-1][:LISTED], runs, subject),
@@ -64,11 +64,11 @@ def detail(store: ReportStore, history: History, subject: Subject, wanted: Asked
     )
 
 
-def _notes(last: Check | None, metric: str, wanted: Asked) -> list[Component]:
+def _notes(last: Check | None, metric: str, address: ChecksAddress) -> list[Component]:
     """What limits the last verdict: its reason, notes of the gate, and a metric that was asked for and is not there."""
     found: list[Component] = []
-    if wanted.metric and wanted.metric != metric:
-        found.append(note("error", f"{metric_words(wanted.metric)}: no check of this kernel holds this metric."))
+    if address.metric and address.metric != metric:
+        found.append(note("error", f"{metric_words(address.metric)}: no check of this kernel holds this metric."))
     if last is None:
         return found
     texts = [reason_of(last)] if number(last["mean"]) is not None else []
@@ -126,7 +126,7 @@ def _between(told: Sequence[Check], runs: Mapping[str, tuple[str, str]]) -> list
     good = [address for verdict, address in known if verdict in ("pass", "improved")]
     if not known or not good or known[-1][0] != "regressed" or good[-1] == known[-1][1]:
         return []
-    href = compare_address.Asked((good[-1], known[-1][1])).href()
+    href = CompareAddress((good[-1], known[-1][1])).href()
     return [html.P(dcc.Link("Compare the last run that passed with this one", href=href, className="button"))]
 
 

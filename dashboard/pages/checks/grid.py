@@ -9,7 +9,7 @@ import dash_ag_grid as dag
 
 from ncubble.analysis.account.palette import VERDICT_STYLES
 from ncubble.analysis.gate.check.result import RANKS
-from ncubble.dashboard.pages.checks.address import Asked
+from ncubble.dashboard.pages.checks.address import ChecksAddress
 from ncubble.dashboard.pages.checks.model import Subject
 from ncubble.dashboard.pages.checks.words import change, metric_words, short_sha, style_of, when
 from ncubble.dashboard.pages.overview.grid import GRID_THEME
@@ -71,21 +71,21 @@ def columns() -> list[dict[str, Any]]:
     ]
 
 
-def grid(found: Sequence[Subject], wanted: Asked) -> Any:
-    """The table, with the row of ``wanted`` selected and its search applied."""
+def grid(found: Sequence[Subject], address: ChecksAddress) -> Any:
+    """The table, with the row of ``address`` selected and its search applied."""
     styles = {name: [style.label, style.color, style.sign] for name, style in VERDICT_STYLES.items()}
-    chosen = f"{wanted.kernel}/{wanted.gpu}"
+    chosen = f"{address.kernel}/{address.gpu}"
     return dag.AgGrid(
         id="checks-grid",
         rowData=rows(found),
         columnDefs=columns(),
         defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderMenuButton": True},
         getRowId="params.data.id",
-        selectedRows={"ids": [chosen]} if wanted.kernel else [],
+        selectedRows={"ids": [chosen]} if address.kernel else [],
         dashGridOptions={
             "theme": {"function": GRID_THEME},
             "rowSelection": {"mode": "singleRow", "enableClickSelection": True, "checkboxes": False},
-            "quickFilterText": wanted.search,
+            "quickFilterText": address.search,
             "rowHeight": 34,
             "headerHeight": 36,
             "tooltipShowDelay": 400,

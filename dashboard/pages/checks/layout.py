@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ncubble.analysis.account.palette import VERDICT_STYLES
 from ncubble.analysis.gate.check.result import RANKS
 from ncubble.analysis.history.file import History
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, Asked, asked
+from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks.detail import detail
 from ncubble.dashboard.pages.checks.grid import grid
 from ncubble.dashboard.pages.checks.model import NO_KERNEL, Subject, find, reader, subjects
@@ -34,14 +35,14 @@ def history_of(store: ReportStore) -> History:
     return reader(folder_of(store)).read()
 
 
-def layout(store: ReportStore, search: str) -> Component:
-    """The page at an address with this query."""
-    history, wanted = history_of(store), asked(search)
+def layout(store: ReportStore, address: ChecksAddress) -> Component:
+    """The page at an address."""
+    history = history_of(store)
     return html.Div(
         [
-            html.Div(body(store, history, wanted), id="checks-body"),
-            dcc.Store(id="checks-chosen", data=chosen(wanted)),
-            dcc.Store(id="checks-query", data=wanted.search),
+            html.Div(body(store, history, address), id="checks-body"),
+            dcc.Store(id="checks-chosen", data=chosen(address)),
+            dcc.Store(id="checks-query", data=address.search),
             dcc.Store(id="checks-token", data=history.token),
             dcc.Interval(id="checks-poll", interval=POLL_MS),
         ],
@@ -49,28 +50,28 @@ def layout(store: ReportStore, search: str) -> Component:
     )
 
 
-def chosen(wanted: Asked) -> dict[str, Any]:
+def chosen(address: ChecksAddress) -> dict[str, Any]:
     """What the browser knows of the state: it writes the address, and asks for the part that changed."""
-    return {"kernel": wanted.kernel, "gpu": wanted.gpu, "metric": wanted.metric, "even": wanted.even}
+    return {"kernel": address.kernel, "gpu": address.gpu, "metric": address.metric, "even": address.even}
 
 
-def body(store: ReportStore, history: History, wanted: Asked) -> list[Component]:
+def body(store: ReportStore, history: History, address: ChecksAddress) -> list[Component]:
     """Everything that follows from the history and the address."""
     found = subjects(history)
     parts = [_head(history, found), *_problems(history)]
     if not found:
         return [*parts, _nothing(history.folder)]
-    subject = find(history, wanted.kernel, wanted.gpu)
-    shown = Asked(wanted.kernel, subject.gpu, wanted.metric, wanted.even, wanted.search) if subject else wanted
-    return [*parts, _table(found, shown), html.Div(selected(store, history, wanted), id="checks-detail")]
+    subject = find(history, address.kernel, address.gpu)
+    shown = replace(address, gpu=subject.gpu) if subject else address
+    return [*parts, _table(found, shown), html.Div(selected(store, history, address), id="checks-detail")]
 
 
-def selected(store: ReportStore, history: History, wanted: Asked) -> Component:
+def selected(store: ReportStore, history: History, address: ChecksAddress) -> Component:
     """The card of the chosen kernel, or how to choose one."""
-    subject = find(history, wanted.kernel, wanted.gpu)
+    subject = find(history, address.kernel, address.gpu)
     if subject is not None:
-        return detail(store, history, subject, wanted)
-    if wanted.kernel:
+        return detail(store, history, subject, address)
+    if address.kernel:
         return note("error", "The history holds no check of this kernel and GPU model. Choose a row of the table.")
     return note("empty", "Choose a row to see its checks over time, with the baseline and the threshold.")
 
@@ -108,11 +109,11 @@ def _problems(history: History) -> list[Component]:
     return blocks
 
 
-def _table(found: list[Subject], wanted: Asked) -> Component:
+def _table(found: list[Subject], address: ChecksAddress) -> Component:
     search = dcc.Input(
         id="checks-search",
         type="search",
-        value=wanted.search,
+        value=address.search,
         placeholder="Search kernels, GPUs, verdicts ( / )",
         maxLength=LONGEST_SEARCH,
         className="search",
@@ -130,7 +131,7 @@ def _table(found: list[Subject], wanted: Asked) -> Component:
     ]
     parts = [
         html.Div(tools, className="toolbar"),
-        html.Div(grid(found, wanted), className="grid-place"),
+        html.Div(grid(found, address), className="grid-place"),
         html.Div(key, className="legend", role="note", **aria(label="Signs of the verdicts")),
     ]
     style = {"--rows": str(max(min(len(found), 14), 3))}

@@ -6,6 +6,7 @@ Pure functions of ``analysis.history_file.History``; what takes time is remember
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -134,7 +135,7 @@ def _subject(row: Mapping[Any, Any], verdicts: Sequence[str], decided: tuple[str
 def _name(own: Any) -> str:
     """The name of a kernel in addresses: its own, or a hash where a file holds something that is none."""
     text = _text(own)
-    return text if len(text) <= 120 and NAME.fullmatch(text) else f"x{sha256(text.encode()).hexdigest()[:12]}"
+    return text if re.fullmatch(NAME, text) else f"x{sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _text(value: Any) -> str:

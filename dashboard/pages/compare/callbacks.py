@@ -6,7 +6,7 @@ from dash import Dash, Input, Output, State
 from dash.development.base_component import Component
 
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.compare.address import asked
+from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.pages.compare.chooser import suggestions
 from ncubble.dashboard.pages.compare.search import LONGEST
 
@@ -23,4 +23,4 @@ def register(app: Dash, store: ReportStore) -> None:
     )
     def find(text: object, search: object) -> tuple[list[Component], str]:
         typed = text[:LONGEST] if isinstance(text, str) else ""
-        return suggestions(store, typed, asked(search if isinstance(search, str) else ""))
+        return suggestions(store, typed, CompareAddress.parse(search if isinstance(search, str) else ""))

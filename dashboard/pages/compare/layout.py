@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dash import dcc, html
@@ -16,7 +17,7 @@ from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.compare.address import MOST, Asked, asked
+from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
 from ncubble.dashboard.pages.compare.chooser import alone, chooser
 from ncubble.dashboard.pages.compare.figures import (
     Sampled,
@@ -35,25 +36,26 @@ MOST_REPEATS = 32
 """Launches of one report that are read as repeats of a side."""
 
 
-def layout(store: ReportStore, search: str) -> Component:
-    """The page at an address with this query; while reports are being read, launches may still come."""
-    wanted = asked(search)
-    found = {one: entry for one in wanted.launches if (entry := _find(store, one)) is not None}
-    if len(found) < len(wanted.launches) and not (progress := store.progress()).finished:
+def layout(store: ReportStore, address: CompareAddress) -> Component:
+    """The page at an address; while reports are being read, launches may still come."""
+    found = {one: entry for one in address.launches if (entry := _find(store, one)) is not None}
+    if len(found) < len(address.launches) and not (progress := store.progress()).finished:
         return still_loading(progress)
-    lost = [one for one in wanted.launches if one not in found]
+    lost = [one for one in address.launches if one not in found]
     entries = list(found.values())
-    shown = Asked(tuple(found), wanted.relative)
     problems = [note("error", f"No launch has this address: {one}") for one in lost]
-    if wanted.dropped:
-        problems.append(note("error", f"Left out: {wanted.dropped} of the address; it takes up to {MOST} launches."))
+    if address.dropped:
+        problems.append(
+            note("error", f"Left out: {len(address.dropped)} of the address; it takes up to {MOST} launches.")
+        )
+    address = replace(address, launches=tuple(found))
     if len(entries) < 2:
-        first = [alone(told_apart(entries)[0], shown)] if entries else []
-        return html.Div([_head(shown), *problems, *first, chooser(store, shown)], className="compare-page")
+        first = [alone(told_apart(entries)[0], address)] if entries else []
+        return html.Div([_head(address), *problems, *first, chooser(store, address)], className="compare-page")
     comparison = compare_groups(sides(store, entries))
-    chosen = guarded("Sides", lambda: _sides(entries, comparison, shown))
-    sections = _sections(entries, comparison, shown)
-    return html.Div([_head(shown), *problems, chosen, chooser(store, shown), *sections], className="compare-page")
+    chosen = guarded("Sides", lambda: _sides(entries, comparison, address))
+    sections = _sections(entries, comparison, address)
+    return html.Div([_head(address), *problems, chosen, chooser(store, address), *sections], className="compare-page")
 
 
 def told_apart(entries: Sequence[Launch]) -> list[dict[str, Any]]:
@@ -62,8 +64,8 @@ def told_apart(entries: Sequence[Launch]) -> list[dict[str, Any]]:
     return [row | {"label": label} for row, label in zip(rows, labels(rows), strict=True)]
 
 
-def _find(store: ReportStore, address: str) -> Launch | None:
-    key, _, launch = address.partition("/")
+def _find(store: ReportStore, name: str) -> Launch | None:
+    key, _, launch = name.partition("/")
     return store.find(key, int(launch))
 
 
@@ -87,23 +89,23 @@ def _may_repeat(other: Launch, entry: Launch) -> bool:
     return same and other.launch != entry.launch
 
 
-def _head(shown: Asked) -> Component:
-    count = len(shown.launches)
+def _head(address: CompareAddress) -> Component:
+    count = len(address.launches)
     lead = f"{count} launches; every difference is against A" if count > 1 else "launches side by side"
     links = [dcc.Link("← All launches", href="/", className="button")]
     if count == 2:
-        links.append(dcc.Link("Swap A and B", href=shown.href(shown.launches[::-1]), className="button"))
+        links.append(dcc.Link("Swap A and B", href=address.href(launches=address.launches[::-1]), className="button"))
     if count > 1:
-        links.append(dcc.Link("Choose anew", href=shown.href([]), className="button"))
+        links.append(dcc.Link("Choose anew", href=address.href(launches=()), className="button"))
     back = html.Nav(links, className="crumbs", **aria(label="Back, and other choices"))
     return html.Div([back, html.H1("Compare"), html.P(lead, className="lead")], className="page-head compare-head")
 
 
-def _sections(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -> list[Component]:
+def _sections(entries: Sequence[Launch], comparison: Comparison, address: CompareAddress) -> list[Component]:
     return [
         guarded("Difference", lambda: _difference(comparison)),
         guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
-        guarded("Timelines", lambda: _timelines(entries, shown)),
+        guarded("Timelines", lambda: _timelines(entries, address)),
         html.Div(
             [
                 html.Div([guarded("Measurements", lambda: _measurements(comparison))]),
@@ -115,12 +117,12 @@ def _sections(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -
     ]
 
 
-def _sides(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -> Component:
+def _sides(entries: Sequence[Launch], comparison: Comparison, address: CompareAddress) -> Component:
     """One line per side, with links that change who takes part and who is A."""
     items, rows = [], told_apart(entries)
     for index, (entry, group) in enumerate(zip(entries, comparison.sides, strict=True)):
-        one = shown.launches[index]
-        others = [other for other in shown.launches if other != one]
+        one = address.launches[index]
+        others = [other for other in address.launches if other != one]
         name = values.short_name(str(entry.row["name"]), 72)
         parts: list[Any] = [
             badge(index),
@@ -129,9 +131,18 @@ def _sides(entries: Sequence[Launch], comparison: Comparison, shown: Asked) -> C
             html.Span(about(group) if group else "", className="hint"),
             html.Span(str(entry.row["path"]), className="hint side-path", title=str(entry.row["path"])),
         ]
-        links = [dcc.Link("make it A", href=shown.href([one, *others]), className="button small")] if index else []
+        links = (
+            [dcc.Link("make it A", href=address.href(launches=(one, *others)), className="button small")]
+            if index
+            else []
+        )
         links.append(
-            dcc.Link("remove", href=shown.href(others), className="button small", title=f"remove {letter(index)}")
+            dcc.Link(
+                "remove",
+                href=address.href(launches=tuple(others)),
+                className="button small",
+                title=f"remove {letter(index)}",
+            )
         )
         items.append(html.Li([*parts, html.Span(links, className="side-links")]))
     return html.Section(html.Ol(items, className="sides"), className="card", **aria(label="Sides"))
@@ -160,7 +171,7 @@ def _accounts(entries: Sequence[Launch], comparison: Comparison) -> Component:
     return card("Bubble accounts", parts, "percent of each launch's elapsed SM cycles")
 
 
-def _timelines(entries: Sequence[Launch], shown: Asked) -> Component:
+def _timelines(entries: Sequence[Launch], address: CompareAddress) -> Component:
     sampled, without = [], []
     for index, entry in enumerate(entries):
         frame = entry.report.timeline_of(entry.launch)
@@ -171,8 +182,10 @@ def _timelines(entries: Sequence[Launch], shown: Asked) -> Component:
             sampled.append(Sampled(index, seen))
     if not sampled:
         return card("Timelines", [_lacking("PM samples, or too few to draw", "--set timeline")])
-    drawn = figure("overlaid", overlaid_figure(sampled, shown.relative), "Timelines of all sides, overlaid", tools=True)
-    parts: list[Component] = [_axis_choice(shown), drawn, as_table(timelines_table(sampled))]
+    drawn = figure(
+        "overlaid", overlaid_figure(sampled, address.relative), "Timelines of all sides, overlaid", tools=True
+    )
+    parts: list[Component] = [_axis_choice(address), drawn, as_table(timelines_table(sampled))]
     if without:
         parts.append(html.P(f"Not sampled, or too briefly to draw: {', '.join(without)}.", className="hint"))
     return card("Timelines", parts, "PM sampling, overlaid from each launch's start; drag to zoom")
@@ -182,13 +195,13 @@ def _lacking(what: str, flag: str) -> Component:
     return note("empty", f"Not collected on any side: {what}. Profile with", flag)
 
 
-def _axis_choice(shown: Asked) -> Component:
+def _axis_choice(address: CompareAddress) -> Component:
     """Two links that stand for the two axes; the one in use says so."""
     links = []
     for text, relative in (("in µs", False), ("in % of each launch", True)):
-        current: dict[str, Any] = {"aria-current": "true"} if relative == shown.relative else {}
+        current: dict[str, Any] = {"aria-current": "true"} if relative == address.relative else {}
         name = f"button small {'current' if current else ''}".strip()
-        links.append(html.Span(dcc.Link(text, href=shown.href(relative=relative), className=name), **current))
+        links.append(html.Span(dcc.Link(text, href=address.href(relative=relative), className=name), **current))
     return html.Nav(links, className="crumbs", **aria(label="Axis of the timelines"))
 
 
@@ -211,8 +224,8 @@ def _markdown(comparison: Comparison) -> Component:
         html.Span(id="copied", className="hint", role="status"),
     ]
     label = html.Label("Markdown", htmlFor="markdown-text", className="visually-hidden")
-    shown = dcc.Textarea(id="markdown-text", value=text, readOnly=True, className="markdown-text", spellCheck=False)
+    textarea = dcc.Textarea(id="markdown-text", value=text, readOnly=True, className="markdown-text", spellCheck=False)
     return card(
         "For a merge request",
-        [html.Div(tools, className="crumbs"), html.Details([html.Summary("Show the text"), label, shown])],
+        [html.Div(tools, className="crumbs"), html.Details([html.Summary("Show the text"), label, textarea])],
     )

@@ -1,40 +1,43 @@
-"""The state of a kernel page in its address: ``/kernel/KEY/LAUNCH?range=12.5,80&show=metrics&metric=tensor``.
-
-What a browser asks for is checked: what is too long, no number or unknown is left out.
-"""
+"""The state of a kernel page in its address: ``/kernel/KEY/LAUNCH?range=12.5,80&show=metrics&metric=tensor``."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qs
+from typing import ClassVar
 
-LONGEST = 2048
-"""Characters of a query that are read."""
+from ncubble.dashboard.pages.address_codec import Address, flag, parameter, text
+
 LONGEST_FIND = 100
 _RANGE = re.compile(r"(-?\d{1,12}(?:\.\d{1,6})?),(-?\d{1,12}(?:\.\d{1,6})?)")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """``range_us`` is the stretch of the timeline that is shown, in µs from its start (None: all); ``metrics`` says
-    whether the table of metrics is open, ``find`` what is searched in it."""
-
-    range_us: tuple[float, float] | None = None
-    metrics: bool = False
-    find: str = ""
-
-
-def asked(search: str | None) -> Asked:
-    """Read the query of an address, with or without its question mark."""
-    query = parse_qs((search or "").removeprefix("?")[:LONGEST])
-    find = query.get("metric", [""])[0][:LONGEST_FIND]
-    return Asked(_range(query.get("range", [""])[0]), query.get("show") == ["metrics"] or bool(find), find)
-
-
-def _range(text: str) -> tuple[float, float] | None:
-    found = _RANGE.fullmatch(text)
-    if found is None:
+def _range(given: str) -> tuple[float, float] | None:
+    match = _RANGE.fullmatch(given)
+    if match is None:
         return None
-    start, end = float(found[1]), float(found[2])
+    start, end = float(match[1]), float(match[2])
     return (start, end) if end > start else None
+
+
+@dataclass(frozen=True)
+class KernelAddress(Address):
+    """``range_us`` is the stretch of the timeline that is shown, in µs from its start (None: all); ``find`` is what is
+    searched in the table of metrics, which ``show`` opens."""
+
+    PATH: ClassVar[str] = "/kernel"
+    LONGEST: ClassVar[int] = 2048
+    range_us: tuple[float, float] | None = parameter(
+        "range", None, _range, lambda ends: ",".join(f"{end:.6f}" for end in ends)
+    )
+    show: bool = flag("show", "metrics")
+    find: str = text("metric", LONGEST_FIND)
+
+    @property
+    def metrics(self) -> bool:
+        """Whether the table of metrics is open."""
+        return self.show or bool(self.find)
+
+
+WHOLE = KernelAddress()
+"""The page with its whole timeline."""

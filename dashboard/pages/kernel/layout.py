@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.kernel.address import asked
+from ncubble.dashboard.pages.kernel.address import WHOLE, KernelAddress
 from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections import account as kernel_account
 from ncubble.dashboard.pages.kernel.sections import advice as kernel_advice
@@ -35,13 +35,13 @@ SECTIONS = {
 """Anchors of the page, and what its list of sections calls them."""
 
 
-def layout(store: ReportStore, entry: Launch, search: str = "") -> Component:
+def layout(store: ReportStore, entry: Launch, address: KernelAddress = WHOLE) -> Component:
     """The whole page of one launch. A section that fails says so in its own place."""
-    wanted, one = asked(search), Opened(entry)
+    one = Opened(entry)
     return html.Div(
         [
             dcc.Store(id="kernel-launch", data=str(entry.row["id"])),
-            dcc.Store(id="kernel-asked", data=search),
+            dcc.Store(id="kernel-asked", data=address.query()),
             *(dcc.Store(id=f"kernel-stage-{number}") for number in range(1, len(STAGES) + 1)),
             kernel_head.head(store, entry),
             guarded("Verdict", lambda: kernel_head.verdict(one)),
@@ -60,7 +60,7 @@ def layout(store: ReportStore, entry: Launch, search: str = "") -> Component:
             html.Div([place("kernel-reasons"), place("kernel-classes")], className="columns", id="stalls"),
             _place("limits", place("kernel-limits")),
             _place("source", place("kernel-source")),
-            _place("metrics", guarded("All metrics", lambda: kernel_metrics.section(one, wanted))),
+            _place("metrics", guarded("All metrics", lambda: kernel_metrics.section(one, address))),
             _place("provenance", place("kernel-provenance")),
         ],
         className="kernel-page",

@@ -9,16 +9,16 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.open import routes as upload_routes
+from ncubble.dashboard.pages.open.address import OpenAddress
 from ncubble.dashboard.pages.open.lists import added, failed, watched
 from ncubble.dashboard.pages.open.uploads import Uploads
 from ncubble.dashboard.pages.open.words import megabytes
 from ncubble.dashboard.ui.components import aria, card, note
 
-PATH = "/open"
 _POLL_MS = 1000
 
 
-def layout(store: ReportStore, search: str = "") -> Component:
+def layout(store: ReportStore, address: OpenAddress) -> Component:
     """The page. What changes while reports are read is replaced by the callbacks of ``open_callbacks``."""
     uploads = upload_routes.current()
     lead = "Add report files here, or name files and folders on the command line."

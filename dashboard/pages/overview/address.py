@@ -1,7 +1,7 @@
 """Addresses of the overview: search, sort order, filters, columns, figure, baseline and unit of time.
 
-What a browser sends is checked here: unknown parts are dropped and counted, everything is limited in length. A field
-that no launch has is dropped later, by what knows the launches (``query``).
+Unknown parts are dropped and counted. A field that no launch has is dropped later, by what knows the launches
+(``query``).
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
-from urllib.parse import parse_qs, urlencode
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-PATH = "/"
-LONGEST = 16_384
+from ncubble.dashboard.pages.address_codec import LAUNCH_ID, Address, Parameter, choice, matching, text
+
 LONGEST_TEXT = 200
 MOST_SORTS, MOST_FILTERS, MOST_COLUMNS, MOST_CONDITIONS = 6, 20, 80, 4
 FIGURES = ("utilization", "roofline")
@@ -32,67 +31,12 @@ NUMBER_TYPES = (
     "notBlank",
 )
 _FIELD = re.compile(r"[A-Za-z_]\w{0,39}(\.[A-Za-z_]\w{0,39})?")
-_LAUNCH = re.compile(r"[0-9a-f]{8,64}/\d{1,9}")
+_DROPPED = {"filters": "filter", "sort": "sort order"}
 Filter = dict[str, Any]
+Sort = tuple[tuple[str, bool], ...]
 
 
-@dataclass(frozen=True)
-class View:
-    """What an address of the overview asks for. ``sort`` holds (field, largest first) in order of weight.
-
-    ``filters`` is a filter model of AG Grid with parts that are known to be sound; ``columns`` is empty for the usual
-    ones; ``said`` holds a sentence about what was dropped.
-    """
-
-    search: str = ""
-    sort: tuple[tuple[str, bool], ...] = ()
-    filters: Mapping[str, Filter] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
-    figure: str = FIGURES[0]
-    pin: str = ""
-    time: str = TIMES[0]
-    said: tuple[str, ...] = ()
-
-    def query(self) -> str:
-        """The query of the address of this view, with its question mark; empty for the usual view."""
-        pairs = (
-            ("q", self.search),
-            ("sort", ",".join(("-" if down else "") + name for name, down in self.sort)),
-            ("filters", json.dumps(self.filters, separators=(",", ":")) if self.filters else ""),
-            ("columns", ",".join(self.columns)),
-            ("figure", "" if self.figure == FIGURES[0] else self.figure),
-            ("pin", self.pin),
-            ("time", "" if self.time == TIMES[0] else self.time),
-        )
-        kept = [(name, value) for name, value in pairs if value]
-        return f"?{urlencode(kept, safe='/,:')}" if kept else ""
-
-    def selecting(self) -> str:
-        """What decides which launches are listed and in which order: a key for remembered results."""
-        return replace(self, columns=(), figure=FIGURES[0], pin="", time=TIMES[0], said=()).query()
-
-
-def view(search: str | None) -> View:
-    """Read the query of an address, with or without its question mark."""
-    query = parse_qs((search or "").removeprefix("?")[:LONGEST], max_num_fields=None)
-    one = {name: values[-1] for name, values in query.items()}
-    filters, bad_filters = _filters(one.get("filters", ""))
-    sort, bad_sort = _sort(one.get("sort", ""))
-    dropped = [text for text, count in (("filter", bad_filters), ("sort order", bad_sort)) for _ in range(count)]
-    columns = tuple(dict.fromkeys(name for name in one.get("columns", "").split(",") if _FIELD.fullmatch(name)))
-    return View(
-        one.get("q", "")[:LONGEST_TEXT],
-        sort,
-        filters,
-        columns[:MOST_COLUMNS],
-        one["figure"] if one.get("figure") in FIGURES else FIGURES[0],
-        one["pin"] if _LAUNCH.fullmatch(one.get("pin", "")) else "",
-        one["time"] if one.get("time") in TIMES else TIMES[0],
-        said_of(dropped),
-    )
-
-
-def said_of(dropped: Sequence[str]) -> tuple[str, ...]:
+def ignored_note(dropped: Sequence[str]) -> tuple[str, ...]:
     """One sentence for what was left out of a request; nothing where nothing was."""
     if not dropped:
         return ()
@@ -102,23 +46,27 @@ def said_of(dropped: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _sort(text: str) -> tuple[tuple[tuple[str, bool], ...], int]:
-    given = [part for part in text.split(",") if part]
-    found = {name: part.startswith("-") for part in given if _FIELD.fullmatch(name := part.removeprefix("-"))}
-    return tuple(found.items())[:MOST_SORTS], sum(1 for part in given if not _FIELD.fullmatch(part.removeprefix("-")))
+def _sort(texts: Sequence[str]) -> tuple[Sort, int]:
+    parts = [part for part in texts[-1].split(",") if part]
+    sort = {name: part.startswith("-") for part in parts if _FIELD.fullmatch(name := part.removeprefix("-"))}
+    strange = sum(1 for part in parts if not _FIELD.fullmatch(part.removeprefix("-")))
+    return tuple(sort.items())[:MOST_SORTS], strange
 
 
-def _filters(text: str) -> tuple[dict[str, Filter], int]:
+def _columns(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    columns = dict.fromkeys(name for name in texts[-1].split(",") if _FIELD.fullmatch(name))
+    return tuple(columns)[:MOST_COLUMNS], 0
+
+
+def _filters(texts: Sequence[str]) -> tuple[dict[str, Filter], int]:
     """The sound parts of a filter model, and how many are not."""
-    if not text:
-        return {}, 0
     try:
-        given = json.loads(text)
+        given = json.loads(texts[-1])
     except (ValueError, RecursionError):
         return {}, 1
     if not isinstance(given, dict):
         return {}, 1
-    sound = {name: model for name, one in given.items() if _FIELD.fullmatch(name) and (model := _model(one))}
+    sound = {name: model for name, part in given.items() if _FIELD.fullmatch(name) and (model := _model(part))}
     kept = dict(list(sound.items())[:MOST_FILTERS])
     return kept, len(given) - len(kept)
 
@@ -132,8 +80,8 @@ def _model(given: Any) -> Filter | None:
         return _condition(given)
     if not isinstance(conditions, list) or not 1 <= len(conditions) <= MOST_CONDITIONS:
         return None
-    read = [_condition(one) if isinstance(one, dict) else None for one in conditions]
-    if given.get("operator") not in ("AND", "OR") or any(one is None for one in read):
+    read = [_condition(part) if isinstance(part, dict) else None for part in conditions]
+    if given.get("operator") not in ("AND", "OR") or None in read:
         return None
     kind = read[0]["filterType"] if read[0] else ""
     return {"filterType": kind, "operator": given["operator"], "conditions": read}
@@ -167,3 +115,33 @@ def _with_numbers(how: str, wanted: Any, limit: Any) -> Filter | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
+
+
+_SORT = Parameter("sort", _sort, lambda sort: [",".join(("-" if down else "") + name for name, down in sort)])
+_FILTERS = Parameter("filters", _filters, lambda model: [json.dumps(model, separators=(",", ":")) if model else ""])
+_COLUMNS = Parameter("columns", _columns, lambda names: [",".join(names)])
+
+
+@dataclass(frozen=True)
+class OverviewAddress(Address):
+    """``sort`` holds (field, largest first) in order of weight. ``filters`` is a filter model of AG Grid with parts
+    that are known to be sound; ``columns`` is empty for the usual ones."""
+
+    PATH: ClassVar[str] = "/"
+    LONGEST: ClassVar[int] = 16_384
+    search: str = text("q", LONGEST_TEXT)
+    sort: Sort = field(default=(), metadata={"parameter": _SORT})
+    filters: Mapping[str, Filter] = field(default_factory=dict, metadata={"parameter": _FILTERS})
+    columns: tuple[str, ...] = field(default=(), metadata={"parameter": _COLUMNS})
+    figure: str = choice("figure", FIGURES)
+    pin: str = matching("pin", LAUNCH_ID)
+    time: str = choice("time", TIMES)
+    dropped: tuple[str, ...] = ()
+
+    def notes(self) -> tuple[str, ...]:
+        """A sentence about what was left out of the address, if anything was."""
+        return ignored_note([_DROPPED[name] for name in sorted(self.dropped)])
+
+    def selecting(self) -> str:
+        """What decides which launches are listed and in which order: a key for remembered results."""
+        return OverviewAddress(self.search, self.sort, self.filters).query()

@@ -11,7 +11,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview import layout as overview
-from ncubble.dashboard.pages.overview.address import view
+from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.grid import definitions
 from ncubble.dashboard.pages.overview.routes import add_routes
 from ncubble.dashboard.pages.overview.table import table_of
@@ -59,7 +59,7 @@ def _news(app: Dash, store: ReportStore) -> None:
         head = overview.summary(progress), overview.problems(store), overview.state_class(progress)
         options = column_options(table)
         same = {one["value"] for one in known or []} == {one["value"] for one in options}
-        columns = (no_update, no_update) if same else (definitions(table, view(query)), options)
+        columns = (no_update, no_update) if same else (definitions(table, OverviewAddress.parse(query)), options)
         return *head, *columns, progress.version
 
 
@@ -72,7 +72,7 @@ def _figure(app: Dash, store: ReportStore) -> None:
         prevent_initial_call=True,
     )
     def draw(query: str | None, _: Any) -> tuple[Any, ...]:
-        return overview.draw(table_of(store), view(query))
+        return overview.draw(table_of(store), OverviewAddress.parse(query))
 
 
 def _browser(app: Dash) -> None:

@@ -11,7 +11,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import CAUSE_COLORS, HATCH_NAMES, PART_STYLES
-from ncubble.dashboard.pages.overview.address import NUMBER_TYPES, TEXT_TYPES, View
+from ncubble.dashboard.pages.overview.address import NUMBER_TYPES, TEXT_TYPES, OverviewAddress
 from ncubble.dashboard.pages.overview.columns import Column
 from ncubble.dashboard.pages.overview.table import LaunchTable
 from ncubble.dashboard.ui.components import aria, swatch
@@ -42,18 +42,18 @@ _COMPARED = {"duration_ns", "recoverable_ns", "busy", "dram", "tensor", "cycles"
 """Fields whose difference to the pinned row is shown."""
 
 
-def columns_of(table: LaunchTable, view: View) -> list[Column]:
+def columns_of(table: LaunchTable, address: OverviewAddress) -> list[Column]:
     """The columns that a view shows, in its order; the usual ones where it names none that there is."""
-    chosen = [table.columns[name] for name in view.columns if name in table.columns]
+    chosen = [table.columns[name] for name in address.columns if name in table.columns]
     return chosen or [column for column in table.columns.values() if column.shown]
 
 
-def definitions(table: LaunchTable, view: View) -> list[dict[str, Any]]:
+def definitions(table: LaunchTable, address: OverviewAddress) -> list[dict[str, Any]]:
     """Column definitions in the order of a view, hidden ones behind. Numbers sort largest first."""
-    shown = columns_of(table, view)
+    shown = columns_of(table, address)
     fields = {column.field for column in shown}
-    order = {name: place for place, (name, _) in enumerate(view.sort or FIRST_SORT)}
-    down = dict(view.sort or FIRST_SORT)
+    order = {name: place for place, (name, _) in enumerate(address.sort or FIRST_SORT)}
+    down = dict(address.sort or FIRST_SORT)
     found = []
     for column in [*shown, *(one for one in table.columns.values() if one.field not in fields)]:
         state: dict[str, Any] = {"initialHide": column.field not in fields}
@@ -111,13 +111,13 @@ def _number(column: Column) -> dict[str, Any]:
     }
 
 
-def grid(table: LaunchTable, view: View) -> Any:
+def grid(table: LaunchTable, address: OverviewAddress) -> Any:
     """The table. A click on a row opens its kernel page; the name is a link, too, for new tabs."""
     return dag.AgGrid(
         id="launches",
         rowModelType="infinite",
-        columnDefs=definitions(table, view),
-        filterModel=dict(view.filters),
+        columnDefs=definitions(table, address),
+        filterModel=dict(address.filters),
         defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderMenuButton": True},
         getRowId="params.data.id",
         dashGridOptions=_options(),

@@ -10,7 +10,7 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.data.readings import Failure, Progress
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.overview.address import View, view
+from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.grid import grid, legend
 from ncubble.dashboard.pages.overview.query import remembered
 from ncubble.dashboard.pages.overview.roofline import roofline_data, worth_drawing
@@ -31,16 +31,16 @@ _LACKS = {
 }
 
 
-def layout(store: ReportStore, search: str = "") -> Component:
+def layout(store: ReportStore, address: OverviewAddress) -> Component:
     """The overview of what is loaded, as its address asks; rows that come later are asked for by the browser."""
-    asked, table, progress = view(search), table_of(store), store.progress()
+    table, progress = table_of(store), store.progress()
     head = [html.H1("Launches"), html.P(summary(progress), id="overview-summary", className="lead")]
-    cards = [_table_card(table, asked, progress.finished), _figure_card(table, asked)]
+    cards = [_table_card(table, address, progress.finished), _figure_card(table, address)]
     return html.Div(
         [
             html.Div(head, className="page-head"),
-            dcc.Store(id="overview-first", data=_first(table, asked)),
-            dcc.Store(id="overview-view", data=asked.query()),
+            dcc.Store(id="overview-first", data=_first(table, address)),
+            dcc.Store(id="overview-view", data=address.query()),
             dcc.Store(id="overview-seen", data=progress.version),
             dcc.Store(id="overview-started"),
             dcc.Store(id="overview-there"),
@@ -54,11 +54,11 @@ def layout(store: ReportStore, search: str = "") -> Component:
     )
 
 
-def _first(table: LaunchTable, asked: View) -> dict[str, Any]:
+def _first(table: LaunchTable, address: OverviewAddress) -> dict[str, Any]:
     """The first rows, so that the table need not ask for them; the query they answer; the usual columns."""
     usual = [column.field for column in table.columns.values() if column.shown]
-    found = block(table, asked)
-    return {"query": asked.query(), "usual": usual, "figure_later": found["count"] > DRAWN_AT_ONCE, **found}
+    found = block(table, address)
+    return {"query": address.query(), "usual": usual, "figure_later": found["count"] > DRAWN_AT_ONCE, **found}
 
 
 def state_class(progress: Progress) -> str:
@@ -114,16 +114,16 @@ def _remedy(item: Failure) -> Component:
     return html.Span(f"Remedy: {item.remedy}" if item.remedy else "", className="remedy")
 
 
-def _table_card(table: LaunchTable, asked: View, complete: bool) -> Component:
+def _table_card(table: LaunchTable, address: OverviewAddress, complete: bool) -> Component:
     """The table with its tools, within the window as high as its rows need; unless ``complete``, more may come."""
     nothing = [
         html.P("No launch matches the search and the filters."),
         html.Button("Show all launches", id="show-all", className="button", n_clicks=0),
     ]
     parts = [
-        toolbar(table, asked),
+        toolbar(table, address),
         html.Div(
-            [grid(table, asked), html.Div(nothing, id="nothing-matches", className="nothing hidden", role="status")],
+            [grid(table, address), html.Div(nothing, id="nothing-matches", className="nothing hidden", role="status")],
             className="grid-place",
         ),
         legend(table.rows if complete else None),
@@ -132,11 +132,11 @@ def _table_card(table: LaunchTable, asked: View, complete: bool) -> Component:
     return html.Section(parts, className="card table-card", style=place, **aria(label="Table of launches"))
 
 
-def _figure_card(table: LaunchTable, asked: View) -> Component:
-    later = len(remembered(table, asked)) > DRAWN_AT_ONCE
-    drawn, hint = ({"data": [], "layout": {"autosize": True}}, "Drawing.") if later else draw(table, asked)
+def _figure_card(table: LaunchTable, address: OverviewAddress) -> Component:
+    later = len(remembered(table, address)) > DRAWN_AT_ONCE
+    drawn, hint = ({"data": [], "layout": {"autosize": True}}, "Drawing.") if later else draw(table, address)
     options = [{"label": label, "value": kind} for kind, label in KINDS.items()]
-    switch = dcc.RadioItems(options, asked.figure, id="figure-kind", className="segments", inline=True)
+    switch = dcc.RadioItems(options, address.figure, id="figure-kind", className="segments", inline=True)
     head = [
         html.H2("Where the launches stand"),
         html.Div(switch, role="group", **aria(label="Kind of figure")),
@@ -164,13 +164,13 @@ def _place(drawn: dict[str, Any]) -> Component:
     return place  # type: ignore[no-any-return]
 
 
-def draw(table: LaunchTable, asked: View) -> tuple[dict[str, Any], str]:
+def draw(table: LaunchTable, address: OverviewAddress) -> tuple[dict[str, Any], str]:
     """The figure of what a view lists as the page keeps it, and a line on what it leaves out."""
-    rows = remembered(table, asked).rows(table)
-    shown, lacking = worth_drawing(rows, _NEEDED[asked.figure])
-    drawn = roofline_data(shown) if asked.figure == "roofline" else utilization_data(shown)
+    rows = remembered(table, address).rows(table)
+    shown, lacking = worth_drawing(rows, _NEEDED[address.figure])
+    drawn = roofline_data(shown) if address.figure == "roofline" else utilization_data(shown)
     drawn["layout"]["autosize"] = True
-    return drawn, left_out(asked.figure, len(rows), len(shown), lacking)
+    return drawn, left_out(address.figure, len(rows), len(shown), lacking)
 
 
 def left_out(kind: str, listed: int, shown: int, lacking: int) -> str:

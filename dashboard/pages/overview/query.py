@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ncubble.dashboard.pages.overview.address import Filter, View, said_of
+from ncubble.dashboard.pages.overview.address import Filter, OverviewAddress, ignored_note
 from ncubble.dashboard.pages.overview.table import MISSING, LaunchTable, Row, TextColumn
 
 Mask = NDArray[np.bool_]
@@ -35,22 +35,22 @@ class Selection:
         return [table.rows[index] for index in self.indices[max(start, 0) : end].tolist()]
 
 
-def select(table: LaunchTable, view: View) -> Selection:
+def select(table: LaunchTable, address: OverviewAddress) -> Selection:
     """The launches that a view lists. Parts of it that do not fit the table are ignored, and said."""
-    keep, said = matching(table, view.search)
+    keep, said = matching(table, address.search)
     unknown: list[str] = []
-    for name, model in view.filters.items():
+    for name, model in address.filters.items():
         passed = _filtered(table, name, model)
         if passed is None:
             unknown.append("filter")
         else:
             keep &= passed
-    known = [(name, down) for name, down in view.sort if _sortable(table, name)]
-    unknown += ["sort order"] * (len(view.sort) - len(known))
+    known = [(name, down) for name, down in address.sort if _sortable(table, name)]
+    unknown += ["sort order"] * (len(address.sort) - len(known))
     indices = np.flatnonzero(keep)
     if known:
         indices = indices[_order(table, indices, known)]
-    return Selection(indices, (*view.said, *said, *said_of(unknown)))
+    return Selection(indices, (*address.notes(), *said, *ignored_note(unknown)))
 
 
 def matching(table: LaunchTable, search: str) -> tuple[Mask, tuple[str, ...]]:
@@ -175,12 +175,12 @@ def _passed(column: TextColumn, test: Callable[[str], bool]) -> Mask:
 REMEMBERED = 32
 
 
-def remembered(table: LaunchTable, view: View) -> Selection:
+def remembered(table: LaunchTable, address: OverviewAddress) -> Selection:
     """``select``, remembered with the table, so that scrolling through a result does not search again."""
-    key = (view.selecting(), view.said)
+    key = (address.selecting(), address.dropped)
     known = table.selected.get(key)
     if known is None:
-        known = table.selected[key] = select(table, view)
+        known = table.selected[key] = select(table, address)
         for old in list(table.selected)[:-REMEMBERED]:
             table.selected.pop(old, None)
     found: Selection = known

@@ -11,7 +11,7 @@ import orjson
 from flask import Flask, Response, request
 
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.overview.address import View, view
+from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import COLUMNS
 from ncubble.dashboard.pages.overview.csv_export import as_csv, as_json
 from ncubble.dashboard.pages.overview.grid import columns_of
@@ -33,36 +33,36 @@ def add_routes(server: Flask, store: ReportStore) -> None:
 
     @server.get(ROWS)
     def rows() -> Response:
-        table, asked = table_of(store), _asked()
+        table, address = table_of(store), _address()
         start = request.args.get("start", 0, int)
         end = request.args.get("end", start + BLOCK, int)
-        return Response(orjson.dumps(block(table, asked, start, end)), mimetype="application/json")
+        return Response(orjson.dumps(block(table, address, start, end)), mimetype="application/json")
 
     @server.get(CSV)
     def download_csv() -> Response:
-        table, asked = table_of(store), _asked()
-        pieces = as_csv(remembered(table, asked).rows(table), columns_of(table, asked))
+        table, address = table_of(store), _address()
+        pieces = as_csv(remembered(table, address).rows(table), columns_of(table, address))
         return _attached(pieces, "text/csv; charset=utf-8", "launches.csv")
 
     @server.get(JSON)
     def download_json() -> Response:
-        table, asked = table_of(store), _asked()
-        pieces = as_json(remembered(table, asked).rows(table), columns_of(table, asked))
+        table, address = table_of(store), _address()
+        pieces = as_json(remembered(table, address).rows(table), columns_of(table, address))
         return _attached(pieces, "application/json", "launches.json")
 
 
-def block(table: LaunchTable, asked: View, start: int = 0, end: int = BLOCK) -> dict[str, Any]:
+def block(table: LaunchTable, address: OverviewAddress, start: int = 0, end: int = BLOCK) -> dict[str, Any]:
     """Rows ``start`` to ``end`` of what a view lists, JSON-ready, with the counts that stand beside the search.
 
     No more than ``MOST_ROWS`` rows from ``start`` on, and none where ``end`` lies before it.
 
     ``pinned`` is the row of the baseline, or null; ``said`` what of the request was read differently or ignored.
     """
-    found: Selection = remembered(table, asked)
+    found: Selection = remembered(table, address)
     start = max(0, min(start, len(found)))
     end = max(start, min(end, start + MOST_ROWS))
-    at = table.place(asked.pin) if asked.pin else None
-    gone = ("The pinned launch is not among those loaded.",) if asked.pin and at is None and len(table) else ()
+    at = table.place(address.pin) if address.pin else None
+    gone = ("The pinned launch is not among those loaded.",) if address.pin and at is None and len(table) else ()
     return {
         "rows": [sent(row) for row in found.rows(table, start, end)],
         "count": len(found),
@@ -82,8 +82,8 @@ def _cut(value: Any) -> Any:
     return f"{value[:LONGEST_TEXT]}…" if isinstance(value, str) and len(value) > LONGEST_TEXT else value
 
 
-def _asked() -> View:
-    return view(request.query_string.decode("utf-8", "replace"))
+def _address() -> OverviewAddress:
+    return OverviewAddress.parse(request.query_string.decode("utf-8", "replace"))
 
 
 def _attached(pieces: Any, mimetype: str, name: str) -> Response:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.pages.compare.address import PATH as COMPARE
-from ncubble.dashboard.pages.overview.address import LONGEST_TEXT, View
+from ncubble.dashboard.pages.compare.address import CompareAddress
+from ncubble.dashboard.pages.overview.address import LONGEST_TEXT, OverviewAddress
 from ncubble.dashboard.pages.overview.columns import Column
 from ncubble.dashboard.pages.overview.grid import columns_of
 from ncubble.dashboard.pages.overview.query import remembered
@@ -17,18 +17,18 @@ SEARCH_HELP = "Every word must match: regular expressions, case does not count, 
 _TIMES = {"auto": "auto", "ns": "ns", "us": "µs", "ms": "ms"}
 
 
-def toolbar(table: LaunchTable, asked: View) -> Component:
+def toolbar(table: LaunchTable, address: OverviewAddress) -> Component:
     """The row of tools; ``assets/overview.js`` gives them life."""
-    found = remembered(table, asked)
+    found = remembered(table, address)
     parts = [
         html.Label("Search", htmlFor="search", className="visually-hidden"),
-        _search(asked),
+        _search(address),
         html.Span(counted(len(found), len(table)), id="match-count", className="hint", **aria(live="polite")),
         html.Span(" ".join(found.said), id="query-said", className="said", role="status"),
-        dcc.Link("Compare", id="compare-selected", href=COMPARE, className="button primary hidden"),
+        dcc.Link("Compare", id="compare-selected", href=CompareAddress.PATH, className="button primary hidden"),
         html.Button("Pin as baseline", id="pin-baseline", className="button", disabled=True, n_clicks=0),
-        _columns(table, asked),
-        _time(asked),
+        _columns(table, address),
+        _time(address),
         _views(),
         _downloads(),
         html.Button("Reset filters", id="reset-filters", className="button", n_clicks=0),
@@ -41,11 +41,11 @@ def counted(matches: int, total: int) -> str:
     return f"{total} shown" if matches == total else f"{matches} of {total} shown"
 
 
-def _search(asked: View) -> Component:
+def _search(address: OverviewAddress) -> Component:
     field = dcc.Input(
         id="search",
         type="search",
-        value=asked.search,
+        value=address.search,
         maxLength=LONGEST_TEXT,
         placeholder="Search, regex ( / )",
         debounce=False,
@@ -65,8 +65,8 @@ def _option(column: Column) -> dict[str, str]:
     return {"label": f"{column.name}{what}", "value": column.field, "title": column.explained}
 
 
-def _columns(table: LaunchTable, asked: View) -> Component:
-    shown = [column.field for column in columns_of(table, asked)]
+def _columns(table: LaunchTable, address: OverviewAddress) -> Component:
+    shown = [column.field for column in columns_of(table, address)]
     parts = [
         html.Label("Find a column", htmlFor="columns-search", className="visually-hidden"),
         dcc.Input(id="columns-search", type="search", placeholder="Find a column", className="search"),
@@ -80,10 +80,10 @@ def _columns(table: LaunchTable, asked: View) -> Component:
     return _menu("Columns", parts, "columns-menu")
 
 
-def _time(asked: View) -> Component:
+def _time(address: OverviewAddress) -> Component:
     choice = dcc.RadioItems(
         [{"label": label, "value": value} for value, label in _TIMES.items()],
-        asked.time,
+        address.time,
         id="time-unit",
         className="segments small",
         inline=True,

@@ -11,7 +11,7 @@ from dash.development.base_component import Component
 from ncubble.analysis.account.palette import PART_STYLES, part_label
 from ncubble.analysis.compare.ranks import ByRank, Matched, Program, RankSpread, largest, most_apart
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.ranks.address import Asked, asked, id_of
+from ncubble.dashboard.pages.ranks.address import RanksAddress, id_of
 from ncubble.dashboard.pages.ranks.figures import MOST_RANKS, Took, ranks_figure
 from ncubble.dashboard.pages.ranks.model import matched, verdict_of
 from ncubble.dashboard.ui.components import card, facts, figure, note, swatch, table
@@ -25,19 +25,19 @@ _HOW = (
 )
 
 
-def layout(store: ReportStore, search: str) -> Component:
-    """The page at an address with this query."""
-    found, wanted = matched(store), asked(search)
+def layout(store: ReportStore, address: RanksAddress) -> Component:
+    """The page at an address."""
+    found = matched(store)
     if not found.programs:
         return html.Div([_head(), _none(store)], className="ranks-page")
-    chosen = next((one for one in found.programs if id_of(one.name) == wanted.program), None)
+    chosen = next((one for one in found.programs if id_of(one.name) == address.program), None)
     parts: list[Component] = [_head()]
-    if wanted.program and chosen is None:
+    if address.program and chosen is None:
         parts.append(note("error", "No program has this address. Its reports may have been moved or deleted."))
     chosen = chosen or found.programs[0]
     if len(found.programs) > 1:
         parts.append(_listed(found, chosen))
-    parts += _program(store, chosen, wanted)
+    parts += _program(store, chosen, address)
     return html.Div(parts, className="ranks-page")
 
 
@@ -58,18 +58,18 @@ def _listed(found: ByRank, chosen: Program) -> Component:
     items = []
     for one in found.programs[:MOST_PROGRAMS]:
         current: dict[str, Any] = {"aria-current": "true"} if one is chosen else {}
-        link = dcc.Link(one.name, href=Asked(id_of(one.name)).href(), className="row-link")
+        link = dcc.Link(one.name, href=RanksAddress(id_of(one.name)).href(), className="row-link")
         ranks = html.Span(f"{len(one.ranks)} ranks", className="tag")
         items.append(html.Li([html.Span(link, **current), ranks]))
     more = f", the first {MOST_PROGRAMS} are listed" if len(found.programs) > MOST_PROGRAMS else ""
     return card("Programs", [html.Ul(items, className="sides")], f"{len(found.programs)} programs{more}")
 
 
-def _program(store: ReportStore, one: Program, wanted: Asked) -> list[Component]:
+def _program(store: ReportStore, one: Program, address: RanksAddress) -> list[Component]:
     shown = largest(one.matched, MOST_LAUNCHES)
     places = {id(launch): place for place, launch in enumerate(one.matched)}
     first = max(shown, key=_apart_ns)
-    launch = one.matched[wanted.launch] if wanted.launch is not None and wanted.launch < len(one.matched) else first
+    launch = one.matched[address.launch] if address.launch is not None and address.launch < len(one.matched) else first
     return [
         card(one.name, [_about(one), *_missing(one)]),
         _one_launch(store, launch),
@@ -144,7 +144,9 @@ def _sentence(one: Matched) -> str:
 
 
 def _launches(one: Program, shown: list[Matched], places: dict[int, int], chosen: Matched) -> Component:
-    rows = [_cells(launch, Asked(id_of(one.name), places[id(launch)]).href(), launch is chosen) for launch in shown]
+    rows = [
+        _cells(launch, RanksAddress(id_of(one.name), places[id(launch)]).href(), launch is chosen) for launch in shown
+    ]
     left = len(one.matched) - len(shown)
     hint = f"the {len(shown)} whose ranks lie furthest apart, {left} are left out" if left else "in their order"
     return card("Launches", [table(_HEAD, rows, "Launches by rank", (1, 2, 3, 4, 5, 6))], hint)

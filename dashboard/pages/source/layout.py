@@ -13,7 +13,7 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.source.address import PATH, asked
+from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import aria
 from ncubble.text import values
 
@@ -21,10 +21,10 @@ DATA = "/_source"
 """Where the browser asks for the code of KEY/LAUNCH."""
 
 
-def layout(store: ReportStore, entry: Launch, search: str = "") -> Component:
-    """The page; ``search`` is the query of its address."""
+def layout(store: ReportStore, entry: Launch, address: SourceAddress) -> Component:
+    """The page at an address."""
     place = str(entry.row["id"])
-    config = {"url": f"{DATA}/{place}", "asked": asdict(asked(search))}
+    config = {"url": f"{DATA}/{place}", "asked": asdict(address)}
     return html.Div(
         [
             dcc.Store(id="source-config", data=config),
@@ -38,9 +38,10 @@ def layout(store: ReportStore, entry: Launch, search: str = "") -> Component:
 
 def _head(store: ReportStore, entry: Launch) -> Component:
     name = str(entry.row["name"])
+    place = str(entry.row["id"])
     crumbs = [
         dcc.Link("← All launches", href="/", className="button"),
-        dcc.Link("← Kernel", href=f"/kernel/{entry.row['id']}", className="button"),
+        dcc.Link("← Kernel", href=f"/kernel/{place}", className="button"),
         *_neighbours(store, entry),
     ]
     lead = [text for text in (str(entry.row["label"] or ""), str(entry.row["shape"] or "")) if text]
@@ -63,4 +64,7 @@ def _neighbours(store: ReportStore, entry: Launch) -> list[Component]:
     index = next((i for i, other in enumerate(family) if other.launch == entry.launch), 0)
     around = ((index - 1, "‹ previous", "previous-launch"), (index + 1, "next ›", "next-launch"))
     known = [(family[at].row["id"], text, name) for at, text, name in around if 0 <= at < len(family)]
-    return [dcc.Link(text, href=f"{PATH}/{place}", className="button", id=name) for place, text, name in known]
+    return [
+        dcc.Link(text, href=SourceAddress().of_launch(place), className="button", id=name)
+        for place, text, name in known
+    ]

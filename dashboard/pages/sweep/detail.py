@@ -13,8 +13,8 @@ from dash.development.base_component import Component
 from ncubble.analysis.account.palette import PART_STYLES, part_label
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.compare.address import Asked
-from ncubble.dashboard.pages.sweep.address import PATH, Wanted
+from ncubble.dashboard.pages.compare.address import CompareAddress
+from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.choice import choices
 from ncubble.dashboard.pages.sweep.figures import MOST_SERIES, parts_figure, series_figure
 from ncubble.dashboard.pages.sweep.model import Point, Series, Spread, Sweep, timed
@@ -34,17 +34,17 @@ Y_WORDS = {
 _SCALES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
-def sweep_page(store: ReportStore, all_found: Sequence[Sweep], chosen: Sweep, asked: Wanted) -> Component:
+def sweep_page(store: ReportStore, all_found: Sequence[Sweep], chosen: Sweep, address: SweepAddress) -> Component:
     """The page of one sweep; ``chosen`` holds the series that the address leaves, of which a few are drawn."""
     whole = next(one for one in all_found if _same(one, chosen))
     drawn = replace(chosen, series=chosen.series[:MOST_SERIES])
-    asked = Wanted(chosen.kernel, chosen.parameter, chosen.gpu, asked.fixed, asked.y, asked.start)
+    address = replace(address, kernel=chosen.kernel, parameter=chosen.parameter, gpu=chosen.gpu)
     sections = [
         guarded("Result", lambda: _result(drawn)),
         html.Div(
             [
                 guarded("Utilization", lambda: _busy(drawn)),
-                guarded("Time", lambda: _took(drawn, asked)),
+                guarded("Time", lambda: _took(drawn, address)),
             ],
             className="columns",
         ),
@@ -52,7 +52,7 @@ def sweep_page(store: ReportStore, all_found: Sequence[Sweep], chosen: Sweep, as
     ]
     if is_depth(drawn.parameter, drawn.series):
         title = "Predicted against measured"
-        sections.append(guarded(title, lambda: prediction_section(store, drawn, asked)))
+        sections.append(guarded(title, lambda: prediction_section(store, drawn, address)))
     sections.append(
         guarded(
             "Numbers", lambda: card("Numbers", numbers_tables(drawn), "mean, and least to most of several launches")
@@ -60,7 +60,7 @@ def sweep_page(store: ReportStore, all_found: Sequence[Sweep], chosen: Sweep, as
     )
     more = len(chosen.series) - len(drawn.series)
     left_out = [note("info", f"{more} more series are not drawn. Fix a parameter to see them.")] if more > 0 else []
-    return html.Div([_head(drawn), _choices(all_found, whole, asked), *left_out, *sections], className="sweep-page")
+    return html.Div([_head(drawn), _choices(all_found, whole, address), *left_out, *sections], className="sweep-page")
 
 
 def _same(one: Sweep, other: Sweep) -> bool:
@@ -73,30 +73,33 @@ def _head(one: Sweep) -> Component:
         f"{shown.short_name(one.kernel, 90)} on {one.gpu_shown or 'an unknown GPU'}: {len(one.values())} values, "
         f"{count} series, {one.launches} launches"
     )
-    back = html.Nav(dcc.Link("← All sweeps", href=PATH, className="button"), className="crumbs", **aria(label="Back"))
+    back = html.Nav(
+        dcc.Link("← All sweeps", href=SweepAddress.PATH, className="button"), className="crumbs", **aria(label="Back")
+    )
     title = html.H1(f"Sweep of {one.parameter}")
     return html.Div([back, title, html.P(lead, className="lead", title=one.kernel)], className="page-head compare-head")
 
 
-def _choices(all_found: Sequence[Sweep], whole: Sweep, asked: Wanted) -> Component:
+def _choices(all_found: Sequence[Sweep], whole: Sweep, address: SweepAddress) -> Component:
     """Links to the other sweeps of this kernel, and to those series that share the value of another parameter."""
     alike = [one for one in all_found if one.kernel == whole.kernel]
     parameters = [one for one in alike if one.gpu == whole.gpu]
     gpus = [one for one in alike if one.parameter == whole.parameter]
     lines = [
         choices(
-            "parameter", [(p.parameter, Wanted(p.kernel, p.parameter, p.gpu).href(), p is whole) for p in parameters]
+            "parameter",
+            [(p.parameter, SweepAddress(p.kernel, p.parameter, p.gpu).href(), p is whole) for p in parameters],
         )
     ]
     if len(gpus) > 1:
-        links = [(p.gpu_shown or "unknown", asked.href(gpu=p.gpu, fixed=(), start=""), p is whole) for p in gpus]
+        links = [(p.gpu_shown or "unknown", address.href(gpu=p.gpu, fixed=(), start=""), p is whole) for p in gpus]
         lines.append(choices("GPU", links))
-    fixed = dict(asked.fixed)
+    fixed = dict(address.fixed)
     for name, values in whole.varying().items():
-        links = [("all", asked.fixing(name, None), name not in fixed)]
-        links += [(value, asked.fixing(name, value), fixed.get(name) == value) for value in values if value]
+        links = [("all", address.fixing(name, None), name not in fixed)]
+        links += [(value, address.fixing(name, value), fixed.get(name) == value) for value in values if value]
         lines.append(choices(name, links))
-    lines.append(choices("time as", [(text, asked.href(y=y), y == asked.y) for y, text in Y_WORDS.items()]))
+    lines.append(choices("time as", [(text, address.href(y=y), y == address.y) for y, text in Y_WORDS.items()]))
     return html.Section(html.Dl(lines, className="sweep-choices"), className="card", **aria(label="What is drawn"))
 
 
@@ -118,7 +121,7 @@ def _sentence(sweep: Sweep, one: Series, name: str) -> Component:
         text += f", {100 * (one.ratio - 1):.1f} % more"
     known = sum(point.spread(of) is not None for point in one.points)
     text += noise_words(best, worst, of, known)
-    href = Asked((str(worst.typical()["id"]), str(best.typical()["id"]))).href()
+    href = CompareAddress((str(worst.typical()["id"]), str(best.typical()["id"]))).href()
     link = dcc.Link("compare the two", href=href, className="button small")
     return html.Li([*prefix, f"{text}. ", link])
 
@@ -142,15 +145,15 @@ def _busy(one: Sweep) -> Component:
     return card("Utilization", parts, "" if unit else "of the unit that bounds each launch")
 
 
-def _took(one: Sweep, asked: Wanted) -> Component:
+def _took(one: Sweep, address: SweepAddress) -> Component:
     """Time or cycles, in the scale that suits them."""
-    scale, unit = _scale(one, asked.y)
-    title = f"{Y_WORDS[asked.y]}{f', {unit}' if unit not in ('', '×') else ''}"
-    read = partial(_scaled, scale, asked.y)
+    scale, unit = _scale(one, address.y)
+    title = f"{Y_WORDS[address.y]}{f', {unit}' if unit not in ('', '×') else ''}"
+    read = partial(_scaled, scale, address.y)
     drawn = series_figure(one.series, one.names(), read, (one.parameter, title), unit, "low")
-    name = "Time" if asked.y.startswith("time") else "Cycles"
+    name = "Time" if address.y.startswith("time") else "Cycles"
     if not drawn.data:
-        return card(name, [_lacking(Y_WORDS[asked.y], "--set pipeline")])
+        return card(name, [_lacking(Y_WORDS[address.y], "--set pipeline")])
     hint = "as a multiple of the best of each series" if unit == "×" else ""
     return card(name, [figure("sweep-time", drawn, f"{title} against {one.parameter}")], hint)
 

@@ -12,7 +12,7 @@ from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.rows import short_gpu
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.missing import still_loading
-from ncubble.dashboard.pages.sweep.address import PATH, Wanted, wanted
+from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.coordinates import SHAPE
 from ncubble.dashboard.pages.sweep.detail import sweep_page
 from ncubble.dashboard.pages.sweep.model import Sweep, sweeps
@@ -29,33 +29,33 @@ RECORD = (
 found = Remembered(sweeps)
 
 
-def layout(store: ReportStore, search: str) -> Component:
-    """The page at an address with this query; while reports are being read, launches may still come."""
-    asked, all_found, progress = wanted(search), found.of(store), store.progress()
-    chosen = choose(all_found, asked)
+def layout(store: ReportStore, address: SweepAddress) -> Component:
+    """The page at an address; while reports are being read, launches may still come."""
+    all_found, progress = found.of(store), store.progress()
+    chosen = choose(all_found, address)
     if chosen is not None:
-        return sweep_page(store, all_found, chosen, asked)
-    if not progress.finished and (asked.kernel or not all_found):
+        return sweep_page(store, all_found, chosen, address)
+    if not progress.finished and (address.kernel or not all_found):
         return still_loading(progress)
     problems: list[Component] = []
-    if asked.kernel:
+    if address.kernel:
         text = "No sweep is like that: no launches of this kernel differ in this parameter alone, or are not here."
         problems.append(note("error", text))
     if not progress.finished:
         text = f"{progress.done} of {progress.total} reports are read; more sweeps may come."
-        problems.append(html.P([text, " ", dcc.Link("Look again", href=PATH)], className="hint"))
+        problems.append(html.P([text, " ", dcc.Link("Look again", href=SweepAddress.PATH)], className="hint"))
     body = _listed(all_found) if all_found else _none(len(store.rows()))
     return html.Div([_head(all_found), *problems, body], className="sweep-page")
 
 
-def choose(all_found: Sequence[Sweep], asked: Wanted) -> Sweep | None:
+def choose(all_found: Sequence[Sweep], address: SweepAddress) -> Sweep | None:
     """The sweep that an address means: on the GPU that it names, else on that of the most launches; None without one.
 
     It keeps the series that have all coordinates that the address fixes.
     """
-    same = [one for one in all_found if one.kernel == asked.kernel and one.parameter == asked.parameter]
-    on_gpu = [one for one in same if asked.gpu in ("", one.gpu, short_gpu(one.gpu))]
-    kept = [left for one in on_gpu if (left := one.narrowed(asked.fixed)).series]
+    same = [one for one in all_found if one.kernel == address.kernel and one.parameter == address.parameter]
+    on_gpu = [one for one in same if address.gpu in ("", one.gpu, short_gpu(one.gpu))]
+    kept = [left for one in on_gpu if (left := one.narrowed(address.fixed)).series]
     return max(kept, key=lambda one: one.launches, default=None)
 
 
@@ -94,13 +94,13 @@ def _listed(all_found: Sequence[Sweep]) -> Component:
 
 
 def _line(one: Sweep) -> list[Component | str]:
-    asked = Wanted(one.kernel, one.parameter, one.gpu)
+    address = SweepAddress(one.kernel, one.parameter, one.gpu)
     name = shown.short_name(one.kernel, 60)
     of_shape = [html.Span("shape", className="tag")] if one.kind == SHAPE else []
     values = one.values()
     told = ", ".join(values[:MOST_VALUES]) + (f", … {len(values)} in all" if len(values) > MOST_VALUES else "")
     return [
-        dcc.Link(name, href=asked.href(), className="row-link", title=one.kernel),
+        dcc.Link(name, href=address.href(), className="row-link", title=one.kernel),
         html.Span([one.parameter, " ", *of_shape], className="sweep-parameter"),
         html.Span(told, className="sweep-values"),
         str(len(one.series)),

@@ -9,7 +9,7 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.sweep.address import Wanted
+from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.choice import choices
 from ncubble.dashboard.pages.sweep.model import Point, Row, Series, Sweep
 from ncubble.dashboard.pages.sweep.prediction import Depth, Told, Verdict, held_against, profiles, told_by, verdict
@@ -22,9 +22,9 @@ FLAT = 2.0
 """Points that measured depths must span for their order to mean anything."""
 
 
-def prediction_section(store: ReportStore, one: Sweep, asked: Wanted) -> Component:
+def prediction_section(store: ReportStore, one: Sweep, address: SweepAddress) -> Component:
     """The section of one series: that of the launch in the address, or the first that has a profile."""
-    start = _start(one, asked.start)
+    start = _start(one, address.start)
     if start is None:
         text = "Depths are predicted from the warp samples of one launch, and no launch here has them. Profile with"
         return card(TITLE, [note("empty", text, "--set pipeline --set source")])
@@ -33,7 +33,7 @@ def prediction_section(store: ReportStore, one: Sweep, asked: Wanted) -> Compone
     entry = store.find(key, int(launch))
     if entry is None:
         return card(TITLE, [note("error", "The launch to predict from is no longer there.")])
-    parts: list[Component] = [_choices(one, asked, str(row["id"]))]
+    parts: list[Component] = [_choices(one, address, str(row["id"]))]
     parts += _predicted(one, series, point, entry)
     return card(TITLE, parts, "the model of ncubble advise, from one launch alone")
 
@@ -49,7 +49,7 @@ def _start(one: Sweep, wanted: str) -> tuple[Series, Point, Row] | None:
     return (*first, first[1].typical()) if first else None
 
 
-def _choices(one: Sweep, asked: Wanted, chosen: str) -> Component:
+def _choices(one: Sweep, address: SweepAddress, chosen: str) -> Component:
     """Links to the profiles that depths can be predicted from, by series."""
     lines = []
     for series, name in zip(one.series, one.names(), strict=True):
@@ -57,7 +57,7 @@ def _choices(one: Sweep, asked: Wanted, chosen: str) -> Component:
         for point in sorted(profiles(series), key=lambda found: found.at or 0.0):
             row = point.typical()
             current = chosen in {str(other["id"]) for other in point.rows}
-            links.append((f"{one.parameter} {point.value}", asked.href(start=str(row["id"])), current))
+            links.append((f"{one.parameter} {point.value}", address.href(start=str(row["id"])), current))
         if links:
             label = f"from, {values.short_name(name, 60)}" if len(one.series) > 1 else "from"
             lines.append(choices(label, links))

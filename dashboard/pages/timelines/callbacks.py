@@ -8,7 +8,7 @@ from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.timelines import layout as timelines
-from ncubble.dashboard.pages.timelines.address import Asked, asked
+from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.ui.components import bare
 
 
@@ -37,11 +37,11 @@ def register(app: Dash, store: ReportStore) -> None:
         prevent_initial_call=True,
     )
     def draw(window: Any, run: Any) -> tuple[Any, Any]:
-        found = timelines.drawn(store, wanted(window, run))
+        found = timelines.drawn(store, address_of(window, run))
         return (no_update, no_update) if found is None else (bare(found.figure), timelines.hint(found))
 
 
-def wanted(window: Any, run: Any) -> Asked:
+def address_of(window: Any, run: Any) -> TimelinesAddress:
     """What the browser's state asks for, checked like an address."""
     low, high = (window.get(name) for name in ("from", "to")) if isinstance(window, dict) else (None, None)
-    return asked(f"run={run}" + (f"&from={low}&to={high}" if low is not None else ""))
+    return TimelinesAddress.parse(f"run={run}" + (f"&from={low}&to={high}" if low is not None else ""))

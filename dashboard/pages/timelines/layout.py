@@ -16,7 +16,7 @@ from dash.development.base_component import Component
 from ncubble.analysis.traces.concurrency import Concurrency, concurrency
 from ncubble.analysis.traces.lanes import FILE, LaneRun, find_lanes, lane_kind, read_lanes
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.timelines.address import Asked, asked
+from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.causes import idle_tables
 from ncubble.dashboard.pages.timelines.figures import Drawn, close_up, lanes_figure
 from ncubble.dashboard.ui.components import card, figure, note, table
@@ -42,18 +42,18 @@ _lock = threading.Lock()
 _found: dict[tuple[Path, ...], tuple[float, list[LaneRun]]] = {}
 
 
-def layout(store: ReportStore, search: str) -> Component:
-    """The page at an address with this query."""
-    runs, wanted = runs_of(store), asked(search)
-    chosen = next((run for run in runs if run.id == wanted.run), None)
+def layout(store: ReportStore, address: TimelinesAddress) -> Component:
+    """The page at an address."""
+    runs = runs_of(store)
+    chosen = next((run for run in runs if run.id == address.run), None)
     parts: list[Component] = [_head()]
-    if wanted.run and chosen is None:
+    if address.run and chosen is None:
         parts.append(note("error", "No run with lanes has this address. It may have been moved or deleted."))
-    if chosen is None and runs and not wanted.run:
+    if chosen is None and runs and not address.run:
         chosen = runs[0]
     kinds = {run: _kind(run, _stamp(run)) for run in runs[:MOST_LISTED]}
     parts += [_listed(runs, kinds, chosen)] if runs else []
-    parts += [shown(chosen, wanted)] if chosen else []
+    parts += [shown(chosen, address)] if chosen else []
     parts += [_missing(kind, store) for kind in NAMES if kind not in kinds.values()]
     return html.Div(parts, className="timelines-page")
 
@@ -97,7 +97,7 @@ def _listed(runs: list[LaneRun], kinds: Mapping[LaneRun, str], chosen: LaneRun |
     items = []
     for run in runs[:MOST_LISTED]:
         current: dict[str, Any] = {"aria-current": "true"} if run == chosen else {}
-        name = dcc.Link(run.path.name, href=Asked(run.id).href(), className="row-link")
+        name = dcc.Link(run.path.name, href=TimelinesAddress(run.id).href(), className="row-link")
         kind = html.Span(NAMES.get(kinds[run], "damaged"), className="tag")
         items.append(html.Li([html.Span(name, **current), kind, html.Span(str(run.path), className="hint side-path")]))
     more = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
@@ -105,7 +105,7 @@ def _listed(runs: list[LaneRun], kinds: Mapping[LaneRun, str], chosen: LaneRun |
     return card("Runs with lanes", [html.Ul(items, className="sides")], more)
 
 
-def shown(run: LaneRun, wanted: Asked) -> Component:
+def shown(run: LaneRun, address: TimelinesAddress) -> Component:
     """The lanes of one run, and how much of them works at the same time."""
     try:
         kind, frame, found = _read(run, _stamp(run))
@@ -113,8 +113,8 @@ def shown(run: LaneRun, wanted: Asked) -> Component:
         return card(run.path.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])
     if frame.empty:
         return card(f"{NAMES[kind]}: {run.path.name}", [note("empty", "This run holds no interval.")])
-    middle = close_up(frame) if kind == "warps" and not wanted.window else None
-    made = lanes_figure(frame, wanted.window or middle)
+    middle = close_up(frame) if kind == "warps" and not address.window else None
+    made = lanes_figure(frame, address.window or middle)
     said = hint(made) + (f" This is the middle of {duration(found.span_ns)}." if middle else "")
     label = f"{NAMES[kind]} of {run.path.name}: {made.lanes} lanes, {made.intervals} intervals. {told(found)}"
     whole = html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0)
@@ -130,11 +130,11 @@ def shown(run: LaneRun, wanted: Asked) -> Component:
     return card(f"{NAMES[kind]}: {run.path.name}", parts, "drag to zoom; waits are hatched and count as no work")
 
 
-def drawn(store: ReportStore, wanted: Asked) -> Drawn | None:
+def drawn(store: ReportStore, address: TimelinesAddress) -> Drawn | None:
     """The figure of a run over a window; None where it is not, or no longer, there."""
-    run = next((one for one in runs_of(store) if one.id == wanted.run), None)
+    run = next((one for one in runs_of(store) if one.id == address.run), None)
     try:
-        return lanes_figure(_read(run, _stamp(run))[1], wanted.window) if run else None
+        return lanes_figure(_read(run, _stamp(run))[1], address.window) if run else None
     except NcubbleError:
         return None
 

@@ -15,7 +15,7 @@ from ncubble.analysis.account.palette import GOOD_CAUSES
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.pages.kernel.figures.depth import best_depth, depth_figure, depth_rows
 from ncubble.dashboard.pages.kernel.opened import Opened
-from ncubble.dashboard.pages.kernel.sections.tables import as_table, causes_list, launch_address, rules_list
+from ncubble.dashboard.pages.kernel.sections.tables import as_table, causes_list, rules_list
 from ncubble.dashboard.ui.components import Child, card, figure, not_collected, note
 
 CAUSES_HINT = "by what their cure gains, in % of kernel time; gains overlap and do not add up"
@@ -31,7 +31,7 @@ def causes(entry: Opened, fixes: list[dict[str, Any]] | None = None) -> Componen
         wanted = "--set pipeline" if verdict.get("account") is None else "--set source"
         return card("Causes and fixes", [not_collected("data that would split its idle time", wanted)])
     ranges = {fix["cause"]: (fix["low"], fix["high"]) for fix in fixes or [] if fix.get("low") is not None}
-    return card("Causes and fixes", [causes_list(found, launch_address(entry.row), ranges)], CAUSES_HINT)
+    return card("Causes and fixes", [causes_list(found, entry.row["id"], ranges)], CAUSES_HINT)
 
 
 def told(entry: Opened) -> Component:

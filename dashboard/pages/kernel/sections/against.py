@@ -8,7 +8,7 @@ from dash.development.base_component import Component
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.compare.address import Asked
+from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.text import values
 
 MOST = 16
@@ -33,5 +33,5 @@ def _link(other: Launch, label: str, entry: Launch) -> Component:
     name = label or str(other.row["name"])
     took = values.duration(other.row["duration_ns"])
     where = f"{other.row['path']}, launch {other.launch}"
-    href = Asked((str(other.row["id"]), str(entry.row["id"]))).href()
+    href = CompareAddress((str(other.row["id"]), str(entry.row["id"]))).href()
     return dcc.Link(f"{name} · {took}", href=href, className="button small", title=where)

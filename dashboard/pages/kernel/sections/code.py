@@ -6,8 +6,8 @@ from dash import dcc
 from dash.development.base_component import Component
 
 from ncubble.dashboard.pages.kernel.opened import Opened
-from ncubble.dashboard.pages.kernel.sections.tables import launch_address, source_table
-from ncubble.dashboard.pages.source import address as source_address
+from ncubble.dashboard.pages.kernel.sections.tables import source_table
+from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import card, not_collected
 
 
@@ -16,8 +16,8 @@ def section(entry: Opened) -> Component:
     rows = entry.source
     if rows.empty or not rows["samples"].sum() > 0:
         return card("Hottest instructions", [not_collected("warp samples per instruction", "--set source")])
-    key, launch = launch_address(entry.row)
+    launch = entry.row["id"]
     all_of_them = dcc.Link(
-        "all instructions beside their source", href=source_address.href(key, launch), className="live-only"
+        "all instructions beside their source", href=SourceAddress().of_launch(launch), className="live-only"
     )
-    return card("Hottest instructions", [source_table(rows, key, launch), all_of_them], "by share of warp samples")
+    return card("Hottest instructions", [source_table(rows, launch), all_of_them], "by share of warp samples")

@@ -14,10 +14,10 @@ from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.fixes import FIXES
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections.against import comparable
-from ncubble.dashboard.pages.kernel.sections.tables import launch_address
-from ncubble.dashboard.pages.source import address as source_address
+from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import aria, facts, stat
 from ncubble.dashboard.ui.tracks import sampling_interval_ns
 from ncubble.text import values as shown
@@ -52,9 +52,12 @@ def _crumbs(store: ReportStore, entry: Launch) -> Component:
         around = ((index - 1, "‹ previous", "previous-launch"), (index + 1, "next ›", "next-launch"))
         for other, text, name in around:
             if 0 <= other < len(family):
-                steps.append(dcc.Link(text, href=f"/kernel/{family[other].row['id']}", className="button", id=name))
-    key, launch = launch_address(entry.row)
-    source = dcc.Link("Source and SASS", href=source_address.href(key, launch), className="button", id="show-source")
+                steps.append(
+                    dcc.Link(text, href=KernelAddress().of_launch(family[other].row["id"]), className="button", id=name)
+                )
+    source = dcc.Link(
+        "Source and SASS", href=SourceAddress().of_launch(entry.row["id"]), className="button", id="show-source"
+    )
     steps.append(source)
     if (others := comparable(store, entry)) is not None:
         steps.append(others)

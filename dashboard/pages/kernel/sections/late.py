@@ -6,7 +6,7 @@ A stage is one request of the browser. They come one after the other: at once, e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.kernel.address import Asked
+from ncubble.dashboard.pages.kernel.address import WHOLE, KernelAddress
 from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections import account as kernel_account
 from ncubble.dashboard.pages.kernel.sections import advice as kernel_advice
@@ -34,7 +34,7 @@ class Shown:
 
     store: ReportStore
     entry: Launch
-    wanted: Asked = field(default_factory=Asked)
+    address: KernelAddress = WHOLE
 
     @cached_property
     def one(self) -> Opened:
@@ -56,7 +56,7 @@ PARTS: dict[str, tuple[str, Callable[[Shown], Any]]] = {
     "kernel-lacking": ("Bubble account", lambda shown: kernel_account.lacking(shown.account)),
     "kernel-timeline": (
         "Timeline",
-        lambda shown: kernel_timeline.section(shown.one, shown.account, shown.wanted.range_us),
+        lambda shown: kernel_timeline.section(shown.one, shown.account, shown.address.range_us),
     ),
     "kernel-classes": (
         "Stalls by what holds warps up",

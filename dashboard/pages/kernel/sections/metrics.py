@@ -8,7 +8,7 @@ import dash_ag_grid as dag
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.pages.kernel.address import LONGEST_FIND, Asked
+from ncubble.dashboard.pages.kernel.address import LONGEST_FIND, KernelAddress
 from ncubble.dashboard.pages.kernel.metric_table import metric_rows
 from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.overview.grid import GRID_THEME
@@ -18,19 +18,19 @@ MOST = 6000
 """Metrics of one launch that are sent; the largest public report holds half of that."""
 
 
-def section(entry: Opened, wanted: Asked) -> Component:
+def section(entry: Opened, address: KernelAddress) -> Component:
     """The folded card; where the address asks for the table, it is open and filled."""
     inside: Component = html.P("Reading the metrics of this launch.", className="hint")
-    if wanted.metrics:
-        inside = guarded("All metrics", lambda: grid(entry, wanted.find))
-    filled: dict[str, Any] = {"data-filled": "yes" if wanted.metrics else ""}
+    if address.metrics:
+        inside = guarded("All metrics", lambda: grid(entry, address.find))
+    filled: dict[str, Any] = {"data-filled": "yes" if address.metrics else ""}
     summary = html.Summary(
         [html.H2("All metrics"), html.Span("with what they mean", className="hint", id="kernel-metrics-count")],
         id="metrics-open",
-        n_clicks=1 if wanted.metrics else 0,
+        n_clicks=1 if address.metrics else 0,
         **filled,
     )
-    folded = html.Details([summary, html.Div(inside, id="kernel-metrics")], open=wanted.metrics, id="metrics-details")
+    folded = html.Details([summary, html.Div(inside, id="kernel-metrics")], open=address.metrics, id="metrics-details")
     return html.Section(folded, className="card metrics-card", **aria(label="All metrics"))
 
 

@@ -18,8 +18,8 @@ from ncubble.dashboard.pages.kernel.figures.stall_classes import (
     shown_reasons,
 )
 from ncubble.dashboard.pages.kernel.opened import Opened
-from ncubble.dashboard.pages.kernel.sections.tables import as_table, launch_address
-from ncubble.dashboard.pages.source import address as source_address
+from ncubble.dashboard.pages.kernel.sections.tables import as_table
+from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import Child, card, figure, not_collected, swatch
 from ncubble.dashboard.ui.figures import stall_bar
 from ncubble.dashboard.ui.reasons import reason_style
@@ -57,10 +57,9 @@ def _legend(rows: list[ClassRow]) -> Component:
 
 
 def _numbers(entry: Opened, rows: list[ClassRow]) -> Component:
-    key, launch = launch_address(entry.row)
     lines: list[list[Child]] = []
     for row in rows:
-        address = source_address.href(key, launch, op=row.name) if row.name in _ROLES else ""
+        address = SourceAddress(op=row.name).of_launch(entry.row["id"]) if row.name in _ROLES else ""
         label: Child = dcc.Link(row.label, href=address, title="show these instructions") if address else row.label
         lines.append([label, f"{row.share:.1f} %", _shares(row.reasons), _parts(row.parts), CLASSES[row.name][1]])
     head = ["Class", "Samples", "Reasons, % of all samples", "Given to, % of kernel time", "What it holds"]

@@ -12,21 +12,12 @@ from dash.development.base_component import Component
 from ncubble.analysis.account.palette import PART_STYLES, part_color, part_label
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.report.samples import stall_columns
-from ncubble.dashboard.pages.source import address as source_address
+from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import Child, meter, table
 from ncubble.text import values
 
 TOP_LINES = 14
 KINDS = {"optimization": 0, "warning": 1, "error": 1, "": 2, "ok": 3}
-
-
-Address = tuple[str, int]
-
-
-def launch_address(row: Mapping[str, Any]) -> Address:
-    """(key, number) of a launch, from the id of its row."""
-    key, _, launch = str(row["id"]).partition("/")
-    return key, int(launch)
 
 
 def as_table(
@@ -38,17 +29,17 @@ def as_table(
 
 def causes_list(
     causes: Sequence[Mapping[str, Any]],
-    address: Address | None = None,
+    launch: str = "",
     ranges: Mapping[str, tuple[float, float]] | None = None,
 ) -> Component:
     """Ranked causes: predicted gain, share, disease, fix, and where in the source.
 
-    ``address`` is that of the launch, for links to its code; ``ranges`` are least and most gain by cause, in percent.
+    ``launch`` is the id of the launch, for links to its code; ``ranges`` are least and most gain by cause, in percent.
     """
-    return html.Ol([_cause(cause, address, ranges or {}) for cause in causes], className="causes")
+    return html.Ol([_cause(cause, launch, ranges or {}) for cause in causes], className="causes")
 
 
-def _cause(cause: Mapping[str, Any], address: Address | None, ranges: Mapping[str, tuple[float, float]]) -> Component:
+def _cause(cause: Mapping[str, Any], launch: str, ranges: Mapping[str, tuple[float, float]]) -> Component:
     name, disease = str(cause.get("cause") or "unknown"), cause.get("disease")
     head = [_gain(cause, ranges.get(name)), html.Span(className="swatch", style={"background": part_color(name)})]
     head.append(html.Strong(part_label(name)))
@@ -62,8 +53,8 @@ def _cause(cause: Mapping[str, Any], address: Address | None, ranges: Mapping[st
     where = [_place(place) for place in cause.get("where") or [] if _counts(place)]
     if where:
         body.append(html.Ul(where, className="places"))
-    if address is not None and where and name in PART_STYLES:
-        href = source_address.href(*address, by=name)
+    if launch and where and name in PART_STYLES:
+        href = SourceAddress(by=name).of_launch(launch)
         body.append(dcc.Link("show in the source", href=href, className="hint live-only"))
     return html.Li(body)
 
@@ -121,10 +112,10 @@ def _rule(rule: Mapping[Any, Any]) -> list[Component]:
     return [html.Div(head, className="cause-head"), html.P(values.plain(str(rule["message"] or "")))]
 
 
-def source_table(source: pd.DataFrame, key: str, launch: int) -> Component:
+def source_table(source: pd.DataFrame, launch: str) -> Component:
     """The instructions with the most warp samples: share, main stall reason, place in the source, SASS.
 
-    ``key`` and ``launch`` are the launch's address, for links to each instruction.
+    ``launch`` is the id of the launch, for links to each instruction.
     """
     whole, reasons = float(source["samples"].sum()), [name for name in stall_columns(source) if name != "selected"]
     top = source[source["samples"] > 0].nlargest(TOP_LINES, "samples")
@@ -136,7 +127,7 @@ def source_table(source: pd.DataFrame, key: str, launch: int) -> Component:
         offset = f"+0x{int(row['pc']):x}"
         place = dcc.Link(
             values.location(row["file"], row["line"]) or offset,
-            href=source_address.href(key, launch, pc=int(row["pc"])),
+            href=SourceAddress(pc=int(row["pc"])).of_launch(launch),
             title=str(row["file"] or "no line information"),
         )
         rows.append([bar, _main_reason(row, reasons), place, html.Code(values.text(row["sass"]), title=offset)])

@@ -14,7 +14,8 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.dashboard.app import security
 from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.app.routes import exists, page
+from ncubble.dashboard.app.routes import content as page
+from ncubble.dashboard.app.routes import exists
 from ncubble.dashboard.data.store import ReportStore
 
 GEMM = "/kernel/0123456789abcdef/0"

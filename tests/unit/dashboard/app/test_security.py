@@ -16,10 +16,10 @@ from flask.testing import FlaskClient
 
 from ncubble.cli.commands import show
 from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.app.routes import ROUTES
 from ncubble.dashboard.app.security import LARGEST_BODY_B, from_elsewhere, is_loopback
 from ncubble.dashboard.app.server import Server
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.registry import PAGES
 
 CANARY = "canary-that-nobody-named"
 UPS = ("../", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%5c", "....//", "..;/", "%252e%252e%252f", "..%c0%af", "%00../")
@@ -71,7 +71,7 @@ def targets(folder: Path) -> list[str]:
     below = str(folder / "secret.txt").lstrip("/")
     rules = create_app([], store=ReportStore([])).server.url_map.iter_rules()
     prefixes = ["/_dash-component-suites/dash/", *(f"{rule.rule.split('<')[0].rstrip('/')}/" for rule in rules)]
-    prefixes += [f"{route.path.rstrip('/')}/" for route in ROUTES]
+    prefixes += [f"{route.path.rstrip('/')}/" for route in PAGES]
     found = [f"{prefix}{up * 12}{file}" for prefix in prefixes for up in UPS for file in (below, "etc/passwd")]
     found += [f"{prefix}{start}{below}" for prefix in prefixes for start in ("/", "%2f", "//", "file:///", "\\")]
     return list(dict.fromkeys(found))

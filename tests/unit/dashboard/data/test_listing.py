@@ -193,7 +193,7 @@ def test_the_page_of_a_report_that_is_gone_says_so(runs: Path) -> None:
     store = loaded(runs)
     address = f"/kernel/{store.rows()[0]['id']}"
     shutil.rmtree(runs / "gemm")
-    content, title = routes.page(store, address)
+    content, title = routes.content(store, address)
     assert title.startswith("Not readable")
     assert "no such file" in str(content)
 

@@ -11,7 +11,7 @@ from dashboard_frames import late_parts
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.diagnosis.verdict import launch_verdict
-from ncubble.dashboard.app.routes import page
+from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.profiling.runs.run import find_runs
 from ncubble.recordings import ROOT

@@ -26,7 +26,7 @@ from ncubble.dashboard.export import page as export_page
 from ncubble.dashboard.export.choice import chosen
 from ncubble.dashboard.export.images import GROUND, TITLE_HEIGHT, Look, prepared
 from ncubble.dashboard.export.names import renamed, renamer
-from ncubble.dashboard.pages.compare.address import Asked
+from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -292,7 +292,7 @@ def test_files_name_runs_by_the_end_of_their_paths(
     monkeypatch.setattr(export_content.compare, "layout", lambda store, search: html.Div(lines))
     problems = [f"{opened.rows()[0]['path']}/report.ncu-rep: cut short"]
     one = export_content.launches_file(opened, opened.rows()[:1], "light", problems).text
-    two = export_content.comparisons_file(opened, [("gemm", Asked((opened.rows()[0]["id"],)))], "light").text
+    two = export_content.comparisons_file(opened, [("gemm", CompareAddress((opened.rows()[0]["id"],)))], "light").text
     name = f"runs/{Path(opened.rows()[0]['path']).name}"
     for text in (one, two):
         assert folder not in text and f'title="{name}"' in text and f">{name}, launch 0" in text

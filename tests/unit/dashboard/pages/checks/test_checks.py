@@ -23,7 +23,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.checks import callbacks as checks_callbacks
 from ncubble.dashboard.pages.checks import layout as checks
 from ncubble.dashboard.pages.checks import model as checks_model
-from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, Asked, asked
+from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks.figures import trend_figure
 from ncubble.dashboard.pages.checks.grid import rows as grid_rows
 from ncubble.dashboard.pages.checks.model import checks_of, find, metrics_of, of_metric, subjects
@@ -80,23 +80,26 @@ def texts(component: Any) -> list[str]:
 
 
 def page(folder: Path, tmp_path: Path, search: str = "") -> str:
-    return " ".join(texts(checks.layout(store(folder, tmp_path), search)))
+    return " ".join(texts(checks.layout(store(folder, tmp_path), ChecksAddress.parse(search))))
 
 
 @pytest.mark.parametrize(
     ("search", "wanted"),
     [
-        ("", Asked()),
-        ("?kernel=gemm-1&gpu=h200&metric=cycles&axis=order&q=gemm", Asked("gemm-1", "h200", "cycles", True, "gemm")),
-        ("?kernel=../../etc/passwd&gpu=%3Cb%3E&metric=a%20b&axis=up", Asked()),
-        ("?kernel=" + "a" * 200, Asked()),
-        ("?kernel=a&kernel=b&metric=__class__", Asked("b")),
-        ("?q=" + "x" * 300, Asked(search="x" * LONGEST_SEARCH)),
+        ("", ChecksAddress()),
+        (
+            "?kernel=gemm-1&gpu=h200&metric=cycles&axis=order&q=gemm",
+            ChecksAddress("gemm-1", "h200", "cycles", True, "gemm"),
+        ),
+        ("?kernel=../../etc/passwd&gpu=%3Cb%3E&metric=a%20b&axis=up", ChecksAddress()),
+        ("?kernel=" + "a" * 200, ChecksAddress()),
+        ("?kernel=a&kernel=b&metric=__class__", ChecksAddress("b")),
+        ("?q=" + "x" * 300, ChecksAddress(search="x" * LONGEST_SEARCH)),
     ],
 )  # fmt: skip
-def test_an_address_is_read_and_anything_odd_is_dropped(search: str, wanted: Asked) -> None:
-    assert asked(search) == wanted
-    assert asked(wanted.href().partition("?")[2]) == wanted
+def test_an_address_is_read_and_anything_odd_is_dropped(search: str, wanted: ChecksAddress) -> None:
+    assert ChecksAddress.parse(search) == wanted
+    assert ChecksAddress.parse(wanted.href().partition("?")[2]) == wanted
 
 
 def test_regressed_kernels_come_first_then_those_checked_last(folder: Path) -> None:
@@ -212,10 +215,13 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     append(tmp_path, hostile)
     known = history(tmp_path)
     (one,) = subjects(known)
-    assert asked(Asked(one.kernel, one.gpu).href().partition("?")[2]) == Asked(one.kernel, one.gpu)
+    address = ChecksAddress(one.kernel, one.gpu)
+    assert ChecksAddress.parse(address.query()) == address
     figure = trend_figure(of_metric(checks_of(known, one), "cycles"))
     assert "<img" not in plotly.io.to_json(figure)
-    assert frames.HOSTILE[:30] in page(tmp_path, tmp_path / "r", Asked(one.kernel, one.gpu).href().partition("?")[2])
+    assert frames.HOSTILE[:30] in page(
+        tmp_path, tmp_path / "r", ChecksAddress(one.kernel, one.gpu).href().partition("?")[2]
+    )
 
 
 def test_the_page_names_the_chosen_kernel_and_links_to_loaded_runs(folder: Path, tmp_path: Path) -> None:
@@ -223,7 +229,7 @@ def test_the_page_names_the_chosen_kernel_and_links_to_loaded_runs(folder: Path,
     said = page(folder, tmp_path / "reports", f"kernel={kernel}&gpu=nvidia-h200")
     assert "Regressed at the last check, 2026-11-05 12:00 UTC: tensor pipe active 40.02 % against 43.00 %" in said
     built = json.dumps(
-        checks.layout(store(folder, tmp_path / "again"), f"kernel={kernel}").to_plotly_json(), default=_plain
+        checks.layout(store(folder, tmp_path / "again"), ChecksAddress(kernel)).to_plotly_json(), default=_plain
     )
     assert f'"href": "/kernel/{KEY}/0"' in built
 
@@ -266,7 +272,7 @@ def test_rows_of_the_table_are_json(folder: Path) -> None:
 
 @pytest.mark.parametrize("chosen", [None, [], "x", {"kernel": ["a"], "even": "yes"}, {"kernel": "<b>", "metric": 3}])
 def test_what_the_browser_sends_is_checked(chosen: Any) -> None:
-    assert checks_callbacks.wanted(chosen, "<b>") == Asked(search="<b>")
+    assert checks_callbacks.address_of(chosen, "<b>") == ChecksAddress(search="<b>")
 
 
 @pytest.mark.parametrize("name", list(VERDICT_STYLES))
@@ -303,7 +309,7 @@ def test_ten_thousand_rows_are_listed_quickly(tmp_path: Path) -> None:
     assert len(known.table) == 10_000
     began = time.process_time()
     found = checks_model._subjects(known)
-    built = checks.detail(ReportStore([]), known, found[0], Asked())
+    built = checks.detail(ReportStore([]), known, found[0], ChecksAddress())
     assert time.process_time() - began < 0.6  # some 0.1 s, of which the figure takes half; test machines are slow
     assert "The newest 200 of 1250 checks are drawn." in texts(built)
 
@@ -344,4 +350,4 @@ class TestCommand:
         (tmp_path / "gone").mkdir()
         monkeypatch.chdir(tmp_path / "gone")
         (tmp_path / "gone").rmdir()
-        assert "No check is recorded. Looked in " in texts(checks.layout(ReportStore([]), ""))
+        assert "No check is recorded. Looked in " in texts(checks.layout(ReportStore([]), ChecksAddress()))

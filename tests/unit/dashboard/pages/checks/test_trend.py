@@ -18,6 +18,7 @@ from ncubble.analysis.history.file import HistoryReader, append
 from ncubble.analysis.history.rows import Occasion, rows
 from ncubble.dashboard.pages.checks import layout as checks
 from ncubble.dashboard.pages.checks import trend as checks_trend
+from ncubble.dashboard.pages.checks.address import ChecksAddress
 from ncubble.dashboard.pages.checks.changes import changes
 from ncubble.dashboard.pages.checks.figures import HEIGHT, trend_figure
 from ncubble.dashboard.pages.checks.model import checks_of, of_metric, subjects
@@ -116,7 +117,7 @@ def test_the_page_shows_them(tmp_path: Path) -> None:
     store = frames.store(tmp_path)
     store.checks = tmp_path / "checks"
     (subject,) = subjects(HistoryReader(store.checks).read())
-    said = texts(checks.layout(store, f"?kernel={subject.kernel}&metric=tensor_active_pct"))
+    said = texts(checks.layout(store, ChecksAddress.parse(f"?kernel={subject.kernel}&metric=tensor_active_pct")))
     assert any("changed for good on 2026-09-07" in text for text in said)
-    said = texts(checks.layout(store, f"?kernel={subject.kernel}&metric=dram_pct"))
+    said = texts(checks.layout(store, ChecksAddress.parse(f"?kernel={subject.kernel}&metric=dram_pct")))
     assert "No lasting change over 12 checks." in said

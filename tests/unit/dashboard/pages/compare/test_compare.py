@@ -18,10 +18,11 @@ from ncubble.analysis.account.palette import SIDE_STYLES, contrast
 from ncubble.analysis.compare.compare import compare_groups
 from ncubble.analysis.compare.sides import Group
 from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.app.routes import exists, page
+from ncubble.dashboard.app.routes import content as page
+from ncubble.dashboard.app.routes import exists
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare import figures
-from ncubble.dashboard.pages.compare.address import LONGEST, MOST, Asked, asked
+from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
 from ncubble.dashboard.pages.compare.chooser import suggestions
 from ncubble.dashboard.pages.compare.search import MOST as MOST_SUGGESTED
 from ncubble.dashboard.pages.compare.search import Searchable, suggest
@@ -29,7 +30,7 @@ from ncubble.dashboard.ui.tracks import window
 
 LIGHT, DARK = "#ffffff", "#17202b"
 BOTH = ("0123456789abcdef/0", "0123456789abcdef/1")
-PAIR = Asked(BOTH).href().removeprefix("/compare")
+PAIR = CompareAddress(BOTH).href().removeprefix("/compare")
 
 
 @pytest.fixture
@@ -42,23 +43,23 @@ def shown(store: ReportStore, search: str) -> str:
 
 
 def test_an_address_is_read_as_it_was_written() -> None:
-    wanted = Asked(BOTH, relative=True)
+    wanted = CompareAddress(BOTH, relative=True)
     assert wanted.href() == "/compare?launch=0123456789abcdef/0&launch=0123456789abcdef/1&axis=relative"
-    assert asked(wanted.href().partition("?")[2]) == wanted
-    assert asked("?launch=0123456789abcdef%2F0&launch=0123456789abcdef%2F1").launches == BOTH
-    assert wanted.href(BOTH[:1], relative=False) == "/compare?launch=0123456789abcdef/0"
+    assert CompareAddress.parse(wanted.href().partition("?")[2]) == wanted
+    assert CompareAddress.parse("?launch=0123456789abcdef%2F0&launch=0123456789abcdef%2F1").launches == BOTH
+    assert wanted.href(launches=BOTH[:1], relative=False) == "/compare?launch=0123456789abcdef/0"
 
 
 @pytest.mark.parametrize("search", [None, "", "?", "?axis=relative", "?launch=", "?launch=../../etc/passwd", "?x=%ff"])
 def test_what_is_no_launch_is_left_out(search: str | None) -> None:
-    assert asked(search).launches == ()
+    assert CompareAddress.parse(search).launches == ()
 
 
 def test_an_address_takes_each_launch_once_and_not_too_many() -> None:
     many = [f"0123456789abcdef/{i}" for i in range(MOST + 3)]
-    found = asked(Asked((*many, many[0])).href().partition("?")[2])
-    assert found.launches == tuple(many[:MOST]) and found.dropped == 3
-    assert len(asked("launch=0123456789abcdef/0&" * 10_000).launches) <= LONGEST
+    found = CompareAddress.parse(CompareAddress((*many, many[0])).href().partition("?")[2])
+    assert found.launches == tuple(many[:MOST]) and found.dropped == ("launch",) * 3
+    assert len(CompareAddress.parse("launch=0123456789abcdef/0&" * 10_000).launches) <= CompareAddress.LONGEST
 
 
 def test_the_accounts_stand_below_each_other_and_sum_to_100() -> None:
@@ -151,10 +152,10 @@ def test_the_page_compares_two_launches_in_every_section(store: ReportStore) -> 
 
 
 def test_a_side_can_become_the_first_or_leave(store: ReportStore) -> None:
-    three = Asked((*BOTH, "00000000deadbeef/0"))
+    three = CompareAddress((*BOTH, "00000000deadbeef/0"))
     sent = shown(store, three.href().removeprefix("/compare"))
-    assert Asked((BOTH[1], BOTH[0], "00000000deadbeef/0")).href() in sent
-    assert Asked((BOTH[0], "00000000deadbeef/0")).href() in sent
+    assert CompareAddress((BOTH[1], BOTH[0], "00000000deadbeef/0")).href() in sent
+    assert CompareAddress((BOTH[0], "00000000deadbeef/0")).href() in sent
 
 
 def test_launches_of_one_report_that_were_not_chosen_are_repeats(store: ReportStore, tmp_path: Path) -> None:
@@ -163,19 +164,19 @@ def test_launches_of_one_report_that_were_not_chosen_are_repeats(store: ReportSt
     report.verdicts |= {2: report.verdicts[0], 3: report.verdicts[1]}
     repeated = frames.store(tmp_path, [report])
     assert "2 launches" in shown(repeated, PAIR)
-    alone = shown(repeated, Asked(("0123456789abcdef/0", "0123456789abcdef/2")).href().removeprefix("/compare"))
+    alone = shown(repeated, CompareAddress(("0123456789abcdef/0", "0123456789abcdef/2")).query())
     assert "launch 0" in alone and "launch 2" in alone
 
 
 def test_what_reports_lack_is_said_with_the_option_that_collects_it(store: ReportStore) -> None:
-    sent = shown(store, Asked(("fedcba9876543210/0", "fedcba9876543210/1")).href().removeprefix("/compare"))
+    sent = shown(store, CompareAddress(("fedcba9876543210/0", "fedcba9876543210/1")).href().removeprefix("/compare"))
     for option in ("--set timeline", "--set source"):
         assert option in sent, option
     assert "could not be shown" not in sent
 
 
 def test_hostile_names_and_addresses_are_text(store: ReportStore) -> None:
-    sent = shown(store, Asked(("00000000deadbeef/0", "00000000deadbeef/1")).href().removeprefix("/compare"))
+    sent = shown(store, CompareAddress(("00000000deadbeef/0", "00000000deadbeef/1")).href().removeprefix("/compare"))
     for name in ("dangerously", "srcDoc", '"Iframe"', '"type": "A"'):
         assert name not in sent, name
     assert "could not be shown" not in sent
@@ -184,26 +185,26 @@ def test_hostile_names_and_addresses_are_text(store: ReportStore) -> None:
 
 def test_without_sides_every_launch_can_be_chosen_as_the_first(store: ReportStore) -> None:
     sent = shown(store, "")
-    assert "Choose the first launch" in sent and Asked(BOTH[:1]).href() in sent
+    assert "Choose the first launch" in sent and CompareAddress(BOTH[:1]).href() in sent
     assert "Swap A and B" not in sent
 
 
 def test_with_one_side_others_can_be_held_against_it_and_it_can_be_removed(store: ReportStore) -> None:
     sent = shown(store, "?launch=" + BOTH[0])
-    assert "Choose a launch to hold against it" in sent and Asked(BOTH).href() in sent
-    assert '"href": "/compare?"' in sent and Asked((BOTH[0], BOTH[0])).href() not in sent
+    assert "Choose a launch to hold against it" in sent and CompareAddress(BOTH).href() in sent
+    assert '"href": "/compare"' in sent and CompareAddress((BOTH[0], BOTH[0])).href() not in sent
 
 
 def test_sides_can_be_swapped_added_and_removed(store: ReportStore) -> None:
     sent = shown(store, PAIR)
-    assert Asked(BOTH[::-1]).href() in sent and "Swap A and B" in sent and "Add another launch" in sent
-    assert Asked((*BOTH, "00000000deadbeef/0")).href() in sent
-    assert Asked(BOTH[1:]).href() in sent
+    assert CompareAddress(BOTH[::-1]).href() in sent and "Swap A and B" in sent and "Add another launch" in sent
+    assert CompareAddress((*BOTH, "00000000deadbeef/0")).href() in sent
+    assert CompareAddress(BOTH[1:]).href() in sent
 
 
 def test_a_full_comparison_takes_no_more_and_says_so(tmp_path: Path) -> None:
     store = frames.store(tmp_path, [frames.hostile(MOST)])
-    full = Asked(tuple(f"00000000deadbeef/{i}" for i in range(MOST)))
+    full = CompareAddress(tuple(f"00000000deadbeef/{i}" for i in range(MOST)))
     assert f"takes up to {MOST} launches" in shown(store, full.href().removeprefix("/compare"))
 
 
@@ -246,11 +247,13 @@ def test_repeats_of_one_report_are_one_suggestion() -> None:
 
 
 def test_what_is_typed_becomes_links_that_add_a_side(store: ReportStore) -> None:
-    links, said = suggestions(store, "wmma_gemm_deep", Asked(BOTH[:1]))
+    links, said = suggestions(store, "wmma_gemm_deep", CompareAddress(BOTH[:1]))
     assert (
-        len(links) == 1 and said == "1 configuration" and Asked(BOTH).href() in json.dumps(links, cls=PlotlyJSONEncoder)
+        len(links) == 1
+        and said == "1 configuration"
+        and CompareAddress(BOTH).href() in json.dumps(links, cls=PlotlyJSONEncoder)
     )
-    assert suggestions(store, "zzz", Asked(()))[1].startswith("No launch has all of these words")
+    assert suggestions(store, "zzz", CompareAddress(()))[1].startswith("No launch has all of these words")
 
 
 def test_figures_without_a_table_beside_them_have_one_below(store: ReportStore) -> None:
@@ -279,6 +282,6 @@ def test_a_kernel_page_leads_to_comparisons_with_others_of_its_kernel(tmp_path: 
     twin.key = "89abcdef01234567"
     store = frames.store(tmp_path, [frames.gemm(), twin])
     sent = json.dumps(page(store, "/kernel/0123456789abcdef/0")[0], cls=PlotlyJSONEncoder)
-    assert Asked(("89abcdef01234567/0", "0123456789abcdef/0")).href() in sent
+    assert CompareAddress(("89abcdef01234567/0", "0123456789abcdef/0")).href() in sent
     alone = json.dumps(page(frames.store(tmp_path), "/kernel/0123456789abcdef/0")[0], cls=PlotlyJSONEncoder)
     assert "compare with another launch" not in alone

@@ -16,7 +16,7 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.dashboard.pages.kernel import callbacks as kernel_callbacks
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.address import asked
+from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.kernel.callbacks import entry_of
 from ncubble.dashboard.pages.kernel.figures.depth import best_depth, depth_figure, depth_rows
 from ncubble.dashboard.pages.kernel.figures.stall_classes import CLASSES, class_figure, class_of, class_rows
@@ -176,9 +176,9 @@ def test_the_page_draws_what_it_has_and_names_links_for_keys(tmp_path: Path) -> 
     store = frames.store(tmp_path)
     entry = store.find(GEMM, 0)
     assert entry is not None
-    shown = Shown(store, entry, asked("?range=10,20"))
+    shown = Shown(store, entry, KernelAddress.parse("?range=10,20"))
     late = [made(name, shown) for places in STAGES for name in places]
-    page = sent([kernel.layout(store, entry, "?range=10,20"), late])
+    page = sent([kernel.layout(store, entry, KernelAddress((10.0, 20.0))), late])
     for name in ("account", "timeline", "stalls", "stall-classes"):
         assert f'"name": "{name}", "type": "drawn"' in page or f'"type": "drawn", "name": "{name}"' in page
     assert '"range": [10.0, 20.0]' in page

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.report.report import open_reports
-from ncubble.dashboard.pages.kernel import address as kernel_address
+from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.kernel.metric_table import metric_rows, si
 from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain
 from ncubble.dashboard.pages.kernel.opened import Opened
@@ -119,10 +119,10 @@ def test_the_table_is_sent_when_it_is_asked_for(tmp_path: Path) -> None:
     report.numbers[0] = {"sm__cycles_active.avg": 5.0, frames.HOSTILE: 1.0}
     entry = frames.store(tmp_path, [report]).find("0123456789abcdef", 0)
     assert entry is not None
-    folded = str(kernel_metrics.section(Opened(entry), kernel_address.asked("")).to_plotly_json())
+    folded = str(kernel_metrics.section(Opened(entry), KernelAddress.parse("")).to_plotly_json())
     assert "AgGrid" not in folded
     assert kernel_metrics.counted(Opened(entry)) == "2 of this launch, with what they mean"
-    opened = str(kernel_metrics.section(Opened(entry), kernel_address.asked("?show=metrics&metric=cycles")))
+    opened = str(kernel_metrics.section(Opened(entry), KernelAddress.parse("?show=metrics&metric=cycles")))
     assert "AgGrid" in opened and "quickFilterText': 'cycles'" in opened
     assert "no explanation known" in opened
 
@@ -130,18 +130,18 @@ def test_the_table_is_sent_when_it_is_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("search", "wanted"),
     [
-        ("", kernel_address.Asked()),
-        (None, kernel_address.Asked()),
-        ("?range=1.5,20", kernel_address.Asked((1.5, 20.0))),
-        ("?range=20,1.5", kernel_address.Asked()),
-        ("?range=nan,inf", kernel_address.Asked()),
-        ("?range=1e9,2e9", kernel_address.Asked()),
-        ("?range=<b>,1", kernel_address.Asked()),
-        ("?show=metrics", kernel_address.Asked(metrics=True)),
-        ("?show=everything", kernel_address.Asked()),
-        ("?metric=tensor", kernel_address.Asked(metrics=True, find="tensor")),
-        ("?metric=" + "x" * 9000, kernel_address.Asked(metrics=True, find="x" * 100)),
+        ("", KernelAddress()),
+        (None, KernelAddress()),
+        ("?range=1.5,20", KernelAddress((1.5, 20.0))),
+        ("?range=20,1.5", KernelAddress()),
+        ("?range=nan,inf", KernelAddress()),
+        ("?range=1e9,2e9", KernelAddress()),
+        ("?range=<b>,1", KernelAddress()),
+        ("?show=metrics", KernelAddress(show=True)),
+        ("?show=everything", KernelAddress()),
+        ("?metric=tensor", KernelAddress(find="tensor")),
+        ("?metric=" + "x" * 9000, KernelAddress(find="x" * 100)),
     ],
 )
-def test_what_a_browser_asks_for_is_checked(search: str | None, wanted: kernel_address.Asked) -> None:
-    assert kernel_address.asked(search) == wanted
+def test_what_a_browser_asks_for_is_checked(search: str | None, wanted: KernelAddress) -> None:
+    assert KernelAddress.parse(search) == wanted

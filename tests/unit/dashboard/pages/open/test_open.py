@@ -16,6 +16,7 @@ from ncubble.dashboard.data.readings import Failure, Progress, Reading
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.open import lists as open_lists
 from ncubble.dashboard.pages.open import routes as upload_routes
+from ncubble.dashboard.pages.open.address import OpenAddress
 from ncubble.dashboard.pages.open.layout import layout, version
 from ncubble.dashboard.pages.open.uploads import Limits, Upload, Uploads
 
@@ -33,7 +34,7 @@ def shown(store: Any, limits: Limits) -> str:
     server = Flask("test")
     upload_routes.register(server, Uploads(store, limits))
     with server.app_context():
-        return tree(layout(store))
+        return tree(layout(store, OpenAddress()))
 
 
 def test_the_limits_are_said_where_files_are_dropped(store: ReportStore) -> None:
@@ -42,12 +43,12 @@ def test_the_limits_are_said_where_files_are_dropped(store: ReportStore) -> None
 
 
 def test_a_server_that_takes_no_files_says_what_to_do(store: ReportStore) -> None:
-    for sent in (shown(store, Limits.of_megabytes(0)), tree(layout(store))):
+    for sent in (shown(store, Limits.of_megabytes(0)), tree(layout(store, OpenAddress()))):
         assert "takes no files" in sent and "ncubble dashboard FILE_OR_FOLDER" in sent and "open-choose" not in sent
 
 
 def test_roots_failures_and_reasons_are_listed(store: ReportStore, tmp_path: Path) -> None:
-    sent = tree(layout(store))
+    sent = tree(layout(store, OpenAddress()))
     for path in store.paths:
         assert str(path) in sent
     assert "file ends inside block 3" in sent and "record it again" in sent

@@ -11,7 +11,7 @@ import dashboard_frames as frames
 import pytest
 
 from ncubble.dashboard.app.app import create_app
-from ncubble.dashboard.pages.overview.address import view
+from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import COLUMNS
 from ncubble.dashboard.pages.overview.csv_export import as_csv, as_json, cell
 from ncubble.dashboard.pages.overview.routes import CSV, JSON, ROWS, block, sent
@@ -75,7 +75,7 @@ def test_no_request_gets_more_rows_than_the_most() -> None:
     table = LaunchTable.of(rows)
     asked = [(0, 10**9, 500), (0, -1, 0), (-5, -1, 0), (650, 10**9, 50), (10**30, 10**31, 0), (400, 300, 0), (-9, 4, 4)]
     for start, end, count in asked:
-        assert len(block(table, view(""), start, end)["rows"]) == count, (start, end)
+        assert len(block(table, OverviewAddress.parse(""), start, end)["rows"]) == count, (start, end)
 
 
 def test_long_names_are_cut_for_the_table_only() -> None:

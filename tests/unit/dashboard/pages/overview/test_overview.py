@@ -12,14 +12,14 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview import layout as overview
-from ncubble.dashboard.pages.overview.address import view
+from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import MOST_PARAMETERS, of_parameters
 from ncubble.dashboard.pages.overview.grid import columns_of, definitions
 from ncubble.dashboard.pages.overview.table import LaunchTable, table_of
 
 
 def shown(store: ReportStore, search: str = "") -> str:
-    return json.dumps(overview.layout(store, search), cls=PlotlyJSONEncoder, ensure_ascii=False)
+    return json.dumps(overview.layout(store, OverviewAddress.parse(search)), cls=PlotlyJSONEncoder, ensure_ascii=False)
 
 
 def test_the_first_rows_come_with_the_page_as_its_address_asks(tmp_path: Path) -> None:
@@ -30,9 +30,12 @@ def test_the_first_rows_come_with_the_page_as_its_address_asks(tmp_path: Path) -
 
 def test_the_address_decides_columns_and_their_order(tmp_path: Path) -> None:
     table = table_of(frames.store(tmp_path))
-    assert [one.field for one in columns_of(table, view("?columns=tensor,name,nowhere"))] == ["tensor", "name"]
-    assert [one.field for one in columns_of(table, view("?columns=nowhere"))][:2] == ["name", "label"]
-    made = definitions(table, view("?columns=tensor,name&sort=-tensor"))
+    assert [one.field for one in columns_of(table, OverviewAddress.parse("?columns=tensor,name,nowhere"))] == [
+        "tensor",
+        "name",
+    ]
+    assert [one.field for one in columns_of(table, OverviewAddress.parse("?columns=nowhere"))][:2] == ["name", "label"]
+    made = definitions(table, OverviewAddress.parse("?columns=tensor,name&sort=-tensor"))
     assert [(one["colId"], one["initialHide"]) for one in made[:3]] == [
         ("tensor", False),
         ("name", False),
@@ -42,7 +45,7 @@ def test_the_address_decides_columns_and_their_order(tmp_path: Path) -> None:
 
 
 def test_headers_explain_columns_with_unit_and_name_of_ncu(tmp_path: Path) -> None:
-    made = {one["colId"]: one for one in definitions(table_of(frames.store(tmp_path)), view(""))}
+    made = {one["colId"]: one for one in definitions(table_of(frames.store(tmp_path)), OverviewAddress.parse(""))}
     tip = made["registers"]["headerTooltip"]
     assert "Registers per thread" in tip and "launch__registers_per_thread" in tip
     assert all(one["headerTooltip"] for one in made.values())
@@ -85,8 +88,8 @@ def test_a_store_that_still_reads_is_not_called_empty(tmp_path: Path) -> None:
 
 def test_what_the_figure_leaves_out_is_counted_and_said(tmp_path: Path) -> None:
     table = table_of(frames.store(tmp_path))
-    assert "1 launch not drawn: tensor or DRAM %" in overview.draw(table, view(""))[1]
-    drawn, hint = overview.draw(table, view("?figure=roofline"))
+    assert "1 launch not drawn: tensor or DRAM %" in overview.draw(table, OverviewAddress.parse(""))[1]
+    drawn, hint = overview.draw(table, OverviewAddress.parse("?figure=roofline"))
     assert not drawn["data"] and "8 launches not drawn: FLOPs or DRAM bytes not known" in hint
     assert overview.left_out("utilization", 5000, 2000, 10).startswith("Drawn: the 2,000 of 4,990 launches")
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from ncubble.dashboard.pages.overview.address import View, view
+from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.query import REMEMBERED, remembered, select
 from ncubble.dashboard.pages.overview.table import LaunchTable
 
@@ -39,11 +39,11 @@ TABLE = LaunchTable.of(ROWS)
 
 
 def names(query: str) -> list[str]:
-    return [row["name"] for row in select(TABLE, view(query)).rows(TABLE)]
+    return [row["name"] for row in select(TABLE, OverviewAddress.parse(query)).rows(TABLE)]
 
 
 def said(query: str) -> str:
-    return " ".join(select(TABLE, view(query)).said)
+    return " ".join(select(TABLE, OverviewAddress.parse(query)).said)
 
 
 def filters(**models: Any) -> str:
@@ -86,7 +86,7 @@ def test_no_pattern_holds_the_server() -> None:
     table = LaunchTable.of(rows)
     start = time.perf_counter()
     for pattern in ("(a+)+$x", "(a|a)*b", "(.*)*(.*)*c", "a{1000}{1000}", "((a{1,99}){1,99}){1,99}"):
-        select(table, View(search=pattern))
+        select(table, OverviewAddress(search=pattern))
     assert time.perf_counter() - start < 5
 
 
@@ -172,22 +172,24 @@ def test_addresses_are_read_back_as_they_were_written() -> None:
         "?q=a&sort=-tensor,name&columns=name,parameters.stages&figure=roofline"
         f"&pin={'a' * 16}/0&time=us&filters={quote(json.dumps({'gpu': text('contains', 'H')}))}"
     )
-    asked = view(query)
-    assert view(asked.query()) == asked
-    assert asked.columns == ("name", "parameters.stages") and asked.figure == "roofline" and asked.time == "us"
-    assert view("").query() == ""
+    address = OverviewAddress.parse(query)
+    assert OverviewAddress.parse(address.query()) == address
+    assert address.columns == ("name", "parameters.stages") and (address.figure, address.time) == ("roofline", "us")
+    assert OverviewAddress.parse("").query() == ""
 
 
 @pytest.mark.parametrize("query", ["?figure=x&time=hours&pin=../etc", "?pin=<img>", "?columns=<b>,,a-b", "?%00=%ff"])
 def test_strange_values_fall_back_to_the_usual_view(query: str) -> None:
-    assert view(query).query() == ""
+    assert OverviewAddress.parse(query).query() == ""
 
 
 def test_results_are_remembered_and_not_without_end() -> None:
     table = LaunchTable.of(ROWS)
-    assert remembered(table, view("?q=wmma&time=ms")) is remembered(table, view("?q=wmma&figure=roofline"))
+    assert remembered(table, OverviewAddress.parse("?q=wmma&time=ms")) is remembered(
+        table, OverviewAddress.parse("?q=wmma&figure=roofline")
+    )
     for index in range(3 * REMEMBERED):
-        remembered(table, View(search=str(index)))
+        remembered(table, OverviewAddress(search=str(index)))
     assert len(table.selected) <= REMEMBERED
 
 
@@ -198,5 +200,5 @@ def test_ten_thousand_launches_answer_in_time() -> None:
     queries = ["?q=wmma.*", "?sort=-tensor,name", "?sort=path", filters(tensor=number("greaterThan", 50)) + "&q=h200"]
     for query in queries:
         start = time.perf_counter()
-        select(table, view(query))
+        select(table, OverviewAddress.parse(query))
         assert time.perf_counter() - start < 0.5, query  # 10 ms on an idle core

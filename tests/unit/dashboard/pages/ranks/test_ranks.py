@@ -12,7 +12,7 @@ from dashboard_frames import HOSTILE
 from ncubble.analysis.compare.ranks import Program
 from ncubble.dashboard.pages.ranks import layout as ranks
 from ncubble.dashboard.pages.ranks import model as ranks_model
-from ncubble.dashboard.pages.ranks.address import Asked, asked, id_of
+from ncubble.dashboard.pages.ranks.address import RanksAddress, id_of
 from ncubble.dashboard.pages.ranks.figures import Took, ranks_figure
 from ncubble.profiling.runs.ranks import Rank
 
@@ -51,12 +51,12 @@ def texts(page: Any) -> str:
 
 
 def test_the_launch_whose_ranks_lie_furthest_apart_is_shown_first(store: Store) -> None:
-    shown = texts(ranks.layout(store, ""))  # type: ignore[arg-type]
+    shown = texts(ranks.layout(store, RanksAddress()))  # type: ignore[arg-type]
     assert "Rank 2 takes longest, 2.00 µs; the median is 1.50 µs and rank 0 is the fastest with 1.00 µs." in shown
     assert "1 of 3 launches are not in the reports of all ranks." in shown
-    other = Asked(id_of(HOSTILE), 2)
-    assert "hold no duration" in texts(ranks.layout(store, other.href().partition("?")[2]))  # type: ignore[arg-type]
-    assert "No program has this address" in texts(ranks.layout(store, "program=0123456789ab"))  # type: ignore[arg-type]
+    other = RanksAddress(id_of(HOSTILE), 2)
+    assert "hold no duration" in texts(ranks.layout(store, other))  # type: ignore[arg-type]
+    assert "No program has this address" in texts(ranks.layout(store, RanksAddress("0123456789ab")))  # type: ignore[arg-type]
 
 
 def test_texts_of_reports_stand_only_where_they_are_shown_as_text(store: Store) -> None:
@@ -66,11 +66,11 @@ def test_texts_of_reports_stand_only_where_they_are_shown_as_text(store: Store) 
             for one in value if isinstance(value, list) else [value]:
                 walk(one)
 
-    walk(ranks.layout(store, ""))  # type: ignore[arg-type]
+    walk(ranks.layout(store, RanksAddress()))  # type: ignore[arg-type]
 
 
 def test_without_ranks_the_page_says_how_to_record_them() -> None:
-    assert "mpirun -n 4 ncubble profile" in texts(ranks.layout(Store([]), ""))  # type: ignore[arg-type]
+    assert "mpirun -n 4 ncubble profile" in texts(ranks.layout(Store([]), RanksAddress()))  # type: ignore[arg-type]
 
 
 def test_bars_are_as_long_as_the_time_and_split_by_the_account() -> None:
@@ -84,7 +84,7 @@ def test_bars_are_as_long_as_the_time_and_split_by_the_account() -> None:
 
 @pytest.mark.parametrize("search", ["?program=XYZ&launch=-1", "program=" + "a" * 5000, "launch=99999999999", "", None])
 def test_an_address_that_is_none_asks_for_nothing(search: str | None) -> None:
-    assert asked(search) == Asked()
+    assert RanksAddress.parse(search) == RanksAddress()
 
 
 def test_rows_are_matched_anew_only_when_they_change(store: Store) -> None:

@@ -21,7 +21,7 @@ from ncubble.analysis.account.stalls import CLASSES
 from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.pages.source import layout as page
 from ncubble.dashboard.pages.source import model as source_model
-from ncubble.dashboard.pages.source.address import Asked, asked, href
+from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.errors import ReportError
 
 ASSETS = Path(dashboard.__file__).parent / "assets"
@@ -66,12 +66,12 @@ def causes(shown: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_an_address_leads_back_to_its_place() -> None:
-    address = href("0123456789abcdef99", 3, pc=64, file="/a b/k.cu", line=7, by="data_wait", op="mma")
+    address = SourceAddress("/a b/k.cu", 7, 64, "data_wait", "mma").of_launch("0123456789abcdef/3")
     path, _, query = address.partition("?")
     assert path == "/source/0123456789abcdef/3"
-    assert asked("?" + query) == Asked(file="/a b/k.cu", line=7, pc=64, by="data_wait", op="mma")
-    assert href("0123456789abcdef", 0) == "/source/0123456789abcdef/0"
-    assert href("0123456789abcdef", 0, pc=0).endswith("?pc=0")
+    assert SourceAddress.parse("?" + query) == SourceAddress(file="/a b/k.cu", line=7, pc=64, by="data_wait", op="mma")
+    assert SourceAddress().of_launch("0123456789abcdef/0") == "/source/0123456789abcdef/0"
+    assert SourceAddress(pc=0).of_launch("0123456789abcdef/0").endswith("?pc=0")
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ def test_an_address_leads_back_to_its_place() -> None:
     ],
 )
 def test_what_no_address_can_mean_is_left_out(query: str) -> None:
-    assert asked(query) == Asked()
+    assert SourceAddress.parse(query) == SourceAddress()
 
 
 def test_an_address_is_read_up_to_a_length() -> None:
-    assert asked("find=" + "ab*" * 4000).find == ("ab*" * 67)[:200]
-    assert asked(None) == asked("") == Asked()
+    assert SourceAddress.parse("find=" + "ab*" * 4000).find == ("ab*" * 67)[:200]
+    assert SourceAddress.parse(None) == SourceAddress.parse("") == SourceAddress()
 
 
 # ---- what is sent
@@ -181,7 +181,7 @@ def test_a_reason_with_a_strange_name_gets_an_id_that_addresses_take() -> None:
     strange = code().rename(columns={"barrier": frames.HOSTILE, "selected": "issue"})
     ids = [cause["id"] for cause in source_model.view(strange, {})["causes"]]
     assert ids == ["samples", "stall.0", "stall.1"]
-    assert all(asked(f"by={name}").by == name for name in ids)
+    assert all(SourceAddress.parse(f"by={name}").by == name for name in ids)
 
 
 def test_a_very_long_listing_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +224,8 @@ def test_the_page_opens_no_report(asking: Any) -> None:
     entry = asking.store.find("0123456789abcdef", 0)
     asking.report.broken = ReportError("must not be opened", "")
     text = json.dumps(
-        page.layout(asking.store, entry, "?pc=32&by=barrier").to_plotly_json(), default=lambda x: x.to_plotly_json()
+        page.layout(asking.store, entry, SourceAddress.parse("?pc=32&by=barrier")).to_plotly_json(),
+        default=lambda x: x.to_plotly_json(),
     )
     assert '"/_source/0123456789abcdef/0"' in text
     assert '"pc": 32' in text and '"by": "barrier"' in text

@@ -13,10 +13,10 @@ import pytest
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.account.palette import PART_STYLES
-from ncubble.dashboard.app.routes import page
+from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.sweep import layout
-from ncubble.dashboard.pages.sweep.address import LONGEST, MOST_FIXED, Wanted, wanted
+from ncubble.dashboard.pages.sweep.address import MOST_FIXED, SweepAddress
 from ncubble.dashboard.pages.sweep.coordinates import template_arguments
 from ncubble.dashboard.pages.sweep.detail import sweep_page
 from ncubble.dashboard.pages.sweep.figures import axis_of, parts_figure, series_figure
@@ -228,23 +228,23 @@ def test_welch_agrees_with_scipy() -> None:
 
 
 def test_an_address_is_read_as_it_was_written() -> None:
-    one = Wanted("a b&c", "stages", "H200", (("tile", "128=x"), ("k", "1")), "cycles-best", "0123456789abcdef/3")
-    assert wanted(one.href().partition("?")[2]) == one
-    assert wanted(one.fixing("k", None).partition("?")[2]).fixed == (("tile", "128=x"),)
-    assert wanted(one.fixing("k", "2").partition("?")[2]).fixed == (("tile", "128=x"), ("k", "2"))
-    assert Wanted("gemm", "stages").href() == "/sweep?kernel=gemm&x=stages"
+    one = SweepAddress("a b&c", "stages", "H200", (("tile", "128=x"), ("k", "1")), "cycles-best", "0123456789abcdef/3")
+    assert SweepAddress.parse(one.href().partition("?")[2]) == one
+    assert SweepAddress.parse(one.fixing("k", None).partition("?")[2]).fixed == (("tile", "128=x"),)
+    assert SweepAddress.parse(one.fixing("k", "2").partition("?")[2]).fixed == (("tile", "128=x"), ("k", "2"))
+    assert SweepAddress("gemm", "stages").href() == "/sweep?kernel=gemm&x=stages"
 
 
 @pytest.mark.parametrize(
     "search", [None, "", "?y=area", "?from=../etc", "?fix=", "?fix==2", "?kernel=" + "x" * 600, "?%ff"]
 )
 def test_what_makes_no_sense_is_left_out_of_an_address(search: str | None) -> None:
-    assert wanted(search) == Wanted()
+    assert SweepAddress.parse(search) == SweepAddress()
 
 
 def test_an_address_is_read_up_to_a_length() -> None:
-    assert len(wanted("&".join(f"fix=n{i}=1" for i in range(10_000))).fixed) == MOST_FIXED
-    assert wanted("x=" + "a" * LONGEST + "&kernel=gemm").kernel == ""
+    assert len(SweepAddress.parse("&".join(f"fix=n{i}=1" for i in range(10_000))).fixed) == MOST_FIXED
+    assert SweepAddress.parse("x=" + "a" * SweepAddress.LONGEST + "&kernel=gemm").kernel == ""
 
 
 def drawn(one: Sweep, **options: Any) -> go.Figure:
@@ -316,7 +316,7 @@ def test_names_and_values_from_reports_are_text_in_figures_and_pages(tmp_path: P
     one = next(one for one in sweeps(rows) if one.parameter != "t")
     for figure in (drawn(one), parts_figure(one.series, one.names(), one.parameter)):
         assert "<img" not in json.dumps(figure.to_plotly_json(), cls=PlotlyJSONEncoder)
-    sent = tree(sweep_page(frames.store(tmp_path), sweeps(rows), one, Wanted(one.kernel, one.parameter)))
+    sent = tree(sweep_page(frames.store(tmp_path), sweeps(rows), one, SweepAddress(one.kernel, one.parameter)))
     for name in ("dangerously", "srcDoc", '"Iframe"', '"type": "A"', "could not be shown"):
         assert name not in sent, name
 
@@ -404,10 +404,10 @@ def test_the_page_of_a_recorded_sweep_has_every_section(recorded: ReportStore) -
 
 def test_the_page_lists_what_was_swept_and_links_to_it(recorded: ReportStore) -> None:
     sent = tree(page(recorded, "/sweep")[0])
-    assert "1 sweep: " in sent and Wanted("triton_gemm", "stages", "NVIDIA H200").href() in sent
+    assert "1 sweep: " in sent and SweepAddress("triton_gemm", "stages", "NVIDIA H200").href() in sent
     assert page(recorded, "/sweep")[1] == "Sweep · ncubble"
     lost = tree(page(recorded, "/sweep", "?kernel=gemm_ws&x=stages")[0])
-    assert "No sweep is like that" in lost and Wanted("triton_gemm", "stages", "NVIDIA H200").href() in lost
+    assert "No sweep is like that" in lost and SweepAddress("triton_gemm", "stages", "NVIDIA H200").href() in lost
 
 
 def test_without_sweeps_the_page_says_how_to_record_one(tmp_path: Path) -> None:
@@ -417,19 +417,19 @@ def test_without_sweeps_the_page_says_how_to_record_one(tmp_path: Path) -> None:
 
 def test_sweeps_may_still_come_while_reports_are_read(tmp_path: Path) -> None:
     store = ReportStore([tmp_path / "a.ncu-rep"])
-    assert "Reading reports" in tree(layout.layout(store, "")) and "Reading" in tree(
-        layout.layout(store, "?kernel=a&x=b")
+    assert "Reading reports" in tree(layout.layout(store, SweepAddress())) and "Reading" in tree(
+        layout.layout(store, SweepAddress("a", "b"))
     )
 
 
 def test_a_gpu_and_fixed_parameters_choose_among_series() -> None:
     rows = [row(i, stages=1 + i % 2, vec=4 + 12 * (i // 2 % 2), gpu="H200" if i < 4 else "A100") for i in range(6)]
     every = sweeps(rows)
-    chosen = layout.choose(every, Wanted("gemm", "stages", fixed=(("vec", "4"),)))
+    chosen = layout.choose(every, SweepAddress("gemm", "stages", fixed=(("vec", "4"),)))
     assert chosen and chosen.gpu == "H200" and [dict(one.fixed)["vec"] for one in chosen.series] == ["4"]
-    other = layout.choose(every, Wanted("gemm", "stages", "A100"))
+    other = layout.choose(every, SweepAddress("gemm", "stages", "A100"))
     assert other and other.gpu == "A100"
-    assert layout.choose(every, Wanted("gemm", "stages", "L4")) is None
+    assert layout.choose(every, SweepAddress("gemm", "stages", "L4")) is None
 
 
 def test_gpus_of_one_short_name_are_swept_apart(tmp_path: Path) -> None:
@@ -438,8 +438,8 @@ def test_gpus_of_one_short_name_are_swept_apart(tmp_path: Path) -> None:
     every = [one for one in sweeps(rows) if one.parameter == "stages"]
     assert {one.gpu: one.launches for one in every} == {devices[0]: 2, devices[2]: 2}
     assert {one.gpu_shown for one in every} == set(devices)  # the short name would name both
-    assert layout.choose(every, Wanted("gemm", "stages", devices[2])) in every
-    assert layout.choose(every, Wanted("gemm", "stages", "A100")) in every
+    assert layout.choose(every, SweepAddress("gemm", "stages", devices[2])) in every
+    assert layout.choose(every, SweepAddress("gemm", "stages", "A100")) in every
     (alone,) = [one for one in sweeps(rows[:2]) if one.parameter == "stages"]
     assert (alone.gpu, alone.gpu_shown) == (devices[0], "A100")
 
@@ -447,5 +447,5 @@ def test_gpus_of_one_short_name_are_swept_apart(tmp_path: Path) -> None:
 def test_more_series_than_a_figure_holds_are_counted(tmp_path: Path) -> None:
     rows = [row(i, stages=1 + i % 2, vec=i // 2) for i in range(20)]
     (one,) = [one for one in sweeps(rows) if one.parameter == "stages"]
-    sent = tree(sweep_page(frames.store(tmp_path), sweeps(rows), one, Wanted("gemm", "stages")))
+    sent = tree(sweep_page(frames.store(tmp_path), sweeps(rows), one, SweepAddress("gemm", "stages")))
     assert "4 more series are not drawn" in sent and '"could not be shown' not in sent

@@ -21,8 +21,8 @@ from ncubble.analysis.traces.lanes import LONGEST, LaneRun, find_lanes, lane_kin
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.timelines import figures as lanes
 from ncubble.dashboard.pages.timelines import layout as timelines
-from ncubble.dashboard.pages.timelines.address import Asked, asked
-from ncubble.dashboard.pages.timelines.callbacks import wanted
+from ncubble.dashboard.pages.timelines.address import TimelinesAddress
+from ncubble.dashboard.pages.timelines.callbacks import address_of
 from ncubble.dashboard.pages.timelines.figures import MOST_DRAWN, close_up, lane_names, lanes_figure, tag_looks
 from ncubble.errors import ReportError
 
@@ -43,7 +43,7 @@ def texts(component: Any) -> str:
 
 
 def page(root: Path, search: str = "") -> str:
-    return texts(timelines.layout(ReportStore([root]), search))
+    return texts(timelines.layout(ReportStore([root]), TimelinesAddress.parse(search)))
 
 
 def test_intervals_unite() -> None:
@@ -216,8 +216,8 @@ def test_lanes_without_anything_in_the_window_are_not_drawn() -> None:
 def test_a_long_run_of_warps_opens_with_some_tiles_of_its_middle(tmp_path: Path) -> None:
     write(tmp_path / "roles", warps(8_000), "warps")
     run = LaneRun(tmp_path / "roles")
-    assert "This is the middle of" in texts(timelines.shown(run, Asked(run.id)))
-    assert "This is the middle of" not in texts(timelines.shown(run, Asked(run.id, (0.0, 1000.0))))
+    assert "This is the middle of" in texts(timelines.shown(run, TimelinesAddress(run.id)))
+    assert "This is the middle of" not in texts(timelines.shown(run, TimelinesAddress(run.id, 0, 1000)))
     low, high = close_up(warps(8_000)) or (0.0, 0.0)
     assert 100 < lanes_figure(warps(8_000), (low, high)).intervals < 1000
 
@@ -299,17 +299,23 @@ def test_a_damaged_file_is_named_and_hides_no_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("search", "found"),
     [
-        ("", Asked()),
-        ("?run=0123456789abcdef&from=10&to=20", Asked("0123456789abcdef", (10.0, 20.0))),
-        ("?run=../../etc&from=20&to=10", Asked()),
-        ("?run=0123456789ABCDEF&from=-1&to=1e9", Asked()),
+        ("", TimelinesAddress()),
+        ("?run=0123456789abcdef&from=10&to=20", TimelinesAddress("0123456789abcdef", 10, 20)),
+        ("?run=../../etc&from=20&to=10", TimelinesAddress(start=20, end=10)),
+        ("?run=0123456789ABCDEF&from=-1&to=1e9", TimelinesAddress()),
     ],
 )
-def test_an_address_is_checked(search: str, found: Asked) -> None:
-    assert asked(search) == found
-    assert asked(found.href().partition("?")[2]) == found
+def test_an_address_is_checked(search: str, found: TimelinesAddress) -> None:
+    assert TimelinesAddress.parse(search) == found
+    assert TimelinesAddress.parse(found.query()) == found
+
+
+def test_a_window_needs_both_ends_in_order() -> None:
+    windows = [TimelinesAddress(start=start, end=end).window for start, end in ((20, 10), (10, None), (10, 20))]
+    assert windows == [None, None, (10.0, 20.0)]
 
 
 @pytest.mark.parametrize("window", [None, [], {"from": "<b>", "to": None}, {"from": 5, "to": 1}, {}])
 def test_what_the_browser_sends_is_checked(window: Any) -> None:
-    assert wanted(window, "0123456789abcdef") == Asked("0123456789abcdef")
+    address = address_of(window, "0123456789abcdef")
+    assert address.run == "0123456789abcdef" and address.window is None
