@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import dash_ag_grid as dag
-
 from ncubble.analysis.account.palette import VERDICT_STYLES
 from ncubble.analysis.gate.check.result import RANKS
 from ncubble.dashboard.pages.checks.address import ChecksAddress
 from ncubble.dashboard.pages.checks.model import Subject
 from ncubble.dashboard.pages.checks.words import change, metric_words, short_sha, style_of, when
-from ncubble.dashboard.pages.overview.grid import GRID_THEME
+from ncubble.dashboard.ui.grid import ag_grid
 
 _RANK = {verdict: place for place, verdict in enumerate(RANKS)}
 
@@ -75,23 +73,12 @@ def grid(found: Sequence[Subject], address: ChecksAddress) -> Any:
     """The table, with the row of ``address`` selected and its search applied."""
     styles = {name: [style.label, style.color, style.sign] for name, style in VERDICT_STYLES.items()}
     chosen = f"{address.kernel}/{address.gpu}"
-    return dag.AgGrid(
-        id="checks-grid",
-        rowData=rows(found),
-        columnDefs=columns(),
-        defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderMenuButton": True},
-        getRowId="params.data.id",
-        selectedRows={"ids": [chosen]} if address.kernel else [],
-        dashGridOptions={
-            "theme": {"function": GRID_THEME},
-            "rowSelection": {"mode": "singleRow", "enableClickSelection": True, "checkboxes": False},
-            "quickFilterText": address.search,
-            "rowHeight": 34,
-            "headerHeight": 36,
-            "tooltipShowDelay": 400,
-            "animateRows": False,
-            "enableCellTextSelection": True,
-            "context": {"verdicts": styles},
-        },
-        style={"height": "100%", "width": "100%"},
+    options = {
+        "rowSelection": {"mode": "singleRow", "enableClickSelection": True, "checkboxes": False},
+        "quickFilterText": address.search,
+        "context": {"verdicts": styles},
+    }
+    selected = {"ids": [chosen]} if address.kernel else []
+    return ag_grid(
+        "checks-grid", columns(), options, rowData=rows(found), getRowId="params.data.id", selectedRows=selected
     )

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import dash_ag_grid as dag
 from dash import html
 from dash.development.base_component import Component
 
@@ -15,24 +14,7 @@ from ncubble.dashboard.pages.overview.address import NUMBER_TYPES, TEXT_TYPES, O
 from ncubble.dashboard.pages.overview.columns import Column
 from ncubble.dashboard.pages.overview.table import LaunchTable
 from ncubble.dashboard.ui.components import aria, swatch
-
-_THEME = {
-    "backgroundColor": "var(--surface)",
-    "foregroundColor": "var(--text)",
-    "accentColor": "var(--accent)",
-    "borderColor": "var(--border)",
-    "headerBackgroundColor": "var(--surface-2)",
-    "chromeBackgroundColor": "var(--surface-2)",
-    "oddRowBackgroundColor": "var(--surface)",
-    "fontFamily": "inherit",
-    "browserColorScheme": "inherit",
-    "checkboxUncheckedBorderColor": "var(--control)",
-    "inputBorder": "1px solid var(--control)",
-    "pickerButtonBorder": "1px solid var(--control)",
-}
-_SIZES = "fontSize: 13, headerFontSize: 12, spacing: 6, cellHorizontalPadding: 10, wrapperBorder: false"
-GRID_THEME = f"themeQuartz.withParams({{{', '.join(f'{k}: {v!r}' for k, v in _THEME.items())}, {_SIZES}}})"
-"""AG Grid's theme with the page's own colour tokens, so that it follows light and dark by itself."""
+from ncubble.dashboard.ui.grid import ag_grid
 
 BLOCK = 100
 """Rows that the table asks for at once."""
@@ -113,29 +95,10 @@ def _number(column: Column) -> dict[str, Any]:
 
 def grid(table: LaunchTable, address: OverviewAddress) -> Any:
     """The table. A click on a row opens its kernel page; the name is a link, too, for new tabs."""
-    return dag.AgGrid(
-        id="launches",
-        rowModelType="infinite",
-        columnDefs=definitions(table, address),
-        filterModel=dict(address.filters),
-        defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderMenuButton": True},
-        getRowId="params.data.id",
-        dashGridOptions=_options(),
-        style={"height": "100%", "width": "100%"},
-    )
-
-
-def _options() -> dict[str, Any]:
     parts = {name: [style.label, style.color, HATCH_NAMES[style.hatch]] for name, style in PART_STYLES.items()}
-    return {
-        "theme": {"function": GRID_THEME},
+    options = {
         "rowSelection": {"mode": "multiRow", "enableClickSelection": False, "headerCheckbox": False},
         "selectionColumnDef": {"width": 40, "pinned": "left", "headerTooltip": "Select launches to compare"},
-        "rowHeight": 34,
-        "headerHeight": 36,
-        "tooltipShowDelay": 400,
-        "animateRows": False,
-        "enableCellTextSelection": True,
         "suppressDragLeaveHidesColumns": True,
         "cacheBlockSize": BLOCK,
         "maxBlocksInCache": 8,
@@ -143,6 +106,11 @@ def _options() -> dict[str, Any]:
         "infiniteInitialRowCount": 1,
         "context": {"parts": parts, "causes": CAUSE_COLORS},
     }
+    filters = dict(address.filters)
+    columns = definitions(table, address)
+    return ag_grid(
+        "launches", columns, options, rowModelType="infinite", filterModel=filters, getRowId="params.data.id"
+    )
 
 
 def legend(rows: Sequence[Mapping[str, Any]] | None = None) -> Component:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import dash_ag_grid as dag
 from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.dashboard.pages.kernel.address import LONGEST_FIND, KernelAddress
 from ncubble.dashboard.pages.kernel.metric_table import metric_rows
 from ncubble.dashboard.pages.kernel.opened import Opened
-from ncubble.dashboard.pages.overview.grid import GRID_THEME
 from ncubble.dashboard.ui.components import aria, guarded, note
+from ncubble.dashboard.ui.grid import ag_grid
 
 MOST = 6000
 """Metrics of one launch that are sent; the largest public report holds half of that."""
@@ -54,21 +53,13 @@ def grid(entry: Opened, find: str = "") -> Component:
         className="search",
         placeholder="names, values, explanations",
     )
-
-    table = dag.AgGrid(
-        id="metrics-grid",
-        columnDefs=_COLUMNS,
+    table = ag_grid(
+        "metrics-grid",
+        _COLUMNS,
+        {"rowHeight": 30, "headerHeight": 34, "tooltipShowDelay": 250, "animateRows": True, "quickFilterText": find},
+        column={"wrapHeaderText": True},
         rowData=rows[:MOST],
         getRowId="params.data.metric",
-        defaultColDef={"sortable": True, "filter": True, "resizable": True, "wrapHeaderText": True},
-        dashGridOptions={
-            "theme": {"function": GRID_THEME},
-            "rowHeight": 30,
-            "headerHeight": 34,
-            "tooltipShowDelay": 250,
-            "enableCellTextSelection": True,
-            "quickFilterText": find,
-        },
         style={"height": "520px", "width": "100%"},
         className="metrics-grid",
     )
