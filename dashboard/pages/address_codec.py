@@ -18,7 +18,7 @@ LAUNCH_ID = r"[0-9a-f]{8,64}/\d{1,9}"
 
 
 @dataclass(frozen=True)
-class Parameter:
+class QueryParameter:
     """One parameter of a query.
 
     ``read`` takes its texts, at least one, and returns the value with the number of texts that were left out; the
@@ -73,13 +73,13 @@ class Address:
         return f"{self.PATH}/{launch}{self.query()}"
 
 
-def _parameters(address: type[Address]) -> Iterable[tuple[str, Parameter]]:
+def _parameters(address: type[Address]) -> Iterable[tuple[str, QueryParameter]]:
     return ((member.name, member.metadata["parameter"]) for member in fields(address) if "parameter" in member.metadata)
 
 
 def parameter(name: str, default: Any, read: Callable[[str], Any], write: Callable[[Any], str] = str) -> Any:
     """A member of which a query holds one text, the last of several; ``read`` returns None for what is not taken."""
-    known = Parameter(name, lambda texts: (read(texts[-1]), 0), lambda value: [write(value)])
+    known = QueryParameter(name, lambda texts: (read(texts[-1]), 0), lambda value: [write(value)])
     return field(default=default, metadata={"parameter": known})
 
 
@@ -117,5 +117,5 @@ def listed(name: str, read: Callable[[str], Any], most: int, write: Callable[[An
         known = list(dict.fromkeys(value for value in values if value is not None))
         return tuple(known[:most]), values.count(None) + max(0, len(known) - most)
 
-    known = Parameter(name, read_all, lambda values: map(write, values))
+    known = QueryParameter(name, read_all, lambda values: map(write, values))
     return field(default=(), metadata={"parameter": known})

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ncubble.dashboard.pages.address_codec import LAUNCH_ID, Address, Parameter, choice, matching, text
+from ncubble.dashboard.pages.address_codec import LAUNCH_ID, Address, QueryParameter, choice, matching, text
 
 LONGEST_TEXT = 200
 MOST_SORTS, MOST_FILTERS, MOST_COLUMNS, MOST_CONDITIONS = 6, 20, 80, 4
@@ -117,9 +117,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 
-_SORT = Parameter("sort", _sort, lambda sort: [",".join(("-" if down else "") + name for name, down in sort)])
-_FILTERS = Parameter("filters", _filters, lambda model: [json.dumps(model, separators=(",", ":")) if model else ""])
-_COLUMNS = Parameter("columns", _columns, lambda names: [",".join(names)])
+_SORT = QueryParameter("sort", _sort, lambda sort: [",".join(("-" if down else "") + name for name, down in sort)])
+_FILTERS = QueryParameter(
+    "filters", _filters, lambda model: [json.dumps(model, separators=(",", ":")) if model else ""]
+)
+_COLUMNS = QueryParameter("columns", _columns, lambda names: [",".join(names)])
 
 
 @dataclass(frozen=True)

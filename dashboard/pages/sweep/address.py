@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ncubble.dashboard.pages.address_codec import LAUNCH_ID, Address, Parameter, choice, matching, text
+from ncubble.dashboard.pages.address_codec import LAUNCH_ID, Address, QueryParameter, choice, matching, text
 
 LONGEST_TEXT = 512
 MOST_FIXED = 16
@@ -25,7 +25,7 @@ def _pairs(texts: Sequence[str]) -> tuple[Pairs, int]:
     return tuple(values.items())[:MOST_FIXED], len(texts) - len(values)
 
 
-_FIXED = Parameter("fix", _pairs, lambda pairs: [f"{name}={value}" for name, value in pairs])
+_FIXED = QueryParameter("fix", _pairs, lambda pairs: [f"{name}={value}" for name, value in pairs])
 
 
 @dataclass(frozen=True)
