@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import stdtrit
 
 from ncubble.analysis.gate.noise.metrics import BY_NAME, METRICS
-from ncubble.analysis.gate.noise.noise import BLIND, NoiseTest, Sample, compare, mean_sd, moderated
+from ncubble.analysis.gate.noise.noise import BLIND, NoiseTest, Sample, Shifts, compare, mean_sd, moderated
 
 STEADY = [43.0, 43.05, 42.98, 43.02, 42.95]
 
@@ -79,6 +80,24 @@ def test_a_gate_that_cannot_fail_does_not_pass() -> None:
     result = compare(wild, wild, better="higher", limit_pct=1.0, cv_pct=0.26)
     assert (result.loss_pct, result.outcome, result.noisy) == (0.0, "inconclusive", True)
     assert result.decision_pct > BLIND
+
+
+@pytest.mark.parametrize(("n", "m"), [(5, 5), (2, 8), (8, 2), (5, 1)])
+def test_the_decision_is_the_rule_as_it_is_stated(n: int, m: int) -> None:
+    before, now = [100 + 0.01 * i for i in range(n)], [100 + 0.02 * i for i in range(m)]
+    squares = sum((value - np.mean(side)) ** 2 for side in (before, now) for value in side) / np.mean(before) ** 2 * 1e4
+    df = 12 + n + m - 2
+    sd = math.sqrt((12 * 0.2**2 + squares) / df)
+    apart = sd**2 * (1 / n + 1 / m) + 0.06**2 * (1 / 2 + 1 / 1) + 0.3**2 * 2  # 2 processes and 1, each on one GPU
+    result = compare(
+        Sample(tuple(before), runs=tuple("xy"[i % 2] for i in range(n)), gpus=("a",) * n),
+        Sample(tuple(now), runs=("z",) * m, gpus=("b",) * m),
+        better="higher",
+        limit_pct=0.01,
+        cv_pct=0.2,
+        shifts=Shifts(run_pct=0.06, gpu_pct=0.3),
+    )
+    assert result.decision_pct == pytest.approx(stdtrit(df, 1 - 1e-3) * math.sqrt(apart))
 
 
 def test_more_repeats_make_the_gate_sharper() -> None:
