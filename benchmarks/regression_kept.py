@@ -93,13 +93,15 @@ def expected_lines(where: Iterable[Place], files: dict[str, str]) -> Lines:
 def repeats_of(baseline: Baseline) -> Repeats:
     """The launches of a baseline as those of a check."""
     count = baseline.repeats
-    group = Repeats(baseline.key, baseline.device, baseline.compute_capability, launches=count)
+    group = Repeats(baseline.key, baseline.device.name, baseline.device.compute_capability, launches=count)
     for metric in baseline.metrics.values():
-        at = dict(zip(metric.launch_indices, metric.values, strict=True))
-        group.values[metric.counter] = [at.get(i, float("nan")) for i in range(count)]
+        lacking = [None] * (count - len(metric.values))
+        group.values[metric.counter] = [
+            float("nan") if value is None else value for value in (*metric.values, *lacking)
+        ]
     sample = baseline.sample(next(name for name in baseline.metrics if BY_NAME[name].gated))
     group.clock_of, group.run_of, group.gpu_of = list(sample.clocks), list(sample.runs), list(sample.gpus)
-    group.ncu_versions, group.drivers = {baseline.ncu_version}, {baseline.driver}
+    group.ncu_versions, group.drivers = {baseline.ncu_version}, {baseline.device.driver}
     group.builds, group.commits, group.geometry = (
         [dict(baseline.build)],
         [dict(baseline.git)],
@@ -107,5 +109,5 @@ def repeats_of(baseline: Baseline) -> Repeats:
     )
     group.reports = [dict(report) for report in baseline.reports]
     # Cached properties of a group that has reports: here they were read before.
-    group.__dict__ |= {"account": baseline.account, "code": baseline.code}
+    group.__dict__ |= {"account": baseline.account, "code": baseline.sass_sha256}
     return group

@@ -73,7 +73,7 @@ def side_of(baseline: Baseline) -> Side:
     """One side; raises MeasurementError where it has no account."""
     if baseline.account is None:
         raise MeasurementError(f"{baseline.key.label}: no account", "profile with the default sets")
-    return Side(baseline.account, fmean(baseline.metrics["cycles"].values))
+    return Side(baseline.account, fmean(baseline.metrics["cycles"].measured))
 
 
 def expected_at(place: CodePlace, lines: Mapping[str, Iterable[int]]) -> bool:

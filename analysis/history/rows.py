@@ -168,14 +168,13 @@ def _of_launches(kernel: KernelVerdict) -> dict[str, Any]:
 def _of_baseline(kernel: KernelVerdict) -> dict[str, Any]:
     if kernel.baseline is None:
         return {}
-    path = kernel.baseline.path
-    return {"baseline_recorded": kernel.baseline.recorded, "baseline_path": str(path) if path else None}
+    return {"baseline_recorded": kernel.baseline.recorded, "baseline_path": kernel.baseline.path or None}
 
 
 def _of_metric(metric: MetricVerdict) -> dict[str, Any]:
     before, found = metric.baseline, metric.comparison
     mean, sd = mean_sd(metric.now) if metric.now else (math.nan, math.nan)
-    base_mean, base_sd = mean_sd(before.values)
+    base_mean, base_sd = mean_sd(before.measured)
     numbers = {
         name: _finite(getattr(found, name))
         for name in ("decision_pct", "detectable_pct", "change_pct", "loss_pct", "p_value")
@@ -195,7 +194,7 @@ def _of_metric(metric: MetricVerdict) -> dict[str, Any]:
         "values": [value for value in metric.now if math.isfinite(value)],
         "baseline_mean": _finite(base_mean),
         "baseline_sd": _finite(base_sd),
-        "baseline_n": len(before.values),
+        "baseline_n": len(before.measured),
         "limit_pct": metric.limit_pct if before.gated else None,
         "threshold": _threshold(metric, base_mean),
         **numbers,

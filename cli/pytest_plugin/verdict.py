@@ -166,7 +166,7 @@ def _changes(kernel: MeasuredKernel, compared: GateResult | None) -> Iterator[st
         gated = [metric for metric in item.metrics if metric.comparison is not None and metric.verdict != "info"]
         for metric in gated:
             _, _, change, limit = cells(metric)
-            before = number(mean_sd(metric.baseline.values)[0])
+            before = number(mean_sd(metric.baseline.measured)[0])
             yield f"{metric.name} {change} from {before} (fails beyond {limit})"
         for one in item.rules:
             held = "not collected" if one.value is None else number(one.value)

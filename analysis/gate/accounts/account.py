@@ -8,10 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from ncubble.errors import ReportError
+from ncubble.files.typed import Number, Percentage
 
 FINEST_PCT = 0.2
 """Percent of elapsed cycles below which a place is not kept."""
@@ -33,7 +32,7 @@ class CodePlace:
     file: str
     line: int | None
     text: str
-    pct: float
+    pct: Number
     sass: bool = False
     below: str = ""
 
@@ -72,7 +71,7 @@ class Account:
     """The accounts of repeats. ``parts`` has one value per launch, None where that launch has no account, or one that
     splits time otherwise; ``places`` are means over the launches that have one, largest first."""
 
-    parts: Mapping[str, tuple[float | None, ...]]
+    parts: Mapping[str, tuple[Percentage | None, ...]]
     places: tuple[CodePlace, ...] = ()
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unit: str = ""
@@ -93,7 +92,7 @@ class Account:
         return [value for value in self.parts.get(part, ()) if value is not None]
 
     def to_json(self) -> dict[str, Any]:
-        """A plain object for a baseline file, rounded to 3 decimals; ``from_json`` reads it."""
+        """A plain object for a baseline file, rounded to 3 decimals; ``baseline.reading`` reads it."""
         parts = {
             part: [None if value is None else round(value, 3) for value in values]
             for part, values in self.parts.items()
@@ -101,26 +100,6 @@ class Account:
         merged = {"merged": {coarse: list(finer) for coarse, finer in self.merged.items()}} if self.merged else {}
         rules = {"unit": self.unit, "overlap": self.overlap}
         return {**rules, "parts": parts, **merged, "places": [_place_json(place) for place in self.places]}
-
-
-class Reader(Protocol):
-    """A JSON object read by typed members (that of ``baseline_file``): each method raises ReportError for what is not
-    so."""
-
-    origin: Path
-    field: str
-    raw: dict[str, Any]
-
-    def __init__(self, origin: Path, raw: Any, field: str = "") -> None: ...
-
-    def error(self, what: str, name: str = "") -> ReportError:
-        """The error to raise of member ``name``."""
-
-    def get(self, name: str, kind: type, default: Any = ...) -> Any:
-        """Member ``name``, of exactly the type ``kind``."""
-
-    def number(self, name: str, value: Any = ...) -> float:
-        """Member ``name``, or ``value``, as a finite number."""
 
 
 def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:
@@ -165,49 +144,6 @@ def opcode(sass: str) -> str:
     """``LDG.E`` of ``@!P0 LDG.E R4, desc[UR4][R2.64]``; empty of an empty text."""
     words = sass.split()[1:] if sass.startswith("@") else sass.split()
     return words[0].rstrip(";") if words else ""
-
-
-def from_json(reader: Reader) -> Account:
-    """The account in a baseline file; raises what ``reader`` raises, naming the wrong member."""
-    parts = _within(reader, reader.get("parts", dict), "parts")
-    values = {str(name): _values(parts, str(name)) for name in parts.raw}
-    if not values or len({len(one) for one in values.values()}) > 1:
-        raise reader.error("has no parts, or not as many values of each", "parts")
-    for index, launch in enumerate(zip(*values.values(), strict=True)):
-        known = [value for value in launch if value is not None]
-        if known and (len(known) < len(launch) or abs(math.fsum(known) - 100.0) > 0.05):
-            raise reader.error(f"of launch {index} do not sum to 100", "parts")
-    places = [_within(reader, raw, f"places[{i}]") for i, raw in enumerate(reader.get("places", list, []))]
-    rules = {name: reader.get(name, str, "") for name in ("unit", "overlap")}
-    return Account(values, tuple(_place(one) for one in places), _merged(reader), **rules)
-
-
-def _values(parts: Reader, name: str) -> tuple[float | None, ...]:
-    found = [
-        None if value is None else parts.number(f"{name}[{i}]", value) for i, value in enumerate(parts.get(name, list))
-    ]
-    if any(value is not None and not 0.0 <= value <= 100.0 for value in found):
-        raise parts.error("holds what is no percentage", name)
-    return tuple(found)
-
-
-def _merged(reader: Reader) -> dict[str, tuple[str, ...]]:
-    merged = reader.get("merged", dict, {})
-    if not all(isinstance(finer, list) and all(isinstance(name, str) for name in finer) for finer in merged.values()):
-        raise reader.error("is not lists of parts", "merged")
-    return {str(coarse): tuple(finer) for coarse, finer in merged.items()}
-
-
-def _within(reader: Reader, raw: Any, field: str) -> Reader:
-    return type(reader)(reader.origin, raw, f"{reader.field}.{field}" if reader.field else field)
-
-
-def _place(one: Reader) -> CodePlace:
-    sass = "sass" in one.raw
-    line = one.get("line", int) if one.raw.get("line") is not None else None
-    text = one.get("sass" if sass else "text", str)
-    file, below = one.get("file", str, ""), one.get("below", str, "")
-    return CodePlace(one.get("part", str), file, line, text, one.number("pct"), sass, below)
 
 
 def _place_json(place: CodePlace) -> dict[str, Any]:

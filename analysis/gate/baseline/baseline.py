@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from ncubble.analysis.gate.accounts.account import Account
 from ncubble.analysis.gate.baseline.repeats import KernelKey, Repeats, slug
-from ncubble.analysis.gate.noise.metrics import BY_NAME, METRICS, MIN_TENSOR_PCT, GateMetric
+from ncubble.analysis.gate.noise.metrics import BY_NAME, METRICS, MIN_TENSOR_PCT, Better, GateMetric
 from ncubble.analysis.gate.noise.noise import Sample, compare, mean_sd
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.files.typed import Number
 
 SCHEMA = 2
 """1 did not know from which process, which GPU and which clock a value is. It is still read."""
@@ -28,72 +31,71 @@ TOLERATED = 1.25
 
 @dataclass(frozen=True)
 class BaselineMetric:
-    """Values of one counter over the repeats. ``better`` is ``higher``, ``lower`` or ``neutral``.
-
-    ``launch_of`` says of each value which of the baseline's launches it is from; empty: the first, the second, …
-    """
+    """Values of one counter over the launches, None where one lacks it, with their mean and sample deviation (None of
+    one value). ``better`` is ``higher``, ``lower`` or ``neutral``."""
 
     counter: str
     unit: str
-    better: str
+    better: Better
     gated: bool
-    values: tuple[float, ...]
-    launch_of: tuple[int, ...] = ()
+    mean: Number | None
+    sd: Number | None
+    values: tuple[Number | None, ...]
 
     @property
-    def launch_indices(self) -> tuple[int, ...]:
-        """Of each value, the launch that it is from."""
-        return self.launch_of or tuple(range(len(self.values)))
+    def measured(self) -> tuple[float, ...]:
+        """The values of the launches that have one."""
+        return tuple(value for value in self.values if value is not None)
 
-    def to_json(self, launches: int) -> dict[str, Any]:
-        """The metric as JSON members, one value per launch; mean and sd are for the reader, and checked on load."""
-        mean, sd = mean_sd(self.values)
-        head = {"counter": self.counter, "unit": self.unit, "better": self.better, "gated": self.gated}
-        found = dict(zip(self.launch_indices, self.values, strict=True))
-        return {**head, "mean": mean, "sd": sd, "values": [found.get(i) for i in range(launches)]}
+
+@dataclass(frozen=True)
+class BaselineDevice:
+    """The GPU model, and the driver of the machine."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1)]
+    compute_capability: str
+    driver: str = ""
 
 
 @dataclass(frozen=True)
 class Launches:
-    """Of every launch of a baseline: ``run`` (index into its ``reports``) and ``clocks`` (SM clock in Hz, NaN where
-    unknown)."""
+    """Of every launch of a baseline: ``run`` (index into its ``reports``) and SM clock, None where unknown."""
 
     run: tuple[int, ...] = ()
-    clocks: tuple[float, ...] = ()
+    sm_clock_hz: tuple[Number | None, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """One baseline.
+    """One baseline, as its file has it.
 
-    ``sm_clock_hz``: min, mean and max, or empty. ``code``: hash of the machine code, empty where it was not collected.
-    ``history``: what this baseline replaced, the newest first (``baseline_update``). ``path``: where it was read from,
-    if it was.
+    ``sm_clock_hz``: min, mean and max, or empty. ``sass_sha256``: hash of the machine code, empty where it was not
+    collected. ``history``: what this baseline replaced, the newest first (``update``). ``path``: where it was read
+    from, if it was.
     """
 
+    schema: Annotated[int, msgspec.Meta(ge=1)]
     key: KernelKey
-    device: str
-    compute_capability: str
+    device: BaselineDevice
     ncu_version: str
     recorded: str
-    repeats: int
-    metrics: Mapping[str, BaselineMetric]
-    driver: str = ""
-    sm_clock_hz: Mapping[str, float] = field(default_factory=dict)
-    build: Mapping[str, Any] = field(default_factory=dict)
-    geometry: Mapping[str, Any] = field(default_factory=dict)
-    git: Mapping[str, Any] = field(default_factory=dict)
-    reports: tuple[Mapping[str, str], ...] = ()
-    launches: Launches = Launches()
+    git: dict[str, Any] = field(default_factory=dict)
+    build: dict[str, Any] = field(default_factory=dict)
+    geometry: dict[str, Any] = field(default_factory=dict)
+    sm_clock_hz: dict[str, Number] = field(default_factory=dict)
+    sass_sha256: str = ""
+    repeats: Annotated[int, msgspec.Meta(ge=FEWEST_REPEATS)]
+    metrics: dict[str, BaselineMetric]
+    launches: Launches = field(default_factory=Launches)
+    reports: tuple[dict[str, Any], ...] = ()
     account: Account | None = None
-    code: str = ""
-    history: tuple[Mapping[str, Any], ...] = ()
-    path: Path | None = None
+    history: tuple[dict[str, Any], ...] = ()
+    path: str = ""
 
     @property
     def place(self) -> Path:
         """Where the baseline lives below the root of a store."""
-        return Path(slug(self.device)) / f"{self.key.slug}.json"
+        return Path(slug(self.device.name)) / f"{self.key.slug}.json"
 
     @property
     def gpus(self) -> set[str]:
@@ -103,52 +105,32 @@ class Baseline:
     def sample(self, name: str) -> Sample:
         """The values of metric ``name``, each with its run, GPU and clock as far as they are known."""
         metric = self.metrics[name]
-        at = metric.launch_indices
+        known = len(metric.measured)
         if not self.launches.run:
             clock = self.sm_clock_hz.get("mean", math.nan)
-            known = len(metric.values)
-            return Sample(metric.values, (clock,) * known, ("",) * known, ("",) * known)
-        reports = [self.reports[self.launches.run[i]] for i in at]
+            return Sample(metric.measured, (clock,) * known, ("",) * known, ("",) * known)
+        launches = [launch for launch, value in enumerate(metric.values) if value is not None]
+        clocks = [self.launches.sm_clock_hz[launch] for launch in launches]
+        reports = [self.reports[self.launches.run[launch]] for launch in launches]
         return Sample(
-            metric.values,
-            tuple(self.launches.clocks[i] for i in at),
+            metric.measured,
+            tuple(math.nan if clock is None else clock for clock in clocks),
             tuple(report.get("key", "") for report in reports),
             tuple(report.get("gpu", "") for report in reports),
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The file's object, in an order that reviews well."""
+        """The file's object, in an order that reviews well; what is no number is null."""
         number = len(self.launches.run) or max((len(metric.values) for metric in self.metrics.values()), default=0)
-        return {
-            "schema": SCHEMA,
-            "label": self.key.label,
-            "key": {
-                "kernel": self.key.kernel,
-                "parameters": dict(self.key.parameters),
-                "shape": dict(self.key.shape),
-                "grid": self.key.grid,
-                "block": self.key.block,
-                "nvtx": self.key.nvtx,
-            },
-            "device": {
-                "name": self.device,
-                "compute_capability": self.compute_capability,
-                "driver": self.driver,
-            },
-            "ncu_version": self.ncu_version,
-            "recorded": self.recorded,
-            "git": dict(self.git),
-            "build": dict(self.build),
-            "geometry": dict(self.geometry),
-            "sm_clock_hz": dict(self.sm_clock_hz),
-            "sass_sha256": self.code,
-            "repeats": self.repeats,
-            "metrics": {name: metric.to_json(number) for name, metric in self.metrics.items()},
-            "launches": {"run": list(self.launches.run), "sm_clock_hz": list(self.launches.clocks)},
-            "reports": [dict(report) for report in self.reports],
-            **({"account": self.account.to_json()} if self.account else {}),
-            "history": [dict(entry) for entry in self.history],
-        }
+        members = {"schema": SCHEMA, "label": self.key.label, **vars(self)}
+        members |= {"schema": SCHEMA, "account": self.account.to_json() if self.account else None}
+        del members["path"], members["history"]
+        if self.account is None:
+            del members["account"]
+        raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode({**members, "history": self.history}))
+        for metric in raw["metrics"].values():
+            metric["values"] += [None] * (number - len(metric["values"]))
+        return raw
 
 
 def record(groups: Iterable[Repeats], recorded: str, min_repeats: int = MIN_REPEATS) -> list[Baseline]:
@@ -182,22 +164,21 @@ def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
             raise MeasurementError(f"{label}: its launches come from {number} {what}", "record from runs of one")
     clocks = group.clocks_hz
     return Baseline(
+        schema=SCHEMA,
         key=group.key,
-        device=group.device,
-        compute_capability=group.compute_capability,
+        device=BaselineDevice(group.device, group.compute_capability, ", ".join(sorted(group.drivers))),
         ncu_version=next(iter(group.ncu_versions), ""),
         recorded=recorded,
         repeats=group.launches,
         metrics=_metrics(group, min_repeats),
-        driver=", ".join(sorted(group.drivers)),
         sm_clock_hz={"min": min(clocks), "mean": statistics.fmean(clocks), "max": max(clocks)} if clocks else {},
         build=group.builds[0] if group.builds else {},
         geometry=group.geometry[0] if len(group.geometry) == 1 else {},
         git=group.commits[0] if len(group.commits) == 1 else {},
         reports=tuple(group.reports),
-        launches=Launches(_runs(group), tuple(group.clock_of)),
+        launches=Launches(_runs(group), tuple(hz if hz == hz else None for hz in group.clock_of)),
         account=group.account,
-        code=group.code,
+        sass_sha256=group.code,
     )
 
 
@@ -227,9 +208,11 @@ def _metrics(group: Repeats, min_repeats: int) -> dict[str, BaselineMetric]:
                 f"{group.key.label}: {counter} was measured in {len(values)} of {group.launches} launches",
                 "profile again",
             )
-        gated = metric.gated and (metric.name != "tensor_active_pct" or mean_sd(values)[0] >= MIN_TENSOR_PCT)
-        at = tuple(i for i, value in enumerate(group.values[counter]) if metric.plausible(value))
-        metrics[metric.name] = BaselineMetric(counter, metric.unit, metric.better, gated, tuple(values), at)
+        mean, sd = mean_sd(values)
+        gated = metric.gated and (metric.name != "tensor_active_pct" or mean >= MIN_TENSOR_PCT)
+        per_launch = tuple(value if metric.plausible(value) else None for value in group.values[counter])
+        deviation = sd if len(values) > 1 else None
+        metrics[metric.name] = BaselineMetric(counter, metric.unit, metric.better, gated, mean, deviation, per_launch)
     if not any(metric.gated for metric in metrics.values()):
         wanted = ", ".join(metric.counters[0] for metric in METRICS if metric.gated)
         raise MeasurementError(
@@ -246,7 +229,7 @@ def weaknesses(baseline: Baseline) -> list[str]:
     if "tensor_active_pct" not in baseline.metrics:
         found.append("tensor utilization was not collected: only cycles are gated")
     elif not baseline.metrics["tensor_active_pct"].gated:
-        mean = mean_sd(baseline.metrics["tensor_active_pct"].values)[0]
+        mean = mean_sd(baseline.metrics["tensor_active_pct"].measured)[0]
         found.append(f"tensor utilization of {mean:.1f} % is below {MIN_TENSOR_PCT:g} %: only cycles are gated")
     for name, metric in baseline.metrics.items():
         if metric.gated and name in BY_NAME:
@@ -260,8 +243,8 @@ def _noise_weakness(name: str, metric: BaselineMetric, sample: Sample, known: Ga
     )
     if itself.detectable_pct <= known.limit_pct * TOLERATED:
         return []
-    cv = mean_sd(metric.values)[1] / mean_sd(metric.values)[0] * 100
+    cv = mean_sd(metric.measured)[1] / mean_sd(metric.measured)[0] * 100
     return [
-        f"{name} scatters by {cv:.2f} % over {len(metric.values)} repeats: "
+        f"{name} scatters by {cv:.2f} % over {len(metric.measured)} repeats: "
         f"only losses from {itself.detectable_pct:.1f} % are found reliably"
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import tempfile
 from collections.abc import Iterable
@@ -55,7 +54,7 @@ def load_store(path: Path) -> tuple[list[Baseline], list[NcubbleError]]:
 def _unique(baselines: list[Baseline], errors: list[NcubbleError]) -> list[Baseline]:
     files: dict[tuple[str, str], list[Baseline]] = {}
     for item in baselines:
-        files.setdefault((item.device, item.key.canonical), []).append(item)
+        files.setdefault((item.device.name, item.key.canonical), []).append(item)
     for rivals in files.values():
         if len(rivals) > 1:
             names = " and ".join(str(item.path) for item in rivals)
@@ -85,7 +84,7 @@ def save(pairs: Iterable[tuple[Path, Baseline]], *, force: bool = False) -> None
             path.parent.mkdir(parents=True, exist_ok=True)
             _write(
                 path,
-                f"{_text(_rounded(baseline.to_json()))}\n",
+                f"{_text(baseline.to_json())}\n",
                 force,
             )
         except FileExistsError as error:
@@ -98,15 +97,6 @@ def save(pairs: Iterable[tuple[Path, Baseline]], *, force: bool = False) -> None
 
 def _exists(what: str) -> UsageError:
     return UsageError(f"would overwrite {what}", "give --force, or choose another place with --output")
-
-
-def _rounded(value: Any) -> Any:
-    """NaN (the deviation of one value) as null; everything else as it is."""
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _text(value: Any, indent: str = "") -> str:

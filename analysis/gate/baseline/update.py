@@ -24,10 +24,10 @@ def check_reason(because: str) -> None:
 
 def replaced(old: Baseline, new: Baseline, because: str) -> Baseline:
     """``new`` with what ``old`` said at the head of its history. Raises UsageError for another kernel or GPU model."""
-    if (old.device, old.key.canonical) != (new.device, new.key.canonical):
+    if (old.device.name, old.key.canonical) != (new.device.name, new.key.canonical):
         raise UsageError(
-            f"{old.path or old.place}: a baseline of {old.key.label} on {old.device}, "
-            f"and the runs are of {new.key.label} on {new.device}",
+            f"{old.path or old.place}: a baseline of {old.key.label} on {old.device.name}, "
+            f"and the runs are of {new.key.label} on {new.device.name}",
             "name the folder of baselines: each kernel finds its own file",
         )
     return replace(new, history=(entry(old, because, new.recorded), *old.history))
@@ -37,15 +37,15 @@ def entry(old: Baseline, because: str, when: str) -> dict[str, Any]:
     """What stays of a baseline that is replaced: the means of its metrics with deviation and number, and the reason."""
     means: dict[str, list[float | int | None]] = {}
     for name, metric in old.metrics.items():
-        mean, sd = mean_sd(metric.values)
-        means[name] = [mean, sd if len(metric.values) > 1 else None, len(metric.values)]
+        mean, sd = mean_sd(metric.measured)
+        means[name] = [mean, sd if len(metric.measured) > 1 else None, len(metric.measured)]
     return {
         "replaced": when,
         "because": because,
         "recorded": old.recorded,
         "git": str(old.git.get("sha") or ""),
         "ncu_version": old.ncu_version,
-        "driver": old.driver,
+        "driver": old.device.driver,
         "mean_sd_n": means,
     }
 
@@ -59,5 +59,5 @@ def change_words(item: Baseline) -> str:
     for name, metric in item.metrics.items():
         held = before.get(name)
         if metric.gated and isinstance(held, list) and held and isinstance(held[0], (int, float)) and held[0]:
-            said.append(f"{name} {(mean_sd(metric.values)[0] / held[0] - 1) * 100:+.2f} %")
+            said.append(f"{name} {(mean_sd(metric.measured)[0] / held[0] - 1) * 100:+.2f} %")
     return f": {', '.join(said)}" if said else ""

@@ -56,7 +56,7 @@ def _missing(groups: Sequence[Repeats], baselines: Sequence[Baseline], options: 
     return [
         baseline
         for baseline in baselines
-        if (baseline.device in devices if options.exact else baseline.key.canonical not in measured)
+        if (baseline.device.name in devices if options.exact else baseline.key.canonical not in measured)
         and (chosen.search(baseline.key.label) or chosen.search(baseline.key.kernel))
     ]
 
@@ -65,7 +65,7 @@ def _match(
     group: Repeats, groups: Sequence[Repeats], baselines: Sequence[Baseline], exact: bool
 ) -> tuple[Baseline | None, str]:
     """The baseline for ``group`` and, if its key differs, how."""
-    here = [baseline for baseline in baselines if baseline.device == group.device]
+    here = [baseline for baseline in baselines if baseline.device.name == group.device]
     for baseline in here:
         if baseline.key.canonical == group.key.canonical:
             return baseline, ""
@@ -73,7 +73,7 @@ def _match(
     if exact or len(similar) != 1:
         return None, ""
     target = similar[0]
-    taken = any(other.key.canonical == target.key.canonical and other.device == target.device for other in groups)
+    taken = any(other.key.canonical == target.key.canonical and other.device == target.device.name for other in groups)
     return (None, "") if taken else (target, f"compared with {target.key.label}, the one baseline of that name")
 
 
@@ -94,12 +94,12 @@ def _by_rules_alone(group: Repeats, options: CheckOptions) -> list[KernelVerdict
 def _without_baseline(
     group: Repeats, baselines: Sequence[Baseline], options: CheckOptions, unread: bool
 ) -> KernelVerdict:
-    others = sorted({baseline.device for baseline in _elsewhere(group, baselines)})
+    others = sorted({baseline.device.name for baseline in _elsewhere(group, baselines)})
     if others:
         here = group.device or "an unnamed GPU"
         reason = f"different GPU: the baseline is of {', '.join(others)}, the launches ran on {here}"
     else:
-        near = [item for item in baselines if item.key.kernel == group.key.kernel and item.device == group.device]
+        near = [item for item in baselines if item.key.kernel == group.key.kernel and item.device.name == group.device]
         reason = "no baseline for this kernel; record one with `ncubble baseline record`"
         if unread:
             reason = "no baseline for this kernel among what could be read"
@@ -114,4 +114,4 @@ def _without_baseline(
 
 def _without_launches(baseline: Baseline) -> KernelVerdict:
     reason = "no launch of this kernel in the given runs: it was not profiled, was renamed, or its parameters changed"
-    return KernelVerdict(baseline.key.label, baseline.device, "nothing_measured", reason, baseline)
+    return KernelVerdict(baseline.key.label, baseline.device.name, "nothing_measured", reason, baseline)

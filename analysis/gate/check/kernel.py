@@ -65,7 +65,7 @@ def _refusal(group: Repeats, baseline: Baseline) -> str:
     if theirs and ours - {theirs}:
         now = ", ".join(sorted(group.ncu_versions))
         return f"different ncu: the baseline was recorded with {baseline.ncu_version}, the launches with {now}"
-    before, now = baseline.compute_capability, group.compute_capability
+    before, now = baseline.device.compute_capability, group.compute_capability
     if before and now and before != now:
         return f"different compute capability: {before} in the baseline, {now} now"
     if group.builds_told > 1:
@@ -109,7 +109,7 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
         return MetricVerdict(name, before, now.values, "not_comparable", limit, reason)
     result = _compared(name, baseline, now, known, limit, same_gpu)
     if gated and result is None:
-        reason = f"{name}: the baseline's {len(before.values)} values allow no comparison; record it anew"
+        reason = f"{name}: the baseline's {len(before.measured)} values allow no comparison; record it anew"
         return MetricVerdict(name, before, now.values, "not_comparable", limit, reason)
     if not gated or result is None:
         clock = _clock_change_pct(group, baseline)
@@ -202,7 +202,7 @@ def _notes(group: Repeats, baseline: Baseline, metrics: Sequence[MetricVerdict])
             f"the SM clock differs by {clock:+.1f} % from the baseline's: cycles spent on memory change with it"
         )
     notes += _setup_notes(group, baseline)
-    if baseline.code and group.code == baseline.code:
+    if baseline.sass_sha256 and group.code == baseline.sass_sha256:
         notes.append("the machine code is the baseline's: what differs is the machine, or the data")
     if {report["key"] for report in group.reports} & {report.get("key") for report in baseline.reports}:
         notes.append("some of these are the very reports that the baseline was recorded from")
@@ -214,7 +214,7 @@ def _setup_notes(group: Repeats, baseline: Baseline) -> list[str]:
     """What of driver, compiler and resources is another one than the baseline's."""
     build = group.builds[0] if group.builds else {}
     geometry = group.geometry[0] if group.geometry else {}
-    pairs: list[tuple[str, object, object]] = [("driver", baseline.driver, ", ".join(sorted(group.drivers)))]
+    pairs: list[tuple[str, object, object]] = [("driver", baseline.device.driver, ", ".join(sorted(group.drivers)))]
     pairs += [(what, baseline.build.get(key), build.get(key)) for what, key in _BUILD.items()]
     pairs += [(what, baseline.geometry.get(key), geometry.get(key)) for what, key in _RESOURCES.items()]
     changed = [f"{what} {_short(then)} -> {_short(now)}" for what, then, now in pairs if then and now and then != now]
@@ -238,7 +238,7 @@ def _metric_notes(metric: MetricVerdict, group: Repeats, baseline: Baseline) -> 
             unknown = not baseline.gpus or not all(group.gpu_of)
             other = " (which GPU it was is not said: --same-gpu?)" if unknown else " on another GPU of the model"
         notes.append(
-            f"weak: with {len(metric.baseline.values)} + {len(metric.now)} repeats{other} a loss of {metric.name} "
+            f"weak: with {len(metric.baseline.measured)} + {len(metric.now)} repeats{other} a loss of {metric.name} "
             f"below {result.detectable_pct:.1f} % may go unseen"
         )
     return notes

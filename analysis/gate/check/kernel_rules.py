@@ -31,7 +31,7 @@ def cycles_of(group: Repeats, baseline: Baseline) -> tuple[float, float] | None:
     """Mean cycles of now and of the baseline, of the same counter; None where one of them was not measured."""
     before = baseline.metrics.get("cycles")
     now = group.measured(BY_NAME["cycles"], before.counter) if before else []
-    return (statistics.fmean(now), statistics.fmean(before.values)) if before and now else None
+    return (statistics.fmean(now), statistics.fmean(before.measured)) if before and now else None
 
 
 def one_gpu(before: Iterable[str], now: Iterable[str], said: bool) -> bool:

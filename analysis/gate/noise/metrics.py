@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from ncubble.analysis.gate.noise.noise import NO_SHIFTS, Shifts
 
@@ -10,6 +11,8 @@ MIN_TENSOR_PCT = 5.0
 """Below this share of elapsed cycles tensor utilization is not gated, only cycles are. ``HFMA2.MMA``, with which the
 compiler also loads constants, runs in the tensor pipe: elementwise kernels without any HMMA show up to 4 % on A100 and
 H100 (public reports)."""
+
+Better = Literal["higher", "lower", "neutral"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class GateMetric:
 
     name: str
     unit: str
-    better: str
+    better: Better
     counters: tuple[str, ...]
     gated: bool
     limit_pct: float

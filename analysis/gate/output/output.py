@@ -66,7 +66,7 @@ def number(value: float) -> str:
 
 def cells(metric: MetricVerdict) -> tuple[str, str, str, str]:
     """Baseline, now, change and the change that fails, as texts. The last is empty for metrics that are not gated."""
-    before, after = mean_sd(metric.baseline.values)[0], mean_sd(metric.now)[0] if metric.now else math.nan
+    before, after = mean_sd(metric.baseline.measured)[0], mean_sd(metric.now)[0] if metric.now else math.nan
     result = metric.comparison
     if result is None:
         return number(before), number(after), "–", "–"
@@ -144,7 +144,7 @@ def _metric_json(metric: MetricVerdict) -> dict[str, Any]:
         "verdict": metric.verdict,
         "reason": metric.reason,
         "limit_pct": metric.limit_pct,
-        "baseline": _summary(before.values),
+        "baseline": _summary(before.measured),
         "now": _summary(metric.now),
         **found,
     }

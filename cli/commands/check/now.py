@@ -164,7 +164,7 @@ def _take_all(
     measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Sequence[Baseline], kept: list[Path]
 ) -> CheckInputs:
     """Every kernel of the catalog that has a baseline on this GPU; what else has one must be among ``paths``."""
-    here = [one for one in baselines if one.device == _device() and re.search(kernel, one.key.label)]
+    here = [one for one in baselines if one.device.name == _device() and re.search(kernel, one.key.label)]
     if not here:
         raise UsageError(f"--profile-all: no baseline of {_device()}", "record some with `ncubble baseline record`")
     known = _catalog_names(measuring)

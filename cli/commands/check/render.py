@@ -95,7 +95,7 @@ def print_baselines(baselines: Sequence[Baseline], console: Console) -> None:
         table.add_column(name, no_wrap=True)
     for item in baselines:
         texts = [_spread(item, "tensor_active_pct"), _spread(item, "cycles"), str(item.repeats)]
-        row = [item.key.label, item.device, *texts, item.ncu_version, item.recorded[:10]]
+        row = [item.key.label, item.device.name, *texts, item.ncu_version, item.recorded[:10]]
         table.add_row(*(Text(printable(text)) for text in row))
     console.print(table)
 
@@ -104,5 +104,5 @@ def _spread(baseline: Baseline, name: str) -> str:
     metric = baseline.metrics.get(name)
     if metric is None:
         return "not collected"
-    mean, sd = mean_sd(metric.values)
-    return f"{number(mean)} ± {sd / mean * 100:.2f} %" if len(metric.values) > 1 and mean else number(mean)
+    mean, sd = mean_sd(metric.measured)
+    return f"{number(mean)} ± {sd / mean * 100:.2f} %" if len(metric.measured) > 1 and mean else number(mean)

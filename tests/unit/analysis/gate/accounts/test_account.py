@@ -21,15 +21,15 @@ from ncubble.analysis.gate.accounts.account import (
     Account,
     CodePlace,
     LaunchAccount,
-    from_json,
     gather,
     opcode,
 )
 from ncubble.analysis.gate.accounts.places import account_of
-from ncubble.analysis.gate.baseline.reading import Reader
+from ncubble.analysis.gate.baseline.reading import parse
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 from ncubble.recordings import ROOT
+from tests.gate_frames import recorded
 
 WAIT = CodePlace("data_wait", "a.cu", 7, "wait();", 30.0)
 LOAD = CodePlace("data_wait", "a.cu", 9, "load();", 10.0)
@@ -80,13 +80,18 @@ def test_small_places_and_those_beyond_the_most_are_left_out() -> None:
     assert few and [place.text for place in few.places] == ["wait();"]
 
 
+def read_back(raw: dict[str, Any]) -> Account | None:
+    (item,) = recorded()
+    return parse(Path("b.json"), item.to_json() | {"account": raw}).account
+
+
 def test_what_is_written_is_read_back() -> None:
     found = replace(account(), merged={"no_cta": ("ramp", "tail")}, overlap="phases")
     sass = CodePlace("issue", "", None, "@!P0 LDG.E R1, [R2]", 1.0, sass=True)
     below = CodePlace("issue", "a.cu", 3, "}", 1.0, below="store();")
     found = replace(found, places=(*found.places, sass, below))
     raw = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert from_json(Reader(Path("b.json"), raw)) == found
+    assert read_back(raw) == found
     assert raw["places"][0] == {"part": "data_wait", "file": "a.cu", "line": 7, "text": "wait();", "pct": 30.0}
 
 
@@ -97,19 +102,20 @@ def test_what_is_written_is_read_back() -> None:
         ({"parts": {"issue": [50.0]}}, "parts"),
         ({"parts": {"issue": [40.0], "data_wait": [60.0, 1.0]}}, "parts"),
         ({"parts": {"issue": [None], "data_wait": [60.0]}}, "parts"),
-        ({"parts": {"issue": [-1.0], "data_wait": [101.0]}}, r"parts\.issue"),
+        ({"parts": {"issue": [-1.0], "data_wait": [101.0]}}, r"parts\.issue\[0\]"),
         ({"parts": {"issue": [math.nan]}}, r"parts\.issue\[0\]"),
         ({"parts": {"issue": ["100"]}}, r"parts\.issue\[0\]"),
         ({"places": [1]}, r"places\[0\]"),
+        ({"places": [{"part": "issue", "pct": 1}]}, r"places\[0\]"),
         ({"places": [{"part": "issue", "text": "x", "pct": math.inf}]}, r"places\[0\]\.pct"),
         ({"places": [{"part": "issue", "text": "x", "pct": 1, "line": "7"}]}, r"places\[0\]\.line"),
-        ({"merged": {"idle": "issue"}}, "merged"),
+        ({"merged": {"idle": "issue"}}, r"merged\.idle"),
         ({"unit": 1}, "unit"),
     ],
 )
 def test_a_damaged_account_is_refused_by_the_name_of_its_field(change: dict[str, Any], named: str) -> None:
     with pytest.raises(ReportError, match=rf"b\.json.*'account\.{named}'"):
-        from_json(Reader(Path("b.json"), account().to_json() | change, "account"))
+        read_back(account().to_json() | change)
 
 
 def test_places_of_a_recording_are_lines_of_its_source_and_hold_no_more_than_their_part() -> None:

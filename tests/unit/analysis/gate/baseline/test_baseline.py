@@ -90,10 +90,10 @@ def test_a_baseline_survives_its_file(tmp_path: Path) -> None:
     path = tmp_path / before.place
     baseline_file.save([(path, before)])
     after = baseline_file.load(path)
-    assert after.path == path
+    assert after.path == str(path)
     assert after.to_json() == before.to_json()
     assert path.parent.name == "nvidia-h200"
-    assert (after.driver, after.build["cubin_sha256"], after.git["sha"], after.repeats) == ("580", "ab", "cd", 5)
+    assert (after.device.driver, after.build["cubin_sha256"], after.git["sha"], after.repeats) == ("580", "ab", "cd", 5)
     assert after.geometry["smem_dynamic_B"] == 49152
 
 

@@ -1,0 +1,74 @@
+"""Parsed JSON and TOML as typed values, by msgspec; errors name the field and its value."""
+
+from __future__ import annotations
+
+import re
+from functools import reduce
+from operator import getitem
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+LARGEST = 1e18
+"""Of a number in a file: nothing that is measured is larger, and its square is still a number."""
+Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
+Percentage = Annotated[float, msgspec.Meta(ge=0, le=100)]
+_STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
+_LONGEST = 40
+
+
+class WrongFieldError(ValueError):
+    """A value is of another type than its field. ``field`` is its path, ``what`` the rest of the sentence."""
+
+    def __init__(self, field: str, what: str) -> None:
+        self.field, self.what = field, what
+        super().__init__(f"{f'field {field!r}' if field else 'the file'} {what}")
+
+
+def typed(raw: Any, kind: type[T], within: str = "") -> T:
+    """``raw`` as a ``kind``: a dataclass, or whatever else msgspec converts to. ``within`` leads the path of a field.
+
+    Raises WrongFieldError for the first value of another type, beyond its bounds, or missing.
+    """
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        wanted, _, path = str(error).partition(" - at `$")
+        keys = _keys(raw, kind, path)
+        names = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys)
+        value = repr(reduce(getitem, keys, raw))
+        shown = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+        what = wanted[0].lower() + wanted[1:]
+        if not what.startswith("object missing"):
+            what = f"is {shown}: {what}"
+        raise WrongFieldError(f"{within}{''.join(names)}".removeprefix("."), what) from None
+
+
+def _keys(raw: Any, kind: type[Any], path: str) -> list[Any]:
+    """The keys on the ``path`` of an error. msgspec writes ``[...]`` for that of a mapping: the one by which it fails
+    alone is meant."""
+    keys: list[Any] = []
+    for name, index in _STEP.findall(path):
+        if index == "...":
+            keys.append(next(key for key in reduce(getitem, keys, raw) if _fails(_only(raw, keys, key), kind, path)))
+        else:
+            keys.append(name or int(index))
+    return keys
+
+
+def _only(raw: Any, keys: list[Any], kept: Any) -> Any:
+    """``raw`` with nothing but ``kept`` in the mapping at ``keys``."""
+    if not keys:
+        return {kept: raw[kept]}
+    copied = raw.copy()
+    copied[keys[0]] = _only(raw[keys[0]], keys[1:], kept)
+    return copied
+
+
+def _fails(raw: Any, kind: type[Any], path: str) -> bool:
+    try:
+        msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        return str(error).endswith(path)
+    return False
