@@ -46,11 +46,11 @@ def read(paths: list[Path]) -> pd.DataFrame:
     for report in reports:
         gpu, sets = str(report.run.manifest.device.get("uuid")), ",".join(report.run.manifest.metric_set)
         series = f"{report.run.path.parent.name} ({sets})"
-        for launch in report.launches["launch"]:
-            found = account(report, int(launch))
+        for launch in report:
+            found = account(launch)
             if found is None:
                 continue
-            where = (series, gpu, str(report.run.path), int(launch), float(report.identity(int(launch))["cycles"]))
+            where = (series, gpu, str(report.run.path), launch.number, float(launch.identity["cycles"]))
             rows += [(*where, part, pct) for part, pct in found.parts.items()]
     frame = pd.DataFrame(rows, columns=["series", "gpu", "run", "launch", "cycles", "part", "pct"])
     usual = frame.groupby("series")["cycles"].transform("mean")

@@ -22,6 +22,7 @@ from readme_tables import REPOSITORY, fill, table
 
 from ncubble.analysis.account import lacking
 from ncubble.analysis.account.account import account
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.chips import parse_version
 from ncubble.errors import UsageError
@@ -46,7 +47,7 @@ HEADER = (
 
 
 @dataclass(frozen=True)
-class Launch:
+class Version:
     """One launch of a report, and what ncubble made of it. ``unit`` is empty where there is no account."""
 
     report: str
@@ -68,36 +69,36 @@ class Launch:
         return ncu, capability, self.gpu
 
 
-def launches_of(report: Report) -> list[Launch]:
+def launches_of(report: Report) -> list[Version]:
     """All launches of one report."""
-    return [_launch(report, int(launch)) for launch in report.launches["launch"]]
+    return [_version(launch) for launch in report]
 
 
-def _launch(report: Report, launch: int) -> Launch:
-    row, found = report.identity(launch), account(report, launch)
-    lacks = lacking.of_account(report, launch, found) if found else [lacking.no_account(report, launch)]
-    return Launch(
-        report=report.frame.sha256,
+def _version(launch: Launch) -> Version:
+    row, found = launch.identity, account(launch)
+    lacks = lacking.of_account(launch, found) if found else [lacking.no_account(launch)]
+    return Version(
+        report=launch.report.frame.sha256,
         ncu=str(row["ncu_version"]),
         capability=str(row["compute_capability"]),
         gpu=str(row["device"]).removeprefix("NVIDIA "),
         unit=found.unit if found else "",
-        timeline=bool((report.timeline["launch"] == launch).any()),
+        timeline=bool(len(launch.timeline)),
         phases=bool(found and found.phases),
-        samples=bool(report.source_of(launch)["samples"].sum() > 0),
+        samples=bool(launch.source["samples"].sum() > 0),
         split=bool(found and found.weights is not None),
         lacks=tuple(lack.short if found else f"**{lack.short}**" for lack in lacks),
         names_counters=found is not None or "Collect " in lacks[0].text,
     )
 
 
-def versions(found: Iterable[Launch]) -> str:
+def versions(found: Iterable[Version]) -> str:
     """One row per version of ncu and GPU."""
     groups = groupby(sorted(found, key=lambda one: one.generation), key=lambda one: one.generation)
     return table(HEADER, [_row(list(group)) for _, group in groups])
 
 
-def _row(same: Sequence[Launch]) -> list[str]:
+def _row(same: Sequence[Version]) -> list[str]:
     """The row of all launches of one generation."""
     one = same[0]
     units = Counter(one.unit for one in same if one.unit)
@@ -125,7 +126,7 @@ def gaps() -> str:
     return table(["what", "first capability", "first ncu", "known from"], rows)
 
 
-def summary(found: Sequence[Launch], strangers: int) -> str:
+def summary(found: Sequence[Version], strangers: int) -> str:
     """The totals, in sentences."""
     with_account, reports = sum(bool(one.unit) for one in found), len({one.report for one in found})
     named = sum(one.names_counters for one in found if not one.unit)
@@ -136,7 +137,7 @@ def summary(found: Sequence[Launch], strangers: int) -> str:
     )
 
 
-def contradictions(reports: Iterable[Report], found: Sequence[Launch]) -> tuple[list[str], int]:
+def contradictions(reports: Iterable[Report], found: Sequence[Version]) -> tuple[list[str], int]:
     """Reports that differ from their entry in the list, and the number that have none."""
     with LISTED.open(encoding="utf-8", newline="") as file:
         listed = {row["sha256"]: row for row in csv.DictReader(file)}

@@ -6,7 +6,6 @@ kernel without tensor work that lacks timeline and samples, and launches with ho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.report.launch import Launch
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import ReportError
 from ncubble.profiling.runs.run import Manifest, Run
@@ -64,13 +64,16 @@ class FakeReport:
         rows = [(launch, name, value, "") for launch, found in self.numbers.items() for name, value in found.items()]
         return pd.DataFrame(rows, columns=["launch", "metric", "value", "unit"])
 
-    def value(self, launch: int, metric: str) -> float:
-        """One metric; NaN where it is not there."""
-        return self.scalars(launch).get(metric, float("nan"))
+    def launch(self, number: int) -> Launch:
+        """One launch."""
+        return Launch(self, number)  # type: ignore[arg-type]
 
-    def first(self, launch: int, metrics: Iterable[str]) -> float:
-        """The first metric that is there; NaN where none is."""
-        return next((value for name in metrics if not np.isnan(value := self.value(launch, name))), float("nan"))
+    def memo(self, number: int) -> dict[object, Any]:
+        """Nothing is remembered of a launch."""
+        return {}
+
+    def read_one_at_a_time(self) -> None:
+        """All frames stay."""
 
     def source_of(self, launch: int) -> pd.DataFrame:
         """The instructions of one launch, numbered from 0."""

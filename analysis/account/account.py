@@ -21,7 +21,7 @@ from ncubble.analysis.account.sm_load import SmLoad, sm_load
 from ncubble.analysis.account.stalls import CLASSES, classify
 from ncubble.analysis.account.units import Busy, busy_of, cta_share
 from ncubble.analysis.report import series as timeline
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 
 STEADY = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
 BUSY = ("tensor_busy", "unit_busy")
@@ -63,24 +63,24 @@ class BubbleAccount:
         return dict(sorted(idle.items(), key=lambda item: -item[1]))
 
 
-def account(report: Report, launch: int) -> BubbleAccount | None:
+def account(launch: Launch) -> BubbleAccount | None:
     """The account of one launch; None where the report holds no utilization of any unit (say which with
     ``busy_of``)."""
-    busy = busy_of(report, launch)
+    busy = busy_of(launch)
     if busy is None:
         return None
-    _, found = find_phases(report, launch, busy)
-    load = sm_load(report, launch, busy.pct)
-    return build(launch, busy, cta_share(report, launch), found, report.source_of(launch), load)
+    _, found = find_phases(launch, busy)
+    load = sm_load(launch, busy.pct)
+    return build(launch.number, busy, cta_share(launch), found, launch.source, load)
 
 
-def find_phases(report: Report, launch: int, busy: Busy) -> tuple[str, Phases | None]:
+def find_phases(launch: Launch, busy: Busy) -> tuple[str, Phases | None]:
     """Phases by the unit's own series, or by issued instructions where that was not sampled; with the series' name,
     which is empty where none tells phases."""
-    frame = report.timeline_of(launch)
-    active = timeline.series(frame, launch, "sm_active")
+    frame = launch.timeline
+    active = timeline.series(frame, "sm_active")
     for name in (busy.series, "issue"):
-        if name and (found := phases(timeline.series(frame, launch, name), active)):
+        if name and (found := phases(timeline.series(frame, name), active)):
             return name, found
     return "", None
 

@@ -19,7 +19,7 @@ from ncubble.analysis.account.sm_load import SmLoad, sm_load
 from ncubble.analysis.account.stalls import CLASSES, classified
 from ncubble.analysis.account.units import busy_of, cta_share
 from ncubble.analysis.report import series as timeline
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 
 MOST = 5
 """Instructions named for a steady part; one more term holds the others."""
@@ -79,54 +79,54 @@ class Explanation:
     load: Mapping[str, float] = field(default_factory=dict)
 
 
-def explain(report: Report, launch: int, account: BubbleAccount | None) -> Explanation:
+def explain(launch: Launch, account: BubbleAccount | None) -> Explanation:
     """Trace the account of one launch to what the report holds. Without an account there are no parts, only what is
     missing."""
-    busy = busy_of(report, launch)
+    busy = busy_of(launch)
     if account is None or busy is None:
-        return Explanation((), None, {}, (lacking.no_account(report, launch).text,))
-    series, found = find_phases(report, launch, busy)
-    load = sm_load(report, launch, busy.pct)
-    steady = _Steady.of(report, launch, account, load)
+        return Explanation((), None, {}, (lacking.no_account(launch).text,))
+    series, found = find_phases(launch, busy)
+    load = sm_load(launch, busy.pct)
+    steady = _Steady.of(launch, account, load)
     parts = []
     for part, pct in account.parts.items():
         if part in BUSY:
-            parts.append(_busy(report, launch, account, part, pct))
+            parts.append(_busy(launch, account, part, pct))
         elif part in OUTER:
-            parts.append(_outer(report, launch, account, part, pct, series))
+            parts.append(_outer(launch, account, part, pct, series))
         else:
             parts.append(steady.idle(pct) if part == "idle" else steady.part(part, pct))
-    missing = tuple(lack.text for lack in lacking.of_account(report, launch, account))
+    missing = tuple(lack.text for lack in lacking.of_account(launch, account))
     known = {name: value for name, value in asdict(load).items() if not math.isnan(value)}
-    return Explanation(tuple(parts), _borders(report, launch, series, found), steady.by_class(), missing, known)
+    return Explanation(tuple(parts), _borders(launch, series, found), steady.by_class(), missing, known)
 
 
-def _borders(report: Report, launch: int, series: str, found: Phases | None) -> Borders | None:
+def _borders(launch: Launch, series: str, found: Phases | None) -> Borders | None:
     if found is None:
         return None
-    with_ctas = len(timeline.series(report.timeline_of(launch), launch, "sm_active")) > 0
+    with_ctas = len(timeline.series(launch.timeline, "sm_active")) > 0
     borders = (found.start_ns, found.ramp_end_ns, found.tail_start_ns, found.end_ns)
     return Borders(series, with_ctas, found.steady, *borders, found.dips)
 
 
-def _busy(report: Report, launch: int, account: BubbleAccount, part: str, pct: float) -> PartExplained:
+def _busy(launch: Launch, account: BubbleAccount, part: str, pct: float) -> PartExplained:
     if (part == "tensor_busy") != (account.unit == "tensor"):
         other = "the kernel issues no MMA" if part == "tensor_busy" else "the tensor pipe is the unit"
         return PartExplained(part, pct, other, {}, ())
-    words, counters = evidence.of_unit(report, launch, account.unit)
+    words, counters = evidence.of_unit(launch, account.unit)
     choice = "" if account.unit == "tensor" else f", of the busiest unit that was collected ({account.unit})"
     return PartExplained(part, pct, f"{words}{choice}", counters, (Term(f"{account.unit} busy", pct),))
 
 
-def _outer(report: Report, launch: int, account: BubbleAccount, part: str, pct: float, series: str) -> PartExplained:
+def _outer(launch: Launch, account: BubbleAccount, part: str, pct: float, series: str) -> PartExplained:
     """Idle time outside the steady state: by the timeline, and what the counters see beyond it, which is tail."""
-    counters = evidence.of_cta_share(report, launch)
+    counters = evidence.of_cta_share(launch)
     if part == "no_cta" or account.phases is None:
         return PartExplained(part, pct, "100 × (1 - cycles with a CTA / elapsed)", counters, (Term("no CTA", pct),))
     found = account.phases
     terms = {f"timeline of {series}": {"ramp": found.ramp, "tail": found.tail, "wave_gap": found.wave_gap}[part]}
     if part == "tail":
-        terms[_BEYOND] = max(0.0, _without_cta(report, launch, account) - found.ramp - found.tail)
+        terms[_BEYOND] = max(0.0, _without_cta(launch, account) - found.ramp - found.tail)
     inputs = {f"loss by the {name}" if name != _BEYOND else name: lost for name, lost in terms.items()}
     inputs |= counters if part == "tail" else {}
     total = math.fsum(terms.values())
@@ -146,9 +146,9 @@ _WORDS = {
 }
 
 
-def _without_cta(report: Report, launch: int, account: BubbleAccount) -> float:
+def _without_cta(launch: Launch, account: BubbleAccount) -> float:
     """Cycles without a CTA in percent of elapsed ones, as far as the unit was idle; 0 where not collected."""
-    share = cta_share(report, launch)
+    share = cta_share(launch)
     room = 100.0 - math.fsum(account.parts[part] for part in BUSY)
     return 0.0 if math.isnan(share) else min(room, 100.0 * (1.0 - share))
 
@@ -163,12 +163,12 @@ class _Steady:
     samples: pd.DataFrame
 
     @classmethod
-    def of(cls, report: Report, launch: int, account: BubbleAccount, load: SmLoad) -> _Steady:
+    def of(cls, launch: Launch, account: BubbleAccount, load: SmLoad) -> _Steady:
         room = 100.0 - math.fsum(pct for part, pct in account.parts.items() if part in (*BUSY, *OUTER))
-        source = report.source_of(launch)
+        source = launch.source
         if account.weights is None:
             return cls(room, {}, source, pd.DataFrame())
-        share, busy = cta_share(report, launch), math.fsum(account.parts[part] for part in BUSY)
+        share, busy = cta_share(launch), math.fsum(account.parts[part] for part in BUSY)
         active = busy / max(share, 0.01) if share > 0 else busy
         weights = steady_weights(account.weights.sum(), active, float(source["samples"].sum()))
         samples = classified(source, account.unit, load)

@@ -24,7 +24,7 @@ from ncubble.analysis.account.units import (
     other_shares,
     uses_tensor,
 )
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 from ncubble.chips import Version, parse_version
 from ncubble.errors import UsageError
 from ncubble.profiling.metrics.generations import Unit, load_generations
@@ -41,15 +41,15 @@ class Lack:
     text: str
 
 
-def no_account(report: Report, launch: int) -> Lack:
+def no_account(launch: Launch) -> Lack:
     """Why there is no ``busy_of`` of this launch, which counters an account takes on its GPU, and how to get them."""
-    used, known = uses_tensor(report, launch), other_shares(report, launch)
-    lacking = [unit for unit in lacking_units(report, launch) if used is not False or unit.kind != "tensor"]
+    used, known = uses_tensor(launch), other_shares(launch)
+    lacking = [unit for unit in lacking_units(launch) if used is not False or unit.kind != "tensor"]
     tensor = [unit for unit in lacking if unit.kind == "tensor"]
-    if failed := _without_value(report, launch):
+    if failed := _without_value(launch):
         why = f"ncu stored no number (nan) for any counter of utilization, {failed[0]} among them"
         return Lack("values (all nan)", f"{why}. {_collect(lacking)}")
-    if per_active := _per_active(report, launch):
+    if per_active := _per_active(launch):
         why = f"utilization of {', '.join(per_active)} was collected per active cycle only"
         return Lack("elapsed cycles", f"{why}. {_ask_for(_CYCLES, ['tensor'])}")
     if used:
@@ -73,32 +73,28 @@ def _ask_for(counters: Iterable[str], sets: Iterable[str]) -> str:
     return f"Collect {', '.join(counters)} with `ncubble profile {flags}`, or by name with `ncu --metrics`"
 
 
-def _without_value(report: Report, launch: int) -> list[str]:
+def _without_value(launch: Launch) -> list[str]:
     """Counters of utilization that the launch names without a number, if it has no number for any of them."""
     names = [stem + rollup for stems in _STEMS.values() for stem in stems for rollup in (ELAPSED, ACTIVE)]
-    named = set(report.metrics.loc[report.metrics["launch"] == launch, "metric"]).intersection(names)
-    if any(not math.isnan(report.value(launch, name)) for name in named):
-        return []
-    return [name for name in names if name in named]
+    named = [name for name in names if name in launch.scalars]
+    return named if all(math.isnan(launch.value(name)) for name in named) else []
 
 
-def _per_active(report: Report, launch: int) -> list[str]:
+def _per_active(launch: Launch) -> list[str]:
     """Units whose share of active cycles is there, where nothing makes it a share of elapsed cycles."""
-    if not math.isnan(cta_share(report, launch)):
+    if not math.isnan(cta_share(launch)):
         return []
     return [
-        unit
-        for unit, stems in _STEMS.items()
-        if any(not math.isnan(report.value(launch, stem + ACTIVE)) for stem in stems)
+        unit for unit, stems in _STEMS.items() if any(not math.isnan(launch.value(stem + ACTIVE)) for stem in stems)
     ]
 
 
-def of_account(report: Report, launch: int, account: BubbleAccount) -> list[Lack]:
+def of_account(launch: Launch, account: BubbleAccount) -> list[Lack]:
     """What keeps an account from being split further."""
-    found = [no_samples(report, launch)] if account.weights is None else []
+    found = [no_samples(launch)] if account.weights is None else []
     if account.phases is None:
-        found.append(no_timeline(report, launch))
-        if math.isnan(cta_share(report, launch)):
+        found.append(no_timeline(launch))
+        if math.isnan(cta_share(launch)):
             found.append(
                 Lack(
                     "cycles with a CTA",
@@ -109,9 +105,9 @@ def of_account(report: Report, launch: int, account: BubbleAccount) -> list[Lack
     return found
 
 
-def no_samples(report: Report, launch: int) -> Lack:
+def no_samples(launch: Launch) -> Lack:
     """Why idle time is not split by warp samples."""
-    source = report.source_of(launch)
+    source = launch.source
     count = source["samples"].sum() if len(source) else 0.0
     said = "idle time is not split: "
     if count > 0:
@@ -119,7 +115,7 @@ def no_samples(report: Report, launch: int) -> Lack:
             "enough warp samples",
             f"{said}{count:.0f} warp samples, and fewer than {MIN_SAMPLES} carry no split (profile a longer launch)",
         )
-    if report.first(launch, load_generations().quantities["samples"]) > 0:
+    if launch.first(load_generations().quantities["samples"]) > 0:
         return Lack(
             "warp samples by instruction",
             f"{said}the report holds the total of its warp samples, not those of each instruction (set 'source')",
@@ -127,11 +123,11 @@ def no_samples(report: Report, launch: int) -> Lack:
     return Lack("warp samples", f"{said}the report was made without warp samples (collect the set 'source')")
 
 
-def no_timeline(report: Report, launch: int) -> Lack:
+def no_timeline(launch: Launch) -> Lack:
     """Why ramp, tail and wave gaps are not told apart: too few samples, none that this GPU and ncu can take, or none
     that were asked for."""
     said = "ramp, tail and wave gaps are not separated: "
-    if (count := _samples_within(report, launch)) >= phases.MIN_SAMPLES:
+    if (count := _samples_within(launch)) >= phases.MIN_SAMPLES:
         return Lack("a timeline of its unit", f"{said}neither the unit nor issued instructions were seen at work")
     if count:
         return Lack(
@@ -140,24 +136,24 @@ def no_timeline(report: Report, launch: int) -> Lack:
             "longer launch, or sample at a shorter --pm-sampling-interval)",
         )
     gap = load_generations().gaps["timeline"]
-    if reason := gap.of_chip(capability_of(report, launch)):
+    if reason := gap.of_chip(capability_of(launch)):
         return Lack("a timeline (this GPU has none)", f"{said}{reason}")
-    if reason := gap.of_ncu(_ncu_of(report, launch)):
+    if reason := gap.of_ncu(_ncu_of(launch)):
         return Lack("a timeline (this ncu has none)", f"{said}{reason} (collect the set 'timeline' with a later one)")
     return Lack("a timeline", f"{said}the report was made without a PM-sampling timeline (collect the set 'timeline')")
 
 
-def _samples_within(report: Report, launch: int) -> int:
+def _samples_within(launch: Launch) -> int:
     """PM samples in which SMs had CTAs; all samples where that was not sampled. The series go on after the kernel."""
-    rows = report.timeline[report.timeline["launch"] == launch]
+    rows = launch.timeline
     active = rows.loc[rows["metric"] == "sm_active", "value"]
     if len(active) and active.max() > 0:
         return int((active > 0.01 * active.max()).sum())
     return int(rows["metric"].value_counts().max()) if len(rows) else 0
 
 
-def _ncu_of(report: Report, launch: int) -> Version | None:
+def _ncu_of(launch: Launch) -> Version | None:
     try:
-        return parse_version(str(report.identity(launch)["ncu_version"]))
+        return parse_version(str(launch.identity["ncu_version"]))
     except UsageError:
         return None

@@ -17,7 +17,7 @@ from ncubble.analysis.account.rollups import disagreements
 from ncubble.analysis.account.stalls import reasons_of
 from ncubble.analysis.account.units import MEMORY, PIPES, TENSOR, utilization
 from ncubble.analysis.report.frames import STALLED
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 
 CLOCK_TOLERANCE = 0.1
 """Cycles against duration times clock: from different passes; they agree to 2.3 % at worst in the reports above."""
@@ -33,28 +33,29 @@ MOST_ALIKE = 3
 _OF_PEAK = ".pct_of_peak_sustained_elapsed"
 
 
-def doubts(report: Report, launch: int) -> list[str]:
+def doubts(launch: Launch) -> list[str]:
     """Contradictions in one launch, each beginning with ``suspicious:`` and naming the values."""
     exact = [
-        *_end(report),
-        *_samples(report, launch),
-        *_counts(report, launch),
-        *islice(disagreements(report.scalars(launch)), MOST_ALIKE),
+        *_end(launch),
+        *_samples(launch),
+        *_counts(launch),
+        *islice(disagreements(launch.scalars), MOST_ALIKE),
     ]
-    measured = [*_clock(report, launch), *_shares(report, launch), *_code(report, launch), *_timeline(report, launch)]
+    measured = [*_clock(launch), *_shares(launch), *_code(launch), *_timeline(launch)]
     return [f"suspicious: {text}; the file may be damaged" for text in exact] + [
         f"suspicious: {text}; the file may be damaged, or its passes saw different runs" for text in measured
     ]
 
 
-def _end(report: Report) -> Iterator[str]:
+def _end(launch: Launch) -> Iterator[str]:
     """A cut between two blocks leaves a shorter report; it shows where the cut is right behind the first launch."""
-    if not (report.frame.ends and report.frame.ncu_version):
+    frame = launch.report.frame
+    if not (frame.ends and frame.ncu_version):
         yield "the report lacks what ncu writes behind the first launch, so that others may be missing, too"
 
 
-def _clock(report: Report, launch: int) -> Iterator[str]:
-    row = report.identity(launch)
+def _clock(launch: Launch) -> Iterator[str]:
+    row = launch.identity
     cycles, expected = float(row["cycles"]), float(row["duration_ns"]) * float(row["sm_clock_hz"]) * 1e-9
     if expected > 0 and abs(cycles / expected - 1.0) > CLOCK_TOLERANCE:
         yield f"{cycles:.6g} cycles, but duration times SM clock gives {expected:.6g}"
@@ -63,11 +64,11 @@ def _clock(report: Report, launch: int) -> Iterator[str]:
             yield f"{name} is {row[name]}"
 
 
-def _shares(report: Report, launch: int) -> Iterator[str]:
+def _shares(launch: Launch) -> Iterator[str]:
     """Throughputs in percent of what is possible in the elapsed time: those of the units that count by their names."""
     known = {"tensor": TENSOR, **PIPES, **MEMORY}
-    shares = {unit: utilization(report, launch, stems) for unit, stems in known.items()}
-    shares |= {name: value for name, value in report.scalars(launch).items() if name.endswith(_OF_PEAK)}
+    shares = {unit: utilization(launch, stems) for unit, stems in known.items()}
+    shares |= {name: value for name, value in launch.scalars.items() if name.endswith(_OF_PEAK)}
     wrong = [f"{name} is busy for {value:.4g} % of the time" for name, value in shares.items() if _impossible(value)]
     yield from wrong[:MOST_ALIKE]
 
@@ -76,20 +77,20 @@ def _impossible(pct: float) -> bool:
     return not (math.isnan(pct) or PCT_RANGE[0] <= pct <= PCT_RANGE[1])
 
 
-def _samples(report: Report, launch: int) -> Iterator[str]:
+def _samples(launch: Launch) -> Iterator[str]:
     """Counts per instruction must add up to the launch's own.
 
     Samples are also kept by reason, which must agree with those that are not.
     """
-    source = report.source_of(launch)
+    source = launch.source
     if source.empty:
         return
     reasons = reasons_of(source)
     counted = dict(zip(reasons, source[reasons].to_numpy().sum(axis=0).tolist(), strict=True))
     samples, executed = np.nansum(source[["samples", "executed"]].to_numpy(), axis=0).tolist()
-    totals = {reason: (counted[reason], report.value(launch, STALLED + reason)) for reason in reasons}
-    totals["executed"] = executed, report.value(launch, "inst_executed")
-    totals["samples"] = samples, report.value(launch, "smsp__pcsamp_sample_count")
+    totals = {reason: (counted[reason], launch.value(STALLED + reason)) for reason in reasons}
+    totals["executed"] = executed, launch.value("inst_executed")
+    totals["samples"] = samples, launch.value("smsp__pcsamp_sample_count")
     totals["samples by stall reason"] = samples, sum(counted.values())
     wrong = [
         f"{what}: {count:.0f} over the instructions, but {total:.0f} in all"
@@ -99,9 +100,9 @@ def _samples(report: Report, launch: int) -> Iterator[str]:
     yield from wrong[:MOST_ALIKE]
 
 
-def _code(report: Report, launch: int) -> Iterator[str]:
+def _code(launch: Launch) -> Iterator[str]:
     """Every sampled instruction has its text, 16 bytes after another."""
-    source = report.source_of(launch)
+    source = launch.source
     if source.empty:
         return
     lost = int(source["sass"].isin(["", "N/A"]).sum())
@@ -111,27 +112,27 @@ def _code(report: Report, launch: int) -> Iterator[str]:
         yield "sampled addresses lie inside instructions"
 
 
-def _counts(report: Report, launch: int) -> Iterator[str]:
+def _counts(launch: Launch) -> Iterator[str]:
     """Launch geometry and executions are whole numbers of a size that a GPU can have."""
-    if not report.scalars(launch):
+    if not launch.scalars:
         yield "the launch holds no metrics"
-    odd = [(name, value) for name, value in report.scalars(launch).items() if name.startswith("launch__")]
+    odd = [(name, value) for name, value in launch.scalars.items() if name.startswith("launch__")]
     yield from (f"{name} is {value:g}" for name, value in odd if math.isinf(value) or abs(value) >= 2**53)
-    grid, block = ([report.value(launch, f"launch__{what}_dim_{axis}") for axis in "xyz"] for what in ("grid", "block"))
+    grid, block = ([launch.value(f"launch__{what}_dim_{axis}") for axis in "xyz"] for what in ("grid", "block"))
     if any(0 < sum(math.isnan(size) for size in sizes) < 3 for sizes in (grid, block)):
         yield "grid or block lack a dimension"
     if not any(math.isnan(size) for size in grid):
-        ctas, product = report.value(launch, "launch__grid_size"), math.prod(grid)
+        ctas, product = launch.value("launch__grid_size"), math.prod(grid)
         if not math.isnan(ctas) and ctas != product:
             yield f"{ctas:.0f} CTAs, but the grid of {'x'.join(f'{size:.0f}' for size in grid)} has {product:.0f}"
-    executed = report.source_of(launch)["executed"].dropna()
+    executed = launch.source["executed"].dropna()
     if len(executed) and ((executed < 0) | (executed != executed.round())).any():
         yield "executions of an instruction are not a whole number"
 
 
-def _timeline(report: Report, launch: int) -> Iterator[str]:
+def _timeline(launch: Launch) -> Iterator[str]:
     """Series are sampled at one pace, and shares stay between 0 and 100 %."""
-    frame = report.timeline_of(launch)
+    frame = launch.timeline
     if frame.empty:
         return
     values, times = frame["value"].to_numpy(), frame["t_ns"].to_numpy()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ncubble.analysis.account.units import cta_share
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
 
 WAVEFRONT_B = 128
@@ -51,35 +51,35 @@ class SmLoad:
         return float(np.minimum(1.0, self.reads / self.data_pipe)) if self.data_pipe > 0 else 0.0
 
 
-def sm_load(report: Report, launch: int, busy_pct: float) -> SmLoad:
+def sm_load(launch: Launch, busy_pct: float) -> SmLoad:
     """The load of a launch whose bounding unit is busy for ``busy_pct`` of elapsed cycles."""
-    active, share = report.value(launch, "sm__cycles_active.avg"), cta_share(report, launch)
-    sms = report.first(launch, load_generations().quantities["sms"])
+    active, share = launch.value("sm__cycles_active.avg"), cta_share(launch)
+    sms = launch.first(load_generations().quantities["sms"])
     cycles = active * sms if active > 0 and sms > 0 else math.nan
     part = share if share > 0 else math.nan
     return SmLoad(
-        resident=_resident(report, launch, sms),
+        resident=_resident(launch, sms),
         busy=float(np.minimum(1.0, busy_pct / 100.0 / part)),
-        copies=COPY_PASSES * _copied_bytes(report, launch) / WAVEFRONT_B / cycles,
-        reads=report.first(launch, load_generations().quantities["shared_read_wavefronts"]) / cycles,
-        data_pipe=report.first(launch, load_generations().quantities["lsu_data_pipe_pct"]) / 100.0 / part,
-        boxes=BOX_CYCLES * report.first(launch, load_generations().quantities["tma"]) / cycles,
+        copies=COPY_PASSES * _copied_bytes(launch) / WAVEFRONT_B / cycles,
+        reads=launch.first(load_generations().quantities["shared_read_wavefronts"]) / cycles,
+        data_pipe=launch.first(load_generations().quantities["lsu_data_pipe_pct"]) / 100.0 / part,
+        boxes=BOX_CYCLES * launch.first(load_generations().quantities["tma"]) / cycles,
     )
 
 
-def _copied_bytes(report: Report, launch: int) -> float:
+def _copied_bytes(launch: Launch) -> float:
     """Bytes that came into L1, which are those of LDGSTS but for few; NaN without LDGSTS, or with TMA beside it."""
     quantities = load_generations().quantities
-    if not report.first(launch, quantities["ldgsts"]) > 0 or report.first(launch, quantities["tma"]) > 0:
+    if not launch.first(quantities["ldgsts"]) > 0 or launch.first(quantities["tma"]) > 0:
         return math.nan
-    return report.first(launch, quantities["fill_bytes"])
+    return launch.first(quantities["fill_bytes"])
 
 
-def _resident(report: Report, launch: int, sms: float) -> float:
+def _resident(launch: Launch, sms: float) -> float:
     """CTAs of an SM at a time, as far as there are that many."""
-    limits = [report.value(launch, f"launch__occupancy_limit_{what}") for what in LIMITS]
+    limits = [launch.value(f"launch__occupancy_limit_{what}") for what in LIMITS]
     known = [limit for limit in limits if limit > 0]
-    ctas = report.value(launch, "launch__grid_size")
+    ctas = launch.value("launch__grid_size")
     if not known or not ctas > 0 or not sms > 0:
         return math.nan
     return max(1.0, min([*known, math.ceil(ctas / sms)]))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 from ncubble.chips import Version, generation_of, parse_version
 from ncubble.profiling.metrics.generations import Unit, load_generations
 from ncubble.sass.opcodes import role
@@ -44,107 +44,107 @@ class Busy:
     missing: tuple[str, ...] = ()
 
 
-def capability_of(report: Report, launch: int) -> Version | None:
+def capability_of(launch: Launch) -> Version | None:
     """Compute capability of the launch's GPU; None where the report does not hold it."""
-    text = report.identity(launch)["compute_capability"]
+    text = launch.identity["compute_capability"]
     return parse_version(text) if isinstance(text, str) and text else None
 
 
-def utilization(report: Report, launch: int, stems: Iterable[str]) -> float:
+def utilization(launch: Launch, stems: Iterable[str]) -> float:
     """Busy share of elapsed cycles, in percent, by the first of ``stems`` that is collected; NaN where none is."""
-    return next((value for stem in stems if not math.isnan(value := _elapsed(report, launch, stem))), math.nan)
+    return next((value for stem in stems if not math.isnan(value := _elapsed(launch, stem))), math.nan)
 
 
-def tensor_utilization(report: Report, launch: int) -> float:
+def tensor_utilization(launch: Launch) -> float:
     """Tensor pipe's busy share of elapsed cycles, in percent; NaN where not collected. Where only the counters of
     single operations are there, the busiest of them: kernels use one kind of MMA. Likewise where a chip counts two
     tensor pipes apart."""
-    return max(_tensor_shares(report, launch).values(), default=math.nan)
+    return max(_tensor_shares(launch).values(), default=math.nan)
 
 
-def _tensor_shares(report: Report, launch: int) -> dict[str, float]:
+def _tensor_shares(launch: Launch) -> dict[str, float]:
     """Busy share of each tensor pipe that was collected, by the name of the unit."""
-    shares = {name: _tensor_share(report, launch, unit) for name, unit in _TENSOR.items()}
+    shares = {name: _tensor_share(launch, unit) for name, unit in _TENSOR.items()}
     return {name: value for name, value in shares.items() if not math.isnan(value)}
 
 
-def _tensor_share(report: Report, launch: int, unit: Unit) -> float:
-    whole = utilization(report, launch, unit.counters)
-    single = [value for stem in unit.single if not math.isnan(value := _elapsed(report, launch, stem))]
+def _tensor_share(launch: Launch, unit: Unit) -> float:
+    whole = utilization(launch, unit.counters)
+    single = [value for stem in unit.single if not math.isnan(value := _elapsed(launch, stem))]
     return max(single, default=math.nan) if math.isnan(whole) else whole
 
 
-def _elapsed(report: Report, launch: int, stem: str) -> float:
+def _elapsed(launch: Launch, stem: str) -> float:
     if stem in DIRECTIONS:
-        return sum(report.value(launch, part + DIRECTION) for part in DIRECTIONS[stem])
-    elapsed = report.value(launch, stem + ELAPSED)
-    return elapsed if not math.isnan(elapsed) else report.value(launch, stem + ACTIVE) * cta_share(report, launch)
+        return sum(launch.value(part + DIRECTION) for part in DIRECTIONS[stem])
+    elapsed = launch.value(stem + ELAPSED)
+    return elapsed if not math.isnan(elapsed) else launch.value(stem + ACTIVE) * cta_share(launch)
 
 
-def ratio(report: Report, launch: int, name: str) -> float:
+def ratio(launch: Launch, name: str) -> float:
     """A share by the first of its pairs of counters that is collected, 0 or more; NaN where none is."""
     for part, whole in load_generations().ratios[name]:
-        value, of = report.value(launch, part), report.value(launch, whole)
+        value, of = launch.value(part), launch.value(whole)
         if value >= 0 and of > 0:
             return value / of
     return math.nan
 
 
-def cta_share(report: Report, launch: int) -> float:
+def cta_share(launch: Launch) -> float:
     """Share of elapsed SM cycles in which an SM had a CTA, 0 to 1; NaN where not collected."""
-    share = ratio(report, launch, "cta_share")
+    share = ratio(launch, "cta_share")
     return share if math.isnan(share) else min(1.0, share)
 
 
-def uses_tensor(report: Report, launch: int) -> bool | None:
+def uses_tensor(launch: Launch) -> bool | None:
     """Whether the kernel issues MMAs, by its code or by counters; None where the report cannot say.
 
     Code with execution counts decides. Warp samples alone prove an MMA, but not that there is none; nor do counters,
     unless they are there for every tensor pipe of the chip.
     """
-    source = report.source_of(launch)
+    source = launch.source
     ran = source[(source["executed"].fillna(0.0) > 0) | (source["samples"] > 0)]
     if any(role(opcode) == "mma" for opcode in ran["opcode"]):
         return True
     if len(ran) and ran["executed"].notna().any() and not ran["opcode"].isin(UNREADABLE).any():
         return False
-    shares = {name: _use(report, launch, unit) for name, unit in _TENSOR.items()}
+    shares = {name: _use(launch, unit) for name, unit in _TENSOR.items()}
     if any(share >= INCIDENTAL_PCT for share in shares.values()):
         return True
-    chip = generation_of(capability_of(report, launch))
+    chip = generation_of(capability_of(launch))
     unknown = any(math.isnan(shares[name]) for name, unit in _TENSOR.items() if unit.on(chip))
     return None if unknown else False
 
 
-def _use(report: Report, launch: int, unit: Unit) -> float:
+def _use(launch: Launch, unit: Unit) -> float:
     """The largest share of a tensor pipe, of time or of instruction slots; NaN where neither was collected."""
-    values = [_tensor_share(report, launch, unit), *(_elapsed(report, launch, stem) for stem in unit.issue)]
+    values = [_tensor_share(launch, unit), *(_elapsed(launch, stem) for stem in unit.issue)]
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
-def other_shares(report: Report, launch: int) -> dict[str, float]:
+def other_shares(launch: Launch) -> dict[str, float]:
     """Busy share of elapsed cycles of every unit but the tensor pipe that was collected, in percent, by name."""
-    shares = {name: utilization(report, launch, unit.counters) for name, unit in _OTHERS.items()}
+    shares = {name: utilization(launch, unit.counters) for name, unit in _OTHERS.items()}
     return {name: value for name, value in shares.items() if not math.isnan(value)}
 
 
-def lacking_units(report: Report, launch: int) -> list[Unit]:
+def lacking_units(launch: Launch) -> list[Unit]:
     """Units of this chip whose share was not collected."""
-    chip = generation_of(capability_of(report, launch))
-    known = _tensor_shares(report, launch) | other_shares(report, launch)
+    chip = generation_of(capability_of(launch))
+    known = _tensor_shares(launch) | other_shares(launch)
     return [unit for unit in load_generations().units if unit.name not in known and unit.on(chip)]
 
 
-def busy_of(report: Report, launch: int) -> Busy | None:
+def busy_of(launch: Launch) -> Busy | None:
     """The unit that the account of this launch is about; None where no unit's utilization was collected."""
-    tensor = _tensor_shares(report, launch)
-    used = uses_tensor(report, launch)
+    tensor = _tensor_shares(launch)
+    used = uses_tensor(launch)
     if used and tensor:
         busiest = max(tensor, key=lambda name: tensor[name])
         return Busy("tensor", min(tensor[busiest], 100.0), _TENSOR[busiest].series)
-    known = other_shares(report, launch)
+    known = other_shares(launch)
     if used is not False or not known:
         return None
     unit = max(known, key=lambda name: known[name])
-    lacking = tuple(one.counters[0] + ELAPSED for one in lacking_units(report, launch) if one.kind != "tensor")
+    lacking = tuple(one.counters[0] + ELAPSED for one in lacking_units(launch) if one.kind != "tensor")
     return Busy(unit, min(known[unit], 100.0), _OTHERS[unit].series, lacking)

@@ -103,7 +103,7 @@ def place(
             unranked.append(str(report.path))
             continue
         for one in verdicts.get(str(report.path), ()):
-            identity = report.identity(one["launch"])
+            identity = report.launch(one["launch"]).identity
             chosen = rank or of_launch.get(one["launch"])
             if chosen is not None:
                 if not report.run.manifest.kernel_of(one["launch"]).get("name"):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.samples import stall_shares
 
 Matches = list[tuple["Group | None", ...]]
@@ -73,9 +74,9 @@ def letter(side: int) -> str:
     return ascii_uppercase[index] + (str(again + 1) if again else "")
 
 
-def compared_launch(report: Any, launch: int, verdict: Mapping[str, Any]) -> ComparedLaunch:
-    """One launch of ``report`` (a ``Report``) and its verdict, as plain values."""
-    row = report.launches[report.launches["launch"] == launch].iloc[0]
+def compared_launch(launch: Launch, verdict: Mapping[str, Any]) -> ComparedLaunch:
+    """One launch and its verdict, as plain values."""
+    row, run = launch.identity, launch.report.run
     copies = verdict.get("async_copy") or {}
     numbers = {name: _number(verdict.get(name)) for name in ("duration_ns", "cycles", "sm_clock_hz")}
     for name in ("cycles", "sm_clock_hz"):
@@ -83,13 +84,13 @@ def compared_launch(report: Any, launch: int, verdict: Mapping[str, Any]) -> Com
     numbers |= {name: _number(verdict.get(name)) for name in ("tensor_active_pct", "dram_pct")}
     numbers |= {name: _number(copies.get(name)) for name in ("ldgsts", "tma")} | _geometry(row)
     return ComparedLaunch(
-        report=str(report.run.path),
-        key=str(report.key),
-        launch=launch,
-        label=report.run.label_of(launch),
+        report=str(run.path),
+        key=str(launch.report.key),
+        launch=launch.number,
+        label=launch.label,
         kernel=str(verdict.get("kernel") or row["kernel"]),
         demangled=_text(row["demangled"]) or str(row["kernel"]),
-        shape=json.dumps(report.run.manifest.kernel_of(launch).get("shape") or {}, sort_keys=True),
+        shape=json.dumps(run.manifest.kernel_of(launch.number).get("shape") or {}, sort_keys=True),
         grid=_text(row["grid"]),
         block=_text(row["block"]),
         nvtx=_text(row["nvtx"]),
@@ -97,7 +98,7 @@ def compared_launch(report: Any, launch: int, verdict: Mapping[str, Any]) -> Com
         ncu_version=_text(row["ncu_version"]),
         verdict=verdict,
         values=numbers,
-        stalls=dict(stall_shares(report.source[report.source["launch"] == launch])),
+        stalls=dict(stall_shares(launch.source)),
     )
 
 

@@ -64,7 +64,7 @@ def rows_of(known: KnownReport, report: Report, details: bool) -> dict[str, pa.T
         "details": details,
         "ncu_version": text(report.frame.ncu_version or report.run.manifest.ncu_version),
     }
-    identities = [report.identity(one["launch"]) for one in found]
+    identities = [report.launch(one["launch"]).identity for one in found]
     launches = [launch_row(about, *pair, report.run) for pair in zip(found, identities, strict=True)]
     tables = {
         "reports": pa.Table.from_pylist([about], schema=REPORTS),

@@ -13,38 +13,38 @@ from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.diagnosis.gains import fixes
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, ctas_at, predict, refusal
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 
 DEPTHS = tuple(range(1, 9))
 
 
-def advise(report: Report, launch: int, stages: int | None = None) -> dict[str, Any]:
+def advise(launch: Launch, stages: int | None = None) -> dict[str, Any]:
     """The JSON of ``ncubble advise``; ``stages`` overrules what manifest and code say of the present depth.
 
     Raises UsageError for a launch that is not there.
     """
-    found = account(report, launch)
-    now = pipeline_of(report, launch, found, stages)
-    diagnosis = diagnose(report, launch, found)
+    found = account(launch)
+    now = pipeline_of(launch, found, stages)
+    diagnosis = diagnose(launch, found)
     depths = predict_all(now)
     return {
         "schema": 1,
-        "report": str(report.path),
-        "launch": int(launch),
-        "label": report.run.label_of(launch),
+        "report": str(launch.report.path),
+        "launch": launch.number,
+        "label": launch.label,
         "stages": now.stages,
         "stages_from": now.stages_from if now.stages else None,
         "depths": {str(depth): asdict(told) if told else None for depth, told in depths.items()},
-        "fixes": [asdict(fix) for fix in fixes(report, launch, found, diagnosis)],
+        "fixes": [asdict(fix) for fix in fixes(launch, found, diagnosis)],
         "notes": [*_notes(now, found), *diagnosis.warnings],
     }
 
 
 def predict_sweep(
-    report: Report, launch: int, stages: int | None = None, depths: Sequence[int] = DEPTHS
+    launch: Launch, stages: int | None = None, depths: Sequence[int] = DEPTHS
 ) -> dict[int, Prediction | None]:
     """Predictions of one launch for each of ``depths``: what is written down before a sweep is measured."""
-    return predict_all(pipeline_of(report, launch, account(report, launch), stages), depths)
+    return predict_all(pipeline_of(launch, account(launch), stages), depths)
 
 
 def predict_all(now: Pipeline | Unidentified, depths: Sequence[int] = DEPTHS) -> dict[int, Prediction | None]:

@@ -20,7 +20,7 @@ from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
 from ncubble.analysis.diagnosis.fixes import FIXES
 from ncubble.analysis.model.depth_gain import depth_gain
 from ncubble.analysis.model.gain import Gain, gain_of
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 from ncubble.chips import Chip
 
 REMOVABLE = (
@@ -76,30 +76,30 @@ class Diagnosis:
     warnings: list[str] = field(default_factory=list)
 
 
-def diagnose(report: Report, launch: int, account: BubbleAccount | None) -> Diagnosis:
+def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
     """Ranked causes of one launch. Without an account the verdict is ``unknown`` and says what lacks."""
     if account is None:
-        return Diagnosis("unknown", None, [], [lacking.no_account(report, launch).text])
-    facts = launch_facts(report, launch)
-    causes = _ranked(report, launch, account, facts)
+        return Diagnosis("unknown", None, [], [lacking.no_account(launch).text])
+    facts = launch_facts(launch)
+    causes = _ranked(launch, account, facts)
     verdict = _verdict(account, facts, causes)
     known = next((cause.disease for cause in causes if cause.cause == verdict), None)
     disease = known or disease_of(verdict, facts)
     if verdict == "memory_bound" and disease is None:  # what must move takes its time: no part of the pipeline gains
         causes = [replace(cause, predicted_gain_pct=None) for cause in causes]
-    gaps = [lack.text for lack in lacking.of_account(report, launch, account)]
+    gaps = [lack.text for lack in lacking.of_account(launch, account)]
     told = _with_slow_path(causes, verdict, account, facts)
     return Diagnosis(verdict, disease, told, [*_warnings(facts), *gaps])
 
 
-def gains(report: Report, launch: int, account: BubbleAccount, facts: LaunchFacts | None = None) -> dict[str, Gain]:
+def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = None) -> dict[str, Gain]:
     """What removing each part of the account that can be removed gives. Waits for data: what the best depth gives,
     where that is identified and depth is their cure, but no more than their share can."""
-    facts, idle = facts or launch_facts(report, launch), idle_pct(account)
+    facts, idle = facts or launch_facts(launch), idle_pct(account)
     parts = {part: pct for part, pct in account.bubbles.items() if part in REMOVABLE and pct >= NEGLIGIBLE_PCT}
     found = {part: gain_of(pct, idle) for part, pct in parts.items()}
     waits = parts.get("data_wait", 0.0) >= WAITS_PCT and _depth_cures(facts)
-    if waits and (deeper := depth_gain(report, launch, account)) is not None:
+    if waits and (deeper := depth_gain(launch, account)) is not None:
         found["data_wait"] = deeper.at_most(found["data_wait"].high)
     return found
 
@@ -109,9 +109,9 @@ def _depth_cures(facts: LaunchFacts) -> bool:
     return facts.dram_pct < MEMORY_ROOF_PCT and disease_of("data_wait", facts) in (*OF_DEPTH, None)
 
 
-def _ranked(report: Report, launch: int, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
+def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
     """The causes by what removing them gives; first one with a known disease, if it gives nearly as much."""
-    found = gains(report, launch, account, facts)
+    found = gains(launch, account, facts)
     ranked = sorted(found, key=lambda part: -found[part].expected)
     causes = [_cause(part, account.parts[part], account, facts, found[part].expected) for part in ranked]
     first = next((cause for cause in causes if cause.disease), None)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account.units import MEMORY, ratio, utilization
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 from ncubble.chips import Chip, chip_of
 from ncubble.profiling.metrics.generations import load_generations
 from ncubble.sass.bystanders import Bystanders
@@ -137,28 +137,27 @@ class LaunchFacts:
         return Bystanders(self.source["sass"].tolist(), self.opcodes, self.roles, self.staged)
 
 
-def launch_facts(report: Report, launch: int) -> LaunchFacts:
+def launch_facts(launch: Launch) -> LaunchFacts:
     """Collect the facts of one launch."""
-    row = report.identity(launch)
-    told = report.run.manifest.kernel_of(launch)
-    known = told if str(told.get("function") or "") == str(row["kernel"]) else {}
-    source, quantities = report.source_of(launch), load_generations().quantities
-    limits = {what: report.value(launch, f"launch__occupancy_limit_{what}") for what in ("registers", "shared_mem")}
-    compulsory = known.get("bytes")
+    row = launch.identity
+    declared = launch.declared
+    source, quantities = launch.source, load_generations().quantities
+    limits = {what: launch.value(f"launch__occupancy_limit_{what}") for what in ("registers", "shared_mem")}
+    compulsory = declared.get("bytes")
     return LaunchFacts(
         source=source,
         chip=chip_of(row["compute_capability"]),
         duration_ns=float(row["duration_ns"]),
-        dram_pct=utilization(report, launch, MEMORY["dram"]),
-        dram_B=report.value(launch, "dram__bytes_read.sum") + report.value(launch, "dram__bytes_write.sum"),
-        stages=stages if isinstance(stages := known.get("stages"), int) and stages > 0 else None,
+        dram_pct=utilization(launch, MEMORY["dram"]),
+        dram_B=launch.value("dram__bytes_read.sum") + launch.value("dram__bytes_write.sum"),
+        stages=stages if isinstance(stages := declared.get("stages"), int) and stages > 0 else None,
         compulsory_B=float(compulsory) if isinstance(compulsory, int | float) and compulsory > 0 else math.nan,
-        ctas=report.value(launch, "launch__grid_size"),
-        sms=report.first(launch, quantities["sms"]),
-        waves=report.value(launch, "launch__waves_per_multiprocessor"),
-        bank_conflict_share=ratio(report, launch, "bank_conflicts"),
-        fetched=_over(report.first(launch, quantities["fill_bytes"]), _asked_bytes(source)),
-        box_B=_over(report.first(launch, quantities["tma_bytes"]), report.first(launch, quantities["tma"])),
+        ctas=launch.value("launch__grid_size"),
+        sms=launch.first(quantities["sms"]),
+        waves=launch.value("launch__waves_per_multiprocessor"),
+        bank_conflict_share=ratio(launch, "bank_conflicts"),
+        fetched=_over(launch.first(quantities["fill_bytes"]), _asked_bytes(source)),
+        box_B=_over(launch.first(quantities["tma_bytes"]), launch.first(quantities["tma"])),
         resident=limits,
     )
 

@@ -8,7 +8,7 @@ from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.units import capability_of
 from ncubble.analysis.diagnosis.diagnose import CAUSE_OF, Cause, Diagnosis, gains, slow_path_gain
 from ncubble.analysis.model.gain import Gain
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 from ncubble.chips import chip_of
 
 
@@ -24,12 +24,12 @@ class Fix:
     high: float | None
 
 
-def fixes(report: Report, launch: int, account: BubbleAccount | None, diagnosis: Diagnosis) -> list[Fix]:
+def fixes(launch: Launch, account: BubbleAccount | None, diagnosis: Diagnosis) -> list[Fix]:
     """One fix per cause of the diagnosis, in its order; none without an account."""
     if account is None:
         return []
-    found = {CAUSE_OF.get(part, part): gain for part, gain in gains(report, launch, account).items()}
-    found["slow_path"] = slow_path_gain(account, chip_of(capability_of(report, launch)))
+    found = {CAUSE_OF.get(part, part): gain for part, gain in gains(launch, account).items()}
+    found["slow_path"] = slow_path_gain(account, chip_of(capability_of(launch)))
     return [_fix(cause, found[cause.cause]) for cause in diagnosis.causes]
 
 

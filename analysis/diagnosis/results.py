@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.report import cache as store
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report, ReportFailure, open_reports
 from ncubble.errors import NcubbleError, ReportError
 from ncubble.files import memo
@@ -42,13 +43,15 @@ def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure], explai
         found, cannot = judge(report)
         failed = list(cannot)
         launches += (
-            [one | {"explain": _explained(report, one["launch"], failed)} for one in found] if explained else found
+            [one | {"explain": _explained(report.launch(one["launch"]), failed)} for one in found]
+            if explained
+            else found
         )
         errors += [{"report": str(report.path), "error": str(error)} for error in failed]
     return {"schema": SCHEMA, "launches": launches, "errors": errors}
 
 
-def _explained(report: Report, launch: int, failed: list[NcubbleError]) -> dict[str, Any] | None:
+def _explained(launch: Launch, failed: list[NcubbleError]) -> dict[str, Any] | None:
     """The explanation of one launch; None, and an error in ``failed``, where its values allow none."""
     from dataclasses import asdict
 
@@ -56,9 +59,9 @@ def _explained(report: Report, launch: int, failed: list[NcubbleError]) -> dict[
     from ncubble.analysis.account.explain import explain
 
     try:
-        return asdict(explain(report, launch, account(report, launch)))
+        return asdict(explain(launch, account(launch)))
     except _CONTRADICTIONS as error:
-        failed.append(_said(report, f"launch {launch} ", error))
+        failed.append(_said(launch.report.path, f"launch {launch.number} ", error))
         return None
 
 
@@ -92,23 +95,23 @@ def _judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
     found: list[dict[str, Any]] = []
     failed: dict[str, NcubbleError] = {}
     try:
-        launches = [int(launch) for launch in report.launches["launch"]]
+        launches = list(report)
     except _CONTRADICTIONS as error:
-        return found, [_said(report, "", error)]
+        return found, [_said(report.path, "", error)]
     for launch in launches:
         try:
-            found.append(launch_verdict(report, launch))
+            found.append(launch_verdict(launch))
         except _CONTRADICTIONS as error:
-            said = _said(report, f"launch {launch} ", error)
+            said = _said(report.path, f"launch {launch.number} ", error)
             failed[str(said)] = said  # one that all launches meet is said once
     return found, list(failed.values())
 
 
-def _said(report: Report, which: str, error: Exception) -> NcubbleError:
+def _said(path: Path, which: str, error: Exception) -> NcubbleError:
     if isinstance(error, NcubbleError):
         return error
     return ReportError(
-        f"{report.path}: {which}contradicts itself ({type(error).__name__}: {error})",
+        f"{path}: {which}contradicts itself ({type(error).__name__}: {error})",
         "the file is probably damaged: copy it again, or profile again",
     )
 

@@ -11,36 +11,36 @@ from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.plausibility import doubts
 from ncubble.analysis.account.units import MEMORY, tensor_utilization, utilization
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
 
 
-def launch_verdict(report: Report, launch: int) -> dict[str, Any]:
+def launch_verdict(launch: Launch) -> dict[str, Any]:
     """One element of ``launches`` in the JSON contract; values that the report does not hold are None."""
-    found = account(report, launch)
-    return describe(report, launch, found, diagnose(report, launch, found))
+    found = account(launch)
+    return describe(launch, found, diagnose(launch, found))
 
 
-def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis: Diagnosis) -> dict[str, Any]:
+def describe(launch: Launch, found: BubbleAccount | None, diagnosis: Diagnosis) -> dict[str, Any]:
     """Put identity, headline figures, account and diagnosis of one launch together."""
-    row, doubted = report.identity(launch), doubts(report, launch)
+    row, doubted = launch.identity, doubts(launch)
     return {
-        "report": str(report.path),
-        "launch": int(launch),
+        "report": str(launch.report.path),
+        "launch": launch.number,
         "integrity": "suspicious" if doubted else "ok",
-        "label": report.run.label_of(launch),
-        "shape": dict(report.run.manifest.kernel_of(launch).get("shape") or {}),
+        "label": launch.label,
+        "shape": dict(launch.report.run.manifest.kernel_of(launch.number).get("shape") or {}),
         "kernel": str(row["kernel"]),
         "device": _text(row["device"]),
         "compute_capability": _text(row["compute_capability"]),
         "duration_ns": _number(row["duration_ns"]),
         "cycles": _number(row["cycles"]),
         "sm_clock_hz": _number(row["sm_clock_hz"]),
-        "tensor_active_pct": _number(tensor_utilization(report, launch)),
-        "dram_pct": _number(utilization(report, launch, MEMORY["dram"])),
+        "tensor_active_pct": _number(tensor_utilization(launch)),
+        "dram_pct": _number(utilization(launch, MEMORY["dram"])),
         "async_copy": {
-            "ldgsts": _count(report, launch, "ldgsts", "LDGSTS"),
-            "tma": _count(report, launch, "tma", "UTMALDG"),
+            "ldgsts": _count(launch, "ldgsts", "LDGSTS"),
+            "tma": _count(launch, "tma", "UTMALDG"),
         },
         "unit": found.unit if found else None,
         "account": {part: float(pct) for part, pct in found.parts.items()} if found else None,
@@ -52,13 +52,13 @@ def describe(report: Report, launch: int, found: BubbleAccount | None, diagnosis
     }
 
 
-def _count(report: Report, launch: int, quantity: str, opcode: str) -> float | None:
+def _count(launch: Launch, quantity: str, opcode: str) -> float | None:
     """Executed asynchronous copies, in warp instructions: by counter, else summed over the code; None if neither is
     there."""
-    value = report.first(launch, load_generations().quantities[quantity])
+    value = launch.first(load_generations().quantities[quantity])
     if not math.isnan(value):
         return value
-    source = report.source_of(launch)
+    source = launch.source
     if source.empty or source["executed"].isna().all():
         return None
     return float(source.loc[source["opcode"].str.startswith(opcode), "executed"].sum())

@@ -6,17 +6,17 @@ from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.model.gain import Gain
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 
 DEEPEST = 8
 
 
-def depth_gain(report: Report, launch: int, account: BubbleAccount) -> Gain | None:
+def depth_gain(launch: Launch, account: BubbleAccount) -> Gain | None:
     """The gain of the best depth beyond the present one, in percent of kernel time, 0 if none is better.
 
     None where the present depth or the effect of another is not identified, or no deeper ring fits.
     """
-    now = pipeline_of(report, launch, account)
+    now = pipeline_of(launch, account)
     if isinstance(now, Unidentified):
         return None
     told = [one for depth in range(now.stages + 1, DEEPEST + 1) if (one := predict(now, depth)) is not None]

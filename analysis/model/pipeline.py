@@ -13,7 +13,7 @@ from ncubble.analysis.account.stalls import CLASSES, classified
 from ncubble.analysis.account.units import MEMORY, cta_share, utilization
 from ncubble.analysis.model.residency import Residency, residency
 from ncubble.analysis.model.ring import Ring, depth_of, ring_of
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
 
 PADDING = 1.35
@@ -86,17 +86,17 @@ class _Counted:
     shared_B: float  # noqa: N815
 
     @classmethod
-    def of(cls, report: Report, launch: int) -> _Counted:
-        row, quantities = report.identity(launch), load_generations().quantities
+    def of(cls, launch: Launch) -> _Counted:
+        row, quantities = launch.identity, load_generations().quantities
         warps = _ceil(_product(row["block"]) / 32)
         return cls(
             ctas=_product(row["grid"]),
             warps=warps,
-            sms=report.first(launch, quantities["sms"]),
-            resident=report.value(launch, "sm__warps_active.avg.per_cycle_active") / warps,
+            sms=launch.first(quantities["sms"]),
+            resident=launch.value("sm__warps_active.avg.per_cycle_active") / warps,
             elapsed=float(row["cycles"]),
-            active=cta_share(report, launch),
-            fill_B=report.first(launch, quantities["fill_bytes"]),
+            active=cta_share(launch),
+            fill_B=launch.first(quantities["fill_bytes"]),
             shared_B=float(row["smem_static_B"]) + float(row["smem_dynamic_B"]),
         )
 
@@ -107,17 +107,15 @@ class _Counted:
         return all(0 < value < math.inf for value in positive) and self.fill_B >= 0 and self.shared_B >= 0
 
 
-def pipeline_of(
-    report: Report, launch: int, account: BubbleAccount | None, stages: int | None = None
-) -> Pipeline | Unidentified:
+def pipeline_of(launch: Launch, account: BubbleAccount | None, stages: int | None = None) -> Pipeline | Unidentified:
     """The pipeline of one launch. ``stages`` overrules what manifest and code say of its present depth. Raises
     UsageError for a launch that is not there."""
-    told, told_by = (stages, "given") if stages else _manifest_stages(report, launch)
+    told, told_by = (stages, "given") if stages else _manifest_stages(launch)
     if account is None or account.unit in MEMORY:
         unit = "no unit's utilization was collected" if account is None else f"{account.unit} is its busiest unit"
         return Unidentified(f"{unit}, and depth is predicted for kernels that a pipe bounds", told, told_by)
-    counted = _Counted.of(report, launch)
-    complete, source = counted.complete, report.source_of(launch)
+    counted = _Counted.of(launch)
+    complete, source = counted.complete, launch.source
     ring = ring_of(source, counted.ctas, counted.warps, account.unit) if complete else None
     lacking = _lacking(account, counted, ring)
     if ring is None or lacking:
@@ -128,7 +126,7 @@ def pipeline_of(
         return Unidentified(f"nothing tells the present depth ({evidence}): give it with --stages")
     several = _stages_per_iteration(counted, ring, depth)
     ring = replace(ring, iterations=ring.iterations * several, tile_B=ring.tile_B / several)
-    return _pipeline(report, launch, account, counted, ring, _Depth(depth, told_by or "sass", evidence))
+    return _pipeline(launch, account, counted, ring, _Depth(depth, told_by or "sass", evidence))
 
 
 def _lacking(account: BubbleAccount, counted: _Counted, ring: Ring | None) -> str:
@@ -152,21 +150,19 @@ class _Depth(NamedTuple):
     evidence: str
 
 
-def _pipeline(
-    report: Report, launch: int, account: BubbleAccount, counted: _Counted, ring: Ring, depth: _Depth
-) -> Pipeline:
+def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: Ring, depth: _Depth) -> Pipeline:
     traffic = counted.fill_B / counted.ctas / ring.iterations
     tile = ring.tile_B if ring.tile_B > 0 else traffic
-    places = residency(report, launch, depth.stages, _stage_bytes(counted.shared_B, depth.stages, tile, ring.copies))
+    places = residency(launch, depth.stages, _stage_bytes(counted.shared_B, depth.stages, tile, ring.copies))
     limit = places.ctas(depth.stages) if places else round(counted.resident)
     per_iteration = counted.sms * counted.elapsed / counted.ctas / ring.iterations
     busy_pct = account.parts["tensor_busy"] + account.parts["unit_busy"]
     busy = busy_pct / 100 * per_iteration
     # Spare warps may have exited, so that fewer are resident than of one CTA.
     cycle = max(busy, max(1.0, counted.resident) * counted.active * per_iteration)
-    lsu = report.first(launch, load_generations().quantities["lsu_data_pipe_pct"])
-    memory = (utilization(report, launch, MEMORY[name]) for name in ("dram", "l2"))
-    samples = _samples(report, launch, account, ring.begin)
+    lsu = launch.first(load_generations().quantities["lsu_data_pipe_pct"])
+    memory = (utilization(launch, MEMORY[name]) for name in ("dram", "l2"))
+    samples = _samples(launch, account, ring.begin)
     return Pipeline(
         stages=depth.stages,
         stages_from=depth.told_by,
@@ -188,17 +184,17 @@ def _pipeline(
         compiled=ring.compiled,
         busy_pct=busy_pct,
         elapsed=counted.elapsed,
-        measured_on=str(report.identity(launch)["compute_capability"]),
+        measured_on=str(launch.identity["compute_capability"]),
         residency=places,
         evidence=depth.evidence,
     )
 
 
-def _samples(report: Report, launch: int, account: BubbleAccount, begin: int) -> Mapping[str, float]:
+def _samples(launch: Launch, account: BubbleAccount, begin: int) -> Mapping[str, float]:
     """Shares of the time of warps that hold something up, by class, and of what stands before row ``begin``. Samples
     are split among classes as in the account, but count in full also where they coincide with a busy unit."""
     busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
-    table = classified(report.source_of(launch), account.unit, sm_load(report, launch, busy))
+    table = classified(launch.source, account.unit, sm_load(launch, busy))
     counted = table[table["part"] != "aside"]
     total = float(counted["samples"].sum())
     found = counted.groupby("part")["samples"].sum() / total
@@ -230,10 +226,8 @@ def _stage_bytes(used: float, depth: int, tile: float, copies: str) -> float:
     return part if copies != "tma" and tile <= part <= PADDING * tile else tile
 
 
-def _manifest_stages(report: Report, launch: int) -> tuple[int | None, str]:
-    kernel = report.run.manifest.kernel_of(launch)
-    matches = str(kernel.get("function") or "") == str(report.identity(launch)["kernel"])
-    stages = kernel.get("stages") if matches else None
+def _manifest_stages(launch: Launch) -> tuple[int | None, str]:
+    stages = launch.declared.get("stages")
     return (int(stages), "manifest") if stages else (None, "")
 
 

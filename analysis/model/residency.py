@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 
 _LIMITS = ("registers", "warps", "blocks", "barriers")
 _PER_SM = "device__attribute_max_shared_memory_per_multiprocessor"
@@ -41,14 +41,14 @@ class Residency:
         return min(self.others, int(self.sm_B // rounded)) if rounded > 0 else self.others
 
 
-def residency(report: Report, launch: int, stages: int, stage_B: float) -> Residency | None:  # noqa: N803
+def residency(launch: Launch, stages: int, stage_B: float) -> Residency | None:  # noqa: N803
     """Residency of one launch; None where the report lacks the limits (section ``Occupancy``)."""
-    row = report.identity(launch)
-    limits = [report.value(launch, f"launch__occupancy_limit_{name}") for name in _LIMITS]
+    row = launch.identity
+    limits = [launch.value(f"launch__occupancy_limit_{name}") for name in _LIMITS]
     known = [limit for limit in limits if limit >= 1]
-    sizes = [report.value(launch, name) for name in (_PER_SM, _PER_CTA)]
+    sizes = [launch.value(name) for name in (_PER_SM, _PER_CTA)]
     if not known or any(math.isnan(size) for size in sizes):
         return None
-    reserved = report.value(launch, _RESERVED)
+    reserved = launch.value(_RESERVED)
     used = float(row["smem_static_B"]) + float(row["smem_dynamic_B"])
     return Residency(stages, int(min(known)), used, stage_B, reserved if reserved >= 0 else 0.0, sizes[0], sizes[1])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.report import cache as store
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.reading import Source, ingest
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.profiling.runs.run import MANIFEST, Run, find_runs
@@ -20,6 +22,8 @@ if TYPE_CHECKING:  # what needs pandas imports it when it is asked for: a rememb
 
 ALONE = 4
 """Launches of a report whose code is read by itself, at a twentieth of the time that all of 300 take."""
+KEPT = 3
+"""Launches whose details are kept where they are read one at a time: a page asks for them in several requests."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,10 @@ class Report:
         self._file = source
         self.path = run.path
         self.key = source.frame.sha256[:16]
-        self._sources: dict[int, pd.DataFrame] = {}
         self._scalars: dict[int, dict[str, float]] = {}
+        self._memos: OrderedDict[int, dict[object, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._one_at_a_time, self._read_alone = False, 0
 
     @classmethod
     def open(cls, path: Path) -> Report:
@@ -103,62 +109,96 @@ class Report:
         table = self._table("files").drop_duplicates("file")  # each request of a large report brought its own
         return dict(zip(table["file"], table["text"], strict=True))
 
-    def scalars(self, launch: int) -> dict[str, float]:
-        """All scalar numbers of one launch by metric. One object for all callers: do not write to it."""
-        if launch not in self._scalars:
-            rows = _rows_of(self.metrics, launch)
-            self._scalars[launch] = dict(zip(rows["metric"], rows["value"].tolist(), strict=True))
-        return self._scalars[launch]
+    def launch(self, number: int) -> Launch:
+        """One launch. Raises UsageError for a launch that is not there."""
+        self.identity(number)
+        return Launch(self, number)
+
+    def __iter__(self) -> Iterator[Launch]:
+        """All launches, in their order."""
+        return iter([Launch(self, number) for number in self._rows])
 
     @cached_property
     def _rows(self) -> dict[int, dict[str, Any]]:
         rows = self.launches.to_dict("records")
         return {int(row["launch"]): {str(key): value for key, value in row.items()} for row in rows}
 
-    def identity(self, launch: int) -> dict[str, Any]:
-        """The row of ``launches`` of one launch, as a dict. Raises UsageError for a launch that is not there."""
-        if launch not in self._rows:
-            raise UsageError(f"{self.path}: no launch {launch}", f"launches are 0 to {len(self._rows) - 1}")
-        return self._rows[launch]
+    def identity(self, number: int) -> dict[str, Any]:
+        """``Launch.identity``. Raises UsageError for a launch that is not there."""
+        if number not in self._rows:
+            raise UsageError(f"{self.path}: no launch {number}", f"launches are 0 to {len(self._rows) - 1}")
+        return self._rows[number]
 
-    def value(self, launch: int, metric: str) -> float:
-        """One scalar metric of one launch; NaN where not collected. Raises UsageError for a launch that is not
-        there."""
-        self.identity(launch)
-        return self.scalars(launch).get(metric, math.nan)
+    def scalars(self, number: int) -> dict[str, float]:
+        """``Launch.scalars``."""
+        if number not in self._scalars:
+            rows = _rows_of(self.metrics, number)
+            self._scalars[number] = dict(zip(rows["metric"], rows["value"].tolist(), strict=True))
+        return self._scalars[number]
 
-    def first(self, launch: int, metrics: Iterable[str]) -> float:
-        """The first of ``metrics`` that is collected for this launch; NaN where none is."""
-        values = (self.value(launch, metric) for metric in metrics)
-        return next((value for value in values if not math.isnan(value)), math.nan)
+    def memo(self, number: int) -> dict[object, Any]:
+        """``Launch.memo``."""
+        with self._lock:
+            memo = self._memos.setdefault(number, {})
+            self._memos.move_to_end(number)
+            while self._one_at_a_time and len(self._memos) > KEPT:
+                self._memos.popitem(last=False)
+            return memo
 
-    def source_of(self, launch: int) -> pd.DataFrame:
-        """The source frame of one launch, rows numbered from 0. One object for all callers: do not write to it.
-
-        Of a report of many launches, the first few that are asked for are read alone: a page shows one of them.
-        """
-        if launch not in self._sources:
-            rows = self._source_alone(launch) if self._few_asked() else _rows_of(self.source, launch)
-            self._sources[launch] = rows.reset_index(drop=True)
-        return self._sources[launch]
-
-    def _few_asked(self) -> bool:
-        return "source" not in vars(self) and len(self._sources) < ALONE < len(self.launches)
-
-    def _source_alone(self, launch: int) -> pd.DataFrame:
+    def source_of(self, number: int) -> pd.DataFrame:
+        """``Launch.source``. Of a report of many launches, the first few that are asked for are read alone."""
         from ncubble.analysis.report import frames
 
-        return frames.source(self._table("code", launch), self._table("samples", launch))
+        memo = self.memo(number)
+        if "source" not in memo:
+            if self._one_at_a_time or ("source" not in vars(self) and self._read_alone < ALONE < len(self.launches)):
+                self._read_alone += 1
+                rows = frames.source(self._table("code", number), self._table("samples", number))
+            else:
+                rows = _rows_of(self.source, number)
+            memo["source"] = rows.reset_index(drop=True)
+            self._release_pool()
+        source: pd.DataFrame = memo["source"]
+        return source
 
-    def timeline_of(self, launch: int) -> pd.DataFrame:
-        """The timeline of one launch."""
-        return _rows_of(self.timeline, launch)
+    def timeline_of(self, number: int) -> pd.DataFrame:
+        """``Launch.timeline``."""
+        from ncubble.analysis.report import series
+
+        if not self._one_at_a_time:
+            return _rows_of(self.timeline, number)
+        memo = self.memo(number)
+        if "timeline" not in memo:
+            memo["timeline"] = series.tidy(self._table("timeline", number))
+            self._release_pool()
+        timeline: pd.DataFrame = memo["timeline"]
+        return timeline
+
+    def read_one_at_a_time(self) -> None:
+        """Let go of all that was read, and from now on keep the details of the last KEPT launches only.
+
+        The code and samples of 100 launches, read at once, take a quarter of a second and some 100 MB.
+        """
+        for name in ("launches", "metrics", "timeline", "source", "rules", "files", "_rows"):
+            vars(self).pop(name, None)
+        with self._lock:
+            self._one_at_a_time = True
+            self._memos.clear()
+            self._scalars.clear()
+
+    def _release_pool(self) -> None:
+        """Give back the memory that the reader of tables took for whole columns."""
+        if self._one_at_a_time:
+            import pyarrow as pa
+
+            pa.default_memory_pool().release_unused()
 
     @property
     def held_B(self) -> int:  # noqa: N802 - a unit, as in column names
         """About how many bytes the frames have that were read so far: eight a cell."""
-        held = [value for value in vars(self).values() if hasattr(value, "iloc")]
-        return sum(8 * frame.size for frame in (*held, *self._sources.values()))
+        with self._lock:
+            facts = [*vars(self).values(), *(fact for memo in self._memos.values() for fact in memo.values())]
+        return sum(8 * frame.size for frame in facts if hasattr(frame, "iloc"))
 
     def wide(self, names: Sequence[str]) -> pd.DataFrame:
         """One column per metric, indexed by launch; NaN where not collected."""

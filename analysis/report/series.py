@@ -79,7 +79,7 @@ def _starts(runs: pd.DataFrame) -> pd.Series:
     return active.where(active < np.iinfo(np.int64).max, runs["begin"]).where(runs["begin"] != 0, 0)
 
 
-def series(timeline: pd.DataFrame, launch: int, metric: str) -> pd.Series:
-    """One series as values indexed by ``t_ns``; empty where it was not sampled."""
-    rows = timeline[(timeline["launch"] == launch) & (timeline["metric"] == metric)]
+def series(timeline: pd.DataFrame, metric: str) -> pd.Series:
+    """One series of a launch's ``timeline``, as values indexed by ``t_ns``; empty where it was not sampled."""
+    rows = timeline[timeline["metric"] == metric]
     return pd.Series(rows["value"].to_numpy(), index=rows["t_ns"].to_numpy(), name=metric)

@@ -105,8 +105,8 @@ def recorded_wmma() -> dict[str, Any]:
         found |= {f"{name}{stages}": share for name, share in zip(ACCOUNTED, parts, strict=True)}
         found[f"cause{stages}"] = launch["cause"]
     del found["cause2"]
-    plain = Report.open(RECORDED / "tensor_core_gemm" / "stages1-plain").scalars(0)
-    ahead = Report.open(RECORDED / "tensor_core_gemm" / "stages2").scalars(0)
+    plain = Report.open(RECORDED / "tensor_core_gemm" / "stages1-plain").launch(0).scalars
+    ahead = Report.open(RECORDED / "tensor_core_gemm" / "stages2").launch(0).scalars
     copies = "smsp__inst_executed_op_ldgsts.sum"
     return {
         **found,

@@ -76,7 +76,7 @@ def counters(name: str, settings: str = "", shape: str = "") -> dict[str, float]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=90, check=False)
         if not (out / "run.json").is_file():
             raise RuntimeError(f"ncubble profile {name} {settings}: {done.stderr.strip()[-400:]}")
-        return dict(Report.open(out).scalars(0))
+        return dict(Report.open(out).launch(0).scalars)
 
 
 def dram_bytes(found: Mapping[str, float]) -> float:

@@ -20,7 +20,7 @@ REGISTERS, THREADS, SMEM_B, WARP = 65536, 2048, 228 * 1024, 32
 
 def by_name(report: Report) -> dict[str, list[int]]:
     """Launches of a report by the name of their range, the longest first."""
-    cycles = {int(launch): report.value(int(launch), CYCLES) for launch in report.launches["launch"]}
+    cycles = {launch.number: launch.value(CYCLES) for launch in report}
     found: dict[str, list[int]] = {}
     for launch, nvtx in zip(cycles, report.launches["nvtx"], strict=True):
         if name := re.search(rf"{RANGE}/([^;/]+)", str(nvtx)):
@@ -35,12 +35,12 @@ def read(path: Path) -> dict[str, tuple[int, Measured]]:
 
 
 def _measured(report: Report, launches: list[int]) -> Measured:
-    launch, others = launches[0], launches[1:]
-    row = report.identity(launch)
-    counted = [report.value(launch, name) for name in MMAS]
+    launch, *others = (report.launch(number) for number in launches)
+    row = launch.identity
+    counted = [launch.value(name) for name in MMAS]
     known = [count for count in counted if not math.isnan(count)]
-    busy, cycles = report.value(launch, BUSY), report.value(launch, CYCLES)
-    beside = sum(report.value(other, CYCLES) for other in others)
+    busy, cycles = launch.value(BUSY), launch.value(CYCLES)
+    beside = sum(other.value(CYCLES) for other in others)
     return Measured(
         kernel=str(row["kernel"]),
         cycles=cycles,

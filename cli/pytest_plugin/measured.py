@@ -16,6 +16,7 @@ from ncubble.analysis.account.account import PARTS
 from ncubble.analysis.gate.baseline.repeats import Repeats, collect
 from ncubble.analysis.gate.noise.metrics import METRICS
 from ncubble.analysis.gate.noise.noise import mean_sd
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.errors import MeasurementError, UsageError
 
@@ -128,7 +129,7 @@ class Measured:
 
         group = self.groups[self._only()]
         open_reports([report.path for report in self.reports])  # all parts at once: one by one takes twice as long
-        found = [account(report, launch) for report, launch in self._launches(group)]
+        found = [account(launch) for launch in self._launches(group)]
         parts = [dict(item.parts) for item in found if item is not None]
         if not parts or len(parts) < len(found) or any(set(item) != set(parts[0]) for item in parts):
             raise MeasurementError(
@@ -138,17 +139,13 @@ class Measured:
         means = {name: math.fsum(item[name] for item in parts) / len(parts) for name in parts[0]}
         return Parts(means, {name: finer for item in found if item is not None for name, finer in item.merged.items()})
 
-    def _launches(self, group: Repeats) -> list[tuple[Report, int]]:
+    def _launches(self, group: Repeats) -> list[Launch]:
         """Launches of one group: those that are alone of the same key."""
-        alone = (
-            (report, int(launch), collect([_OneLaunch(report, int(launch))])[0])
-            for report in self.reports
-            for launch in report.launches["launch"]
-        )
+        alone = ((launch, collect([_OneLaunch(launch)])[0]) for report in self.reports for launch in report)
         key = group.key
         same = [
-            (report, launch)
-            for report, launch, (one,) in alone
+            launch
+            for launch, (one,) in alone
             if (one.key.kernel, one.key.parameters, one.key.shape, one.key.nvtx, one.device)
             == (key.kernel, key.parameters, key.shape, key.nvtx, group.device)
             and (not key.grid or not one.key.grid or (one.key.grid, one.key.block) == (key.grid, key.block))
@@ -159,14 +156,15 @@ class Measured:
 class _OneLaunch:
     """A report of one launch of a report."""
 
-    def __init__(self, report: Report, launch: int) -> None:
+    def __init__(self, launch: Launch) -> None:
+        report = launch.report
         self.run, self.key = report.run, report.key
-        self.launches = report.launches[report.launches["launch"] == launch]
-        self._report, self._launch = report, launch
+        self.launches = report.launches[report.launches["launch"] == launch.number]
+        self._launch = launch
 
     def wide(self, names: list[str], /) -> Any:
         """The row of the launch."""
-        return self._report.wide(names).loc[[self._launch]]
+        return self._launch.report.wide(names).loc[[self._launch.number]]
 
 
 def _values(group: Repeats) -> dict[str, tuple[float, ...]]:

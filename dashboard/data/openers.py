@@ -43,18 +43,17 @@ def verdict_of(report: Any, launch: int) -> dict[str, Any]:
     from ncubble.analysis.diagnosis.verdict import launch_verdict
 
     known = next((one for one in judge(report)[0] if one["launch"] == launch), None)
-    return known if known is not None else launch_verdict(report, launch)  # which says again why there is none
+    return known if known is not None else launch_verdict(report.launch(launch))  # which says again why there is none
 
 
 def account_of(report: Any, launch: int) -> Any:
     """The ``BubbleAccount`` of a launch, or None."""
     from ncubble.analysis.account.account import account
 
-    return account(report, launch)
+    return account(report.launch(launch))
 
 
 def lean(report: Any) -> Any:
     """The report as pages ask for it: one launch at a time."""
-    from ncubble.dashboard.data.lean import LeanReport
-
-    return LeanReport.of(report)
+    report.read_one_at_a_time()
+    return report

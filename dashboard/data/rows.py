@@ -25,7 +25,8 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
     largest = biggest_bubble(account)
     cause = str(verdict.get("cause") or "unknown")
     kernel = str(verdict.get("kernel") or "")
-    known, facts = report.identity(launch), facts_of(report, launch, kernel)
+    subject = report.launch(launch)
+    known, facts = subject.identity, facts_of(report, launch, kernel)
     label, shape = kernel_label(known, facts)
     demangled = str(known.get("demangled") or "") or kernel
     return {
@@ -55,8 +56,8 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "cycles": _rounded(verdict.get("cycles"), 0),
         "parameters": dict(facts.get("parameters") or {}),
         "dims": dict(facts.get("shape") or {}),
-        **_launch_facts(known, report.scalars(launch)),
-        **speeds(_subject(known, report.scalars(launch), verdict, facts)),
+        **_launch_facts(known, subject.scalars),
+        **speeds(_subject(known, subject.scalars, verdict, facts)),
         "report": report.run.label_of(int(verdict["launch"])),
         "path": str(report.run.path),
     }

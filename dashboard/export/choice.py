@@ -83,7 +83,7 @@ def _side(store: ReportStore, rows: Sequence[Row], path: Path, before: Sequence[
         said = twins[0] if twins else "it is on another side already" if own & taken else "no launch to compare"
         raise UsageError(f"{path}: {said}", "name reports of different content, or choose by --launch and --kernel")
     entries = (entry_of(store, row) for row in mine)
-    return groups(compared_launch(entry.report, entry.launch, entry.verdict) for entry in entries)
+    return groups(compared_launch(entry.report.launch(entry.launch), entry.verdict) for entry in entries)
 
 
 def _address(group: Group) -> str:

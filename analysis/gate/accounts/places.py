@@ -14,7 +14,7 @@ from ncubble.analysis.account.account import STEADY, BubbleAccount, account, ste
 from ncubble.analysis.account.stalls import main_loop
 from ncubble.analysis.account.units import cta_share
 from ncubble.analysis.gate.accounts.account import LONGEST, CodePlace, LaunchAccount, mean_places, opcode
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 from ncubble.errors import NcubbleError
 from ncubble.sass.bystanders import homes
 from ncubble.sass.opcodes import is_wgmma, role
@@ -25,11 +25,11 @@ _FINEST_PCT = 0.02
 """Of one launch: a tenth of what is kept of the mean over repeats, so that the mean is none of what is left."""
 
 
-def account_of(report: Report, launch: int) -> LaunchAccount | None:
+def account_of(launch: Launch) -> LaunchAccount | None:
     """The account of one launch with its places; None where the report allows none, or its values contradict each
     other. Where only the code contradicts itself, parts stand without places."""
     try:
-        found = account(report, launch)
+        found = account(launch)
     except _CONTRADICTIONS:
         return None
     if found is None:
@@ -37,8 +37,8 @@ def account_of(report: Report, launch: int) -> LaunchAccount | None:
     parts = {part: float(pct) for part, pct in found.parts.items()}
     known = LaunchAccount(parts, (), dict(found.merged), found.unit)
     try:
-        rule = _overlap(found, report.source_of(launch))
-        return replace(known, places=tuple(_places(report, launch, found)), overlap=rule)
+        rule = _overlap(found, launch.source)
+        return replace(known, places=tuple(_places(launch, found)), overlap=rule)
     except _CONTRADICTIONS:
         return known
 
@@ -53,13 +53,13 @@ def _overlap(found: BubbleAccount, source: pd.DataFrame) -> str:
     return "phases" if weighed < 0.999 * counted else ""
 
 
-def _places(report: Report, launch: int, found: BubbleAccount) -> list[CodePlace]:
+def _places(launch: Launch, found: BubbleAccount) -> list[CodePlace]:
     """All places of all steady parts, largest first; empty where no samples split them."""
     if found.weights is None:
         return []
-    source = report.source_of(launch)
-    share = cta_share(report, launch)
-    sites = _Sites(source, {PurePath(name).name: text.splitlines() for name, text in report.files.items()})
+    source = launch.source
+    share = cta_share(launch)
+    sites = _Sites(source, {PurePath(name).name: text.splitlines() for name, text in launch.report.files.items()})
     spots = [place for part, held in _held(found, found.weights, source, share) for place in sites.places(part, held)]
     return mean_places([spots])
 

@@ -22,6 +22,7 @@ from ncubble.analysis.gate.accounts.places import account_of
 from ncubble.analysis.gate.baseline.same_code import code_of
 from ncubble.analysis.gate.noise.metrics import METRICS, GateMetric
 from ncubble.analysis.gate.noise.noise import Sample
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.profiling.runs.run import Manifest, Run
 
@@ -134,13 +135,16 @@ class Repeats:
     def account(self) -> Account | None:
         """The bubble accounts of up to MOST_ACCOUNTS launches, taken in turns from all reports; None where no report
         allows one."""
-        read = [(report, launch) for report, launch in self.sources if isinstance(report, Report)]
-        return gather([account_of(report, launch) for report, launch in in_turns(read)[:MOST_ACCOUNTS]])
+        return gather([account_of(launch) for launch in in_turns(self._launches)[:MOST_ACCOUNTS]])
 
     @cached_property
     def code(self) -> str:
         """Hash of the machine code, if all reports hold it and it is one; else empty."""
         return next(iter(self._codes)) if len(self._codes) == 1 else ""
+
+    @property
+    def _launches(self) -> list[Launch]:
+        return [report.launch(number) for report, number in self.sources if isinstance(report, Report)]
 
     @property
     def builds_told(self) -> int:
@@ -151,20 +155,18 @@ class Repeats:
     @cached_property
     def _codes(self) -> set[str]:
         """Hashes of the first launch of every report, empty where it holds no machine code."""
-        first = {
-            report.key: (report, launch) for report, launch in reversed(self.sources) if isinstance(report, Report)
-        }
-        return {code_of(report, launch) for report, launch in first.values()}
+        first = {launch.report.key: launch for launch in reversed(self._launches)}
+        return {code_of(launch) for launch in first.values()}
 
 
-def in_turns(launches: Sequence[tuple[Report, int]]) -> list[tuple[Report, int]]:
+def in_turns(launches: Sequence[Launch]) -> list[Launch]:
     """The first launch of every report, then the second of every report, and so on."""
     seen: Counter[str] = Counter()
     ranked = []
-    for report, launch in launches:
-        ranked.append((seen[report.key], report, launch))
-        seen[report.key] += 1
-    return [(report, launch) for _, report, launch in sorted(ranked, key=lambda one: one[0])]
+    for launch in launches:
+        ranked.append((seen[launch.report.key], launch))
+        seen[launch.report.key] += 1
+    return [launch for _, launch in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def slug(text: str) -> str:

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
@@ -20,15 +21,15 @@ def codes(reports: Iterable[Report]) -> dict[str, set[str]]:
     for report in reports:
         first = report.launches.drop_duplicates("demangled")
         for launch, name in zip(first["launch"], first["demangled"], strict=True):
-            code = code_of(report, int(launch))
+            code = code_of(report.launch(launch))
             if code:
                 found[str(name)].add(code)
     return dict(found)
 
 
-def code_of(report: Report, launch: int) -> str:
+def code_of(launch: Launch) -> str:
     """Hash of the SASS of one launch; empty where it was not collected."""
-    sass = report.source_of(launch)["sass"].tolist()
+    sass = launch.source["sass"].tolist()
     return code_hash(sass) if sass else ""
 
 

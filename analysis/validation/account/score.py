@@ -76,13 +76,13 @@ def score_account(folder: Path) -> dict[str, Any]:
 
 
 def _score_case(case: Mapping[str, Any], report: Report) -> tuple[dict[str, Any], list[Pair]]:
-    launch = int(case["launch"])
-    found = account(report, launch)
+    launch = report.launch(int(case["launch"]))
+    found = account(launch)
     if found is None:
-        raise ReportError(f"{report.path}: launch {launch} has no account", MEASURE)
+        raise ReportError(f"{report.path}: launch {launch.number} has no account", MEASURE)
     busy = math.fsum(found.parts.get(part, 0.0) for part in BUSY)
     measured = truth(case["variants"], busy)
-    source = report.source_of(launch)
+    source = launch.source
     samples = {reason: float(source[reason].sum()) for reason in reasons_of(source)}
     sides = {"account": fold(found.parts, measured), "naive": fold(naive_account(samples, busy), measured)}
     name, split = str(case["case"]), str(case["split"])

@@ -17,7 +17,7 @@ from typing import Any
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.gains import fixes
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.validation.recorded import Opener, load, opener, origin_of
 from ncubble.errors import NcubbleError, ReportError
 
@@ -81,7 +81,7 @@ def planted(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str
         gain = 100.0 * (1.0 - fmean(cured) / fmean(pair["sick_cycles"])) if cured else None
         expected = {"name": name, "set": PLANTED, "causes": list(pair["causes"]), "disease": pair["disease"]}
         try:
-            said = verdict(reports(str(pair["sick"]["run"])), int(pair["sick"]["launch"]))
+            said = verdict(reports(str(pair["sick"]["run"])).launch(int(pair["sick"]["launch"])))
         except NcubbleError as error:
             unscored[name] = error.message
             continue
@@ -99,7 +99,7 @@ def foreign(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str
             continue
         expected = {"name": name, "set": of, "causes": list(one["label"]), "disease": None}
         try:
-            said = verdict(reports(str(one["report"])), int(one["launch"]))
+            said = verdict(reports(str(one["report"])).launch(int(one["launch"])))
         except NcubbleError as error:
             unscored[name] = error.message
             continue
@@ -109,27 +109,26 @@ def foreign(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str
         yield judged({**expected, **change}, said)
 
 
-def verdict(report: Report, launch: int) -> Row:
+def verdict(launch: Launch) -> Row:
     """What ncubble says of one launch, and what Nsight's rules in the same report estimate."""
-    told = account(report, launch)
-    found = diagnose(report, launch, told)
+    told = account(launch)
+    found = diagnose(launch, told)
     first = found.causes[0] if found.causes else None
-    rules = report.rules[report.rules["launch"] == launch]
     return {
         "cause": found.cause,
         "said_disease": found.disease,
         "share_pct": first.pct if first else None,
-        **predicted(report, launch, told, found),
-        **nsight(rules.to_dict("records")),
+        **predicted(launch, told, found),
+        **nsight(launch.rules.to_dict("records")),
     }
 
 
-def predicted(report: Report, launch: int, told: BubbleAccount | None, found: Diagnosis) -> Row:
+def predicted(launch: Launch, told: BubbleAccount | None, found: Diagnosis) -> Row:
     """What curing the cause that is named gives: expected, least and most. None where that is not identified, or where
     another cause heads the list, whose gain is of another cure."""
     named = bool(found.causes) and found.causes[0].cause == found.cause
     identified = named and found.causes[0].predicted_gain_pct is not None
-    fix = fixes(report, launch, told, found)[0] if identified else None
+    fix = fixes(launch, told, found)[0] if identified else None
     return {
         "predicted_gain_pct": fix.predicted_gain_pct if fix else None,
         "predicted_low_pct": fix.low if fix else None,

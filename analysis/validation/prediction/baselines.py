@@ -14,20 +14,18 @@ from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.diagnosis.advise import DEPTHS
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import PORT, ctas_at
-from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.launch import Launch
 
 BASELINES = ("no_change", "nsight", "linear", "little")
 
 
-def baselines(
-    report: Report, launch: int, stages: int | None = None, depths: Sequence[int] = DEPTHS
-) -> dict[int, dict[str, float]]:
+def baselines(launch: Launch, stages: int | None = None, depths: Sequence[int] = DEPTHS) -> dict[int, dict[str, float]]:
     """For each depth what the baselines say; those that need the present depth are absent where nothing tells it."""
-    found = account(report, launch)
-    now = pipeline_of(report, launch, found, stages)
+    found = account(launch)
+    now = pipeline_of(launch, found, stages)
     if found is None:
         return {depth: {} for depth in depths}
-    busy, estimate = found.parts["tensor_busy"] + found.parts["unit_busy"], _largest_estimate(report, launch)
+    busy, estimate = found.parts["tensor_busy"] + found.parts["unit_busy"], _largest_estimate(launch)
     table = {}
     for depth in depths:
         table[depth] = {"no_change": busy}
@@ -57,8 +55,8 @@ def little(now: Pipeline, depth: int) -> float:
     return min(100.0, now.busy_pct * (now.cycle / now.ctas) / (cycle / ctas))
 
 
-def _largest_estimate(report: Report, launch: int) -> float:
+def _largest_estimate(launch: Launch) -> float:
     """The largest global speedup, in percent of time, that a rule of the report estimates; 0 without one."""
-    rules = report.rules[(report.rules["launch"] == launch) & (report.rules["speedup_kind"] == "global")]
+    rules = launch.rules[launch.rules["speedup_kind"] == "global"]
     largest = rules["speedup_pct"].max() if len(rules) else 0.0
     return min(99.0, float(largest)) if largest > 0 else 0.0

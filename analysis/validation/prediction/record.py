@@ -14,6 +14,7 @@ from typing import Any
 
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import DEPTHS, predict_sweep
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.ablation import CYCLES
 from ncubble.analysis.validation.prediction.baselines import baselines
@@ -35,11 +36,12 @@ def predicted(folder: Path, dev: Sequence[str] = (), split: str = "test") -> lis
 
 
 def _predicted(run: Path, dev: Sequence[str], other: str) -> Iterator[Row]:
-    for report, launch, named in _launches(run):
+    for launch, named in _launches(run):
         present = named.pop("stages")
-        told, simple = predict_sweep(report, launch, present), baselines(report, launch, present)
+        told, simple = predict_sweep(launch, present), baselines(launch, present)
         split = "dev" if named["config"] in dev else other
-        same = {**named, "split": split, "from_stages": present, "run": f"{PROFILES}/{run.name}", "launch": launch}
+        same = {**named, "split": split, "from_stages": present}
+        same |= {"run": f"{PROFILES}/{run.name}", "launch": launch.number}
         for depth in DEPTHS:
             if depth != present:
                 one = told[depth]
@@ -54,22 +56,22 @@ def _predicted(run: Path, dev: Sequence[str], other: str) -> Iterator[Row]:
 def measured(folder: Path) -> list[Row]:
     """A row for every launch of the measured depths: busy share of the unit, percent of elapsed cycles, and cycles."""
     return [
-        {**named, "tensor_active_pct": busy.pct, "cycles": report.value(launch, CYCLES)}
+        {**named, "tensor_active_pct": busy.pct, "cycles": launch.value(CYCLES)}
         for run in runs(folder / MEASURED)
-        for report, launch, named in _launches(run)
-        if (busy := busy_of(report, launch)) is not None
+        for launch, named in _launches(run)
+        if (busy := busy_of(launch)) is not None
     ]
 
 
-def _launches(run: Path) -> Iterator[tuple[Report, int, Row]]:
+def _launches(run: Path) -> Iterator[tuple[Launch, Row]]:
     report = Report.open(run)
     told = report.run.manifest.launches
     if not told:
         raise ReportError(
             f"{run}: nothing tells which launch is which", "profile a program that writes facts of launches"
         )
-    for launch, facts in enumerate(told):
-        yield report, launch, _named(facts)
+    for number, facts in enumerate(told):
+        yield report.launch(number), _named(facts)
 
 
 def config(name: str, parameters: Mapping[str, Any], shape: Mapping[str, Any]) -> str:

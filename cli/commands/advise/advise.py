@@ -39,7 +39,7 @@ def advise(
     if launch is None and count != 1:
         remedy = f"choose one of 0 to {count - 1} with --launch" if count else "profile again"
         raise UsageError(f"{path}: holds {count} launches", remedy)
-    advice = advise_launch(report, launch or 0, stages)
+    advice = advise_launch(report.launch(launch or 0), stages)
     if as_json:
         emit_json(advice)
     else:

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from ncubble.analysis.account.units import INCIDENTAL_PCT
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.ablation import BUSY, CYCLES, PRODUCTS
 from ncubble.cli.commands.validate.measuring import profile_plan
@@ -52,8 +53,9 @@ def _ablations(name: str, subjects: Sequence[Subject], out: Path) -> list[dict[s
     rows = []
     for index, (subject, entries) in enumerate(found):
         places = {word: [next(launches) for _ in range(REPEATS)] for word, _ in entries}
-        counter = _counter(report, places[NONE][0])
-        cells = {word: _cell(report, numbers, word, counter) for word, numbers in places.items()}
+        counter = _counter(report.launch(places[NONE][0]))
+        chosen = {word: [report.launch(number) for number in numbers] for word, numbers in places.items()}
+        cells = {word: _cell(variant, word, counter) for word, variant in chosen.items()}
         same = {key: getattr(subject, key) for key in ("kernel", "split")}
         settings = {"parameters": dict(subject.parameters), "shape": dict(subject.shape)}
         rows.append(
@@ -62,17 +64,17 @@ def _ablations(name: str, subjects: Sequence[Subject], out: Path) -> list[dict[s
     return rows
 
 
-def _counter(report: Report, launch: int) -> str:
+def _counter(launch: Launch) -> str:
     """What counts the products of a kernel. Without MMAs its HMMA counter is not 0: HFMA2.MMA moves constants."""
-    tensor = report.value(launch, BUSY) >= INCIDENTAL_PCT
+    tensor = launch.value(BUSY) >= INCIDENTAL_PCT
     for name in PRODUCTS:
-        if tensor == ("tensor" in name) and report.value(launch, name) > 0:
+        if tensor == ("tensor" in name) and launch.value(name) > 0:
             return name
-    raise MeasurementError(f"launch {launch}: no product was counted", f"collect {', '.join(PRODUCTS)}")
+    raise MeasurementError(f"launch {launch.number}: no product was counted", f"collect {', '.join(PRODUCTS)}")
 
 
-def _cell(report: Report, launches: Sequence[int], word: str, counter: str) -> dict[str, Any]:
-    values = {name: [report.value(launch, name) for launch in launches] for name in (CYCLES, BUSY)}
+def _cell(launches: Sequence[Launch], word: str, counter: str) -> dict[str, Any]:
+    values = {name: [launch.value(name) for launch in launches] for name in (CYCLES, BUSY)}
     work = WHOLE_ROWS / 4096 if word == TAIL else 1.0
-    products = report.value(launches[0], counter)
+    products = launches[0].value(counter)
     return {"cycles": values[CYCLES], "tensor_pct": values[BUSY], "products": products, "work": work}

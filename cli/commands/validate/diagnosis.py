@@ -75,11 +75,11 @@ def _places(run: Run, members: Sequence[Side]) -> dict[str, Place]:
     return {
         _key(side): {
             "run": f"whole/{run.path.name}",
-            "launch": launch,
+            "launch": number,
             "launches": _launches(side),
-            "cycles": report.value(launch, CYCLES) * _launches(side),
+            "cycles": report.launch(number).value(CYCLES) * _launches(side),
         }
-        for launch, side in enumerate(members)
+        for number, side in enumerate(members)
     }
 
 

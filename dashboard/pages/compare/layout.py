@@ -74,12 +74,11 @@ def sides(store: ReportStore, entries: Sequence[Launch]) -> list[Group]:
     chosen = {(entry.key, entry.launch) for entry in entries}
     found = []
     for entry in entries:
-        own = compared_launch(entry.report, entry.launch, entry.verdict)
+        own = compared_launch(entry.report.launch(entry.launch), entry.verdict)
         others = [other for other in store.siblings(entry) if _may_repeat(other, entry)]
         among = any((other.key, other.launch) in chosen for other in others)
-        repeats = (
-            [] if among else [compared_launch(one.report, one.launch, one.verdict) for one in others[:MOST_REPEATS]]
-        )
+        members = [] if among else others[:MOST_REPEATS]
+        repeats = [compared_launch(member.report.launch(member.launch), member.verdict) for member in members]
         found.append(groups([own, *(one for one in repeats if one.repeats_of == own.repeats_of)])[0])
     return found
 
@@ -174,7 +173,7 @@ def _accounts(entries: Sequence[Launch], comparison: Comparison) -> Component:
 def _timelines(entries: Sequence[Launch], address: CompareAddress) -> Component:
     sampled, without = [], []
     for index, entry in enumerate(entries):
-        frame = entry.report.timeline_of(entry.launch)
+        frame = entry.report.launch(entry.launch).timeline
         seen = window(frame, str(entry.verdict.get("unit") or "tensor"))
         if seen is None or seen.active < MIN_ACTIVE:
             without.append(letter(index))

@@ -33,17 +33,17 @@ class Opened:
         if self._account is not None:
             from ncubble.dashboard.pages.kernel.advised import advice_of
 
-            return advice_of(self.report, self.launch, self._account())
+            return advice_of(self.report.launch(self.launch), self._account())
         from ncubble.analysis.diagnosis.advise import advise
 
-        return advise(self.report, self.launch)
+        return advise(self.report.launch(self.launch))
 
     @cached_property
     def source(self) -> Any:
         """The instructions of the launch, numbered from 0."""
-        return self.report.source_of(self.launch)
+        return self.report.launch(self.launch).source
 
     @cached_property
     def timeline(self) -> Any:
         """The PM samples of the launch."""
-        return self.report.timeline_of(self.launch)
+        return self.report.launch(self.launch).timeline

@@ -48,7 +48,7 @@ class Packed:
 def pack(store: ReportStore, entry: Launch) -> bytes:
     """What the page of one launch shows, as compressed JSON. Fast compression: most browsers are on this machine."""
     report = entry.report
-    source = report.source_of(entry.launch)
+    source = report.launch(entry.launch).source
     account = store.account_of(entry) if len(source) else None
     return gzip.compress(orjson.dumps(view(source, report.files, account)), compresslevel=1, mtime=0)
 

@@ -112,9 +112,9 @@ def _ask(entry: Launch, depth: int) -> Told:
     from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
     from ncubble.analysis.model.predict import predict, refusal
 
-    report, launch = entry.report, entry.launch
-    stages = report.run.manifest.kernel_of(launch).get("stages")
-    now = pipeline_of(report, launch, account(report, launch), int(stages or depth))
+    launch = entry.report.launch(entry.launch)
+    stages = entry.report.run.manifest.kernel_of(entry.launch).get("stages")
+    now = pipeline_of(launch, account(launch), int(stages or depth))
     if isinstance(now, Unidentified):
         return Told(depth, {}, {}, now.reason)
     beside = now.stages - depth  # a ring may hold more tiles than the parameter says, by as many at every depth

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,12 +105,13 @@ class FakeReport:
     """Launches with NVTX ranges and cycles, in the shape of ``Report``."""
 
     def __init__(self, rows: list[tuple[str, float]]) -> None:
-        self.cycles = [cycles for _, cycles in rows]
+        self.rows = rows
         texts = [text for text, _ in rows]
         self.launches = pd.DataFrame({"launch": range(len(rows)), "nvtx": texts})
 
-    def value(self, launch: int, metric: str) -> float:
-        return self.cycles[launch] if metric == "sm__cycles_elapsed.max" else math.nan
+    def __iter__(self) -> Iterator[Any]:
+        for number, (_, cycles) in enumerate(self.rows):
+            yield SimpleNamespace(number=number, value={"sm__cycles_elapsed.max": cycles}.get)
 
 
 def test_a_range_names_its_longest_kernel(foreign: Any) -> None:
@@ -129,12 +129,10 @@ def test_resident_ctas_are_those_of_ncu(foreign: Any, repository: Path) -> None:
         "tiled_matmul/default": 2,
     }
     for name, ctas in recorded.items():
-        report = Report.open(repository / "recordings" / "h200" / name)
-        assert (
-            foreign.measure.ctas_per_sm(report.identity(0)) == min(report.value(0, limit) for limit in limits) == ctas
-        )
-    slim = Report.open(repository / "recordings" / "h200-repeats" / "tensor_core_gemm" / "stages1")
-    assert foreign.measure.ctas_per_sm(slim.identity(0)) == 2, "the set tensor holds registers and shared memory, too"
+        launch = Report.open(repository / "recordings" / "h200" / name).launch(0)
+        assert foreign.measure.ctas_per_sm(launch.identity) == min(launch.value(limit) for limit in limits) == ctas
+    slim = Report.open(repository / "recordings" / "h200-repeats" / "tensor_core_gemm" / "stages1").launch(0)
+    assert foreign.measure.ctas_per_sm(slim.identity) == 2, "the set tensor holds registers and shared memory, too"
 
 
 def test_labels_are_written_of_what_was_measured(foreign: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

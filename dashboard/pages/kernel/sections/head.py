@@ -130,10 +130,10 @@ def _count(warp_instructions: Any) -> str:
 def provenance(entry: Opened) -> Component:
     """What was measured, on what, with what, when: one flowing line."""
     report = entry.report
-    one, manifest = report.identity(entry.launch), report.run.manifest
+    one, manifest = report.launch(entry.launch).identity, report.run.manifest
     timeline = entry.timeline
     capability = f" (CC {one['compute_capability']})" if one["compute_capability"] else ""
-    scalars = report.scalars(entry.launch)
+    scalars = report.launch(entry.launch).scalars
     pairs = [
         ("GPU", f"{shown.text(one['device'])}{capability}"),
         ("SM clock", shown.frequency(one["sm_clock_hz"])),

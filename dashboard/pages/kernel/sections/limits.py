@@ -19,8 +19,8 @@ METERED = 8
 def section(entry: Opened) -> Component:
     """The card: geometry and occupancy in numbers, then a row per resource."""
     report = entry.report
-    found = limits_of(report.scalars(entry.launch))
-    one = report.identity(entry.launch)
+    found = limits_of(report.launch(entry.launch).scalars)
+    one = report.launch(entry.launch).identity
     stats = [
         stat("Grid", values.text(one["grid"]), _count(found.grid_ctas, "CTAs")),
         stat("Block", values.text(one["block"]), _count(found.warps, "warps")),

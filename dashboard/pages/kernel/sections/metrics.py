@@ -35,7 +35,7 @@ def section(entry: Opened, address: KernelAddress) -> Component:
 
 def counted(entry: Opened) -> str:
     """How many there are, for the line that opens the table."""
-    return f"{len(entry.report.scalars(entry.launch))} of this launch, with what they mean"
+    return f"{len(entry.report.launch(entry.launch).scalars)} of this launch, with what they mean"
 
 
 def grid(entry: Opened, find: str = "") -> Component:

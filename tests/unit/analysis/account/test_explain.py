@@ -37,12 +37,11 @@ class Synthetic(OneLaunch):
 
     def __init__(self, metrics, code, levels=()):
         super().__init__(metrics)
-        self.code = code
         frames = [
             pd.DataFrame({"launch": 0, "t_ns": np.arange(len(levels)) * 1500, "metric": name, "value": values})
             for name, values in (("tensor", levels), ("sm_active", [100.0] * len(levels)))
         ]
-        self.timeline = pd.concat(frames, ignore_index=True)
+        vars(self).update(source=code, timeline=pd.concat(frames, ignore_index=True))
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +62,8 @@ def computed(one):
 
 def test_explanations_of_all_recordings_give_their_accounts(reports):
     for report in reports:
-        found = account(report, 0)
-        explained = explain(report, 0, found)
+        found = account(report.launch(0))
+        explained = explain(report.launch(0), found)
         assert {one.part: one.pct for one in explained.parts} == dict(found.parts)
         assert math.fsum(term.pct for one in explained.parts for term in one.terms) == pytest.approx(100.0, abs=0.01)
         for one in explained.parts:
@@ -75,9 +74,9 @@ def test_explanations_of_all_recordings_give_their_accounts(reports):
 
 def test_the_terms_of_a_steady_part_are_its_instructions_with_reasons(reports):
     report = next(one for one in reports if one.path.match("tensor_core_gemm/stages1"))
-    found = account(report, 0)
+    found = account(report.launch(0))
     part, issue = (
-        next(p for p in explain(report, 0, found).parts if p.part == name) for name in ("data_wait", "issue")
+        next(p for p in explain(report.launch(0), found).parts if p.part == name) for name in ("data_wait", "issue")
     )
     first, rest = part.terms[0], issue.terms[-1]
     assert first.sass.startswith("BAR.SYNC") and first.file.endswith("tensor_core_gemm.cu") and first.line == 126
@@ -89,8 +88,8 @@ def test_the_terms_of_a_steady_part_are_its_instructions_with_reasons(reports):
 
 def test_the_timeline_behind_ramp_and_tail_is_named_with_its_borders(reports):
     report = next(one for one in reports if one.path.match("gemm_tma/stages3"))
-    found = account(report, 0)
-    explained = explain(report, 0, found)
+    found = account(report.launch(0))
+    explained = explain(report.launch(0), found)
     borders = explained.timeline
     assert borders.series == "tensor" and borders.with_ctas and borders.steady_pct == found.phases.steady
     assert borders.start_ns <= borders.ramp_end_ns < borders.tail_start_ns <= borders.end_ns
@@ -108,14 +107,14 @@ def test_json_has_the_member_only_where_it_is_asked_for(reports):
 
 
 def test_a_launch_without_account_says_what_is_missing():
-    report = OneLaunch({"gpu__time_duration.sum": 1e5})
-    explained = explain(report, 0, account(report, 0))
+    launch = OneLaunch({"gpu__time_duration.sum": 1e5})
+    explained = explain(launch, account(launch))
     assert explained.parts == () and "collected" in explained.missing[0]
 
 
 def test_a_report_without_timeline_and_samples_names_both():
-    report = Synthetic({TENSOR + ELAPSED: 40.0, **CYCLES}, kernel((SASS[0], "wait", 3)))
-    explained = explain(report, 0, account(report, 0))
+    launch = Synthetic({TENSOR + ELAPSED: 40.0, **CYCLES}, kernel((SASS[0], "wait", 3)))
+    explained = explain(launch, account(launch))
     parts = {one.part: one for one in explained.parts}
     assert parts["no_cta"].inputs == CYCLES and parts["idle"].pct == pytest.approx(50.0)
     assert explained.timeline is None and explained.samples == {}
@@ -126,13 +125,13 @@ def test_a_report_without_timeline_and_samples_names_both():
 
 
 def test_shares_of_active_cycles_are_traced_to_three_counters():
-    words, counters = of_unit(OneLaunch({TENSOR + ACTIVE: 50.0, **CYCLES}), 0, "tensor")
+    words, counters = of_unit(OneLaunch({TENSOR + ACTIVE: 50.0, **CYCLES}), "tensor")
     assert counters == {TENSOR + ACTIVE: 50.0, **CYCLES} and "active cycles" in words
 
 
 def test_the_busiest_of_single_operations_is_the_one_that_is_named():
     hmma, imma = ("sm__pipe_tensor_op_hmma_cycles_active", "sm__pipe_tensor_op_imma_cycles_active")
-    _, counters = of_unit(OneLaunch({hmma + ELAPSED: 10.0, imma + ELAPSED: 60.0}), 0, "tensor")
+    _, counters = of_unit(OneLaunch({hmma + ELAPSED: 10.0, imma + ELAPSED: 60.0}), "tensor")
     assert counters == {imma + ELAPSED: 60.0}
 
 
@@ -145,18 +144,17 @@ def test_the_busiest_of_single_operations_is_the_one_that_is_named():
 )
 def test_terms_sum_to_their_part_whatever_the_report_holds(pct, active, lines, levels):
     metrics = {TENSOR + ELAPSED: pct, "sm__cycles_active.avg": active, "sm__cycles_elapsed.avg": 1000.0}
-    report = Synthetic(metrics, kernel((SASS[0], "wait", 1), *lines), levels)
-    found = account(report, 0)
-    for one in explain(report, 0, found).parts:
+    launch = Synthetic(metrics, kernel((SASS[0], "wait", 1), *lines), levels)
+    for one in explain(launch, account(launch)).parts:
         assert math.fsum(term.pct for term in one.terms) == pytest.approx(one.pct, abs=1e-6)
         assert all(term.pct >= 0 for term in one.terms)
 
 
 def test_a_launch_that_cannot_be_explained_is_an_error_and_hides_no_other(reports, monkeypatch):
-    def refuse(report, launch, found):
-        if report.path.name == "cp_async0":
+    def refuse(launch, account):
+        if launch.report.path.name == "cp_async0":
             raise ValueError("nonsense")
-        return explain(report, launch, found)
+        return explain(launch, account)
 
     monkeypatch.setattr("ncubble.analysis.account.explain.explain", refuse)
     result = as_json([one for one in reports if one.path.parent.name == "sdpa_fp8_stage_c_wmma"], [], explained=True)

@@ -20,14 +20,14 @@ EMPTY = pd.DataFrame({"samples": pd.Series(dtype=float)})
 
 def said(metrics, *code, **identity):
     launch = OneLaunch(metrics, code, **identity)
-    assert busy_of(launch, 0) is None
-    (warning,) = diagnose(launch, 0, None).warnings
+    assert busy_of(launch) is None
+    (warning,) = diagnose(launch, None).warnings
     return warning
 
 
 def gaps(metrics, *code, **identity):
     found = build(0, Busy("fma", 40.0, "fma"), 0.9, None, EMPTY)
-    return " / ".join(lack.text for lack in of_account(OneLaunch(metrics, code, **identity), 0, found))
+    return " / ".join(lack.text for lack in of_account(OneLaunch(metrics, code, **identity), found))
 
 
 def test_an_mma_without_the_tensor_pipe_asks_for_that_alone():
@@ -72,7 +72,7 @@ def test_shares_of_active_cycles_ask_for_the_cycles_that_scale_them():
 def test_counters_that_hold_nan_were_asked_for_and_not_measured():
     text = said({TENSOR + ELAPSED: NAN, "lts__throughput" + ELAPSED: NAN})
     assert "ncu stored no number (nan)" in text and TENSOR + ELAPSED in text
-    assert no_account(OneLaunch({TENSOR + ELAPSED: NAN}), 0).short == "values (all nan)"
+    assert no_account(OneLaunch({TENSOR + ELAPSED: NAN})).short == "values (all nan)"
 
 
 def test_a_chip_without_pm_sampling_is_told_from_an_old_ncu_and_from_a_report_made_without():
@@ -122,7 +122,6 @@ def foreign_like():
     from ncubble.profiling.runs.run import Run
 
     launch = OneLaunch({}, capability="8.0", ncu="2020.3.1")
-    launch.row |= {"kernel": "k", "device": "A100", "duration_ns": NAN, "cycles": NAN, "sm_clock_hz": NAN}
-    launch.path, launch.run = "a.ncu-rep", Run(Path("a.ncu-rep"), Path("a.ncu-rep"))
-    launch.code = launch.code.assign(launch=0)
-    return describe(launch, 0, None, diagnose(launch, 0, None))
+    launch.identity |= {"kernel": "k", "device": "A100", "duration_ns": NAN, "cycles": NAN, "sm_clock_hz": NAN}
+    launch.report.path, launch.report.run = "a.ncu-rep", Run(Path("a.ncu-rep"), Path("a.ncu-rep"))
+    return describe(launch, None, diagnose(launch, None))

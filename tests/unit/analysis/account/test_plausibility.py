@@ -53,7 +53,7 @@ def metric(name, factor):
 )
 def test_a_value_that_cannot_be_is_told(tampered, name, factor, told):
     report = tampered("metrics", metric(name, factor))
-    assert any(told in text for text in doubts(report, 0))
+    assert any(told in text for text in doubts(report.launch(0)))
 
 
 def test_a_lost_sample_is_told_and_stands_before_all_other_notes(tampered):
@@ -62,7 +62,7 @@ def test_a_lost_sample_is_told_and_stands_before_all_other_notes(tampered):
         frame.loc[rows[0], "value"] -= 1
 
     report = tampered("samples", lose)
-    first = launch_verdict(report, 0)["warnings"][0]
+    first = launch_verdict(report.launch(0))["warnings"][0]
     assert first.startswith("suspicious: ") and "over the instructions, but" in first
 
 
@@ -84,26 +84,26 @@ def test_a_changed_cell_that_contradicts_the_others_is_told(tampered, table, col
         frame[column] = cells
 
     report = tampered(table, one)
-    assert any(told in text for text in doubts(report, 0)), doubts(report, 0)
+    assert any(told in text for text in doubts(report.launch(0))), doubts(report.launch(0))
 
 
 def test_a_grid_without_one_of_its_dimensions_is_told(tampered):
     def rename(frame):
         frame["metric"] = frame["metric"].astype(str).replace("launch__block_dim_z", "launch__block_dim_q")
 
-    assert any("lack a dimension" in text for text in doubts(tampered("metrics", rename), 0))
+    assert any("lack a dimension" in text for text in doubts(tampered("metrics", rename).launch(0)))
 
 
 def test_a_sampled_address_inside_an_instruction_is_told():
     report = Report.open(RUN)
-    source = report.source_of(0)
-    report._sources[0] = source.assign(pc=source["pc"] + (source.index == 9) * 4)
-    assert any("inside instructions" in text for text in doubts(report, 0))
+    source = report.launch(0).source
+    report.memo(0)["source"] = source.assign(pc=source["pc"] + (source.index == 9) * 4)
+    assert any("inside instructions" in text for text in doubts(report.launch(0)))
 
 
 def test_any_throughput_beyond_its_peak_is_told(tampered):
     report = tampered("metrics", metric("l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed", 1e6))
-    assert any("l1tex__lsuin_requests" in text for text in doubts(report, 0))
+    assert any("l1tex__lsuin_requests" in text for text in doubts(report.launch(0)))
 
 
 @pytest.mark.parametrize("value", [float("inf"), float(2**64 - 1)])
@@ -120,18 +120,16 @@ def test_cycles_that_were_not_collected_contradict_nothing(tampered):
         frame["metric"] = frame["metric"].astype(str).replace(r".*cycles_elapsed\.(max|avg)$", "other", regex=True)
 
     report = tampered("metrics", drop)
-    assert math.isnan(report.identity(0)["cycles"])
-    assert not any("cycles" in text for text in doubts(report, 0))
+    assert math.isnan(report.launch(0).identity["cycles"])
+    assert not any("cycles" in text for text in doubts(report.launch(0)))
 
 
 def test_intact_reports_contradict_nothing():
     reports, failures = open_reports([ROOT, REPEATS])
     assert not failures
-    assert [
-        doubts(one, int(launch)) for one in reports for launch in one.launches["launch"] if doubts(one, int(launch))
-    ] == []
+    assert [doubts(launch) for report in reports for launch in report if doubts(launch)] == []
 
 
 def test_public_reports_contradict_nothing(foreign_reports):
     reports, _ = open_reports(foreign_reports)
-    assert [one.path.name for one in reports for launch in one.launches["launch"] if doubts(one, int(launch))] == []
+    assert [report.path.name for report in reports for launch in report if doubts(launch)] == []

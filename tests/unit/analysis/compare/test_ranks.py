@@ -151,7 +151,7 @@ def test_one_report_of_several_gpus_has_a_rank_for_each() -> None:
         path=path,
         run=Run(path, path),
         wide=lambda names: buses,
-        identity=lambda launch: {"grid": "1,1,1", "block": "1,1,1"},
+        launch=lambda number: SimpleNamespace(identity={"grid": "1,1,1", "block": "1,1,1"}),
     )
     verdicts = {str(path): [{**verdict(0, launch, 1.0).verdict, "label": "one"} for launch in range(4)]}
     placed, unranked = place([report], verdicts)

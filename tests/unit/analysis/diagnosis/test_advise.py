@@ -35,7 +35,7 @@ def _told(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def advice() -> dict[str, Any]:
-    return advise(Report.open(RUN), 0)
+    return advise(Report.open(RUN).launch(0))
 
 
 def test_json_has_the_members_of_the_contract(advice: dict[str, Any]) -> None:
@@ -56,9 +56,9 @@ def test_json_has_the_members_of_the_contract(advice: dict[str, Any]) -> None:
 def test_the_present_depth_is_as_measured(advice: dict[str, Any]) -> None:
     report = Report.open(RUN)
     present = advice["depths"]["3"]
-    assert present["cycles"] == report.identity(0)["cycles"]
+    assert present["cycles"] == report.launch(0).identity["cycles"]
     assert present["low"] == present["high"] == present["tensor_active_pct"]
-    told = predict_sweep(report, 0)
+    told = predict_sweep(report.launch(0))
     assert {str(depth): found and found.cycles for depth, found in told.items()} == {
         depth: found and found["cycles"] for depth, found in advice["depths"].items()
     }
@@ -74,7 +74,7 @@ def test_what_cannot_be_told_is_null_with_the_reason(advice: dict[str, Any]) -> 
 
 
 def test_a_given_depth_overrules(advice: dict[str, Any]) -> None:
-    told = advise(Report.open(RUN), 0, stages=2)
+    told = advise(Report.open(RUN).launch(0), stages=2)
     assert (told["stages"], told["stages_from"]) == (2, "given")
     assert told["depths"]["2"]["cycles"] == advice["depths"]["3"]["cycles"]
 
@@ -82,18 +82,18 @@ def test_a_given_depth_overrules(advice: dict[str, Any]) -> None:
 def test_where_nothing_tells_the_depth_it_asks_for_it(tmp_path: Path) -> None:
     file = tmp_path / "bare.ncu-repz"
     shutil.copy(ROOT / "gemm_ws" / "default" / "report.ncu-repz", file)
-    told = advise(Report.open(file), 0)
+    told = advise(Report.open(file).launch(0))
     assert (told["stages"], told["stages_from"]) == (None, None)
     assert not any(told["depths"].values())
     assert "--stages" in told["notes"][0]
     assert "--stages" in _told(str(file))
-    given = advise(Report.open(file), 0, stages=4)
+    given = advise(Report.open(file).launch(0), stages=4)
     assert given["depths"]["3"] is not None
     assert given["depths"]["5"] is None  # its ring already takes all shared memory
 
 
 def test_kernels_that_memory_bounds_have_no_depth() -> None:
-    told = advise(Report.open(ROOT / "softmax_online" / "default"), 0)
+    told = advise(Report.open(ROOT / "softmax_online" / "default").launch(0))
     assert not any(told["depths"].values())
     assert "dram is its busiest unit" in told["notes"][0]
 
@@ -120,4 +120,4 @@ def test_several_launches_need_a_number(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_launches_that_are_not_there_are_refused() -> None:
     with pytest.raises(UsageError, match="no launch 7"):
-        advise(Report.open(RUN), 7)
+        advise(Report.open(RUN).launch(7))

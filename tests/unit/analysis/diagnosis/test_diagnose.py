@@ -58,7 +58,7 @@ def verdict(found, what):
 
 
 def test_without_an_account_the_verdict_is_unknown_and_says_why():
-    found = diagnose(OneLaunch({}), 0, None)
+    found = diagnose(OneLaunch({}), None)
     assert (found.cause, found.causes) == ("unknown", []) and "collected" in found.warnings[0]
 
 

@@ -40,41 +40,41 @@ def tma() -> dict[int, Report]:
 
 
 def test_a_shallow_ring_gains_what_a_deeper_one_is_predicted_to_give(tma: dict[int, Report]) -> None:
-    found = account(tma[2], 0)
+    found = account(tma[2].launch(0))
     assert found is not None
-    deeper = depth_gain(tma[2], 0, found)
+    deeper = depth_gain(tma[2].launch(0), found)
     assert deeper is not None and 15.0 < deeper.expected < 40.0
-    assert gains(tma[2], 0, found)["data_wait"] == deeper
-    first = diagnose(tma[2], 0, found).causes[0]
+    assert gains(tma[2].launch(0), found)["data_wait"] == deeper
+    first = diagnose(tma[2].launch(0), found).causes[0]
     assert (first.cause, first.predicted_gain_pct) == ("data_wait", deeper.expected)
 
 
 def test_a_ring_that_is_deep_enough_is_not_advised_another_stage(tma: dict[int, Report]) -> None:
-    found = account(tma[6], 0)
+    found = account(tma[6].launch(0))
     assert found is not None
-    told = diagnose(tma[6], 0, found)
+    told = diagnose(tma[6].launch(0), found)
     assert not [cause for cause in told.causes if cause.disease in ("shallow_pipeline", "single_buffer")]
 
 
 def test_fixes_follow_the_causes_with_what_they_gain(tma: dict[int, Report]) -> None:
-    found = account(tma[2], 0)
-    told = diagnose(tma[2], 0, found)
-    listed = fixes(tma[2], 0, found, told)
+    found = account(tma[2].launch(0))
+    told = diagnose(tma[2].launch(0), found)
+    listed = fixes(tma[2].launch(0), found, told)
     assert [fix.cause for fix in listed] == [cause.cause for cause in told.causes]
     assert all(fix.low is not None and fix.high is not None and fix.low <= fix.high for fix in listed)
 
 
 def test_nothing_in_the_pipeline_is_said_to_gain_where_memory_is_the_bound() -> None:
     report = Report.open(ROOT / "softmax_online" / "default")
-    found = account(report, 0)
-    told = diagnose(report, 0, found)
+    found = account(report.launch(0))
+    told = diagnose(report.launch(0), found)
     assert told.cause == "memory_bound" and {cause.predicted_gain_pct for cause in told.causes} == {None}
-    assert {fix.predicted_gain_pct for fix in fixes(report, 0, found, told)} == {None}
+    assert {fix.predicted_gain_pct for fix in fixes(report.launch(0), found, told)} == {None}
 
 
 def test_the_slow_path_is_among_the_causes_and_first_only_as_the_verdict() -> None:
     for name, first in (("gemm_mma_swizzled/default", True), ("tensor_core_gemm/stages1", False)):
         report = Report.open(ROOT / name)
-        causes = [cause.cause for cause in diagnose(report, 0, account(report, 0)).causes]
+        causes = [cause.cause for cause in diagnose(report.launch(0), account(report.launch(0))).causes]
         assert "slow_path" in causes
         assert (causes[0] == "slow_path") is first

@@ -78,10 +78,10 @@ def test_a_remembered_verdict_that_was_damaged_is_judged_anew(tmp_path, counted)
 def test_a_launch_that_cannot_be_judged_hides_no_other_and_is_not_remembered(monkeypatch):
     judge = verdict.launch_verdict
 
-    def failing(report, launch):
-        if launch == 2:
+    def failing(launch):
+        if launch.number == 2:
             raise ReportError("launch 2 is odd", "look at it")
-        return judge(report, launch)
+        return judge(launch)
 
     path = REPEATS / "softmax_online" / "default"
     monkeypatch.setattr(verdict, "launch_verdict", failing)

@@ -144,7 +144,7 @@ def _recorded(kernel: str, *variants: str) -> dict[int, Pipeline]:
     sweep = {}
     for variant in variants:
         report = Report.open(ROOT / kernel / variant)
-        now = pipeline_of(report, 0, account(report, 0))
+        now = pipeline_of(report.launch(0), account(report.launch(0)))
         assert isinstance(now, Pipeline)
         sweep[now.stages] = now
     return sweep
@@ -188,7 +188,7 @@ def test_depth_and_iterations_are_read_off_the_code(
     file = tmp_path / "bare.ncu-repz"
     shutil.copy(ROOT / kernel / variant / "report.ncu-repz", file)
     bare = Report.open(file)
-    now = pipeline_of(bare, 0, account(bare, 0))
+    now = pipeline_of(bare.launch(0), account(bare.launch(0)))
     assert isinstance(now, Pipeline)
     assert (now.stages, now.stages_from) == (stages, "sass")
     assert now.iterations == iterations
@@ -196,7 +196,7 @@ def test_depth_and_iterations_are_read_off_the_code(
 
 def test_memory_bound_kernels_have_no_depth() -> None:
     report = Report.open(ROOT / "softmax_online" / "default")
-    now = pipeline_of(report, 0, account(report, 0))
+    now = pipeline_of(report.launch(0), account(report.launch(0)))
     assert isinstance(now, Unidentified)
     assert "dram" in now.reason
 

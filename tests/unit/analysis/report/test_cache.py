@@ -51,7 +51,7 @@ def shown(*paths):
     home._usable.cache_clear()
     reports, failures = open_reports(paths)
     assert failures == []
-    verdicts = [launch_verdict(report, int(launch)) for report in reports for launch in report.launches["launch"]]
+    verdicts = [launch_verdict(launch) for report in reports for launch in report]
     return json.loads(json.dumps(verdicts))
 
 

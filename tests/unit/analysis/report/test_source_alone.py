@@ -13,6 +13,7 @@ import pytest
 
 from ncubble.analysis.report import cache_folder as home
 from ncubble.analysis.report.report import ALONE, Report
+from ncubble.errors import UsageError
 from ncubble.recordings import ROOT
 
 NAMES = ("softmax_online/default", "tensor_core_gemm/stages1")
@@ -51,29 +52,29 @@ def test_a_launch_that_is_read_alone_is_as_in_the_whole(path: Path) -> None:
     launches = [int(number) for number in report.launches["launch"]]
     assert len(launches) == LAUNCHES
     for launch in launches[:ALONE]:
-        found = alone.source_of(launch)
+        found = alone.launch(launch).source
         assert "source" not in vars(alone)
         pd.testing.assert_frame_equal(found, whole(report, launch))
-    assert len(alone.source_of(launches[0])) > 100
+    assert len(alone.launch(launches[0]).source) > 100
 
 
 def test_who_asks_for_many_reads_all_of_them_once(path: Path) -> None:
     report = Report.open(path)
-    for launch in report.launches["launch"]:
-        report.source_of(int(launch))
+    assert all(len(launch.source) for launch in report)
     assert "source" in vars(report)
-    pd.testing.assert_frame_equal(report.source_of(LAUNCHES - 1), whole(report, LAUNCHES - 1))
+    pd.testing.assert_frame_equal(report.launch(LAUNCHES - 1).source, whole(report, LAUNCHES - 1))
 
 
-def test_a_launch_that_is_not_there_has_no_code(path: Path) -> None:
-    assert Report.open(path).source_of(99).empty
+def test_a_launch_that_is_not_there_is_refused(path: Path) -> None:
+    with pytest.raises(UsageError, match="no launch 99"):
+        Report.open(path).launch(99)
 
 
 def test_damage_of_the_cache_is_mended_when_one_launch_is_read(path: Path) -> None:
     from ncubble.analysis.report import cache as store
 
     report = Report.open(path)
-    expected = report.source_of(1)
+    expected = report.launch(1).source
     file = store.file_of(report.frame.sha256, "code")
     file.write_bytes(file.read_bytes()[:-100])
     pd.testing.assert_frame_equal(Report.open(path).source_of(1), expected)

@@ -60,8 +60,8 @@ def test_a_recorded_run_lacks_nothing_and_is_a_stranger_to_the_list(versions):
 def test_every_foreign_launch_has_an_account_or_names_the_counters_that_it_takes(opened):
     seen = 0
     for report in opened:
-        for launch in report.launches["launch"]:
-            verdict, seen = launch_verdict(report, int(launch)), seen + 1
+        for launch in report:
+            verdict, seen = launch_verdict(launch), seen + 1
             if verdict["account"] is None:
                 (warning,) = [text for text in verdict["warnings"] if not text.startswith("suspicious")]
                 assert "Collect " in warning and "__" in warning and "`ncubble profile --set " in warning

@@ -185,11 +185,11 @@ def started(run: Path) -> str:
 
 def test_a_gain_is_predicted_only_of_the_cause_that_is_named() -> None:
     report = Report.open(SICK["planted"])
-    told = account(report, 0)
-    found = diagnose(report, 0, told)
-    gain = predicted(report, 0, told, found)
+    told = account(report.launch(0))
+    found = diagnose(report.launch(0), told)
+    gain = predicted(report.launch(0), told, found)
     assert gain["predicted_low_pct"] <= gain["predicted_gain_pct"] <= gain["predicted_high_pct"]
-    other = predicted(report, 0, told, replace(found, cause="memory_bound"))
+    other = predicted(report.launch(0), told, replace(found, cause="memory_bound"))
     assert set(other.values()) == {None} and set(other) == set(gain)
 
 

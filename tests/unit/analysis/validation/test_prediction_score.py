@@ -81,7 +81,7 @@ def test_splits_and_families_are_scored_apart() -> None:
 
 
 def test_baselines_of_a_starved_launch() -> None:
-    told = baselines(Report.open(ROOT / "gemm_tma" / "stages1"), 0)
+    told = baselines(Report.open(ROOT / "gemm_tma" / "stages1").launch(0))
     assert all(set(found) == set(BASELINES) for found in told.values())
     present = told[1]
     assert len({round(value, 9) for value in present.values()}) == 1  # all agree on the present depth
@@ -110,7 +110,7 @@ def test_sweeps_exist_and_fit_a_budget() -> None:
 def test_residency_of_other_depths_is_that_of_the_catalog() -> None:
     """From one profile, the CTAs per SM of every other depth are those that the occupancy rules give its real size."""
     report = Report.open(ROOT / "gemm_tma" / "stages3")
-    now = pipeline_of(report, 0, account(report, 0))
+    now = pipeline_of(report.launch(0), account(report.launch(0)))
     assert isinstance(now, Pipeline)
     assert now.residency is not None
     spec = find_spec("gemm_tma")

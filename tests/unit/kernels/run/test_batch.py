@@ -94,7 +94,7 @@ def test_products_of_a_kernel_without_mmas_are_its_ffmas_whatever_moves_constant
         "sm__inst_executed_pipe_tensor_op_hmma.sum",
     )
     ffma = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
-    assert _counter(OneLaunch({busy: 0.1, hmma: 8192.0, ffma: 6e10}), 0) == ffma  # type: ignore[arg-type]
-    assert _counter(OneLaunch({busy: 50.0, hmma: 1e6, ffma: 1e3}), 0) == hmma  # type: ignore[arg-type]
+    assert _counter(OneLaunch({busy: 0.1, hmma: 8192.0, ffma: 6e10})) == ffma  # type: ignore[arg-type]
+    assert _counter(OneLaunch({busy: 50.0, hmma: 1e6, ffma: 1e3})) == hmma  # type: ignore[arg-type]
     with pytest.raises(MeasurementError, match="no product was counted"):
-        _counter(OneLaunch({busy: 50.0}), 0)  # type: ignore[arg-type]
+        _counter(OneLaunch({busy: 50.0}))  # type: ignore[arg-type]

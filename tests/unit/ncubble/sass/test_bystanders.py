@@ -17,7 +17,7 @@ COPY = "LDGSTS.E.BYPASS.128 [R2], [R4.64]"
 
 def recorded(*path):
     report = Report.open(ROOT.joinpath(*path))
-    return report.source_of(0), account(report, 0)
+    return report.launch(0).source, account(report.launch(0))
 
 
 @pytest.mark.parametrize(("next_one", "part"), [(TMA, "aside"), (WGMMA, "data_wait"), ("LDS R1, [R2]", "data_wait")])

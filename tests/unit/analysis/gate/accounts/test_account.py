@@ -6,7 +6,8 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -120,7 +121,7 @@ def test_a_damaged_account_is_refused_by_the_name_of_its_field(change: dict[str,
 
 def test_places_of_a_recording_are_lines_of_its_source_and_hold_no_more_than_their_part() -> None:
     report = Report.open(ROOT / "gemm_tma" / "stages1")
-    found = account_of(report, 0)
+    found = account_of(report.launch(0))
     assert found
     assert math.fsum(found.parts.values()) == pytest.approx(100.0)
     assert found.places == tuple(sorted(found.places, key=lambda place: (-place.pct, place.key)))
@@ -160,24 +161,21 @@ LOOP = [
 TEXT = "loop {\n  copy();\n  mma();\n}\nstore();\n}\n"
 
 
-class FakeReport:
+class FakeLaunch:
     """One launch of ``LOOP``, of whose cycles none are without a CTA."""
 
-    files: ClassVar = {"/src/a.cu": TEXT}
+    report = SimpleNamespace(files={"/src/a.cu": TEXT})
 
     def __init__(self, frame: pd.DataFrame) -> None:
-        self.frame = frame
-
-    def source_of(self, launch: int) -> pd.DataFrame:
-        return self.frame
+        self.source = frame
 
 
 def read(monkeypatch: pytest.MonkeyPatch, frame: pd.DataFrame, **parts: float) -> LaunchAccount:
     found = build(0, Busy("tensor", 20.0, "", ()), 1.0, None, frame)
     found = replace(found, parts={**found.parts, **parts}) if parts else found
-    monkeypatch.setattr(gate_places, "account", lambda report, launch: found)
-    monkeypatch.setattr(gate_places, "cta_share", lambda report, launch: 1.0)
-    read = gate_places.account_of(FakeReport(frame), 0)  # type: ignore[arg-type]
+    monkeypatch.setattr(gate_places, "account", lambda launch: found)
+    monkeypatch.setattr(gate_places, "cta_share", lambda launch: 1.0)
+    read = gate_places.account_of(FakeLaunch(frame))  # type: ignore[arg-type]
     assert read
     return read
 
@@ -194,8 +192,8 @@ def test_the_rule_of_overlap_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert read(monkeypatch, frame).overlap == ""
     found = build(0, Busy("tensor", 20.0), 1.0, None, frame)
     assert found.weights is not None
-    monkeypatch.setattr(gate_places, "account", lambda report, launch: replace(found, weights=0.9 * found.weights))
-    assert gate_places.account_of(FakeReport(frame), 0).overlap == "phases"  # type: ignore[arg-type, union-attr]
+    monkeypatch.setattr(gate_places, "account", lambda launch: replace(found, weights=0.9 * found.weights))
+    assert gate_places.account_of(FakeLaunch(frame)).overlap == "phases"  # type: ignore[arg-type, union-attr]
 
 
 def test_gaps_between_waves_lie_on_what_runs_outside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,32 +214,32 @@ def test_without_lines_places_are_opcodes(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_lines_of_the_same_text_are_told_by_what_stands_above(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeReport, "files", {"/src/a.cu": "a\nsync();\nmma();\nb\n\nsync();\n"})
+    monkeypatch.setattr(FakeLaunch.report, "files", {"/src/a.cu": "a\nsync();\nmma();\nb\n\nsync();\n"})
     moved = [(sass, 6 if line == 5 else line, executed, held) for sass, line, executed, held in LOOP]
     found = read(monkeypatch, source(moved))
     assert {(place.line, place.below) for place in found.places if place.text == "sync();"} == {(2, "a"), (6, "b")}
 
 
 def test_a_report_whose_values_contradict_each_other_has_no_account(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(report: object, launch: int) -> None:
+    def broken(launch: object) -> None:
         raise ValueError("cannot be")
 
     monkeypatch.setattr(gate_places, "account", broken)
-    assert gate_places.account_of(FakeReport(source(LOOP)), 0) is None  # type: ignore[arg-type]
+    assert gate_places.account_of(FakeLaunch(source(LOOP))) is None  # type: ignore[arg-type]
 
 
 def test_code_that_contradicts_itself_costs_the_places_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = source(LOOP)
     found = build(0, Busy("tensor", 20.0, "", ()), 1.0, None, frame)
-    monkeypatch.setattr(gate_places, "account", lambda report, launch: found)
-    monkeypatch.setattr(gate_places, "cta_share", lambda report, launch: 1.0)
+    monkeypatch.setattr(gate_places, "account", lambda launch: found)
+    monkeypatch.setattr(gate_places, "cta_share", lambda launch: 1.0)
     odd = frame.assign(line=math.nan)
-    read = gate_places.account_of(FakeReport(odd), 0)  # type: ignore[arg-type]
+    read = gate_places.account_of(FakeLaunch(odd))  # type: ignore[arg-type]
     assert read and read.places == () and read.parts == found.parts
 
 
 def test_control_characters_of_a_report_reach_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FakeReport, "files", {"/src/a.cu": "\n\x1b[31mcopy();\t x" + "y" * 300 + "\n"})
+    monkeypatch.setattr(FakeLaunch.report, "files", {"/src/a.cu": "\n\x1b[31mcopy();\t x" + "y" * 300 + "\n"})
     found = read(monkeypatch, source(LOOP))
     (copy,) = [place for place in found.places if place.part == "copy_cost"]
     assert copy.text.startswith("[31mcopy(); xy") and len(copy.text) == LONGEST

@@ -118,7 +118,7 @@ def test_the_arithmetic_agrees_with_every_recording() -> None:
     reports, failed = open_reports([ROOT], details=False)
     assert not failed
     for report in reports:
-        scalars = report.scalars(0)
+        scalars = report.launch(0).scalars
         found = limits_of(scalars)
         told = scalars["sm__maximum_warps_per_active_cycle_pct"]
         most = scalars["device__attribute_max_warps_per_multiprocessor"]
