@@ -1,7 +1,7 @@
 """The figures in README.md and docs/gate.md, computed from the shipped recordings and baselines.
 
-    python benchmarks/readme_tables.py            # print every block
-    python benchmarks/readme_tables.py --write    # put them between the markers of the files
+    python -m benchmarks.readme_tables            # print every block
+    python -m benchmarks.readme_tables --write    # put them between the markers of the files
 
 A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``. All figures are those that the product
 itself prints: ``ncubble report``, its JSON, ``ncubble baseline show --json``, and the manifests of the runs.

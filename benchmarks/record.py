@@ -1,6 +1,6 @@
 """Record the runs that ship with the package, on this machine's GPU.
 
-    python benchmarks/record.py OUT [--only REGEX] [--repeats 5]
+    python -m benchmarks.record OUT [--only REGEX] [--repeats 5]
 
 Writes OUT/runs/KERNEL/VARIANT (default sets, one launch: what reports and dashboard show) and
 OUT/repeats/KERNEL/VARIANT (sets tensor and dram, several launches: what baselines are made of), and of a few kernels

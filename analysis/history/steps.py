@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc, stdtr, stdtrit
 
 ALPHA = 0.01
-"""Bound of the chance of each kind of addition to a series without steps. ``benchmarks/trend.py`` prints what comes
-of it: 0 to 2 % of series show a false step."""
+"""Bound of the chance of each kind of addition to a series without steps. ``benchmarks/gate/trend.py``
+prints what comes of it: 0 to 2 % of series show a false step."""
 MOST_STEPS = 20
 LEAST_POINTS = 4
 _TELLING = 1.0 - 1e-9

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from claims.rules import (
+from benchmarks.claims.rules import (
     FALSE,
     NOT_MEASURED,
     NOT_TESTABLE,
@@ -45,7 +45,7 @@ def line(claim: Claim, results: Results) -> str:
 
 
 def page(claims: Sequence[Claim], measured: Mapping[str, Any]) -> str:
-    """The whole document. ``measured``: what ``claims.py --measure`` wrote."""
+    """The whole document. ``measured``: what ``claims/__main__.py --measure`` wrote."""
     results: Results = measured["measurements"]
     parts = [
         HEAD.format(**{key: measured.get(key) or "unknown" for key in ("device", "driver", "nvcc", "ncu", "date")})
@@ -64,9 +64,9 @@ HEAD = """# What the seed documents claim, and what was measured
 Every testable claim of the five documents that ncubble was asked for from, in our words, with the verdict that follows
 from a measurement. Measured on an {device} (driver {driver}, nvcc {nvcc}, ncu {ncu}) on {date}. This page is generated:
 
-    python benchmarks/claims.py --measure docs/validation/claims.json   # on a machine with GPU, nvcc and ncu
-    python benchmarks/claims.py --write                                 # this page, anywhere
-    python benchmarks/claims.py --only 000-n-is-pending-groups          # one claim: its values and its verdict
+    python -m benchmarks.claims --measure docs/validation/claims.json   # on a machine with GPU, nvcc and ncu
+    python -m benchmarks.claims --write                                 # this page, anywhere
+    python -m benchmarks.claims --only 000-n-is-pending-groups          # one claim: its values and its verdict
 
 Claims, and the rules from which verdicts are computed, are data: [claims.toml](../benchmarks/claims/claims.toml). A
 verdict is *true* if all rules of a claim hold, *false* if none does, *partly* if some do. *Hidden*, *no* and *same*
@@ -161,7 +161,7 @@ def waiting(results: Results) -> str:
         "- Groups are counted, not tiles. If nothing is committed behind the last tile, N = 1 does not wait for it: "
         "it was still on its way "
         f"in {scope['last_tile_in_flight_pct']:.0f} % of the launches.\n\n"
-        "`python benchmarks/claims.py --only wait_group wait_group_scope`"
+        "`python -m benchmarks.claims --only wait_group wait_group_scope`"
     )
     return head + text
 
@@ -205,7 +205,7 @@ def occupying(results: Results) -> str:
         ["`async_pipeline -p stages=3 -p threads=128`", f"{products['half_warps']}", f"{products['half_us']:.0f} µs"],
     ]
     text += table(["", "resident warps per SM", "time"], rows, right=True)
-    return head + text + "\n\n`python benchmarks/claims.py --only overlap residency matmul_copies`"
+    return head + text + "\n\n`python -m benchmarks.claims --only overlap residency matmul_copies`"
 
 
 def feeding(results: Results) -> str:
@@ -234,7 +234,7 @@ def feeding(results: Results) -> str:
         ["A from registers", taken("wgmma_registers_shared"), taken("wgmma_registers_registers")],
     ]
     text += table(["`wgmma`", "B from shared memory", "B from registers"], rows)
-    return head + text + "\n\n`python benchmarks/claims.py --only operands snippets`"
+    return head + text + "\n\n`python -m benchmarks.claims --only operands snippets`"
 
 
 QUESTIONS: tuple[Callable[[Results], str], ...] = (waiting, occupying, feeding)

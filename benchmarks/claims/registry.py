@@ -58,7 +58,7 @@ def measurement(
 def load_all() -> dict[str, Measurement]:
     """Every measurement, in the order of the modules."""
     for name in MODULES:
-        importlib.import_module(f"claims.{name}")
+        importlib.import_module(f"benchmarks.claims.measurements.{name}")
     return KNOWN
 
 

@@ -5,7 +5,7 @@
 - for ``measured`` and ``static`` ones ``rules``: what must hold of measured values for the claim to be true, such as
   ``"overlap.async_both < overlap.async_serial * 0.8"``. All hold: true; none: false; some: partly.
   ``shown``: a format string over measured values. ``command``: what a reader runs, where there is something more direct
-  than ``python benchmarks/claims.py --only ID``. ``note``: what the figures mean, in a sentence.
+  than ``python -m benchmarks.claims --only ID``. ``note``: what the figures mean, in a sentence.
 - for those that are ``not testable`` the ``reason``.
 """
 
@@ -87,7 +87,7 @@ class Claim:
 
     def run_by(self) -> str:
         """The command that a reader runs."""
-        return self.command or f"python benchmarks/claims.py --only {self.id}"
+        return self.command or f"python -m benchmarks.claims --only {self.id}"
 
 
 def load(path: Path = FILE) -> list[Claim]:

@@ -9,22 +9,21 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
-from claims.compile_checks import ARCH
-from claims.registry import KNOWN, load_all
-from claims.tools import compile_all
+from benchmarks.claims.measurements.compile_checks import ARCH
+from benchmarks.claims.measurements.tools import compile_all
+from benchmarks.claims.registry import KNOWN, load_all
+from benchmarks.harness.command import module
 from ncubble.errors import NcubbleError
 
-PROGRAM = Path(__file__).resolve().parents[1] / "claims.py"
-PROBING = {f"claims.{name}" for name in ("probe_runs", "stream_runs", "memory_runs")}
+PROGRAM = tuple(module("claims"))
+PROBING = {f"benchmarks.claims.measurements.{name}" for name in ("probe_runs", "stream_runs", "memory_runs")}
 MANY = 3  # measurements with probes, from which on all probes are compiled at once
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 START_S = 60.0  # imports and the first context of a fresh worker
@@ -62,7 +61,7 @@ class _Worker:
     """A process that takes the measurements named, one after the other, and tells each outcome in a line."""
 
     def __init__(self, names: list[str]) -> None:
-        argv = [sys.executable, str(PROGRAM), "--worker", *names]
+        argv = [*PROGRAM, "--worker", *names]
         self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, start_new_session=True)
         self._lines: queue.Queue[str] = queue.Queue()
         self._fresh = True

@@ -27,10 +27,10 @@ from typing import Any
 
 from benchmarks.foreign import facts, measure, plan, prepare, programs, rules
 from benchmarks.foreign.experiment import BASE, Experiment
+from benchmarks.harness.command import REPOSITORY, module
 from ncubble.errors import NcubbleError
 
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = (sys.executable, "-m", "benchmarks.foreign.programs")
+PROGRAM = tuple(module("foreign.programs"))
 FIRST = "first"
 PREPARED = "prepared.json"
 STEPS = {"base": ("base", ()), "changed": ("all", ("tensor",)), "nsight": ("base", ("full",))}
@@ -82,7 +82,7 @@ def profiled(out: Path, step: str, family: str, only: str, known: dict[str, Any]
     argv += ["--several", ",".join(several)] if several else []
     place.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=REPOSITORY)
     failed = re.findall(r"FAILED .*", done.stdout + done.stderr)
     print(f"{step}/{family}: {time.monotonic() - start:.1f} s, exit {done.returncode}", *failed, sep="\n", flush=True)
     if done.returncode:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
-import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.app.server import Server
 from ncubble.dashboard.data.store import ReportStore
+from tests.helpers import dashboard_frames as frames
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
 SCREENSHOTS = Path(__file__).parent / "screenshots"

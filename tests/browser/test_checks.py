@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import dashboard_frames as frames
 import pytest
-from gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
 from playwright.sync_api import Page, expect
 
 from ncubble.analysis.gate.check.check import check
 from ncubble.analysis.gate.check.result import CheckOptions
 from ncubble.analysis.history.file import append
 from ncubble.analysis.history.rows import Occasion, rows
+from tests.helpers import dashboard_frames as frames
+from tests.helpers.gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
 
 from .conftest import SCREENSHOTS, serving
 

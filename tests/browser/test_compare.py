@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Page, expect
+
+from tests.helpers import dashboard_frames as frames
 
 from .conftest import eventually, for_the_eye, photograph
 

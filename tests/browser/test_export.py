@@ -7,13 +7,13 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Browser, Download, Locator, Page, expect
 
 from ncubble.dashboard.export.content import comparisons_file, launches_file, page_figures
 from ncubble.dashboard.export.images import TITLE_HEIGHT, Look, image
 from ncubble.dashboard.pages.compare.address import CompareAddress
+from tests.helpers import dashboard_frames as frames
 
 from .conftest import eventually
 

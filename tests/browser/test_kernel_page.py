@@ -9,11 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from ncubble.dashboard.data.store import ReportStore
+from tests.helpers import dashboard_frames as frames
 
 from .conftest import eventually, for_the_eye, photograph, serving
 

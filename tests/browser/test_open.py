@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import dashboard_frames as frames
 import pytest
 from playwright.sync_api import Page, Route, expect
 
@@ -18,6 +17,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import ReportError
 from ncubble.profiling.runs.run import Run
 from ncubble.recordings import ROOT
+from tests.helpers import dashboard_frames as frames
 
 from .conftest import eventually, serving
 

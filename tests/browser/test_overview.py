@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from ncubble.dashboard.data.store import ReportStore
+from tests.helpers import dashboard_frames as frames
 
 from .conftest import eventually, serving
 

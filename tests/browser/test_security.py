@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hostile_report import SCRIPTS, TAG, hostile_runs
 from playwright.sync_api import Page, expect
 
 from ncubble.analysis.report.report import Report
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.page import Page as DashboardPage
 from ncubble.dashboard.pages.registry import PAGES
+from tests.helpers.hostile_report import SCRIPTS, TAG, hostile_runs
 
 from .conftest import serving
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import dashboard_frames as frames
 import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -16,6 +15,7 @@ from playwright.sync_api import Page, expect
 
 from ncubble.analysis.account.stalls import CLASSES
 from ncubble.dashboard.data.store import ReportStore
+from tests.helpers import dashboard_frames as frames
 
 from .conftest import eventually, serving
 
@@ -209,7 +209,7 @@ def test_a_click_on_the_map_goes_there(code: str, open_page: Open) -> None:
 
 
 def test_twenty_thousand_rows_scroll(code: str, open_page: Open) -> None:
-    """Loose bounds, for a busy machine: ``benchmarks/source_scroll.py`` measures what a quiet one does."""
+    """Loose bounds, for a busy machine: ``benchmarks/dashboard/scroll.py`` measures what a quiet one does."""
     page = open_page(f"{code}{BIG}?pc=0")
     expect(chosen(page)).to_contain_text("0x0000")
     box = page.locator("#source-sass").bounding_box()

@@ -20,7 +20,8 @@ def test_ten_thousand_launches_stay_within_reach(repository: Path) -> None:
     seeds = [repository / "recordings" / "h200" / name for name in ("tensor_core_gemm/stages1", "softmax_online")]
     argv = [
         sys.executable,
-        repository / "benchmarks" / "dashboard_speed.py",
+        "-m",
+        "benchmarks.dashboard.speed",
         "--rounds",
         1,
         "--pages",

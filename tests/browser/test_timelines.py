@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from lane_frames import streams, warps, write
 from playwright.sync_api import Page, expect
 
 from ncubble.analysis.traces.lanes import LaneRun
 from ncubble.dashboard.data.store import ReportStore
+from tests.helpers.lane_frames import streams, warps, write
 
 from .conftest import serving
 

@@ -11,13 +11,12 @@ import pytest
 from ncubble.kernels.run.session import Request, execute
 
 pytestmark = pytest.mark.gpu
+CLAIMS = "benchmarks/claims/measurements"
 
 
 @pytest.fixture(scope="module")
 def known(repository: Path) -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(repository / "benchmarks"))
-        yield importlib.import_module("claims.registry").load_all()
+    return importlib.import_module("benchmarks.claims.registry").load_all()
 
 
 def taken(known: Any, name: str) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def test_buffers_of_a_pool_may_grow_without_a_synchronization(known: Any) -> Non
 @pytest.mark.parametrize("source", ["shared", "global"])
 @pytest.mark.parametrize("shape", [{"m": 64, "n": 64, "k": 32}, {"m": 192, "n": 320, "k": 96}], ids=str)
 def test_wmma_takes_operands_from_shared_and_from_global_memory(repository: Path, source: str, shape: Any) -> None:
-    request = Request("wmma_operands", {"source": source}, shape, repository / "benchmarks" / "claims", iterations=0)
+    request = Request("wmma_operands", {"source": source}, shape, repository / CLAIMS, iterations=0)
     outcome = execute(request)
     assert outcome.verification is not None
     assert outcome.verification.passed, outcome.verification.describe()
@@ -59,7 +58,13 @@ def test_wmma_takes_operands_from_shared_and_from_global_memory(repository: Path
 @pytest.mark.parametrize(("path", "inflight"), [("registers", 1), ("registers", 8), ("cp_async", 1), ("cp_async", 8)])
 def test_reading_adds_up_every_piece(repository: Path, path: str, inflight: int, ctas: int, rows: int) -> None:
     parameters = {"path": path, "inflight": inflight, "ctas": ctas}
-    request = Request("resident_reads", parameters, {"rows": rows}, repository / "benchmarks" / "claims", iterations=0)
+    request = Request(
+        "resident_reads",
+        parameters,
+        {"rows": rows},
+        repository / CLAIMS,
+        iterations=0,
+    )
     outcome = execute(request)
     assert outcome.verification is not None
     assert outcome.verification.passed, outcome.verification.describe()

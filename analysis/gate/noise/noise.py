@@ -29,8 +29,8 @@ differ from those of the next, and one GPU from another of its model: ``Shifts``
     error^2 = sd^2 * (1/n + 1/m) + run^2 * (1/runs + 1/runs') + gpu^2 * (sum over GPUs of (share - share')^2)
 
 takes the place of ``sd * sqrt(1/n + 1/m)``; the last term is 0 on one and the same GPU. And the SM clock: see
-``clock_shift``. ``benchmarks/gate_proof.py`` holds all of it against recorded repeats of several GPUs,
-``benchmarks/gate_power.py`` simulates it. Repeats are taken as normal around what they share.
+``clock_shift``. ``benchmarks/gate/proof.py`` holds all of it against recorded repeats of several GPUs,
+``benchmarks/gate/power.py`` simulates it. Repeats are taken as normal around what they share.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How much the parts of the bubble account scatter, in points of the kernel's time.
 
-What the gate expects before it sees repeats, rounded up from ``python benchmarks/part_noise.py`` over eight kernels and
-three H200s (``recordings/h200-gate``; docs/validation/gate.md): the largest deviation of a part over the kernels.
+What the gate expects before it sees repeats, rounded up from ``python -m benchmarks.gate.part_noise``
+over eight kernels and three H200s (``recordings/h200-gate``; docs/validation/gate.md): the largest
+deviation of a part over the kernels.
 """
 
 from __future__ import annotations

@@ -24,12 +24,11 @@ from ncubble.kernels.spec.case import make_case
 @pytest.fixture(scope="module")
 def suite(repository: Path) -> Any:
     """The modules of benchmarks/claims."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(repository / "benchmarks"))
-        yield SimpleNamespace(
-            **{name: importlib.import_module(f"claims.{name}") for name in ("rules", "registry", "page", "runner")},
-            folder=repository / "benchmarks" / "claims",
-        )
+    modules = ("rules", "registry", "page", "runner")
+    return SimpleNamespace(
+        **{name: importlib.import_module(f"benchmarks.claims.{name}") for name in modules},
+        folder=repository / "benchmarks" / "claims" / "measurements",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +145,7 @@ def test_what_fails_hangs_or_dies_costs_its_own_figures_only(
     program.write_text(WORKER, encoding="utf-8")
     names = ("first", "fails", "second", "dies", "hangs", "last")
     known = {name: suite.registry.Measurement(name, ("a",), dict, 1.0, name != "second") for name in names}
-    monkeypatch.setattr(suite.runner, "PROGRAM", program)
+    monkeypatch.setattr(suite.runner, "PROGRAM", (sys.executable, str(program)))
     monkeypatch.setattr(suite.runner, "KNOWN", known)
     monkeypatch.setattr(suite.runner, "load_all", lambda: known)
     monkeypatch.setattr(suite.runner, "START_S", 4.0)
@@ -166,7 +165,7 @@ def test_the_page_is_what_the_measurements_give(suite: Any, claims: list[Any], r
         pytest.skip("docs/validation/claims.json is not there: nothing was measured yet")
     told = json.loads(measured.read_text(encoding="utf-8"))
     text = suite.page.page(claims, told)
-    assert document.read_text(encoding="utf-8") == text, "run: python benchmarks/claims.py --write"
+    assert document.read_text(encoding="utf-8") == text, "run: python -m benchmarks.claims --write"
     missing = {item.id for item in claims if suite.rules.verdict(item, told["measurements"]) == "not measured"}
     assert not missing
 
@@ -193,8 +192,8 @@ def _needs_compiler() -> None:
 )
 def test_what_ptxas_takes_is_still_what_the_verdicts_rest_on(suite: Any, name: str, taken: bool) -> None:
     _needs_compiler()
-    checks: ModuleType = importlib.import_module("claims.compile_checks")
-    assert checks.compiles(sys.modules["claims.snippets"].SNIPPETS[name]) is taken
+    checks: ModuleType = importlib.import_module("benchmarks.claims.measurements.compile_checks")
+    assert checks.compiles(sys.modules["benchmarks.claims.measurements.snippets"].SNIPPETS[name]) is taken
 
 
 @pytest.mark.parametrize(

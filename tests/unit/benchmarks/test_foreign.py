@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_launches import measured, modules, tried
 
 from ncubble.analysis.account.account import PARTS
+from tests.helpers.foreign_launches import measured, modules, tried
 
 VERDICTS = {*PARTS, "none", "memory_bound", "slow_path", "no_tensor_work", "tiny_launch"}
 

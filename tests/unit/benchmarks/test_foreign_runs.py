@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from foreign_launches import measured, modules
 
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
+from tests.helpers.foreign_launches import measured, modules
 
 
 @pytest.fixture(scope="module")

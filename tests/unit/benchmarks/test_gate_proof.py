@@ -19,14 +19,12 @@ TENSOR = BY_NAME["tensor_active_pct"]
 
 @pytest.fixture(scope="module")
 def proof(repository: Path) -> Any:
-    sys.path.insert(0, str(repository / "benchmarks"))
-    yield importlib.import_module("gate_proof")
-    sys.path.remove(str(repository / "benchmarks"))
+    return importlib.import_module("benchmarks.gate.proof")
 
 
 @pytest.fixture(scope="module")
 def draws(proof: ModuleType) -> ModuleType:
-    return importlib.import_module("gate_draws")
+    return importlib.import_module("benchmarks.gate.draws")
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +36,14 @@ def page(repository: Path) -> str:
 def test_the_page_holds_what_the_recordings_give(proof: ModuleType, page: str, name: str) -> None:
     (block,) = proof.made(draws=1, jobs=1, only=name).values()
     assert proof.fill(page, {name: block}) == page, (
-        "run: python benchmarks/gate_proof.py --write docs/validation/gate.md"
+        "run: python -m benchmarks.gate.proof --write docs/validation/gate.md"
     )
 
 
 def test_a_sampled_row_of_the_page_is_what_its_draws_give(proof: ModuleType, page: str) -> None:
     cell = ("tensor_core_gemm-stages2", "same GPU", 5)
     row = proof.kernel_row(*cell[:2], proof.judged(cell, proof.DRAWS))
-    assert f"| {' | '.join(row)} |" in page, "run: python benchmarks/gate_proof.py --write docs/validation/gate.md"
+    assert f"| {' | '.join(row)} |" in page, "run: python -m benchmarks.gate.proof --write docs/validation/gate.md"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ def test_a_kernel_without_products_is_judged_by_cycles_alone(proof: ModuleType) 
 
 
 def test_rules_of_tools_that_are_not_installed_have_no_row(proof: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = importlib.import_module("gate_rules")
+    rules = importlib.import_module("benchmarks.gate.rules")
     for name in ("asv.commands.compare", "pytest_benchmark.utils"):
         monkeypatch.setitem(sys.modules, name, None)
     found = rules.peers()
@@ -95,7 +93,7 @@ def test_rules_of_tools_that_are_not_installed_have_no_row(proof: ModuleType, mo
 
 
 def test_the_plain_rule_looks_at_means_in_the_direction_of_the_metric() -> None:
-    rule = importlib.import_module("gate_rules").mean_worse(1.0)
+    rule = importlib.import_module("benchmarks.gate.rules").mean_worse(1.0)
     sides = Sample((50.0, 50.0)), Sample((49.0, 49.4))
     assert rule(*sides, TENSOR) == "regressed"
     assert rule(*reversed(sides), TENSOR) == "pass"

@@ -17,8 +17,7 @@ from ncubble.kernels.spec.case import make_case
 
 @pytest.fixture
 def ladder(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
-    return importlib.import_module("ladder")
+    return importlib.import_module("benchmarks.kernels.ladder")
 
 
 def test_every_row_of_the_plan_can_be_launched_and_has_its_library(ladder: ModuleType) -> None:
@@ -108,7 +107,7 @@ def test_the_figures_name_device_and_versions(ladder: ModuleType) -> None:
 def test_the_page_holds_what_was_measured_and_what_is_planted(ladder: ModuleType) -> None:
     text = ladder.DOCUMENT.read_text(encoding="utf-8")
     found = json.loads(ladder.RESULTS.read_text(encoding="utf-8"))
-    assert ladder.fill(text, ladder.blocks(found)) == text, "run: python benchmarks/ladder.py --write"
+    assert ladder.fill(text, ladder.blocks(found)) == text, "run: python -m benchmarks.kernels.ladder --write"
 
 
 def test_each_kernel_is_a_rung_or_planted_and_planted_ones_come_last(ladder: ModuleType) -> None:

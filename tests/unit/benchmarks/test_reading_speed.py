@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from benchmarks.reports import compose, speed
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import REPEATS, ROOT
 
@@ -27,15 +26,9 @@ def files(runs: list[Path]) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def bench(repository: Path) -> Iterator[Any]:
-    """The modules of the benchmark, which are scripts beside each other."""
-    folder = str(repository / "benchmarks")
-    sys.path.insert(0, folder)
-    import compose_report
-    import reading_speed
-
-    yield SimpleNamespace(compose=compose_report, speed=reading_speed)
-    sys.path.remove(folder)
+def bench() -> Any:
+    """The modules of the benchmark."""
+    return SimpleNamespace(compose=compose, speed=speed)
 
 
 @pytest.fixture(scope="module")

@@ -28,14 +28,13 @@ Load = Callable[[str], ModuleType]
 
 
 @pytest.fixture
-def load(repository: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
-    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
-    return importlib.import_module
+def load() -> Load:
+    return lambda name: importlib.import_module(f"benchmarks.regressions.{name}")
 
 
 def test_every_mistake_applies_to_a_kernel_that_can_be_launched(load: Load) -> None:
-    tree = load("regression_tree")
-    found = load("regression_plan").regressions()
+    tree = load("tree")
+    found = load("plan").regressions()
     assert len(found) >= 12
     for one in found:
         make_case(find_spec(one.kernel), one.parameters, one.shape)
@@ -45,8 +44,8 @@ def test_every_mistake_applies_to_a_kernel_that_can_be_launched(load: Load) -> N
 
 
 def test_what_is_expected_names_parts_of_the_account_and_lines_of_the_changed_source(load: Load) -> None:
-    tree = load("regression_tree")
-    for one in load("regression_plan").regressions():
+    tree = load("tree")
+    for one in load("plan").regressions():
         assert 1 <= len(one.parts) <= 2, one.name
         assert set(one.parts) <= set(PARTS), one.name
         kernels = tree.room("kernels")
@@ -58,7 +57,7 @@ def test_what_is_expected_names_parts_of_the_account_and_lines_of_the_changed_so
 
 
 def test_a_source_that_changed_is_named_and_not_patched(load: Load, tmp_path: Path) -> None:
-    plan, tree = load("regression_plan"), load("regression_tree")
+    plan, tree = load("plan"), load("tree")
     (tmp_path / "a.cu").write_text("one\ntwo\ntwo\n")
     for old, times in (("three", 0), ("two", 2)):
         with pytest.raises(UsageError, match=rf"mine: kernels/a\.cu holds {times} times, not once.*'{old}'"):
@@ -73,12 +72,12 @@ def test_a_file_with_a_member_too_few_or_too_many_is_refused(load: Load, tmp_pat
     for name, more in (("few", ""), ("many", "colour = 1\n[machine_code]\n")):
         (tmp_path / f"{name}.toml").write_text(text + more)
         with pytest.raises(UsageError, match=f"{name}.toml"):
-            load("regression_plan").load(tmp_path / f"{name}.toml")
+            load("plan").load(tmp_path / f"{name}.toml")
 
 
 def test_a_process_takes_the_changed_kernels_and_all_else_as_it_is(load: Load, tmp_path: Path) -> None:
-    tree = load("regression_tree")
-    (one,) = load("regression_plan").regressions("^one_cta_per_sm$")
+    tree = load("tree")
+    (one,) = load("plan").regressions("^one_cta_per_sm$")
     folder = tree.make_tree(tmp_path / "changed", one)
     program = (
         "import ncubble.profiling as p; from ncubble.kernels.run.session import Request;"
@@ -93,9 +92,9 @@ def test_a_process_takes_the_changed_kernels_and_all_else_as_it_is(load: Load, t
 
 
 def test_a_base_is_profiled_once_right_before_its_first_change(load: Load, tmp_path: Path) -> None:
-    found = load("regression_plan").regressions("^(one_stage_less|fence_in_the_loop|scalar_loads)$")
+    found = load("plan").regressions("^(one_stage_less|fence_in_the_loop|scalar_loads)$")
     trees = {name: tmp_path / name for name in ("base", *(one.name for one in found))}
-    jobs = [(tree.name, str(out)) for _, tree, out in load("regressions").turns(Path("out"), trees, found)]
+    jobs = [(tree.name, str(out)) for _, tree, out in load("__main__").turns(Path("out"), trees, found)]
     case = "out/gemm_tma-stages3"
     assert jobs == [
         ("base", f"{case}/base"),
@@ -107,14 +106,14 @@ def test_a_base_is_profiled_once_right_before_its_first_change(load: Load, tmp_p
 
 
 def test_a_run_without_an_account_is_an_error(load: Load) -> None:
-    kept, (one,) = load("regression_kept"), load("regression_plan").regressions("^one_stage_less$")
+    kept, (one,) = load("kept"), load("plan").regressions("^one_stage_less$")
     before, _, _ = kept.read(one, kept.FOLDER)
     with pytest.raises(MeasurementError, match=r"gemm_tma.*: no account"):
-        load("regression_table").side_of(replace(before, account=None))
+        load("table").side_of(replace(before, account=None))
 
 
 def test_a_line_is_right_within_three_lines_of_an_expected_one(load: Load) -> None:
-    table, kept, plan = load("regression_table"), load("regression_kept"), load("regression_plan")
+    table, kept, plan = load("table"), load("kept"), load("plan")
     sources = {"a.cu": "\n" * 9 + "wait();\n" + "\n" * 9, "b.cu": "wait();"}
     expected = kept.expected_lines([plan.Place("a.cu", "wait()"), plan.Place("c.cu", "wait()")], sources)
     assert expected == {"a.cu": [10]}
@@ -125,7 +124,7 @@ def test_a_line_is_right_within_three_lines_of_an_expected_one(load: Load) -> No
 
 
 def test_what_is_kept_of_a_run_is_judged_as_the_run_is(load: Load) -> None:
-    kept, (one,) = load("regression_kept"), load("regression_plan").regressions("^wait_for_all_copies$")
+    kept, (one,) = load("kept"), load("plan").regressions("^wait_for_all_copies$")
     (of_run,), _ = collect(open_reports([kept.FOLDER.parent / one.name])[0])
     before, after, _ = kept.read(one, kept.FOLDER)
     group = kept.repeats_of(after)
@@ -139,7 +138,7 @@ def test_what_is_kept_of_a_run_is_judged_as_the_run_is(load: Load) -> None:
 
 
 def test_a_regression_that_was_not_measured_is_named(load: Load) -> None:
-    kept, (one,) = load("regression_kept"), load("regression_plan").regressions("^raster_by_columns$")
+    kept, (one,) = load("kept"), load("plan").regressions("^raster_by_columns$")
     one = replace(one, name="of_tomorrow")
     for folder in (kept.FOLDER, kept.FOLDER.parent):
         with pytest.raises(MeasurementError, match=r"of_tomorrow: (not measured|no run)"):
@@ -147,9 +146,9 @@ def test_a_regression_that_was_not_measured_is_named(load: Load) -> None:
 
 
 def test_machine_code_is_compared_by_opcode_and_by_operands(load: Load) -> None:
-    module = load("regression_code")
+    module = load("code")
     before = module.Code(("DEPBAR.LE SB0, 0x2", "HMMA R1, R2", "LDG.E R1"), 100, 0, 512)
     after = module.Code(("DEPBAR.LE SB0, 0x0", "HMMA R1, R2", "STL [R1], R2"), 96, 8, 512)
     assert module.differences(before, after) == {"registers": -4, "spill_B": 8, "LDG.E": -1, "STL": 1}
-    (one,) = load("regression_plan").regressions("^wait_for_all_copies$")
+    (one,) = load("plan").regressions("^wait_for_all_copies$")
     assert module.broken_facts(one, before, after) == ["wait_for_all_copies: registers: -4, not +0"]

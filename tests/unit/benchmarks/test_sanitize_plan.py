@@ -16,8 +16,7 @@ from ncubble.kernels.spec.case import Case, make_case
 
 @pytest.fixture
 def plan(repository: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[tuple[str, str], ...]:
-    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
-    module: ModuleType = importlib.import_module("sanitize")
+    module: ModuleType = importlib.import_module("benchmarks.kernels.sanitize")
     return tuple(module.PLAN)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,19 +11,15 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def tables(repository: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("readme_tables", repository / "benchmarks" / "readme_tables.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tables() -> ModuleType:
+    return importlib.import_module("benchmarks.readme_tables")
 
 
 @pytest.mark.parametrize("file", ["README.md", "docs/gate.md"])
 def test_the_figures_are_those_of_the_recordings(tables: ModuleType, repository: Path, file: str) -> None:
     text = (repository / file).read_text(encoding="utf-8")
     blocks = {name: make() for name, make in tables.BLOCKS[file].items()}
-    assert tables.fill(text, blocks) == text, "run: python benchmarks/readme_tables.py --write"
+    assert tables.fill(text, blocks) == text, "run: python -m benchmarks.readme_tables --write"
 
 
 def _launch(tables: ModuleType, parameters: str) -> dict[str, Any]:

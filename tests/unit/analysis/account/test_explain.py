@@ -15,7 +15,7 @@ from ncubble.analysis.account.explain import MOST, OUTER, explain
 from ncubble.analysis.diagnosis.results import as_json
 from ncubble.analysis.report.report import open_reports
 from ncubble.recordings import ROOT
-from tests.one_launch import OneLaunch
+from tests.helpers.one_launch import OneLaunch
 from tests.unit.analysis.account.test_stalls import kernel
 
 ELAPSED = ".avg.pct_of_peak_sustained_elapsed"

@@ -10,7 +10,7 @@ from ncubble.analysis.account.account import build
 from ncubble.analysis.account.lacking import no_account, of_account
 from ncubble.analysis.account.units import Busy, busy_of
 from ncubble.analysis.diagnosis.diagnose import diagnose
-from tests.one_launch import OneLaunch
+from tests.helpers.one_launch import OneLaunch
 
 NAN = math.nan
 ELAPSED, ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"

@@ -4,11 +4,11 @@ import time
 
 import pandas as pd
 import pytest
-from sass_frames import REASONS, kernel
 
 from ncubble.analysis.account.stalls import CLASSES, classify
 from ncubble.sass.opcodes import role, width_bytes
 from ncubble.sass.slices import operands, serving
+from tests.helpers.sass_frames import REASONS, kernel
 
 
 def classes(frame):

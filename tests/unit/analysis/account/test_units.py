@@ -5,7 +5,7 @@ import math
 import pytest
 
 from ncubble.analysis.account.units import MEMORY, busy_of, cta_share, tensor_utilization, uses_tensor, utilization
-from tests.one_launch import OneLaunch
+from tests.helpers.one_launch import OneLaunch
 
 NAN = math.nan
 ELAPSED, ACTIVE = ".avg.pct_of_peak_sustained_elapsed", ".avg.pct_of_peak_sustained_active"

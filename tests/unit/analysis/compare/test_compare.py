@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compare_subjects import COARSE, FULL, MERGED, group, subject
 
 from ncubble.analysis.account.folding import folded
 from ncubble.analysis.compare.compare import CompareResult, compare_groups, compare_sides
@@ -18,6 +17,7 @@ from ncubble.analysis.compare.text import amount, lines, sentences, summaries, t
 from ncubble.analysis.diagnosis.results import judge
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import REPEATS, ROOT
+from tests.helpers.compare_subjects import COARSE, FULL, MERGED, group, subject
 
 HOSTILE = "<script>x</script>|`[a](b)\n# y"
 

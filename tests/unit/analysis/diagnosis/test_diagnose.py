@@ -12,7 +12,7 @@ from ncubble.analysis.diagnosis.facts import LaunchFacts
 from ncubble.analysis.diagnosis.fixes import FIXES
 from ncubble.analysis.report.frames import opcode
 from ncubble.chips import chip_of
-from tests.one_launch import OneLaunch
+from tests.helpers.one_launch import OneLaunch
 
 HMMA = "HMMA.16816.F32 R8, R12, R16, R8"
 FFMA = "FFMA R2, R3, R4, R5"

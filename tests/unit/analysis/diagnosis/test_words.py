@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from dashboard_frames import PARTS, verdict
 
 from ncubble.analysis.diagnosis import words
 from ncubble.text import values
+from tests.helpers.dashboard_frames import PARTS, verdict
 
 
 @pytest.mark.parametrize(

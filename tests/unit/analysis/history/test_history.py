@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from gate_frames import gemm, groups, recorded, report
 
 from ncubble.analysis.gate.check.check import check
 from ncubble.analysis.gate.check.result import CheckOptions, GateResult
@@ -19,6 +18,7 @@ from ncubble.analysis.history import file as history_file
 from ncubble.analysis.history.file import HistoryReader, append, merge
 from ncubble.analysis.history.rows import COLUMNS, LONGEST, Occasion, rows
 from ncubble.recordings import CHECKS
+from tests.helpers.gate_frames import gemm, groups, recorded, report
 
 WHEN = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 FAN = 4

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from gate_frames import groups, recorded, report
 from typer.testing import CliRunner
 
 from ncubble.analysis.gate.check.check import check
@@ -25,6 +24,7 @@ from ncubble.analysis.history.trend import COLUMNS, TrendSeries, all_series, ser
 from ncubble.cli import main
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.recordings import CHECKS
+from tests.helpers.gate_frames import groups, recorded, report
 
 WHEN = datetime(2026, 9, 1, tzinfo=UTC)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +11,10 @@ from typing import Any
 
 import pytest
 
+from benchmarks.dashboard import fuzz as fuzz_dashboard
+from benchmarks.harness import limited
+from benchmarks.reports import bare_reader, mutations, outcomes
+from benchmarks.reports import fuzz as fuzz_reports
 from ncubble.recordings import REPEATS, ROOT
 
 SEED = 3
@@ -20,26 +22,16 @@ SOURCES = (ROOT / "triton_gemm" / "stages5", REPEATS / "tensor_core_gemm" / "sta
 
 
 @pytest.fixture(scope="module")
-def fuzz(repository: Path) -> Iterator[Any]:
-    """The modules of the benchmark, which are scripts beside each other."""
-    folder = str(repository / "benchmarks")
-    sys.path.insert(0, folder)
-    import bare_reader
-    import fuzz_dashboard
-    import fuzz_reports
-    import fuzz_tables
-    import limited
-    import mutations
-
-    yield SimpleNamespace(
+def fuzz() -> Any:
+    """The modules of the benchmark."""
+    return SimpleNamespace(
         bare=bare_reader,
         dashboard=fuzz_dashboard,
         limited=limited,
         mutations=mutations,
         reports=fuzz_reports,
-        tables=fuzz_tables,
+        tables=outcomes,
     )
-    sys.path.remove(folder)
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -22,13 +21,7 @@ LAUNCHES = 6
 
 @pytest.fixture(scope="module")
 def compose() -> ModuleType:
-    path = Path(__file__).parents[4] / "benchmarks" / "compose_report.py"
-    spec = importlib.util.spec_from_file_location("compose_report_alone", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module("benchmarks.reports.compose")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Reports of every version: the document agrees with the catalog and, where they are at hand, with the reports."""
 
 import csv
-import sys
+import importlib
 from collections import Counter
 
 import pytest
@@ -13,14 +13,8 @@ COLUMNS = ["repository", "commit", "path", "gpu", "cc", "ncu", "launches", "sha2
 
 
 @pytest.fixture(scope="module")
-def versions(repository):
-    """The benchmark, a script that imports its neighbours."""
-    folder = str(repository / "benchmarks")
-    sys.path.insert(0, folder)
-    import report_versions
-
-    yield report_versions
-    sys.path.remove(folder)
+def versions():
+    return importlib.import_module("benchmarks.reports.versions")
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +26,7 @@ def opened(versions, foreign_reports):
 
 def test_the_document_holds_the_gaps_of_the_catalog(versions):
     text = versions.DOCUMENT.read_text(encoding="utf-8")
-    assert versions.fill(text, {"gaps": versions.gaps()}) == text, "run: benchmarks/report_versions.py FOLDER --write"
+    assert versions.fill(text, {"gaps": versions.gaps()}) == text, "run: benchmarks/reports/versions.py FOLDER --write"
 
 
 def test_the_list_of_public_reports_identifies_each(versions):
@@ -78,4 +72,4 @@ def test_foreign_reports_give_the_table_of_the_document(versions, opened):
         pytest.skip("the folder holds other reports than those of the document")
     text = versions.DOCUMENT.read_text(encoding="utf-8")
     blocks = {"summary": versions.summary(found, strangers), "versions": versions.versions(found)}
-    assert versions.fill(text, blocks) == text, "run: benchmarks/report_versions.py FOLDER --write"
+    assert versions.fill(text, blocks) == text, "run: benchmarks/reports/versions.py FOLDER --write"

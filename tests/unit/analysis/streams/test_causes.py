@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from stream_frames import BLOCKING, DEFAULT_STREAM, NON_BLOCKING, Script
 
 from ncubble.analysis.streams import gaps as stream_gaps
 from ncubble.analysis.streams.account import accounts, as_json
 from ncubble.analysis.streams.engines import work_of
 from ncubble.analysis.streams.gaps import by_cause
 from ncubble.analysis.streams.records import PAGEABLE, PINNED
+from tests.helpers.stream_frames import BLOCKING, DEFAULT_STREAM, NON_BLOCKING, Script
 
 
 def parts(script: Script) -> dict[str, float]:

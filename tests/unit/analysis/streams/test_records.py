@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from stream_frames import Script
 
 from ncubble.analysis.streams import records as stream_records
 from ncubble.analysis.streams.account import accounts, as_json
@@ -16,6 +15,7 @@ from ncubble.errors import ReportError
 from ncubble.profiling.streams import raw
 from ncubble.profiling.streams.raw import RawWriter
 from ncubble.recordings import LANES
+from tests.helpers.stream_frames import Script
 
 ZERO = 1_800_000_000_000_000_000
 

@@ -1,4 +1,4 @@
-"""The waits of a trace as the account counts them (``benchmarks/probe_waits.py``), on a schedule known by heart."""
+"""The waits of a trace as the account counts them (``benchmarks/probe/waits.py``), on a schedule known by heart."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from ncubble.analysis.traces.dump import parse_dumps
 from ncubble.analysis.traces.probe_lanes import decode
-from tests.probe_dumps import dump, warp
+from tests.helpers.probe_dumps import dump, warp
 
 COPIES = [(0, 100, "load", 0), (100, 300, "wait_data", 0), (300, 1000, "compute", 0)]
 WAITS = [(0, 300, "wait_sync", 0), (300, 1000, "compute", 0)]
@@ -17,8 +17,7 @@ WAITS = [(0, 300, "wait_sync", 0), (300, 1000, "compute", 0)]
 
 @pytest.fixture
 def waits(repository: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(repository / "benchmarks"))
-    return importlib.import_module("probe_waits").waits
+    return importlib.import_module("benchmarks.probe.waits").waits
 
 
 def recorded(*regions):

@@ -12,7 +12,6 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
-from validation_folders import COST, RUN, account_folder, cell, measured
 
 from ncubble.analysis.account.account import PARTS as ACCOUNT_PARTS
 from ncubble.analysis.validation.account.naive import naive_account
@@ -24,6 +23,7 @@ from ncubble.cli.main import main
 from ncubble.errors import ReportError
 from ncubble.kernels.catalog import ablation
 from ncubble.profiling.runs.run import Run
+from tests.helpers.validation_folders import COST, RUN, account_folder, cell, measured
 
 LOOP = ("wait", "copy", "sync", "smem")
 

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from validation_folders import account_folder
 
 from ncubble.analysis.validation import page, plots
 from ncubble.analysis.validation.validations import VALIDATIONS
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
 from ncubble.recordings import VALIDATION
+from tests.helpers.validation_folders import account_folder
 
 LARGEST_B = 128_000
 RECORDED = [name for name in VALIDATIONS if (VALIDATION / name).is_dir()]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compare_subjects import subject
 from rich.console import Console
 
 from ncubble.analysis.compare.compare import compare_groups
@@ -16,6 +15,7 @@ from ncubble.analysis.compare.sides import Group
 from ncubble.cli.commands.compare import render as compare_render
 from ncubble.cli.main import main
 from ncubble.recordings import ROOT
+from tests.helpers.compare_subjects import subject
 
 ONE, OTHER = str(ROOT / "gemm_tma" / "stages1"), str(ROOT / "gemm_tma" / "stages3")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import typer
-from stream_frames import Script
 
 from ncubble.analysis.streams import records as stream_records
 from ncubble.analysis.streams.records import Recording
@@ -18,6 +17,7 @@ from ncubble.cli import main as entry
 from ncubble.cli import running
 from ncubble.cli.commands.streams import streams
 from ncubble.dashboard.pages.timelines.causes import idle_tables
+from tests.helpers.stream_frames import Script
 
 PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
 

@@ -29,7 +29,7 @@ from ncubble.kernels.catalog.catalog import SPECS
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.probe.probe import HEADER, carries_probe, require_probe, table
 from ncubble.kernels.spec.case import make_case
-from tests.probe_dumps import ROLES, TAGS, dump, warp
+from tests.helpers.probe_dumps import ROLES, TAGS, dump, warp
 
 STEP = [(0, 100, "load", 0), (100, 400, "wait_data", 0), (400, 1000, "compute", 0)]
 

@@ -63,8 +63,7 @@ def test_nothing_measured_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path:
         measure_prediction.measure(tmp_path, second=True)
 
 
-def test_depths_of_a_triton_tile_are_a_sweep(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.syspath_prepend(repository)
+def test_depths_of_a_triton_tile_are_a_sweep(tmp_path: Path) -> None:
     depths, facts = (importlib.import_module(f"benchmarks.foreign.{name}") for name in ("depths", "facts"))
     launches = [facts.of(launch) for launch in depths.launches([(128, 64, 64), (64, 256, 64)], (2, 3), [2048])]
     file = tmp_path / "facts.json"

@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 import pytest
 from dash import Dash
 from plotly.utils import PlotlyJSONEncoder
@@ -17,6 +16,7 @@ from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.app.routes import exists
 from ncubble.dashboard.data.store import ReportStore
+from tests.helpers import dashboard_frames as frames
 
 GEMM = "/kernel/0123456789abcdef/0"
 

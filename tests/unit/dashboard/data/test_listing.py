@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import dashboard_frames as frames
 import orjson
 import pytest
 
@@ -21,6 +20,7 @@ from ncubble.dashboard.data import store as data
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import NcubbleError
 from ncubble.recordings import ROOT
+from tests.helpers import dashboard_frames as frames
 
 GEMM, SOFTMAX = ROOT / "tensor_core_gemm" / "stages2", ROOT / "softmax_online" / "default"
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dashboard_frames import late_parts
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.diagnosis.verdict import launch_verdict
@@ -15,6 +14,7 @@ from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.profiling.runs.run import find_runs
 from ncubble.recordings import ROOT
+from tests.helpers.dashboard_frames import late_parts
 
 
 @pytest.fixture(scope="module")

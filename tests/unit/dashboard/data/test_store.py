@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import dashboard_frames as frames
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
@@ -18,6 +17,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.sections.against import comparable
 from ncubble.errors import ReportError
 from ncubble.recordings import FULL, LANES, RANKS, ROOT
+from tests.helpers import dashboard_frames as frames
 
 
 def test_every_launch_has_a_row_and_every_damaged_file_a_reason(tmp_path: Path) -> None:

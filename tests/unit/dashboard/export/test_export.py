@@ -10,7 +10,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 import plotly.offline
 import pytest
 import typer
@@ -28,6 +27,7 @@ from ncubble.dashboard.export.images import GROUND, TITLE_HEIGHT, Look, prepared
 from ncubble.dashboard.export.names import renamed, renamer
 from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
+from tests.helpers import dashboard_frames as frames
 
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import dashboard_frames as frames
 import numpy as np
 import pandas as pd
 import plotly.graph_objects
@@ -18,6 +17,7 @@ from ncubble.dashboard.ui.components import bare
 from ncubble.dashboard.ui.figures import CAUSE_SYMBOLS, account_bar, stall_bar, utilization_scatter
 from ncubble.dashboard.ui.themes import TEMPLATES
 from ncubble.dashboard.ui.tracks import NO_MARKS, Marks, Window, sampling_interval_ns, stretches, window
+from tests.helpers import dashboard_frames as frames
 
 
 def marked(phases: object, shown: Window) -> Marks:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fake_gpu import FakeGpu
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.catalog.host import STREAM_PIPELINE
@@ -19,6 +18,7 @@ from ncubble.kernels.host_streams.streams import KEEP_ALL, Signal
 from ncubble.kernels.run import host_program
 from ncubble.kernels.run.host_program import HostPrepared, prepare_host
 from ncubble.kernels.spec.case import make_case
+from tests.helpers.fake_gpu import FakeGpu
 
 ODD = 3 * MIB // 4 + 5  # three chunks of 1 MiB, and five elements
 

@@ -6,10 +6,10 @@ import struct
 
 import numpy as np
 import pytest
-from fake_gpu import FakeGpu
 
 from ncubble.analysis.traces.dump import WARP, parse_dumps
 from ncubble.kernels.probe.probe import MARK_B, Recorder
+from tests.helpers.fake_gpu import FakeGpu
 
 CONFIG = struct.Struct("<QQQIIII8Q")
 """``bubble::Config``: three pointers; slots, capacity, numbered, spare; a bit for each SM."""

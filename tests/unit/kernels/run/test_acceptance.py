@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fake_gpu import FakeGpu
 
 from ncubble.chips import load_chips
 from ncubble.cli import main as cli
@@ -24,6 +23,7 @@ from ncubble.kernels.run.bench import Timing
 from ncubble.kernels.run.session import Outcome, execute
 from ncubble.kernels.run.verify import Verification
 from ncubble.kernels.spec.acceptance import Gates
+from tests.helpers.fake_gpu import FakeGpu
 
 NAME = "sdpa_fp8_stage_c_wmma"
 GOOD = Verification(max_abs_error=0.001, bad=0, checked=100, nonfinite=0, total=100)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_gpu import FakeGpu
 
 from ncubble.cli.commands.validate.account import _counter
 from ncubble.cli.commands.validate.measuring import _kept
@@ -17,7 +16,8 @@ from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.run import batch
 from ncubble.kernels.run.facts import VARIABLE
 from ncubble.profiling.runs.run import Manifest, Run
-from tests.one_launch import OneLaunch
+from tests.helpers.fake_gpu import FakeGpu
+from tests.helpers.one_launch import OneLaunch
 
 SMALL = {"m": 256, "n": 128, "k": 64}
 GEMM = {"kernel": "tensor_core_gemm", "parameters": {"stages": 2}, "shape": SMALL}

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fake_gpu import FakeGpu
 
 from ncubble.cli import main as cli
 from ncubble.errors import MeasurementError, UsageError
@@ -25,6 +24,7 @@ from ncubble.kernels.run.peers import Peer, check_peer, device_copy
 from ncubble.kernels.run.session import Request, execute
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Array
+from tests.helpers.fake_gpu import FakeGpu
 
 SMALL = {"m": 128, "n": 128, "k": 64}
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,17 +14,8 @@ from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.run import launch
 from ncubble.kernels.run.describe import describe
 from ncubble.kernels.run.session import Request, execute
+from tests.helpers.fake_gpu import FakeGpu
 
-
-def _load_fake():
-    spec = importlib.util.spec_from_file_location("fake_gpu", Path(__file__).parents[3] / "fake_gpu.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fake_gpu"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-FakeGpu = _load_fake().FakeGpu
 SMALL = {"m": 256, "n": 128, "k": 64}
 
 

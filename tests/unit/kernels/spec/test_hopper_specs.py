@@ -8,7 +8,6 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from fake_gpu import FakeGpu
 
 from ncubble.errors import UsageError
 from ncubble.kernels.build import build as building
@@ -17,6 +16,7 @@ from ncubble.kernels.run.launch import prepare
 from ncubble.kernels.run.verify import verify
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import LAUNCH, SMS, Array, Dim, KernelSpec, Parameter, TensorMap, Tolerance
+from tests.helpers.fake_gpu import FakeGpu
 
 
 def spec(**changes) -> KernelSpec:

@@ -4,7 +4,6 @@ import dataclasses
 import queue
 
 import pytest
-from sweep_runs import H200, TOOLS, jobs
 
 from ncubble.profiling.sweeps.dispatch import Dispatch, Task
 from ncubble.profiling.sweeps.failures import NoWorkerError, SchedulerLostError
@@ -13,6 +12,7 @@ from ncubble.profiling.sweeps.pool import Event
 from ncubble.profiling.sweeps.store import Record, Store
 from ncubble.profiling.sweeps.team import Team
 from ncubble.recordings import ROOT
+from tests.helpers.sweep_runs import H200, TOOLS, jobs
 
 RUN = {path.name: path.read_bytes() for path in (ROOT / "softmax_online" / "default").iterdir()}
 OK = Reply(Attempt("ok", seconds=1.0), files=RUN)

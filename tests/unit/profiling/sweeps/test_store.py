@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from sweep_runs import H200, OPTIONS, TOOLS, jobs
 
 from ncubble.errors import ReportError, UsageError
 from ncubble.profiling.runs.run import find_runs
@@ -14,6 +13,7 @@ from ncubble.profiling.sweeps import sweep
 from ncubble.profiling.sweeps.job import Attempt
 from ncubble.profiling.sweeps.store import Record, Store
 from ncubble.recordings import ROOT
+from tests.helpers.sweep_runs import H200, OPTIONS, TOOLS, jobs
 
 RUN = ROOT / "softmax_online" / "default"
 FILES = {path.name: path.read_bytes() for path in RUN.iterdir()}

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import dask
 import pytest
-from sweep_runs import CHILD, DATA, H200, Stub, jobs, run
 
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
@@ -24,6 +23,7 @@ from ncubble.profiling.processes import orphans
 from ncubble.profiling.sweeps import cluster as sweep_cluster
 from ncubble.profiling.sweeps.failures import NoWorkerError, SchedulerLostError
 from ncubble.profiling.sweeps.store import Store
+from tests.helpers.sweep_runs import CHILD, DATA, H200, Stub, jobs, run
 
 COMMAND = f"""
 import sys
@@ -209,7 +209,7 @@ def test_the_loss_of_the_scheduler_leaves_no_process_and_a_store_to_go_on_with(s
         "--no-dashboard",
         "--no-nanny",
     ]
-    env = os.environ | {"CUDA_VISIBLE_DEVICES": "GPU-1", "PYTHONPATH": str(DATA.parent)}  # for sweep_runs
+    env = os.environ | {"CUDA_VISIBLE_DEVICES": "GPU-1", "PYTHONPATH": str(DATA.parents[1])}  # for tests.helpers
     with _running(scheduler, env=env) as first:
         assert until(address.exists)
         with _running(worker, env=env):

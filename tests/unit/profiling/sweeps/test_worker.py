@@ -11,13 +11,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
-from sweep_runs import H200
 
 from ncubble.profiling.processes import orphans, process
 from ncubble.profiling.runs import ranks
 from ncubble.profiling.sweeps import cluster as sweep_cluster
 from ncubble.profiling.sweeps import worker as sweep_worker
 from ncubble.profiling.sweeps.job import Machine
+from tests.helpers.sweep_runs import H200
 
 TELLS = """
 import json, os, sys

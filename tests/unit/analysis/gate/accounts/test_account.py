@@ -30,7 +30,7 @@ from ncubble.analysis.gate.baseline.reading import parse
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 from ncubble.recordings import ROOT
-from tests.gate_frames import recorded
+from tests.helpers.gate_frames import recorded
 
 WAIT = CodePlace("data_wait", "a.cu", 7, "wait();", 30.0)
 LOAD = CodePlace("data_wait", "a.cu", 9, "load();", 10.0)

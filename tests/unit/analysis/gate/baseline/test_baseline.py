@@ -12,7 +12,7 @@ from ncubble.analysis.gate.baseline import file as baseline_file
 from ncubble.analysis.gate.baseline.baseline import record, weaknesses
 from ncubble.analysis.gate.baseline.repeats import base_name, collect
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from tests.gate_frames import CYCLES, TENSOR, TENSOR_ACTIVE, gemm, groups, recorded, report
+from tests.helpers.gate_frames import CYCLES, TENSOR, TENSOR_ACTIVE, gemm, groups, recorded, report
 
 NOW = "2026-11-20T12:00:00+00:00"
 

@@ -10,7 +10,7 @@ from ncubble.analysis.gate.check.check import check
 from ncubble.analysis.gate.check.kernel_rules import one_gpu
 from ncubble.analysis.gate.check.result import CheckOptions, GateResult
 from ncubble.analysis.gate.check.rules import GateRules, parse_all
-from tests.gate_frames import (
+from tests.helpers.gate_frames import (
     CYCLES,
     GPU,
     STEADY,

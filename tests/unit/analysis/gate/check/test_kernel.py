@@ -19,7 +19,7 @@ from ncubble.analysis.gate.check.result import CheckOptions, GateResult
 from ncubble.analysis.gate.check.rules import GateRules, Override, parse_all
 from ncubble.analysis.gate.output.output import as_json, junit, markdown
 from ncubble.errors import ReportError, UsageError
-from tests.gate_frames import GPU, STEADY, STEADY_CYCLES, gemm, groups, recorded, report
+from tests.helpers.gate_frames import GPU, STEADY, STEADY_CYCLES, gemm, groups, recorded, report
 
 
 def account(data_wait: float, **more: Any) -> Account:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gate_frames import gemm, groups, recorded, report
 
 from ncubble.analysis.gate.accounts.account import CodePlace
 from ncubble.analysis.gate.accounts.moves import Move
@@ -23,6 +22,7 @@ from ncubble.analysis.gate.output.annotations import MOST, Annotation, line_near
 from ncubble.cli.commands.check import github as gate_github
 from ncubble.cli.commands.check.github import CheckoutFiles, annotate, quoted
 from ncubble.recordings import ROOT
+from tests.helpers.gate_frames import gemm, groups, recorded, report
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ncubble.analysis.report.report import ReportFailure
 from ncubble.cli.commands.check import render as gate_render
 from ncubble.cli.main import main
 from ncubble.errors import ReportError
-from tests.gate_frames import FakeReport, gemm, groups, recorded, report
+from tests.helpers.gate_frames import FakeReport, gemm, groups, recorded, report
 
 HOSTILE = "x|y`<script>alert(1)</script>[a](http://h)@all\x1b[31m\x00\n*b*[red]\u202e"
 

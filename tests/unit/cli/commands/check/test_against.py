@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 import typer
-from gate_frames import gemm
-from played_runs import SPEED, Player
 
 from ncubble.cli.commands.check.against import take_against
 from ncubble.cli.commands.check.options import Measuring
@@ -19,6 +17,8 @@ from ncubble.errors import NcubbleError, UsageError
 from ncubble.kernels.run import other_tree
 from ncubble.profiling.ncu.failures import CounterPermissionError
 from ncubble.profiling.revisions import sides, worktree
+from tests.helpers.gate_frames import gemm
+from tests.helpers.played_runs import SPEED, Player
 
 CATALOG = Path(__file__).parents[4] / "data" / "catalog"
 

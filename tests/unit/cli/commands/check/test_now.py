@@ -4,8 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from gate_frames import gemm, groups, report
-from played_runs import SPEED, Player
 
 from ncubble.analysis.gate.baseline import file as baseline_file
 from ncubble.analysis.gate.baseline.baseline import record
@@ -16,6 +14,8 @@ from ncubble.cli.commands.check.options import Measuring
 from ncubble.cli.main import main
 from ncubble.errors import UsageError
 from ncubble.profiling.ncu.failures import CounterPermissionError, NcuMissingError, NoGpuError, ProgramFailedError
+from tests.helpers.gate_frames import gemm, groups, report
+from tests.helpers.played_runs import SPEED, Player
 
 SMALL = {"m": 256, "n": 256, "k": 256}
 

@@ -6,7 +6,6 @@ import shutil
 from collections import Counter
 
 import pytest
-from sweep_runs import DATA, H200, TOOLS, planned
 
 from ncubble.cli.commands.sweep import plan as sweep_plan
 from ncubble.cli.main import main
@@ -14,6 +13,7 @@ from ncubble.errors import UsageError
 from ncubble.kernels.build.code_identity import code_digest
 from ncubble.kernels.run.session import Request
 from ncubble.profiling.sweeps.grid import Sampling, at, choose, parse_axes, size
+from tests.helpers.sweep_runs import DATA, H200, TOOLS, planned
 
 
 def points(*axes, method="grid", count=None, seed=0, take=lambda point: point):

@@ -8,10 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 import plotly.io
 import pytest
-from gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
 
 from ncubble.analysis.account.palette import VERDICT_STYLES, contrast
 from ncubble.analysis.gate.check.check import check
@@ -30,6 +28,8 @@ from ncubble.dashboard.pages.checks.model import checks_of, find, metrics_of, of
 from ncubble.dashboard.pages.checks.words import amount, commit, fails, spread, style_of
 from ncubble.errors import UsageError
 from ncubble.recordings import FULL, ROOT
+from tests.helpers import dashboard_frames as frames
+from tests.helpers.gate_frames import STEADY_CYCLES, gemm, groups, recorded, report
 
 WHEN = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 KEY = "0123456789abcdef"

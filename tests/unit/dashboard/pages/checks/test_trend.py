@@ -8,9 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 import pytest
-from gate_frames import STEADY_CYCLES, groups, recorded, report
 
 from ncubble.analysis.gate.check.check import check
 from ncubble.analysis.gate.check.result import CheckOptions
@@ -23,6 +21,8 @@ from ncubble.dashboard.pages.checks.changes import changes
 from ncubble.dashboard.pages.checks.figures import HEIGHT, trend_figure
 from ncubble.dashboard.pages.checks.model import checks_of, of_metric, subjects
 from ncubble.dashboard.pages.checks.trend import in_words, lines, marks, trend_of
+from tests.helpers import dashboard_frames as frames
+from tests.helpers.gate_frames import STEADY_CYCLES, groups, recorded, report
 
 WHEN = datetime(2026, 9, 1, 12, 0, tzinfo=UTC)
 HOSTILE = "<b>x</b>"

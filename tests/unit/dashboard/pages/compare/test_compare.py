@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import pytest
-from compare_subjects import FULL, group, subject
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.account.palette import SIDE_STYLES, contrast
@@ -27,6 +25,8 @@ from ncubble.dashboard.pages.compare.chooser import suggestions
 from ncubble.dashboard.pages.compare.search import MOST as MOST_SUGGESTED
 from ncubble.dashboard.pages.compare.search import Searchable, suggest
 from ncubble.dashboard.ui.tracks import window
+from tests.helpers import dashboard_frames as frames
+from tests.helpers.compare_subjects import FULL, group, subject
 
 LIGHT, DARK = "#ffffff", "#17202b"
 BOTH = ("0123456789abcdef/0", "0123456789abcdef/1")

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,6 +25,7 @@ from ncubble.dashboard.pages.kernel.sections import head as kernel_head
 from ncubble.dashboard.pages.kernel.sections.late import PARTS, STAGES, Shown, made
 from ncubble.dashboard.ui.components import guarded
 from ncubble.sass.opcodes import role
+from tests.helpers import dashboard_frames as frames
 
 GEMM = "0123456789abcdef"
 

@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
@@ -17,6 +16,7 @@ from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections import limits as kernel_limits
 from ncubble.profiling.runs.run import find_runs
 from ncubble.recordings import ROOT
+from tests.helpers import dashboard_frames as frames
 
 H200: dict[str, float] = {
     "launch__block_size": 256,

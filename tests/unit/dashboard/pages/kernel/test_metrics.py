@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import dashboard_frames as frames
 import pandas as pd
 import pytest
 
@@ -17,6 +16,7 @@ from ncubble.dashboard.pages.kernel.sections import metrics as kernel_metrics
 from ncubble.profiling.metrics.catalog import load_sets
 from ncubble.profiling.runs.run import find_runs
 from ncubble.recordings import ROOT
+from tests.helpers import dashboard_frames as frames
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 from types import SimpleNamespace
 
-import dashboard_frames as frames
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +16,7 @@ from ncubble.dashboard.pages.kernel.figures.timeline import Overlay, bands_of, d
 from ncubble.dashboard.pages.kernel.figures.waterfall import parts_of, said, steps, waterfall, wrapped
 from ncubble.dashboard.ui.reasons import OTHER, REASONS, reason_style
 from ncubble.dashboard.ui.tracks import Marks, Window, window
+from tests.helpers import dashboard_frames as frames
 
 
 def test_steps_go_from_100_down_to_work_largest_bubble_first() -> None:

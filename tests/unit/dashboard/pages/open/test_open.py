@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import dashboard_frames as frames
 import pytest
 from flask import Flask
 from plotly.utils import PlotlyJSONEncoder
@@ -19,6 +18,7 @@ from ncubble.dashboard.pages.open import routes as upload_routes
 from ncubble.dashboard.pages.open.address import OpenAddress
 from ncubble.dashboard.pages.open.layout import layout, version
 from ncubble.dashboard.pages.open.uploads import Limits, Upload, Uploads
+from tests.helpers import dashboard_frames as frames
 
 
 def tree(component: Any) -> str:

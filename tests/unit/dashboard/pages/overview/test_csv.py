@@ -7,7 +7,6 @@ import io
 import json
 from pathlib import Path
 
-import dashboard_frames as frames
 import pytest
 
 from ncubble.dashboard.app.app import create_app
@@ -16,6 +15,7 @@ from ncubble.dashboard.pages.overview.columns import COLUMNS
 from ncubble.dashboard.pages.overview.csv_export import as_csv, as_json, cell
 from ncubble.dashboard.pages.overview.routes import CSV, JSON, ROWS, block, sent
 from ncubble.dashboard.pages.overview.table import LaunchTable
+from tests.helpers import dashboard_frames as frames
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])

@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.dashboard.data.store import ReportStore
@@ -16,6 +15,7 @@ from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import MOST_PARAMETERS, of_parameters
 from ncubble.dashboard.pages.overview.grid import columns_of, definitions
 from ncubble.dashboard.pages.overview.table import LaunchTable, table_of
+from tests.helpers import dashboard_frames as frames
 
 
 def shown(store: ReportStore, search: str = "") -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dashboard_frames import HOSTILE
 
 from ncubble.analysis.compare.ranks import Program
 from ncubble.dashboard.pages.ranks import layout as ranks
@@ -15,6 +14,7 @@ from ncubble.dashboard.pages.ranks import model as ranks_model
 from ncubble.dashboard.pages.ranks.address import RanksAddress, id_of
 from ncubble.dashboard.pages.ranks.figures import Took, ranks_figure
 from ncubble.profiling.runs.ranks import Rank
+from tests.helpers.dashboard_frames import HOSTILE
 
 
 class Store:

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import dashboard_frames as frames
 import numpy as np
 import orjson
 import pandas as pd
@@ -23,6 +22,7 @@ from ncubble.dashboard.pages.source import layout as page
 from ncubble.dashboard.pages.source import model as source_model
 from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.errors import ReportError
+from tests.helpers import dashboard_frames as frames
 
 ASSETS = Path(dashboard.__file__).parent / "assets"
 MUTED = {"light": "#566373", "dark": "#9daaba"}

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import dashboard_frames as frames
 import plotly.graph_objects as go
 import pytest
 from plotly.utils import PlotlyJSONEncoder
@@ -26,6 +25,7 @@ from ncubble.dashboard.pages.sweep.predicted import sentences
 from ncubble.dashboard.pages.sweep.prediction import Depth, Told, held_against, is_depth, profiles, told_by, verdict
 from ncubble.dashboard.pages.sweep.prediction_figure import prediction_figure
 from ncubble.recordings import ROOT
+from tests.helpers import dashboard_frames as frames
 
 SPLIT = [["tensor_busy", 60.0], ["data_wait", 30.0], ["issue", 10.0]]
 UNSPLIT = [["tensor_busy", 50.0], ["idle", 50.0]]

@@ -7,14 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import dashboard_frames as frames
 import numpy as np
 import pandas as pd
 import plotly.io
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from lane_frames import COLUMNS, streams, warps, write
 
 from ncubble.analysis.traces.concurrency import concurrency, union
 from ncubble.analysis.traces.lanes import LONGEST, LaneRun, find_lanes, lane_kind, read_lanes
@@ -25,6 +23,8 @@ from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.callbacks import address_of
 from ncubble.dashboard.pages.timelines.figures import MOST_DRAWN, close_up, lane_names, lanes_figure, tag_looks
 from ncubble.errors import ReportError
+from tests.helpers import dashboard_frames as frames
+from tests.helpers.lane_frames import COLUMNS, streams, warps, write
 
 _FIVE = ["group", "lane", "tag", "start_ns", "end_ns"]
 

@@ -1,0 +1,168 @@
+"""Attention: the gates of document 002 and the phases of document 004."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.claims.measurements.ladder import DRAM, SEED, TENSOR, counters, dram_bytes, times
+from benchmarks.claims.registry import measurement
+from benchmarks.harness.command import NCUBBLE
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.acceptance import run_gates
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.spec.case import make_case
+
+
+@measurement(
+    "baseline_passed",
+    "candidate_passed",
+    "checks",
+    "max_abs_error",
+    "baseline_us",
+    "candidate_us",
+    "gain_pct",
+    "baseline_registers",
+    "candidate_registers",
+    "more_registers",
+    "spills",
+    "baseline_smem_kb",
+    "candidate_smem_kb",
+    "more_smem_kb",
+    "ctas",
+    "occupancy_pct",
+    "same_bits",
+    timeout_s=60,
+)
+def sdpa_gates() -> dict[str, Any]:
+    """The gates of document 002 on both paths, and whether both give the same bits."""
+    outcome = run_gates("sdpa_fp8_stage_c_wmma")
+    took = {item.path: item for item in outcome.resources}
+    baseline, candidate = took["baseline"], took["candidate"]
+    passed = {path: sum(check.passed for check in outcome.checks if check.path == path) for path in took}
+    return {
+        "baseline_passed": passed["baseline"],
+        "candidate_passed": passed["candidate"],
+        "checks": len(outcome.checks) // 2,
+        "max_abs_error": max(check.verification.max_abs_error for check in outcome.checks),
+        "baseline_us": outcome.timings["baseline"].p50_us,
+        "candidate_us": outcome.timings["candidate"].p50_us,
+        "gain_pct": outcome.gain_pct,
+        "baseline_registers": baseline.registers,
+        "candidate_registers": candidate.registers,
+        "more_registers": candidate.registers - baseline.registers,
+        "spills": baseline.spill_B + candidate.spill_B,
+        "baseline_smem_kb": baseline.smem_B / 1024,
+        "candidate_smem_kb": candidate.smem_B / 1024,
+        "more_smem_kb": (candidate.smem_B - baseline.smem_B) / 1024,
+        "ctas": candidate.ctas_per_sm,
+        "occupancy_pct": candidate.occupancy_pct,
+        "same_bits": _same_bits(),
+    }
+
+
+def _same_bits() -> bool:
+    """Whether both paths of the attention give identical results on identical inputs."""
+    results = []
+    for ahead in (0, 1):
+        case = make_case(find_spec("sdpa_fp8_stage_c_wmma"), {"use_cp_async": ahead})
+        gpu = Gpu.open()
+        try:
+            prepared = prepare(case, gpu)
+            prepared.upload(draw_inputs(case, SEED))
+            prepared.poison()
+            prepared.run()
+            results.append(prepared.outputs()[0]["out"].tobytes())
+        finally:
+            gpu.close()
+    return results[0] == results[1]
+
+
+@measurement(
+    *(f"{what}{path}" for what in ("tensor_pct", "throughput", "dram_kb", "cycles") for path in (0, 1)),
+    "tensor_ratio",
+    "throughput_ratio",
+    "dram_ratio",
+    timeout_s=60,
+)
+def sdpa_counters() -> dict[str, Any]:
+    """ncu's counters of both paths of the attention over bytes, mission shape."""
+    found: dict[str, Any] = {}
+    for path in (0, 1):
+        counted = counters("sdpa_fp8_stage_c_wmma", f"use_cp_async={path}")
+        found[f"tensor_pct{path}"] = counted[TENSOR]
+        found[f"throughput{path}"] = counted["sm__throughput.avg.pct_of_peak_sustained_elapsed"]
+        found[f"dram_kb{path}"] = dram_bytes(counted) / 1024
+        found[f"cycles{path}"] = counted["sm__cycles_elapsed.max"]
+    return {
+        **found,
+        "tensor_ratio": found["tensor_pct1"] / found["tensor_pct0"],
+        "throughput_ratio": found["throughput1"] / found["throughput0"],
+        "dram_ratio": found["dram_kb1"] / found["dram_kb0"],
+    }
+
+
+@measurement("files", "has_sha", "has_flags", "has_device", timeout_s=60)
+def sdpa_files() -> dict[str, Any]:
+    """What ``ncubble verify --gates --out`` leaves behind."""
+    with tempfile.TemporaryDirectory(prefix="ncubble-claims-") as folder:
+        out = Path(folder) / "gates"
+        argv = [*NCUBBLE, "verify"]
+        argv += ["sdpa_fp8_stage_c_wmma", "--gates", "--out", str(out)]
+        subprocess.run(argv, capture_output=True, text=True, timeout=55, check=False)
+        names = sorted(path.name for path in out.iterdir())
+        meta = (out / "build_meta.json").read_text(encoding="utf-8")
+    return {
+        "files": ", ".join(names),
+        "has_sha": '"sha"' in meta or "git" in meta,
+        "has_flags": "-arch=" in meta,
+        "has_device": '"device"' in meta,
+    }
+
+
+# 420 ms at 0.65 TFLOP/s are 273 GFLOP: those of 8 heads of 8192 tokens and 128 dimensions, without a mask.
+PHASES = {"batch": 1, "heads": 8, "tokens": 8192, "dim": 128}
+
+
+@measurement(
+    "tma_ms",
+    "cp_async_ms",
+    "tma_tflops",
+    "cp_async_tflops",
+    "tma_gain_pct",
+    "dram_pct",
+    "tensor_pct",
+    "l2_hit_pct",
+    "dram_mb",
+    "scores_mb",
+    "compulsory_mb",
+    "cp_async_dram_pct",
+    "verified",
+    timeout_s=90,
+)
+def attention_phases() -> dict[str, Any]:
+    """Attention forward of as many FLOPs as document 004's first phase, by TMA and by cp.async."""
+    tma, ring = times("attention_fwd", [{"path": "tma"}, {"path": "cp_async"}], PHASES)
+    work = make_case(find_spec("attention_fwd"), {}, PHASES).flops
+    shape = ",".join(f"{name}={size}" for name, size in PHASES.items())
+    counted, slower = counters("attention_fwd", "path=tma", shape), counters("attention_fwd", "path=cp_async", shape)
+    rows = PHASES["batch"] * PHASES["heads"] * PHASES["tokens"]
+    return {
+        "tma_ms": tma / 1e3,
+        "cp_async_ms": ring / 1e3,
+        "tma_tflops": work / tma / 1e6,
+        "cp_async_tflops": work / ring / 1e6,
+        "tma_gain_pct": 100 * (ring / tma - 1),
+        "dram_pct": counted[DRAM],
+        "tensor_pct": counted[TENSOR],
+        "l2_hit_pct": counted["lts__t_sector_hit_rate.pct"],
+        "dram_mb": dram_bytes(counted) / 1e6,
+        "scores_mb": rows * PHASES["tokens"] * 2 / 1e6,
+        "compulsory_mb": 4 * rows * PHASES["dim"] * 2 / 1e6,
+        "cp_async_dram_pct": slower[DRAM],
+        "verified": True,  # what is not is not timed
+    }

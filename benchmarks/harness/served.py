@@ -1,0 +1,157 @@
+"""A running ``ncubble dashboard`` and the questions that a browser would ask it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from benchmarks.harness import limited
+from ncubble.dashboard.pages.kernel.sections.late import STAGES
+
+PROGRESS = [
+    ("loading-state", "children"),
+    ("progress", "disabled"),
+    ("progress", "interval"),
+    ("store-version", "data"),
+]
+"""What the callback of the header's progress answers."""
+START_S, ANSWER_S, END_S = 60.0, 60.0, 20.0
+
+
+class Served:
+    """The dashboard of ``reports`` as a process, on any free port, with its log in ``folder``.
+
+    ``problems`` collects what must not happen: 5xx, errors in the log, an early or a late end.
+    """
+
+    def __init__(self, reports: Path, folder: Path, time_limit_s: float) -> None:
+        self.log = folder / "log"
+        self.problems: list[str] = []
+        self.slowest_s = 0.0
+        self._argv = limited.argv(time_limit_s, "dashboard", reports, "--port", 0)
+        self._environment = limited.environment(folder / "served-cache")
+
+    def __enter__(self) -> Served:
+        with self.log.open("wb") as sink:
+            self.process = subprocess.Popen(self._argv, stdout=sink, stderr=sink, env=self._environment)
+        until = time.monotonic() + START_S
+        while not (found := re.search(r"dashboard on (http://\S+)", self.log.read_text(errors="replace"))):
+            assert self.process.poll() is None and time.monotonic() < until, self.log.read_text(errors="replace")
+            time.sleep(0.05)
+        self._host = urlsplit(found[1]).netloc
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is not None:
+            self.problems.append(f"the server ended by itself ({self.process.returncode})")
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self.problems.append(f"the server did not end within {END_S:g} s of an interrupt")
+            self.process.kill()
+            self.process.wait()
+        said = self.log.read_text(errors="replace")
+        self.problems += [f"the log says: {said[-2000:]}"] if re.search(r"Traceback|error|ERROR", said) else []
+
+    def wait(self, limit_s: float) -> float:
+        """Seconds until the page says that everything is read."""
+        begun = time.monotonic()
+        while not self._ask(PROGRESS, [("progress", "n_intervals", 1)], [("store-version", "data", None)])[
+            "store-version"
+        ]["data"]["finished"]:
+            if time.monotonic() - begun > limit_s:
+                self.problems.append(f"reading did not end within {limit_s:.0f} s")
+                break
+            time.sleep(0.1)
+        return time.monotonic() - begun
+
+    def page(self, address: str) -> Any:
+        """The components of the page at ``address``, after the request for its document."""
+        self._request("GET", address)
+        wanted = [("page", "children"), ("page-title", "data"), ("menu", "children")]
+        path, _, query = address.partition("?")
+        url = [("url", "pathname", path), ("url", "search", f"?{query}" if query else "")]
+        return self._ask(wanted, url)["page"]["children"]
+
+    def launch(self, name: str) -> list[Any]:
+        """The components of the page of the launch ``KEY/NUMBER``, those of its later stages included."""
+        found = [self.page(f"/kernel/{name}")]
+        state = [("kernel-launch", "data", name), ("kernel-asked", "data", "")]
+        for number, places in enumerate(STAGES):
+            before = f"kernel-stage-{number}" if number else "kernel-launch"
+            outputs = [(f"kernel-stage-{number + 1}", "data"), *((place, "children") for place in places)]
+            answer = self._ask(outputs, [(before, "data", name)], state)
+            found += [answer[place]["children"] for place in places]
+        return found
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of the table, block by block as the browser asks for them."""
+        found: list[dict[str, Any]] = []
+        while True:
+            part = json.loads(self._request("GET", f"/_launches/rows?start={len(found)}&end={len(found) + 500}"))
+            found += part["rows"]
+            if not part["rows"] or len(found) >= part["count"]:
+                return found
+
+    def loads(self, library: str) -> bool:
+        """Whether the server's process has mapped a file of that name."""
+        return library in Path(f"/proc/{self.process.pid}/maps").read_text()
+
+    def _ask(
+        self,
+        outputs: list[tuple[str, str]],
+        given: list[tuple[str, str, Any]],
+        state: list[tuple[str, str, Any]] | None = None,
+    ) -> dict[str, Any]:
+        question = {
+            "output": f"..{'...'.join(f'{one}.{its}' for one, its in outputs)}..",
+            "outputs": [{"id": one, "property": its} for one, its in outputs],
+            "inputs": [{"id": name, "property": member, "value": value} for name, member, value in given],
+            "changedPropIds": [f"{name}.{member}" for name, member, _ in given],
+            "state": [{"id": name, "property": member, "value": value} for name, member, value in state or []],
+        }
+        answer = json.loads(self._request("POST", "/_dash-update-component", json.dumps(question)))
+        response: dict[str, Any] = answer["response"]
+        return response
+
+    def _request(self, method: str, path: str, body: str | None = None) -> bytes:
+        begun = time.monotonic()
+        connection = http.client.HTTPConnection(self._host, timeout=ANSWER_S)
+        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        self.slowest_s = max(self.slowest_s, time.monotonic() - begun)
+        if answer.status != 200:
+            self.problems.append(f"{method} {path} {body or ''}: {answer.status}")
+        return data
+
+
+def _nodes(node: Any) -> Iterator[dict[str, Any]]:
+    """Every component below ``node``."""
+    if isinstance(node, list):
+        for one in node:
+            yield from _nodes(one)
+    elif isinstance(node, dict) and "props" in node:
+        yield node
+        yield from _nodes(node["props"].get("children"))
+
+
+def find(page: Any, identifier: str) -> dict[str, Any] | None:
+    """The properties of the component with this id."""
+    return next((node["props"] for node in _nodes(page) if node["props"].get("id") == identifier), None)
+
+
+def texts(properties: dict[str, Any] | None, kind: str) -> list[str]:
+    """The texts of all components of a kind below another one."""
+    below = _nodes((properties or {}).get("children"))
+    return [str(node["props"]["children"]) for node in below if node["type"] == kind]

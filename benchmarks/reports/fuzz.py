@@ -1,0 +1,209 @@
+"""Damage reports at random and see what becomes of each: with the bare reader, with ``ncubble report``, on its page.
+
+    python -m benchmarks.reports.fuzz [--count 2000] [--seed 1] [--sources FOLDER] [--json FILE] [--keep FOLDER]
+
+Every mutant goes through ``ncu_report`` alone, through ``ncubble report`` with and without ``--json`` (real processes)
+and, where it opens, onto the dashboard's page of each launch. ncubble's answer is one of
+
+    detected   an error names the file
+    labelled   something else is shown than of the intact report, each such launch with a ``suspicious:`` warning
+    same       what is shown is what the intact report shows, to the last digit
+    silent     something else is shown without a word
+    crashed    a traceback, no answer, or two answers that disagree; hung: no end in time
+
+The bare reader's is ``raises``, ``crashes``, ``hangs``, ``no launches``, ``same``, or ``different``: other launches,
+names, scalars or instances without a complaint. Ends with 1 if anything of ours crashed or hung, or a truncation
+passed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import zstandard
+
+from benchmarks.harness import limited
+from benchmarks.harness import shown as shown_values
+from benchmarks.harness.shown import Shown
+from benchmarks.reports import bare_reader
+from benchmarks.reports import outcomes as fuzz_tables
+from benchmarks.reports.mutations import Mutant, mutants
+from benchmarks.reports.outcomes import Outcome
+from ncubble.profiling.runs.run import Run, find_runs
+from ncubble.recordings import ROOT
+
+BATCH = 50
+TIME_LIMIT_S = 30
+WHOLE_LIMIT_S = 1200.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """An intact report: where it is from, plain bytes, what the bare reader and ncubble make of it."""
+
+    name: str
+    data: bytes
+    bare: dict[str, Any]
+    shown: dict[int, Shown]
+
+
+def plain_bytes(path: Path) -> bytes:
+    data = path.read_bytes()
+    return zstandard.ZstdDecompressor().stream_reader(data).read() if path.suffix == ".ncu-repz" else data
+
+
+def load_sources(paths: Sequence[Path], folder: Path) -> list[Source]:
+    """The intact reports at or below ``paths``, read as bare files in ``folder``. Those that do not open are left
+    out."""
+    named = {}
+    for number, path in enumerate(find_runs(paths)):
+        copy = folder / f"original-{number:04d}.ncu-rep"
+        copy.write_bytes(plain_bytes(Run.load(path).report))
+        named[copy] = str(path)
+    shown, failures = shown_values.show(list(named))
+    for where, error in failures.items():
+        print(f"left out: {where}: {error}", file=sys.stderr)
+    kept = [path for path in named if path in shown]
+    assert kept, f"nothing at {paths} opens"
+    bare = bare_reader.read_all(kept, TIME_LIMIT_S)
+    assert not any("failed" in one for one in bare), bare
+    return [Source(named[p], p.read_bytes(), b, shown[p]) for p, b in zip(kept, bare, strict=True)]
+
+
+def fuzz(sources: Sequence[Source], count: int, seed: int, batch: int = BATCH) -> Iterator[tuple[Mutant, Outcome]]:
+    """What becomes of mutants 0 to ``count`` of ``seed``, one after the other."""
+    plain = [source.data for source in sources]
+    for start in range(0, count, batch):
+        damaged = mutants(range(start, min(start + batch, count)), seed, plain)
+        with tempfile.TemporaryDirectory() as folder:
+            yield from zip(damaged, judge(damaged, sources, Path(folder)), strict=True)
+
+
+def judge(damaged: Sequence[Mutant], sources: Sequence[Source], folder: Path) -> Iterator[Outcome]:
+    """Write ``damaged`` reports into ``folder`` and put them through everything."""
+    reports = folder / "reports"
+    reports.mkdir()
+    paths = [reports / one.name for one in damaged]
+    for path, one in zip(paths, damaged, strict=True):
+        path.write_bytes(one.data)
+    bare = bare_reader.read_all(paths, TIME_LIMIT_S)
+    answers = Answers.of(reports, paths, folder / "cache")
+    for one, path, found in zip(damaged, paths, bare, strict=True):
+        source = sources[one.source]
+        met, differs = bare_reader.compare(found, source.bare)
+        ours, why, sections, visible = answers.about(path, source)
+        yield Outcome(
+            one.number, source.name, one.kind, one.flips, one.packed, met, differs, ours, why, sections, visible
+        )
+
+
+@dataclass(frozen=True)
+class Answers:
+    """All that ncubble says about the reports of a folder."""
+
+    problem: str
+    launches: dict[str, list[dict[str, Any]]]
+    errors: dict[str, str]
+    shown: dict[Path, dict[int, Shown]]
+    failures: dict[str, str]
+
+    @classmethod
+    def of(cls, reports: Path, paths: Sequence[Path], cache: Path) -> Answers:
+        """Ask the command line about the folder, twice, then show the pages of what opened."""
+        try:
+            told = limited.run(["report", reports, "--json"], cache, TIME_LIMIT_S, WHOLE_LIMIT_S)
+            answer = json.loads(told.stdout or "{}")
+            errors = {one["report"]: one["error"] for one in answer.get("errors", [])}
+            opened = [path for path in paths if str(path) not in errors]
+            printed = limited.run(["report", *opened, "--details"], cache, TIME_LIMIT_S, WHOLE_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return cls("hung", {}, {}, {}, {})
+        problem = told.stderr if _went_wrong(told) else printed.stderr if opened and _went_wrong(printed) else ""
+        launches: dict[str, list[dict[str, Any]]] = {}
+        for launch in answer.get("launches", []):
+            launches.setdefault(launch["report"], []).append(launch)
+        with patch.dict(os.environ, limited.environment(cache)):
+            shown, failures = shown_values.show(opened)
+        return cls(problem, launches, errors, shown, failures)
+
+    def about(self, path: Path, source: Source) -> tuple[str, str, list[str], list[str]]:
+        """The outcome of one report: name, why, changed sections, and those that differ visibly."""
+        name = str(path)
+        if self.problem:
+            return ("hung" if self.problem == "hung" else "crashed"), self.problem, [], []
+        if name in self.errors:
+            return "detected", self.errors[name].replace(name, "FILE"), [], []
+        shown = self.shown.get(path, {})
+        crashes = [one.crash for one in shown.values() if one.crash]
+        crashes += [error for where, error in self.failures.items() if where.startswith(name)]
+        if not shown or [one.verdict for one in shown.values()] != self.launches.get(name):
+            crashes.append("the command line and the page show different launches, or none")
+        if crashes:
+            return "crashed", crashes[0], [], []
+        return compared(shown, source.shown)
+
+
+def _went_wrong(ended: subprocess.CompletedProcess[str]) -> bool:
+    return ended.returncode not in (0, 3) or "Traceback" in ended.stderr or "unexpected" in ended.stderr
+
+
+def compared(found: dict[int, Shown], intact: dict[int, Shown]) -> tuple[str, str, list[str], list[str]]:
+    """The outcome of a report that opened: ``same``, ``labelled`` or ``silent``, and the sections that changed."""
+    sections: dict[str, None] = {}
+    visible: dict[str, None] = {}
+    labelled = True
+    for launch in sorted({*found, *intact}):
+        new, old = found.get(launch), intact.get(launch)
+        if new is None or old is None:
+            titles, seen = ["launches"], ["launches"]
+        else:
+            titles = shown_values.changed(new, old)
+            both = [t for t in titles if t in new.sections and t in old.sections]
+            same = [t for t in both if shown_values.coarse(new.sections[t]) == shown_values.coarse(old.sections[t])]
+            seen = [title for title in titles if title not in same]
+        labelled &= not titles or (new is not None and new.labelled)
+        sections.update(dict.fromkeys(titles))
+        visible.update(dict.fromkeys(seen))
+    name = "same" if not sections else "labelled" if labelled else "silent"
+    return name, "", list(sections), list(visible)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Damage reports at random and see what becomes of each")
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--sources", type=Path, action="append", help="reports to damage (else the shipped recordings)")
+    parser.add_argument("--json", type=Path, help="write every outcome and the tables there")
+    parser.add_argument("--keep", type=Path, help="keep silent and crashed mutants in this folder")
+    given = parser.parse_args()
+    begun, outcomes = time.monotonic(), []
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, NCUBBLE_CACHE=f"{folder}/cache"):
+        sources = load_sources(given.sources or [ROOT], Path(folder))
+    for one, outcome in fuzz(sources, given.count, given.seed):
+        outcomes.append(outcome)
+        if given.keep and outcome.ours in ("silent", "crashed", "hung"):
+            given.keep.mkdir(parents=True, exist_ok=True)
+            (given.keep / one.name).write_bytes(one.data)
+        if len(outcomes) % BATCH == 0:
+            print(f"{len(outcomes)} of {given.count}, {time.monotonic() - begun:.0f} s", file=sys.stderr)
+    facts = {"count": given.count, "seed": given.seed, "reports": len(sources), "s": round(time.monotonic() - begun)}
+    summary = fuzz_tables.summary(outcomes)
+    print(fuzz_tables.markdown(facts, summary))
+    if given.json:
+        given.json.write_text(json.dumps({**facts, **summary, "mutants": [asdict(one) for one in outcomes]}, indent=1))
+    return 0 if fuzz_tables.passed(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""The figure of docs/streams.md: one pipeline from pinned and from pageable memory, from recordings that ship.
+
+Usage: python -m benchmarks.streams.figure [OUT]    (OUT: docs/images; writes streams-pipeline.png)
+Needs kaleido with a Chromium.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from ncubble.analysis.traces.lanes import FILE
+from ncubble.dashboard.pages.timelines.figures import lanes_figure
+from ncubble.recordings import LANES
+
+SHOWN = {"pinned": "streams-pipeline", "pageable": "streams-pageable"}
+SPAN_NS = 3.0e6
+"""One run of the pipeline from pinned memory: 32 chunks. From pageable memory it is a tenth of one."""
+WIDTH, HEIGHT = 1100, 330
+
+
+def engines(name: str, memory: str) -> pd.DataFrame:
+    """The lanes of a recording with those of an engine as one, and the idle time of the SMs below them."""
+    lanes = pd.read_parquet(LANES / name / FILE).astype({"lane": str, "group": str, "tag": str})
+    zero = lanes["start_ns"].min()
+    idle = lanes["lane"] == "no SM works"
+    lanes["group"] = [
+        f"{memory} · {'no SM works' if one else group}" for one, group in zip(idle, lanes["group"], strict=True)
+    ]
+    lanes["tag"] = lanes["tag"].str.replace("stream_pipeline", "kernel").str.replace(", pageable", "")
+    return lanes.assign(lane=lanes["group"], start_ns=lanes["start_ns"] - zero, end_ns=lanes["end_ns"] - zero)
+
+
+def main() -> None:
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("docs/images")
+    frame = pd.concat([engines(name, memory) for memory, name in SHOWN.items()], ignore_index=True)
+    frame = frame[frame["start_ns"] < SPAN_NS]
+    order = {"H2D": 0, "SMs": 1, "D2H": 2, "no SM works": 3}
+    place = [(list(SHOWN).index(group.split(" · ")[0]), order[group.split(" · ")[1]]) for group in frame["group"]]
+    frame = frame.assign(place=place).sort_values("place", kind="stable").drop(columns="place")
+    figure = lanes_figure(frame, (0.0, SPAN_NS)).figure
+    figure.update_layout(
+        template="plotly_white", font={"family": "DejaVu Sans, sans-serif", "size": 12}, paper_bgcolor="white"
+    )
+    figure.update_xaxes(title="us since the first copy")
+    figure.write_image(out / "streams-pipeline.png", width=WIDTH, height=HEIGHT)
+
+
+if __name__ == "__main__":
+    main()
