@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from ncubble.analysis.account.parts import COARSE, PARTS, STEADY, WORK
 from ncubble.analysis.account.phases import Phases, phases
 from ncubble.analysis.account.sm_load import SmLoad, sm_load
 from ncubble.analysis.account.stalls import CLASSES, classify
@@ -23,10 +24,6 @@ from ncubble.analysis.account.units import Busy, busy_of, cta_share
 from ncubble.analysis.report import series as timeline
 from ncubble.analysis.report.launch import Launch
 
-STEADY = ("data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
-BUSY = ("tensor_busy", "unit_busy")
-"""Parts in which the unit works. All others are bubbles."""
-PARTS = (*BUSY, "ramp", "tail", "no_cta", "wave_gap", *STEADY, "idle")
 MIN_SAMPLES = 50
 """Fewer warp samples than this carry no split: at 50 a share of 10 % has a standard error of 4 points."""
 
@@ -59,7 +56,7 @@ class BubbleAccount:
     @property
     def bubbles(self) -> dict[str, float]:
         """The parts in which the unit was idle, largest first."""
-        idle = {part: pct for part, pct in self.parts.items() if part not in BUSY and pct > 0}
+        idle = {part: pct for part, pct in self.parts.items() if part not in WORK and pct > 0}
         return dict(sorted(idle.items(), key=lambda item: -item[1]))
 
 
@@ -95,7 +92,7 @@ def build(
 ) -> BubbleAccount:
     """Pure core of ``account``. ``with_cta`` may be NaN, ``found`` None, ``source`` empty; each then merges parts.
     Without ``load`` all samples weigh the same."""
-    parts = dict.fromkeys(("tensor_busy", "unit_busy"), 0.0)
+    parts = dict.fromkeys(WORK, 0.0)
     parts["tensor_busy" if busy.unit == "tensor" else "unit_busy"] = busy.pct
     room = 100.0 - busy.pct
     merged: dict[str, tuple[str, ...]] = {}
@@ -120,7 +117,7 @@ def _outer(with_cta: float, found: Phases | None, room: float, merged: dict[str,
     if found is None:
         if math.isnan(with_cta):
             return {}
-        merged["no_cta"] = ("ramp", "tail")
+        merged["no_cta"] = COARSE["no_cta"]
         return {"no_cta": without}
     ramp, tail, gap = found.ramp, found.tail, found.wave_gap
     tail += max(0.0, without - ramp - tail)

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass, field
 import pandas as pd
 
 from ncubble.analysis.account import evidence, lacking
-from ncubble.analysis.account.account import BUSY, BubbleAccount, find_phases, steady_weights
+from ncubble.analysis.account.account import BubbleAccount, find_phases, steady_weights
+from ncubble.analysis.account.parts import LAUNCH_SHAPE, WORK
 from ncubble.analysis.account.phases import Phases
 from ncubble.analysis.account.sm_load import SmLoad, sm_load
 from ncubble.analysis.account.stalls import CLASSES, classified
@@ -23,7 +24,6 @@ from ncubble.analysis.report.launch import Launch
 
 MOST = 5
 """Instructions named for a steady part; one more term holds the others."""
-OUTER = ("ramp", "tail", "no_cta", "wave_gap")
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,9 @@ def explain(launch: Launch, account: BubbleAccount | None) -> Explanation:
     steady = _Steady.of(launch, account, load)
     parts = []
     for part, pct in account.parts.items():
-        if part in BUSY:
+        if part in WORK:
             parts.append(_busy(launch, account, part, pct))
-        elif part in OUTER:
+        elif part in LAUNCH_SHAPE:
             parts.append(_outer(launch, account, part, pct, series))
         else:
             parts.append(steady.idle(pct) if part == "idle" else steady.part(part, pct))
@@ -149,7 +149,7 @@ _WORDS = {
 def _without_cta(launch: Launch, account: BubbleAccount) -> float:
     """Cycles without a CTA in percent of elapsed ones, as far as the unit was idle; 0 where not collected."""
     share = cta_share(launch)
-    room = 100.0 - math.fsum(account.parts[part] for part in BUSY)
+    room = 100.0 - math.fsum(account.parts[part] for part in WORK)
     return 0.0 if math.isnan(share) else min(room, 100.0 * (1.0 - share))
 
 
@@ -164,11 +164,11 @@ class _Steady:
 
     @classmethod
     def of(cls, launch: Launch, account: BubbleAccount, load: SmLoad) -> _Steady:
-        room = 100.0 - math.fsum(pct for part, pct in account.parts.items() if part in (*BUSY, *OUTER))
+        room = 100.0 - math.fsum(pct for part, pct in account.parts.items() if part in (*WORK, *LAUNCH_SHAPE))
         source = launch.source
         if account.weights is None:
             return cls(room, {}, source, pd.DataFrame())
-        share, busy = cta_share(launch), math.fsum(account.parts[part] for part in BUSY)
+        share, busy = cta_share(launch), math.fsum(account.parts[part] for part in WORK)
         active = busy / max(share, 0.01) if share > 0 else busy
         weights = steady_weights(account.weights.sum(), active, float(source["samples"].sum()))
         samples = classified(source, account.unit, load)

@@ -1,10 +1,5 @@
-"""Colours, hatchings and words of the bubble account, defined once. Plain data: the terminal report uses them, too.
-
-Families of hue carry the meaning, so that the bar can be read without the legend: green is work, orange is data on its
-way, violet is waiting for each other or for an issue slot, blue is the shape of the launch. Neighbours also differ in
-hatching and in lightness, because twelve hues cannot be told apart by every eye. All of them keep a contrast of 3:1 or
-more against both the light and the dark surface of the dashboard.
-"""
+"""Colours and hatchings that the terminal and the dashboard share, beside those of parts (``parts``), and what
+verdicts say that name no part. Plain data."""
 
 from __future__ import annotations
 
@@ -12,13 +7,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Part:
-    """How one part of the account is shown: ``color`` as ``#rrggbb``, ``hatch`` as a plotly pattern shape or empty."""
+class Style:
+    """How something is shown: ``color`` as ``#rrggbb``, ``hatch`` as a plotly pattern shape or empty."""
 
     label: str
     color: str
-    hatch: str
-    meaning: str
+    hatch: str = ""
+    meaning: str = ""
 
 
 HATCH_NAMES = {
@@ -32,47 +27,6 @@ HATCH_NAMES = {
     ".": "hatch-dots",
 }
 """Hatches as classes of ``assets/ncubble.css``, for what no figure draws."""
-
-PART_STYLES: dict[str, Part] = {
-    "tensor_busy": Part("tensor busy", "#15805f", "", "The tensor pipe is active: the work this kernel exists for."),
-    "unit_busy": Part("busiest unit busy", "#5aa052", "", "The unit that bounds this kernel is active."),
-    "ramp": Part("ramp", "#4a90d9", "/", "SMs wait for their first tile: launch and prologue."),
-    "tail": Part("tail", "#3f74c0", "\\", "SMs without a CTA while others still run: a partial last wave."),
-    "no_cta": Part(
-        "no CTA", "#557a9a", "x", "Ramp and tail together: SMs without a CTA. The report cannot tell them apart."
-    ),
-    "wave_gap": Part(
-        "wave gap", "#7a8fe0", "-", "Dips of the unit, mostly between CTA waves: epilogue and prologue do not overlap."
-    ),
-    "data_wait": Part(
-        "data wait", "#cf4307", "", "Latency exposed: warps wait for global memory to reach shared memory."
-    ),
-    "copy_cost": Part(
-        "copy cost", "#c98200", "/", "The work of moving data: addresses, copy instructions, shared-memory writes."
-    ),
-    "smem_wait": Part("smem wait", "#ad5f19", "x", "Waiting for shared-memory reads or bank conflicts."),
-    "sync_wait": Part("sync wait", "#b54aa2", "", "Warps wait for other warps at a barrier, not for an MMA."),
-    "issue": Part("issue", "#8a5ecb", "|", "Issue slots, address arithmetic, conversions, dependent latency."),
-    "epilogue": Part("epilogue", "#a8809a", "+", "Stores and drain at the end of a tile."),
-    "other": Part("other", "#858d96", "", "The named remainder: time that no part above explains."),
-    "idle": Part("idle, not split", "#8a6d5c", "/", "Steady idle time that the report has no samples to share out."),
-}
-
-WORK_PARTS = ("tensor_busy", "unit_busy")
-"""Parts that are work; every other part is a bubble."""
-
-CAUSE_WORDS: dict[str, str] = {
-    "none": "saturated",
-    "memory_bound": "memory-bound",
-    "slow_path": "slow MMA path",
-    "no_tensor_work": "no tensor work",
-    "tiny_launch": "tiny launch",
-    "unknown": "unknown",
-}
-"""Causes that are not parts of the account, in words."""
-
-GOOD_CAUSES = ("none", "memory_bound")
-"""Causes under which idle tensor time is no bubble that a change of this kernel removes."""
 
 TRACK_COLORS: dict[str, str] = {
     "tensor": "#15805f",
@@ -108,18 +62,6 @@ SIDE_STYLES: tuple[Side, ...] = (
 """Sides of a comparison in order: grey for A, that others are held against."""
 
 
-WAIT_COLORS = tuple(PART_STYLES[name].color for name in ("other", "idle", "no_cta", "epilogue"))
-"""Quiet colours for what a lane waits for; none of them is that of a side."""
-
-CAUSE_COLORS: dict[str, str] = {
-    "none": PART_STYLES["tensor_busy"].color,
-    "memory_bound": "#2393a8",
-    "slow_path": "#c0485a",
-    "no_tensor_work": "#76869a",
-    "tiny_launch": "#a38a2c",
-}
-
-
 @dataclass(frozen=True)
 class VerdictStyle:
     """How a verdict of the gate is shown: words, colour, plotly's ``symbol`` and the ``sign`` that looks like it."""
@@ -141,20 +83,67 @@ VERDICT_STYLES: dict[str, VerdictStyle] = {
 """Verdicts of the gate. An unknown one is shown like ``info``, by its own name."""
 
 
-def part_label(name: str, unit: str = "") -> str:
-    """The words for a part or cause; an unknown name is shown as it is, with spaces. ``unit`` names the busy unit."""
-    if name == "unit_busy" and unit:
-        return f"{unit} busy"
-    if name in PART_STYLES:
-        return PART_STYLES[name].label
-    return CAUSE_WORDS.get(name, name.replace("_", " "))
+@dataclass(frozen=True, kw_only=True)
+class Outcome(Style):
+    """A verdict that names no part. ``good``: its idle time is no bubble that a change of this kernel removes."""
+
+    name: str
+    symbol: str
+    fix: str
+    good: bool = False
 
 
-def part_color(name: str) -> str:
-    """The colour of a part or cause; grey for what has none."""
-    if name in PART_STYLES:
-        return PART_STYLES[name].color
-    return CAUSE_COLORS.get(name, PART_STYLES["other"].color)
+OUTCOMES: dict[str, Outcome] = {
+    outcome.name: outcome
+    for outcome in (
+        Outcome(
+            name="none",
+            label="saturated",
+            color="#15805f",
+            symbol="star-open",
+            fix="nothing: the pipe is saturated",
+            good=True,
+        ),
+        Outcome(
+            name="memory_bound",
+            label="memory-bound",
+            color="#2393a8",
+            symbol="cross-open",
+            fix="nothing in the pipeline: move fewer bytes (fusion, reuse, smaller types)",
+            good=True,
+        ),
+        Outcome(
+            name="slow_path",
+            label="slow MMA path",
+            color="#c0485a",
+            symbol="triangle-down-open",
+            fix="use wgmma instead of mma.sync/WMMA: on this GPU they reach two thirds of the peak",
+        ),
+        Outcome(
+            name="no_tensor_work",
+            label="no tensor work",
+            color="#76869a",
+            symbol="x-open",
+            fix="no tensor instruction in this kernel; if it is a matrix product, move it to tensor cores",
+        ),
+        Outcome(
+            name="tiny_launch",
+            label="tiny launch",
+            color="#a38a2c",
+            symbol="pentagon-open",
+            fix="merge launches or use a graph: launch latency dominates",
+        ),
+        Outcome(
+            name="unknown",
+            label="unknown",
+            color="",
+            symbol="hexagon-open",
+            fix="collect the missing counters: profile with the default sets",
+        ),
+    )
+}
+"""Verdicts that are no parts, by name."""
+GOOD_CAUSES = tuple(outcome.name for outcome in OUTCOMES.values() if outcome.good)
 
 
 def text_color(background: str) -> str:

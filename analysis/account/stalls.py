@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account.overlap import Loop, weigh
+from ncubble.analysis.account.parts import STEADY
 from ncubble.analysis.account.sm_load import SmLoad
 from ncubble.sass.bystanders import Bystanders, homes
 from ncubble.sass.opcodes import role
 from ncubble.sass.producers import SHARED, CopyOperands, ShortProducers
 from ncubble.sass.slices import serving, staged_through_registers
 
-CLASSES = ("unit", "aside", "data_wait", "copy_cost", "smem_wait", "sync_wait", "issue", "epilogue", "other")
+CLASSES = ("unit", "aside", *STEADY)
 UNIT_OPCODES = {"fma": ("FFMA", "FMUL", "FADD"), "fp64": ("DFMA", "DMUL", "DADD"), "xu": ("MUFU",)}
 LOOKBACK = 12
 """Instructions to look back for the barrier, shared load or copy wait that a stall belongs to."""

@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ncubble.analysis.account.account import PARTS
 from ncubble.analysis.account.folding import folded, merged_by_any
+from ncubble.analysis.account.parts import WORK, display_order
 from ncubble.analysis.compare.notes import clock_change_pct, incomparable, notes_on
 from ncubble.analysis.compare.sides import Group, letter, match
 from ncubble.analysis.gate.check.kernel import CLOCK_TOLERANCE_PCT
@@ -36,7 +36,6 @@ METRICS = (
 )
 """Name, unit and better direction of what is compared beside the account. ``registers`` are a thread's, ``smem_B`` and
 ``threads`` a CTA's, ``ldgsts`` and ``tma`` executed warp instructions of asynchronous copies."""
-WORK = ("tensor_busy", "unit_busy")
 
 
 @dataclass(frozen=True)
@@ -201,7 +200,7 @@ def _tested(change: Change, metric: GateMetric, first: Sequence[float], other: S
 def _account_rows(sides: Sequence[Group | None], accounts: Sequence[Sequence[Mapping[str, float]]]) -> list[Row]:
     """Shares of every part that any side has, then the same in ns."""
     present = {name for side in accounts for account in side for name, share in account.items() if share}
-    names = [*(name for name in PARTS if name in present), *sorted(present - set(PARTS))]
+    names = display_order(sorted(present))
     shares = [_row("account", name, "%", _better(name), _shares(accounts, name)) for name in names]
     times = [_row("time", name, "ns", _better(name), _times(sides, accounts, name)) for name in names]
     return shares + times

@@ -6,7 +6,7 @@ import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from ncubble.analysis.account.account import PARTS
+from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.compare.sides import Group, letter
 from ncubble.analysis.gate.check.kernel import CLOCK_TOLERANCE_PCT
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.account.account import PARTS
+from ncubble.analysis.account.parts import PARTS
 from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ncubble.analysis.compare.compare import WORK, Change, Comparison, Row, Value
+from ncubble.analysis.account.parts import WORK
+from ncubble.analysis.compare.compare import Change, Comparison, Row, Value
 from ncubble.analysis.compare.shapes import telling_dims
 from ncubble.analysis.compare.sides import Group, letter
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ncubble.analysis.account.account import PARTS
+from ncubble.analysis.account.parts import PARTS
 
 SCHEMA = 1
 """A change that older readers would misread raises it; a nullable column that is added does not."""

@@ -13,30 +13,16 @@ import pandas as pd
 
 from ncubble.analysis.account import lacking
 from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.account.places import hottest
 from ncubble.analysis.account.units import MEMORY
-from ncubble.analysis.diagnosis.diseases import OF_DEPTH, disease_of
+from ncubble.analysis.diagnosis.diseases import disease_of, fix_of
 from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
-from ncubble.analysis.diagnosis.fixes import FIXES
 from ncubble.analysis.model.depth_gain import depth_gain
 from ncubble.analysis.model.gain import Gain, gain_of
 from ncubble.analysis.report.launch import Launch
 from ncubble.chips import Chip
 
-REMOVABLE = (
-    "data_wait",
-    "copy_cost",
-    "smem_wait",
-    "sync_wait",
-    "issue",
-    "epilogue",
-    "ramp",
-    "tail",
-    "no_cta",
-    "wave_gap",
-)
-CAUSE_OF = {"no_cta": "tail"}
-"""Causes of parts that are merged for lack of counters: ramp is short wherever SMs stand without a CTA for long."""
 SATURATED_PCT = 90.0
 MEMORY_ROOF_PCT = 80.0
 """DRAM throughput from which on a matrix kernel counts as memory-bound: a plain copy reaches 86 to 90 % on an H200."""
@@ -47,7 +33,7 @@ TINY_NS = 5_000.0
 SLOW_PATH_FIRST = 1.5
 """How many times the largest idle part that has to be, to be named first: an idle part is mended within the kernel."""
 KNOWN_FIRST = 0.75
-"""Of the largest gain, how much a cause with a known disease has to give to be named first: its cure is known, too."""
+"""Of the largest gain, how much a cause with a known disease has to give to be named first: its fix is known, too."""
 WAITS_PCT = 3.0
 """Waits for data from which on the effect of other depths is predicted, which takes longer than all else here."""
 NEGLIGIBLE_PCT = 1.0
@@ -84,7 +70,7 @@ def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
     causes = _ranked(launch, account, facts)
     verdict = _verdict(account, facts, causes)
     known = next((cause.disease for cause in causes if cause.cause == verdict), None)
-    disease = known or disease_of(verdict, facts)
+    disease = known or _disease(verdict, facts)
     if verdict == "memory_bound" and disease is None:  # what must move takes its time: no part of the pipeline gains
         causes = [replace(cause, predicted_gain_pct=None) for cause in causes]
     gaps = [lack.text for lack in lacking.of_account(launch, account)]
@@ -96,7 +82,7 @@ def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = No
     """What removing each part of the account that can be removed gives. Waits for data: what the best depth gives,
     where that is identified and depth is their cure, but no more than their share can."""
     facts, idle = facts or launch_facts(launch), idle_pct(account)
-    parts = {part: pct for part, pct in account.bubbles.items() if part in REMOVABLE and pct >= NEGLIGIBLE_PCT}
+    parts = {part: pct for part, pct in account.bubbles.items() if PARTS[part].fix and pct >= NEGLIGIBLE_PCT}
     found = {part: gain_of(pct, idle) for part, pct in parts.items()}
     waits = parts.get("data_wait", 0.0) >= WAITS_PCT and _depth_cures(facts)
     if waits and (deeper := depth_gain(launch, account)) is not None:
@@ -106,7 +92,8 @@ def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = No
 
 def _depth_cures(facts: LaunchFacts) -> bool:
     """Whether more stages are what waits for data call for, and not another way to copy, or less to copy."""
-    return facts.dram_pct < MEMORY_ROOF_PCT and disease_of("data_wait", facts) in (*OF_DEPTH, None)
+    disease = disease_of("data_wait", facts)
+    return facts.dram_pct < MEMORY_ROOF_PCT and (disease is None or disease.of_depth)
 
 
 def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
@@ -138,7 +125,7 @@ def _with_slow_path(causes: list[Cause], verdict: str, account: BubbleAccount, f
     if not facts.slow_path or pct < NEGLIGIBLE_PCT:
         return causes
     gain = slow_path_gain(account, facts.chip).expected if verdict != "memory_bound" else None
-    slow = Cause("slow_path", None, pct, _where("unit", pct, account, facts.source), FIXES["slow_path"], gain)
+    slow = Cause("slow_path", None, pct, _where("unit", pct, account, facts.source), fix_of("slow_path"), gain)
     if verdict == "slow_path":
         return [slow, *causes]
     return [*causes[:1], *sorted([slow, *causes[1:]], key=lambda cause: -(cause.predicted_gain_pct or 0.0))]
@@ -179,19 +166,22 @@ def _verdict(account: BubbleAccount, facts: LaunchFacts, causes: list[Cause]) ->
 
 
 def _cause(part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, gain: float) -> Cause:
-    name = CAUSE_OF.get(part, part)
-    disease = disease_of(name, facts)
+    name, disease = PARTS[part].cause or part, _disease(PARTS[part].cause or part, facts)
     if disease == "shallow_pipeline" and gain < NEGLIGIBLE_PCT:
         disease = None  # depth does nothing
     return Cause(name, disease, pct, _where(part, pct, account, facts.source), _fix(name, disease, facts), gain)
+
+
+def _disease(cause: str, facts: LaunchFacts) -> str | None:
+    return disease.name if (disease := disease_of(cause, facts)) else None
 
 
 def _fix(cause: str, disease: str | None, facts: LaunchFacts) -> str:
     """What to do, without what the kernel already does: fragments that come by ldmatrix, banks without conflicts."""
     if cause == "smem_wait" and disease is None:
         wider = "" if any(opcode.startswith("LDSM") for opcode in facts.opcodes) else ", or wider loads (ldmatrix)"
-        return FIXES["smem_wait"] + wider
-    return FIXES[disease] if disease else FIXES[cause]
+        return fix_of(cause) + wider
+    return fix_of(cause, disease)
 
 
 def _where(part: str, pct: float, account: BubbleAccount, source: pd.DataFrame) -> list[dict[str, object]]:

@@ -1,16 +1,24 @@
-"""Finer words for a cause, where the evidence tells one: one rule each, tried in order of how much they explain."""
+"""Diseases: finer words for a cause, where the evidence tells one. A record each, made of its rule.
+
+They are tried in the order of this file. To add one, write its rule here, and a new fact, if it
+needs one, in ``facts``.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pandas as pd
-
-from ncubble.analysis.account.stalls import reasons_of
-from ncubble.analysis.diagnosis.facts import LaunchFacts
+from ncubble.analysis.account.palette import Outcome
+from ncubble.analysis.account.parts import CAUSES, Part
 from ncubble.sass.opcodes import width_bytes
+
+if TYPE_CHECKING:
+    from ncubble.analysis.diagnosis.facts import LaunchFacts
+
+    _Rule = Callable[[LaunchFacts], bool]
 
 CONFLICTS = 0.25
 """Share of shared-memory wavefronts that only conflicts make."""
@@ -30,133 +38,175 @@ DEEP = 6
 GEMM of four stages that loses with fewer, and a GEMM of six that gains."""
 
 
-OF_DEPTH = ("single_buffer", "shallow_pipeline")
-"""What more stages cure."""
+@dataclass(frozen=True)
+class Disease:
+    """A finer word for one or more causes: ``applies`` says whether the evidence of a launch tells it.
+
+    ``of_depth``: more pipeline stages cure it.
+    """
+
+    name: str
+    causes: tuple[str, ...]
+    words: str
+    fix: str
+    applies: Callable[[LaunchFacts], bool]
+    of_depth: bool = False
 
 
-def disease_of(cause: str, facts: LaunchFacts) -> str | None:
+DISEASES: dict[str, Disease] = {}
+"""By name, in the order in which they are tried: how much they explain."""
+
+
+def disease(*causes: str, fix: str, words: str = "", of_depth: bool = False) -> Callable[[_Rule], _Rule]:
+    """Register a rule as the disease of its name, which refines ``causes``; ``words`` where they are not its name."""
+
+    def register(rule: _Rule) -> _Rule:
+        name = rule.__name__
+        DISEASES[name] = Disease(name, causes, words or name.replace("_", " "), fix, rule, of_depth)
+        return rule
+
+    return register
+
+
+def disease_of(cause: str, facts: LaunchFacts) -> Disease | None:
     """The disease behind a cause; None where nothing tells one."""
-    return next((word for word, applies in RULES.get(cause, ()) if applies(facts)), None)
+    return next((known for known in DISEASES.values() if cause in known.causes and known.applies(facts)), None)
 
 
+def fix_of(cause: str, name: str | None = None) -> str:
+    """What to do about a cause, or about the disease ``name`` behind it; empty for an unknown cause."""
+    known: Disease | Part | Outcome | None = DISEASES.get(name or "") or CAUSES.get(cause)
+    return known.fix if known else ""
+
+
+def disease_words(name: str | None) -> str:
+    """A disease in words; an unknown one by its name, empty for None."""
+    return DISEASES[name].words if name in DISEASES else (name or "").replace("_", " ")
+
+
+@disease(
+    "data_wait",
+    "copy_cost",
+    fix="copy global to shared memory asynchronously (cp.async or TMA), with at least two stages",
+)
 def no_async(facts: LaunchFacts) -> bool:
     """Tiles go through registers: the loads of the next tile wait for the stores of this one."""
     return not facts.copies and not facts.bulk and any(facts.staged)
 
 
+@disease(
+    "data_wait",
+    "copy_cost",
+    fix="fetch a tile by one TMA box, or few: boxes of whole 128-byte rows, up to 256 rows each",
+)
 def small_boxes(facts: LaunchFacts) -> bool:
     """TMA takes some ten cycles for a box however small it is (``sm_load.BOX_CYCLES``)."""
     return facts.bulk and facts.box_B < SMALL_BOX_B
 
 
-def uncoalesced(facts: LaunchFacts) -> bool:
-    """Neighbouring threads ask for bytes of different sectors, so that more is fetched than is used."""
-    return facts.fetched >= OVERFETCH
-
-
-def narrow_copies(facts: LaunchFacts) -> bool:
-    """No copy has the 16 bytes per thread that pass L1 by: several instructions for the bytes of one."""
-    return bool(facts.copies) and max(width_bytes(opcode) for opcode in facts.copies) < 16
-
-
+@disease("data_wait", "copy_cost", fix="give the copies more warps, or to TMA: one thread asks for a whole tile")
 def role_imbalance(facts: LaunchFacts) -> bool:
     """Warps that only copy, and hardly ever wait for a free slot: they are what all others wait for."""
-    return producer_idle(facts) < IDLE_PRODUCER
+    return facts.producer_idle < IDLE_PRODUCER
 
 
-def producer_idle(facts: LaunchFacts) -> float:
-    """Share of their samples in which warps that only copy by ``cp.async`` wait for a free slot; NaN without such."""
-    rows = np.array([facts.bystanders.only_copies(row) for row in range(len(facts.roles))], dtype=bool)
-    samples = facts.source[reasons_of(facts.source)].to_numpy(dtype=float).sum(axis=1)
-    if not len(rows) or samples[rows].sum() <= 0:
-        return math.nan
-    waits = np.array([bool(rows[i]) and _at_mbarrier(facts, i) for i in range(len(rows))], dtype=bool)
-    return float(samples[waits].sum() / samples[rows].sum())
-
-
-def _at_mbarrier(facts: LaunchFacts, row: int) -> bool:
-    """Whether a row checks an mbarrier, or is the branch back to the check."""
-    check = row - 1 if facts.opcodes[row].startswith("BRA") else row
-    return check >= 0 and facts.opcodes[check].startswith("SYNCS.PHASECHK")
-
-
+@disease(
+    "data_wait", fix="add a second stage, so that the next tile is on its way while this one is used", of_depth=True
+)
 def single_buffer(facts: LaunchFacts) -> bool:
     """One stage: a tile is awaited as soon as it is asked for."""
     return bool(facts.copies or facts.bulk) and facts.stages == 1
 
 
+@disease("data_wait", fix="add stages, as far as shared memory and occupancy allow", of_depth=True)
 def shallow_pipeline(facts: LaunchFacts) -> bool:
     """Several stages, and their time is shorter than the latency."""
     return bool(facts.copies or facts.bulk) and facts.stages is not None and facts.stages > 1
 
 
+@disease("copy_cost", fix="copy 16 bytes per thread and instruction (cp.async.cg 16), or use TMA")
+def narrow_copies(facts: LaunchFacts) -> bool:
+    """No copy has the 16 bytes per thread that pass L1 by: several instructions for the bytes of one."""
+    return bool(facts.copies) and max(width_bytes(opcode) for opcode in facts.copies) < 16
+
+
+@disease(
+    "copy_cost", fix="let neighbouring threads copy neighbouring bytes: whole sectors of 32 bytes, best lines of 128"
+)
+def uncoalesced(facts: LaunchFacts) -> bool:
+    """Neighbouring threads ask for bytes of different sectors, so that more is fetched than is used."""
+    return facts.fetched >= OVERFETCH
+
+
+@disease("smem_wait", fix="swizzle or pad the shared-memory tile, or load fragments with ldmatrix")
 def bank_conflicts(facts: LaunchFacts) -> bool:
     """Lanes of a warp meet in the same banks."""
     return facts.bank_conflict_share > CONFLICTS
 
 
+@disease("sync_wait", fix="share the work between two barriers evenly among warps, or move it to warps of its own")
 def barrier_imbalance(facts: LaunchFacts) -> bool:
     """Some warps work on between two barriers while all others are there."""
-    rows = facts.of_few_warps() & np.array([name in ("other", "local") for name in facts.roles], dtype=bool)
-    samples = _working(facts.source)
-    return bool(samples.sum() > 0 and 100.0 * samples[rows].sum() >= FEW_WARPS_PCT * samples.sum())
+    return facts.few_warps_pct >= FEW_WARPS_PCT
 
 
-def _working(source: pd.DataFrame) -> np.ndarray:
-    return np.asarray(source[reasons_of(source)].to_numpy(dtype=float).sum(axis=1))
-
-
+@disease("issue", fix="lower register use: smaller tiles per thread, or a higher register cap")
 def spills(facts: LaunchFacts) -> bool:
     """Registers go to local memory and back."""
     return facts.roles.count("local") >= SPILL_INSTRUCTIONS
 
 
+@disease(
+    "issue", fix="convert packed (prmt, lop3, magic numbers), once per operand, or give the narrow type to the MMA"
+)
 def dequant_issue(facts: LaunchFacts) -> bool:
     """Operands are converted between load and product, with as many conversions as products or more."""
     return facts.products > 0 and facts.conversions >= CONVERSIONS_PER_MMA * facts.products
 
 
-def short_k(facts: LaunchFacts) -> bool:
-    """So few iterations that what a tile costs once is as long as they are."""
-    return facts.trips <= SHORT_LOOP
-
-
+@disease(
+    "epilogue",
+    "wave_gap",
+    fix="take fewer stages, so that a second CTA fits on the SM and hides what a tile costs once",
+)
 def occupancy_cliff(facts: LaunchFacts) -> bool:
     """Stages take the shared memory of a second CTA, which registers would allow, and which would hide what is lost."""
     deep = facts.stages is not None and facts.stages >= DEEP
     return deep and facts.resident["shared_mem"] == 1.0 and facts.resident["registers"] >= 2.0
 
 
-def l2_thrash(facts: LaunchFacts) -> bool:
-    """What must move once moves again and again: CTAs that run together share too little."""
-    return facts.dram_B >= REREAD * facts.compulsory_B and not math.isnan(facts.per_mma)
+@disease(
+    "epilogue",
+    "wave_gap",
+    fix="overlap the epilogue with the next tile (persistent kernel), store wider, or split K less",
+    words="short K",
+)
+def short_k(facts: LaunchFacts) -> bool:
+    """So few iterations that what a tile costs once is as long as they are."""
+    return facts.trips <= SHORT_LOOP
 
 
+@disease(
+    "tail",
+    fix="give every SM work: smaller tiles, split K; if persistent, tiles that divide evenly among SMs",
+    words="too few CTAs",
+)
 def too_few_ctas(facts: LaunchFacts) -> bool:
     """Not every SM gets work."""
     return facts.ctas < facts.sms
 
 
+@disease("tail", fix="make the grid a whole number of waves, or make the kernel persistent")
 def partial_wave(facts: LaunchFacts) -> bool:
     """The last wave fills only some of the SMs."""
     return 0.0 < facts.waves - math.floor(facts.waves) < 0.9 if not math.isnan(facts.waves) else False
 
 
-Rule = tuple[str, Callable[[LaunchFacts], bool]]
-_OF_COPIES: tuple[Rule, ...] = (
-    ("no_async", no_async),
-    ("small_boxes", small_boxes),
-    ("role_imbalance", role_imbalance),
+@disease(
+    "memory_bound",
+    fix="let CTAs that run together share rows and columns: tiles in bands or in groups",
+    words="L2 thrash",
 )
-_BETWEEN_TILES: tuple[Rule, ...] = (("occupancy_cliff", occupancy_cliff), ("short_k", short_k))
-RULES: dict[str, tuple[Rule, ...]] = {
-    "data_wait": (*_OF_COPIES, ("single_buffer", single_buffer), ("shallow_pipeline", shallow_pipeline)),
-    "copy_cost": (*_OF_COPIES, ("narrow_copies", narrow_copies), ("uncoalesced", uncoalesced)),
-    "smem_wait": (("bank_conflicts", bank_conflicts),),
-    "sync_wait": (("barrier_imbalance", barrier_imbalance),),
-    "issue": (("spills", spills), ("dequant_issue", dequant_issue)),
-    "epilogue": _BETWEEN_TILES,
-    "wave_gap": _BETWEEN_TILES,
-    "tail": (("too_few_ctas", too_few_ctas), ("partial_wave", partial_wave)),
-    "memory_bound": (("l2_thrash", l2_thrash),),
-}
+def l2_thrash(facts: LaunchFacts) -> bool:
+    """What must move once moves again and again: CTAs that run together share too little."""
+    return facts.dram_B >= REREAD * facts.compulsory_B and not math.isnan(facts.per_mma)

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from ncubble.analysis.account.stalls import reasons_of
 from ncubble.analysis.account.units import MEMORY, ratio, utilization
 from ncubble.analysis.report.launch import Launch
 from ncubble.chips import Chip, chip_of
@@ -130,6 +131,33 @@ class LaunchFacts:
                 found[start:i] = True
             start = i + 1
         return found
+
+    @cached_property
+    def _samples(self) -> np.ndarray:
+        """Warp samples of each instruction, those of all stall reasons together."""
+        return np.asarray(self.source[reasons_of(self.source)].to_numpy(dtype=float).sum(axis=1))
+
+    @cached_property
+    def producer_idle(self) -> float:
+        """Share of their samples in which warps that only copy by ``cp.async`` wait for a free slot; NaN without
+        such."""
+        rows = np.array([self.bystanders.only_copies(row) for row in range(len(self.roles))], dtype=bool)
+        if not len(rows) or self._samples[rows].sum() <= 0:
+            return math.nan
+        waits = np.array([bool(rows[i]) and self._at_mbarrier(i) for i in range(len(rows))], dtype=bool)
+        return float(self._samples[waits].sum() / self._samples[rows].sum())
+
+    def _at_mbarrier(self, row: int) -> bool:
+        """Whether a row checks an mbarrier, or is the branch back to the check."""
+        check = row - 1 if self.opcodes[row].startswith("BRA") else row
+        return check >= 0 and self.opcodes[check].startswith("SYNCS.PHASECHK")
+
+    @cached_property
+    def few_warps_pct(self) -> float:
+        """Percent of all samples in arithmetic that only some warps do between the MMAs; NaN without samples."""
+        rows = self.of_few_warps() & np.array([name in ("other", "local") for name in self.roles], dtype=bool)
+        total = self._samples.sum()
+        return float(100.0 * self._samples[rows].sum() / total) if total > 0 else math.nan
 
     @cached_property
     def bystanders(self) -> Bystanders:

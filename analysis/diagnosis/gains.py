@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.account.units import capability_of
-from ncubble.analysis.diagnosis.diagnose import CAUSE_OF, Cause, Diagnosis, gains, slow_path_gain
+from ncubble.analysis.diagnosis.diagnose import Cause, Diagnosis, gains, slow_path_gain
 from ncubble.analysis.model.gain import Gain
 from ncubble.analysis.report.launch import Launch
 from ncubble.chips import chip_of
@@ -28,7 +29,7 @@ def fixes(launch: Launch, account: BubbleAccount | None, diagnosis: Diagnosis) -
     """One fix per cause of the diagnosis, in its order; none without an account."""
     if account is None:
         return []
-    found = {CAUSE_OF.get(part, part): gain for part, gain in gains(launch, account).items()}
+    found = {PARTS[part].cause or part: gain for part, gain in gains(launch, account).items()}
     found["slow_path"] = slow_path_gain(account, chip_of(capability_of(launch)))
     return [_fix(cause, found[cause.cause]) for cause in diagnosis.causes]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ncubble.analysis.account.palette import WORK_PARTS, part_label
+from ncubble.analysis.account.parts import WORK, part_label
+from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.text.values import NOT_COLLECTED, duration, location, number, percent
 
 
@@ -16,7 +17,7 @@ def doubts(verdict: Mapping[str, Any]) -> list[str]:
 
 def biggest_bubble(account: Mapping[str, Any] | None) -> tuple[str, float] | None:
     """Name and percent of the largest part that is not work, or None where nothing is accounted for."""
-    bubbles = [(name, number(value)) for name, value in (account or {}).items() if name not in WORK_PARTS]
+    bubbles = [(name, number(value)) for name, value in (account or {}).items() if name not in WORK]
     known = [(name, value) for name, value in bubbles if value is not None and value > 0]
     return max(known, key=lambda item: item[1], default=None)
 
@@ -26,7 +27,7 @@ def bubble_pct(account: Mapping[str, Any] | None) -> float | None:
     values = {name: number(value) for name, value in (account or {}).items()}
     if not values or any(value is None for value in values.values()):
         return None
-    return sum(value for name, value in values.items() if value is not None and name not in WORK_PARTS)
+    return sum(value for name, value in values.items() if value is not None and name not in WORK)
 
 
 _UNITS = {
@@ -45,11 +46,6 @@ _UNITS = {
 def unit_words(unit: Any) -> str:
     """The unit that the account is about, in words; an unknown one as it is, ``busiest unit`` without one."""
     return _UNITS.get(str(unit), str(unit)) if unit else "busiest unit"
-
-
-def disease_words(disease: Any) -> str:
-    """A disease of the verdict in words: ``too few CTAs`` of ``too_few_ctas``; empty for None."""
-    return " ".join({"ctas": "CTAs", "l2": "L2", "k": "K"}.get(word, word) for word in str(disease or "").split("_"))
 
 
 def unit_short(unit: Any) -> str:

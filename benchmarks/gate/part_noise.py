@@ -25,7 +25,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.readme_tables import table
-from ncubble.analysis.account.account import PARTS, account
+from ncubble.analysis.account.account import account
+from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.report.report import open_reports
 
 LIMIT = 2.0

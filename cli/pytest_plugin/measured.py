@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pytest
 
-from ncubble.analysis.account.account import PARTS
+from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.gate.baseline.repeats import Repeats, collect
 from ncubble.analysis.gate.noise.metrics import METRICS
 from ncubble.analysis.gate.noise.noise import mean_sd

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ncubble.analysis.account.palette import GOOD_CAUSES, PART_STYLES, WORK_PARTS, part_label
+from ncubble.analysis.account.palette import GOOD_CAUSES
+from ncubble.analysis.account.parts import PARTS, WORK, part_label
 from ncubble.analysis.compare.shapes import telling_dims
-from ncubble.analysis.diagnosis.words import biggest_bubble, bubble_pct, disease_words, unit_short
+from ncubble.analysis.diagnosis.diseases import disease_words
+from ncubble.analysis.diagnosis.words import biggest_bubble, bubble_pct, unit_short
 from ncubble.analysis.model.roofs import Subject, speeds
 from ncubble.text.values import number
 
@@ -44,7 +46,7 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "busy": _rounded(_busy_pct(account)),
         "tensor": _rounded(verdict.get("tensor_active_pct")),
         "dram": _rounded(verdict.get("dram_pct")),
-        "account": [[name, _rounded(account.get(name))] for name in PART_STYLES if account.get(name)],
+        "account": [[name, _rounded(account.get(name))] for name in PARTS if account.get(name)],
         "cause": part_label(cause),
         "cause_key": cause,
         "disease": disease_words(verdict.get("disease")) or _next_cause(verdict) or None,
@@ -104,7 +106,7 @@ def labels(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def _busy_pct(account: dict[str, float | None]) -> float | None:
     """Percent of elapsed time in which the counted unit works; None without an account."""
-    known = [value for name in WORK_PARTS if (value := account.get(name)) is not None]
+    known = [value for name in WORK if (value := account.get(name)) is not None]
     return sum(known) if known else None
 
 

@@ -11,13 +11,8 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from ncubble.analysis.account.palette import (
-    ACCENT,
-    PART_STYLES,
-    part_color,
-    part_label,
-    text_color,
-)
+from ncubble.analysis.account.palette import ACCENT, text_color
+from ncubble.analysis.account.parts import CAUSES, PARTS, display_order, part_color, part_label, part_style
 from ncubble.dashboard.ui.drawn import HATCH as HATCH
 from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of, filled
 from ncubble.text.values import duration, number, percent, short_name
@@ -36,7 +31,6 @@ def account_bar(account: Mapping[str, Any], unit: str = "") -> Figure:
     Segments of 4 % and more carry their share; wide ones their name, too. Parts that are zero or unknown are left out.
     ``unit`` is the name of the unit that is counted as busy, in words.
     """
-    names = [*PART_STYLES, *(extra for extra in account if extra not in PART_STYLES)]
     layout: Drawn = {
         "barmode": "stack",
         "bargap": 0,
@@ -46,12 +40,14 @@ def account_bar(account: Mapping[str, Any], unit: str = "") -> Figure:
         "xaxis": {"range": [0, 100], "ticksuffix": " %", "dtick": 20, "showgrid": False},
         "yaxis": {"visible": False},
     }
-    return figure_of([_segment(name, share, unit) for name in names if (share := number(account.get(name)))], layout)
+    return figure_of(
+        [_segment(name, share, unit) for name in display_order(account) if (share := number(account[name]))], layout
+    )
 
 
 def _segment(name: str, share: float, unit: str) -> Drawn:
     """The bar of one part of the account."""
-    style, label = PART_STYLES.get(name, PART_STYLES["other"]), safe(part_label(name, unit))
+    style, label = part_style(name), safe(part_label(name, unit))
     return {
         "type": "bar",
         "x": [share],
@@ -84,7 +80,7 @@ def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
         shown.append((f"{len(shares) - limit} more", rest))
     names = [safe(reason.replace("_", " ")) for reason, _ in shown]
     values = [share for _, share in shown]
-    good = PART_STYLES["tensor_busy"].color
+    good = PARTS["tensor_busy"].color
     bars: Drawn = {
         "type": "bar",
         "x": values,
@@ -163,32 +159,16 @@ def scatter_layout() -> dict[str, Any]:
 def _marker(cause: str, group: Sequence[Mapping[str, Any]], largest: float) -> dict[str, Any]:
     """Symbol of a cause, and sizes of its points: their area grows with recoverable time up to ``largest`` ns."""
     return {
-        "symbol": (symbol := _symbol(cause)),
+        "symbol": (symbol := cause_symbol(cause)),
         "size": [_point_size(row.get("recoverable_ns"), largest) for row in group],
         "opacity": 0.85,
         "line": {"width": 2 if symbol.endswith("-open") else 1, "color": "rgba(255,255,255,0.5)"},
     }
 
 
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "x", "pentagon", "star", "hexagon")
-_OPEN = {"epilogue": "square", "other": "diamond", "issue": "circle", "idle": "triangle-up"} | {
-    "none": "star",
-    "memory_bound": "cross",
-    "slow_path": "triangle-down",
-    "no_tensor_work": "x",
-    "tiny_launch": "pentagon",
-    "unknown": "hexagon",
-}
-_FILLED = [cause for cause in PART_STYLES if cause not in _OPEN]
-CAUSE_SYMBOLS: dict[str, str] = {
-    **dict(zip(_FILLED, _SYMBOLS, strict=True)),
-    **{cause: f"{symbol}-open" for cause, symbol in _OPEN.items()},
-}
-"""The marker of each cause, the same wherever it is drawn; no two share one."""
-
-
-def _symbol(cause: str) -> str:
-    return CAUSE_SYMBOLS.get(cause, "asterisk-open")
+def cause_symbol(cause: str) -> str:
+    """The marker of a cause, the same wherever it is drawn."""
+    return CAUSES[cause].symbol if cause in CAUSES else "asterisk-open"
 
 
 def _point_size(recoverable_ns: float | None, largest: float) -> float:

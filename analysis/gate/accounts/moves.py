@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ncubble.analysis.account.account import BUSY
 from ncubble.analysis.account.folding import folded, merged_by_any
+from ncubble.analysis.account.parts import WORK
 from ncubble.analysis.gate.accounts.account import Account, CodePlace
 
 NOTHING = 0.2
@@ -51,7 +51,7 @@ def moves(before: Account, after: Account, cycles_ratio: float) -> tuple[Move, .
     merged = merged_by_any((before.merged, after.merged))
     then, now = (folded(side.means, merged) for side in (before, after))
     grown = {part: now.get(part, 0.0) * cycles_ratio - then.get(part, 0.0) for part in {**then, **now}}
-    work_only = all(points <= NOTHING for part, points in grown.items() if part not in BUSY)
+    work_only = all(points <= NOTHING for part, points in grown.items() if part not in WORK)
     where = _grown_most(before.places, after.places, cycles_ratio)
     found = [Move(part, points, where.get(part)) for part, points in grown.items()]
     return tuple(sorted(found, key=lambda move: (_rank(move, work_only), -move.points)))
@@ -83,7 +83,7 @@ def doubtful(before: Account, after: Account) -> str:
 def _rank(move: Move, work_only: bool) -> int:
     if move.points <= 0:
         return 2
-    return int(move.part in BUSY and not work_only)
+    return int(move.part in WORK and not work_only)
 
 
 def _grown_most(before: Iterable[CodePlace], after: Iterable[CodePlace], cycles_ratio: float) -> dict[str, CodePlace]:
@@ -120,7 +120,7 @@ def sentence(move: Move) -> str:
     gemm.cu:191 `loop_sync();` (+23.3)``."""
     verb = "grew" if move.points >= 0 else "fell"
     said = f"{move.part} {verb} by {abs(move.points):.1f} points of the baseline's time"
-    if move.part in BUSY and move.points > 0:
+    if move.part in WORK and move.points > 0:
         return f"the work itself grew: {said}"
     if move.place is None or move.points <= 0:
         return said

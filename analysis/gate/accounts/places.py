@@ -10,7 +10,8 @@ from pathlib import PurePath
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.account import STEADY, BubbleAccount, account, steady_weights
+from ncubble.analysis.account.account import BubbleAccount, account, steady_weights
+from ncubble.analysis.account.parts import STEADY
 from ncubble.analysis.account.stalls import main_loop
 from ncubble.analysis.account.units import cta_share
 from ncubble.analysis.gate.accounts.account import LONGEST, CodePlace, LaunchAccount, mean_places, opcode

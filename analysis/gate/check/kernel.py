@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ncubble.analysis.account.parts import COARSE
 from ncubble.analysis.gate.accounts.moves import Move, doubtful, incomparable, moves
 from ncubble.analysis.gate.baseline.baseline import TOLERATED, Baseline, BaselineMetric
 from ncubble.analysis.gate.baseline.repeats import Repeats
 from ncubble.analysis.gate.check.kernel_rules import RulesByMetric, check_rules, cycles_of, one_gpu
 from ncubble.analysis.gate.check.result import RANKS, CheckOptions, KernelVerdict, MetricVerdict
-from ncubble.analysis.gate.check.rule_verdict import COARSE, RuleVerdict
+from ncubble.analysis.gate.check.rule_verdict import RuleVerdict
 from ncubble.analysis.gate.check.rules import relative_pct
 from ncubble.analysis.gate.noise.metrics import BY_NAME, GateMetric
 from ncubble.analysis.gate.noise.noise import NoiseTest, Sample, compare, mean_sd

@@ -19,12 +19,11 @@ from dataclasses import dataclass
 
 from scipy.special import stdtrit
 
-from ncubble.analysis.account.account import STEADY
+from ncubble.analysis.account.parts import COARSE
 from ncubble.analysis.gate.baseline.baseline import TOLERATED
 from ncubble.analysis.gate.check.rules import GateRule
 from ncubble.analysis.gate.noise.noise import NO_SHIFTS, NoiseTest, Sample, Shifts, compare, mean_sd, moderated
 
-COARSE = {"idle": STEADY, "no_cta": ("ramp", "tail")}
 """Parts that an account holds only where it cannot tell these finer ones apart."""
 CONFIDENCE = 0.95
 FEWEST_BEFORE = 2

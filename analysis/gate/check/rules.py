@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ncubble.analysis.account.account import BUSY, PARTS
+from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.gate.noise.metrics import METRICS, GateMetric
 from ncubble.errors import UsageError
 
@@ -86,7 +86,7 @@ class _Subject:
 
 def _subjects() -> dict[str, _Subject]:
     metrics = [_Subject(one.name, one.better, one.lowest, 100.0 if one.unit == "%" else one.highest) for one in METRICS]
-    parts = [_Subject(part, "higher" if part in BUSY else "lower", 0.0, 100.0, part=True) for part in PARTS]
+    parts = [_Subject(part, "higher" if part in WORK else "lower", 0.0, 100.0, part=True) for part in PARTS]
     return {subject.name: subject for subject in (*metrics, *parts)}
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncubble.analysis.account.palette import PART_STYLES
+from ncubble.analysis.account.parts import PARTS
 from ncubble.cli.commands.report.render import bar
 from ncubble.cli.render import printable
 
@@ -46,7 +46,7 @@ def _depths(advice: dict[str, Any], cells: int) -> Table:
         now = depth == str(advice["stages"])
         interval = Text("measured", style="dim") if now else f"{told['low']:.1f} – {told['high']:.1f}"
         change = "" if now or not present else f"{100 * (told['cycles'] / present['cycles'] - 1):+.1f} %"
-        length = bar(told["tensor_active_pct"], cells, PART_STYLES["tensor_busy"].color)
+        length = bar(told["tensor_active_pct"], cells, PARTS["tensor_busy"].color)
         row = (depth, f"{told['tensor_active_pct']:.1f}", interval, f"{told['cycles']:,.0f}", change, length)
         table.add_row(*row, style="bold" if now else "")
     return table
@@ -65,7 +65,7 @@ def _fixes(advice: dict[str, Any]) -> Table:
 
 
 def _colour(cause: str) -> str:
-    return PART_STYLES[cause].color if cause in PART_STYLES else ""
+    return PARTS[cause].color if cause in PARTS else ""
 
 
 def _percent(value: float | None) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncubble.analysis.account.palette import part_label
+from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.compare.ranks import ByRank, Matched, Program, RankSpread, largest, most_apart
 from ncubble.cli.render import printable
 from ncubble.text.values import duration

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ncubble.analysis.account.palette import PART_STYLES
-from ncubble.analysis.diagnosis.fixes import FIXES
+from ncubble.analysis.account.parts import PARTS, WORK
+from ncubble.analysis.diagnosis.diseases import fix_of
 from ncubble.analysis.diagnosis.words import doubts
 from ncubble.cli.commands.report.explanation import print_explanation
 from ncubble.cli.labels import full_labels, short_labels
@@ -25,10 +25,6 @@ BAR_CELLS = {104: 24, 80: 10}
 """Cells of the account's bar in the table, by the least width of the terminal; below, names matter more."""
 NAME_CELLS = 24
 """Least width of the names of runs, where there is a bar beside them."""
-LETTERS = dict(zip(("ramp", "tail", "no_cta", "wave_gap", "data_wait", "copy_cost"), "rtngdc", strict=True)) | dict(
-    zip(("smem_wait", "sync_wait", "issue", "epilogue", "other", "idle"), "msieo.", strict=True)
-)
-"""Bubbles of the stacked bar where there is no colour to tell them apart."""
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -113,7 +109,7 @@ def _remedy(launch: dict[str, Any]) -> str:
     """What to do about the verdict, and what that gains, where a prediction has been tried."""
     first = launch["causes"][0] if launch["causes"] and launch["causes"][0]["cause"] == launch["cause"] else None
     if first is None:
-        return FIXES[launch["disease"] or launch["cause"]]
+        return fix_of(launch["cause"], launch["disease"])
     gain = first["predicted_gain_pct"]
     return str(first["fix"]) + (f" (gains about {gain:.0f} % of the time)" if gain is not None else "")
 
@@ -160,17 +156,19 @@ def stacked_bar(account: Mapping[str, float], width: int, plain: bool = False) -
 
 def _glyph(part: str, plain: bool) -> str:
     """A cell of the stacked bar. Without colour each bubble has a letter of its own."""
-    return "█" if part.endswith("_busy") else LETTERS.get(part, "?") if plain else "▒"
+    if part in WORK or plain:
+        return PARTS[part].letter if part in PARTS else "?"
+    return "▒"
 
 
 def colour(part: str) -> str:
     """The colour of a part, as the dashboard has it."""
-    return PART_STYLES[part].color if part in PART_STYLES else "#808890"
+    return PARTS[part].color if part in PARTS else "#808890"
 
 
 def _legend(parts: set[str], plain: bool) -> Text:
     text = Text()
-    for part, style in PART_STYLES.items():
+    for part, style in PARTS.items():
         if part in parts:
             text.append(f"{_glyph(part, plain)} ", style=style.color).append(f"{style.label}   ", style="dim")
     return text

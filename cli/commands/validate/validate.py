@@ -51,7 +51,7 @@ def prediction(folder: Folder = None, measure: Measure = False, write: Write = N
 
 
 def _validate(name: str, folder: Path | None, measure: bool, write: Path | None, as_json: bool) -> None:
-    from ncubble.analysis.account.palette import part_color
+    from ncubble.analysis.account.parts import part_color
     from ncubble.analysis.validation import page, plots
     from ncubble.analysis.validation.validations import VALIDATIONS
     from ncubble.cli.commands.validate.render import print_tables

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ncubble.analysis.account.palette import PART_STYLES, SIDE_STYLES, Part, Side, part_label, text_color
+from ncubble.analysis.account.palette import SIDE_STYLES, Side, Style, text_color
+from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.compare.compare import Comparison, Row
 from ncubble.analysis.compare.sides import letter
 from ncubble.analysis.compare.text import amount
@@ -41,7 +42,7 @@ def accounts_figure(comparison: Comparison, unit: str = "") -> Figure:
 
 def _part(row: Row, shown: Sequence[int], unit: str) -> Drawn:
     """Bars of one part of the account, one for each side."""
-    style, label = PART_STYLES.get(row.name, PART_STYLES["other"]), safe(part_label(row.name, unit))
+    style, label = part_style(row.name), safe(part_label(row.name, unit))
     shares = [value.mean if (value := row.values[index]) else 0.0 for index in shown]
     return {
         "type": "bar",
@@ -75,7 +76,7 @@ def changes_figure(comparison: Comparison) -> Figure:
         if len(others) > 1:
             traces.append(_changes(rows, index, SIDE_STYLES[index % len(SIDE_STYLES)]))
         else:
-            traces += [_changes([row], index, PART_STYLES.get(row.name, PART_STYLES["other"])) for row in rows]
+            traces += [_changes([row], index, part_style(row.name)) for row in rows]
     layout = _grouped(len(rows), len(others), "µs against A; left of zero is time saved")
     ends = [0.0, *(change.difference / 1e3 for row in rows for change in row.changes if change)]
     room = 0.13 * (max(ends) - min(ends) or 1.0)  # the numbers stand outside the bars
@@ -84,7 +85,7 @@ def changes_figure(comparison: Comparison) -> Figure:
     return figure_of(traces, layout | {"barmode": "group" if several else "relative", "showlegend": several})
 
 
-def _changes(rows: Sequence[Row], index: int, style: Side | Part) -> Drawn:
+def _changes(rows: Sequence[Row], index: int, style: Side | Style) -> Drawn:
     """Bars of one side, one for each of ``rows``."""
     changes = [change.difference if (change := row.changes[index]) else 0.0 for row in rows]
     return {

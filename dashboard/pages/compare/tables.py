@@ -9,7 +9,7 @@ import pandas as pd
 from dash import html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import PART_STYLES, part_label
+from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.compare.compare import Comparison
 from ncubble.analysis.compare.sides import letter
 from ncubble.analysis.compare.text import Line, headings, lines
@@ -56,7 +56,7 @@ def parts_legend(comparison: Comparison, unit: str) -> Component:
     """Colours of the parts that any side has; their meaning on hover."""
     items: list[Any] = []
     for row in comparison.section("account"):
-        style = PART_STYLES.get(row.name, PART_STYLES["other"])
+        style = part_style(row.name)
         if max((value.mean for value in row.values if value), default=0.0) >= 0.05:
             text = part_label(row.name, unit)
             items.append(html.Span([swatch(style.color, style.hatch), text], title=style.meaning))

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from ncubble.analysis.account.palette import part_label
+from ncubble.analysis.account.parts import part_label
 from ncubble.dashboard.pages.overview.columns import Column, value_of
 
 ROWS_A_PIECE = 200

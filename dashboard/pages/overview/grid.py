@@ -9,7 +9,8 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import CAUSE_COLORS, HATCH_NAMES, PART_STYLES
+from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES
+from ncubble.analysis.account.parts import PARTS
 from ncubble.dashboard.pages.overview.address import NUMBER_TYPES, TEXT_TYPES, OverviewAddress
 from ncubble.dashboard.pages.overview.columns import Column
 from ncubble.dashboard.pages.overview.table import LaunchTable
@@ -95,7 +96,8 @@ def _number(column: Column) -> dict[str, Any]:
 
 def grid(table: LaunchTable, address: OverviewAddress) -> Any:
     """The table. A click on a row opens its kernel page; the name is a link, too, for new tabs."""
-    parts = {name: [style.label, style.color, HATCH_NAMES[style.hatch]] for name, style in PART_STYLES.items()}
+    parts = {name: [style.label, style.color, HATCH_NAMES[style.hatch]] for name, style in PARTS.items()}
+    causes = {name: outcome.color for name, outcome in OUTCOMES.items() if outcome.color}
     options = {
         "rowSelection": {"mode": "multiRow", "enableClickSelection": False, "headerCheckbox": False},
         "selectionColumnDef": {"width": 40, "pinned": "left", "headerTooltip": "Select launches to compare"},
@@ -104,7 +106,7 @@ def grid(table: LaunchTable, address: OverviewAddress) -> Any:
         "maxBlocksInCache": 8,
         "maxConcurrentDatasourceRequests": -1,  # a limit would count requests of replaced caches for ever
         "infiniteInitialRowCount": 1,
-        "context": {"parts": parts, "causes": CAUSE_COLORS},
+        "context": {"parts": parts, "causes": causes},
     }
     filters = dict(address.filters)
     columns = definitions(table, address)
@@ -115,10 +117,10 @@ def grid(table: LaunchTable, address: OverviewAddress) -> Any:
 
 def legend(rows: Sequence[Mapping[str, Any]] | None = None) -> Component:
     """What the colours of the account column stand for: those in ``rows``, or all while more may come (None)."""
-    shown = set(PART_STYLES) if rows is None else {name for row in rows for name, _ in row["account"]}
+    shown = set(PARTS) if rows is None else {name for row in rows for name, _ in row["account"]}
     items = [
         html.Span([swatch(style.color, style.hatch), style.label], title=style.meaning)
-        for name, style in PART_STYLES.items()
+        for name, style in PARTS.items()
         if name in shown
     ]
     return html.Div(items, className="legend", role="note", **aria(label="Colours of the account"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ncubble.analysis.account.palette import PART_STYLES, part_label
+from ncubble.analysis.account.parts import PARTS, part_label
 from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of, filled
 from ncubble.dashboard.ui.figures import safe
 
@@ -27,7 +27,7 @@ def ranks_figure(took: Mapping[int, Took]) -> Figure:
     shown = sorted(slowest)
     names = [f"rank {rank}" for rank in shown]
     traces: list[Drawn] = []
-    for part, style in PART_STYLES.items():
+    for part, style in PARTS.items():
         times = [took[rank].duration_ns / 1e3 * took[rank].account.get(part, 0.0) / 100 for rank in shown]
         if any(times):
             shares = [took[rank].account.get(part, 0.0) for rank in shown]

@@ -8,7 +8,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import PART_STYLES, part_label
+from ncubble.analysis.account.parts import PARTS, part_label
 from ncubble.analysis.compare.ranks import ByRank, Matched, Program, RankSpread, largest, most_apart
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.ranks.address import RanksAddress, id_of
@@ -127,7 +127,7 @@ def _legend(took: Mapping[int, Took]) -> Component:
     """Colours of the parts that any rank has; their meaning on hover."""
     items = [
         html.Span([swatch(style.color, style.hatch), part_label(part)], title=style.meaning)
-        for part, style in PART_STYLES.items()
+        for part, style in PARTS.items()
         if any(one.account.get(part) for one in took.values())
     ]
     return html.Div(items, className="legend bare")

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.account.account import PARTS
+from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.compare.ranks import ByRank, RankLaunch, by_rank
 from ncubble.dashboard.data.index import signature_of
 from ncubble.dashboard.data.store import ReportStore

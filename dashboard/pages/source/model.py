@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.account import MIN_SAMPLES, STEADY
-from ncubble.analysis.account.palette import part_color, part_label
+from ncubble.analysis.account.account import MIN_SAMPLES
+from ncubble.analysis.account.parts import STEADY, part_color, part_label
 from ncubble.analysis.account.stalls import reasons_of
 from ncubble.sass.opcodes import role
 

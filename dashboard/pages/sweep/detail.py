@@ -10,7 +10,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import PART_STYLES, part_label
+from ncubble.analysis.account.parts import display_order, part_label, part_style
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import CompareAddress
@@ -202,9 +202,9 @@ def _legend(series: Sequence[Series], unit: str) -> Component:
         for name, share in account.items():
             most[name] = max(most.get(name, 0.0), share)
     items: list[Any] = []
-    for name in [*PART_STYLES, *(extra for extra in most if extra not in PART_STYLES)]:
+    for name in display_order(most):
         if most.get(name, 0.0) >= 0.05:
-            style = PART_STYLES.get(name, PART_STYLES["other"])
+            style = part_style(name)
             items.append(html.Span([swatch(style.color, style.hatch), part_label(name, unit)], title=style.meaning))
     return html.Div(items, className="legend bare")
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ncubble.analysis.account.palette import PART_STYLES, SIDE_STYLES, Side, part_label, text_color
+from ncubble.analysis.account.palette import SIDE_STYLES, Side, text_color
+from ncubble.analysis.account.parts import PARTS, part_label, part_style
 from ncubble.dashboard.pages.sweep.model import Point, Series, Spread, as_number, logarithmic, ordered
 from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of, filled
 from ncubble.dashboard.ui.figures import safe
@@ -156,13 +157,13 @@ def parts_figure(series: Sequence[Series], names: Sequence[str], parameter: str,
 
 def _stack(one: Series, panel: int, unit: str) -> list[Drawn]:
     accounts = [point.account()[0] for point in one.points]
-    names = [name for name in PART_STYLES if any(account.get(name) for account in accounts)]
-    names += sorted({name for account in accounts for name in account} - set(PART_STYLES))
+    names = [name for name in PARTS if any(account.get(name) for account in accounts)]
+    names += sorted({name for account in accounts for name in account} - set(PARTS))
     return [_part(name, one, accounts, panel, unit) for name in names]
 
 
 def _part(name: str, one: Series, accounts: Sequence[dict[str, float]], panel: int, unit: str) -> Drawn:
-    style, label = PART_STYLES.get(name, PART_STYLES["other"]), safe(part_label(name, unit))
+    style, label = part_style(name), safe(part_label(name, unit))
     shares = [account.get(name, 0.0) for account in accounts]
     return {
         "type": "bar",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from ncubble.analysis.account.parts import COARSE
 from ncubble.dashboard.data.rows import device_of, gpu_names
 from ncubble.dashboard.pages.sweep.coordinates import (
     CODE,
@@ -29,8 +30,6 @@ from ncubble.text.values import number
 
 Row = Mapping[str, Any]
 Pair = tuple[str, str]
-UNSPLIT = ("idle", "no_cta")
-"""Parts of an account whose report lacks what would split them."""
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,9})?")
 _KINDS = (PARAMETER, GEOMETRY, SHAPE)
 
@@ -61,7 +60,7 @@ class Point:
     def account(self) -> tuple[dict[str, float], int]:
         """(percent by part, mean over launches, number of these launches): those whose idle time is split, if any."""
         held = [dict(row["account"]) for row in self.rows if row.get("account")]
-        split = [one for one in held if not any(part in one for part in UNSPLIT)] or held
+        split = [one for one in held if not any(part in one for part in COARSE)] or held
         parts = dict.fromkeys(part for one in split for part in one)
         return {part: math.fsum(one.get(part, 0.0) for one in split) / len(split) for part in parts}, len(split)
 
@@ -175,7 +174,7 @@ def timed(y: str, series: Series, point: Point) -> Spread | None:
 def is_split(row: Row) -> bool:
     """Whether the account of a launch says what its idle time is."""
     parts = [part for part, _ in row.get("account") or []]
-    return bool(parts) and not any(part in UNSPLIT for part in parts)
+    return bool(parts) and not any(part in COARSE for part in parts)
 
 
 def as_number(value: str) -> float | None:

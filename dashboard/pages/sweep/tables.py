@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import PART_STYLES, WORK_PARTS, part_label
+from ncubble.analysis.account.parts import WORK, display_order, part_label
 from ncubble.dashboard.pages.sweep.figures import style_of
 from ncubble.dashboard.pages.sweep.model import Point, Series, Spread, Sweep
 from ncubble.dashboard.ui.components import table
@@ -65,7 +65,7 @@ def _with_range(found: Spread | None, tell: Callable[[float], str], unit: str = 
 
 
 def _largest(point: Point) -> str:
-    account = {name: share for name, share in point.account()[0].items() if name not in WORK_PARTS and share > 0}
+    account = {name: share for name, share in point.account()[0].items() if name not in WORK and share > 0}
     if not account:
         return values.NOT_COLLECTED
     name = max(account, key=lambda part: account[part])
@@ -88,7 +88,7 @@ def parts_table(parameter: str, series: Sequence[Series], names: Sequence[str], 
         (name, point, point.account()[0]) for one, name in zip(series, names, strict=True) for point in one.points
     ]
     present = {part for _, _, account in accounts for part, share in account.items() if share >= 0.05}
-    parts = [*(part for part in PART_STYLES if part in present), *sorted(present - set(PART_STYLES))]
+    parts = display_order(sorted(present))
     several = len(series) > 1
     head = [*(["Series"] if several else []), parameter, *(part_label(part, unit) for part in parts)]
     rows = [

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from ncubble.analysis.account.palette import SIDE_STYLES, WAIT_COLORS, text_color
+from ncubble.analysis.account.palette import SIDE_STYLES, text_color
+from ncubble.analysis.account.parts import WAIT_COLORS
 from ncubble.analysis.traces.concurrency import WAIT, works
 from ncubble.analysis.traces.lanes import INDEX, NO_INDEX
 from ncubble.dashboard.ui.figures import HATCH, safe

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.account.account import PARTS
+from ncubble.analysis.account.parts import PARTS
 from tests.helpers.foreign_launches import measured, modules, tried
 
 VERDICTS = {*PARTS, "none", "memory_bound", "slow_path", "no_tensor_work", "tiny_launch"}

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from ncubble.analysis.account.account import PARTS
+from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.gate.accounts.account import CodePlace
 from ncubble.analysis.gate.baseline.baseline import record
 from ncubble.analysis.gate.baseline.repeats import collect

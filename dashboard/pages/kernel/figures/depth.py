@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ncubble.analysis.account.palette import ACCENT, PART_STYLES
+from ncubble.analysis.account.palette import ACCENT
+from ncubble.analysis.account.parts import PARTS
 from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of
 from ncubble.dashboard.ui.figures import safe
 from ncubble.text.values import NOT_COLLECTED, number, percent
@@ -91,9 +92,9 @@ def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:
     """Busy share by stages: predicted points with their intervals, the present depth as a filled square, and a cross on
     the axis where nothing is identified."""
     now = [row for row in rows if row.present and row.busy_pct is not None]
-    measured = _points("measured", now, PART_STYLES["tensor_busy"].color, 13, "square")
+    measured = _points("measured", now, PARTS["tensor_busy"].color, 13, "square")
     measured["hovertemplate"] = "%{x} stages: %{y:.1f} %<extra>measured, now</extra>"
-    unknown = _points(UNKNOWN, [row for row in rows if row.busy_pct is None], PART_STYLES["other"].color, 9, "x")
+    unknown = _points(UNKNOWN, [row for row in rows if row.busy_pct is None], PARTS["other"].color, 9, "x")
     unknown |= {"cliponaxis": False, "hovertemplate": "%{x} stages: not identified<extra></extra>"}
     layout: Drawn = {
         "height": 220,

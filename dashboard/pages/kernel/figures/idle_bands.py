@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.palette import PART_STYLES, WORK_PARTS
+from ncubble.analysis.account.parts import LAUNCH_SHAPE, WORK, display_order
 
-OUTER = ("ramp", "tail", "no_cta", "wave_gap")
 SMALL = 1.0
 """Percent of kernel time below which a steady part joins ``other``: a thinner band cannot be seen."""
 Bands = dict[str, np.ndarray]
@@ -39,8 +38,7 @@ def idle_bands(busy: pd.Series, active: pd.Series | None, phases: Any, parts: Ma
         steady -= bands[part]
     for part, share in _steady_shares(parts).items():
         bands[part] = np.clip(steady, 0.0, 100.0) * share
-    order = [*PART_STYLES, *(name for name in bands if name not in PART_STYLES)]
-    return {name: bands[name] for name in order if name in bands and bands[name].any()}
+    return {name: bands[name] for name in display_order(bands) if bands[name].any()}
 
 
 def _share_active(busy: pd.Series, active: pd.Series | None) -> np.ndarray:
@@ -61,7 +59,7 @@ def _phases_of(times: np.ndarray, phases: Any) -> dict[str, np.ndarray]:
 
 def _steady_shares(parts: Mapping[str, float]) -> dict[str, float]:
     """How steady idle time divides among parts, 0 to 1; all of it is ``other`` where the account has none."""
-    known = {name: value for name, value in parts.items() if name not in (*WORK_PARTS, *OUTER) and value > 0}
+    known = {name: value for name, value in parts.items() if name not in (*WORK, *LAUNCH_SHAPE) and value > 0}
     total = sum(known.values())
     if total <= 0:
         return {"other": 1.0}

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.palette import part_label, text_color
+from ncubble.analysis.account.palette import text_color
+from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.account.stalls import LOOKBACK
 from ncubble.analysis.report.samples import stall_columns
 from ncubble.dashboard.ui.drawn import Figure, figure_of, filled

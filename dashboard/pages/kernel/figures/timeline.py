@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.palette import PART_STYLES, TRACK_COLORS, Part, part_color, part_label, text_color
+from ncubble.analysis.account.palette import TRACK_COLORS, Style, text_color
+from ncubble.analysis.account.parts import part_color, part_label, part_style
 from ncubble.dashboard.pages.kernel.figures.idle_bands import Bands, idle_bands
 from ncubble.dashboard.pages.kernel.figures.stall_tracks import REST, Stalls
 from ncubble.dashboard.ui.drawn import HATCH, Figure, figure_of
@@ -129,7 +130,7 @@ def _row(row: int, drawn: tuple[Track, str, pd.Series, str], shown: Window, band
     micros = ((values.index[near].to_numpy() - shown.start_ns) / 1e3).round(3).tolist()
     traces = [_track(row, track, micros, scaled, words, stacked=bool(bands))]
     for part, share in bands.items():
-        style = PART_STYLES.get(part, PART_STYLES["other"])
+        style = part_style(part)
         traces.append(_band(row, micros, share[near], style, {"part": part}))
     return traces, _track_axis(track.label, scaled, words, stacked=bool(bands))
 
@@ -170,7 +171,7 @@ def _title(name: str, place: list[float]) -> dict[str, Any]:
     return {"text": name, "showarrow": False, "align": "right", "yanchor": "middle", "font": {"size": 11.5}, **at}
 
 
-def _band(row: int, micros: list[float], values: np.ndarray, style: Part, meta: dict[str, str]) -> dict[str, Any]:
+def _band(row: int, micros: list[float], values: np.ndarray, style: Style, meta: dict[str, str]) -> dict[str, Any]:
     """One layer of a stack; ``meta`` says what it is to the table below the figure."""
     trace = {
         "type": "scatter",
@@ -212,7 +213,7 @@ def _band_names(bands: Bands, shown: Window, marks: Marks) -> list[dict[str, Any
     for part, share in bands.items():
         thick = float(share[near].mean())
         if thick >= NAMED_BAND and width > 0.1 * (shown.end_ns - shown.start_ns):
-            color = PART_STYLES.get(part, PART_STYLES["other"]).color
+            color = part_style(part).color
             place = {"x": (middle - shown.start_ns) / 1e3, "xref": "x", "y": level + thick / 2, "yref": "y"}
             text = f"<b>{part_label(part)}</b>"
             named.append(

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ncubble.analysis.account.palette import PART_STYLES, WORK_PARTS, Part, part_label
+from ncubble.analysis.account.palette import Style
+from ncubble.analysis.account.parts import WORK, display_order, part_label, part_style
 from ncubble.dashboard.ui.drawn import Figure, figure_of, filled
 from ncubble.dashboard.ui.figures import safe
 from ncubble.text.values import duration, number
@@ -26,28 +27,27 @@ class Step:
     base: float
 
 
-def parts_of(account: Mapping[str, Any]) -> list[tuple[str, float, Part]]:
+def parts_of(account: Mapping[str, Any]) -> list[tuple[str, float, Style]]:
     """(name, percent, style) in display order; parts below ``SMALLEST`` and unknown ones are left out."""
-    names = [*PART_STYLES, *(extra for extra in account if extra not in PART_STYLES)]
-    known = [(name, number(account.get(name)) or 0.0) for name in names]
-    return [(name, share, PART_STYLES.get(name, PART_STYLES["other"])) for name, share in known if share >= SMALLEST]
+    known = [(name, number(account[name]) or 0.0) for name in display_order(account)]
+    return [(name, share, part_style(name)) for name, share in known if share >= SMALLEST]
 
 
 def steps(account: Mapping[str, Any]) -> list[Step]:
     """The bubbles, largest first, each beginning where the one before ended; then the work, which stands on 0."""
     shown = [(name, share) for name, share, _ in parts_of(account)]
-    bubbles = sorted((one for one in shown if one[0] not in WORK_PARTS), key=lambda one: -one[1])
+    bubbles = sorted((one for one in shown if one[0] not in WORK), key=lambda one: -one[1])
     found, level = [], 100.0
     for name, share in bubbles:
         level -= share
         found.append(Step(name, share, max(0.0, level)))
-    return [*found, *(Step(name, share, 0.0) for name, share in shown if name in WORK_PARTS)]
+    return [*found, *(Step(name, share, 0.0) for name, share in shown if name in WORK)]
 
 
 def waterfall(account: Mapping[str, Any], duration_ns: float | None = None, unit: str = "") -> Figure:
     """Bars from 100 % down to the busy share of ``unit`` (in words), each with its percent, and its time if known."""
-    drawn = [(step, PART_STYLES.get(step.part, PART_STYLES["other"])) for step in steps(account)]
-    whole = (Step("", 100.0, 0.0), Part("elapsed", WHOLE, "", "All SM cycles of the launch."))
+    drawn = [(step, part_style(step.part)) for step in steps(account)]
+    whole = (Step("", 100.0, 0.0), Style("elapsed", WHOLE, "", "All SM cycles of the launch."))
     bars = [whole, *drawn]
     named = [part_label(step.part, unit) if step.part else style.label for step, style in bars]
     places = [safe(wrapped(name)).replace("\n", "<br>") for name in named]
@@ -68,7 +68,7 @@ def waterfall(account: Mapping[str, Any], duration_ns: float | None = None, unit
     )
 
 
-def _bar(step: Step, style: Part, place: str, label: str, took: str) -> dict[str, Any]:
+def _bar(step: Step, style: Style, place: str, label: str, took: str) -> dict[str, Any]:
     said = f"{step.share:.2f} %" + (f", {took}" if took else "")
     return {
         "type": "bar",

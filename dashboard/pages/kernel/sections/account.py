@@ -8,7 +8,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import WORK_PARTS, part_label
+from ncubble.analysis.account.parts import WORK, part_label
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.pages.kernel.figures.waterfall import parts_of, said, waterfall
 from ncubble.dashboard.pages.kernel.opened import Opened
@@ -36,7 +36,7 @@ def section(entry: Opened) -> Component:
 
 def _numbers(account: dict[str, Any], duration_ns: float | None, unit: str) -> Component:
     """Every part with its percent, its time, and what it means."""
-    ranked = sorted(parts_of(account), key=lambda part: (part[0] in WORK_PARTS, -part[1]))
+    ranked = sorted(parts_of(account), key=lambda part: (part[0] in WORK, -part[1]))
     rows: list[list[Child]] = []
     for name, share, style in ranked:
         took = values.duration(duration_ns * share / 100.0) if duration_ns is not None else values.NOT_COLLECTED

@@ -9,9 +9,10 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import GOOD_CAUSES, part_color, part_label
+from ncubble.analysis.account.palette import GOOD_CAUSES
+from ncubble.analysis.account.parts import part_color, part_label
 from ncubble.analysis.diagnosis import words
-from ncubble.analysis.diagnosis.fixes import FIXES
+from ncubble.analysis.diagnosis.diseases import fix_of
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.address import KernelAddress
@@ -70,7 +71,7 @@ def verdict(entry: Opened) -> Component:
     cause = str(found.get("cause") or "unknown")
     color = "var(--good)" if cause in GOOD_CAUSES else part_color(cause)
     said: list[Component] = [html.P(words.sentence(found), className="sentence")]
-    if (advice := FIXES.get(cause)) and cause not in {one.get("cause") for one in found.get("causes") or []}:
+    if (advice := fix_of(cause)) and cause not in {one.get("cause") for one in found.get("causes") or []}:
         said.append(html.P(f"{advice[:1].upper()}{advice[1:]}.", className="advice"))
     said.append(html.Dl(_stats(found, row), className="stats"))
     doubts = words.doubts(found)

@@ -7,7 +7,7 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import part_label
+from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.report.samples import stall_shares
 from ncubble.dashboard.pages.kernel.figures.stall_classes import (
     CLASSES,

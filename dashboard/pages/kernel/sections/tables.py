@@ -9,8 +9,8 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.palette import PART_STYLES, part_color, part_label
-from ncubble.analysis.diagnosis import words
+from ncubble.analysis.account.parts import PARTS, part_color, part_label
+from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.report.samples import stall_columns
 from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import Child, meter, table
@@ -44,7 +44,7 @@ def _cause(cause: Mapping[str, Any], launch: str, ranges: Mapping[str, tuple[flo
     head = [_gain(cause, ranges.get(name)), html.Span(className="swatch", style={"background": part_color(name)})]
     head.append(html.Strong(part_label(name)))
     if disease:
-        head.append(html.Span(words.disease_words(disease), className="tag"))
+        head.append(html.Span(disease_words(disease), className="tag"))
     head.append(html.Span(f"{values.percent(cause.get('pct'))} of the time", className="hint"))
     body: list[Component] = [html.Div(head, className="cause-head")]
     if cause.get("fix"):
@@ -53,7 +53,7 @@ def _cause(cause: Mapping[str, Any], launch: str, ranges: Mapping[str, tuple[flo
     where = [_place(place) for place in cause.get("where") or [] if _counts(place)]
     if where:
         body.append(html.Ul(where, className="places"))
-    if launch and where and name in PART_STYLES:
+    if launch and where and name in PARTS:
         href = SourceAddress(by=name).of_launch(launch)
         body.append(dcc.Link("show in the source", href=href, className="hint live-only"))
     return html.Li(body)

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncubble.analysis.account.account import STEADY, BubbleAccount, build, steady_weights
+from ncubble.analysis.account.account import BubbleAccount, build, steady_weights
+from ncubble.analysis.account.parts import STEADY
 from ncubble.analysis.account.phases import phases
 from ncubble.analysis.account.stalls import CLASSES
 from ncubble.analysis.account.units import Busy

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.diagnosis.diagnose import REMOVABLE, _cause, _verdict, diagnose
-from ncubble.analysis.diagnosis.diseases import RULES
+from ncubble.analysis.account.parts import CAUSES, PARTS
+from ncubble.analysis.diagnosis.diagnose import _cause, _verdict, diagnose
+from ncubble.analysis.diagnosis.diseases import DISEASES, fix_of
 from ncubble.analysis.diagnosis.facts import LaunchFacts
-from ncubble.analysis.diagnosis.fixes import FIXES
 from ncubble.analysis.report.frames import opcode
 from ncubble.chips import chip_of
 from tests.helpers.one_launch import OneLaunch
@@ -48,7 +48,7 @@ def account(unit="tensor", **parts):
 
 
 def diagnosed(found, what):
-    parts = [(part, pct) for part, pct in found.bubbles.items() if part in REMOVABLE]
+    parts = [(part, pct) for part, pct in found.bubbles.items() if PARTS[part].fix]
     return [_cause(part, pct, found, what, pct) for part, pct in parts]
 
 
@@ -124,7 +124,7 @@ def test_the_disease_behind_a_part(part, sass, given, disease):
     found = account(**{part: 40.0})
     _, causes = verdict(found, facts(*sass, **given))
     assert causes[0].disease == disease
-    assert causes[0].fix.startswith(FIXES[disease or causes[0].cause])
+    assert causes[0].fix.startswith(fix_of(causes[0].cause, disease))
 
 
 def test_depth_is_not_advised_where_it_gives_nothing():
@@ -151,9 +151,9 @@ def test_causes_are_ranked_and_their_places_share_out_the_part():
 
 def test_memory_traffic_far_beyond_what_must_move_is_told_beside_the_roof():
     what = facts(HMMA, dram_pct=85.0, dram_B=3e8)
-    assert RULES["memory_bound"][0][1](what)
-    assert not RULES["memory_bound"][0][1](facts(HMMA, dram_pct=85.0))
-    assert not RULES["memory_bound"][0][1](facts("FADD R2, R3, R4", dram_B=3e8))
+    assert DISEASES["l2_thrash"].applies(what)
+    assert not DISEASES["l2_thrash"].applies(facts(HMMA, dram_pct=85.0))
+    assert not DISEASES["l2_thrash"].applies(facts("FADD R2, R3, R4", dram_B=3e8))
 
 
 PRODUCER = (
@@ -174,5 +174,12 @@ def test_a_producer_that_never_waits_for_a_slot_is_what_the_others_wait_for(samp
     assert cause.disease == disease
 
 
-def test_every_disease_has_a_fix():
-    assert {word for rules in RULES.values() for word, _ in rules} <= set(FIXES)
+@pytest.mark.parametrize("disease", DISEASES.values(), ids=str)
+def test_a_disease_refines_causes_that_there_are_and_has_words_and_a_fix(disease):
+    assert disease.causes and set(disease.causes) <= set(CAUSES)
+    assert disease.words and fix_of(disease.causes[0], disease.name) == disease.fix != ""
+
+
+def test_a_verdict_has_a_fix_unless_it_is_a_part_that_nothing_removes():
+    assert {name for name in CAUSES if not fix_of(name)} == {"tensor_busy", "unit_busy", "other", "idle"}
+    assert fix_of("no_cta") == fix_of("tail") and fix_of("new_part") == ""

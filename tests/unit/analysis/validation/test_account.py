@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from ncubble.analysis.account.account import PARTS as ACCOUNT_PARTS
+from ncubble.analysis.account.parts import PARTS as ACCOUNT_PARTS
 from ncubble.analysis.validation.account.naive import naive_account
 from ncubble.analysis.validation.account.score import Pair, errors, fold, score_account, scores
 from ncubble.analysis.validation.account.tables import account_tables

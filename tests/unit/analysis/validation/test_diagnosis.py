@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ncubble.analysis.account.account import account
-from ncubble.analysis.account.palette import part_color
+from ncubble.analysis.account.parts import part_color
 from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation import page

@@ -10,11 +10,11 @@ import pandas as pd
 import plotly.graph_objects
 import pytest
 
-from ncubble.analysis.account.palette import CAUSE_WORDS, PART_STYLES
+from ncubble.analysis.account.parts import CAUSES
 from ncubble.analysis.report.samples import stall_shares
 from ncubble.dashboard.pages.kernel.figures.timeline import timeline_figure
 from ncubble.dashboard.ui.components import bare
-from ncubble.dashboard.ui.figures import CAUSE_SYMBOLS, account_bar, stall_bar, utilization_scatter
+from ncubble.dashboard.ui.figures import account_bar, cause_symbol, stall_bar, utilization_scatter
 from ncubble.dashboard.ui.themes import TEMPLATES
 from ncubble.dashboard.ui.tracks import NO_MARKS, Marks, Window, sampling_interval_ns, stretches, window
 from tests.helpers import dashboard_frames as frames
@@ -32,12 +32,12 @@ def test_the_account_bar_shows_every_part_that_is_not_zero_and_sums_to_100() -> 
 
 
 def test_every_cause_has_a_marker_of_its_own() -> None:
-    assert set(CAUSE_SYMBOLS) == {*PART_STYLES, *CAUSE_WORDS}
-    assert len(set(CAUSE_SYMBOLS.values())) == len(CAUSE_SYMBOLS)
-    shapes = {CAUSE_SYMBOLS[cause].removesuffix("-open") for cause in ("data_wait", "slow_path")}
+    symbols = [cause_symbol(cause) for cause in CAUSES]
+    assert len(set(symbols)) == len(symbols) and cause_symbol("new_cause") not in symbols
+    shapes = {cause_symbol(cause).removesuffix("-open") for cause in ("data_wait", "slow_path")}
     assert len(shapes) == 2  # their colours are close
     known = set(plotly.graph_objects.scatter.Marker()._get_validator("symbol").values)
-    assert set(CAUSE_SYMBOLS.values()) <= known
+    assert set(symbols) <= known
 
 
 def test_hatched_segments_keep_their_own_colour() -> None:

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ncubble.analysis.gate.check.rule_verdict import COARSE, check_absolute, check_growth, in_baseline_time
+from ncubble.analysis.account.parts import COARSE
+from ncubble.analysis.gate.check.rule_verdict import check_absolute, check_growth, in_baseline_time
 from ncubble.analysis.gate.check.rules import parse
 from ncubble.analysis.gate.noise.noise import Sample, Shifts
 

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ncubble.analysis.account.account import PARTS
+from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.gate.check.rules import (
-    BUSY,
     KINDS,
     GateRule,
     GateRules,
@@ -114,7 +113,7 @@ def test_any_text_is_a_limit_or_a_usage_error_and_a_limit_reads_back(text: str) 
 @settings(max_examples=60, deadline=None)
 @given(NAMES, st.floats(min_value=1.0, max_value=99.0))
 def test_the_text_of_a_limit_keeps_every_digit_of_its_value(name: str, value: float) -> None:
-    better = BY_NAME[name].better if name in BY_NAME else "higher" if name in BUSY else "lower"
+    better = BY_NAME[name].better if name in BY_NAME else "higher" if name in WORK else "lower"
     sign = "<=" if better == "lower" else ">="
     assert parse(parse(f"{name} {sign} {value!r}").text).value == value
 

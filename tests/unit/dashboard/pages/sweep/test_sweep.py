@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
-from ncubble.analysis.account.palette import PART_STYLES
+from ncubble.analysis.account.parts import PARTS
 from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.sweep import layout
@@ -304,7 +304,7 @@ def test_parts_keep_their_colours_and_hatches_and_sum_to_100() -> None:
         bars = [trace for trace in figure.data if trace.xaxis == axis]
         assert [sum(trace.y[at] for trace in bars) for at in (0, 1)] == pytest.approx([100.0, 100.0])
     wait = next(trace for trace in figure.data if trace.name == "data wait")
-    assert wait.marker.color == PART_STYLES["data_wait"].color
+    assert wait.marker.color == PARTS["data_wait"].color
     assert [note.text for note in figure.layout.annotations] == ["<b>vec=4</b>", "<b>vec=16</b>"]
 
 
