@@ -24,6 +24,7 @@ from typing import Any
 
 from ncubble.analysis.datasets.schema import SCHEMA
 from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.files.atomic import sync
 
 WHOLE = 64
 GRACE_S = 86400.0
@@ -141,10 +142,8 @@ def commit(folder: Path, state: State, add: Sequence[DatasetPart], remove: Seque
     log = folder / "log"
     draft = log / f".{secrets.token_hex(8)}"
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(entry, file)
-            file.flush()
-            os.fsync(file.fileno())
+        draft.write_text(json.dumps(entry), encoding="utf-8")
+        sync(draft)
         os.link(draft, log / f"{after.number:08d}.json")
     except FileExistsError:
         return None
@@ -158,15 +157,6 @@ def commit(folder: Path, state: State, add: Sequence[DatasetPart], remove: Seque
         draft.unlink(missing_ok=True)
     sync(log)
     return after
-
-
-def sync(folder: Path) -> None:
-    """Wait until the names in ``folder`` are on disk."""
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
 
 
 def sweep(folder: Path, state: State) -> int:

@@ -3,7 +3,6 @@ several as one."""
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 from collections.abc import Collection, Mapping, Sequence
@@ -17,6 +16,7 @@ from ncubble.analysis.datasets import log
 from ncubble.analysis.datasets.log import DatasetPart, State
 from ncubble.analysis.datasets.schema import GROUP_ROWS, SORTED, stored
 from ncubble.errors import MeasurementError
+from ncubble.files.atomic import sync
 
 SMALL_REPORTS = 16
 FEW_PARTS = 16
@@ -54,12 +54,11 @@ def store(folder: Path, made: Mapping[str, tuple[bytes, int]]) -> DatasetPart:
     try:
         place.mkdir()
         for table, (data, _) in made.items():
-            with (place / f"{table}.parquet").open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        log.sync(place)
-        log.sync(place.parent)
+            file = place / f"{table}.parquet"
+            file.write_bytes(data)
+            sync(file)
+        sync(place)
+        sync(place.parent)
     except OSError as error:
         shutil.rmtree(place, ignore_errors=True)
         raise MeasurementError(f"{folder}: cannot be written ({error.strerror})", "free some space there") from error

@@ -1,10 +1,10 @@
 """Where the cache lies, and how it is kept clean.
 
-``root()/reports/vSCHEMA`` holds what was read. It may be deleted at any time: that costs time only, so nothing here is
-synced to disk; what a power loss damages is dropped and read again. Work in progress lies beside it, in ``scratch``
-folders, so that what a killed process left is named and removed when the next one begins. Entries of an older schema
-are not converted but read again; they stay for older versions of ncubble until nothing was added for a month. Those of
-newer schemas are left alone.
+``cache_root()/reports/vSCHEMA`` holds what was read. It may be deleted at any time: that costs time only, so nothing
+here is synced to disk; what a power loss damages is dropped and read again. Work in progress lies beside it, in
+``scratch`` folders, so that what a killed process left is named and removed when the next one begins. Entries of an
+older schema are not converted but read again; they stay for older versions of ncubble until nothing was added for a
+month. Those of newer schemas are left alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from ncubble.files.cache import cache_root
 from ncubble.profiling.processes.scratch import abandoned, scratch
 
 log = logging.getLogger(__name__)
@@ -28,21 +29,11 @@ _UNUSED_S = 30 * 86400.0
 _lock = threading.Lock()
 
 
-def root() -> Path:
-    """``$NCUBBLE_CACHE``, or ``ncubble`` in the user's cache directory."""
-    if found := os.environ.get("NCUBBLE_CACHE"):
-        return Path(found)
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ncubble"
-    except RuntimeError:  # a user without a home: a place that cannot be written, so that a temporary one is taken
-        return Path(os.devnull) / "ncubble"
-
-
 def home(schema: int) -> Path:
-    """The folder for entries of this schema: in ``root()`` or, where that cannot be written, in a temporary folder that
-    lives as long as this process. Says so in the log, and cleans up what others left, when first asked for."""
+    """The folder for entries of this schema: in ``cache_root()``, or in a temporary folder that lives as long as this
+    process where that cannot be written. Says so in the log, and cleans up what others left, when first asked for."""
     with _lock:
-        return _usable(root() / "reports" / f"v{schema}", schema)
+        return _usable(cache_root() / "reports" / f"v{schema}", schema)
 
 
 @functools.cache
@@ -56,7 +47,7 @@ def _usable(wanted: Path, schema: int) -> Path:
         log.warning(
             "the cache %s cannot be written (%s): what is read now is kept in a temporary folder until this command "
             "ends; NCUBBLE_CACHE may name another place",
-            root(),
+            cache_root(),
             error.strerror,
         )
         return _temporary() / wanted.name

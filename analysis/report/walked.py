@@ -13,10 +13,10 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
-from ncubble.analysis.report.cache_folder import root
 from ncubble.analysis.report.container import Frame, check_frame
 from ncubble.errors import ReportError
 from ncubble.files import memo
+from ncubble.files.cache import cache_root
 
 SETTLED_S = 3.0
 Signature = tuple[int, int, int, int, int]
@@ -35,7 +35,7 @@ def frame_of(path: Path) -> tuple[Frame, Signature]:
     """The frame of the report at ``path`` and what its file looked like; raises ReportError as ``check_frame`` does."""
     signature = signature_of(path)
     key = f"{_walk()} {signature[:2]} {path.suffix}"
-    place = root() / "seen" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
+    place = cache_root() / "seen" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"
     known = memo.recall(place)
     if known and known["signature"] == list(signature):
         return Frame(**known["frame"]), signature

@@ -11,7 +11,7 @@ from ncubble.analysis.streams.causes import CAUSES
 from ncubble.analysis.streams.engines import D2H, H2D, SMS, devices, lanes_of, short_name, work_of
 from ncubble.analysis.streams.gaps import IdleGap, by_cause, counts, gaps_of
 from ncubble.analysis.streams.records import Recording, within_profiled
-from ncubble.analysis.traces.concurrency import Concurrency, concurrency
+from ncubble.analysis.traces.concurrency import Concurrency, concurrency, percent
 
 SCHEMA = 1
 
@@ -28,34 +28,24 @@ class DeviceAccount:
     bytes_up: int
     bytes_down: int
     lanes: pd.DataFrame
-    together: Concurrency
+    concurrency: Concurrency
     gaps: list[IdleGap]
     zero: int = 0
 
     @property
     def span_ns(self) -> float:
         """From the first work to the end of the last."""
-        return self.together.span_ns
+        return self.concurrency.span_ns
 
     @property
     def idle_ns(self) -> int:
         """Time of the span in which no SM worked; the causes sum to it."""
         return sum(gap.ns for gap in self.gaps)
 
-    def busy_pct(self, engine: str) -> float:
-        """Percent of the span in which an engine worked."""
-        return _pct(self.together.busy_ns.get(f"{self.prefix}{engine}", 0.0), self.span_ns)
-
     @property
     def prefix(self) -> str:
         """What its lanes begin with."""
         return f"{self.name} " if self.name else ""
-
-    def overlap_pct(self, *engines: str) -> float | None:
-        """Time in which all ``engines`` worked, in percent of what the least busy of them worked; None without work."""
-        wanted = {f"{self.prefix}{engine}" for engine in engines}
-        found = next((one for one in self.together.together if set(one.groups) == wanted), None)
-        return found.pct_of_least if found is not None else None
 
 
 def accounts(recording: Recording, whole: bool = False) -> list[DeviceAccount]:
@@ -87,7 +77,7 @@ def _account(
         bytes_up=int(copies.loc[copies["engine"] == H2D, "bytes"].sum()),
         bytes_down=int(copies.loc[copies["engine"] == D2H, "bytes"].sum()),
         lanes=lanes,
-        together=concurrency(lanes),
+        concurrency=concurrency(lanes),
         gaps=gaps_of(own, rows[rows["process"] == process], work[work["process"] == process]),
         zero=int(work["start_ns"].min()),
     )
@@ -122,27 +112,27 @@ def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
         "bytes_up": account.bytes_up,
         "bytes_down": account.bytes_down,
         "engines": [
-            {"engine": group.removeprefix(account.prefix), "busy_us": ns / 1e3, "busy_pct": _pct(ns, span)}
-            for group, ns in account.together.busy_ns.items()
+            {"engine": group.removeprefix(account.prefix), "busy_us": ns / 1e3, "busy_pct": percent(ns, span)}
+            for group, ns in account.concurrency.busy_ns.items()
         ],
-        "all_idle_us": account.together.idle_ns / 1e3,
+        "all_idle_us": account.concurrency.idle_ns / 1e3,
         "overlap": [
             {
-                "engines": [group.removeprefix(account.prefix) for group in one.groups],
-                "us": one.ns / 1e3,
-                "pct_of_span": one.pct_of_span,
-                "pct_of_least": one.pct_of_least,
+                "engines": [group.removeprefix(account.prefix) for group in overlap.what],
+                "us": overlap.ns / 1e3,
+                "pct_of_span": overlap.pct_of_span,
+                "pct_of_least": overlap.pct_of_least,
             }
-            for one in account.together.together
+            for overlap in account.concurrency.overlaps
         ],
         "sm_idle_us": idle / 1e3,
-        "sm_idle_pct": _pct(idle, span),
+        "sm_idle_pct": percent(idle, span),
         "causes": [
             {
                 "cause": name,
                 "us": ns / 1e3,
-                "pct_of_span": _pct(ns, span),
-                "pct_of_idle": _pct(ns, idle),
+                "pct_of_span": percent(ns, span),
+                "pct_of_idle": percent(ns, idle),
                 "gaps": number.get(name, 0),
                 "remedy": CAUSES[name].remedy,
             }
@@ -168,10 +158,3 @@ def gap_json(gap: IdleGap, zero: int = 0) -> dict[str, Any]:
 def longest_gaps(gaps: list[IdleGap], most: int) -> list[IdleGap]:
     """The longest gaps, longest first."""
     return sorted(gaps, key=lambda gap: (-gap.ns, gap.start))[:most]
-
-
-def _pct(part: float, whole: float) -> float:
-    return 100.0 * part / whole if whole > 0 else 0.0
-
-
-__all__ = ["D2H", "H2D", "SMS", "DeviceAccount", "accounts", "as_json", "gap_json", "longest_gaps"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,10 +15,10 @@ WAIT = "wait"
 
 
 @dataclass(frozen=True)
-class Together:
-    """Time in which all of ``groups`` work: in ns, in percent of the span, and of the group that works least."""
+class Overlap:
+    """Time in which all of ``what`` happen: in ns, in percent of the span, and of the least of them."""
 
-    groups: tuple[str, ...]
+    what: tuple[str, ...]
     ns: float
     pct_of_span: float
     pct_of_least: float
@@ -28,19 +28,19 @@ class Together:
 class Concurrency:
     """``busy_ns``: time in which any lane of a group works; ``idle_ns``: time of ``span_ns`` in which no group does.
 
-    ``together`` holds every pair, then every three, in the order of the groups.
+    ``overlaps`` holds every pair, then every three, in the order of the groups.
     """
 
     span_ns: float
     busy_ns: dict[str, float]
     idle_ns: float
-    together: tuple[Together, ...]
+    overlaps: tuple[Overlap, ...]
 
 
 def works(frame: pd.DataFrame) -> pd.Series:
     """Which intervals are work: all but those whose tag begins with ``wait``."""
-    found: pd.Series = ~frame["tag"].str.lower().str.startswith(WAIT)
-    return found
+    working: pd.Series = ~frame["tag"].str.lower().str.startswith(WAIT)
+    return working
 
 
 def union(starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -69,15 +69,26 @@ def concurrency(frame: pd.DataFrame) -> Concurrency:
     names = [name for name in stretches if name in names]
     by_mask = _by_mask([stretches[name] for name in names])
     masks = np.arange(len(by_mask))
-    found = []
-    for size in (2, 3):
-        for chosen in combinations(range(len(names)), size):
-            wanted = sum(1 << one for one in chosen)
-            ns = float(by_mask[(masks & wanted) == wanted].sum())
-            least = min(length[names[one]] for one in chosen)
-            found.append(Together(tuple(names[one] for one in chosen), ns, _pct(ns, end - begin), _pct(ns, least)))
-    any_ns = float(by_mask[1:].sum())
-    return Concurrency(end - begin, {name: length[name] for name in names}, end - begin - any_ns, tuple(found))
+
+    def shared(chosen: tuple[str, ...]) -> float:
+        wanted = sum(1 << names.index(name) for name in chosen)
+        return float(by_mask[(masks & wanted) == wanted].sum())
+
+    span, any_ns = end - begin, float(by_mask[1:].sum())
+    busy_ns = {name: length[name] for name in names}
+    return Concurrency(span, busy_ns, span - any_ns, overlaps(busy_ns, shared, span))
+
+
+def overlaps(
+    alone_ns: Mapping[str, float], shared_ns: Callable[[tuple[str, ...]], float], span_ns: float
+) -> tuple[Overlap, ...]:
+    """Every pair, then every three of what takes ``alone_ns``, with the time in which all of them happen."""
+    chosen = [names for size in (2, 3) for names in combinations(alone_ns, size)]
+    times = [(names, shared_ns(names)) for names in chosen]
+    return tuple(
+        Overlap(names, ns, percent(ns, span_ns), percent(ns, min(alone_ns[name] for name in names)))
+        for names, ns in times
+    )
 
 
 def _by_mask(stretches: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
@@ -95,5 +106,6 @@ def _by_mask(stretches: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
     return total
 
 
-def _pct(part: float, whole: float) -> float:
+def percent(part: float, whole: float) -> float:
+    """``part`` in percent of ``whole``; 0 of nothing."""
     return 100.0 * part / whole if whole > 0 else 0.0

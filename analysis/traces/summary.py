@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.traces.concurrency import union
+from ncubble.analysis.traces.concurrency import Overlap, overlaps, percent, union
 from ncubble.analysis.traces.flights import flights
 from ncubble.analysis.traces.probe_lanes import Recorded
 
@@ -29,16 +28,6 @@ class Share:
     ns: float
     pct: float
     median_ns: float | None
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """Time in which all of ``what`` happen on an SM, over all SMs: in percent of its time, and of the least of them."""
-
-    what: tuple[str, ...]
-    ns: float
-    pct_of_span: float
-    pct_of_least: float
 
 
 @dataclass(frozen=True)
@@ -62,18 +51,13 @@ def summarize(recorded: Recorded, flying: pd.DataFrame | None = None) -> Summary
     lanes = pd.concat([recorded.lanes, flying], ignore_index=True)
     covers = _covers(lanes[~lanes["tag"].str.startswith("wait")])
     busy = {kind: _together([cover]) for kind, cover in covers.items()}
-    overlaps = []
-    for size in (2, 3):
-        for chosen in combinations(covers, size):
-            ns, least = _together([covers[kind] for kind in chosen]), min(busy[kind] for kind in chosen)
-            overlaps.append(Overlap(chosen, ns, _pct(ns, total), _pct(ns, least)))
     return Summary(
         span_ns=total / max(len(lives), 1),
         sms=int(recorded.warps["sm"].nunique()),
         warps=len(recorded.warps),
         shares=shares(recorded),
-        busy={kind: _pct(ns, total) for kind, ns in busy.items()},
-        overlaps=tuple(overlaps),
+        busy={kind: percent(ns, total) for kind, ns in busy.items()},
+        overlaps=overlaps(busy, lambda kinds: _together([covers[kind] for kind in kinds]), total),
     )
 
 
@@ -86,9 +70,9 @@ def shares(recorded: Recorded) -> tuple[Share, ...]:
         own = own.assign(ns=own["end_ns"] - own["start_ns"])
         for tag, rows in own.groupby("tag", sort=False):
             ns = float(rows["ns"].sum())
-            found.append(Share(str(group), str(tag), len(rows), ns, _pct(ns, life), float(rows["ns"].median())))
+            found.append(Share(str(group), str(tag), len(rows), ns, percent(ns, life), float(rows["ns"].median())))
         rest = life - float(own["ns"].sum())
-        found.append(Share(str(group), ELSEWHERE, 0, rest, _pct(rest, life), None))
+        found.append(Share(str(group), ELSEWHERE, 0, rest, percent(rest, life), None))
     return tuple(found)
 
 
@@ -118,7 +102,3 @@ def _common(covers: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
     order = np.argsort(times, kind="stable")
     level = np.cumsum(steps[order])[:-1]
     return float(np.diff(times[order])[level == len(covers)].sum())
-
-
-def _pct(part: float, whole: float) -> float:
-    return 100.0 * part / whole if whole > 0 else 0.0

@@ -18,8 +18,8 @@ from typing import Any
 import orjson
 
 from ncubble.analysis.diagnosis.results import rules_hash, sources_hash
-from ncubble.analysis.report.cache_folder import root
 from ncubble.dashboard.data.utf8 import utf8
+from ncubble.files.cache import cache_root
 from ncubble.profiling.runs.run import MANIFEST, SUFFIXES
 
 Signature = tuple[int, ...]
@@ -96,7 +96,7 @@ def remember(roots: Iterable[Path], known: Mapping[Path, Known]) -> None:
 
 def _place(roots: Iterable[Path]) -> Path:
     named: Sequence[str] = sorted({str(path.absolute()) for path in roots})
-    return root() / "index" / f"{hashlib.sha256(os.fsencode(chr(0).join(named))).hexdigest()[:32]}.json"
+    return cache_root() / "index" / f"{hashlib.sha256(os.fsencode(chr(0).join(named))).hexdigest()[:32]}.json"
 
 
 @cache

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.files.cache import cache_root
 from ncubble.kernels.build.toolchain import compiler_version, find_tool, run_tool
 from ncubble.kernels.spec.case import Case
 
@@ -148,10 +149,8 @@ def _included(path: Path) -> Iterator[Path]:
 
 
 def cache_folder() -> Path:
-    """``cubins`` in ``$NCUBBLE_CACHE``, else in ``$XDG_CACHE_HOME/ncubble``, else in ``~/.cache/ncubble``."""
-    if own := os.environ.get("NCUBBLE_CACHE"):
-        return Path(own) / "cubins"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ncubble" / "cubins"
+    """Where compiled kernels are kept."""
+    return cache_root() / "cubins"
 
 
 def _load(key: str) -> tuple[bytes, Resources] | None:

@@ -57,13 +57,18 @@ class CudaDriver:
             self._library.cuGetErrorName(status, ctypes.byref(text))
             raise DriverError(f"{name}: {text.value.decode() if text.value else f'error {status}'}")
 
-    def device(self) -> ctypes.c_int:
-        """Handle of the first visible GPU."""
-        count, handle = ctypes.c_int(), ctypes.c_int()
+    def count(self) -> int:
+        """How many GPUs are visible."""
+        count = ctypes.c_int()
         self.call("cuDeviceGetCount", ctypes.byref(count))
-        if not count.value:
+        return count.value
+
+    def device(self, ordinal: int = 0) -> ctypes.c_int:
+        """Handle of a visible GPU."""
+        if ordinal >= self.count():
             raise DriverError("the driver sees no GPU (is CUDA_VISIBLE_DEVICES empty?)")
-        self.call("cuDeviceGet", ctypes.byref(handle), 0)
+        handle = ctypes.c_int()
+        self.call("cuDeviceGet", ctypes.byref(handle), ordinal)
         return handle
 
     def describe(self) -> Device:
@@ -82,18 +87,28 @@ class CudaDriver:
             uuid=self._uuid(handle),
         )
 
-    def _uuid(self, handle: ctypes.c_int) -> str:
+    def uuid(self, handle: ctypes.c_int, function: str = "cuDeviceGetUuid") -> str:
+        """``GPU-…``, as ``nvidia-smi -L`` shows it."""
         raw = (ctypes.c_ubyte * 16)()
+        self.call(function, ctypes.byref(raw), handle)
+        return f"GPU-{uuid.UUID(bytes=bytes(raw))}"
+
+    def _uuid(self, handle: ctypes.c_int) -> str:
         try:
-            self.call("cuDeviceGetUuid_v2", ctypes.byref(raw), handle)
+            return self.uuid(handle, "cuDeviceGetUuid_v2")
         except (DriverError, AttributeError):  # drivers before CUDA 11.4
             return ""
-        return f"GPU-{uuid.UUID(bytes=bytes(raw))}"
 
 
 def describe() -> Device:
     """The first visible GPU; raises DriverError."""
     return CudaDriver().describe()
+
+
+def visible_uuids() -> list[str]:
+    """``GPU-…`` of every visible GPU in the driver's order; raises DriverError. CUDA is initialized in this process."""
+    driver = CudaDriver()
+    return [driver.uuid(driver.device(ordinal)) for ordinal in range(driver.count())]
 
 
 def _module_version() -> str:

@@ -32,6 +32,7 @@ _NUMPY_WITHOUT_ROW_STACK = Version(2, 5)  # numba-cuda 0.30 imports np.row_stack
 _VIEW = (
     "dash",
     "dash-ag-grid",
+    "duckdb",
     "ml-dtypes",
     "ncu-report",
     "numpy",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import ReportError, UsageError
+from ncubble.files.atomic import sync
 from ncubble.profiling.processes.scratch import cut_off
 
 log = logging.getLogger(__name__)
@@ -90,10 +91,8 @@ class Manifest:
 
     def save(self, folder: Path) -> None:
         """Write ``run.json`` into ``folder`` and wait until it is on disk; raises OSError."""
-        with (folder / MANIFEST).open("w", encoding="utf-8") as file:
-            file.write(self.to_json())
-            file.flush()
-            os.fsync(file.fileno())
+        (folder / MANIFEST).write_text(self.to_json(), encoding="utf-8")
+        sync(folder / MANIFEST)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.errors import UsageError
+from ncubble.files.atomic import sync
 from ncubble.profiling.devices.driver import Device, DriverError, describe
 from ncubble.profiling.metrics import slim
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS, MetricSelection, Target, resolve
@@ -164,7 +165,7 @@ def _stored(raw: Path, compress: bool, log: NcuLog, missing: list[str]) -> dict[
     if compress:
         stored = staging.compress(raw)
     else:
-        staging.sync_file(raw)
+        sync(raw)
         stored = raw
     return {
         "file": stored.name,

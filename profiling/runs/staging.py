@@ -13,6 +13,7 @@ from pathlib import Path
 import zstandard
 
 from ncubble.errors import UsageError
+from ncubble.files.atomic import sync
 from ncubble.profiling.ncu.failures import DiskError
 from ncubble.profiling.processes.scratch import abandoned, scratch
 from ncubble.profiling.runs.run import MANIFEST, SUFFIXES, UNFINISHED
@@ -43,7 +44,7 @@ def staged(out: Path, force: bool = False) -> Iterator[Path]:
             folder = work / _NEW
             folder.mkdir()
             yield folder
-            _sync_folder(folder)
+            sync(folder)
             _publish(folder, out, force)
     except OSError as error:
         why = "no space left on the device" if error.errno == errno.ENOSPC else error.strerror or str(error)
@@ -91,7 +92,7 @@ def _publish(folder: Path, out: Path, force: bool) -> None:
         except OSError:
             (aside / out.name).rename(out)
             raise
-    _sync_folder(out.parent)
+    sync(out.parent)
 
 
 def _exchange(one: Path, other: Path) -> bool:
@@ -108,7 +109,7 @@ def _make_folder(path: Path) -> None:
     new = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in new:
-        _sync_folder(folder.parent)
+        sync(folder.parent)
 
 
 def compress(report: Path) -> Path:
@@ -118,21 +119,6 @@ def compress(report: Path) -> Path:
     level = _LEVEL if size < _LARGE_B else _LEVEL_LARGE
     with report.open("rb") as source, target.open("wb") as sink:
         zstandard.ZstdCompressor(level=level, write_checksum=True).copy_stream(source, sink, size=size)
-        sink.flush()
-        os.fsync(sink.fileno())
+    sync(target)
     report.unlink()
     return target
-
-
-def sync_file(path: Path) -> None:
-    """Wait until a file that another process wrote is on disk; raises OSError."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)

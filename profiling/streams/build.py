@@ -7,12 +7,13 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError
+from ncubble.files.atomic import draft_of
+from ncubble.files.cache import cache_root
 
 SOURCE = Path(__file__).with_name("stream_injection.cpp")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
@@ -42,7 +43,7 @@ def injection() -> Path:
     for part in (compiler, *FLAGS, *map(str, (cupti.headers, cupti.cuda_headers, cupti.library))):
         digest.update(b"\0" + part.encode())
     digest.update(str(cupti.library.stat().st_mtime_ns).encode())
-    target = _cache() / f"streams-{digest.hexdigest()[:24]}.so"
+    target = cache_root() / "streams" / f"streams-{digest.hexdigest()[:24]}.so"
     if not target.is_file():
         _build(compiler, cupti, target)
     return target
@@ -95,30 +96,23 @@ def _cuda_headers() -> Iterator[Path]:
 
 def _build(compiler: str, cupti: Cupti, target: Path) -> None:
     """Compiles beside the target and renames: two builders of the same library write the same."""
+    includes = [f"-I{cupti.headers}", f"-I{cupti.cuda_headers}"]
+    linked = [str(cupti.library), f"-Wl,-rpath,{cupti.library.parent}"]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=".building-", suffix=".so")
-        os.close(handle)
+        with draft_of(target) as draft:
+            argv = [compiler, *FLAGS, "-o", str(draft), str(SOURCE), *includes, *linked]
+            _compile(argv)
+            draft.chmod(0o755)
     except OSError as error:
         remedy = "set NCUBBLE_CACHE to a folder that can be written"
         raise MeasurementError(f"{target.parent}: cannot keep the compiled library: {error}", remedy) from error
-    includes = [f"-I{cupti.headers}", f"-I{cupti.cuda_headers}"]
-    linked = [str(cupti.library), f"-Wl,-rpath,{cupti.library.parent}"]
-    argv = [compiler, *FLAGS, "-o", name, str(SOURCE), *includes, *linked]
+
+
+def _compile(argv: list[str]) -> None:
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False)
-        if done.returncode:
-            raise MeasurementError(f"{compiler} could not build the recorder:\n{done.stderr.strip()}", REMEDY)
-        Path(name).chmod(0o755)
-        Path(name).replace(target)
     except (OSError, subprocess.SubprocessError) as error:
-        raise MeasurementError(f"{compiler} could not be run: {error}", "check the C++ compiler") from error
-    finally:
-        Path(name).unlink(missing_ok=True)
-
-
-def _cache() -> Path:
-    """``streams`` in ``$NCUBBLE_CACHE``, else in ``$XDG_CACHE_HOME/ncubble``, else in ``~/.cache/ncubble``."""
-    if own := os.environ.get("NCUBBLE_CACHE"):
-        return Path(own) / "streams"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ncubble" / "streams"
+        raise MeasurementError(f"{argv[0]} could not be run: {error}", "check the C++ compiler") from error
+    if done.returncode:
+        raise MeasurementError(f"{argv[0]} could not build the recorder:\n{done.stderr.strip()}", REMEDY)

@@ -17,11 +17,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from ncubble.profiling.runs.provenance import utc_now
-from ncubble.profiling.sweeps.failures import NoWorkerError, SchedulerLostError
 from ncubble.profiling.sweeps.job import Attempt, Machine, Reply, SweepJob
 from ncubble.profiling.sweeps.pool import Event
 from ncubble.profiling.sweeps.store import DONE, Record, Store
-from ncubble.profiling.sweeps.team import Team
+from ncubble.profiling.sweeps.team import NoWorkerError, SchedulerLostError, Team
 from ncubble.profiling.sweeps.worker import PROBE_LIMIT_S
 
 TRIES = 3

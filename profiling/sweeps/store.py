@@ -13,13 +13,13 @@ import fcntl
 import json
 import os
 import struct
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from ncubble.errors import ReportError, UsageError
+from ncubble.files.atomic import draft_of, sync
 from ncubble.profiling.ncu.failures import DiskError
 from ncubble.profiling.runs import staging
 from ncubble.profiling.runs.run import MANIFEST, Run
@@ -150,16 +150,8 @@ class Store:
         """Write a record, in place of an older one; raises DiskError."""
         target = self.journal / f"{record.key}.json"
         try:
-            handle, name = tempfile.mkstemp(dir=self.journal, prefix=".new-")
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(record.to_json())
-                    file.flush()
-                    os.fsync(file.fileno())
-                Path(name).replace(target)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
+            with draft_of(target) as draft:
+                draft.write_text(record.to_json(), encoding="utf-8")
         except OSError as error:
             raise DiskError(str(target), error.strerror or str(error)) from error
 
@@ -168,7 +160,7 @@ class Store:
         with staging.staged(self.folder / folder, force=True) as place:
             for name, data in files.items():
                 (place / name).write_bytes(data)
-                staging.sync_file(place / name)
+                sync(place / name)
 
     def claim(self, key: str) -> bool:
         """Take a job for this process, until ``release`` or its end; False where another process has it."""

@@ -16,10 +16,9 @@ from ncubble.profiling.sweeps.dispatch import (
     Task,
     Workers,
 )
-from ncubble.profiling.sweeps.failures import NoWorkerError, SchedulerLostError
 from ncubble.profiling.sweeps.job import Machine, SweepJob
 from ncubble.profiling.sweeps.store import DONE, Record, Store
-from ncubble.profiling.sweeps.team import Team
+from ncubble.profiling.sweeps.team import NoWorkerError, SchedulerLostError, Team
 from ncubble.profiling.sweeps.worker import PROBE_LIMIT_S
 
 _LATE_S = 3.0  # a worker that joins later has no say in which GPU model the sweep is of

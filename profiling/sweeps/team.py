@@ -1,4 +1,4 @@
-"""The workers that a sweep knows: what their machines are, which of them is free, and which was left out, and why."""
+"""The workers that a sweep knows: their machines, which of them are free, which were left out, and what ends it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,31 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ncubble.errors import MeasurementError
 from ncubble.profiling.sweeps.job import Machine
+
+RESUME = "the same command goes on with what is missing"
+
+
+class SchedulerLostError(MeasurementError):
+    """The connection to the Dask scheduler broke."""
+
+    def __init__(self, address: str, done: int, left: int) -> None:
+        super().__init__(
+            f"the scheduler {address} is gone, after {done} of {done + left} jobs",
+            f"what was measured is in the store; start the cluster again: {RESUME}",
+        )
+
+
+class NoWorkerError(MeasurementError):
+    """No worker is left that can measure."""
+
+    def __init__(self, reasons: Sequence[str], left: int) -> None:
+        listed = "".join(f"\n    {reason}" for reason in dict.fromkeys(reasons)) or " none joined the cluster"
+        super().__init__(
+            f"no worker can measure{f' the {left} jobs that are left' if left else ''}:{listed}",
+            f"mend one of them (`ncubble doctor --gpu` there says what it lacks): {RESUME}",
+        )
 
 
 @dataclass

@@ -25,10 +25,10 @@ import pyarrow as pa
 from ncubble.analysis.datasets.parts import encode
 from ncubble.analysis.datasets.rows import KnownReport, failed_rows, rows_of
 from ncubble.analysis.diagnosis import results
-from ncubble.analysis.report import cache_folder as home
 from ncubble.analysis.report.reading import Source
 from ncubble.analysis.report.report import Report, open_found
 from ncubble.errors import MeasurementError, NcubbleError, ReportError
+from ncubble.files.cache import cache_root
 from ncubble.profiling.processes.serving import answer_requests, limit_memory
 from ncubble.profiling.runs.run import Run
 
@@ -96,7 +96,7 @@ def serve(request: dict[str, Any], moved: Callable[[], None]) -> dict[str, Any]:
         return {"unfit": f"{request['out']}: cannot be written ({error.strerror})", "remedy": "free some space there"}
     finally:
         for part in ("reports", "seen"):
-            shutil.rmtree(home.root() / part, ignore_errors=True)
+            shutil.rmtree(cache_root() / part, ignore_errors=True)
     rows = {name: count for name, (_, count) in made.items()}
     return {"rows": rows, "read": read, "same": same, "peak_B": peak_b()}
 

@@ -134,9 +134,8 @@ def describe(order: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _device() -> tuple[Any, list[str]]:
-    from ncubble.profiling.devices.driver import DriverError
+    from ncubble.profiling.devices.driver import DriverError, visible_uuids
     from ncubble.profiling.devices.driver import describe as describe_gpu
-    from ncubble.profiling.devices.gpus import visible_uuids
 
     try:
         return describe_gpu(), visible_uuids()

@@ -123,7 +123,7 @@ def _this_machine(gpus: Sequence[str]) -> Machine:
     """
     import os
 
-    from ncubble.profiling.sweeps.failures import NoWorkerError
+    from ncubble.profiling.sweeps.team import NoWorkerError
     from ncubble.profiling.sweeps.worker import probe
 
     if gpus:

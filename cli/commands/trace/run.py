@@ -132,11 +132,12 @@ def _keep(dumps: list[Dump], more: dict[str, Any], wanted: TraceRequest, out: Pa
 
 
 def _write(out: Path, lanes: Any, told: dict[str, Any], force: bool) -> None:
-    from ncubble.profiling.runs.staging import staged, sync_file
+    from ncubble.files.atomic import sync
+    from ncubble.profiling.runs.staging import staged
 
     with staged(out, force) as folder:
         save_lanes(folder, lanes, "warps", told)
-        sync_file(folder / FILE)
+        sync(folder / FILE)
 
 
 def trace_shown(folder: Path, wanted: TraceRequest) -> None:

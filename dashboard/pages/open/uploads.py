@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
-from ncubble.analysis.report.cache_folder import root
 from ncubble.dashboard.data.formats import HEAD_B, foreign, suffix_of
 from ncubble.dashboard.pages.open.words import MB, megabytes, shown
 from ncubble.errors import NcubbleError
+from ncubble.files.cache import cache_root
 from ncubble.profiling.processes.scratch import abandoned, scratch
 
 PIECE_B = 8 << 20
@@ -286,7 +286,7 @@ def clear_leftovers() -> tuple[Path, str]:
 
 def _place() -> tuple[Path, str]:
     """The folder below which uploads lie, and how the names of their folders begin there."""
-    wanted = root()
+    wanted = cache_root()
     with suppress(OSError):
         wanted.mkdir(parents=True, exist_ok=True)
         if os.access(wanted, os.R_OK | os.W_OK | os.X_OK):

@@ -147,11 +147,11 @@ def told(found: Concurrency) -> str:
         if found.span_ns
         else "No time passes"
     )
-    pairs = [one for one in found.together if len(one.groups) == 2]
+    pairs = [overlap for overlap in found.overlaps if len(overlap.what) == 2]
     if not pairs:
         return f"{idle}."
     best = max(pairs, key=lambda one: one.ns)
-    return f"{idle}; {' and '.join(best.groups)} work together for {best.pct_of_span:.1f} %."
+    return f"{idle}; {' and '.join(best.what)} work together for {best.pct_of_span:.1f} %."
 
 
 def hint(drawn: Drawn) -> str:
@@ -169,10 +169,10 @@ def _together(found: Concurrency) -> list[Component]:
     span = found.span_ns or 1.0
     alone = [[name, duration(ns), f"{100 * ns / span:.1f} %"] for name, ns in found.busy_ns.items()]
     blocks = [html.H3("Work by group"), table(["Group", "Work", "Of the run"], alone, "Work by group", (1, 2))]
-    if found.together:
+    if found.overlaps:
         rows = [
-            [" + ".join(one.groups), duration(one.ns), f"{one.pct_of_span:.1f} %", f"{one.pct_of_least:.1f} %"]
-            for one in found.together
+            [" + ".join(pair.what), duration(pair.ns), f"{pair.pct_of_span:.1f} %", f"{pair.pct_of_least:.1f} %"]
+            for pair in found.overlaps
         ]
         head = ["At the same time", "Time", "Of the run", "Of the group that works least"]
         blocks += [html.H3("Overlap"), table(head, rows, "Overlap of groups", (1, 2, 3))]

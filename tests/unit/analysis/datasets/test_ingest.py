@@ -117,17 +117,17 @@ class Scripted:
 
 
 def _made(batch: Batch) -> Made:
-    known = [ingest_many.Known(one.path, one.stamp) for one in batch]
+    known = [ingest_many.KnownReport(one.path, one.stamp) for one in batch]
     error = MeasurementError("x", "y")
     return Made(
         ingest_many.encode([ingest_many.failed_rows(one, error) for one in known]), tuple(one.report for one in known)
     )
 
 
-def _planned(tmp_path: Path, count: int) -> tuple[Path, ingest_many.Plan]:
+def _planned(tmp_path: Path, count: int) -> tuple[Path, ingest_many.IngestPlan]:
     log.create(tmp_path / "d")
     wanted = tuple(WantedReport(f"/nowhere/{n}", "s", size=1) for n in range(count))
-    return tmp_path / "d", ingest_many.Plan(wanted)
+    return tmp_path / "d", ingest_many.IngestPlan(wanted)
 
 
 def test_a_report_that_kills_whoever_reads_it_costs_itself_alone(tmp_path: Path) -> None:
@@ -190,9 +190,9 @@ def test_what_was_written_a_moment_ago_is_looked_at_again(tmp_path: Path) -> Non
 
 def test_a_folder_that_cannot_be_looked_at_does_not_make_its_reports_gone(tmp_path: Path, command: Any) -> None:
     log.create(tmp_path / "d")
-    known = ingest_many.Known(str(tmp_path / "r" / "a"), "s")
+    known = ingest_many.KnownReport(str(tmp_path / "r" / "a"), "s")
     made = ingest_many.encode([ingest_many.failed_rows(known, MeasurementError("x", "y"))])
-    ingest_many.Writer(tmp_path / "d").put(made, [known.report])
+    ingest_many.DatasetWriter(tmp_path / "d").put(made, [known.report])
     assert plan(Dataset.open(tmp_path / "d"), [tmp_path / "r"]).gone == {}
     assert command(tmp_path / "r", "-o", tmp_path / "d").exit_code != 0
     (tmp_path / "r").mkdir()
@@ -261,7 +261,7 @@ def test_on_a_cluster_a_deadly_report_costs_itself_and_a_lost_scheduler_nothing_
             scheduler.send_signal(signal.SIGKILL)
             with pytest.raises(MeasurementError, match="the cluster was lost"):
                 ingest_many.ingest_planned(
-                    tmp_path / "d", ingest_many.Plan((WantedReport(str(source / "a"), ""),)), crew
+                    tmp_path / "d", ingest_many.IngestPlan((WantedReport(str(source / "a"), ""),)), crew
                 )
     assert Dataset.open(tmp_path / "d").rows("reports") == 3
 
@@ -288,7 +288,7 @@ def test_what_is_asked_for_again_is_planned_again(tmp_path: Path) -> None:
     rows[0] |= {"complete": True, "details": False, "rules": "older", "sha256": "s", "facts": "f"}
     rows[1] |= {"complete": False, "rules": rules_hash()}
     made = ingest_many.encode([{"reports": pa.Table.from_pylist(rows, REPORTS)}])
-    ingest_many.Writer(tmp_path / "d").put(made, [row["report"] for row in rows])
+    ingest_many.DatasetWriter(tmp_path / "d").put(made, [row["report"] for row in rows])
 
     def wanted(**options: bool) -> list[WantedReport]:
         return list(plan(Dataset.open(tmp_path / "d"), [source], **options).wanted)

@@ -286,9 +286,11 @@ def test_overlap_and_busy_time_are_of_engines() -> None:
     script.kernel(2, 30, 70, stream=2)
     script.copy((4, 5), 40, 110, stream=1, up=False)
     account = script.account()
-    assert account.busy_pct("H2D") == pytest.approx(40)
-    assert account.overlap_pct("H2D", "SMs", "D2H") == pytest.approx(25)
-    assert as_json(account)["sm_idle_us"] == 60
+    told = as_json(account)
+    assert {row["engine"]: row["busy_pct"] for row in told["engines"]}["H2D"] == pytest.approx(40)
+    overlaps = {frozenset(row["engines"]): row["pct_of_least"] for row in told["overlap"]}
+    assert overlaps[frozenset({"H2D", "SMs", "D2H"})] == pytest.approx(25)
+    assert told["sm_idle_us"] == 60
 
 
 def any_script(rng: np.random.Generator, asked_until: float = 200) -> Script:
@@ -316,7 +318,7 @@ def test_the_parts_sum_to_the_idle_time_of_any_recording() -> None:
         account = any_script(rng).account()
         assert sum(by_cause(account.gaps).values()) == account.idle_ns
         assert all(sum(gap.parts.values()) == gap.ns and gap.evidence for gap in account.gaps)
-        busy = account.together.busy_ns.get("SMs", 0.0)
+        busy = account.concurrency.busy_ns.get("SMs", 0.0)
         assert account.idle_ns + busy == pytest.approx(account.span_ns)
 
 

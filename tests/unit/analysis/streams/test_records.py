@@ -77,7 +77,7 @@ def test_every_process_and_device_has_its_account(tmp_path: Path) -> None:
         writer.close(dropped=0)
     found = accounts(stream_records.read_raw(tmp_path))
     assert [one.name for one in found] == [f"process {pid} GPU {device}" for pid in (9, 11) for device in (0, 1)]
-    assert all(one.busy_pct("SMs") == 100 for one in found)
+    assert all(as_json(one)["engines"] == [{"engine": "SMs", "busy_us": 0.04, "busy_pct": 100}] for one in found)
 
 
 def test_a_recording_comes_back_as_it_was_written(tmp_path: Path) -> None:

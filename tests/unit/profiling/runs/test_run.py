@@ -155,7 +155,7 @@ def test_a_leftover_from_a_stranger_cannot_write_outside_its_folder(killed, tmp_
 
 def test_new_folders_on_the_way_to_a_run_are_synced_too(monkeypatch):
     synced = []
-    monkeypatch.setattr(staging, "_sync_folder", lambda path: synced.append(str(path)))
+    monkeypatch.setattr(staging, "sync", lambda path: synced.append(str(path)))
     with staging.staged(Path("a/b/run")):
         pass
     assert {".", "a", "a/b"} <= set(synced)

@@ -6,11 +6,10 @@ import queue
 import pytest
 
 from ncubble.profiling.sweeps.dispatch import Dispatch, Task
-from ncubble.profiling.sweeps.failures import NoWorkerError, SchedulerLostError
 from ncubble.profiling.sweeps.job import Attempt, Machine, Reply
 from ncubble.profiling.sweeps.pool import Event
 from ncubble.profiling.sweeps.store import Record, Store
-from ncubble.profiling.sweeps.team import Team
+from ncubble.profiling.sweeps.team import NoWorkerError, SchedulerLostError, Team
 from ncubble.recordings import ROOT
 from tests.helpers.sweep_runs import H200, TOOLS, jobs
 

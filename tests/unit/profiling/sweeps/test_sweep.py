@@ -21,8 +21,8 @@ from ncubble.cli.main import main
 from ncubble.errors import UsageError
 from ncubble.profiling.processes import orphans
 from ncubble.profiling.sweeps import cluster as sweep_cluster
-from ncubble.profiling.sweeps.failures import NoWorkerError, SchedulerLostError
 from ncubble.profiling.sweeps.store import Store
+from ncubble.profiling.sweeps.team import NoWorkerError, SchedulerLostError
 from tests.helpers.sweep_runs import CHILD, DATA, H200, Stub, jobs, run
 
 COMMAND = f"""

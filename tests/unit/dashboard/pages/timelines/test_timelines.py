@@ -56,7 +56,7 @@ def test_overlap_of_pairs_and_of_three() -> None:
     found = concurrency(streams())
     assert found.span_ns == 42_000 and found.idle_ns == 0
     assert found.busy_ns == {"upload": 30_000, "kernel": 24_000, "download": 12_000}
-    by_name = {one.groups: one for one in found.together}
+    by_name = {one.what: one for one in found.overlaps}
     assert by_name[("upload", "kernel")].ns == 16_000  # two of three kernels run beside an upload
     assert by_name[("upload", "kernel")].pct_of_least == pytest.approx(100 * 16 / 24)
     assert by_name[("kernel", "download")].ns == 4_000  # a wait is no work: 2 of 4 µs, twice
@@ -75,13 +75,13 @@ def test_overlap_agrees_with_counting_nanoseconds() -> None:
         for name, rows in frame[~frame["tag"].str.startswith("wait")].groupby("group")
     }
     assert found.idle_ns == (~np.any(list(busy.values()), axis=0)).sum()
-    for one in found.together:
-        assert one.ns == np.all([busy[name] for name in one.groups], axis=0).sum()
+    for one in found.overlaps:
+        assert one.ns == np.all([busy[name] for name in one.what], axis=0).sum()
 
 
 def test_nothing_overlaps_in_an_empty_frame() -> None:
     found = concurrency(streams().iloc[0:0])
-    assert (found.span_ns, found.together) == (0, ())
+    assert (found.span_ns, found.overlaps) == (0, ())
     assert timelines.told(found) == "No time passes."
 
 
