@@ -14,6 +14,9 @@ import pytest
 
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 
+# What only a checkout needs: three quarters of the recordings by size.
+LEFT_OUT = ("ncubble/recordings/validation/", "ncubble/recordings/h200-gate/")
+LARGEST_B = 8_000_000
 # Extras are not installed, and pytest is not where nobody tests: a laptop that only looks at recorded runs needs none.
 EXTRAS = {"numba", "cuda", "pynvml", "dask", "distributed", "pytest"}
 
@@ -71,7 +74,21 @@ def test_wheel_holds_every_file_of_the_rooms(
     parts = [path.relative_to(repository).parts for path in tracked if path.suffix != ".md"]
     wanted = {"/".join(part if part[0] == "ncubble" else ("ncubble", *part)) for part in parts if part[0] in rooms}
     assert wanted
-    assert wanted - names == set()
+    kept_out = {name for name in wanted if name.startswith(LEFT_OUT)}
+    assert kept_out and not [name for name in names if name.startswith(LEFT_OUT)]
+    assert wanted - names == kept_out
+
+
+def test_wheel_is_small_and_holds_what_the_demo_shows(wheel: Path, names: set[str]) -> None:
+    assert wheel.stat().st_size <= LARGEST_B
+    for folder in ("h200", "h200-full", "h200-repeats", "h200-checks", "h200-lanes", "h200-ranks"):
+        assert any(name.startswith(f"ncubble/recordings/{folder}/") for name in names), folder
+
+
+def test_validate_says_where_its_recordings_are(installed: Path, tmp_path: Path) -> None:
+    answer = run(installed / "ncubble", "validate", "account", folder=tmp_path)
+    assert answer.returncode == 2
+    assert "recordings/validation/account" in answer.stderr
 
 
 def test_wheel_owns_one_name_and_carries_no_tests(names: set[str]) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from ncubble.errors import UsageError
 
-Folder = Annotated[Path | None, typer.Argument(help="Folder of recordings (else those that ncubble ships).")]
+Folder = Annotated[Path | None, typer.Argument(help="Folder of recordings (else those of the checkout that runs).")]
 Measure = Annotated[bool, typer.Option("--measure", help="Measure anew on this machine's GPU, into FOLDER.")]
 Write = Annotated[
     Path | None,
@@ -61,6 +61,11 @@ def _validate(name: str, folder: Path | None, measure: bool, write: Path | None,
     if measure and folder is None:
         raise UsageError("--measure: no folder to measure into", f"ncubble validate {name} FOLDER --measure")
     place = VALIDATION / name if folder is None else folder
+    if folder is None and not place.is_dir():
+        raise UsageError(
+            "the recordings to score on are not installed: they are in the repository",
+            f"git clone it, then: ncubble validate {name} CHECKOUT/recordings/validation/{name}",
+        )
     if measure:
         _measure(name, place)
     validation = VALIDATIONS[name]

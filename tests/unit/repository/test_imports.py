@@ -1,6 +1,6 @@
 """No relative imports, one home of the native report reader, and only the command line exits.
 
-That rooms import one way is a contract of import-linter (pyproject.toml, ``make contracts``).
+That rooms import one way is a contract of import-linter (pyproject.toml, ``make lint``).
 """
 
 from __future__ import annotations
