@@ -14,6 +14,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ class RankLaunch:
     verdict: Mapping[str, Any]
     grid: str
     block: str
+
+    @property
+    def key(self) -> LaunchKey:
+        """Equal for launches that ranks of one program have in common."""
+        return LaunchKey(kernel=str(self.verdict["kernel"]), grid=self.grid, block=self.block)
 
 
 @dataclass(frozen=True)
@@ -157,12 +163,12 @@ def _program(name: str, launches: Sequence[RankLaunch]) -> Program:
     size = max(sizes, default=None)
     here = sorted({one.rank.rank for one in launches})
     expected = range(size) if size and size <= 4096 else here
-    counted: Counter[tuple[int, str, str, str]] = Counter()
-    rows: defaultdict[tuple[str, str, str, int], dict[int, RankLaunch]] = defaultdict(dict)
-    for one in launches:
-        key = str(one.verdict["kernel"]), one.grid, one.block
-        rows[*key, counted[one.rank.rank, *key]][one.rank.rank] = one
-        counted[one.rank.rank, *key] += 1
+    counted: Counter[tuple[int, LaunchKey]] = Counter()
+    rows: defaultdict[tuple[LaunchKey, int], dict[int, RankLaunch]] = defaultdict(dict)
+    for launch in launches:
+        rank, key = launch.rank.rank, launch.key
+        rows[key, counted[rank, key]][rank] = launch
+        counted[rank, key] += 1
     totals = {
         rank: {
             "launches": sum(one.rank.rank == rank for one in launches),
@@ -172,12 +178,11 @@ def _program(name: str, launches: Sequence[RankLaunch]) -> Program:
     }
     sources = tuple(dict.fromkeys(one.rank.source for one in launches))
     return Program(
-        name, sources, size, totals, tuple(_matched(key, members, expected) for key, members in rows.items())
+        name, sources, size, totals, tuple(_matched(*key, members, expected) for key, members in rows.items())
     )
 
 
-def _matched(key: tuple[str, str, str, int], members: Mapping[int, RankLaunch], expected: Iterable[int]) -> Matched:
-    kernel, grid, block, ordinal = key
+def _matched(key: LaunchKey, ordinal: int, members: Mapping[int, RankLaunch], expected: Iterable[int]) -> Matched:
     values = {
         name: spread
         for name in (*VALUES, *PARTS)
@@ -185,9 +190,9 @@ def _matched(key: tuple[str, str, str, int], members: Mapping[int, RankLaunch], 
     }
     times = values.get("duration_ns")
     return Matched(
-        kernel,
-        grid,
-        block,
+        key.kernel,
+        key.grid,
+        key.block,
         ordinal,
         _label(members.values()),
         values,

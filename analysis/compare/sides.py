@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
 from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.analysis.report.samples import stall_shares
 
 Matches = list[tuple["Group | None", ...]]
 
 
-@dataclass(frozen=True)
-class ComparedLaunch:
-    """One launch with all that a comparison reads of it.
+@dataclass(frozen=True, kw_only=True)
+class ComparedLaunch(LaunchKey):
+    """One launch, by its key, with all that a comparison reads of it.
 
     ``values`` holds numbers by metric, NaN where not collected (times in ns, clock in Hz, sizes in bytes, shares in
     percent of elapsed time or of the peak); ``stalls`` percent of warp samples by reason, empty where there are none.
@@ -26,14 +27,6 @@ class ComparedLaunch:
     report: str
     key: str
     launch: int
-    label: str
-    kernel: str
-    demangled: str
-    shape: str
-    grid: str
-    block: str
-    nvtx: str
-    device: str
     ncu_version: str
     verdict: Mapping[str, Any]
     values: Mapping[str, float]
@@ -43,11 +36,6 @@ class ComparedLaunch:
     def account(self) -> Mapping[str, float]:
         """Parts in percent of elapsed SM cycles; empty where the report holds no utilization of any unit."""
         return self.verdict.get("account") or {}
-
-    @property
-    def repeats_of(self) -> Hashable:
-        """Equal for launches that are repeats of each other on the same GPU model."""
-        return (self.label, self.shape, self.demangled, self.grid, self.block, self.nvtx, self.device)
 
 
 @dataclass(frozen=True)
@@ -137,20 +125,13 @@ def _text(value: Any) -> str:
 
 def groups(subjects: Iterable[ComparedLaunch]) -> list[Group]:
     """Gather repeats, in order of appearance. The same launch of the same report content counts once."""
-    found: dict[Hashable, dict[tuple[str, int], ComparedLaunch]] = {}
+    found: dict[LaunchKey, dict[tuple[str, int], ComparedLaunch]] = {}
     for one in subjects:
-        found.setdefault(one.repeats_of, {}).setdefault((one.key, one.launch), one)
+        found.setdefault(one.of_repeats, {}).setdefault((one.key, one.launch), one)
     return [Group(tuple(launches.values())) for launches in found.values()]
 
 
-_LEVELS: tuple[Callable[[ComparedLaunch], Hashable], ...] = (
-    lambda one: (one.label, one.shape, one.demangled, one.grid, one.block, one.nvtx),
-    lambda one: (one.label, one.kernel, one.shape),
-    lambda one: (one.demangled, one.shape, one.grid, one.block),
-    lambda one: (one.kernel, one.grid, one.block),
-    lambda one: one.demangled,
-    lambda one: one.kernel,
-)
+_LEVELS = ("of_any_device", "of_problem", "of_configuration", "of_geometry", "of_instance", "of_function")
 """What two groups must share to be partners, strictest first; among equals the order of appearance decides."""
 
 
@@ -178,8 +159,8 @@ def partners(first: Sequence[Group], other: Sequence[Group]) -> dict[int, Group]
         for index, group in enumerate(first):
             if index in found:
                 continue
-            wanted = level(group.first)
-            if (partner := next((one for one in free if level(one.first) == wanted), None)) is not None:
+            wanted = getattr(group.first, level)
+            if (partner := next((one for one in free if getattr(one.first, level) == wanted), None)) is not None:
                 found[index] = partner
                 free.remove(partner)
     alone = [index for index in range(len(first)) if index not in found]

@@ -80,7 +80,7 @@ class Gate:
 
     def place(self, item: pytest.Item) -> Path:
         """Folder or file of the baselines of a test."""
-        from ncubble.analysis.gate.baseline.repeats import slug
+        from ncubble.analysis.report.launch_key import slug
 
         return item.config.rootpath / str(self.baseline).replace("{test}", slug(item.name))
 

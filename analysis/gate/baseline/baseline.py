@@ -15,9 +15,10 @@ from typing import Annotated, Any
 import msgspec
 
 from ncubble.analysis.gate.accounts.account import Account
-from ncubble.analysis.gate.baseline.repeats import KernelKey, Repeats, slug
+from ncubble.analysis.gate.baseline.repeats import Repeats
 from ncubble.analysis.gate.noise.metrics import BY_NAME, METRICS, MIN_TENSOR_PCT, Better, GateMetric
 from ncubble.analysis.gate.noise.noise import Sample, compare, mean_sd
+from ncubble.analysis.report.launch_key import KernelKey, slug
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.files.typed import Number
 

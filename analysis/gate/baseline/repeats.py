@@ -5,13 +5,11 @@ This is the unit that the gate compares. Pure functions over ``Report`` objects.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -23,13 +21,12 @@ from ncubble.analysis.gate.baseline.same_code import code_of
 from ncubble.analysis.gate.noise.metrics import METRICS, GateMetric
 from ncubble.analysis.gate.noise.noise import Sample
 from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.launch_key import KernelKey, LaunchKey
 from ncubble.analysis.report.report import Report
 from ncubble.profiling.runs.run import Manifest, Run
 
 MOST_ACCOUNTS = 10
 """Launches of a group whose bubble account is taken: each costs a look at all its samples."""
-_ABI = re.compile(r"\[abi:[^\]]*\]")
-"""Numba's tag of a compilation: it counts what the process compiled before."""
 
 
 class ReportLike(Protocol):
@@ -44,41 +41,6 @@ class ReportLike(Protocol):
 
     def wide(self, names: list[str], /) -> pd.DataFrame:
         """One column per counter, indexed by launch, NaN where not collected."""
-
-
-@dataclass(frozen=True)
-class KernelKey:
-    """What makes two launches repeats of each other.
-
-    A launch whose run says which kernel it is has name, parameters and shape (then tiles and grid may change
-    without changing the key). Any other launch has its demangled name, grid and block. NVTX ranges are part of the
-    key if any.
-    """
-
-    kernel: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    shape: Mapping[str, Any] = field(default_factory=dict)
-    grid: str = ""
-    block: str = ""
-    nvtx: str = ""
-
-    @property
-    def canonical(self) -> str:
-        """The key as one text, equal for equal keys."""
-        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=True)
-
-    @property
-    def label(self) -> str:
-        """Short name for people. Not unique: template arguments of foreign kernels are left out."""
-        name = self.kernel if self.parameters or self.shape else base_name(self.kernel)
-        facts = [f"{key}={value}" for part in (self.parameters, self.shape) for key, value in part.items()]
-        launch = [f"{what} {text}" for what, text in (("grid", self.grid), ("block", self.block)) if text]
-        return " ".join([name, *facts, *launch, *([f"[{self.nvtx}]"] if self.nvtx else [])])
-
-    @property
-    def slug(self) -> str:
-        """File name for the key: readable, and unique by its hash."""
-        return f"{slug(self.label)[:80].rstrip('-')}-{hashlib.sha256(self.canonical.encode()).hexdigest()[:8]}"
 
 
 @dataclass
@@ -169,24 +131,6 @@ def in_turns(launches: Sequence[Launch]) -> list[Launch]:
     return [launch for _, launch in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def slug(text: str) -> str:
-    """Lower-case ASCII words joined by ``-``: safe as a file name."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
-
-
-def base_name(demangled: str) -> str:
-    """``gemm`` of ``void ns::gemm<(int)4, float>(float const*)``: without return type, templates and arguments."""
-    text, depth = "", 0
-    for char in demangled.replace("(anonymous namespace)", "anonymous"):
-        if char == "(" and depth == 0:
-            break
-        depth += char == "<"
-        text += char if depth == 0 else ""
-        depth -= char == ">"
-    words = text.split()
-    return (words[-1] if words else demangled).rsplit("::", 1)[-1] or demangled
-
-
 def collect(reports: Iterable[ReportLike], *, nvtx: bool = True, kernel: str = "") -> tuple[list[Repeats], list[str]]:
     """Group all launches by GPU model and key, in order of appearance; also returns notes on what was left out.
 
@@ -217,8 +161,9 @@ def _add_report(groups: dict[tuple[str, str], Repeats], report: ReportLike, nvtx
     # With facts of its own, a launch is told by them whatever its grid.
     several = not report.run.manifest.launches and named.drop_duplicates().shape[0] > 1
     for kernel, (_, row) in zip(facts, launches.iterrows(), strict=True):
-        key = _key(row, kernel, several, nvtx)
-        device = _text(row["device"])
+        names = ("kernel", "demangled", "grid", "block", "device", *(["nvtx"] if nvtx else []))
+        launch = LaunchKey(**{name: _text(row[name]) for name in names})
+        key, device = KernelKey.of(launch, kernel, several), launch.device
         group = groups.setdefault((device, key.canonical), Repeats(key, device, _text(row["compute_capability"])))
         _add_launch(group, row, table.loc[row["launch"]].to_dict(), report)
 
@@ -229,24 +174,6 @@ def _facts_of(row: pd.Series, manifest: Manifest) -> Mapping[str, Any]:
     function = str(kernel.get("function") or "")
     told = not function or re.match(rf"{re.escape(function)}(?![A-Za-z0-9_])", str(row["kernel"]))
     return kernel if kernel.get("name") and told else {}
-
-
-def _key(row: pd.Series, kernel: Mapping[str, Any], several: bool, nvtx: bool) -> KernelKey:
-    ranges = _text(row["nvtx"]) if nvtx else ""
-    grid, block = _text(row["grid"]), _text(row["block"])
-    if kernel:
-        where = {"grid": grid, "block": block} if several else {}
-        parameters, shape = (_members(kernel.get(name)) for name in ("parameters", "shape"))
-        return KernelKey(str(kernel["name"]), parameters, shape, nvtx=ranges, **where)
-    name = _ABI.sub("", _text(row["demangled"])) or _text(row["kernel"])
-    return KernelKey(name, grid=grid, block=block, nvtx=ranges)
-
-
-def _members(value: Any) -> dict[str, Any]:
-    """A manifest's ``parameters`` or ``shape``: an object, or anything else under one name."""
-    if isinstance(value, dict):
-        return {str(key): item for key, item in value.items()}
-    return {} if value is None else {"value": value}
 
 
 def _text(value: Any) -> str:

@@ -19,10 +19,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ncubble.analysis.gate.baseline.repeats import slug
 from ncubble.analysis.gate.check.result import RANKS
 from ncubble.analysis.gate.noise.metrics import METRICS
 from ncubble.analysis.history.file import History, HistoryReader
+from ncubble.analysis.report.launch_key import slug
 from ncubble.dashboard.pages.checks.address import NAME
 from ncubble.text.values import number, short_name
 

@@ -79,7 +79,7 @@ def sides(store: ReportStore, entries: Sequence[Launch]) -> list[Group]:
         among = any((other.key, other.launch) in chosen for other in others)
         members = [] if among else others[:MOST_REPEATS]
         repeats = [compared_launch(member.report.launch(member.launch), member.verdict) for member in members]
-        found.append(groups([own, *(one for one in repeats if one.repeats_of == own.repeats_of)])[0])
+        found.append(groups([own, *(one for one in repeats if one.of_repeats == own.of_repeats)])[0])
     return found
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from ncubble.analysis.gate.baseline import file as baseline_file
 from ncubble.analysis.gate.baseline.baseline import record, weaknesses
-from ncubble.analysis.gate.baseline.repeats import base_name, collect
+from ncubble.analysis.gate.baseline.repeats import collect
+from ncubble.analysis.report.launch_key import base_name
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from tests.helpers.gate_frames import CYCLES, TENSOR, TENSOR_ACTIVE, gemm, groups, recorded, report
 

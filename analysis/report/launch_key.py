@@ -1,0 +1,142 @@
+"""What makes two launches the same kernel: their keys, and the coarser matches that are made with parts of one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+_ABI = re.compile(r"\[abi:[^\]]*\]")
+"""Numba's tag of a compilation: it counts what the process compiled before."""
+
+
+@dataclass(frozen=True)
+class LaunchKey:
+    """A launch by all that tells it from others; equal for repeats on one GPU model. A part that is empty is not known,
+    or does not count in a coarser match.
+
+    ``label``: the run's name for it. ``kernel``: the function. ``demangled``: the same with template arguments.
+    ``shape``: the problem, as JSON. ``nvtx``: ranges around it. ``device``: GPU model.
+    """
+
+    label: str = ""
+    kernel: str = ""
+    demangled: str = ""
+    shape: str = ""
+    grid: str = ""
+    block: str = ""
+    nvtx: str = ""
+    device: str = ""
+
+    def only(self, *parts: str) -> LaunchKey:
+        """A coarser key of the named parts."""
+        return LaunchKey(**{part: getattr(self, part) for part in parts})
+
+    @property
+    def of_repeats(self) -> LaunchKey:
+        """Equal for repeats on one GPU model."""
+        return self.only("label", "demangled", "shape", "grid", "block", "nvtx", "device")
+
+    @property
+    def of_any_device(self) -> LaunchKey:
+        """Equal for repeats on any GPU model."""
+        return self.only("label", "demangled", "shape", "grid", "block", "nvtx")
+
+    @property
+    def of_problem(self) -> LaunchKey:
+        """Equal for one kernel at one problem in runs of one label, however it is launched."""
+        return self.only("label", "kernel", "shape")
+
+    @property
+    def of_configuration(self) -> LaunchKey:
+        """Equal for one instance of a kernel at one problem and geometry, whatever runs are called."""
+        return self.only("demangled", "shape", "grid", "block")
+
+    @property
+    def of_geometry(self) -> LaunchKey:
+        """Equal for one function and geometry: what ranks of a program share."""
+        return self.only("kernel", "grid", "block")
+
+    @property
+    def of_instance(self) -> LaunchKey:
+        """Equal for one function with its template arguments."""
+        return self.only("demangled")
+
+    @property
+    def of_function(self) -> LaunchKey:
+        """Equal for one function."""
+        return self.only("kernel")
+
+
+@dataclass(frozen=True)
+class KernelKey:
+    """What a baseline is filed under: the part of a launch's identity that outlives a change of the kernel.
+
+    A launch whose run says which kernel it is has name, parameters and shape (then tiles and grid may change
+    without changing the key). Any other launch has its demangled name, grid and block. NVTX ranges are part of the
+    key if any.
+    """
+
+    kernel: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    grid: str = ""
+    block: str = ""
+    nvtx: str = ""
+
+    @classmethod
+    def of(cls, launch: LaunchKey, facts: Mapping[str, Any], several: bool) -> KernelKey:
+        """The key of a launch. ``facts``: what its run's manifest says of it, if anything. ``several``: the run holds
+        it with several grids, which then tell its launches apart."""
+        if not facts:
+            name = _ABI.sub("", launch.demangled) or launch.kernel
+            return cls(name, grid=launch.grid, block=launch.block, nvtx=launch.nvtx)
+        geometry = {"grid": launch.grid, "block": launch.block} if several else {}
+        parameters, shape = (_members(facts.get(name)) for name in ("parameters", "shape"))
+        return cls(str(facts["name"]), parameters, shape, nvtx=launch.nvtx, **geometry)
+
+    @property
+    def canonical(self) -> str:
+        """The key as one text, equal for equal keys."""
+        return json.dumps(asdict(self), sort_keys=True, ensure_ascii=True)
+
+    @property
+    def label(self) -> str:
+        """Short name for people. Not unique: template arguments of foreign kernels are left out."""
+        name = self.kernel if self.parameters or self.shape else base_name(self.kernel)
+        facts = [f"{key}={value}" for part in (self.parameters, self.shape) for key, value in part.items()]
+        launch = [f"{what} {text}" for what, text in (("grid", self.grid), ("block", self.block)) if text]
+        return " ".join([name, *facts, *launch, *([f"[{self.nvtx}]"] if self.nvtx else [])])
+
+    @property
+    def slug(self) -> str:
+        """File name for the key: readable, and unique by its hash."""
+        return f"{slug(self.label)[:80].rstrip('-')}-{hashlib.sha256(self.canonical.encode()).hexdigest()[:8]}"
+
+
+def slug(text: str) -> str:
+    """Lower-case ASCII words joined by ``-``: safe as a file name."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "unnamed"
+
+
+def base_name(demangled: str) -> str:
+    """``gemm`` of ``void ns::gemm<(int)4, float>(float const*)``: without return type, templates and arguments."""
+    text, depth = "", 0
+    for char in demangled.replace("(anonymous namespace)", "anonymous"):
+        if char == "(" and depth == 0:
+            break
+        depth += char == "<"
+        text += char if depth == 0 else ""
+        depth -= char == ">"
+    words = text.split()
+    return (words[-1] if words else demangled).rsplit("::", 1)[-1] or demangled
+
+
+def _members(value: Any) -> dict[str, Any]:
+    """A manifest's ``parameters`` or ``shape``: an object, or anything else under one name."""
+    if isinstance(value, dict):
+        return {str(key): item for key, item in value.items()}
+    return {} if value is None else {"value": value}
