@@ -10,7 +10,8 @@ from pathlib import Path
 
 from ncubble.errors import NcubbleError
 from ncubble.kernels.run.describe import describe
-from ncubble.kernels.run.session import Request, execute, parse_parameters, parse_shape
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -33,11 +34,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the program and returns its exit code."""
     arguments = _parser().parse_args(argv)
     try:
-        request = Request(
-            name=arguments.name,
-            parameters=parse_parameters(arguments.parameters),
-            shape=parse_shape(arguments.shape),
-            catalog=arguments.catalog,
+        request = KernelRequest.parse(
+            arguments.name,
+            arguments.parameters,
+            arguments.shape,
+            arguments.catalog,
             seed=arguments.seed,
             launches=arguments.launches,
             verify=arguments.verify,
@@ -46,8 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         outcome = execute(request)
         text = json.dumps(outcome.to_json(), indent=1) if arguments.json else "\n".join(describe(outcome))
         sys.stdout.write(text + "\n")
-        if outcome.verification is not None:
-            outcome.verification.require(outcome.case.label, outcome.seed)
+        outcome.require()
     except NcubbleError as error:
         sys.stderr.write(f"ncubble.kernels: {error}\n")
         return error.exit_code

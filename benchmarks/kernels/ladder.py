@@ -31,8 +31,10 @@ from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import time_in_rounds
 from ncubble.kernels.run.inputs import draw_inputs, fresh_seed
-from ncubble.kernels.run.launch import Prepared, prepare
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.prepared import Prepared
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.run.verify import verify
 from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.spec import KernelSpec
@@ -65,7 +67,7 @@ def measure_against(entry: Entry) -> dict[str, Any]:
     """What ``ncubble bench --against --json`` prints, or why it did not."""
     head = {"label": entry.label, "kernel": entry.kernel, "parameters": entry.parameters}
     try:
-        outcome = execute(Request(entry.kernel, entry.parameters, entry.shape, against=True))
+        outcome = execute(KernelRequest(entry.kernel, entry.parameters, entry.shape, against=True))
         if outcome.verification is not None:
             outcome.verification.require(outcome.case.label, outcome.seed)
         return {**head, "shape": dict(outcome.case.shape), "bench": outcome.to_json()}

@@ -37,7 +37,7 @@ from ncubble.analysis.traces.run import lanes_of, save_lanes, trace_told
 from ncubble.analysis.traces.summary import summarize
 from ncubble.errors import NcubbleError
 from ncubble.kernels.probe.tracing import TraceOptions, trace
-from ncubble.kernels.run.session import Request, parse_parameters
+from ncubble.kernels.run.request import KernelRequest, parse_parameters
 
 TARGET = 5.0
 SMS = 16
@@ -78,7 +78,7 @@ def compare(case: str, folder: Path) -> dict[str, Any]:
     name, *parameters = case.split()
     launch = account_of(name, parameters, folder)
     account = launch["account"]
-    traced = trace(Request(name, parse_parameters(parameters)), TraceOptions(SMS, 2048, cost=False))
+    traced = trace(KernelRequest(name, parse_parameters(parameters)), TraceOptions(SMS, 2048, cost=False))
     recorded = decode(parse_dumps(traced.dump, case))
     busy = account["tensor_busy"] + account["unit_busy"]
     found = waits(recorded, busy)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ncubble.errors import NcubbleError
 from ncubble.kernels.probe.tracing import TraceOptions, trace
-from ncubble.kernels.run.session import Request, parse_parameters
+from ncubble.kernels.run.request import KernelRequest, parse_parameters
 
 TARGET = 3.0
 CASES = (
@@ -41,7 +41,7 @@ CASES = (
 def measure(case: str) -> dict[str, Any]:
     """One row; raises NcubbleError."""
     name, *parameters = case.split()
-    found = trace(Request(name, parse_parameters(parameters)), TraceOptions())
+    found = trace(KernelRequest(name, parse_parameters(parameters)), TraceOptions())
     assert found.cost is not None
     passed = found.verification is not None and found.verification.passed
     plain = found.facts["build"]["registers"]

@@ -35,7 +35,7 @@ from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.probe.probe import HEADER, Recorder, measure_cost, total_warps
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import load_built, prepare
-from ncubble.kernels.run.session import Request, parse_parameters
+from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.spec.case import Case
 
 CASES = (
@@ -94,9 +94,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--cases", nargs="+", default=CASES)
     given = parser.parse_args(arguments)
     given.out.mkdir(parents=True, exist_ok=True)
-    cases = {
-        text: Request(name, parse_parameters(more)).case() for text in given.cases for name, *more in [text.split()]
-    }
+    cases = {text: KernelRequest.parse(name, more).case() for text in given.cases for name, *more in [text.split()]}
     gpu = Gpu.open()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor() as pool:
         sources = {change: changed(change, Path(folder)) for change in CHANGES}

@@ -18,10 +18,10 @@ COMPILE = """
 import json, sys
 from ncubble.kernels.build.build import build
 from ncubble.kernels.build.machine_code import disassemble
-from ncubble.kernels.run.session import Request, parse_parameters, parse_shape
+from ncubble.kernels.run.request import KernelRequest, parse_parameters, parse_shape
 
 parameters, shape = json.loads(sys.argv[2]), json.loads(sys.argv[3])
-case = Request(sys.argv[1], parameters, shape).case()
+case = KernelRequest(sys.argv[1], parameters, shape).case()
 if case.spec.language == "numba":
     from numba import float32, int32, types
     from numba.cuda.compiler import compile_cuda, kernel_fixup

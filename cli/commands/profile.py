@@ -145,13 +145,11 @@ def catalog_program(
     """The argv that launches a catalog kernel ``repeat`` times, unverified and untimed; the request is checked here."""
     import sys
 
-    from ncubble.kernels.run.session import Request as Launch
-    from ncubble.kernels.run.session import parse_parameters, parse_shape
+    from ncubble.kernels.run.request import KernelRequest
 
-    sizes = [shape] if shape else []
-    checked = Launch(name, parse_parameters(parameters), parse_shape(sizes), catalog, launches=repeat).case()
-    if checked.unverified is not None:
-        typer.echo(f"note: {checked.unverified}", err=True)
+    case = KernelRequest.parse(name, parameters, shape, catalog, launches=repeat).case()
+    if case.unverified is not None:
+        typer.echo(f"note: {case.unverified}", err=True)
     argv = [sys.executable, "-P", "-m", "ncubble.kernels", name, "--once", "--no-verify", "--launches", str(repeat)]
     for item in parameters:
         argv += ["-p", item]
@@ -159,8 +157,8 @@ def catalog_program(
         argv += ["--shape", shape]
     if catalog:
         argv += ["--catalog", str(catalog)]
-    chosen = (item.replace("=", "") for item in (*parameters, *sizes))
-    return argv, "-".join([name, *chosen]), checked.spec.entry
+    chosen = (item.replace("=", "") for item in (*parameters, *filter(None, [shape])))
+    return argv, "-".join([name, *chosen]), case.spec.entry
 
 
 def default_out(label: str) -> Path:

@@ -193,6 +193,6 @@ def _entry(
     name: str, shape: Mapping[str, int] | None, catalog: Path | None, parameters: Mapping[str, Any] | None
 ) -> str:
     """The kernel function of a catalog kernel; raises UsageError for one that there is not."""
-    from ncubble.kernels.run.session import Request
+    from ncubble.kernels.run.request import KernelRequest
 
-    return Request(name, dict(parameters or {}), dict(shape or {}), catalog).case().spec.entry
+    return KernelRequest(name, dict(parameters or {}), dict(shape or {}), catalog).case().spec.entry

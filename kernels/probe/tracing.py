@@ -13,7 +13,7 @@ from ncubble.kernels.probe.probe import MOST_SMS, Cost, Recorder, measure_cost, 
 from ncubble.kernels.run.facts import facts
 from ncubble.kernels.run.inputs import draw_inputs, fresh_seed
 from ncubble.kernels.run.launch import load_built, prepare
-from ncubble.kernels.run.session import Request
+from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.verify import Verification, verify
 from ncubble.kernels.spec.case import Case
 
@@ -56,7 +56,7 @@ class Traced:
         }
 
 
-def trace(request: Request, options: TraceOptions, open_gpu: Callable[[], Gpu] = Gpu.open) -> Traced:
+def trace(request: KernelRequest, options: TraceOptions, open_gpu: Callable[[], Gpu] = Gpu.open) -> Traced:
     """Runs the kernel of ``request`` with the probe on; raises UsageError and MeasurementError as ``execute`` does."""
     case = request.case()
     require_probe(case)
@@ -67,7 +67,7 @@ def trace(request: Request, options: TraceOptions, open_gpu: Callable[[], Gpu] =
         gpu.close()
 
 
-def _trace(request: Request, options: TraceOptions, case: Case, gpu: Gpu) -> Traced:
+def _trace(request: KernelRequest, options: TraceOptions, case: Case, gpu: Gpu) -> Traced:
     seed = request.seed if request.seed is not None else fresh_seed()
     plain = prepare(case, gpu)
     inputs = draw_inputs(case, seed)

@@ -13,11 +13,12 @@ from ncubble.kernels.catalog.registry import catalog as load_catalog
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.occupancy import occupancy
 from ncubble.kernels.run.bench import Timing
-from ncubble.kernels.run.session import Outcome, Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import KernelOutcome, execute
 from ncubble.kernels.run.verify import Verification
 from ncubble.kernels.spec.acceptance import Gates
 
-Execute = Callable[[Request], Outcome]
+Execute = Callable[[KernelRequest], KernelOutcome]
 
 
 @dataclass(frozen=True)
@@ -128,12 +129,12 @@ def run_gates(name: str, catalog: Path | None = None, run: Execute = execute) ->
     """
     gates = gates_of(name, catalog)
     checks: list[Check] = []
-    timed: dict[str, Outcome] = {}
+    timed: dict[str, KernelOutcome] = {}
     for path, parameters in gates.paths.items():
         for shape, sizes in gates.shapes.items():
             for seed in gates.seeds:
                 times = (shape, seed) == (gates.timed, gates.seeds[0])
-                request = Request(
+                request = KernelRequest(
                     name, parameters, sizes, catalog, seed=seed, iterations=gates.iterations if times else 0
                 )
                 outcome = run(request)
@@ -159,7 +160,7 @@ def gates_of(name: str, catalog: Path | None = None) -> Gates:
     return gates
 
 
-def _checked(gates: Gates, path: str, shape: str, outcome: Outcome) -> Check:
+def _checked(gates: Gates, path: str, shape: str, outcome: KernelOutcome) -> Check:
     found = outcome.verification
     if found is None:
         raise MeasurementError(f"{outcome.case.label}: was not verified", "report this: gates always ask for it")
@@ -173,7 +174,7 @@ def _checked(gates: Gates, path: str, shape: str, outcome: Outcome) -> Check:
     return Check(path, shape, outcome.seed, found, passed)
 
 
-def resources_of(gates: Gates, path: str, outcome: Outcome) -> Resources:
+def resources_of(gates: Gates, path: str, outcome: KernelOutcome) -> Resources:
     """What ``path`` takes by the facts of its launch, and which limits that breaks, in words."""
     build = outcome.facts["build"]
     registers, spilled = build["registers"], build["spill_B"]

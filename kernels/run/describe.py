@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ncubble.kernels.run.bench import Timing
 from ncubble.kernels.run.peers import Against
-from ncubble.kernels.run.session import Outcome
+from ncubble.kernels.run.session import KernelOutcome
 
 
-def describe(outcome: Outcome) -> list[str]:
+def describe(outcome: KernelOutcome) -> list[str]:
     """The outcome in lines for people."""
     build, device = outcome.facts["build"], outcome.facts["device"]
     spilled = "unknown" if build["spill_B"] is None else f"{build['spill_B']} B"

@@ -10,7 +10,7 @@ from typing import Any
 
 from ncubble.errors import MeasurementError
 from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.launch import Prepared
+from ncubble.kernels.run.prepared import Prepared
 from ncubble.kernels.spec.case import Case
 
 VARIABLE = "NCUBBLE_FACTS"

@@ -13,7 +13,7 @@ from ncubble.errors import UsageError
 from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import load_module
 from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.launch import BuildFacts, Prepared
+from ncubble.kernels.run.prepared import BuildFacts, Prepared
 from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.dtypes import dtype_of, raw_bytes

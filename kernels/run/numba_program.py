@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.catalog.registry import load_module
-from ncubble.kernels.device.device import DeviceArray
+from ncubble.kernels.device.device import DeviceArray, Gpu
+from ncubble.kernels.run.prepared import BuildFacts
 from ncubble.kernels.spec.case import Case
-
-if TYPE_CHECKING:
-    from ncubble.kernels.device.device import Gpu
-    from ncubble.kernels.run.launch import BuildFacts
 
 
 def make_dispatcher(case: Case) -> Any:
@@ -59,10 +57,6 @@ def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
 
 
 def _facts(case: Case, compiled: Any) -> BuildFacts:
-    from importlib.metadata import version
-
-    from ncubble.kernels.run.launch import BuildFacts
-
     return BuildFacts(
         compiler=f"numba-cuda {version('numba-cuda')}",
         flags=("lineinfo",),

@@ -9,24 +9,22 @@ launch). ``--describe none`` builds nothing.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib
 import importlib.util
 import json
 import runpy
-import struct
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ncubble.errors import UsageError
+from ncubble.kernels.build.cubin import code_hash
 
 NOT_BUILT = "none"
 PACKAGES = {"ncubble": "ncubble", "ncubble.kernels": "kernels"}
 """Packages that a checkout gives, with their folders in it."""
-_CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".rodata")
-"""Sections of a cubin that a launch depends on. Others hold names, line numbers and paths, which say nothing of it."""
 _RULES = ("grid", "block", "cluster", "smem", "launches", "shape")
 
 
@@ -43,13 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.argv = ["ncubble.kernels", *rest]
             runpy.run_module("ncubble.kernels", run_name="__main__", alter_sys=True)
             return 0
-        told = describe(rest, given.describe)
+        launch = describe(rest, given.describe)
     except Exception as error:  # of the other checkout: its classes are not ours
         if not hasattr(error, "exit_code"):
             raise
         sys.stderr.write(f"ncubble.kernels: {error}\n")
         return int(error.exit_code)
-    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.write(json.dumps(launch) + "\n")
     return 0
 
 
@@ -80,17 +78,16 @@ def _load(name: str, folder: Path) -> None:
 
 def describe(arguments: Sequence[str], arch: str) -> dict[str, Any]:
     """What ``arguments`` would launch, as the module's text says. Raises as ``kernels.session`` does."""
-    session = _of_tree("run.session", "session")
-
+    session = _of_tree("run.request", "run.session", "session")
+    request = getattr(session, "KernelRequest", None) or session.Request
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("name")
     parser.add_argument("-p", dest="parameters", action="append", default=[])
     parser.add_argument("--shape", action="append", default=[])
     parser.add_argument("--catalog", type=Path)
     given = parser.parse_args(arguments)
-    case = session.Request(
-        given.name, session.parse_parameters(given.parameters), session.parse_shape(given.shape), given.catalog
-    ).case()
+    parameters, shape = session.parse_parameters(given.parameters), session.parse_shape(given.shape)
+    case = request(given.name, parameters, shape, given.catalog).case()
     launch = {rule: repr(getattr(case, rule, None)) for rule in _RULES}
     launch["arguments"] = repr([*case.spec.arrays, *case.scalars()])
     launch["tensor maps"] = repr(_tensor_maps(case))
@@ -99,12 +96,12 @@ def describe(arguments: Sequence[str], arch: str) -> dict[str, Any]:
     return {"label": case.label, "function": case.spec.entry, "unverified": unverified, "launch": launch, "code": code}
 
 
-def _of_tree(name: str, before: str) -> Any:
-    """A module of the adopted checkout, which may be older than the folders of ``ncubble.kernels``: ``before`` then."""
-    try:
-        return importlib.import_module(f"ncubble.kernels.{name}")
-    except ModuleNotFoundError:
-        return importlib.import_module(f"ncubble.kernels.{before}")
+def _of_tree(*names: str) -> Any:
+    """The first module of ``names`` that the adopted checkout has: in older ones it has other names."""
+    for name in names[:-1]:
+        with suppress(ModuleNotFoundError):
+            return importlib.import_module(f"ncubble.kernels.{name}")
+    return importlib.import_module(f"ncubble.kernels.{names[-1]}")
 
 
 def _tensor_maps(case: Any) -> list[Any]:
@@ -120,40 +117,6 @@ def _code(case: Any, arch: str) -> str | None:
     if case.spec.language != "cuda":
         return None
     return code_hash(_of_tree("build.build", "build").build(case, arch).cubin)
-
-
-def code_hash(cubin: bytes) -> str:
-    """SHA-256 over those sections of ``cubin`` (ELF, 64 bits, little-endian) that a launch depends on.
-
-    The cubin itself is another one wherever its source lies in another folder: line information holds the path.
-    Raises UsageError for what is no cubin.
-    """
-    digest = hashlib.sha256()
-    found = sorted((name, data) for name, data in sections(cubin) if name.startswith(_CODE))
-    for name, data in found:
-        digest.update(f"{name.split('.')[1]} {len(data)}\0".encode() + data)
-    if not any(name.startswith(".text") for name, _ in found):
-        raise UsageError("the cubin holds no code", "build it again")
-    return digest.hexdigest()
-
-
-def sections(elf: bytes) -> list[tuple[str, bytes]]:
-    """Name and content of each section of an ELF file; raises UsageError for what is none."""
-    try:
-        if elf[:6] != b"\x7fELF\x02\x01":
-            raise ValueError("its first bytes are others")
-        (start,) = struct.unpack_from("<Q", elf, 0x28)
-        size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
-        heads = [struct.unpack_from("<IIQQQQ", elf, start + number * size) for number in range(count)]
-        texts = _content(elf, heads[names])
-        return [(texts[head[0] : texts.index(b"\0", head[0])].decode(), _content(elf, head)) for head in heads]
-    except (ValueError, IndexError, struct.error) as error:
-        raise UsageError(f"not an ELF file of 64 bits ({error})", "build it again") from error
-
-
-def _content(elf: bytes, head: tuple[int, ...]) -> bytes:
-    _, kind, _, _, offset, size = head
-    return b"" if kind == 8 else elf[offset : offset + size]  # 8: SHT_NOBITS takes no space in the file
 
 
 if __name__ == "__main__":

@@ -7,26 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.kernels.catalog.registry import catalog
+from ncubble.kernels.run import torch_peers
 from ncubble.kernels.run.bench import Rates, Timing, time_in_rounds
-from ncubble.kernels.run.launch import Prepared
+from ncubble.kernels.run.prepared import Peer, Prepared
 from ncubble.kernels.spec.case import Case
-from ncubble.kernels.spec.spec import KernelSpec
 
 TAKES = {"matmul": 2, "sdpa": 3, "softmax": 1}  # inputs of the library's call, by peer
-
-
-@dataclass(frozen=True)
-class Peer:
-    """The library's call. ``run`` queues it on the stream of the kernel that it stands beside, without waiting.
-
-    ``difference`` gives the largest absolute difference between both results, after both have run; None if the
-    library's call does not compute what the kernel computes (a plain copy beside a kernel that copies and scales).
-    """
-
-    library: str
-    version: str
-    run: Callable[[], None]
-    difference: Callable[[], float | None]
 
 
 @dataclass(frozen=True)
@@ -55,7 +42,7 @@ def check_peer(case: Case) -> None:
         MeasurementError: the library is not installed.
     """
     if case.spec.peer not in MAKERS or case.spec.language == "host":
-        known = ", ".join(name for name in sorted(_shipped_peers()) if name != case.spec.name)
+        known = ", ".join(name for name, spec in sorted(catalog().items()) if spec.peer and name != case.spec.name)
         message = f"{case.spec.name} has no library call to be timed against"
         raise UsageError(message, f"leave --against away, or take one of: {known}")
     inputs = sum(not array.output for array in case.spec.arrays)
@@ -63,9 +50,7 @@ def check_peer(case: Case) -> None:
         message = f"{case.spec.name} has {inputs} inputs, the library's {case.spec.peer} takes {TAKES[case.spec.peer]}"
         raise UsageError(message, "fix the spec's peer")
     if case.spec.peer != "copy":
-        from ncubble.kernels.run.torch_peers import import_torch
-
-        import_torch()
+        torch_peers.import_torch()
 
 
 def make_peer(prepared: Prepared) -> Peer:
@@ -124,19 +109,7 @@ def device_copy(prepared: Prepared) -> Peer:
     )
 
 
-def _torch(name: str, prepared: Prepared) -> Peer:
-    from ncubble.kernels.run import torch_peers
-
-    return torch_peers.make(name, prepared)
-
-
 MAKERS: dict[str, Callable[[Prepared], Peer]] = {
     "copy": device_copy,
-    **{name: functools.partial(_torch, name) for name in TAKES},
+    **{name: functools.partial(torch_peers.make, name) for name in TAKES},
 }
-
-
-def _shipped_peers() -> dict[str, KernelSpec]:
-    from ncubble.kernels.catalog.registry import catalog
-
-    return {name: spec for name, spec in catalog().items() if spec.peer}

@@ -14,8 +14,7 @@ import numpy as np
 
 from ncubble.errors import MeasurementError
 from ncubble.kernels.device.device import DeviceArray
-from ncubble.kernels.run.launch import Prepared
-from ncubble.kernels.run.peers import Peer
+from ncubble.kernels.run.prepared import Peer, Prepared
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.dtypes import EXTRA, dtype_of
 from ncubble.kernels.spec.spec import Array

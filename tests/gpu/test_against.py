@@ -12,8 +12,10 @@ from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import rates
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.peers import Peer, time_against
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.peers import time_against
+from ncubble.kernels.run.prepared import Peer
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 
 pytestmark = pytest.mark.gpu
 GEMM = {"m": 1024, "n": 1024, "k": 1024}
@@ -22,7 +24,7 @@ SPECS = catalog()
 
 def beside(name, parameters=None, shape=None):
     pytest.importorskip("torch")
-    outcome = execute(Request(name, parameters or {}, shape or {}, against=True))
+    outcome = execute(KernelRequest(name, parameters or {}, shape or {}, against=True))
     assert outcome.verification.passed, outcome.verification.describe()
     return outcome
 
@@ -51,7 +53,7 @@ def test_cudnn_computes_the_same_attention(name, causal):
 
 @pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if spec.peer == "copy"])
 def test_a_copy_kernel_stands_beside_a_device_copy(name):
-    outcome = execute(Request(name, {}, {"n": 2**26}, against=True))
+    outcome = execute(KernelRequest(name, {}, {"n": 2**26}, against=True))
     assert outcome.verification.passed
     assert outcome.against.fraction == pytest.approx(1.0, abs=0.05)
     assert outcome.against.max_abs_difference is None
@@ -60,7 +62,7 @@ def test_a_copy_kernel_stands_beside_a_device_copy(name):
 def test_a_kernel_in_turns_with_itself_is_as_fast_as_itself():
     gpu = Gpu.open()
     try:
-        case = Request("tensor_core_gemm", {}, {"m": 2048, "n": 2048, "k": 2048}).case()
+        case = KernelRequest("tensor_core_gemm", {}, {"m": 2048, "n": 2048, "k": 2048}).case()
         prepared = prepare(case, gpu)
         prepared.upload(draw_inputs(case, 0))
         timing, complete = time_against(prepared, Peer("itself", "0", prepared.run, lambda: 0.0), 200)

@@ -13,7 +13,8 @@ from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.run.verify import verify
 from ncubble.kernels.spec.case import make_case
 
@@ -51,7 +52,7 @@ def _built():
 
 
 def verified(parameters, shape, seed=None):
-    outcome = execute(Request("attention_fwd", parameters, shape, seed=seed, iterations=0))
+    outcome = execute(KernelRequest("attention_fwd", parameters, shape, seed=seed, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
     return outcome
 
@@ -144,7 +145,7 @@ def test_a_ring_that_does_not_fit_is_refused_before_launch(monkeypatch):
 @pytest.mark.parametrize("causal", [0, 1])
 def test_it_reaches_nine_tenths_of_cudnn(causal):
     pytest.importorskip("torch")
-    outcome = execute(Request("attention_fwd", settings("tma", causal), against=True))
+    outcome = execute(KernelRequest("attention_fwd", settings("tma", causal), against=True))
     assert outcome.verification.passed
     assert outcome.against.max_abs_difference < 0.02
     assert outcome.against.ratio >= 0.9

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.session import execute
 
 pytestmark = pytest.mark.gpu
 CLAIMS = "benchmarks/claims/measurements"

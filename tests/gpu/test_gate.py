@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.profiling.devices.driver import describe
 
 pytestmark = pytest.mark.gpu
@@ -39,7 +40,7 @@ def test_wmma_with_one_stage(ncubble):
 
 @pytest.mark.tensor_util(min=60, kernel="gemm_tma")
 def test_tma_in_the_body_of_a_test():
-    execute(Request("gemm_tma", {"stages": 3}, verify=False, iterations=0))
+    execute(KernelRequest("gemm_tma", {"stages": 3}, verify=False, iterations=0))
 
 
 def softmax_rows():

@@ -11,7 +11,7 @@ import pytest
 
 from ncubble.kernels.build.build import arch_for, build
 from ncubble.kernels.run import other_tree
-from ncubble.kernels.run.session import Request
+from ncubble.kernels.run.request import KernelRequest
 from ncubble.profiling.devices.driver import describe
 
 pytestmark = pytest.mark.gpu
@@ -81,6 +81,8 @@ def test_code_does_not_depend_on_where_its_source_lies(tmp_path):
     capability = describe().capability
     arch = arch_for(capability.major, capability.minor)
     shutil.copytree(CATALOG, tmp_path / "there", ignore=shutil.ignore_patterns("__pycache__"))
-    one, other = (build(Request("saxpy", catalog=folder).case(), arch) for folder in (CATALOG, tmp_path / "there"))
+    one, other = (
+        build(KernelRequest("saxpy", catalog=folder).case(), arch) for folder in (CATALOG, tmp_path / "there")
+    )
     assert one.sha256 != other.sha256
     assert other_tree.code_hash(one.cubin) == other_tree.code_hash(other.cubin)

@@ -10,7 +10,8 @@ from ncubble.errors import UsageError
 from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu
@@ -51,7 +52,7 @@ def _built():
 
 
 def verified(name, parameters, shape, seed):
-    outcome = execute(Request(name, parameters, shape, seed=seed, iterations=0))
+    outcome = execute(KernelRequest(name, parameters, shape, seed=seed, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
     assert outcome.verification.max_abs_error < 1.0
     return outcome
@@ -70,10 +71,10 @@ def test_the_default_shape(name, seed):
 
 
 def test_launches_follow_one_another_without_residue():
-    outcome = execute(Request("gemm_ws", {}, {"m": 1000, "n": 1000, "k": 1000}, launches=50, iterations=0))
+    outcome = execute(KernelRequest("gemm_ws", {}, {"m": 1000, "n": 1000, "k": 1000}, launches=50, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
 
 
 def test_too_many_stages_are_refused_before_the_launch():
     with pytest.raises(UsageError, match="5 stages"):
-        execute(Request("gemm_ws", {"stages": 5}, {"m": 256, "n": 256, "k": 64}))
+        execute(KernelRequest("gemm_ws", {"stages": 5}, {"m": 256, "n": 256, "k": 64}))

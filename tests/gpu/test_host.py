@@ -12,7 +12,8 @@ from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.host_streams.streams import HostDriver
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu
@@ -22,7 +23,7 @@ SIZES = (1, 2**20 + 3, 2**22)
 
 def verified(parameters, n, seed=None):
     outcome = execute(
-        Request(NAME, {"chunk": 1, "work": 64, **parameters}, {"n": n}, seed=seed, iterations=0, launches=2)
+        KernelRequest(NAME, {"chunk": 1, "work": 64, **parameters}, {"n": n}, seed=seed, iterations=0, launches=2)
     )
     assert outcome.verification.passed, outcome.verification.describe()
 

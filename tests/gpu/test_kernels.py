@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 
 pytestmark = pytest.mark.gpu
 OWN = Path(__file__).parents[1] / "data" / "catalog"
@@ -15,7 +16,7 @@ SEEDS = (0, 1, 2)
 
 
 def verified(name, parameters, shape, seed, catalog=None):
-    outcome = execute(Request(name, parameters, shape, catalog, seed=seed, iterations=0))
+    outcome = execute(KernelRequest(name, parameters, shape, catalog, seed=seed, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
     return outcome
 
@@ -80,7 +81,7 @@ def test_an_own_kernel(name):
 
 
 def test_bench_reports_time_and_rate():
-    outcome = execute(Request("tensor_core_gemm", {"stages": 2}, {"m": 1024, "n": 1024, "k": 1024}))
+    outcome = execute(KernelRequest("tensor_core_gemm", {"stages": 2}, {"m": 1024, "n": 1024, "k": 1024}))
     assert outcome.timing.iterations >= 100
     assert 0 < outcome.timing.min_us <= outcome.timing.p50_us <= outcome.timing.p90_us
     assert 0 < outcome.rates.fraction < 1
@@ -88,7 +89,7 @@ def test_bench_reports_time_and_rate():
 
 
 def time_of(name, parameters, shape=None):
-    outcome = execute(Request(name, parameters, shape or {}))
+    outcome = execute(KernelRequest(name, parameters, shape or {}))
     assert outcome.verification.passed
     return outcome.timing.p50_us
 
@@ -100,6 +101,6 @@ def test_async_pipeline_beats_plain_loads_also_with_half_the_warps():
 
 
 def test_softmax_reaches_nine_tenths_of_a_device_copy():
-    outcome = execute(Request("softmax_online"))
+    outcome = execute(KernelRequest("softmax_online"))
     assert outcome.verification.passed
     assert outcome.rates.fraction >= 0.9

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 
 pytestmark = pytest.mark.gpu
 NAME = "gemm_mma_swizzled"
@@ -12,7 +13,7 @@ BAND = 16 * 128  # rows of C in one band of CTAs
 
 
 def verified(parameters, shape, seed=None):
-    outcome = execute(Request(NAME, parameters, shape, seed=seed, iterations=0))
+    outcome = execute(KernelRequest(NAME, parameters, shape, seed=seed, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
     assert outcome.facts["build"]["spill_B"] == 0
 
@@ -53,13 +54,13 @@ def test_the_layout_with_bank_conflicts_is_right_and_slow(tile_n, tile_k):
     shape = {"m": 2048, "n": 2048, "k": 2048}
     times = {}
     for layout in ("xor", "plain"):
-        outcome = execute(Request(NAME, {"layout": layout, "tile_n": tile_n, "tile_k": tile_k}, shape))
+        outcome = execute(KernelRequest(NAME, {"layout": layout, "tile_n": tile_n, "tile_k": tile_k}, shape))
         assert outcome.verification.passed, outcome.verification.describe()
         times[layout] = outcome.timing.p50_us
     assert times["plain"] > 1.5 * times["xor"]
 
 
 def test_the_default_shape_is_near_the_roof_of_mma_sync():
-    outcome = execute(Request(NAME, {}, {}))
+    outcome = execute(KernelRequest(NAME, {}, {}))
     assert outcome.verification.passed, outcome.verification.describe()
     assert outcome.rates.fraction > 0.4, "of the wgmma peak, of which mma.sync reaches two thirds"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 
 pytestmark = pytest.mark.gpu
 NAME = "numba_async_pipeline"
 
 
 def verified(parameters, shape, seed=None):
-    outcome = execute(Request(NAME, parameters, shape, seed=seed, iterations=0))
+    outcome = execute(KernelRequest(NAME, parameters, shape, seed=seed, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
 
 
@@ -32,7 +33,7 @@ def test_shapes(shape):
 def test_the_default_takes_less_time_than_the_default_with_plain_loads():
     times = {}
     for name in (NAME, "numba_tiled_matmul"):
-        outcome = execute(Request(name))
+        outcome = execute(KernelRequest(name))
         assert outcome.verification.passed, outcome.verification.describe()
         times[name] = outcome.timing.p50_us
     assert times[NAME] < times["numba_tiled_matmul"]

@@ -6,14 +6,15 @@ import pytest
 
 from ncubble.kernels.catalog.planted.dequant import STRENGTHS as CONVERSIONS
 from ncubble.kernels.catalog.planted.gemm import DISEASES, PAIRS, STRENGTHS
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 
 pytestmark = pytest.mark.gpu
 RING = [name for name in DISEASES if name != "no_async"]
 
 
 def verified(kernel, parameters, k):
-    outcome = execute(Request(kernel, parameters, {"m": 384, "n": 768, "k": k}, seed=k, iterations=0))
+    outcome = execute(KernelRequest(kernel, parameters, {"m": 384, "n": 768, "k": k}, seed=k, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
 
 
@@ -56,7 +57,7 @@ def test_bytes_are_converted_right_however_often(strength):
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 def test_the_twin_is_faster(pair):
     sick, cured = (
-        execute(Request(side.kernel, dict(side.parameters), dict(side.shape), seed=1))
+        execute(KernelRequest(side.kernel, dict(side.parameters), dict(side.shape), seed=1))
         for side in (pair.sick, pair.cured)
     )
     for outcome in (sick, cured):

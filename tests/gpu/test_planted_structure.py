@@ -11,7 +11,8 @@ import pytest
 from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu
@@ -55,7 +56,7 @@ def _compiled() -> None:
 @pytest.mark.parametrize(("name", "parameters"), SETTINGS, ids=lambda value: str(value).replace(" ", ""))
 def test_every_setting_is_right(name: str, parameters: dict[str, Any]) -> None:
     for shape in PRODUCTS:
-        outcome = execute(Request(name, parameters, shape, iterations=0))
+        outcome = execute(KernelRequest(name, parameters, shape, iterations=0))
         assert outcome.verification.passed, f"{shape}: {outcome.verification.describe()}"
 
 
@@ -63,7 +64,7 @@ def test_every_setting_is_right(name: str, parameters: dict[str, Any]) -> None:
 @pytest.mark.parametrize("search", ["serial", "parallel"])
 def test_a_group_is_found_in_tables_of_any_length(search: str, groups: int) -> None:
     shape = {"m": 640, "n": 128, "k": 64, "groups": groups}
-    outcome = execute(Request("planted_ramp", {"search": search}, shape, iterations=0))
+    outcome = execute(KernelRequest("planted_ramp", {"search": search}, shape, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
 
 
@@ -71,5 +72,5 @@ def test_a_group_is_found_in_tables_of_any_length(search: str, groups: int) -> N
 @pytest.mark.parametrize("schedule", ["tiles", "stream"])
 def test_a_tile_is_whole_whoever_shares_it(schedule: str, sizes: tuple[int, int, int]) -> None:
     shape = dict(zip("mnk", sizes, strict=True))
-    outcome = execute(Request("planted_waves", {"schedule": schedule}, shape, launches=3, iterations=0))
+    outcome = execute(KernelRequest("planted_waves", {"schedule": schedule}, shape, launches=3, iterations=0))
     assert outcome.verification.passed, f"{shape}: {outcome.verification.describe()}"

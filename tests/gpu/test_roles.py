@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 
 pytestmark = pytest.mark.gpu
 ROLES = ["fused", "specialized"]
 
 
 def verified(parameters, tiles, seed):
-    outcome = execute(Request("warp_specialized", parameters, {"n": 1024 * tiles}, seed=seed, iterations=0))
+    outcome = execute(KernelRequest("warp_specialized", parameters, {"n": 1024 * tiles}, seed=seed, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
 
 
@@ -41,7 +42,7 @@ def test_the_default_shape(roles):
 
 
 def time_of(slots, work):
-    request = Request("warp_specialized", {"slots": slots, "work": work}, seed=0)
+    request = KernelRequest("warp_specialized", {"slots": slots, "work": work}, seed=0)
     return execute(request).timing.p50_us
 
 

@@ -11,7 +11,8 @@ from ncubble.kernels.device.occupancy import occupancy
 from ncubble.kernels.run.acceptance import run_gates
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu
@@ -26,7 +27,7 @@ def gpu():
 
 
 def verified(parameters, shape, seed):
-    outcome = execute(Request(NAME, parameters, shape, seed=seed, iterations=0))
+    outcome = execute(KernelRequest(NAME, parameters, shape, seed=seed, iterations=0))
     assert outcome.verification.passed, outcome.verification.describe()
 
 

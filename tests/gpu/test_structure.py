@@ -9,7 +9,8 @@ import pytest
 from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu
@@ -47,7 +48,7 @@ def text(value):
 @pytest.mark.parametrize("parameters", CLUSTERS, ids=text)
 def test_cluster_dsmem(parameters):
     for shape in PRODUCTS:
-        outcome = execute(Request("cluster_dsmem", parameters, shape, iterations=0))
+        outcome = execute(KernelRequest("cluster_dsmem", parameters, shape, iterations=0))
         assert outcome.verification.passed, f"{shape}: {outcome.verification.describe()}"
 
 
@@ -55,12 +56,12 @@ def test_cluster_dsmem(parameters):
 def test_persistent(parameters):
     for batches, rows, cols in BATCHES:
         shape = {"batches": batches, "rows": rows, "cols": cols}
-        outcome = execute(Request("persistent", parameters, shape, iterations=0))
+        outcome = execute(KernelRequest("persistent", parameters, shape, iterations=0))
         assert outcome.verification.passed, f"{shape}: {outcome.verification.describe()}"
 
 
 def time_of(name, parameters):
-    outcome = execute(Request(name, parameters))
+    outcome = execute(KernelRequest(name, parameters))
     assert outcome.verification.passed
     return outcome.timing.p50_us
 

@@ -14,7 +14,7 @@ from ncubble.kernels.build.build import HEADERS
 from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.probe.tracing import TraceOptions, trace
-from ncubble.kernels.run.session import Request
+from ncubble.kernels.run.request import KernelRequest
 
 pytestmark = pytest.mark.gpu
 
@@ -93,7 +93,7 @@ def test_processes_that_end_at_once_do_not_write_into_each_other(relay, tmp_path
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_traced_kernel_is_right_and_whole(name):
-    traced = trace(Request(name, shape=KERNELS[name]), TraceOptions(sms=132, cost=False))
+    traced = trace(KernelRequest(name, shape=KERNELS[name]), TraceOptions(sms=132, cost=False))
     assert traced.verification is not None
     assert traced.verification.passed
     assert traced.spill_B == 0
@@ -138,14 +138,14 @@ SPEC = KernelSpec(
 def test_every_probe_of_a_warp_is_kept(tmp_path):
     (tmp_path / "twice.cu").write_text(TWICE)
     (tmp_path / "twice.py").write_text(TWICE_SPEC)
-    traced = trace(Request("twice", catalog=tmp_path), TraceOptions(sms=132, cost=False))
+    traced = trace(KernelRequest("twice", catalog=tmp_path), TraceOptions(sms=132, cost=False))
     found = decode(parse_dumps(traced.dump, "twice"))
     assert found.loss == type(found.loss)(0, 0, 0, 0, 0)
     assert found.warps["group"].value_counts().to_dict() == {"loader": 128, "computer": 128}
 
 
 def test_slots_that_are_full_do_no_harm():
-    traced = trace(Request("warp_specialized", shape={"n": 2**22}), TraceOptions(sms=132, marks=2, cost=False))
+    traced = trace(KernelRequest("warp_specialized", shape={"n": 2**22}), TraceOptions(sms=132, marks=2, cost=False))
     assert traced.verification is not None
     assert traced.verification.passed
     assert decode(parse_dumps(traced.dump, "here")).loss.full > 0

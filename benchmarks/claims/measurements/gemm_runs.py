@@ -12,7 +12,8 @@ from ncubble.analysis.report.report import Report
 from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.occupancy import occupancy
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import make_case
 
 RECORDED = REPOSITORY / "recordings" / "h200"
@@ -140,9 +141,9 @@ def operands() -> dict[str, Any]:
 @measurement("online_us", "online_passed", "online_fraction", "tma_remainder", "no_wmma_load")
 def verified_only() -> dict[str, Any]:
     """Kernels whose being right is the point: online softmax, TMA at edges, MMAs without load_matrix_sync."""
-    softmax = execute(Request("softmax_online", seed=SEED))
-    edges = execute(Request("gemm_tma", {}, {"m": 136, "n": 200, "k": 72}, seed=SEED, iterations=0))
-    mma = execute(Request("gemm_mma_swizzled", {}, {"m": 512, "n": 512, "k": 512}, seed=SEED, iterations=0))
+    softmax = execute(KernelRequest("softmax_online", seed=SEED))
+    edges = execute(KernelRequest("gemm_tma", {}, {"m": 136, "n": 200, "k": 72}, seed=SEED, iterations=0))
+    mma = execute(KernelRequest("gemm_mma_swizzled", {}, {"m": 512, "n": 512, "k": 512}, seed=SEED, iterations=0))
     assert softmax.verification and edges.verification and mma.verification
     return {
         "online_us": softmax.timing.p50_us if softmax.timing else float("nan"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +10,7 @@ import typer
 from ncubble.errors import UsageError
 
 if TYPE_CHECKING:
-    from ncubble.kernels.run.session import Outcome, Request
+    from ncubble.kernels.run.request import KernelRequest
     from ncubble.kernels.spec.spec import KernelSpec
 
 Name = Annotated[str, typer.Argument(help="A kernel of the catalog (see: ncubble kernels).", show_default=False)]
@@ -77,7 +76,9 @@ def verify(
         return
     if out is not None:
         raise UsageError("--out goes with --gates", "leave it out, or add --gates")
-    _run(_request(name, parameters, shape, seed, catalog, iterations=0), as_json)
+    from ncubble.kernels.run.request import KernelRequest
+
+    _run(KernelRequest.parse(name, parameters, shape, catalog, seed, iterations=0), as_json)
 
 
 def bench(
@@ -93,8 +94,10 @@ def bench(
     as_json: Json = False,
 ) -> None:
     """Verify a kernel, then time it by CUDA events and relate it to its roof, and to a library if asked."""
-    request = _request(name, parameters, shape, seed, catalog, iterations)
-    _run(replace(request, against=against), as_json)
+    from ncubble.kernels.run.request import KernelRequest
+
+    request = KernelRequest.parse(name, parameters, shape, catalog, seed, iterations=iterations, against=against)
+    _run(request, as_json)
 
 
 def _refuse_with_gates(parameters: list[str] | None, shape: list[str] | None, seed: int | None) -> None:
@@ -104,47 +107,18 @@ def _refuse_with_gates(parameters: list[str] | None, shape: list[str] | None, se
             raise UsageError(f"{option} does not go with --gates", "the spec's gates name parameters, shapes and seeds")
 
 
-def _request(
-    name: str,
-    parameters: list[str] | None,
-    shape: list[str] | None,
-    seed: int | None,
-    catalog: Path | None,
-    iterations: int,
-) -> Request:
-    from ncubble.kernels.run.session import Request, parse_parameters, parse_shape
-
-    return Request(
-        name=name,
-        parameters=parse_parameters(parameters or []),
-        shape=parse_shape(shape or []),
-        catalog=catalog,
-        seed=seed,
-        iterations=iterations,
-    )
-
-
-def _run(request: Request, as_json: bool) -> None:
+def _run(request: KernelRequest, as_json: bool) -> None:
+    """Execute ``request`` and print its outcome; raises VerificationError where the kernel is wrong."""
     from ncubble.cli.render import emit_json
+    from ncubble.kernels.run.describe import describe
     from ncubble.kernels.run.session import execute
 
     outcome = execute(request)
     if as_json:
         emit_json({"schema": 1, **outcome.to_json()})
     else:
-        _show(outcome)
-    if outcome.verification is not None:
-        outcome.verification.require(outcome.case.label, outcome.seed)
-
-
-def _show(outcome: Outcome) -> None:
-    from rich.console import Console
-
-    from ncubble.kernels.run.describe import describe
-
-    console = Console(highlight=False, soft_wrap=True)
-    for line in describe(outcome):
-        console.print(line, markup=False)
+        typer.echo("\n".join(describe(outcome)))
+    outcome.require()
 
 
 def _spec_json(spec: KernelSpec) -> dict[str, Any]:

@@ -98,12 +98,11 @@ def _build(order: Mapping[str, Any], catalog: Path | None) -> None:
     """Compile outside of the profiler, so that a source that does not compile says so in one line."""
     from ncubble.kernels.build.build import arch_for, build
     from ncubble.kernels.build.code_identity import code_digest
-    from ncubble.kernels.run.session import Request, parse_parameters, parse_shape
+    from ncubble.kernels.run.request import KernelRequest
     from ncubble.profiling.devices.driver import DriverError
     from ncubble.profiling.devices.driver import describe as describe_gpu
 
-    sizes = parse_shape([order["shape"]] if order["shape"] else [])
-    case = Request(order["kernel"], parse_parameters(order["parameters"]), sizes, catalog).case()
+    case = KernelRequest.parse(order["kernel"], order["parameters"], order["shape"], catalog).case()
     if code_digest(case) != order["code"]:
         raise OtherCodeError(order["kernel"])
     if case.spec.language == "numba":

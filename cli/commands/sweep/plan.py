@@ -61,7 +61,7 @@ def asked(
     controls: tuple[str, str] = ("none", "all"),
 ) -> SweepRequest:
     """The command line's texts, checked for what needs no kernel; raises UsageError."""
-    from ncubble.kernels.run.session import parse_parameters, parse_shape
+    from ncubble.kernels.run.request import parse_parameters, parse_shape
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS, resolve
     from ncubble.profiling.ncu.ncu import Control
 
@@ -119,7 +119,7 @@ def _job(
     point: Mapping[str, str],
 ) -> SweepJob:
     from ncubble.kernels.build.code_identity import code_digest
-    from ncubble.kernels.run.session import parse_shape
+    from ncubble.kernels.run.request import parse_shape
     from ncubble.kernels.spec.case import make_case
 
     given: dict[str, dict[str, Any]] = {"parameters": dict(one.parameters), "shape": dict(one.shape)}

@@ -64,9 +64,9 @@ def trace_kernel(
 ) -> None:
     """Traces a kernel of the catalog, keeps what was recorded, shows it, and fails where the result was wrong."""
     from ncubble.kernels.probe.tracing import TraceOptions, trace
-    from ncubble.kernels.run.session import Request, parse_parameters, parse_shape
+    from ncubble.kernels.run.request import KernelRequest
 
-    request = Request(name, parse_parameters(parameters), parse_shape(shape), catalog, seed)
+    request = KernelRequest.parse(name, parameters, shape, catalog, seed=seed)
     out = _out(wanted, request.case().spec.name)
     found = trace(request, TraceOptions(wanted.sms, wanted.events, wanted.cost))
     told = found.to_json()

@@ -80,8 +80,9 @@ def test_a_process_takes_the_changed_kernels_and_all_else_as_it_is(load: Load, t
     (one,) = load("plan").regressions("^one_cta_per_sm$")
     folder = tree.make_tree(tmp_path / "changed", one)
     program = (
-        "import ncubble.profiling as p; from ncubble.kernels.run.session import Request;"
-        "case = Request('attention_fwd', {'path': 'cp_async'}).case(); print(case.smem, case.spec.path, p.__path__[0])"
+        "import ncubble.profiling as p; from ncubble.kernels.run.request import KernelRequest;"
+        "case = KernelRequest('attention_fwd', {'path': 'cp_async'}).case();"
+        "print(case.smem, case.spec.path, p.__path__[0])"
     )
     argv = [sys.executable, "-P", "-c", program]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, env=tree.environment(folder))

@@ -10,7 +10,7 @@ import pytest
 
 from ncubble.kernels.catalog.catalog import SPECS
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.session import parse_parameters, parse_shape
+from ncubble.kernels.run.request import parse_parameters, parse_shape
 from ncubble.kernels.spec.case import Case, make_case
 
 

@@ -13,7 +13,8 @@ from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.catalog.subjects import ablated, variants
 from ncubble.kernels.run.facts import kernel_facts
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import Case, make_case
 
 KERNELS = ("tensor_core_gemm", "async_pipeline", "gemm_mma_swizzled", "gemm_tma", "gemm_ws")
@@ -59,7 +60,7 @@ def no_gpu() -> None:
 
 @pytest.mark.parametrize("iterations", [0, 100])
 def test_verification_and_a_library_beside_it_are_refused(iterations: int) -> None:
-    request = Request("gemm_tma", {"ablate": "copy"}, iterations=iterations, against=iterations > 0)
+    request = KernelRequest("gemm_tma", {"ablate": "copy"}, iterations=iterations, against=iterations > 0)
     with pytest.raises(UsageError, match="ablate=copy computes nothing useful") as refused:
         execute(request, no_gpu)
     assert "ncubble profile" in refused.value.remedy

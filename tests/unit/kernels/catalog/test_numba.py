@@ -24,7 +24,7 @@ from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.numba_program import make_dispatcher
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.run.session import parse_parameters, parse_shape
+from ncubble.kernels.run.request import parse_parameters, parse_shape
 from ncubble.kernels.run.verify import verify
 from pathlib import Path
 

@@ -16,7 +16,7 @@ import numpy as np
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.numba_program import make_dispatcher
-from ncubble.kernels.run.session import parse_parameters, parse_shape
+from ncubble.kernels.run.request import parse_parameters, parse_shape
 from ncubble.kernels.catalog.numba_twins import NUMBA_ASYNC_PIPELINE as spec
 from ncubble.kernels.run.verify import verify
 
@@ -36,7 +36,7 @@ from numba.cuda.compiler import compile_cuda, kernel_fixup
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.run.numba_program import make_dispatcher
 from ncubble.kernels.build.machine_code import disassemble
-from ncubble.kernels.run.session import parse_parameters
+from ncubble.kernels.run.request import parse_parameters
 from ncubble.kernels.catalog.numba_twins import NUMBA_ASYNC_PIPELINE as spec
 
 dispatcher = make_dispatcher(make_case(spec, parse_parameters(sys.argv[1].split())))

@@ -20,7 +20,7 @@ from ncubble.kernels.run import acceptance as module
 from ncubble.kernels.run.acceptance import gates_of, run_gates
 from ncubble.kernels.run.acceptance_table import compare_markdown
 from ncubble.kernels.run.bench import Timing
-from ncubble.kernels.run.session import Outcome, execute
+from ncubble.kernels.run.session import KernelOutcome, execute
 from ncubble.kernels.run.verify import Verification
 from ncubble.kernels.spec.acceptance import Gates
 from tests.helpers.fake_gpu import FakeGpu
@@ -53,7 +53,7 @@ class Runs:
             "clocks": {},
         }
         timed = request.iterations and verification.passed
-        return Outcome(
+        return KernelOutcome(
             request.case(), request.seed, facts, verification, timing(self.times[candidate]) if timed else None, None
         )
 

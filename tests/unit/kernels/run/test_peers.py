@@ -20,8 +20,10 @@ from ncubble.kernels.run import bench, session, torch_peers
 from ncubble.kernels.run import peers as against
 from ncubble.kernels.run.bench import time_in_rounds
 from ncubble.kernels.run.describe import describe
-from ncubble.kernels.run.peers import Peer, check_peer, device_copy
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.peers import check_peer, device_copy
+from ncubble.kernels.run.prepared import Peer
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Array
 from tests.helpers.fake_gpu import FakeGpu
@@ -60,7 +62,7 @@ def library(monkeypatch, compiler):
 
 
 def besides(gpu=None, **changes):
-    request = Request("tensor_core_gemm", {"stages": 2}, SMALL, seed=3, against=True)
+    request = KernelRequest("tensor_core_gemm", {"stages": 2}, SMALL, seed=3, against=True)
     return execute(replace(request, **changes), lambda: gpu or FakeGpu())
 
 
@@ -152,7 +154,7 @@ def test_a_host_program_has_no_device_memory_that_a_library_could_take():
 def test_a_missing_library_is_named_with_its_remedy_before_a_gpu_is_sought(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MeasurementError, match="PyTorch, which cannot be imported") as refused:
-        execute(Request("tiled_matmul", against=True), lambda: pytest.fail("a GPU was opened"))
+        execute(KernelRequest("tiled_matmul", against=True), lambda: pytest.fail("a GPU was opened"))
     assert refused.value.remedy == "pip install torch"
 
 

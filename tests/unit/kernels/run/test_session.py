@@ -13,7 +13,7 @@ from ncubble.kernels import __main__ as program
 from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.run import launch
 from ncubble.kernels.run.describe import describe
-from ncubble.kernels.run.session import Request, execute
+from ncubble.kernels.run.session import execute
 from tests.helpers.fake_gpu import FakeGpu
 
 SMALL = {"m": 256, "n": 128, "k": 64}
@@ -31,7 +31,7 @@ def _compiler():
 
 @pytest.fixture
 def request_once():
-    return Request("tensor_core_gemm", {"stages": 2}, SMALL, seed=3, iterations=0)
+    return KernelRequest("tensor_core_gemm", {"stages": 2}, SMALL, seed=3, iterations=0)
 
 
 def test_profile_mode_launches_exactly_once_and_times_nothing(request_once):
@@ -81,7 +81,7 @@ def test_a_right_kernel_is_verified_then_timed(request_once):
 
 
 def test_a_memory_bound_kernel_is_related_to_a_device_copy():
-    request = Request("softmax_online", shape={"rows": 64, "cols": 256}, seed=1)
+    request = KernelRequest("softmax_online", shape={"rows": 64, "cols": 256}, seed=1)
     outcome = execute(request, FakeGpu)
     moved = 2 * 64 * 256 * 4
     assert outcome.rates.tflops is None
@@ -125,7 +125,7 @@ def test_too_much_shared_memory_is_refused_before_anything_is_built(monkeypatch)
     gpu = FakeGpu()
     gpu.facts = replace(gpu.facts, smem_per_cta=99 * 1024)
     with pytest.raises(UsageError, match="113664 bytes of shared memory per CTA, Fake H200 has 101376"):
-        execute(Request("tensor_core_gemm", {"stages": 6}, SMALL, iterations=0), lambda: gpu)
+        execute(KernelRequest("tensor_core_gemm", {"stages": 6}, SMALL, iterations=0), lambda: gpu)
     assert gpu.closed
 
 

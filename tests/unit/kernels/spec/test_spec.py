@@ -11,7 +11,7 @@ import pytest
 from ncubble.errors import UsageError
 from ncubble.kernels.catalog.catalog import SPECS
 from ncubble.kernels.catalog.registry import catalog, find_spec
-from ncubble.kernels.run.session import Request, parse_parameters, parse_shape
+from ncubble.kernels.run.request import KernelRequest, parse_parameters, parse_shape
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Array, Dim, KernelSpec, Parameter, Scalar
 
@@ -228,4 +228,4 @@ def test_two_values_for_one_name_are_refused():
 @pytest.mark.parametrize("bad", [{"launches": 0}, {"iterations": -1}, {"seed": -1}])
 def test_counts_that_make_no_sense_are_refused(bad):
     with pytest.raises(UsageError):
-        Request("tiled_matmul", **bad)
+        KernelRequest("tiled_matmul", **bad)

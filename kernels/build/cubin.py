@@ -1,0 +1,45 @@
+"""A cubin as an ELF file: its sections, and one hash of the machine code in it."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+from ncubble.errors import UsageError
+
+_CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".rodata")
+"""Sections of a cubin that a launch depends on. Others hold names, line numbers and paths, which say nothing of it."""
+
+
+def code_hash(cubin: bytes) -> str:
+    """SHA-256 over those sections of ``cubin`` (ELF, 64 bits, little-endian) that a launch depends on.
+
+    The cubin itself is another one wherever its source lies in another folder: line information holds the path.
+    Raises UsageError for what is no cubin.
+    """
+    digest = hashlib.sha256()
+    found = sorted((name, data) for name, data in sections(cubin) if name.startswith(_CODE))
+    for name, data in found:
+        digest.update(f"{name.split('.')[1]} {len(data)}\0".encode() + data)
+    if not any(name.startswith(".text") for name, _ in found):
+        raise UsageError("the cubin holds no code", "build it again")
+    return digest.hexdigest()
+
+
+def sections(elf: bytes) -> list[tuple[str, bytes]]:
+    """Name and content of each section of an ELF file; raises UsageError for what is none."""
+    try:
+        if elf[:6] != b"\x7fELF\x02\x01":
+            raise ValueError("its first bytes are others")
+        (start,) = struct.unpack_from("<Q", elf, 0x28)
+        size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
+        heads = [struct.unpack_from("<IIQQQQ", elf, start + number * size) for number in range(count)]
+        texts = _content(elf, heads[names])
+        return [(texts[head[0] : texts.index(b"\0", head[0])].decode(), _content(elf, head)) for head in heads]
+    except (ValueError, IndexError, struct.error) as error:
+        raise UsageError(f"not an ELF file of 64 bits ({error})", "build it again") from error
+
+
+def _content(elf: bytes, head: tuple[int, ...]) -> bytes:
+    _, kind, _, _, offset, size = head
+    return b"" if kind == 8 else elf[offset : offset + size]  # 8: SHT_NOBITS takes no space in the file

@@ -1,0 +1,104 @@
+"""A case on a GPU, ready to be launched; how its code came to be; and the library's call that stands beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ncubble.errors import UsageError
+from ncubble.kernels.build.build import Build
+from ncubble.kernels.build.cubin import code_hash
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.verify import GUARD, POISON
+from ncubble.kernels.spec.case import Case
+from ncubble.kernels.spec.dtypes import dtype_of
+
+
+@dataclass(frozen=True)
+class BuildFacts:
+    """How the code came to be and what it uses: ``build`` of the facts file. None: not known."""
+
+    compiler: str
+    flags: tuple[str, ...]
+    registers: int
+    smem_static_B: int  # noqa: N815 - a key of the facts file
+    smem_dynamic_B: int  # noqa: N815
+    spill_B: int | None  # noqa: N815
+    cubin_sha256: str | None
+    code_sha256: str | None = None  # of the machine code alone, wherever the source lies
+
+    @classmethod
+    def of(cls, built: Build, case: Case) -> BuildFacts:
+        """What nvcc's build of ``case`` tells."""
+        return cls(
+            compiler=built.compiler,
+            flags=built.flags,
+            registers=built.resources.registers,
+            smem_static_B=built.resources.smem_static_B,
+            smem_dynamic_B=case.smem,
+            spill_B=built.resources.spill_B,
+            cubin_sha256=built.sha256,
+            code_sha256=_code_sha256(built.cubin),
+        )
+
+
+def _code_sha256(cubin: bytes) -> str | None:
+    try:
+        return code_hash(cubin)
+    except UsageError:
+        return None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A case on a GPU. ``run`` queues one run, without waiting; ``pointers`` follow the order of the spec's arrays."""
+
+    case: Case
+    gpu: Gpu
+    build: BuildFacts
+    pointers: tuple[int, ...]
+    run: Callable[[], None]
+
+    def upload(self, inputs: dict[str, NDArray[Any]]) -> None:
+        """Copies the inputs to the GPU."""
+        for array, pointer in zip(self.case.spec.arrays, self.pointers, strict=True):
+            if not array.output:
+                self.gpu.upload(pointer, np.ascontiguousarray(inputs[array.name]))
+
+    def poison(self) -> None:
+        """Sets every byte of the outputs and of the guards behind them to 0xFF."""
+        for array, pointer in zip(self.case.spec.arrays, self.pointers, strict=True):
+            if array.output:
+                self.gpu.fill(pointer, POISON, self.case.nbytes(array) + GUARD)
+
+    def outputs(self) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
+        """The outputs by name, and the names of those whose guard was overwritten."""
+        found: dict[str, NDArray[Any]] = {}
+        overrun: list[str] = []
+        for array, pointer in zip(self.case.spec.arrays, self.pointers, strict=True):
+            if not array.output:
+                continue
+            raw = np.empty(self.case.nbytes(array) + GUARD, dtype=np.uint8)
+            self.gpu.download(pointer, raw)
+            if (raw[-GUARD:] != POISON).any():
+                overrun.append(array.name)
+            found[array.name] = raw[:-GUARD].view(dtype_of(array.dtype)).reshape(self.case.extent(array))
+        return found, tuple(overrun)
+
+
+@dataclass(frozen=True)
+class Peer:
+    """The library's call. ``run`` queues it on the stream of the kernel that it stands beside, without waiting.
+
+    ``difference`` gives the largest absolute difference between both results, after both have run; None if the
+    library's call does not compute what the kernel computes (a plain copy beside a kernel that copies and scales).
+    """
+
+    library: str
+    version: str
+    run: Callable[[], None]
+    difference: Callable[[], float | None]
