@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ncubble.errors import NcubbleError
-from ncubble.kernels.run.describe import describe
 from ncubble.kernels.run.request import KernelRequest
-from ncubble.kernels.run.session import execute
+from ncubble.kernels.run.session import describe, execute
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ncubble.kernels.catalog.planted.pairs import PAIRS, Side
+from ncubble.kernels.catalog.planted.pairs import PAIRS, PlantedSide
 
 
 def planted_table() -> str:
@@ -22,7 +22,7 @@ def planted_table() -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
 
 
-def setting(side: Side | None) -> str:
+def setting(side: PlantedSide | None) -> str:
     """A launch in a few words: the kernel and what is not default, but for the shape; a dash for none."""
     if side is None:
         return "–"

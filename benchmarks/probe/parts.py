@@ -32,7 +32,7 @@ from typing import Any
 
 from ncubble.kernels.build.build import HEADERS, PROBED, Build, build
 from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.probe.probe import HEADER, Recorder, measure_cost, total_warps
+from ncubble.kernels.probe.probe import HEADER, ProbeRecorder, measure_cost, total_warps
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import load_built, prepare
 from ncubble.kernels.run.request import KernelRequest
@@ -82,7 +82,7 @@ def measure(case: Case, gpu: Gpu, builds: dict[str, Build]) -> dict[str, Any]:
     found = {}
     for change, one in builds.items():
         kernel, run = load_built(one, case, gpu, plain.pointers)
-        recorder = Recorder(gpu, kernel, total_warps(case, gpu.facts.sm_count), 2049, launches=case.launches)
+        recorder = ProbeRecorder(gpu, kernel, total_warps(case, gpu.facts.sm_count), 2049, launches=case.launches)
         found[change] = {**asdict(measure_cost(gpu, plain.run, run, recorder)), "registers": one.resources.registers}
     gpu.free()
     return found

@@ -25,7 +25,7 @@ _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Resources:
+class CompiledResources:
     """What the compiler said a kernel uses: registers and spilled bytes per thread, static shared memory per CTA."""
 
     registers: int
@@ -38,7 +38,7 @@ class Build:
     """A cubin with the facts of how it was made."""
 
     cubin: bytes
-    resources: Resources
+    resources: CompiledResources
     compiler: str
     flags: tuple[str, ...]
     sha256: str
@@ -85,7 +85,7 @@ def check_arch(case: Case, arch: str) -> None:
         raise UsageError(message, "use a newer GPU")
 
 
-def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, Resources]:
+def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, CompiledResources]:
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
         target = Path(folder) / "kernel.cubin"
         done = run_tool([nvcc, *flags, f"-I{HEADERS}", "-cubin", "-o", target, case.spec.path])
@@ -97,7 +97,7 @@ def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, Res
         return target.read_bytes(), parse_resources(done.stderr + done.stdout, case.spec.entry)
 
 
-def parse_resources(text: str, function: str) -> Resources:
+def parse_resources(text: str, function: str) -> CompiledResources:
     """Resources of ``function`` from the output of ``ptxas -v``; raises MeasurementError if it is not there."""
     start = text.find(f"Compiling entry function '{function}'")
     if start < 0:
@@ -112,7 +112,7 @@ def parse_resources(text: str, function: str) -> Resources:
         return int(match[1]) if match else 0
 
     spilled = number(r"(\d+) bytes spill stores") + number(r"(\d+) bytes spill loads")
-    return Resources(number(r"Used (\d+) registers"), number(r"(\d+) bytes smem"), spilled)
+    return CompiledResources(number(r"Used (\d+) registers"), number(r"(\d+) bytes smem"), spilled)
 
 
 def _key(case: Case, flags: tuple[str, ...], version: str) -> str:
@@ -153,19 +153,19 @@ def cache_folder() -> Path:
     return cache_root() / "cubins"
 
 
-def _load(key: str) -> tuple[bytes, Resources] | None:
+def _load(key: str) -> tuple[bytes, CompiledResources] | None:
     """The cached cubin, or None: absent, or not what was written (the hash in the note must agree)."""
     cubin, note = cache_folder() / f"{key}.cubin", cache_folder() / f"{key}.json"
     try:
         data, facts = cubin.read_bytes(), json.loads(note.read_text(encoding="utf-8"))
         if facts.pop("sha256") != hashlib.sha256(data).hexdigest():
             return None
-        return data, Resources(**facts)
+        return data, CompiledResources(**facts)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def _store(key: str, cubin: bytes, resources: Resources) -> None:
+def _store(key: str, cubin: bytes, resources: CompiledResources) -> None:
     note = json.dumps({"sha256": hashlib.sha256(cubin).hexdigest(), **asdict(resources)})
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ TAIL = "tail"
 
 
 @dataclass(frozen=True)
-class Subject:
+class ValidationSubject:
     """A kernel with its parameters and shape. ``waves``: its grid is a CTA per tile, so that ``WHOLE_ROWS`` rows cut
     its tail."""
 
@@ -48,7 +48,7 @@ class Subject:
         return {"kernel": self.kernel, "parameters": {**self.parameters, **more}, "shape": dict(self.shape)}
 
 
-def variants(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
+def variants(subject: ValidationSubject) -> Iterator[tuple[str, dict[str, Any]]]:
     """(name, plan entry) of the whole kernel and of all that can be left out of it, then of a shape without a tail.
 
     Raises:
@@ -67,46 +67,46 @@ def variants(subject: Subject) -> Iterator[tuple[str, dict[str, Any]]]:
         yield TAIL, {**subject.entry(), "shape": {**subject.shape, "m": WHOLE_ROWS}}
 
 
-def ablated() -> Iterator[Subject]:
+def ablated() -> Iterator[ValidationSubject]:
     """The GEMMs of the ladder, from starved to busy."""
-    yield Subject("tensor_core_gemm", {"stages": 1, "copy": "plain"})
+    yield ValidationSubject("tensor_core_gemm", {"stages": 1, "copy": "plain"})
     for stages in (1, 2, 3, 4):
-        yield Subject("tensor_core_gemm", {"stages": stages})
-    yield Subject("tensor_core_gemm", {"stages": 3, "vec": 4})
+        yield ValidationSubject("tensor_core_gemm", {"stages": stages})
+    yield ValidationSubject("tensor_core_gemm", {"stages": 3, "vec": 4})
     for stages in (2, 4):
-        yield Subject("gemm_mma_swizzled", {"stages": stages})
-    yield Subject("gemm_mma_swizzled", {"layout": "plain"})
+        yield ValidationSubject("gemm_mma_swizzled", {"stages": stages})
+    yield ValidationSubject("gemm_mma_swizzled", {"layout": "plain"})
     for stages in (1, 2, 3):
-        yield Subject("gemm_tma", {"stages": stages})
+        yield ValidationSubject("gemm_tma", {"stages": stages})
     yield from _kept_apart()
 
 
-def _kept_apart() -> Iterator[Subject]:
+def _kept_apart() -> Iterator[ValidationSubject]:
     flat = {"m": 2048, "n": 8192, "k": 2048}
-    yield Subject("tensor_core_gemm", {"stages": 2, "vec": 4}, split="test")
-    yield Subject("tensor_core_gemm", {"stages": 3}, flat, split="test")
-    yield Subject("gemm_mma_swizzled", {"stages": 3}, split="test")
-    yield Subject("gemm_mma_swizzled", {"stages": 4, "tile_n": 128, "tile_k": 32}, split="test")
-    yield Subject("gemm_mma_swizzled", {"stages": 2, "tile_n": 128, "tile_k": 64}, flat, split="test")
-    yield Subject("gemm_tma", {"stages": 4}, split="test")
-    yield Subject("gemm_tma", {"stages": 2}, flat, split="test")
-    yield Subject("gemm_ws", split="test", waves=False)
+    yield ValidationSubject("tensor_core_gemm", {"stages": 2, "vec": 4}, split="test")
+    yield ValidationSubject("tensor_core_gemm", {"stages": 3}, flat, split="test")
+    yield ValidationSubject("gemm_mma_swizzled", {"stages": 3}, split="test")
+    yield ValidationSubject("gemm_mma_swizzled", {"stages": 4, "tile_n": 128, "tile_k": 32}, split="test")
+    yield ValidationSubject("gemm_mma_swizzled", {"stages": 2, "tile_n": 128, "tile_k": 64}, flat, split="test")
+    yield ValidationSubject("gemm_tma", {"stages": 4}, split="test")
+    yield ValidationSubject("gemm_tma", {"stages": 2}, flat, split="test")
+    yield ValidationSubject("gemm_ws", split="test", waves=False)
     yield from _kept_apart_again()
 
 
-def _kept_apart_again() -> Iterator[Subject]:
+def _kept_apart_again() -> Iterator[ValidationSubject]:
     """The rule for wgmma was added when the cases above had been seen."""
     for stages in (2, 3, 4):
-        yield Subject("async_pipeline", {"stages": stages}, split=SECOND)
-    yield Subject("async_pipeline", {"stages": 3, "threads": 128}, split=SECOND)
+        yield ValidationSubject("async_pipeline", {"stages": stages}, split=SECOND)
+    yield ValidationSubject("async_pipeline", {"stages": 3, "threads": 128}, split=SECOND)
     long, wide = {"m": 2048, "n": 2048, "k": 8192}, {"m": 8192, "n": 4096, "k": 1024}
     for stages in (2, 3):
-        yield Subject("gemm_tma", {"stages": stages}, long, split=SECOND)
-    yield Subject("gemm_tma", {"stages": 1}, wide, split=SECOND)
-    yield Subject("gemm_ws", {"tile_n": 128, "stages": 3}, split=SECOND, waves=False)
+        yield ValidationSubject("gemm_tma", {"stages": stages}, long, split=SECOND)
+    yield ValidationSubject("gemm_tma", {"stages": 1}, wide, split=SECOND)
+    yield ValidationSubject("gemm_ws", {"tile_n": 128, "stages": 3}, split=SECOND, waves=False)
 
 
-def depth_sweeps() -> Iterator[tuple[Subject, tuple[int, ...]]]:
+def depth_sweeps() -> Iterator[tuple[ValidationSubject, tuple[int, ...]]]:
     """Kernels without their parameter ``stages``, each with all of its depths that fit: sweeps on which predictions of
     depth are developed, and those they are tested on. Some have nothing to gain; others lose a resident CTA on the way.
     """
@@ -130,7 +130,7 @@ def depth_sweeps() -> Iterator[tuple[Subject, tuple[int, ...]]]:
         yield _sweep("attention_fwd", heads, "test", path=path)
 
 
-def second_sweeps() -> Iterator[tuple[Subject, tuple[int, ...]]]:
+def second_sweeps() -> Iterator[tuple[ValidationSubject, tuple[int, ...]]]:
     """As ``depth_sweeps``, kept apart a second time: the model was mended when those had been seen."""
     for shape in ({"m": 6144, "n": 4096, "k": 2048}, {"m": 3072, "n": 3072, "k": 4096}):
         yield _sweep("gemm_tma", shape, SECOND)
@@ -146,9 +146,9 @@ def second_sweeps() -> Iterator[tuple[Subject, tuple[int, ...]]]:
 
 def _sweep(
     kernel: str, shape: Mapping[str, int] = CUBE, split: Split = "dev", **parameters: Value
-) -> tuple[Subject, tuple[int, ...]]:
+) -> tuple[ValidationSubject, tuple[int, ...]]:
     spec = find_spec(kernel)
-    subject, depths = Subject(kernel, parameters, shape, split), []
+    subject, depths = ValidationSubject(kernel, parameters, shape, split), []
     for stages in next(item for item in spec.parameters if item.name == "stages").choices:
         with suppress(UsageError):  # more shared memory than a CTA may have
             make_case(spec, {**parameters, "stages": stages}, shape)

@@ -106,9 +106,9 @@ class HostDriver:
         self._held.discard(pointer)
         call_driver("cuMemFree", pointer)
 
-    def pool(self, threshold: int) -> Pool:
+    def pool(self, threshold: int) -> MemoryPool:
         """A memory pool that keeps up to ``threshold`` unused bytes at a synchronization."""
-        return Pool(threshold)
+        return MemoryPool(threshold)
 
     def signal(self) -> Signal:
         """A signal from a stream to the CPU."""
@@ -119,7 +119,7 @@ class HostDriver:
         return np.asarray(_Pinned(nbytes))
 
 
-class Pool:
+class MemoryPool:
     """Stream-ordered memory (``cuMemAllocFromPoolAsync``): an allocation is one more entry in a stream's queue."""
 
     def __init__(self, threshold: int) -> None:

@@ -64,7 +64,7 @@ def total_warps(case: Case, sms: int) -> int:
 
 
 @dataclass
-class Recorder:
+class ProbeRecorder:
     """The buffers of a probed kernel on a GPU. ``slots`` warps of ``marks`` marks each, the last of
     which stands for what did not fit. ``sources`` are the kernel's, for its own tags and roles.
 
@@ -200,7 +200,7 @@ class Cost:
 
 
 def measure_cost(
-    gpu: Gpu, off: Callable[[], None], on: Callable[[], None], recorder: Recorder, sms: int = 1, rounds: int = 10
+    gpu: Gpu, off: Callable[[], None], on: Callable[[], None], recorder: ProbeRecorder, sms: int = 1, rounds: int = 10
 ) -> Cost:
     """What the probe costs: four builds or states of a kernel in turns, each launch behind a clear of L2."""
     states = ((off, 0), (on, 0), (on, sms), (on, MOST_SMS))

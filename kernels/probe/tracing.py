@@ -9,10 +9,10 @@ from typing import Any
 from ncubble.errors import UsageError
 from ncubble.kernels.build.build import PROBED, build, source_files
 from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.probe.probe import MOST_SMS, Cost, Recorder, measure_cost, require_probe, total_warps
-from ncubble.kernels.run.facts import facts
+from ncubble.kernels.probe.probe import MOST_SMS, Cost, ProbeRecorder, measure_cost, require_probe, total_warps
 from ncubble.kernels.run.inputs import draw_inputs, fresh_seed
 from ncubble.kernels.run.launch import load_built, prepare
+from ncubble.kernels.run.prepared import facts
 from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.verify import Verification, verify
 from ncubble.kernels.spec.case import Case
@@ -33,7 +33,7 @@ class TraceOptions:
 
 @dataclass(frozen=True)
 class Traced:
-    """What came of a trace. ``dump`` as ``probes.Recorder.dump``; ``registers`` with the probe."""
+    """What came of a trace. ``dump`` as ``ProbeRecorder.dump``; ``registers`` with the probe."""
 
     case: Case
     seed: int
@@ -75,7 +75,7 @@ def _trace(request: KernelRequest, options: TraceOptions, case: Case, gpu: Gpu) 
     built = build(case, gpu.arch, PROBED)
     kernel, run = load_built(built, case, gpu, plain.pointers)
     warps, sources = total_warps(case, gpu.facts.sm_count), source_files(case.spec.path)
-    recorder = Recorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
+    recorder = ProbeRecorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
     cost = measure_cost(gpu, plain.run, run, recorder, options.sms) if options.cost else None
     for numbered in (True, False):  # once more, taking turns, where warps made several probes
         plain.poison()
@@ -88,7 +88,7 @@ def _trace(request: KernelRequest, options: TraceOptions, case: Case, gpu: Gpu) 
             break
         warps = recorder.started()
         recorder.release()
-        recorder = Recorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
+        recorder = ProbeRecorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
     checked = None
     if case.unverified is None:
         outputs, overrun = plain.outputs()

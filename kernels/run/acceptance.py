@@ -22,7 +22,7 @@ Execute = Callable[[KernelRequest], KernelOutcome]
 
 
 @dataclass(frozen=True)
-class Check:
+class AcceptanceCheck:
     """One path on one shape with one seed."""
 
     path: str
@@ -39,7 +39,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Resources:
+class PathResources:
     """What a path takes: registers and spilled bytes per thread, shared memory per CTA, and how many CTAs fit an SM.
 
     ``spill_B`` is None where the compiler does not tell; ``broken`` then says so.
@@ -60,8 +60,8 @@ class GatesOutcome:
 
     name: str
     gates: Gates
-    checks: tuple[Check, ...]
-    resources: tuple[Resources, ...]
+    checks: tuple[AcceptanceCheck, ...]
+    resources: tuple[PathResources, ...]
     timings: Mapping[str, Timing]
     facts: Mapping[str, dict[str, Any]]
 
@@ -128,7 +128,7 @@ def run_gates(name: str, catalog: Path | None = None, run: Execute = execute) ->
         MeasurementError: no GPU, no compiler, a kernel that faults, a device whose occupancy is not known.
     """
     gates = gates_of(name, catalog)
-    checks: list[Check] = []
+    checks: list[AcceptanceCheck] = []
     timed: dict[str, KernelOutcome] = {}
     for path, parameters in gates.paths.items():
         for shape, sizes in gates.shapes.items():
@@ -160,7 +160,7 @@ def gates_of(name: str, catalog: Path | None = None) -> Gates:
     return gates
 
 
-def _checked(gates: Gates, path: str, shape: str, outcome: KernelOutcome) -> Check:
+def _checked(gates: Gates, path: str, shape: str, outcome: KernelOutcome) -> AcceptanceCheck:
     found = outcome.verification
     if found is None:
         raise MeasurementError(f"{outcome.case.label}: was not verified", "report this: gates always ask for it")
@@ -171,10 +171,10 @@ def _checked(gates: Gates, path: str, shape: str, outcome: KernelOutcome) -> Che
         and found.max_abs_error <= gates.max_abs_error
         and found.bad_pct <= gates.max_bad_pct
     )
-    return Check(path, shape, outcome.seed, found, passed)
+    return AcceptanceCheck(path, shape, outcome.seed, found, passed)
 
 
-def resources_of(gates: Gates, path: str, outcome: KernelOutcome) -> Resources:
+def resources_of(gates: Gates, path: str, outcome: KernelOutcome) -> PathResources:
     """What ``path`` takes by the facts of its launch, and which limits that breaks, in words."""
     build = outcome.facts["build"]
     registers, spilled = build["registers"], build["spill_B"]
@@ -191,4 +191,4 @@ def resources_of(gates: Gates, path: str, outcome: KernelOutcome) -> Resources:
         broken.append("how many bytes are spilled is not known")
     if found.percent < gates.min_occupancy_pct:
         broken.append(f"occupancy {found.percent:.1f} %, wanted are {gates.min_occupancy_pct:g} %")
-    return Resources(path, registers, spilled, smem, found.ctas, found.percent, tuple(broken))
+    return PathResources(path, registers, spilled, smem, found.ctas, found.percent, tuple(broken))

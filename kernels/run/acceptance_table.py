@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ncubble.kernels.run.acceptance import Check, GatesOutcome, Resources
+from ncubble.kernels.run.acceptance import AcceptanceCheck, GatesOutcome, PathResources
 from ncubble.kernels.run.bench import Timing
 
 HEADER = ("", "baseline", "candidate", "change", "limit", "verdict")
@@ -39,7 +39,7 @@ def _correctness(outcome: GatesOutcome) -> list[Row]:
     gates = outcome.gates
     checks = {path: [check for check in outcome.checks if check.path == path] for path in gates.paths}
 
-    def row(name: str, of: Callable[[list[Check]], str], limit: str) -> Row:
+    def row(name: str, of: Callable[[list[AcceptanceCheck]], str], limit: str) -> Row:
         return (name, *(of(checks[path]) for path in gates.paths), "", limit, _word(outcome.correct))
 
     return [
@@ -60,7 +60,7 @@ def _correctness(outcome: GatesOutcome) -> list[Row]:
 def _resources(outcome: GatesOutcome) -> list[Row]:
     gates, found = outcome.gates, {item.path: item for item in outcome.resources}
 
-    def row(name: str, of: Callable[[Resources], str], limit: str, good: Callable[[Resources], bool]) -> Row:
+    def row(name: str, of: Callable[[PathResources], str], limit: str, good: Callable[[PathResources], bool]) -> Row:
         values = [of(found[path]) for path in gates.paths]
         return (name, *values, "", limit, _word(all(good(item) for item in found.values())))
 

@@ -22,9 +22,9 @@ from ncubble.errors import NcubbleError, UsageError
 from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.facts import kernel_facts, write_batch_facts
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.prepared import kernel_facts, write_batch_facts
 from ncubble.kernels.spec.case import Case, make_case
 
 SEED = 1
@@ -32,14 +32,14 @@ MEMBERS = {"kernel": str, "parameters": dict, "shape": dict, "launches": int}
 
 
 @dataclass(frozen=True)
-class Item:
+class PlannedCase:
     """A case and how often it runs."""
 
     case: Case
     runs: int
 
 
-def read_plan(path: Path, catalog: Path | None = None) -> list[Item]:
+def read_plan(path: Path, catalog: Path | None = None) -> list[PlannedCase]:
     """The checked plan; raises UsageError naming the entry that is wrong."""
     try:
         entries = json.loads(path.read_text(encoding="utf-8"))
@@ -50,12 +50,12 @@ def read_plan(path: Path, catalog: Path | None = None) -> list[Item]:
     return checked(entries, str(path), catalog)
 
 
-def checked(entries: Sequence[Any], where: str = "plan", catalog: Path | None = None) -> list[Item]:
+def checked(entries: Sequence[Any], where: str = "plan", catalog: Path | None = None) -> list[PlannedCase]:
     """The entries of a plan as cases; raises UsageError naming the one that is wrong."""
     return [_item(entry, f"{where}, entry {index}", catalog) for index, entry in enumerate(entries)]
 
 
-def _item(entry: Any, where: str, catalog: Path | None) -> Item:
+def _item(entry: Any, where: str, catalog: Path | None) -> PlannedCase:
     remedy = f"an entry is an object with {', '.join(MEMBERS)}"
     if not isinstance(entry, dict) or not isinstance(entry.get("kernel"), str):
         raise UsageError(f"{where}: names no kernel", remedy)
@@ -68,17 +68,17 @@ def _item(entry: Any, where: str, catalog: Path | None) -> Item:
     case = make_case(find_spec(entry["kernel"], catalog), entry.get("parameters", {}), entry.get("shape", {}))
     if case.spec.language == "host":
         raise UsageError(f"{where}: {entry['kernel']} is driven from the host", "run it by itself")
-    return Item(case, runs)
+    return PlannedCase(case, runs)
 
 
-def build_all(items: Sequence[Item], arch: str) -> None:
+def build_all(items: Sequence[PlannedCase], arch: str) -> None:
     """Builds all CUDA C++ of a plan, in parallel, so that it is in the cache. Raises UsageError or MeasurementError."""
     cuda = [item.case for item in items if item.case.spec.language == "cuda"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda case: build(case, arch), cuda))
 
 
-def execute(items: Sequence[Item], gpu: Gpu) -> None:
+def execute(items: Sequence[PlannedCase], gpu: Gpu) -> None:
     """Tells the facts of every launch, then launches. Raises UsageError or MeasurementError."""
     write_batch_facts(list(told(items)), gpu)
     drawn: tuple[tuple[str, Mapping[str, int]] | None, dict[str, Any]] = (None, {})
@@ -94,7 +94,7 @@ def execute(items: Sequence[Item], gpu: Gpu) -> None:
         gpu.free()
 
 
-def told(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+def told(items: Sequence[PlannedCase]) -> Iterator[dict[str, Any]]:
     """The facts of every launch of a plan, in order."""
     for item in items:
         yield from [kernel_facts(item.case)] * (item.runs * item.case.launches)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.session import execute
 
 pytestmark = pytest.mark.gpu
@@ -47,7 +48,7 @@ def test_buffers_of_a_pool_may_grow_without_a_synchronization(known: Any) -> Non
 @pytest.mark.parametrize("source", ["shared", "global"])
 @pytest.mark.parametrize("shape", [{"m": 64, "n": 64, "k": 32}, {"m": 192, "n": 320, "k": 96}], ids=str)
 def test_wmma_takes_operands_from_shared_and_from_global_memory(repository: Path, source: str, shape: Any) -> None:
-    request = Request("wmma_operands", {"source": source}, shape, repository / CLAIMS, iterations=0)
+    request = KernelRequest("wmma_operands", {"source": source}, shape, repository / CLAIMS, iterations=0)
     outcome = execute(request)
     assert outcome.verification is not None
     assert outcome.verification.passed, outcome.verification.describe()
@@ -58,7 +59,7 @@ def test_wmma_takes_operands_from_shared_and_from_global_memory(repository: Path
 @pytest.mark.parametrize(("path", "inflight"), [("registers", 1), ("registers", 8), ("cp_async", 1), ("cp_async", 8)])
 def test_reading_adds_up_every_piece(repository: Path, path: str, inflight: int, ctas: int, rows: int) -> None:
     parameters = {"path": path, "inflight": inflight, "ctas": ctas}
-    request = Request(
+    request = KernelRequest(
         "resident_reads",
         parameters,
         {"rows": rows},

@@ -110,8 +110,7 @@ def _refuse_with_gates(parameters: list[str] | None, shape: list[str] | None, se
 def _run(request: KernelRequest, as_json: bool) -> None:
     """Execute ``request`` and print its outcome; raises VerificationError where the kernel is wrong."""
     from ncubble.cli.render import emit_json
-    from ncubble.kernels.run.describe import describe
-    from ncubble.kernels.run.session import execute
+    from ncubble.kernels.run.session import describe, execute
 
     outcome = execute(request)
     if as_json:

@@ -17,7 +17,7 @@ from ncubble.analysis.validation.ablation import BUSY, CYCLES, PRODUCTS
 from ncubble.cli.commands.validate.measuring import profile_plan
 from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.catalog.ablation import NONE
-from ncubble.kernels.catalog.subjects import TAIL, WHOLE_ROWS, Subject, ablated, variants
+from ncubble.kernels.catalog.subjects import TAIL, WHOLE_ROWS, ValidationSubject, ablated, variants
 
 REPEATS = 2
 SLIM = ("tensor",)
@@ -27,7 +27,7 @@ def measure(out: Path, only: str = "") -> None:
     """OUT/whole/KERNEL-SPLIT: the whole kernels with the default sets, a launch per subject. OUT/ablation.json: cycles
     of every variant. A kernel that fails is named and costs only itself."""
     rows: list[dict[str, Any]] = []
-    groups: dict[str, list[Subject]] = {}
+    groups: dict[str, list[ValidationSubject]] = {}
     for subject in ablated():
         if re.search(only, subject.name):
             groups.setdefault(f"{subject.kernel}-{subject.split}", []).append(subject)
@@ -44,7 +44,7 @@ def measure(out: Path, only: str = "") -> None:
         (out / "ablation.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _ablations(name: str, subjects: Sequence[Subject], out: Path) -> list[dict[str, Any]]:
+def _ablations(name: str, subjects: Sequence[ValidationSubject], out: Path) -> list[dict[str, Any]]:
     """One row per subject from one slim run of all variants of all of them."""
     found = [(subject, list(variants(subject))) for subject in subjects]
     plan = [{**entry, "launches": REPEATS} for _, entries in found for _, entry in entries]

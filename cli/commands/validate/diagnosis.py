@@ -15,7 +15,7 @@ from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.ablation import CYCLES
 from ncubble.cli.commands.validate.measuring import profile_plan
 from ncubble.errors import NcubbleError
-from ncubble.kernels.catalog.planted.pairs import PAIRS, Pair, Side
+from ncubble.kernels.catalog.planted.pairs import PAIRS, PlantedPair, PlantedSide
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.profiling.runs.run import Run
@@ -47,29 +47,29 @@ def measure(out: Path, only: str = "") -> None:
         (out / "planted.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def asdict_of(side: Side) -> dict[str, Any]:
+def asdict_of(side: PlantedSide) -> dict[str, Any]:
     """A side as an entry of a plan."""
     return {"kernel": side.kernel, "parameters": dict(side.parameters), "shape": dict(side.shape)}
 
 
-def _key(side: Side) -> str:
+def _key(side: PlantedSide) -> str:
     return json.dumps(asdict_of(side), sort_keys=True)
 
 
-def _groups(sides: Sequence[Side]) -> dict[str, list[Side]]:
+def _groups(sides: Sequence[PlantedSide]) -> dict[str, list[PlantedSide]]:
     """Sides by kernel; one of many launches stands alone, as only its first launch is profiled."""
-    found: dict[str, list[Side]] = {}
+    found: dict[str, list[PlantedSide]] = {}
     for side in sides:
         many = _launches(side) > 1
         found.setdefault(f"{side.kernel}-many" if many else side.kernel, []).append(side)
     return found
 
 
-def _launches(side: Side) -> int:
+def _launches(side: PlantedSide) -> int:
     return make_case(find_spec(side.kernel), side.parameters, side.shape).launches
 
 
-def _places(run: Run, members: Sequence[Side]) -> dict[str, Place]:
+def _places(run: Run, members: Sequence[PlantedSide]) -> dict[str, Place]:
     """Where each side was recorded, and its cycles: of one launch, times the launches of a run."""
     report = Report.open(run.path)
     return {
@@ -83,7 +83,7 @@ def _places(run: Run, members: Sequence[Side]) -> dict[str, Place]:
     }
 
 
-def _rules(members: Sequence[Side], out: Path) -> dict[str, Place]:
+def _rules(members: Sequence[PlantedSide], out: Path) -> dict[str, Place]:
     """What Nsight Compute itself estimates for each side with all its sections. The run is not kept."""
     if not members:
         return {}
@@ -96,11 +96,11 @@ def _rules(members: Sequence[Side], out: Path) -> dict[str, Place]:
     }
 
 
-def _known(pair: Pair, places: dict[str, Place]) -> bool:
+def _known(pair: PlantedPair, places: dict[str, Place]) -> bool:
     return _key(pair.sick) in places and (pair.cured is None or _key(pair.cured) in places)
 
 
-def _row(pair: Pair, places: dict[str, Place]) -> dict[str, Any]:
+def _row(pair: PlantedPair, places: dict[str, Place]) -> dict[str, Any]:
     told = asdict(pair)
     sick = places[_key(pair.sick)]
     cured = places[_key(pair.cured)] if pair.cured else None

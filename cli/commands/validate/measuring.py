@@ -11,7 +11,7 @@ from typing import Any
 
 from ncubble.errors import UsageError
 from ncubble.kernels.build.build import arch_for
-from ncubble.kernels.run.batch import Item, build_all, checked, told
+from ncubble.kernels.run.batch import PlannedCase, build_all, checked, told
 from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.ncu.failures import NoGpuError
@@ -54,7 +54,7 @@ def arch_here() -> str:
     return arch_for(device.capability.major, device.capability.minor)
 
 
-def _kept(run: Run, items: Sequence[Item], count: int | None = None) -> Run:
+def _kept(run: Run, items: Sequence[PlannedCase], count: int | None = None) -> Run:
     """A run that is there, if it is of this plan; raises UsageError if it is of another."""
     planned, there = list(told(items))[:count], run.manifest.launches
     same = ("name", "parameters", "shape")

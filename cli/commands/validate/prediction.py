@@ -15,7 +15,7 @@ from ncubble.analysis.validation.prediction.rows import MEASURED, PREDICTIONS
 from ncubble.cli.commands.validate.measuring import profile_plan
 from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.catalog.subjects import SECOND, Subject, depth_sweeps, second_sweeps
+from ncubble.kernels.catalog.subjects import SECOND, ValidationSubject, depth_sweeps, second_sweeps
 from ncubble.kernels.spec.case import make_case
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.runs.provenance import git_state
@@ -24,7 +24,7 @@ from ncubble.profiling.runs.run import Run
 SLIM = ("tensor",)
 FROM = (2, 3)
 """Depths whose profiles others are predicted from, where a kernel has them: those that users begin with."""
-Sweep = tuple[Subject, tuple[int, ...]]
+Sweep = tuple[ValidationSubject, tuple[int, ...]]
 
 
 def measure(out: Path, second: bool = False) -> None:
@@ -73,7 +73,7 @@ def _profile(sweeps: Sequence[Sweep], out: Path, depths: Sequence[int] | None, s
         typer.echo(f"{out.name}/{kernel}: {len(plan)} launches", err=True)
 
 
-def _config(subject: Subject) -> str:
+def _config(subject: ValidationSubject) -> str:
     """As the facts of its launches name it."""
     case = make_case(find_spec(subject.kernel), subject.parameters, subject.shape)
     return record.config(subject.kernel, case.told, case.shape)

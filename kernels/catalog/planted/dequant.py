@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.kernels.catalog.planted.pair import Pair, Side
+from ncubble.kernels.catalog.planted.pair import PlantedPair, PlantedSide
 from ncubble.kernels.catalog.planted.shared import (
     BLOCK,
     HALF,
@@ -101,10 +101,10 @@ PLANTED_DEQUANT = KernelSpec(
     demonstrates="issue slots that conversions take from the tensor pipe, and how a packed conversion gives them back",
 )
 
-DEQUANT_ISSUE = Pair(
+DEQUANT_ISSUE = PlantedPair(
     "dequant_issue",
-    Side("planted_dequant", {"disease": "dequant_issue"}),
-    Side("planted_dequant"),
+    PlantedSide("planted_dequant", {"disease": "dequant_issue"}),
+    PlantedSide("planted_dequant"),
     ("issue",),
     "dequant_issue",
     "Each byte is converted by itself through a float, and twice; its twin makes two halves of two bytes at a time.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ncubble.kernels.catalog.planted.dequant import DEQUANT_ISSUE, PLANTED_DEQUANT
-from ncubble.kernels.catalog.planted.pair import Pair, Side
+from ncubble.kernels.catalog.planted.pair import PlantedPair, PlantedSide
 from ncubble.kernels.catalog.planted.shared import (
     BLOCK,
     HALF,
@@ -109,14 +109,14 @@ PLANTED_GEMM = KernelSpec(
 )
 
 
-def _sick(**parameters: int | str) -> Side:
-    return Side("planted_gemm", parameters)
+def _sick(**parameters: int | str) -> PlantedSide:
+    return PlantedSide("planted_gemm", parameters)
 
 
 HEALTHY = _sick()
 
-PAIRS: tuple[Pair, ...] = (
-    Pair(
+PAIRS: tuple[PlantedPair, ...] = (
+    PlantedPair(
         "no_async",
         _sick(disease="no_async", stages=1),
         HEALTHY,
@@ -124,7 +124,7 @@ PAIRS: tuple[Pair, ...] = (
         "no_async",
         "Tiles pass through registers while nobody multiplies; a ring of four stages filled by cp.async runs ahead.",
     ),
-    Pair(
+    PlantedPair(
         "single_buffer",
         _sick(stages=1),
         HEALTHY,
@@ -132,7 +132,7 @@ PAIRS: tuple[Pair, ...] = (
         "single_buffer",
         "The only buffer is filled by cp.async while nobody multiplies; four stages let the copies run ahead.",
     ),
-    Pair(
+    PlantedPair(
         "shallow_pipeline",
         _sick(stages=2, tile_k=32),
         _sick(stages=6, tile_k=32),
@@ -140,7 +140,7 @@ PAIRS: tuple[Pair, ...] = (
         "shallow_pipeline",
         "With two stages a copy has half the time of a short tile to arrive; six stages give it that of several tiles.",
     ),
-    Pair(
+    PlantedPair(
         "narrow_copies",
         _sick(disease="narrow_copies"),
         HEALTHY,
@@ -150,7 +150,7 @@ PAIRS: tuple[Pair, ...] = (
     ),
     # Each copy of 16 bytes, which L1 does not keep, fetches its sector of 32 from L2: twice the traffic, and eight
     # times the lines per instruction. That is work of L1 and L2, and the ring is deep already: no data_wait.
-    Pair(
+    PlantedPair(
         "uncoalesced",
         _sick(disease="uncoalesced"),
         HEALTHY,
@@ -159,7 +159,7 @@ PAIRS: tuple[Pair, ...] = (
         "Neighbouring threads copy pieces of different rows; along a row a warp meets 4 lines instead of 32.",
     ),
     # Making addresses is work of copying and takes issue slots: the report counts it as either.
-    Pair(
+    PlantedPair(
         "address_arithmetic",
         _sick(disease="address_arithmetic"),
         HEALTHY,
@@ -167,7 +167,7 @@ PAIRS: tuple[Pair, ...] = (
         None,
         "Every copy's addresses are made anew by divisions; its twin adds a constant to pointers.",
     ),
-    Pair(
+    PlantedPair(
         "bank_conflicts",
         _sick(disease="bank_conflicts"),
         HEALTHY,
@@ -175,7 +175,7 @@ PAIRS: tuple[Pair, ...] = (
         "bank_conflicts",
         "Tiles lie unswizzled, so that ldmatrix meets eight rows in the same banks; the swizzle spreads them.",
     ),
-    Pair(
+    PlantedPair(
         "bank_conflicts_twofold",
         _sick(disease="bank_conflicts", strength=2),
         HEALTHY,
@@ -183,7 +183,7 @@ PAIRS: tuple[Pair, ...] = (
         "bank_conflicts",
         "The swizzle lacks one bit, so that ldmatrix meets two rows in the same banks; the whole one spreads them.",
     ),
-    Pair(
+    PlantedPair(
         "smem_rereads",
         _sick(disease="smem_rereads"),
         HEALTHY,
@@ -191,7 +191,7 @@ PAIRS: tuple[Pair, ...] = (
         None,
         "Fragments of B are read again for every 16 rows of C; its twin reads them once for 64.",
     ),
-    Pair(
+    PlantedPair(
         "barrier_imbalance",
         _sick(disease="barrier_imbalance"),
         HEALTHY,
@@ -199,7 +199,7 @@ PAIRS: tuple[Pair, ...] = (
         "barrier_imbalance",
         "One warp of eight does useless work before the barrier of each tile, and seven wait; its twin leaves it out.",
     ),
-    Pair(
+    PlantedPair(
         "excess_barriers",
         _sick(disease="excess_barriers"),
         HEALTHY,
@@ -207,7 +207,7 @@ PAIRS: tuple[Pair, ...] = (
         None,
         "Eight barriers stand among the products of each step; one per tile is enough.",
     ),
-    Pair(
+    PlantedPair(
         "spills",
         _sick(disease="spills", stages=3),
         _sick(stages=3),
@@ -215,7 +215,7 @@ PAIRS: tuple[Pair, ...] = (
         "spills",
         "A cap of 184 registers makes the main loop keep some in local memory; without it nothing is spilled.",
     ),
-    Pair(
+    PlantedPair(
         "dependent_mma",
         _sick(disease="dependent_mma"),
         HEALTHY,

@@ -1,7 +1,7 @@
 """A planted disease and its cured twin: two launches of catalog kernels that do the same useful work.
 
-Spec modules import ``Pair`` and ``Side`` from here, everybody else from ``planted.pairs``, which joins the
-pairs of all spec modules and so imports those.
+Spec modules import both classes from here, everybody else from ``planted.pairs``, which joins the pairs of all spec
+modules and so imports those.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ncubble.kernels.spec.spec import Value
 
 
 @dataclass(frozen=True)
-class Side:
+class PlantedSide:
     """One launch of a catalog kernel; what is not named is default."""
 
     kernel: str
@@ -22,7 +22,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PlantedPair:
     """A kernel with one known loss, and the same useful work without it: gain = 1 - cycles(cured) / cycles(sick).
 
     ``causes``: each counts as named right, nearly always one; ``disease``: the finer word that should be told, None
@@ -31,8 +31,8 @@ class Pair:
     """
 
     name: str
-    sick: Side
-    cured: Side | None
+    sick: PlantedSide
+    cured: PlantedSide | None
     causes: tuple[str, ...]
     disease: str | None
     what: str

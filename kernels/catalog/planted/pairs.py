@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from ncubble.kernels.catalog.planted import gemm as planted_gemm
 from ncubble.kernels.catalog.planted import structure_pairs as planted_pairs
-from ncubble.kernels.catalog.planted.pair import Pair, Side
+from ncubble.kernels.catalog.planted.pair import PlantedPair, PlantedSide
 
-__all__ = ["PAIRS", "Pair", "Side"]
+__all__ = ["PAIRS", "PlantedPair", "PlantedSide"]
 
-PAIRS: tuple[Pair, ...] = (*planted_gemm.PAIRS, *planted_pairs.PAIRS)
+PAIRS: tuple[PlantedPair, ...] = (*planted_gemm.PAIRS, *planted_pairs.PAIRS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ncubble.kernels.catalog.planted.pair import Pair, Side
+from ncubble.kernels.catalog.planted.pair import PlantedPair, PlantedSide
 from ncubble.kernels.spec.spec import Value
 
 PINGPONG: Mapping[str, Value] = {"schedule": "pingpong", "tile_n": 128, "stages": 5}
@@ -19,26 +19,26 @@ STREAMED = {"m": 33792, "n": 1024, "k": 2048}  # A is 138 MB, and one column has
 SKINNY = {"m": 33792, "n": 256, "k": 4096}  # A is 277 MB
 
 TAIL = (
-    Pair(
+    PlantedPair(
         "partial_wave",
-        Side("planted_waves", {"schedule": "tiles"}, {"m": 1536, "n": 1536, "k": 24576}),
-        Side("planted_waves", {"schedule": "stream"}, {"m": 1536, "n": 1536, "k": 24576}),
+        PlantedSide("planted_waves", {"schedule": "tiles"}, {"m": 1536, "n": 1536, "k": 24576}),
+        PlantedSide("planted_waves", {"schedule": "stream"}, {"m": 1536, "n": 1536, "k": 24576}),
         ("tail",),
         "partial_wave",
         "144 long tiles on 132 SMs take two waves, the second for 12 of them; shared out, they take 0.09.",
     ),
-    Pair(
+    PlantedPair(
         "too_few_ctas",
-        Side("planted_waves", {"schedule": "tiles"}, {"m": 1408, "n": 768, "k": 32768}),
-        Side("planted_waves", {"schedule": "stream"}, {"m": 1408, "n": 768, "k": 32768}),
+        PlantedSide("planted_waves", {"schedule": "tiles"}, {"m": 1408, "n": 768, "k": 32768}),
+        PlantedSide("planted_waves", {"schedule": "stream"}, {"m": 1408, "n": 768, "k": 32768}),
         ("tail",),
         "too_few_ctas",
         "66 tiles give work to half of the SMs; the twin gives each SM half a tile.",
     ),
-    Pair(
+    PlantedPair(
         "ramp",
-        Side("planted_ramp", {"search": "serial"}, LONE),
-        Side("planted_ramp", {"search": "parallel"}, LONE),
+        PlantedSide("planted_ramp", {"search": "serial"}, LONE),
+        PlantedSide("planted_ramp", {"search": "parallel"}, LONE),
         ("ramp",),
         None,
         "Each CTA of the only wave reads some 310 table entries one after the other before its first copy; the twin "
@@ -47,10 +47,10 @@ TAIL = (
 )
 
 BETWEEN_TILES = (
-    Pair(
+    PlantedPair(
         "wave_gap",
-        Side("planted_raster", {"tile_n": 256}, {"m": 16384, "n": 8448, "k": 512}),
-        Side("gemm_ws", PINGPONG, {"m": 16384, "n": 8448, "k": 512}),
+        PlantedSide("planted_raster", {"tile_n": 256}, {"m": 16384, "n": 8448, "k": 512}),
+        PlantedSide("gemm_ws", PINGPONG, {"m": 16384, "n": 8448, "k": 512}),
         ("wave_gap",),
         None,
         "Nothing runs beside the start and the end of the one CTA that fits on an SM, 32 times; the twin's CTAs stay, "
@@ -58,26 +58,26 @@ BETWEEN_TILES = (
     ),
     # So short along k that start and end weigh as much as they can in waves this long. CTAs drift apart, after which
     # most SMs multiply while one stores: dips of the whole GPU fade, and the same loss is told as epilogue.
-    Pair(
+    PlantedPair(
         "occupancy_cliff",
-        Side("gemm_tma", {"stages": 6}, WAVES),
-        Side("gemm_tma", {"stages": 3}, WAVES),
+        PlantedSide("gemm_tma", {"stages": 6}, WAVES),
+        PlantedSide("gemm_tma", {"stages": 3}, WAVES),
         ("wave_gap", "epilogue"),
         "occupancy_cliff",
         "Six slots leave room for one CTA on an SM, whose start and end nothing hides; with three there are two.",
     ),
-    Pair(
+    PlantedPair(
         "short_k",
-        Side("planted_epilogue", {"store": "narrow"}, {"m": 16384, "n": 8192, "k": 256}),
-        Side("planted_epilogue", {"store": "boxes"}, {"m": 16384, "n": 8192, "k": 256}),
+        PlantedSide("planted_epilogue", {"store": "narrow"}, {"m": 16384, "n": 8192, "k": 256}),
+        PlantedSide("planted_epilogue", {"store": "boxes"}, {"m": 16384, "n": 8192, "k": 256}),
         ("epilogue",),
         "short_k",
         "With four steps along k, stores of 2 bytes take longer than the products; the twin stores whole rows by TMA.",
     ),
-    Pair(
+    PlantedPair(
         "late_residual",
-        Side("planted_residual", {"read": "late"}, {"m": 8448, "n": 4096, "k": 2048}),
-        Side("planted_residual", {"read": "early"}, {"m": 8448, "n": 4096, "k": 2048}),
+        PlantedSide("planted_residual", {"read": "late"}, {"m": 8448, "n": 4096, "k": 2048}),
+        PlantedSide("planted_residual", {"read": "early"}, {"m": 8448, "n": 4096, "k": 2048}),
         ("epilogue", "wave_gap"),
         None,
         "What is added to the product is read two elements at a time when the products are done, and nothing runs "
@@ -86,19 +86,19 @@ BETWEEN_TILES = (
 )
 
 MEMORY = (
-    Pair(
+    PlantedPair(
         "l2_thrash",
-        Side("planted_raster", {"raster": "column"}, STREAMED),
-        Side("planted_raster", {"raster": "banded"}, STREAMED),
+        PlantedSide("planted_raster", {"raster": "column"}, STREAMED),
+        PlantedSide("planted_raster", {"raster": "banded"}, STREAMED),
         ("memory_bound", "data_wait"),
         "l2_thrash",
         "All CTAs that run together need other rows of A, so that A comes from DRAM once per column of tiles; in bands "
         "it comes once.",
     ),
-    Pair(
+    PlantedPair(
         "low_reuse",
-        Side("planted_raster", {"raster": "column", "tile_n": 64}, SKINNY),
-        Side("planted_raster", {"raster": "column", "tile_n": 256}, SKINNY),
+        PlantedSide("planted_raster", {"raster": "column", "tile_n": 64}, SKINNY),
+        PlantedSide("planted_raster", {"raster": "column", "tile_n": 256}, SKINNY),
         ("memory_bound",),
         None,
         "Tiles of 64 columns read A from DRAM four times; a tile with all 256 columns reads it once.",
@@ -106,34 +106,34 @@ MEMORY = (
 )
 
 COPIES = (
-    Pair(
+    PlantedPair(
         "small_boxes",
-        Side("planted_boxes", {"box_rows": 2}, CUBE),
-        Side("planted_boxes", {"box_rows": 64}, CUBE),
+        PlantedSide("planted_boxes", {"box_rows": 2}, CUBE),
+        PlantedSide("planted_boxes", {"box_rows": 64}, CUBE),
         ("copy_cost",),
         "small_boxes",
         "A tile is 128 boxes of two rows, more than the copy engine takes in the time of its product; the twin has 4.",
     ),
-    Pair(
+    PlantedPair(
         "role_imbalance",
-        Side("planted_roles", {"producer": "warp"}, CUBE),
-        Side("planted_roles", {"producer": "tma"}, CUBE),
+        PlantedSide("planted_roles", {"producer": "warp"}, CUBE),
+        PlantedSide("planted_roles", {"producer": "tma"}, CUBE),
         ("copy_cost", "data_wait"),
         "role_imbalance",
         "One warp copies by cp.async for eight that multiply, and is slower than they are; the twin asks TMA.",
     ),
-    Pair(
+    PlantedPair(
         "single_buffer_tma",
-        Side("gemm_tma", {"stages": 1}, CUBE),
-        Side("gemm_tma", {"stages": 3}, CUBE),
+        PlantedSide("gemm_tma", {"stages": 1}, CUBE),
+        PlantedSide("gemm_tma", {"stages": 3}, CUBE),
         ("data_wait",),
         "single_buffer",
         "The only slot is filled while nobody multiplies; three slots let the copies run ahead.",
     ),
-    Pair(
+    PlantedPair(
         "shallow_tma",
-        Side("gemm_tma", {"stages": 2}, CUBE),
-        Side("gemm_tma", {"stages": 3}, CUBE),
+        PlantedSide("gemm_tma", {"stages": 2}, CUBE),
+        PlantedSide("gemm_tma", {"stages": 3}, CUBE),
         ("data_wait",),
         "shallow_pipeline",
         "With two slots a copy has only the time of one product to arrive; a third slot gives it that of two.",
@@ -141,18 +141,18 @@ COPIES = (
 )
 
 MACHINE = (
-    Pair(
+    PlantedPair(
         "slow_path",
-        Side("gemm_mma_swizzled", {}, CUBE),
-        Side("gemm_ws", PINGPONG, CUBE),
+        PlantedSide("gemm_mma_swizzled", {}, CUBE),
+        PlantedSide("gemm_ws", PINGPONG, CUBE),
         ("slow_path",),
         None,
         "mma.sync near its own roof, two thirds of wgmma's; the twin uses wgmma (on bfloat16, as fast as half).",
     ),
-    Pair(
+    PlantedPair(
         "tiny_launch",
-        Side("persistent", {"mode": "many"}, {"batches": 64, "rows": 512}),
-        Side("persistent", {"mode": "grid"}, {"batches": 64, "rows": 512}),
+        PlantedSide("persistent", {"mode": "many"}, {"batches": 64, "rows": 512}),
+        PlantedSide("persistent", {"mode": "grid"}, {"batches": 64, "rows": 512}),
         ("tiny_launch",),
         None,
         "64 launches of a few microseconds each; the twin does all batches in one.",
@@ -160,35 +160,44 @@ MACHINE = (
 )
 
 CONTROLS = (
-    Pair("copy", Side("async_copy_pipeline"), None, ("memory_bound",), None, "A copy: DRAM is all there is to it."),
-    Pair("softmax", Side("softmax_online"), None, ("memory_bound",), None, "Every element is read and written once."),
-    Pair(
+    PlantedPair(
+        "copy", PlantedSide("async_copy_pipeline"), None, ("memory_bound",), None, "A copy: DRAM is all there is to it."
+    ),
+    PlantedPair(
+        "softmax",
+        PlantedSide("softmax_online"),
+        None,
+        ("memory_bound",),
+        None,
+        "Every element is read and written once.",
+    ),
+    PlantedPair(
         "weight_stream",
-        Side("gemm_tma", {}, {"m": 128, "n": 33792, "k": 4096}),
+        PlantedSide("gemm_tma", {}, {"m": 128, "n": 33792, "k": 4096}),
         None,
         ("memory_bound",),
         None,
         "A product with 128 rows reads 277 MB of weights once, and has not the work to hide it.",
     ),
-    Pair(
+    PlantedPair(
         "fp32_product",
-        Side("tiled_matmul", {}, {"m": 2048, "n": 2048, "k": 2048}),
+        PlantedSide("tiled_matmul", {}, {"m": 2048, "n": 2048, "k": 2048}),
         None,
         ("no_tensor_work",),
         None,
         "A product on the FMA pipe, with nothing in it for tensor cores.",
     ),
-    Pair(
+    PlantedPair(
         "fp32_ring",
-        Side("async_pipeline", {"stages": 3, "threads": 128}, {"m": 2048, "n": 2048, "k": 2048}),
+        PlantedSide("async_pipeline", {"stages": 3, "threads": 128}, {"m": 2048, "n": 2048, "k": 2048}),
         None,
         ("no_tensor_work",),
         None,
         "The same by cp.async.",
     ),
-    Pair(
+    PlantedPair(
         "saturated",
-        Side("gemm_ws", {}, {"m": 8192, "n": 8192, "k": 8192}),
+        PlantedSide("gemm_ws", {}, {"m": 8192, "n": 8192, "k": 8192}),
         None,
         ("none",),
         None,
@@ -196,4 +205,4 @@ CONTROLS = (
     ),
 )
 
-PAIRS: tuple[Pair, ...] = (*TAIL, *BETWEEN_TILES, *MEMORY, *COPIES, *MACHINE, *CONTROLS)
+PAIRS: tuple[PlantedPair, ...] = (*TAIL, *BETWEEN_TILES, *MEMORY, *COPIES, *MACHINE, *CONTROLS)

@@ -10,7 +10,7 @@ import pytest
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build import build as building
 from ncubble.kernels.build import toolchain
-from ncubble.kernels.build.build import Resources, arch_for, build, parse_resources, source_files
+from ncubble.kernels.build.build import CompiledResources, arch_for, build, parse_resources, source_files
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 
@@ -52,8 +52,8 @@ def saxpy(folder: Path, **parameters: int):
 
 
 def test_resources_of_one_function_among_several():
-    assert parse_resources(PTXAS, "first") == Resources(128, 18432, 208)
-    assert parse_resources(PTXAS, "second") == Resources(24, 0, 0)
+    assert parse_resources(PTXAS, "first") == CompiledResources(128, 18432, 208)
+    assert parse_resources(PTXAS, "second") == CompiledResources(24, 0, 0)
 
 
 def test_a_missing_entry_point_lists_those_there_are():

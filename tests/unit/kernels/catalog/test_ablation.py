@@ -12,7 +12,7 @@ from ncubble.errors import UsageError
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.catalog.subjects import ablated, variants
-from ncubble.kernels.run.facts import kernel_facts
+from ncubble.kernels.run.prepared import kernel_facts
 from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import Case, make_case

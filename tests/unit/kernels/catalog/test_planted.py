@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.catalog.planted.pairs import PAIRS, Pair, Side
+from ncubble.kernels.catalog.planted.pairs import PAIRS, PlantedPair, PlantedSide
 from ncubble.kernels.catalog.planted.structure import (
     MOST_CTAS,
     RAMP,
@@ -37,13 +37,13 @@ EVERY = pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
 BY_NAME = {pair.name: pair for pair in PAIRS}
 
 
-def case_of(side: Side | None) -> Case:
+def case_of(side: PlantedSide | None) -> Case:
     assert side is not None
     return make_case(find_spec(side.kernel), side.parameters, side.shape)
 
 
 @EVERY
-def test_both_sides_can_be_launched_and_do_the_same_work(pair: Pair) -> None:
+def test_both_sides_can_be_launched_and_do_the_same_work(pair: PlantedPair) -> None:
     sick = case_of(pair.sick)
     assert sick.unverified is None
     if pair.cured is None:
@@ -56,7 +56,7 @@ def test_both_sides_can_be_launched_and_do_the_same_work(pair: Pair) -> None:
 
 
 @EVERY
-def test_a_pair_speaks_the_words_of_the_report(pair: Pair) -> None:
+def test_a_pair_speaks_the_words_of_the_report(pair: PlantedPair) -> None:
     assert pair.causes
     assert set(pair.causes) <= CAUSES
     assert pair.disease in DISEASES
@@ -103,7 +103,7 @@ def test_equal_runs_leave_no_cta_without_a_step_and_fit_the_partial_tiles(sms: i
     ],
 )
 def test_shared_memory_leaves_room_for_as_many_ctas_as_said(name: str, sick: int, cured: int) -> None:
-    def ctas(side: Side | None) -> int:
+    def ctas(side: PlantedSide | None) -> int:
         case = case_of(side)
         return occupancy((9, 0), case.block[0], 32, case.smem).ctas
 

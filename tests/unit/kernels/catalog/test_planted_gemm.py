@@ -15,8 +15,8 @@ from ncubble.kernels.build.machine_code import check, disassemble, opcodes
 from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.catalog.planted.dequant import ORDER, PLANTED_DEQUANT, SCALE, ZERO
 from ncubble.kernels.catalog.planted.gemm import DISEASES, PAIRS, PLANTED_GEMM
-from ncubble.kernels.run.facts import kernel_facts
 from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.prepared import kernel_facts
 from ncubble.kernels.spec.case import Case, make_case
 
 ARCH = "sm_90a"

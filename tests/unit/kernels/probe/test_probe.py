@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ncubble.analysis.traces.dump import WARP, parse_dumps
-from ncubble.kernels.probe.probe import MARK_B, Recorder
+from ncubble.kernels.probe.probe import MARK_B, ProbeRecorder
 from tests.helpers.fake_gpu import FakeGpu
 
 CONFIG = struct.Struct("<QQQIIII8Q")
@@ -31,12 +31,12 @@ class ProbedGpu(FakeGpu):
                 self.memory[warps].view(WARP)[slot]["begin_ns"] = 1000 + number
 
 
-def recorder(slots: int = 6, launches: int = 1, marks: int = 3) -> tuple[ProbedGpu, Recorder]:
+def recorder(slots: int = 6, launches: int = 1, marks: int = 3) -> tuple[ProbedGpu, ProbeRecorder]:
     gpu = ProbedGpu()
-    return gpu, Recorder(gpu, None, slots, marks, launches=launches)
+    return gpu, ProbeRecorder(gpu, None, slots, marks, launches=launches)
 
 
-def kept(found: Recorder) -> list[int]:
+def kept(found: ProbeRecorder) -> list[int]:
     """The numbers of the warps in a dump, by slot."""
     (dump,) = parse_dumps(found.dump(), "here")
     return [int(each) - 1000 for each in dump.warps["begin_ns"]]

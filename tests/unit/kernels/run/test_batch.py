@@ -14,7 +14,7 @@ from ncubble.cli.commands.validate.measuring import _kept
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.run import batch
-from ncubble.kernels.run.facts import VARIABLE
+from ncubble.kernels.run.prepared import VARIABLE
 from ncubble.profiling.runs.run import Manifest, Run
 from tests.helpers.fake_gpu import FakeGpu
 from tests.helpers.one_launch import OneLaunch
