@@ -9,12 +9,9 @@ from ncubble.kernels.catalog import (
     hopper_gemm,
     host,
     mma_gemm,
-    numba_twins,
-    roles,
     sdpa,
     softmax,
     structure,
-    wmma,
 )
 from ncubble.kernels.catalog.planted import gemm as planted_gemm
 from ncubble.kernels.catalog.planted import structure as planted_structure
@@ -23,14 +20,11 @@ from ncubble.kernels.spec.spec import KernelSpec
 SPECS: tuple[KernelSpec, ...] = (
     *copies.SPECS,
     *fp32.SPECS,
-    *numba_twins.SPECS,
-    *wmma.SPECS,
     *mma_gemm.SPECS,
     *hopper_gemm.SPECS,
     *softmax.SPECS,
     *attention.SPECS,
     *sdpa.SPECS,
-    *roles.SPECS,
     *structure.SPECS,
     *host.SPECS,
     *planted_gemm.SPECS,

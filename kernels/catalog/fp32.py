@@ -1,4 +1,4 @@
-"""Rungs 1 and 2, fp32 tiles through shared memory, and the twin of rung 1 in Numba."""
+"""Rungs 1 and 2, fp32 tiles through shared memory, and their twins in Numba."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ncubble.kernels.catalog.shared import (
     integer,
 )
 from ncubble.kernels.spec import reference
-from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters
+from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters, Shape
 
 SGEMM_STAGE = (128 * 20 + 16 * 128) * 4  # bytes: kFloatsStage in sgemm_tile.cuh
 
@@ -80,6 +80,14 @@ ASYNC_PIPELINE = KernelSpec(
 )
 
 
+SIDE = 16  # threads along m and n
+
+
+def _numba_grid(shape: Shape, parameters: Parameters) -> tuple[int, int]:
+    tile = SIDE * integer(parameters, "blocking")
+    return -(-shape["n"] // tile), -(-shape["m"] // tile)
+
+
 NUMBA_TILED_MATMUL = KernelSpec(
     name="numba_tiled_matmul",
     folder=NUMBA,
@@ -89,11 +97,8 @@ NUMBA_TILED_MATMUL = KernelSpec(
     arrays=gemm_arrays("float32"),
     scalars=("m", "n", "k"),
     parameters=(Parameter("blocking", 4, (1, 2, 4), "results per thread along m and along n"),),
-    grid=lambda shape, parameters: (
-        -(-shape["n"] // (16 * integer(parameters, "blocking"))),
-        -(-shape["m"] // (16 * integer(parameters, "blocking"))),
-    ),
-    block=lambda shape, parameters: (16, 16),
+    grid=_numba_grid,
+    block=lambda shape, parameters: (SIDE, SIDE),
     reference=reference.matmul,
     unit="fp32",
     flops=gemm_flops,
@@ -103,8 +108,26 @@ NUMBA_TILED_MATMUL = KernelSpec(
 )
 
 
-SPECS: tuple[KernelSpec, ...] = (
-    TILED_MATMUL,
-    ASYNC_PIPELINE,
-    NUMBA_TILED_MATMUL,
+NUMBA_ASYNC_PIPELINE = KernelSpec(
+    name="numba_async_pipeline",
+    folder=NUMBA,
+    source="numba_async_pipeline.py",
+    idea="twin of async_pipeline in Numba-CUDA: cp.async through linked CUDA C++ device functions",
+    dims=gemm_dims(1, 1, 2048),
+    arrays=gemm_arrays("float32"),
+    scalars=("m", "n", "k"),
+    parameters=(
+        Parameter("stages", 3, (2, 3, 4), "buffers in the ring"),
+        Parameter("blocking", 8, (4, 8), "results per thread along m and along n"),
+    ),
+    grid=_numba_grid,
+    block=lambda shape, parameters: (SIDE, SIDE),
+    reference=reference.matmul,
+    unit="fp32",
+    flops=gemm_flops,
+    tolerance=fp32_tolerance,
+    peer="matmul",
+    demonstrates="copies that run ahead from Python, too; scalar shared-memory reads keep the LSU busy",
 )
+
+SPECS: tuple[KernelSpec, ...] = (TILED_MATMUL, ASYNC_PIPELINE, NUMBA_TILED_MATMUL, NUMBA_ASYNC_PIPELINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ncubble.chips import limits_of
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.shared import (
+    BFLOAT16_TOLERANCE,
     CUDA,
     LARGEST,
     PLANNED_SMS,
@@ -12,10 +13,9 @@ from ncubble.kernels.catalog.shared import (
     gemm_arrays,
     gemm_flops,
     integer,
-    tensor_tolerance,
 )
 from ncubble.kernels.spec import reference
-from ncubble.kernels.spec.spec import Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap, Tolerance
+from ncubble.kernels.spec.spec import Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap
 
 LARGEST_SMEM = limits_of("9.0").cta_smem
 DEPTH = 64  # k of a stage, and columns of a block: elements of a 128-byte row
@@ -41,12 +41,6 @@ def _maps() -> tuple[TensorMap, ...]:
         TensorMap("b", box=lambda shape, parameters: (DEPTH, DEPTH)),
         TensorMap("c", box=lambda shape, parameters: STORE_BOX),
     )
-
-
-def _tolerance(shape: Shape) -> Tolerance:
-    # On top of the accumulation, C is rounded to bfloat16: half a unit in the last of its 8 bits, which is 2^-8 of a
-    # number just above a power of two.
-    return Tolerance(absolute=tensor_tolerance(shape).absolute, relative=2.0**-8)
 
 
 def _hopper(parameters: Parameters) -> int:
@@ -87,7 +81,7 @@ GEMM_TMA = KernelSpec(
     unit="tensor_fp16",
     dtype="bfloat16",
     flops=gemm_flops,
-    tolerance=_tolerance,
+    tolerance=BFLOAT16_TOLERANCE,
     sass=_tma_sass,
     min_arch=90,
     only_arch=_hopper,
@@ -190,7 +184,7 @@ GEMM_WS = KernelSpec(
     unit="tensor_fp16",
     dtype="bfloat16",
     flops=gemm_flops,
-    tolerance=_tolerance,
+    tolerance=BFLOAT16_TOLERANCE,
     sass=_ws_sass,
     min_arch=90,
     only_arch=_hopper,

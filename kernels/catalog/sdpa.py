@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.kernels.catalog.shared import CUDA
+from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.acceptance import Gates
 from ncubble.kernels.spec.spec import Array, Arrays, Dim, KernelSpec, Parameter, Parameters, Shape, Tolerance
 
@@ -26,9 +27,9 @@ def quantize(x: NDArray[np.float32]) -> Quantized:
     return (steps + ZERO).clip(ZERO - STEPS, ZERO + STEPS).astype(np.uint8), scale.astype(np.float32)
 
 
-def dequant_sim_fp8(u: NDArray[np.uint8], scale: float) -> NDArray[np.float64]:
+def dequant_sim_fp8(u: NDArray[np.uint8], scale: NDArray[np.float32]) -> NDArray[np.float64]:
     """The values that bytes stand for: ``(u - 128) * scale``."""
-    return (u.astype(np.float64) - ZERO) * float(scale)
+    return (u.astype(np.float64) - ZERO) * scale.astype(np.float64)
 
 
 def draw(generator: np.random.Generator, shape: Shape) -> dict[str, NDArray[Any]]:
@@ -41,17 +42,8 @@ def draw(generator: np.random.Generator, shape: Shape) -> dict[str, NDArray[Any]
 
 def attention(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
     """``out``: softmax(q k^T / sqrt(d)) v for chosen queries, flat indices over (b, h, s), of dequantized k and v."""
-    b, h, s, d = inputs["q"].shape
-    q, k, v = (inputs[name].reshape(b * h, s, d) for name in ("q", "k", "v"))
-    k_scale, v_scale = inputs["k_scale"].ravel(), inputs["v_scale"].ravel()
-    out = np.empty((len(rows), d))
-    heads, queries = np.divmod(rows, s)
-    for head in np.unique(heads):
-        chosen = heads == head
-        scores = q[head][queries[chosen]].astype(np.float64) @ dequant_sim_fp8(k[head], k_scale[head]).T / np.sqrt(d)
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        out[chosen] = weights / weights.sum(axis=1, keepdims=True) @ dequant_sim_fp8(v[head], v_scale[head])
-    return {"out": out}
+    whole = {name: dequant_sim_fp8(inputs[name], inputs[f"{name}_scale"][..., None, None]) for name in ("k", "v")}
+    return reference.attention({**inputs, **whole}, rows)
 
 
 def _flops(shape: Shape) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from ncubble.chips import sms_of
@@ -52,6 +53,16 @@ def tensor_tolerance(shape: Shape) -> Tolerance:
     # Tensor cores truncate when they add, so errors agree in sign in part and grow with k, not with its root. On an
     # H200 the largest error seen at k=4096 is 0.002, half of this.
     return Tolerance(absolute=1e-6 * shape["k"])
+
+
+def rounded_tolerance(bits: int, shape: Shape) -> Tolerance:
+    """What accumulation on tensor cores may err by, and C rounded to ``bits`` bits: half a unit in the last of them,
+    which is 2^-bits of a number just above a power of two."""
+    return Tolerance(absolute=tensor_tolerance(shape).absolute, relative=2.0**-bits)
+
+
+HALF_TOLERANCE = functools.partial(rounded_tolerance, 11)
+BFLOAT16_TOLERANCE = functools.partial(rounded_tolerance, 8)
 
 
 def integer(parameters: Parameters, name: str) -> int:

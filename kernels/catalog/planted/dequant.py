@@ -14,11 +14,10 @@ from ncubble.kernels.catalog.planted.shared import (
     TILE_N,
     planted_dims,
     planted_grid,
-    planted_tolerance,
     refused_strength,
     ring_bytes,
 )
-from ncubble.kernels.catalog.shared import CUDA, TILE, gemm_flops, integer
+from ncubble.kernels.catalog.shared import CUDA, HALF_TOLERANCE, TILE, gemm_flops, integer
 from ncubble.kernels.spec.spec import Array, Arrays, KernelSpec, Parameter, Parameters, Scalar, Shape
 
 TILE_K = 64
@@ -96,7 +95,7 @@ PLANTED_DEQUANT = KernelSpec(
     unit="tensor_fp16",
     dtype="float16",
     flops=gemm_flops,
-    tolerance=planted_tolerance,
+    tolerance=HALF_TOLERANCE,
     sass=_sass,
     demonstrates="issue slots that conversions take from the tensor pipe, and how a packed conversion gives them back",
 )

@@ -10,11 +10,10 @@ from ncubble.kernels.catalog.planted.shared import (
     TILE_N,
     planted_dims,
     planted_grid,
-    planted_tolerance,
     refused_strength,
     ring_bytes,
 )
-from ncubble.kernels.catalog.shared import CUDA, TILE, gemm_arrays, gemm_flops, integer
+from ncubble.kernels.catalog.shared import CUDA, HALF_TOLERANCE, TILE, gemm_arrays, gemm_flops, integer
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters, Shape
 
@@ -102,7 +101,7 @@ PLANTED_GEMM = KernelSpec(
     unit="tensor_fp16",
     dtype="float16",
     flops=gemm_flops,
-    tolerance=planted_tolerance,
+    tolerance=HALF_TOLERANCE,
     sass=_sass,
     peer="matmul",
     demonstrates="the causes of lost time inside a main loop, one at a time",

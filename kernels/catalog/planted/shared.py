@@ -1,9 +1,9 @@
-"""What the GEMMs with planted diseases of the main loop share: tiles, sizes, tolerance."""
+"""What the GEMMs with planted diseases of the main loop share: tiles and sizes."""
 
 from __future__ import annotations
 
-from ncubble.kernels.catalog.shared import LARGEST, TILE, tensor_tolerance
-from ncubble.kernels.spec.spec import Dim, Parameters, Shape, Tolerance
+from ncubble.kernels.catalog.shared import LARGEST, TILE
+from ncubble.kernels.spec.spec import Dim, Parameters, Shape
 
 TILE_N = 256  # columns of C per CTA
 HALF = 2  # bytes
@@ -18,11 +18,6 @@ def planted_dims() -> tuple[Dim, ...]:
 def planted_grid(shape: Shape, parameters: Parameters) -> tuple[int]:
     """A CTA for every ``TILE`` x ``TILE_N`` of C."""
     return (shape["m"] // TILE * (shape["n"] // TILE_N),)
-
-
-def planted_tolerance(shape: Shape) -> Tolerance:
-    """What accumulation may err by, and half a unit in the last of C's 11 bits."""
-    return Tolerance(absolute=tensor_tolerance(shape).absolute, relative=2.0**-11)
 
 
 def ring_bytes(stage: int, stages: int) -> int:

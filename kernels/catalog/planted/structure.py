@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.kernels.catalog.shared import (
+    BFLOAT16_TOLERANCE,
     CUDA,
     LARGEST,
     PLANNED_SMS,
@@ -22,7 +23,6 @@ from ncubble.kernels.catalog.shared import (
     gemm_dims,
     gemm_flops,
     integer,
-    tensor_tolerance,
 )
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.spec import (
@@ -35,7 +35,6 @@ from ncubble.kernels.spec.spec import (
     Parameters,
     Shape,
     TensorMap,
-    Tolerance,
 )
 
 DEPTH = 64  # k of a slot
@@ -63,11 +62,6 @@ def _maps(rows: Callable[[Parameters], int] | None = None) -> tuple[TensorMap, .
         TensorMap("b", box=lambda shape, parameters: (rows(parameters) if rows else DEPTH, DEPTH)),
         TensorMap("c", box=lambda shape, parameters: STORE_BOX),
     )
-
-
-def _tolerance(shape: Shape) -> Tolerance:
-    # On top of the accumulation C is rounded to bfloat16, half a unit in the last of its 8 bits: at most 2^-8.
-    return Tolerance(absolute=tensor_tolerance(shape).absolute, relative=2.0**-8)
 
 
 def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -98,7 +92,7 @@ WAVES = KernelSpec(
     unit="tensor_fp16",
     dtype="bfloat16",
     flops=gemm_flops,
-    tolerance=_tolerance,
+    tolerance=BFLOAT16_TOLERANCE,
     sass=_sass,
     min_arch=90,
     only_arch=lambda parameters: 90,

@@ -17,7 +17,7 @@ from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.numba_program import make_dispatcher
 from ncubble.kernels.run.request import parse_parameters, parse_shape
-from ncubble.kernels.catalog.numba_twins import NUMBA_ASYNC_PIPELINE as spec
+from ncubble.kernels.catalog.fp32 import NUMBA_ASYNC_PIPELINE as spec
 from ncubble.kernels.run.verify import verify
 
 case = make_case(spec, parse_parameters(sys.argv[1].split()), parse_shape([sys.argv[2]]))
@@ -37,7 +37,7 @@ from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.run.numba_program import make_dispatcher
 from ncubble.kernels.build.machine_code import disassemble
 from ncubble.kernels.run.request import parse_parameters
-from ncubble.kernels.catalog.numba_twins import NUMBA_ASYNC_PIPELINE as spec
+from ncubble.kernels.catalog.fp32 import NUMBA_ASYNC_PIPELINE as spec
 
 dispatcher = make_dispatcher(make_case(spec, parse_parameters(sys.argv[1].split())))
 options, arch = dispatcher.targetoptions, (9, 0, "a")

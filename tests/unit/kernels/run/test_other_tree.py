@@ -40,7 +40,7 @@ def test_the_kernels_of_another_checkout_are_its_own(tmp_path, repository):
     for folder in ("ncubble", "kernels"):
         shutil.copytree(repository / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "cuda"))
     shutil.copytree(repository / "kernels" / "cuda", tmp_path / "kernels" / "cuda")
-    spec = tmp_path / "kernels" / "catalog" / "wmma.py"
+    spec = tmp_path / "kernels" / "catalog" / "mma_gemm.py"
     spec.write_text(spec.read_text().replace('"tensor_core_gemm"', '"renamed_gemm"'))
     request_file = tmp_path / "kernels" / "run" / "request.py"
     request_file.write_text(request_file.read_text() + "\nimport sys\nprint(__file__, file=sys.stderr)\n")
