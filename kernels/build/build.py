@@ -60,15 +60,14 @@ def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
     check_arch(case, arch)
     nvcc = find_tool("nvcc")
     flags = (*FLAGS, f"-arch={arch}", *(f"-D{define}" for define in case.defines), *more)
-    told = (*flags, *(f"{name}={value}" for name in ENVIRONMENT if (value := os.environ.get(name))))
+    effective = (*flags, *(f"{name}={value}" for name in ENVIRONMENT if (value := os.environ.get(name))))
     version = compiler_version(nvcc)
-    key = _key(case, told, version)
-    if (found := _load(key)) is not None:
-        cubin, resources = found
-        return Build(cubin, resources, version, told, hashlib.sha256(cubin).hexdigest(), cached=True)
-    cubin, resources = _compile(case, nvcc, flags)
-    _store(key, cubin, resources)
-    return Build(cubin, resources, version, told, hashlib.sha256(cubin).hexdigest(), cached=False)
+    key = _key(case, effective, version)
+    cached = _load(key)
+    cubin, resources = cached or _compile(case, nvcc, flags)
+    if not cached:
+        _store(key, cubin, resources)
+    return Build(cubin, resources, version, effective, hashlib.sha256(cubin).hexdigest(), cached is not None)
 
 
 def check_arch(case: Case, arch: str) -> None:

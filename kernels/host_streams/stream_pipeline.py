@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,12 @@ Pair = tuple[int, int]  # device addresses of a chunk of x and of y
 Host = NDArray[np.float32]
 
 
-class Buffers(Protocol):
+class Buffers:
     """Where the chunks lie on the device."""
 
     def take(self, lane: Stream) -> Pair:
         """Memory for a chunk of x and one of y, usable from this point of ``lane`` on."""
+        raise NotImplementedError
 
     def give(self, lane: Stream, pair: Pair) -> None:
         """Says that nothing queued later uses ``pair``."""
@@ -43,7 +44,7 @@ class Buffers(Protocol):
         """Called when all chunks are queued."""
 
 
-class Reserved:
+class Reserved(Buffers):
     """Made once, a pair per lane: the order of the lane keeps its chunks apart."""
 
     def __init__(self, driver: HostDriver, lanes: list[Stream], nbytes: int) -> None:
@@ -55,15 +56,12 @@ class Reserved:
         self._turn += 1
         return self._pairs[(self._turn - 1) % len(self._pairs)]
 
-    def give(self, lane: Stream, pair: Pair) -> None:
-        """Nothing to do."""
-
     def finish(self) -> None:
         """The next run begins with the first lane."""
         self._turn = 0
 
 
-class StreamOrdered:
+class StreamOrdered(Buffers):
     """From a pool, in the order of the lane: ``cudaMallocAsync`` and ``cudaFreeAsync`` for every chunk."""
 
     def __init__(self, driver: HostDriver, threshold: int, nbytes: int) -> None:
@@ -78,11 +76,8 @@ class StreamOrdered:
         for pointer in pair:
             self.pool.free(lane, pointer)
 
-    def finish(self) -> None:
-        """Nothing to do."""
 
-
-class Synchronous:
+class Synchronous(Buffers):
     """``cudaMalloc`` and ``cudaFree`` for every chunk.
 
     Memory may only be freed when its chunk is done, so the CPU waits for the chunk that the lane had before.

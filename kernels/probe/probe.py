@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.kernels.build.build import HEADERS, source_files
 from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.bench import microseconds, queue_launches
 from ncubble.kernels.spec.case import Case
 
 HEADER = HEADERS / "bubble_probe.cuh"
@@ -215,9 +216,12 @@ def measure_cost(
     for turn in range(rounds + 1):
         for side, (run, recorded) in enumerate(states):
             recorder.aim(range(recorded))
-            median = float(np.median(_share(gpu, run, before)))
+            for _ in range(4):
+                before()
+            spans = queue_launches(gpu, run, before, 10)
+            gpu.sync()
             if turn:  # the first round warms up
-                sides[side].append(median)
+                sides[side].append(float(np.median(microseconds(spans))))
     offs, idles, chosen, ons = (np.array(side) for side in sides)
     ratios = 100.0 * (ons / offs - 1.0)
     return Cost(
@@ -233,17 +237,3 @@ def measure_cost(
         rounds=rounds,
         kept_pct=100.0 if recorder.numbered else 100.0 * min(1.0, recorder.slots / max(recorder.started(), 1)),
     )
-
-
-def _share(gpu: Gpu, run: Callable[[], None], before: Callable[[], None], launches: int = 10) -> NDArray[np.float64]:
-    """Times of ``launches`` launches in µs."""
-    for _ in range(4):
-        before()
-    spans = []
-    for _ in range(launches):
-        before()
-        start = gpu.event()
-        run()
-        spans.append((start, gpu.event()))
-    gpu.sync()
-    return np.array([1e3 * (end - start) for start, end in spans])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,16 @@ class PathResources:
     smem_B: int  # noqa: N815
     ctas_per_sm: int
     occupancy_pct: float
-    broken: tuple[str, ...]
+    broken: tuple[str, ...] = ()
+
+    def within(self, gates: Gates) -> tuple[bool, bool, bool, bool]:
+        """Whether registers, spilled bytes, shared memory and occupancy keep to ``gates``."""
+        return (
+            self.registers <= gates.max_registers,
+            self.spill_B is not None and self.spill_B <= gates.max_spill_B,
+            self.smem_B <= gates.max_smem_B,
+            self.occupancy_pct >= gates.min_occupancy_pct,
+        )
 
 
 @dataclass(frozen=True)
@@ -180,15 +189,14 @@ def resources_of(gates: Gates, path: str, outcome: KernelOutcome) -> PathResourc
     registers, spilled = build["registers"], build["spill_B"]
     smem = build["smem_static_B"] + build["smem_dynamic_B"]
     major, minor = map(int, outcome.facts["device"]["compute_capability"].split("."))
-    found = occupancy((major, minor), math.prod(outcome.case.block), registers, smem)
-    limits = (
-        (f"{registers} registers", registers, gates.max_registers),
-        (f"{spilled} bytes spilled", spilled or 0, gates.max_spill_B),
-        (f"{smem} bytes of shared memory", smem, gates.max_smem_B),
+    fit = occupancy((major, minor), math.prod(outcome.case.block), registers, smem)
+    taken = PathResources(path, registers, spilled, smem, fit.ctas, fit.percent)
+    unknown = "how many bytes are spilled is not known"
+    excess = (
+        f"{registers} registers, allowed are {gates.max_registers}",
+        unknown if spilled is None else f"{spilled} bytes spilled, allowed are {gates.max_spill_B}",
+        f"{smem} bytes of shared memory, allowed are {gates.max_smem_B}",
+        f"occupancy {fit.percent:.1f} %, wanted are {gates.min_occupancy_pct:g} %",
     )
-    broken = [f"{text}, allowed are {limit}" for text, value, limit in limits if value > limit]
-    if spilled is None:
-        broken.append("how many bytes are spilled is not known")
-    if found.percent < gates.min_occupancy_pct:
-        broken.append(f"occupancy {found.percent:.1f} %, wanted are {gates.min_occupancy_pct:g} %")
-    return PathResources(path, registers, spilled, smem, found.ctas, found.percent, tuple(broken))
+    broken = (text for text, good in zip(excess, taken.within(gates), strict=True) if not good)
+    return replace(taken, broken=tuple(broken))

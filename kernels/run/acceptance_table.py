@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from ncubble.kernels.run.acceptance import AcceptanceCheck, GatesOutcome, PathResources
-from ncubble.kernels.run.bench import Timing
+from ncubble.kernels.run.acceptance import GatesOutcome
 
 HEADER = ("", "baseline", "candidate", "change", "limit", "verdict")
 Row = tuple[str, ...]
@@ -36,74 +34,48 @@ def _verdict(outcome: GatesOutcome) -> str:
 
 
 def _correctness(outcome: GatesOutcome) -> list[Row]:
-    gates = outcome.gates
-    checks = {path: [check for check in outcome.checks if check.path == path] for path in gates.paths}
-
-    def row(name: str, of: Callable[[list[AcceptanceCheck]], str], limit: str) -> Row:
-        return (name, *(of(checks[path]) for path in gates.paths), "", limit, _word(outcome.correct))
-
+    gates, verdict = outcome.gates, _word(outcome.correct)
+    by_path = [[check for check in outcome.checks if check.path == path] for path in gates.paths]
+    passed = [f"{sum(check.passed for check in checks)} of {len(checks)}" for checks in by_path]
+    errors = [max(check.verification.max_abs_error for check in checks) for checks in by_path]
+    bad = [max(check.verification.bad_pct for check in checks) for checks in by_path]
     return [
-        row("verifications passed", lambda found: f"{sum(check.passed for check in found)} of {len(found)}", "all"),
-        row(
-            "largest error",
-            lambda found: _number(max(check.verification.max_abs_error for check in found), ".2g"),
-            f"{gates.max_abs_error:g}",
-        ),
-        row(
-            "bad elements, %, at most",
-            lambda found: _number(max(check.verification.bad_pct for check in found), ".3g"),
-            f"{gates.max_bad_pct:g}",
-        ),
+        ("verifications passed", *passed, "", "all", verdict),
+        ("largest error", *(_number(error, ".2g") for error in errors), "", f"{gates.max_abs_error:g}", verdict),
+        ("bad elements, %, at most", *(_number(pct, ".3g") for pct in bad), "", f"{gates.max_bad_pct:g}", verdict),
     ]
 
 
 def _resources(outcome: GatesOutcome) -> list[Row]:
-    gates, found = outcome.gates, {item.path: item for item in outcome.resources}
-
-    def row(name: str, of: Callable[[PathResources], str], limit: str, good: Callable[[PathResources], bool]) -> Row:
-        values = [of(found[path]) for path in gates.paths]
-        return (name, *values, "", limit, _word(all(good(item) for item in found.values())))
-
+    """A row for each resource, its limit, and whether every path stays within it; none where no path was timed."""
+    gates = outcome.gates
+    by_path = {item.path: item for item in outcome.resources}
+    paths = [by_path[path] for path in gates.paths]
+    values = {
+        "registers per thread": [str(item.registers) for item in paths],
+        "bytes spilled per thread": ["n/a" if item.spill_B is None else str(item.spill_B) for item in paths],
+        "shared memory per CTA, KiB": [f"{item.smem_B / 1024:.1f}" for item in paths],
+        "occupancy (CTAs per SM)": [f"{item.occupancy_pct:.1f} % ({item.ctas_per_sm})" for item in paths],
+    }
+    limits = (
+        str(gates.max_registers),
+        str(gates.max_spill_B),
+        f"{gates.max_smem_B / 1024:g}",
+        f">= {gates.min_occupancy_pct:g} %",
+    )
+    within = zip(*(item.within(gates) for item in paths), strict=True)
     return [
-        row(
-            "registers per thread",
-            lambda item: str(item.registers),
-            str(gates.max_registers),
-            lambda item: item.registers <= gates.max_registers,
-        ),
-        row(
-            "bytes spilled per thread",
-            lambda item: "n/a" if item.spill_B is None else str(item.spill_B),
-            str(gates.max_spill_B),
-            lambda item: item.spill_B is not None and item.spill_B <= gates.max_spill_B,
-        ),
-        row(
-            "shared memory per CTA, KiB",
-            lambda item: f"{item.smem_B / 1024:.1f}",
-            f"{gates.max_smem_B / 1024:g}",
-            lambda item: item.smem_B <= gates.max_smem_B,
-        ),
-        row(
-            "occupancy (CTAs per SM)",
-            lambda item: f"{item.occupancy_pct:.1f} % ({item.ctas_per_sm})",
-            f">= {gates.min_occupancy_pct:g} %",
-            lambda item: item.occupancy_pct >= gates.min_occupancy_pct,
-        ),
+        (name, *texts, "", limit, _word(all(good)))
+        for (name, texts), limit, good in zip(values.items(), limits, within, strict=True)
     ]
 
 
 def _times(outcome: GatesOutcome) -> list[Row]:
     target, met = f"-{outcome.gates.target_gain_pct:g} %", outcome.target_met
     verdict = "" if met is None else ("met" if met else "missed")
-    kinds: dict[str, Callable[[Timing], float]] = {
-        "p50": lambda time: time.p50_us,
-        "p90": lambda time: time.p90_us,
-        "mean": lambda time: time.mean_us,
-        "std": lambda time: time.std_us,
-    }
     rows = []
-    for name, of in kinds.items():
-        values = [of(outcome.timings[path]) if path in outcome.timings else math.nan for path in outcome.gates.paths]
+    for name in ("p50", "p90", "mean", "std"):
+        values = [getattr(outcome.timings.get(path), f"{name}_us", math.nan) for path in outcome.gates.paths]
         change = _number(100.0 * (values[1] / values[0] - 1.0), "+.1f", " %") if values[0] and name != "std" else ""
         judged = (target, verdict) if name == "p50" else ("", "")
         rows.append((f"{name}, µs", *(_number(value, ".2f") for value in values), change, *judged))

@@ -63,10 +63,10 @@ def time_launches(gpu: Gpu, run: Callable[[], None], iterations: int = MIN_ITERA
     clear = _clearing(gpu)
     for _ in range(warmup):
         run()
-    spans = _queue(gpu, run, clear, iterations)
+    spans = queue_launches(gpu, run, clear, iterations)
     clocks = gpu.clocks()  # while the queue drains, not after it: an idle GPU lowers its clocks
     gpu.sync()
-    return _timing(_microseconds(spans), clocks)
+    return _timing(microseconds(spans), clocks)
 
 
 def time_in_rounds(
@@ -88,10 +88,10 @@ def time_in_rounds(
         for side, run in enumerate(runs):
             for _ in range(HEAD_START):
                 clear()
-            spans = _queue(gpu, run, clear, share)
+            spans = queue_launches(gpu, run, clear, share)
             clocks[side].append(gpu.clocks())
             gpu.sync()
-            times[side].append(_microseconds(spans))
+            times[side].append(microseconds(spans))
     return tuple(
         Rounds(
             timing=_timing(np.concatenate(each), _median_clocks(seen)),
@@ -107,18 +107,21 @@ def _clearing(gpu: Gpu) -> Callable[[], None]:
     return functools.partial(gpu.fill, gpu.allocate(size), 0, size)
 
 
-def _queue(gpu: Gpu, run: Callable[[], None], clear: Callable[[], None], iterations: int) -> list[tuple[Any, Any]]:
-    """Queues ``iterations`` runs between two events each, the cache cleared before; waits for nothing."""
+def queue_launches(
+    gpu: Gpu, run: Callable[[], None], before: Callable[[], None], iterations: int
+) -> list[tuple[Any, Any]]:
+    """Queues ``iterations`` runs, ``before`` ahead of each; returns the events around each run, without waiting."""
     spans = []
     for _ in range(iterations):
-        clear()
+        before()
         start = gpu.event()
         run()
         spans.append((start, gpu.event()))
     return spans
 
 
-def _microseconds(spans: list[tuple[Any, Any]]) -> NDArray[np.float64]:
+def microseconds(spans: list[tuple[Any, Any]]) -> NDArray[np.float64]:
+    """Times between the events of each pair, in µs, once all have happened."""
     return np.array([1e3 * (end - start) for start, end in spans])
 
 

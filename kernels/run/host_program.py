@@ -14,9 +14,10 @@ from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import load_module
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.prepared import BuildFacts, Prepared
-from ncubble.kernels.run.verify import GUARD, POISON
+from ncubble.kernels.run.verify import POISON
 from ncubble.kernels.spec.case import Case
-from ncubble.kernels.spec.dtypes import dtype_of, raw_bytes
+from ncubble.kernels.spec.dtypes import raw_bytes
+from ncubble.kernels.spec.spec import Array
 
 
 class HostProgram(Protocol):
@@ -54,17 +55,10 @@ class HostPrepared(Prepared):
             self.program.arrays[array.name].fill(POISON)
         self.program.poison()
 
-    def outputs(self) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
-        """The outputs by name, and the names of those whose guard was overwritten."""
+    def raw_output(self, array: Array) -> NDArray[np.uint8]:
+        """The bytes of an output and of the guard behind it, once the GPU has come to them."""
         self.gpu.sync()
-        found: dict[str, NDArray[Any]] = {}
-        overrun: list[str] = []
-        for array in self.case.spec.outputs:
-            raw = self.program.arrays[array.name]
-            if (raw[-GUARD:] != POISON).any():
-                overrun.append(array.name)
-            found[array.name] = raw[:-GUARD].view(dtype_of(array.dtype)).reshape(self.case.extent(array)).copy()
-        return found, tuple(overrun)
+        return self.program.arrays[array.name].copy()
 
 
 def prepare_host(case: Case, gpu: Gpu) -> HostPrepared:

@@ -19,6 +19,7 @@ from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.verify import GUARD, POISON
 from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.dtypes import dtype_of
+from ncubble.kernels.spec.spec import Array
 
 VARIABLE = "NCUBBLE_FACTS"
 """Where a profiled program writes what it tells about itself: the facts file (docs/reference/runs.md)."""
@@ -83,17 +84,20 @@ class Prepared:
 
     def outputs(self) -> tuple[dict[str, NDArray[Any]], tuple[str, ...]]:
         """The outputs by name, and the names of those whose guard was overwritten."""
-        found: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         overrun: list[str] = []
-        for array, pointer in zip(self.case.spec.arrays, self.pointers, strict=True):
-            if not array.output:
-                continue
-            raw = np.empty(self.case.nbytes(array) + GUARD, dtype=np.uint8)
-            self.gpu.download(pointer, raw)
+        for array in self.case.spec.outputs:
+            raw = self.raw_output(array)
             if (raw[-GUARD:] != POISON).any():
                 overrun.append(array.name)
-            found[array.name] = raw[:-GUARD].view(dtype_of(array.dtype)).reshape(self.case.extent(array))
-        return found, tuple(overrun)
+            arrays[array.name] = raw[:-GUARD].view(dtype_of(array.dtype)).reshape(self.case.extent(array))
+        return arrays, tuple(overrun)
+
+    def raw_output(self, array: Array) -> NDArray[np.uint8]:
+        """The bytes of an output and of the guard behind it, once the GPU has come to them."""
+        raw = np.empty(self.case.nbytes(array) + GUARD, dtype=np.uint8)
+        self.gpu.download(self.pointers[self.case.spec.arrays.index(array)], raw)
+        return raw
 
 
 @dataclass(frozen=True)

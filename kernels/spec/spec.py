@@ -135,42 +135,6 @@ class Tolerance:
         return np.asarray(self.absolute + self.relative * size + self.row * rms)
 
 
-def _no_flops(shape: Shape) -> float:
-    return 0.0
-
-
-def _usual_tolerance(shape: Shape) -> Tolerance:
-    return Tolerance(absolute=1e-6, relative=1e-5)
-
-
-def _nothing_expected(arch: str, parameters: Parameters) -> dict[str, bool]:
-    return {}
-
-
-def _no_shared_memory(shape: Shape, parameters: Parameters) -> int:
-    return 0
-
-
-def _one_cta(shape: Shape, parameters: Parameters) -> Extent:
-    return (1, 1, 1)
-
-
-def _one_launch(shape: Shape, parameters: Parameters) -> int:
-    return 1
-
-
-def _nothing_required(shape: Shape, parameters: Parameters) -> str | None:
-    return None
-
-
-def _always_verified(parameters: Parameters) -> str | None:
-    return None
-
-
-def _no_defines(shape: Shape, parameters: Parameters) -> dict[str, int]:
-    return {}
-
-
 def _is_dimension(item: object) -> bool:
     return isinstance(item, str) and item not in (LAUNCH, SMS)
 
@@ -215,26 +179,26 @@ class KernelSpec:
     function: str = ""
     unit: str = "dram"
     dtype: str = "float32"
-    flops: Callable[[Shape], float] = _no_flops
+    flops: Callable[[Shape], float] = lambda shape: 0.0
     bytes: Callable[[Shape], float] | None = None
-    tolerance: Callable[[Shape], Tolerance] = _usual_tolerance
-    smem: Callable[[Shape, Parameters], int] = _no_shared_memory
-    sass: Callable[[str, Parameters], Mapping[str, bool]] = _nothing_expected
+    tolerance: Callable[[Shape], Tolerance] = lambda shape: Tolerance(absolute=1e-6, relative=1e-5)
+    smem: Callable[[Shape, Parameters], int] = lambda shape, parameters: 0
+    sass: Callable[[str, Parameters], Mapping[str, bool]] = lambda arch, parameters: {}
     demonstrates: str = ""
     min_arch: int = 80
     tensor_maps: tuple[TensorMap, ...] = ()
-    cluster: Callable[[Shape, Parameters], Extent] = _one_cta
+    cluster: Callable[[Shape, Parameters], Extent] = lambda shape, parameters: (1, 1, 1)
     persistent: Callable[[int, Shape, Parameters], Extent] | None = None
-    launches: Callable[[Shape, Parameters], int] = _one_launch
+    launches: Callable[[Shape, Parameters], int] = lambda shape, parameters: 1
     row_dims: int = 1
     reference_of: Callable[[Parameters], Reference] | None = None
     work: Callable[[Shape, Parameters], float] | None = None
     draw: Callable[[np.random.Generator, Shape], Mapping[str, NDArray[Any]]] | None = None
-    requires: Callable[[Shape, Parameters], str | None] = _nothing_required
-    defines: Callable[[Shape, Parameters], Mapping[str, int]] = _no_defines
+    requires: Callable[[Shape, Parameters], str | None] = lambda shape, parameters: None
+    defines: Callable[[Shape, Parameters], Mapping[str, int]] = lambda shape, parameters: {}
     arch_of: Callable[[Parameters], int] | None = None
     only_arch: Callable[[Parameters], int | None] | None = None
-    unverified: Callable[[Parameters], str | None] = _always_verified
+    unverified: Callable[[Parameters], str | None] = lambda parameters: None
     gates: Gates | None = None
     peer: str = ""
     program: str = ""

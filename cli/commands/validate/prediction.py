@@ -33,9 +33,9 @@ def measure(out: Path, second: bool = False) -> None:
     their launches. A kernel that fails costs only itself. ``second``: those that were kept apart a second time, in
     OUT/second, in the same way and alone."""
     if second:
-        _measure(list(second_sweeps()), out / SECOND, SECOND)
+        _measure(second_sweeps(), out / SECOND, SECOND)
     else:
-        _measure(list(depth_sweeps()), out, "test")
+        _measure(depth_sweeps(), out, "test")
 
 
 def _measure(sweeps: Sequence[Sweep], out: Path, split: str) -> None:
