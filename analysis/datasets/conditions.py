@@ -38,10 +38,10 @@ def parse(condition: str, schema: pa.Schema) -> pc.Expression:
     if len(condition) > LONGEST:
         raise UsageError(f"--where: longer than {LONGEST} characters", "shorten it")
     parser = _Parser(condition, schema)
-    found = parser.condition(0)
+    expression = parser.condition(0)
     if parser.kind:
         raise parser.wrong("the end, `and` or `or`")
-    return found
+    return expression
 
 
 def column_of(name: str, schema: pa.Schema) -> pa.Field:
@@ -86,10 +86,10 @@ class _Parser:
 
     def takes(self, *words: str) -> str:
         """Step over the next token if it is one of ``words``; returns it, or ""."""
-        told = self.value.lower() if self.kind in ("word", "mark") else ""
-        if told and told in words:
+        word = self.value.lower() if self.kind in ("word", "mark") else ""
+        if word and word in words:
             self.advance()
-            return told
+            return word
         return ""
 
     def needs(self, mark: str) -> None:
@@ -97,16 +97,16 @@ class _Parser:
             raise self.wrong(f"`{mark}`")
 
     def condition(self, depth: int) -> pc.Expression:
-        found = self.all_of(depth)
+        expression = self.all_of(depth)
         while self.takes("or"):
-            found = found | self.all_of(depth)
-        return found
+            expression = expression | self.all_of(depth)
+        return expression
 
     def all_of(self, depth: int) -> pc.Expression:
-        found = self.one(depth)
+        expression = self.one(depth)
         while self.takes("and"):
-            found = found & self.one(depth)
-        return found
+            expression = expression & self.one(depth)
+        return expression
 
     def one(self, depth: int) -> pc.Expression:
         if depth > DEEPEST:
@@ -114,9 +114,9 @@ class _Parser:
         if self.takes("not"):
             return ~self.one(depth + 1)
         if self.takes("("):
-            found = self.condition(depth + 1)
+            expression = self.condition(depth + 1)
             self.needs(")")
-            return found
+            return expression
         if self.kind != "word":
             raise self.wrong("a column")
         return self.test(column_of(self.advance(), self.schema))
@@ -124,16 +124,16 @@ class _Parser:
     def test(self, column: pa.Field) -> pc.Expression:
         field = pc.field(column.name)
         if mark := self.takes(*_COMPARE):
-            found: pc.Expression = getattr(field, _COMPARE[mark])(pa.scalar(self.literal(column)))
-            return found
+            expression: pc.Expression = getattr(field, _COMPARE[mark])(pa.scalar(self.literal(column)))
+            return expression
         if self.takes("is"):
             absent = not self.takes("not")
             self.needs("null")
             return field.is_null() if absent else field.is_valid()
         inverted = bool(self.takes("not"))
         if self.takes("in"):
-            found = field.isin(self.listed(column))
-            return ~found & field.is_valid() if inverted else found
+            expression = field.isin(self.listed(column))
+            return ~expression & field.is_valid() if inverted else expression
         if not inverted and self.takes("contains", "like"):
             return self.contained(column)
         raise self.wrong("`in`" if inverted else "an operator such as <, =, `in`, `contains` or `is null`")
@@ -185,8 +185,8 @@ def _as(column: pa.Field, raw: str, kind: str) -> Any:
 
 def parse_all(conditions: Sequence[str], schema: pa.Schema) -> pc.Expression | None:
     """All of several conditions; None for none."""
-    found: pc.Expression | None = None
+    expression: pc.Expression | None = None
     for condition in conditions:
-        one = parse(condition, schema)
-        found = one if found is None else found & one
-    return found
+        parsed = parse(condition, schema)
+        expression = parsed if expression is None else expression & parsed
+    return expression

@@ -114,13 +114,13 @@ def _entry(folder: Path, number: int) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_ENTRY_B:
             raise ValueError("too large")
-        found = json.loads(path.read_text(encoding="utf-8"))
-        schema = found["schema"]
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        schema = entry["schema"]
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         raise _damaged(folder, number, str(error)) from error
     if not isinstance(schema, int) or schema > SCHEMA:
         raise ReportError(f"{folder}: schema {schema} of the dataset is newer than {SCHEMA}", "upgrade ncubble")
-    return dict(found)
+    return dict(entry)
 
 
 def _damaged(folder: Path, number: int, why: str) -> ReportError:

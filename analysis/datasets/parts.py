@@ -25,10 +25,10 @@ FEW_PARTS = 16
 
 def encode(tables: Sequence[Mapping[str, pa.Table]]) -> dict[str, tuple[bytes, int]]:
     """Each table of all reports in ``tables`` as the bytes of one Parquet file, and its rows; none for no rows."""
-    names = dict.fromkeys(name for one in tables for name in one)
+    names = dict.fromkeys(name for by_name in tables for name in by_name)
     made: dict[str, tuple[bytes, int]] = {}
     for name in names:
-        rows = _joined(name, [one[name] for one in tables if name in one])
+        rows = _joined(name, [by_name[name] for by_name in tables if name in by_name])
         if rows.num_rows:
             sink = pa.BufferOutputStream()
             _write(rows, name, sink)

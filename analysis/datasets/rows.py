@@ -56,7 +56,7 @@ def text(value: Any) -> str | None:
 
 def rows_of(known: KnownReport, report: Report, details: bool) -> dict[str, pa.Table]:
     """Every table's rows of a report. Launches that cannot be judged have a row of ``errors`` instead."""
-    found, failed = judge(report)
+    verdicts, failed = judge(report)
     about = report_row(known, report.run) | {
         "sha256": report.frame.sha256,
         "launches": report.frame.launches,
@@ -64,8 +64,8 @@ def rows_of(known: KnownReport, report: Report, details: bool) -> dict[str, pa.T
         "details": details,
         "ncu_version": text(report.frame.ncu_version or report.run.manifest.ncu_version),
     }
-    identities = [report.launch(one["launch"]).identity for one in found]
-    launches = [launch_row(about, *pair, report.run) for pair in zip(found, identities, strict=True)]
+    identities = [report.launch(verdict["launch"]).identity for verdict in verdicts]
+    launches = [launch_row(about, *pair, report.run) for pair in zip(verdicts, identities, strict=True)]
     tables = {
         "reports": pa.Table.from_pylist([about], schema=REPORTS),
         "launches": pa.Table.from_pylist(launches, schema=LAUNCHES),
@@ -153,8 +153,13 @@ def _json(value: Any) -> str | None:
 def error_rows(known: KnownReport, errors: Iterable[NcubbleError]) -> pa.Table:
     """Rows of ``errors``."""
     rows = [
-        {"report": known.report, "path": text(known.path), "error": text(one.message[:LONGEST]), "remedy": one.remedy}
-        for one in errors
+        {
+            "report": known.report,
+            "path": text(known.path),
+            "error": text(error.message[:LONGEST]),
+            "remedy": error.remedy,
+        }
+        for error in errors
     ]
     return pa.Table.from_pylist(rows, schema=ERRORS)
 

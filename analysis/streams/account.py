@@ -56,15 +56,15 @@ def accounts(recording: Recording, whole: bool = False) -> list[DeviceAccount]:
     """
     rows = recording.rows if whole else within_profiled(recording.rows)
     work = work_of(rows)
-    found = devices(work)
-    return [_account(rows, work, process, device, found) for process, device in found]
+    all_devices = devices(work)
+    return [_account(rows, work, process, device, all_devices) for process, device in all_devices]
 
 
 def _account(
     rows: pd.DataFrame, work: pd.DataFrame, process: int, device: int, all_devices: list[tuple[int, int]]
 ) -> DeviceAccount:
     own = work[(work["process"] == process) & (work["device"] == device)].reset_index(drop=True)
-    several = len({one for one, _ in all_devices}) > 1
+    several = len({owner for owner, _ in all_devices}) > 1
     name = (f"process {process} GPU {device}" if several else f"GPU {device}") if len(all_devices) > 1 else ""
     lanes = lanes_of(own, f"{name} " if name else "")
     copies = own[own["kind"] == "copy"]

@@ -76,16 +76,16 @@ def wait_at(queue: Queue, kernel: QueueItem, begin: int) -> Wait | None:
     return Wait(call, cause, begin + call.end - call.start)
 
 
-def blamed_on(wait: Wait, queue: Queue, found: Reason, begin: int) -> int:
+def blamed_on(wait: Wait, queue: Queue, moment: Reason, begin: int) -> int:
     """Until when a moment counts for ``wait`` instead; ``begin`` where it does not.
 
     That is so for what the host does after the wait, and for work that it queued after it, as far as that work could
     have run earlier: its stream was done with the work before it.
     """
-    if found.cause == LAUNCH_GAP:
+    if moment.cause == LAUNCH_GAP:
         return wait.blamed
-    item = found.behind
-    if found.cause != DEPENDENCY or item is None or item.call is None or item.call.start < wait.call.end:
+    item = moment.behind
+    if moment.cause != DEPENDENCY or item is None or item.call is None or item.call.start < wait.call.end:
         return begin
     return min(wait.blamed, begin + item.start - min(item.start, queue.ready(item)))
 
@@ -118,9 +118,9 @@ def _because_of(queue: Queue, item: QueueItem, begin: int, time: int, until: int
     if item.engine == D2H and queue.is_null(item.lane):
         # A download hands nothing to a later kernel: only the one queue for all keeps them apart.
         return Reason(DEFAULT_STREAM, until, f"{why}, the legacy default stream", item)
-    held = _held_by_default(queue, item)
-    if item.engine != SMS and begin + held > time:
-        return Reason(DEFAULT_STREAM, min(until, begin + held), f"{why}, which the legacy default stream held", item)
+    held_ns = _held_by_default(queue, item)
+    if item.engine != SMS and begin + held_ns > time:
+        return Reason(DEFAULT_STREAM, min(until, begin + held_ns), f"{why}, which the legacy default stream held", item)
     return Reason(DEPENDENCY, until, why, item)
 
 
@@ -130,22 +130,22 @@ def _held_by_default(queue: Queue, item: QueueItem) -> int:
         return 0
     queued = max(item.call.end, 0 if queue.is_null(item.lane) else queue.ready(item))
     ends = [queue.until(lane, item.call.start)[0] for lane in queue.serialized_with(item.lane)]
-    held = item.start - queued if any(end > queued for end in ends) else 0
-    return max(held, _held_in_line(queue, item)) if queue.is_null(item.lane) else held
+    held_ns = item.start - queued if any(end > queued for end in ends) else 0
+    return max(held_ns, _held_in_line(queue, item)) if queue.is_null(item.lane) else held_ns
 
 
 def _held_in_line(queue: Queue, copy: QueueItem) -> int:
     """How long a copy stood in the legacy default stream behind work of another engine, itself or in a row of them."""
-    held = copy.start
+    held_ns = copy.start
     for _ in range(CHAIN_MOST):
         if copy.call is None or not copy.at:
             return 0
         before = queue.item(int(queue.lanes[copy.lane][copy.at - 1]))
         if before.end <= copy.call.end:
             return 0
-        held = min(held, copy.start - copy.call.end)
+        held_ns = min(held_ns, copy.start - copy.call.end)
         if before.engine != copy.engine:
-            return max(held, 0)
+            return max(held_ns, 0)
         copy = before
     return 0
 
@@ -184,8 +184,10 @@ def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) ->
     if head.engine != SMS and (other_copy := queue.busy_with(head.engine, head.lane, time)) is not None:
         why = f"{_a(head)}, for which the engine was not free"
         return Reason(DEPENDENCY, min(other_copy.end, head.start), why)
-    if (found := queue.allocation_at(time)) is not None:
-        return Reason(ALLOCATION, min(found[1], head.start), f"queued, while a thread was in {plain(found[0])}")
+    if (allocation := queue.allocation_at(time)) is not None:
+        return Reason(
+            ALLOCATION, min(allocation[1], head.start), f"queued, while a thread was in {plain(allocation[0])}"
+        )
     if time < call.end:
         return Reason(LAUNCH_GAP, min(call.end, head.start), f"the host was in {plain(call.name)}")
     if (node_end := queue.graph_busy(head, time)) is not None:
@@ -200,13 +202,13 @@ def _until_event(queue: Queue, last: QueueItem, lane: tuple[int, int], begin: in
 def _handed_over(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) -> Reason:
     """Nothing holds ``head`` any more: the time until it begins belongs to what it waited for last."""
     lanes = [*head.waits, *((lane, call.start) for lane in queue.serialized_with(head.lane))]
-    found = [(*queue.until(*one), False) for one in lanes]
+    ends = [(*queue.until(*asked_at), False) for asked_at in lanes]
     if head.at:
         before = queue.item(int(queue.lanes[head.lane][head.at - 1]))
-        found.append((before.end, before, True))
+        ends.append((before.end, before, True))
     if head.engine != SMS and (engine := queue.last_on(head)) is not None:
-        found.append((engine.end, engine, False))
-    end, last, own = max(found, key=lambda one: one[0], default=(0, None, False))
+        ends.append((engine.end, engine, False))
+    end, last, own = max(ends, key=lambda asked_at: asked_at[0], default=(0, None, False))
     if head.start - max(time, call.end, end) > LATENCY_MOST:
         return Reason(UNKNOWN, head.start, "queued, and nothing recorded holds it")
     if last is None or end <= call.start:

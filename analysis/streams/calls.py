@@ -63,7 +63,7 @@ def asked_again(
     start: np.ndarray, end: np.ndarray, name: np.ndarray, cause: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Calls in order, with those that ask again and again whether work is done as one: the host waits by them."""
-    queries = {one for one in set(name.tolist()) if "Query" in one and call_class(one) == HOST_SYNC}
+    queries = {call for call in set(name.tolist()) if "Query" in call and call_class(call) == HOST_SYNC}
     if len(start) < 2 or not queries:
         return start, end, name, cause
     asks = np.isin(name, list(queries))
@@ -85,8 +85,8 @@ def any_in(starts: np.ndarray, reach: np.ndarray, begin: np.ndarray, end: np.nda
     if not len(starts):
         return np.zeros(len(begin), bool)
     place = np.searchsorted(starts, end, side="left")
-    found: np.ndarray = (place > 0) & (reach[np.maximum(place, 1) - 1] > begin)
-    return found
+    overlapping: np.ndarray = (place > 0) & (reach[np.maximum(place, 1) - 1] > begin)
+    return overlapping
 
 
 class Calls:
@@ -125,9 +125,9 @@ class Calls:
         if not len(self._numbers):
             return np.full(len(correlation), -1)
         place = np.minimum(np.searchsorted(self._numbers, correlation), len(self._numbers) - 1)
-        found = self._outermost[place]
-        right = (self._numbers[place] == correlation) & (correlation != 0) & (self.start[found] <= begun)
-        return np.where(right, found, -1)
+        call = self._outermost[place]
+        right = (self._numbers[place] == correlation) & (correlation != 0) & (self.start[call] <= begun)
+        return np.where(right, call, -1)
 
     def started(self, correlation: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
         """When the outermost call of each correlation began; ``otherwise`` where none was recorded."""

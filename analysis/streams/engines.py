@@ -34,8 +34,8 @@ def work_of(rows: pd.DataFrame) -> pd.DataFrame:
 
 def devices(work: pd.DataFrame) -> list[tuple[int, int]]:
     """Process and device of all that worked, in order: numbers of devices mean nothing beyond a process."""
-    found = work[["process", "device"]].drop_duplicates().sort_values(["process", "device"])
-    return [(int(process), int(device)) for process, device in found.itertuples(index=False)]
+    pairs = work[["process", "device"]].drop_duplicates().sort_values(["process", "device"])
+    return [(int(process), int(device)) for process, device in pairs.itertuples(index=False)]
 
 
 def lanes_of(work: pd.DataFrame, prefix: str = "") -> pd.DataFrame:

@@ -64,13 +64,15 @@ def gaps_of(work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) ->
     kernels = _firsts(queue, finishes)
     whole = of_one_cause(queue, kernels, begins, finishes)
     what = "copies after the last kernel" if on_sms.any() else "no kernel ran"
-    found = []
-    for start, end, kernel, cause in zip(*(one.tolist() for one in (begins, finishes, kernels, whole)), strict=True):
+    gaps = []
+    for start, end, kernel, cause in zip(
+        *(column.tolist() for column in (begins, finishes, kernels, whole)), strict=True
+    ):
         if kernel < 0:
-            found.append(IdleGap(start, end, "", {DRAIN: end - start}, what))
+            gaps.append(IdleGap(start, end, "", {DRAIN: end - start}, what))
         else:
-            found.append(_gap(queue, start, end, kernel, cause))
-    return found
+            gaps.append(_gap(queue, start, end, kernel, cause))
+    return gaps
 
 
 def _firsts(queue: Queue, times: np.ndarray) -> np.ndarray:
@@ -90,12 +92,12 @@ def of_one_cause(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.n
     it is first in its stream, and its thread is in no call that waits, allocates or copies; or it was queued, and all
     that it stands behind is a copy that runs.
     """
-    found = np.full(len(kernels), "", dtype=object)
+    causes = np.full(len(kernels), "", dtype=object)
     if not len(kernels) or not len(queue.calls.start):
-        return found
-    found[_plain(queue, kernels, begin, end) & _launched(queue, kernels, begin, end)] = LAUNCH_GAP
-    found[_plain(queue, kernels, begin, end) & _behind_copy(queue, kernels, begin, end)] = DEPENDENCY
-    return found
+        return causes
+    causes[_plain(queue, kernels, begin, end) & _launched(queue, kernels, begin, end)] = LAUNCH_GAP
+    causes[_plain(queue, kernels, begin, end) & _behind_copy(queue, kernels, begin, end)] = DEPENDENCY
+    return causes
 
 
 def _plain(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -103,37 +105,37 @@ def _plain(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray
     call = queue.call[kernels]
     serialized = np.array([bool(queue.serialized_with(lane)) for lane in queue.lane_names])
     allocations = reaching(
-        np.array([one.start for one in queue.allocations[0]], np.int64),
-        np.array([one.end for one in queue.allocations[0]], np.int64),
+        np.array([allocation.start for allocation in queue.allocations[0]], np.int64),
+        np.array([allocation.end for allocation in queue.allocations[0]], np.int64),
     )
-    found: np.ndarray = (kernels >= 0) & (call >= 0) & (queue.calls.cause[call] == LAUNCH_GAP)
-    found &= ~np.isin(kernels, list(queue.waits)) & ~serialized[queue.lane[kernels]]
-    found &= queue.in_plain_graph()[kernels] & ~any_in(*allocations, begin, end)
-    return found
+    plain_kernels: np.ndarray = (kernels >= 0) & (call >= 0) & (queue.calls.cause[call] == LAUNCH_GAP)
+    plain_kernels &= ~np.isin(kernels, list(queue.waits)) & ~serialized[queue.lane[kernels]]
+    plain_kernels &= queue.in_plain_graph()[kernels] & ~any_in(*allocations, begin, end)
+    return plain_kernels
 
 
 def _launched(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Kernels that are first in their stream all the time, and whose thread does nothing but launch."""
     call, before = queue.call[kernels], queue.before[kernels]
-    asked, returned = queue.calls.start[call], queue.calls.end[call]
-    handed = (before < 0) | (queue.engine[before] == SMS) | (queue.end[before] <= asked)
-    found: np.ndarray = handed & (queue.reach_before[kernels] <= begin)
-    found &= end - np.maximum(begin, returned) <= LATENCY_MOST
+    launched, returned = queue.calls.start[call], queue.calls.end[call]
+    handed = (before < 0) | (queue.engine[before] == SMS) | (queue.end[before] <= launched)
+    first_in_stream: np.ndarray = handed & (queue.reach_before[kernels] <= begin)
+    first_in_stream &= end - np.maximum(begin, returned) <= LATENCY_MOST
     for number, thread in queue.calls.threads.items():
-        busy = any_in(*thread.other_than_launch(), begin, np.maximum(asked, begin + 1))
-        found &= ~(busy & (queue.calls.thread[call] == number))
-    return found
+        busy = any_in(*thread.other_than_launch(), begin, np.maximum(launched, begin + 1))
+        first_in_stream &= ~(busy & (queue.calls.thread[call] == number))
+    return first_in_stream
 
 
 def _behind_copy(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Kernels that were queued when the gap began, behind a copy that ran then, and all before that was over."""
     null = np.array([queue.is_null(lane) for lane in queue.lane_names])
     before = queue.before[kernels]
-    found: np.ndarray = (before >= 0) & (queue.engine[before] != SMS) & ~queue.pageable[before]
-    found &= ~null[queue.lane[kernels]] & (queue.calls.end[queue.call[kernels]] <= begin)
-    found &= (queue.start[before] <= begin) & (queue.end[before] > begin) & (queue.reach_before[before] <= begin)
-    found &= end - queue.end[before] <= LATENCY_MOST
-    return found
+    behind: np.ndarray = (before >= 0) & (queue.engine[before] != SMS) & ~queue.pageable[before]
+    behind &= ~null[queue.lane[kernels]] & (queue.calls.end[queue.call[kernels]] <= begin)
+    behind &= (queue.start[before] <= begin) & (queue.end[before] > begin) & (queue.reach_before[before] <= begin)
+    behind &= end - queue.end[before] <= LATENCY_MOST
+    return behind
 
 
 def _gap(queue: Queue, start: int, end: int, place: int, cause: str) -> IdleGap:
@@ -146,19 +148,19 @@ def _gap(queue: Queue, start: int, end: int, place: int, cause: str) -> IdleGap:
 
 def _split(queue: Queue, kernel: QueueItem, begin: int, end: int) -> tuple[Parts, str]:
     """The parts of a gap, and the evidence for the largest."""
-    told: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    shares: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     wait = wait_at(queue, kernel, begin)
     time = begin
     while time < end:
-        found = reason(queue, kernel, begin, time)
-        cause, why, until = found.cause, found.why, min(max(found.until, time + 1), end)
-        if wait is not None and time >= wait.call.end and (blamed := blamed_on(wait, queue, found, begin)) > time:
+        moment = reason(queue, kernel, begin, time)
+        cause, why, until = moment.cause, moment.why, min(max(moment.until, time + 1), end)
+        if wait is not None and time >= wait.call.end and (blamed := blamed_on(wait, queue, moment, begin)) > time:
             cause, until = wait.cause, min(until, blamed)
             why = f"the host was in {plain(wait.call.name)} when it should have queued ahead"
-        told[cause][why] += until - time
+        shares[cause][why] += until - time
         time = until
-    parts = {cause: sum(reasons.values()) for cause, reasons in told.items()}
-    reasons = told[max(parts, key=lambda name: parts[name])]
+    parts = {cause: sum(reasons.values()) for cause, reasons in shares.items()}
+    reasons = shares[max(parts, key=lambda name: parts[name])]
     return parts, max(reasons, key=lambda why: reasons[why])
 
 

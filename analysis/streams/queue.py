@@ -123,13 +123,13 @@ class Queue:
         """When all work before ``item`` in its stream has ended; long ago where there is none."""
         return self._reach[item.lane][item.at - 1] if item.at else -FOREVER
 
-    def until(self, lane: Lane, asked: int) -> tuple[int, QueueItem | None]:
-        """When all that was queued in ``lane`` before ``asked`` has ended, and what ended last."""
-        place = bisect_right(self._asked.get(lane, []), asked)
+    def until(self, lane: Lane, queued_by: int) -> tuple[int, QueueItem | None]:
+        """When all that was queued in ``lane`` before ``queued_by`` has ended, and what ended last."""
+        place = bisect_right(self._asked.get(lane, []), queued_by)
         if not place:
             return 0, None
         end = self._reach[lane][place - 1]
-        last = next(one for one in reversed(self.lanes[lane][:place]) if self.end[one] == end)
+        last = next(index for index in reversed(self.lanes[lane][:place]) if self.end[index] == end)
         return end, self.item(int(last))
 
     def is_null(self, lane: Lane) -> bool:
@@ -157,8 +157,8 @@ class Queue:
     def _on(self, engine: str, time: int) -> list[QueueItem]:
         # Copies of one direction run one after the other; a few places back suffice for engines that share.
         places, starts = self._engines.get(engine, (np.array([], int), []))
-        found = bisect_right(starts, time)
-        return [self.item(int(place)) for place in places[max(0, found - 4) : found][::-1]]
+        index = bisect_right(starts, time)
+        return [self.item(int(place)) for place in places[max(0, index - 4) : index][::-1]]
 
     def busy_with(self, engine: str, lane: Lane, time: int) -> QueueItem | None:
         """What another stream does on a copy engine at ``time``."""
@@ -166,14 +166,14 @@ class Queue:
 
     def last_on(self, item: QueueItem) -> QueueItem | None:
         """What the engine of a copy did last before it."""
-        return next((one for one in self._on(item.engine, item.start) if one.end <= item.start), None)
+        return next((before for before in self._on(item.engine, item.start) if before.end <= item.start), None)
 
     def graph_busy(self, head: QueueItem, time: int) -> int | None:
         """When a node of the same launch of a graph ends that runs at ``time``."""
         if not head.graph:
             return None
         # In a gap no kernel runs, so only copies and sets of the graph can.
-        nodes = (self.item(one) for one in self._graphs.get(head.correlation, []))
+        nodes = (self.item(place) for place in self._graphs.get(head.correlation, []))
         return next(
             (
                 node.end
@@ -197,7 +197,7 @@ class Queue:
         """An allocation that any thread is in at ``time``: its call's name and end."""
         calls, starts = self.allocations
         place = bisect_right(starts, time)
-        return next(((one.name, one.end) for one in calls[max(0, place - 4) : place][::-1] if one.end > time), None)
+        return next(((call.name, call.end) for call in calls[max(0, place - 4) : place][::-1] if call.end > time), None)
 
     def trimmed_in(self, call: Call) -> int | None:
         """From when on a waiting call gives memory of a pool back: the GPU's last work before it; None if it does not.
@@ -212,33 +212,33 @@ class Queue:
         return int(reach[before - 1]) if before else call.start
 
     def _allocations(self) -> tuple[list[Call], list[int]]:
-        found = [
+        calls = [
             thread.call(int(place))
             for thread in self.calls.threads.values()
             for place in np.flatnonzero(thread.cause == ALLOCATION)
         ]
-        found.sort(key=lambda call: (call.start, call.end))
-        return found, [call.start for call in found]
+        calls.sort(key=lambda call: (call.start, call.end))
+        return calls, [call.start for call in calls]
 
     def _copies_of_graphs(self) -> dict[int, list[int]]:
-        found: dict[int, list[int]] = defaultdict(list)
+        places: dict[int, list[int]] = defaultdict(list)
         for place in np.flatnonzero((self.graph != 0) & (self.engine != SMS)).tolist():
-            found[int(self.correlation[place])].append(place)
-        return found
+            places[int(self.correlation[place])].append(place)
+        return places
 
     def in_plain_graph(self) -> np.ndarray:
         """Work of no graph, or of a launch of a graph that holds kernels only."""
-        found: np.ndarray = ~np.isin(self.correlation, list(self._graphs)) | (self.graph == 0)
-        return found
+        plain: np.ndarray = ~np.isin(self.correlation, list(self._graphs)) | (self.graph == 0)
+        return plain
 
     def _by_engine(self) -> dict[str, tuple[np.ndarray, list[int]]]:
-        found = {}
+        engines = {}
         for engine in dict.fromkeys(self.engine.tolist()):
             if engine != SMS:
                 places = np.flatnonzero(self.engine == engine)
                 places = places[np.argsort(self.start[places], kind="stable")]
-                found[engine] = places, self.start[places].tolist()
-        return found
+                engines[engine] = places, self.start[places].tolist()
+        return engines
 
 
 def _stream_flags(rows: pd.DataFrame) -> tuple[dict[Lane, int], dict[int, int]]:
@@ -255,10 +255,10 @@ def _add_waits(queue: Queue, rows: pd.DataFrame) -> None:
     """Gives every item the waits for events that were queued in its stream between it and the item before it."""
     recorded: dict[tuple[int, int], tuple[Lane, int]] = {}
     events = rows[(rows["kind"] == "event") | ((rows["kind"] == "sync") & (rows["flags"] == STREAM_WAIT))]
-    asked = queue.calls.started(events["correlation"].to_numpy(np.int64), events["start_ns"].to_numpy(np.int64))
+    started = queue.calls.started(events["correlation"].to_numpy(np.int64), events["start_ns"].to_numpy(np.int64))
     columns = (events[name].to_numpy() for name in ("kind", "context", "stream", "source", "extra"))
-    told = [column[np.argsort(asked, kind="stable")].tolist() for column in (*columns, asked)]
-    for kind, context, stream, event, which, time in zip(*told, strict=True):
+    ordered = [column[np.argsort(started, kind="stable")].tolist() for column in (*columns, started)]
+    for kind, context, stream, event, which, time in zip(*ordered, strict=True):
         # The number of the recording where CUPTI tells it, else the event's own, which recordings share.
         keys = [(0, which)] * (which > 0) + [(context, event)]
         if kind == "event":
@@ -270,7 +270,7 @@ def _add_waits(queue: Queue, rows: pd.DataFrame) -> None:
 
 
 def _wait_before(queue: Queue, lane: Lane, time: int, source: tuple[Lane, int]) -> None:
-    asked = queue._asked.get(lane, [])
-    place = bisect_right(asked, time)
-    if place < len(asked) and source[0] != lane:
+    queued = queue._asked.get(lane, [])
+    place = bisect_right(queued, time)
+    if place < len(queued) and source[0] != lane:
         queue.waits[int(queue.lanes[lane][place])].append(source)

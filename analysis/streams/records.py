@@ -85,14 +85,14 @@ def _process(path: Path, notes: list[str], ends: list[dict[str, Any]]) -> pd.Dat
         raise ReportError(f"{path}: not a recording of GPU activity", "record the program again")
     process = raw.HEAD.unpack_from(data)[2]
     count = (len(data) - raw.HEAD.size) // raw.RECORD.size
-    found = np.frombuffer(data, _TYPE, count, raw.HEAD.size)
+    records = np.frombuffer(data, _TYPE, count, raw.HEAD.size)
     end = _end(path.with_name(f"end-{process}.json"))
     if end is None:
         notes.append(f"process {process} ended without a last word: what CUPTI had not handed over is missing")
     else:
         ends.append(end)
         notes += _lacking(process, end)
-    return _frame(found, process, _names(path.with_name(f"names-{process}.txt")))
+    return _frame(records, process, _names(path.with_name(f"names-{process}.txt")))
 
 
 def _refused(path: Path) -> list[str]:
@@ -105,28 +105,28 @@ def _refused(path: Path) -> list[str]:
 
 def _end(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        end = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return end if isinstance(end, dict) else None
 
 
 def _lacking(process: int, end: dict[str, Any]) -> list[str]:
     """What one recorder said that it could not keep."""
-    told = []
+    notes = []
     if end.get("over"):
-        told.append(f"process {process}: {end['over']:,} records came after the limit and were not kept (see --most)")
+        notes.append(f"process {process}: {end['over']:,} records came after the limit and were not kept (see --most)")
     if end.get("dropped"):
-        told.append(f"process {process}: CUPTI dropped {end['dropped']:,} records")
+        notes.append(f"process {process}: CUPTI dropped {end['dropped']:,} records")
     if end.get("dropped") is None:
-        told.append(f"process {process}: CUPTI did not tell whether it dropped records")
+        notes.append(f"process {process}: CUPTI did not tell whether it dropped records")
     if end.get("unread"):
-        told.append(f"process {process}: {end['unread']:,} records could not be read")
+        notes.append(f"process {process}: {end['unread']:,} records could not be read")
     if end.get("refused"):
-        told.append(f"process {process}: CUPTI does not record {', '.join(map(str, end['refused']))} here")
+        notes.append(f"process {process}: CUPTI does not record {', '.join(map(str, end['refused']))} here")
     if end.get("error"):
-        told.append(f"process {process}: at its end CUPTI said: {end['error']}")
-    return told
+        notes.append(f"process {process}: at its end CUPTI said: {end['error']}")
+    return notes
 
 
 def _names(path: Path) -> list[str]:
@@ -136,16 +136,16 @@ def _names(path: Path) -> list[str]:
         return []
 
 
-def _frame(found: np.ndarray, process: int, names: list[str]) -> pd.DataFrame:
+def _frame(records: np.ndarray, process: int, names: list[str]) -> pd.DataFrame:
     # A name is written before the record that holds its number, but a kill may fall between their flushes.
     table = np.array([*names, "?"], dtype=object)
-    named = np.isin(found["kind"], (raw.KERNEL, raw.DRIVER, raw.RUNTIME))
-    numbers = np.where(named, np.minimum(found["name"], len(names)), len(names))
+    named = np.isin(records["kind"], (raw.KERNEL, raw.DRIVER, raw.RUNTIME))
+    numbers = np.where(named, np.minimum(records["name"], len(names)), len(names))
     texts = np.where(named, table[numbers], "")
-    kinds = np.array([*KINDS, "?"], dtype=object)[np.minimum(found["kind"] - 1, len(KINDS))]
-    columns: dict[str, Any] = {"kind": kinds, "name": texts, "process": np.full(len(found), process, np.int64)}
+    kinds = np.array([*KINDS, "?"], dtype=object)[np.minimum(records["kind"] - 1, len(KINDS))]
+    columns: dict[str, Any] = {"kind": kinds, "name": texts, "process": np.full(len(records), process, np.int64)}
     for name in _NUMBERS[1:]:
-        columns[name] = found[name.removesuffix("_ns")].astype(np.int64)
+        columns[name] = records[name.removesuffix("_ns")].astype(np.int64)
     return pd.DataFrame(columns)
 
 
@@ -206,9 +206,9 @@ def within_profiled(rows: pd.DataFrame) -> pd.DataFrame:
     if starts.empty:
         return rows
     keep = np.ones(len(rows), bool)
-    asked = calls.groupby(["process", "correlation"])["start_ns"].min()
+    called = calls.groupby(["process", "correlation"])["start_ns"].min()
     keys = pd.MultiIndex.from_frame(rows[["process", "correlation"]])
-    queued = asked.reindex(keys).to_numpy(float)
+    queued = called.reindex(keys).to_numpy(float)
     queued = np.where(np.isnan(queued), rows["start_ns"].to_numpy(float), queued)
     timed = ~rows["kind"].isin(("stream", "context")).to_numpy()
     for process, own in starts.groupby("process"):
@@ -227,8 +227,8 @@ def write(recording: Recording, folder: Path) -> Path:
     import pyarrow.parquet as pq
 
     table = pa.Table.from_pandas(recording.rows[[*COLUMNS]], preserve_index=False)
-    told = {"schema": SCHEMA, "notes": list(recording.notes), "facts": recording.facts}
-    table = table.replace_schema_metadata({b"ncubble.activity": json.dumps(told).encode()})
+    facts = {"schema": SCHEMA, "notes": list(recording.notes), "facts": recording.facts}
+    table = table.replace_schema_metadata({b"ncubble.activity": json.dumps(facts).encode()})
     pq.write_table(table, folder / FILE, compression="zstd")
     return folder / FILE
 
@@ -242,24 +242,24 @@ def read(folder: Path) -> Recording:
     remedy = "record the program again with `ncubble streams`"
     try:
         table = pq.read_table(path)
-        told = json.loads((table.schema.metadata or {}).get(b"ncubble.activity", b"null"))
+        description = json.loads((table.schema.metadata or {}).get(b"ncubble.activity", b"null"))
     except (OSError, ValueError, pa.ArrowException) as error:
         what = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise ReportError(f"{path}: not readable ({what})", remedy) from error
-    if not isinstance(told, dict) or type(told.get("schema")) is not int:
+    if not isinstance(description, dict) or type(description.get("schema")) is not int:
         raise ReportError(f"{path}: not a recording of GPU activity", remedy)
-    if told["schema"] > SCHEMA:
-        raise ReportError(f"{path}: schema {told['schema']} is newer than {SCHEMA}", "upgrade ncubble")
+    if description["schema"] > SCHEMA:
+        raise ReportError(f"{path}: schema {description['schema']} is newer than {SCHEMA}", "upgrade ncubble")
     lacking = [name for name in COLUMNS if name not in table.column_names]
     if lacking:
         raise ReportError(f"{path}: lacks the column {lacking[0]!r}", remedy)
     texts = [table.column(name) for name in ("kind", "name")]
-    if any(one.null_count or one.type not in (pa.string(), pa.large_string()) for one in texts):
+    if any(column.null_count or column.type not in (pa.string(), pa.large_string()) for column in texts):
         raise ReportError(f"{path}: a kind or name is not a text", remedy)
     rows = table.select([*COLUMNS]).to_pandas()
     if rows[[*_NUMBERS]].isna().to_numpy().any() or not all(rows[name].dtype.kind in "iu" for name in _NUMBERS):
         raise ReportError(f"{path}: a number is missing", remedy)
     rows = rows.astype(dict.fromkeys(_NUMBERS, "int64"))
-    notes, facts = told.get("notes"), told.get("facts")
+    notes, facts = description.get("notes"), description.get("facts")
     notes = tuple(map(str, notes)) if isinstance(notes, list) else ()
     return Recording(rows, notes, facts if isinstance(facts, dict) else {})

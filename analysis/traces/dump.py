@@ -66,14 +66,14 @@ def read_dumps(path: Path) -> list[Dump]:
 
 def parse_dumps(data: bytes, origin: str) -> list[Dump]:
     """The dumps of ``data``; raises ReportError naming ``origin``."""
-    found = []
+    dumps = []
     view = memoryview(data)
     while view:
         dump, view = _parse(view, origin)
-        found.append(dump)
-    if not found:
+        dumps.append(dump)
+    if not dumps:
         raise ReportError(f"{origin}: holds no recording", _REMEDY)
-    return found
+    return dumps
 
 
 def _parse(view: memoryview, origin: str) -> tuple[Dump, memoryview]:
@@ -81,27 +81,29 @@ def _parse(view: memoryview, origin: str) -> tuple[Dump, memoryview]:
     if head[:8] != MAGIC or not head[8:].isdigit() or len(head) < 16:
         raise ReportError(f"{origin}: not a recording of the probe", _REMEDY)
     length = int(head[8:])
-    told = _told(bytes(view[16 : 16 + length]), origin)
+    description = _told(bytes(view[16 : 16 + length]), origin)
     rest = view[16 + length :]
-    count, depth = told["warps"], told["marks"]
+    count, depth = description["warps"], description["marks"]
     size = count * (WARP.itemsize + depth * MARK.itemsize)
     if len(rest) < size:
         raise ReportError(f"{origin}: ends before its {count} warps do", _REMEDY)
     warps = np.frombuffer(rest[: count * WARP.itemsize], dtype=WARP)
     marks = np.frombuffer(rest[count * WARP.itemsize : size], dtype=MARK).reshape(count, depth)
-    dump = Dump(warps, marks, told["started"], tuple(told["tags"]), tuple(told["roles"]), told)
+    dump = Dump(
+        warps, marks, description["started"], tuple(description["tags"]), tuple(description["roles"]), description
+    )
     return dump, rest[size:]
 
 
 def _told(text: bytes, origin: str) -> dict[str, Any]:
     try:
-        told = json.loads(text)
-        numbers = [told[name] for name in ("warps", "marks", "started", "slots")]
-        names = [*told["tags"], *told["roles"]]
-        right = all(type(number) is int and 0 <= number < 1 << 32 for number in numbers) and told["marks"] > 1
+        description = json.loads(text)
+        numbers = [description[name] for name in ("warps", "marks", "started", "slots")]
+        names = [*description["tags"], *description["roles"]]
+        right = all(type(number) is int and 0 <= number < 1 << 32 for number in numbers) and description["marks"] > 1
         right = right and all(isinstance(name, str) and len(name) <= 80 for name in names) and len(names) < 1000
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ReportError(f"{origin}: its description is not readable", _REMEDY) from error
-    if not right or told["warps"] > min(told["started"], told["slots"]):
+    if not right or description["warps"] > min(description["started"], description["slots"]):
         raise ReportError(f"{origin}: its description makes no sense", _REMEDY)
-    return dict(told)
+    return dict(description)

@@ -22,8 +22,8 @@ ASYNCHRONOUS = (
 def flights(lanes: pd.DataFrame) -> pd.DataFrame:
     """Lanes of what is in flight, with the columns of ``lanes`` (``warp`` is -1); empty where nothing is awaited."""
     parts = [_flights(lanes, *each) for each in ASYNCHRONOUS]
-    found = pd.concat([part for part in parts if len(part)] or [lanes.iloc[:0]], ignore_index=True)
-    return found.sort_values("start_ns", kind="stable", ignore_index=True)
+    flying = pd.concat([part for part in parts if len(part)] or [lanes.iloc[:0]], ignore_index=True)
+    return flying.sort_values("start_ns", kind="stable", ignore_index=True)
 
 
 def _flights(lanes: pd.DataFrame, group: str, tag: str, starts: str, awaits: str) -> pd.DataFrame:
@@ -47,7 +47,7 @@ def _beside(starts: np.ndarray, ends: np.ndarray) -> list[int]:
     """For intervals in order of their start: the lowest lane in which each overlaps no other."""
     free: list[int] = []
     busy: list[tuple[float, int]] = []
-    found = []
+    places = []
     lanes = 0
     for start, end in zip(starts, ends, strict=True):
         while busy and busy[0][0] <= start:
@@ -57,5 +57,5 @@ def _beside(starts: np.ndarray, ends: np.ndarray) -> list[int]:
         else:
             lane, lanes = lanes, lanes + 1
         heapq.heappush(busy, (end, lane))
-        found.append(lane)
-    return found
+        places.append(lane)
+    return places

@@ -92,8 +92,11 @@ def read_lanes(run: LaneRun) -> tuple[str, pd.DataFrame]:
 def _kind(path: Path, file: pq.ParquetFile) -> str:
     """The kind that a file tells; refuses what no recorder wrote before any row is read."""
     schema = file.schema_arrow
-    told = {key: value for key, value in (schema.metadata or {}).items() if key.startswith(b"ncubble.lanes")}
-    version, kind = told.get(b"ncubble.lanes", b""), str(told.get(b"ncubble.lanes.kind", b""), "ascii", "replace")
+    metadata = {key: value for key, value in (schema.metadata or {}).items() if key.startswith(b"ncubble.lanes")}
+    version, kind = (
+        metadata.get(b"ncubble.lanes", b""),
+        str(metadata.get(b"ncubble.lanes.kind", b""), "ascii", "replace"),
+    )
     if not version.isdigit() or kind not in KINDS:
         raise ReportError(f"{path}: not a file of lanes", _REMEDY)
     if int(version) > SCHEMA:
@@ -107,25 +110,25 @@ def _kind(path: Path, file: pq.ParquetFile) -> str:
     return kind
 
 
-def _check_size(path: Path, told: pq.FileMetaData) -> None:
+def _check_size(path: Path, metadata: pq.FileMetaData) -> None:
     """Refuse by its metadata what would take too much memory to read."""
-    if told.num_rows > MOST_ROWS:
+    if metadata.num_rows > MOST_ROWS:
         raise ReportError(f"{path}: more than {MOST_ROWS:,} intervals", "record a shorter stretch")
-    if sum(told.row_group(index).total_byte_size for index in range(told.num_row_groups)) > MOST_UNPACKED_B:
+    if sum(metadata.row_group(index).total_byte_size for index in range(metadata.num_row_groups)) > MOST_UNPACKED_B:
         raise ReportError(f"{path}: unpacks to more than {MOST_UNPACKED_B >> 20} MB", "record a shorter stretch")
 
 
 def _short(column: pa.ChunkedArray) -> np.ndarray:
     """The texts of a column, each cut to ``LONGEST`` characters; None where one is missing."""
-    found = np.empty(len(column), dtype=object)
+    cut = np.empty(len(column), dtype=object)
     start = 0
     for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         texts = pc.utf8_slice_codeunits(coded.dictionary.cast(pa.string()), 0, LONGEST).to_pylist()
         places = coded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
-        found[start : start + len(chunk)] = np.array([*texts, None], dtype=object)[places]
+        cut[start : start + len(chunk)] = np.array([*texts, None], dtype=object)[places]
         start += len(chunk)
-    return found
+    return cut
 
 
 def _checked(path: Path, frame: pd.DataFrame) -> pd.DataFrame:

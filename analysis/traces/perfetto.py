@@ -56,10 +56,10 @@ def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": {"name": name}}
 
 
-def write_perfetto(path: Path, lanes: pd.DataFrame, told: dict[str, Any]) -> None:
-    """Write the trace of ``lanes`` to ``path``; ``told`` goes beside the events. Raises OSError."""
+def write_perfetto(path: Path, lanes: pd.DataFrame, facts: dict[str, Any]) -> None:
+    """Write the trace of ``lanes`` to ``path``; ``facts`` goes beside the events. Raises OSError."""
     with path.open("w", encoding="utf-8") as file:
-        file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(told) + ',"traceEvents":[\n')
+        file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(facts) + ',"traceEvents":[\n')
         for number, event in enumerate(trace_events(lanes)):
             file.write((",\n" if number else "") + json.dumps(event, separators=(",", ":")))
         file.write("\n]}\n")

@@ -81,31 +81,31 @@ def decode(dumps: Sequence[Dump]) -> Recorded:
 
 def _warps(dump: Dump, number: int) -> pd.DataFrame:
     """One row for each warp, with clocks as integers."""
-    found = dump.warps
+    records = dump.warps
     roles = np.array([*dump.roles, "unknown"], dtype=object)
     # What lived longer than LONGEST was never written by the probe.
-    lived = found["end_clock"] - found["begin_clock"]
-    ended = (found["end_ns"] > 0) & (lived < LONGEST) & (found["end_ns"] - found["begin_ns"] < LONGEST)
+    lived = records["end_clock"] - records["begin_clock"]
+    ended = (records["end_ns"] > 0) & (lived < LONGEST) & (records["end_ns"] - records["begin_ns"] < LONGEST)
     # The last mark of a slot stands for all that did not fit. Who did not come to its end never told its count: marks
     # that were written have a kind.
     written, most = dump.marks["word"] >> 6 & 3 > 0, dump.marks.shape[1] - 1
-    kept = np.where(ended, np.minimum(found["marks"], most), _leading(written[:, :-1]))
+    kept = np.where(ended, np.minimum(records["marks"], most), _leading(written[:, :-1]))
     return pd.DataFrame(
         {
             "dump": number,
-            "slot": np.arange(len(found)),
-            "grid": found["launch"].astype(np.int64),
-            "sm": found["sm"].astype(np.int64),
-            "cta": found["cta"].astype(np.int64),
-            "warp": found["warp"].astype(np.int64),
-            "group": roles[np.minimum(found["role"], len(roles) - 1)],
+            "slot": np.arange(len(records)),
+            "grid": records["launch"].astype(np.int64),
+            "sm": records["sm"].astype(np.int64),
+            "cta": records["cta"].astype(np.int64),
+            "warp": records["warp"].astype(np.int64),
+            "group": roles[np.minimum(records["role"], len(roles) - 1)],
             "ended": ended,
             "kept": kept.astype(np.int64),
             "full": (kept == most) & written[:, -1],
-            "begin_clock": found["begin_clock"],
-            "end_clock": found["end_clock"],
-            "begin_ns": found["begin_ns"],
-            "end_ns": found["end_ns"],
+            "begin_clock": records["begin_clock"],
+            "end_clock": records["end_clock"],
+            "begin_ns": records["begin_ns"],
+            "end_ns": records["end_ns"],
         }
     )
 
@@ -196,8 +196,8 @@ def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:
     start = offset + scale * (warps["begin_clock"] - base).astype(float).to_numpy()
     end = start + scale * (warps["end_clock"] - warps["begin_clock"]).where(ended, 0).astype(float).to_numpy()
     zero = float(start.min()) if len(start) else 0.0
-    found = warps.assign(start_ns=start - zero, end_ns=end - zero)
-    return found, Clock(slope, quantum, residual)
+    placed = warps.assign(start_ns=start - zero, end_ns=end - zero)
+    return placed, Clock(slope, quantum, residual)
 
 
 def _quantum(times: np.ndarray) -> float | None:

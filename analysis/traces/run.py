@@ -37,7 +37,7 @@ def _numbers(summary: Summary) -> dict[str, Any]:
         "warps": summary.warps,
         "shares": [asdict(share) for share in summary.shares],
         "busy_pct": summary.busy,
-        "overlaps": [asdict(one) for one in summary.overlaps],
+        "overlaps": [asdict(overlap) for overlap in summary.overlaps],
     }
 
 
@@ -54,24 +54,24 @@ def cut(lanes: pd.DataFrame, low_ns: float, high_ns: float) -> pd.DataFrame:
     return lanes.assign(start_ns=start, end_ns=end)[start < end].reset_index(drop=True)
 
 
-def cut_told(lanes: pd.DataFrame, told: dict[str, Any], low_ns: float, high_ns: float) -> dict[str, Any]:
-    """``told`` with the numbers of a stretch: ``lanes`` are what ``cut`` left of it."""
+def cut_told(lanes: pd.DataFrame, facts: dict[str, Any], low_ns: float, high_ns: float) -> dict[str, Any]:
+    """``facts`` with the numbers of a stretch: ``lanes`` are what ``cut`` left of it."""
     warps = lanes[lanes["warp"] >= 0] if "warp" in lanes else lanes.assign(launch=0, sm=0, warp=0, cta=0)
     lives = warps.groupby(["launch", "sm", "cta", "warp", "group"], as_index=False, sort=False)
     known = lives.agg(start_ns=("start_ns", "min"), end_ns=("end_ns", "max"))
     nothing = Recorded(warps, known, Clock(None, None, 0.0), Loss(0, 0, 0.0, 0, 0))
     summary = summarize(nothing, lanes.drop(warps.index))
-    return {**told, **_numbers(summary), "cut_ns": [low_ns, high_ns], "whole_ns": told.get("span_ns")}
+    return {**facts, **_numbers(summary), "cut_ns": [low_ns, high_ns], "whole_ns": facts.get("span_ns")}
 
 
-def save_lanes(folder: Path, lanes: pd.DataFrame, kind: str, told: dict[str, Any]) -> None:
+def save_lanes(folder: Path, lanes: pd.DataFrame, kind: str, facts: dict[str, Any]) -> None:
     """Write ``lanes.parquet`` into ``folder``; raises OSError."""
     table = pa.Table.from_pandas(lanes, preserve_index=False)
     for name in _TEXTS:
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, table.column(name).cast(pa.string()).dictionary_encode())
     marks = {b"ncubble.lanes": str(SCHEMA).encode(), b"ncubble.lanes.kind": kind.encode()}
-    marks[TOLD] = json.dumps(told).encode()
+    marks[TOLD] = json.dumps(facts).encode()
     split = {name: "BYTE_STREAM_SPLIT" for name in _TIMES if pa.types.is_floating(table.schema.field(name).type)}
     pq.write_table(
         table.replace_schema_metadata(marks),
@@ -86,7 +86,7 @@ def save_lanes(folder: Path, lanes: pd.DataFrame, kind: str, told: dict[str, Any
 def read_told(folder: Path) -> dict[str, Any]:
     """What the trace in ``folder`` tells of itself; empty where there is none or it is not readable."""
     try:
-        told = json.loads((pq.read_schema(folder / FILE).metadata or {}).get(TOLD, b"{}"))
+        facts = json.loads((pq.read_schema(folder / FILE).metadata or {}).get(TOLD, b"{}"))
     except (OSError, ValueError, RecursionError, pa.ArrowException):
         return {}
-    return told if isinstance(told, dict) else {}
+    return facts if isinstance(facts, dict) else {}

@@ -63,30 +63,30 @@ def summarize(recorded: Recorded, flying: pd.DataFrame | None = None) -> Summary
 
 def shares(recorded: Recorded) -> tuple[Share, ...]:
     """Where the time of the warps goes, by role and tag, in the order of the roles' and tags' first appearance."""
-    found = []
+    result = []
     for group, warps in recorded.warps.groupby("group", sort=False):
         life = float((warps["end_ns"] - warps["start_ns"]).sum())
         own = recorded.lanes[recorded.lanes["group"] == group]
         own = own.assign(ns=own["end_ns"] - own["start_ns"])
         for tag, rows in own.groupby("tag", sort=False):
             ns = float(rows["ns"].sum())
-            found.append(Share(str(group), str(tag), len(rows), ns, percent(ns, life), float(rows["ns"].median())))
+            result.append(Share(str(group), str(tag), len(rows), ns, percent(ns, life), float(rows["ns"].median())))
         rest = life - float(own["ns"].sum())
-        found.append(Share(str(group), ELSEWHERE, 0, rest, percent(rest, life), None))
-    return tuple(found)
+        result.append(Share(str(group), ELSEWHERE, 0, rest, percent(rest, life), None))
+    return tuple(result)
 
 
 def _covers(work: pd.DataFrame) -> dict[str, _Cover]:
     """For each kind of work, in order of its first appearance: the disjoint stretches in which it is under way, on each
     SM in each launch."""
-    found: dict[str, _Cover] = {}
+    covers: dict[str, _Cover] = {}
     for name in work["tag"].unique():
         own = work[work["tag"] == name]
-        found[str(name)] = {
+        covers[str(name)] = {
             place: union(rows["start_ns"].to_numpy(float), rows["end_ns"].to_numpy(float))
             for place, rows in own.groupby(["launch", "sm"])
         }
-    return found
+    return covers
 
 
 def _together(covers: Sequence[_Cover]) -> float:

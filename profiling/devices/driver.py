@@ -113,7 +113,7 @@ def visible_uuids() -> list[str]:
 
 def _module_version() -> str:
     try:
-        found = re.search(r"Kernel Module.*?\s(\d+\.\d+[\d.]*)", _PROC_VERSION.read_text())
+        match = re.search(r"Kernel Module.*?\s(\d+\.\d+[\d.]*)", _PROC_VERSION.read_text())
     except OSError:
         return ""
-    return found[1] if found else ""
+    return match[1] if match else ""

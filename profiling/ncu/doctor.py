@@ -34,6 +34,7 @@ _VIEW = (
     "dash-ag-grid",
     "duckdb",
     "ml-dtypes",
+    "msgspec",
     "ncu-report",
     "numpy",
     "orjson",
@@ -116,9 +117,9 @@ def require_profiling(checks: list[DoctorCheck]) -> None:
 
 def check_python() -> DoctorCheck:
     """Python 3.11 or newer."""
-    found = ".".join(str(part) for part in sys.version_info[:3])
+    version = ".".join(str(part) for part in sys.version_info[:3])
     return DoctorCheck(
-        "python", "view", "ok" if sys.version_info >= (3, 11) else "wrong", found, "use Python 3.11 or newer"
+        "python", "view", "ok" if sys.version_info >= (3, 11) else "wrong", version, "use Python 3.11 or newer"
     )
 
 
@@ -204,8 +205,8 @@ def check_compiler(program: str, remedy: str, environ: Mapping[str, str] = os.en
     if not path:
         return DoctorCheck(program, "kernels", "missing", "not on PATH", remedy)
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError) as error:
         return DoctorCheck(program, "kernels", "wrong", f"{path}: {error}", remedy)
-    lines = [line for line in said.splitlines() if "release" in line or "g++" in line]
+    lines = [line for line in output.splitlines() if "release" in line or "g++" in line]
     return DoctorCheck(program, "kernels", "ok", f"{lines[0].strip() if lines else path}")

@@ -25,9 +25,9 @@ class NcuMissingError(MeasurementError):
 class NcuTooOldError(MeasurementError):
     """ncu lacks what the metric sets are made of."""
 
-    def __init__(self, path: str, found: Version, needed: Version) -> None:
+    def __init__(self, path: str, version: Version, needed: Version) -> None:
         super().__init__(
-            f"{path} is version {found}; {needed} or newer is needed",
+            f"{path} is version {version}; {needed} or newer is needed",
             f"install a newer Nsight Compute and put it first on PATH, or name it in {ENVIRONMENT}",
         )
 
@@ -97,10 +97,10 @@ class ProgramFailedError(MeasurementError):
     """The profiled program ended with an error."""
 
     def __init__(self, code: int | None, stderr_tail: Sequence[str], hint: str = "") -> None:
-        said = "\n".join(f"    {line}" for line in stderr_tail) or "    (nothing on stderr)"
+        tail = "\n".join(f"    {line}" for line in stderr_tail) or "    (nothing on stderr)"
         ended = f"with exit code {code}" if code is not None else "abnormally"
         super().__init__(
-            f"the profiled program ended {ended}; the last it said:\n{said}",
+            f"the profiled program ended {ended}; the last it said:\n{tail}",
             hint or "run the program without the profiler first, and correct what it complains about",
         )
         self.code = code

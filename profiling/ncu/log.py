@@ -103,14 +103,14 @@ class NcuLog:
         self.on_output(stream, line)
 
     def _progress(self, line: str) -> None:
-        found = _PROFILING.search(line)
-        if not found:
+        match = _PROFILING.search(line)
+        if not match:
             return
-        passes = _PASSES.search(found["progress"])
+        passes = _PASSES.search(match["progress"])
         launch = ReplayedLaunch(
-            kernel=found["kernel"],
-            index=int(found["index"] or len(self.profiled)),
-            percent=_percent(found["progress"]),
+            kernel=match["kernel"],
+            index=int(match["index"] or len(self.profiled)),
+            percent=_percent(match["progress"]),
             passes=int(passes[1]) if passes else None,
         )
         if self.launches.get(launch.index) != launch:

@@ -155,46 +155,46 @@ def find_ncu() -> Ncu:
 
 
 def _installed() -> str | None:
-    found = [
+    executables = [
         candidate
         for pattern in _PLACES
         for candidate in Path("/").glob(f"{pattern.lstrip('/')}/ncu")
         if os.access(candidate, os.X_OK)
     ]
-    return str(max(found, key=lambda path: path.resolve())) if found else None
+    return str(max(executables, key=lambda path: path.resolve())) if executables else None
 
 
 def ncu_version(path: str) -> Ncu:
     """What ``ncu --version`` says; raises NcuUnusableError."""
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+        output = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise failures.NcuUnusableError(path, str(error)) from error
-    found = re.search(r"Version (\d+\.\d+[\d.]*)", said)
-    if not found:
-        raise failures.NcuUnusableError(path, f"no version in what it says: {said[:200]!r}")
-    return Ncu(path, parse_version(found[1]), found[1])
+    match = re.search(r"Version (\d+\.\d+[\d.]*)", output)
+    if not match:
+        raise failures.NcuUnusableError(path, f"no version in what it says: {output[:200]!r}")
+    return Ncu(path, parse_version(match[1]), match[1])
 
 
 def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
     """Why a finished run of ncu is a failure, most telling reason first, or None. ``wanted`` names the filters."""
-    said = "\n".join(log.errors + log.warnings)
-    if "ERR_NVGPUCTRPERM" in said:
+    messages = "\n".join(log.errors + log.warnings)
+    if "ERR_NVGPUCTRPERM" in messages:
         return failures.CounterPermissionError()
-    if found := _first(log.errors + log.warnings, "nsight-compute-lock"):
-        return failures.LockFileError(found)
-    if found := _first(log.errors, "concurrently collecting", "being used by another", "ResourceUnavailable"):
-        return failures.ProfilerBusyError(found)
-    if found := _first(log.errors, "cuda driver", "LibraryNotLoaded", "driver library", "not supported on device"):
-        return failures.NoGpuError(found)
-    if found := _first(log.errors, "Failed to find", "unrecognised option", "unrecognized option", "for option"):
-        return failures.NcuRejectedError(found)
-    if kernel := re.search(r'Failed to profile "(.*?)"', said):
+    if message := _first(log.errors + log.warnings, "nsight-compute-lock"):
+        return failures.LockFileError(message)
+    if message := _first(log.errors, "concurrently collecting", "being used by another", "ResourceUnavailable"):
+        return failures.ProfilerBusyError(message)
+    if message := _first(log.errors, "cuda driver", "LibraryNotLoaded", "driver library", "not supported on device"):
+        return failures.NoGpuError(message)
+    if message := _first(log.errors, "Failed to find", "unrecognised option", "unrecognized option", "for option"):
+        return failures.NcuRejectedError(message)
+    if kernel := re.search(r'Failed to profile "(.*?)"', messages):
         return failures.ReplayError(kernel[1], "; ".join(log.errors))
-    if found := _first(log.errors, "LaunchFailed"):
+    if message := _first(log.errors, "LaunchFailed"):
         last = max(log.launches.items(), default=(0, None))[1]
-        return failures.LaunchFaultError(last.kernel if last else "(not named)", found)
-    code = re.search(r"application returned an error code \((-?\d+)\)", said)
+        return failures.LaunchFaultError(last.kernel if last else "(not named)", message)
+    code = re.search(r"application returned an error code \((-?\d+)\)", messages)
     if code:
         return failures.ProgramFailedError(int(code[1]), _last_words(log))
     if not log.profiled:

@@ -43,8 +43,8 @@ def end_marked(text: str) -> int:
     """SIGKILL all processes whose mark begins so; returns how many there were. This process is spared."""
     ended = 0
     for _ in range(_PASSES):  # a process may fork while the others are ended
-        found, unknown = _marked()
-        pids = [pid for pid, own in found if own.startswith(text)]
+        processes, unknown = _marked()
+        pids = [pid for pid, own in processes if own.startswith(text)]
         for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
@@ -59,8 +59,8 @@ def end_orphans() -> int:
     """SIGKILL all marked processes of this user whose supervisor is dead; returns how many there were."""
     ended = 0
     for _ in range(_PASSES):
-        found, unknown = _marked()
-        dead = {own for _, own in found if not _supervised(own)}
+        processes, unknown = _marked()
+        dead = {own for _, own in processes if not _supervised(own)}
         ended += sum(end_marked(own) for own in sorted(dead))
         if not unknown:
             break
@@ -79,7 +79,7 @@ def _marked() -> tuple[list[tuple[int, str]], bool]:
     A process that sleeps in the kernel is not asked: it may hold the lock on its memory, as in a call of a driver that
     does not answer, and whoever reads its environment then sleeps with it. One within execve has no environment yet.
     """
-    needle, found, unknown = f"{MARK}=".encode(), [], False
+    needle, processes, unknown = f"{MARK}=".encode(), [], False
     for folder in Path("/proc").glob("[0-9]*"):
         pid = int(folder.name)
         try:
@@ -97,8 +97,8 @@ def _marked() -> tuple[list[tuple[int, str]], bool]:
             continue
         for entry in environment.split(b"\0"):
             if entry.startswith(needle):
-                found.append((pid, entry[len(needle) :].decode(errors="replace")))
-    return found, unknown
+                processes.append((pid, entry[len(needle) :].decode(errors="replace")))
+    return processes, unknown
 
 
 def _within_execve(stat: Path) -> bool:
@@ -122,7 +122,7 @@ def outlast(processes: Iterable[Process], limit_s: float) -> list[int]:
     One that was using a GPU may take long: the driver has to stop its kernel first.
     """
     left, deadline = list(processes), time.monotonic() + limit_s
-    while (left := [one for one in left if _there(one)]) and time.monotonic() < deadline:
+    while (left := [process for process in left if _there(process)]) and time.monotonic() < deadline:
         time.sleep(_PAUSE_S)
     return [pid for pid, _ in left]
 

@@ -51,13 +51,13 @@ def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path)
 
 def _moved(root: Path, tree: Path) -> dict[str, str]:
     """Search paths of the environment, with folders of the user's tree replaced by the other's where it has them."""
-    found = {}
+    moved = {}
     for name in _SEARCHED:
         entries = os.environ.get(name, "").split(os.pathsep)
         changed = os.pathsep.join(_moved_entry(Path(entry), root, tree) if entry else entry for entry in entries)
         if changed != os.environ.get(name, ""):
-            found[name] = changed
-    return found
+            moved[name] = changed
+    return moved
 
 
 def _moved_entry(entry: Path, root: Path, tree: Path) -> str:
@@ -101,9 +101,9 @@ def build(side: RevisionSide, command: str, on_text: Callable[[process.Stream, s
             f"--build {command}: {argv[0]!r} cannot be started ({error.strerror})", "correct it"
         ) from error
     if status:
-        said = "\n".join(f"    {line}" for line in last if line.strip())
+        tail = "\n".join(f"    {line}" for line in last if line.strip())
         raise MeasurementError(
-            f"--build {command} ended with exit code {status} in {side.what}; the last it said:\n{said}",
+            f"--build {command} ended with exit code {status} in {side.what}; the last it said:\n{tail}",
             "build that revision by hand to see why",
         )
 

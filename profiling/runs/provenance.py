@@ -33,7 +33,9 @@ class Facts:
         unless ``limited``. A list of another length, or of other functions, tells nothing of them."""
         count, chosen = len(kernels), self.launches[skipped : skipped + len(kernels)]
         fits = len(chosen) == count and (limited or len(self.launches) == skipped + count)
-        if fits and all(str(one.get("function") or "") in name for one, name in zip(chosen, kernels, strict=True)):
+        if fits and all(
+            str(launch.get("function") or "") in name for launch, name in zip(chosen, kernels, strict=True)
+        ):
             return replace(self, launches=chosen)
         if not self.launches:
             return self
@@ -83,7 +85,7 @@ def read_facts(path: Path) -> Facts:
         if name in raw and not isinstance(raw[name], dict)
     ]
     launches = raw.get(_LAUNCHES, [])
-    if not isinstance(launches, list) or any(wrong_kernel(one) for one in launches):
+    if not isinstance(launches, list) or any(wrong_kernel(launch) for launch in launches):
         launches = []
         notes.append(f"facts file: member {_LAUNCHES!r} ignored, not a list of objects like 'kernel'")
     return Facts(

@@ -60,36 +60,36 @@ def _number(text: str | None) -> int | None:
     return int(text) if known and text is not None and int(text) < _LARGEST else None
 
 
-def folder_of(out: Path, told: Mapping[str, Any], named: bool) -> Path:
+def folder_of(out: Path, rank: Mapping[str, Any], named: bool) -> Path:
     """Where one rank's run goes: below a folder that was named, beside the other ranks' under a default name.
 
     Without a rank it is ``out`` itself.
     """
-    if not told:
+    if not rank:
         return out
-    mark = f"rank{told['rank']:0{len(str(told['size'] - 1))}d}"
+    mark = f"rank{rank['rank']:0{len(str(rank['size'] - 1))}d}"
     return out / mark if named else out.with_name(f"{out.name}-{mark}")
 
 
 def rank_of(run: Run) -> Rank | None:
     """The rank of a run, by its manifest, else by the names of its file and of the folder that this lies in."""
-    told = run.manifest.rank
+    recorded = run.manifest.rank
     path = run.path if run.path != run.report or run.path.stem != "report" else run.path.parent
     by_name = _from_name(path)
-    if isinstance(told.get("rank"), int):
-        size = told.get("size")
-        program = by_name.program if by_name and by_name.rank == told["rank"] else str(path.parent)
-        return Rank(told["rank"], size if isinstance(size, int) else None, str(told.get("source", "")), program)
+    if isinstance(recorded.get("rank"), int):
+        size = recorded.get("size")
+        program = by_name.program if by_name and by_name.rank == recorded["rank"] else str(path.parent)
+        return Rank(recorded["rank"], size if isinstance(size, int) else None, str(recorded.get("source", "")), program)
     return by_name
 
 
 def _from_name(path: Path) -> Rank | None:
     """The last part of a path, or the folder that it lies in, names a rank: ``rank3``, ``report.rank3.ncu-rep``."""
     for part in (path, path.parent):
-        if found := next(iter(_NAMED.finditer(part.name)), None):
-            without = part.name[: found.start()] + "*" + part.name[found.end() :]
+        if match := next(iter(_NAMED.finditer(part.name)), None):
+            without = part.name[: match.start()] + "*" + part.name[match.end() :]
             program = part.with_name(without) / path.name if part != path else part.with_name(without)
-            return Rank(int(found[1]), None, FROM_NAME, str(program))
+            return Rank(int(match[1]), None, FROM_NAME, str(program))
     return None
 
 
@@ -101,9 +101,9 @@ def numbered(paths: list[Path]) -> dict[Path, Rank]:
     """
     series: dict[str, dict[int, Path]] = {}
     for path in paths:
-        for found in _NUMBERED.finditer(path.stem):
-            name = path.name[: found.start(1)] + "*" + path.name[found.end(1) :]
-            series.setdefault(str(path.with_name(name)), {}).setdefault(int(found[1]), path)
+        for match in _NUMBERED.finditer(path.stem):
+            name = path.name[: match.start(1)] + "*" + path.name[match.end(1) :]
+            series.setdefault(str(path.with_name(name)), {}).setdefault(int(match[1]), path)
     ranks: dict[Path, Rank] = {}
     for program, members in series.items():
         if len(members) > 1 and sorted(members) == list(range(len(members))):

@@ -191,10 +191,10 @@ def find_runs(paths: Iterable[Path]) -> Iterator[Path]:
     """
     seen: set[Path] = set()
     for path in paths:
-        for found in _walk(path) if _is_folder(path) else [path]:
-            if found not in seen:
-                seen.add(found)
-                yield found
+        for run in _walk(path) if _is_folder(path) else [path]:
+            if run not in seen:
+                seen.add(run)
+                yield run
 
 
 def _is_folder(path: Path) -> bool:

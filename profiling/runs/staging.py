@@ -95,12 +95,12 @@ def _publish(folder: Path, out: Path, force: bool) -> None:
     sync(out.parent)
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(first: Path, other: Path) -> bool:
     """Whether two directories could be exchanged in one step: no kill then falls between two renames."""
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "renameat2"):
         return False
-    names = os.fsencode(one), os.fsencode(other)
+    names = os.fsencode(first), os.fsencode(other)
     return bool(libc.renameat2(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
 
 

@@ -52,12 +52,12 @@ def injection() -> Path:
 def find_cupti() -> Cupti:
     """CUPTI of the CUDA toolkit, else of the wheels from PyPI; raises MeasurementError where there is none."""
     for headers, libraries in _places():
-        found = sorted(libraries.glob("libcupti.so.[0-9]*")) or sorted(libraries.glob("libcupti.so"))
-        if not (headers / "cupti_activity.h").is_file() or not found:
+        candidates = sorted(libraries.glob("libcupti.so.[0-9]*")) or sorted(libraries.glob("libcupti.so"))
+        if not (headers / "cupti_activity.h").is_file() or not candidates:
             continue
         for cuda_headers in (headers, *_cuda_headers()):
             if (cuda_headers / "cuda.h").is_file():
-                return Cupti(headers, cuda_headers, found[0])
+                return Cupti(headers, cuda_headers, candidates[0])
     raise MeasurementError("CUPTI was not found, neither under CUDA_HOME nor in the CUDA wheels", REMEDY)
 
 

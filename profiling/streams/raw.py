@@ -48,11 +48,11 @@ class RawWriter:
 
     def number(self, name: str) -> int:
         """The number that stands for ``name`` in records."""
-        found = self._numbers.get(name)
-        if found is None:
-            found = self._numbers[name] = len(self._numbers)
+        number = self._numbers.get(name)
+        if number is None:
+            number = self._numbers[name] = len(self._numbers)
             self._names.write(" ".join(name[:NAME_MOST].splitlines()) + "\n")
-        return found
+        return number
 
     def add(self, record: tuple[int, ...]) -> None:
         """Keeps one record, its members in the order of ``FIELDS``."""
@@ -67,9 +67,9 @@ class RawWriter:
         self._names.flush()
         self._records.flush()
 
-    def close(self, **told: Any) -> None:
-        """Ends the files; ``told`` goes into ``end-PID.json`` beside what was counted here."""
+    def close(self, **facts: Any) -> None:
+        """Ends the files; ``facts`` goes into ``end-PID.json`` beside what was counted here."""
         self._names.close()
         self._records.close()
-        end = {"pid": self._pid, "kept": self.kept, "over": self.over, **told}
+        end = {"pid": self._pid, "kept": self.kept, "over": self.over, **facts}
         (self._folder / f"end-{self._pid}.json").write_text(json.dumps(end), encoding="utf-8")

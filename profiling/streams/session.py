@@ -37,16 +37,16 @@ class RecordingRequest:
     timeout_s: float | None = None
 
 
-def record(asked: RecordingRequest, folder: Path, on_text: Callable[[process.Stream, str], None]) -> int:
+def record(request: RecordingRequest, folder: Path, on_text: Callable[[process.Stream, str], None]) -> int:
     """Runs the program, its records are in ``folder`` then; returns its exit status (negative: ended by a signal).
 
     Raises UsageError, and MeasurementError where nothing can be recorded; a program that ran past its time was ended,
     and what it had recorded is kept (``process.TimedOutError``).
     """
     refuse_inside_profiler(os.environ)
-    argv, env = prepared(asked, folder.absolute())
-    with process.told_if_not_started(asked.program[0]):
-        status = process.stream(argv, env, on_text, asked.timeout_s)
+    argv, env = prepared(request, folder.absolute())
+    with process.told_if_not_started(request.program[0]):
+        status = process.stream(argv, env, on_text, request.timeout_s)
     refused = folder / REFUSED
     # Of several processes some may be refused: what the others recorded is kept, and the notes say it.
     if refused.is_file() and not any(map(_holds_records, folder.glob("records-*.bin"))):
@@ -77,36 +77,36 @@ def refuse_inside_profiler(env: Mapping[str, str]) -> None:
         raise MeasurementError(message, "run `ncubble streams` outside of ncu and nsys, and unset that variable")
 
 
-def prepared(asked: RecordingRequest, folder: Path) -> tuple[list[str], dict[str, str]]:
+def prepared(request: RecordingRequest, folder: Path) -> tuple[list[str], dict[str, str]]:
     """The argv and environment that record; raises as ``record`` does."""
-    program = list(asked.program)
-    if asked.recorder not in RECORDERS:
-        raise UsageError(f"no recorder {asked.recorder!r}", f"use one of: {', '.join(RECORDERS)}")
-    if asked.most < 1:
-        raise UsageError(f"--most {asked.most} keeps nothing", "give a positive number")
+    program = list(request.program)
+    if request.recorder not in RECORDERS:
+        raise UsageError(f"no recorder {request.recorder!r}", f"use one of: {', '.join(RECORDERS)}")
+    if request.most < 1:
+        raise UsageError(f"--most {request.most} keeps nothing", "give a positive number")
     split = python_split(program) if is_our_python(program[0]) else None
-    if asked.recorder == "python" and split is None:
+    if request.recorder == "python" and split is None:
         raise UsageError(
             "the program is not started as `python SCRIPT`, `python -m MODULE` or `python -c CODE` by this interpreter",
             f"start it by {sys.executable}, or use --recorder library",
         )
     has_library = importlib.util.find_spec("cupti") is not None
-    if split is not None and asked.recorder != "library" and (has_library or asked.recorder == "python"):
+    if split is not None and request.recorder != "library" and (has_library or request.recorder == "python"):
         options, rest = split
-        starter = [*options, "-m", "ncubble.profiling.streams.start", str(folder), str(asked.most)]
+        starter = [*options, "-m", "ncubble.profiling.streams.start", str(folder), str(request.most)]
         return [program[0], *starter, *rest], dict(os.environ)
-    told = {"NCUBBLE_STREAMS_FOLDER": str(folder), "NCUBBLE_STREAMS_MOST": str(asked.most)}
-    return program, {**os.environ, **told, "CUDA_INJECTION64_PATH": str(stream_build.injection().absolute())}
+    settings = {"NCUBBLE_STREAMS_FOLDER": str(folder), "NCUBBLE_STREAMS_MOST": str(request.most)}
+    return program, {**os.environ, **settings, "CUDA_INJECTION64_PATH": str(stream_build.injection().absolute())}
 
 
 def is_our_python(name: str) -> bool:
     """Whether a program is the interpreter that runs this: another one need not have ncubble and cupti-python."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         return False
     # Not the resolved file: all virtual environments link to one interpreter, and differ in what they hold.
     ours = Path(sys.executable)
-    return Path(found).parent.absolute() == ours.parent.absolute() and Path(found).resolve() == ours.resolve()
+    return Path(path).parent.absolute() == ours.parent.absolute() and Path(path).resolve() == ours.resolve()
 
 
 def python_split(program: Sequence[str]) -> tuple[list[str], list[str]] | None:
@@ -121,8 +121,8 @@ def python_split(program: Sequence[str]) -> tuple[list[str], list[str]] | None:
     rest = list(program[1:])
     while rest:
         first = rest[0]
-        if found := _ENDS_OPTIONS.match(first):
-            flags, which, attached = found.groups()
+        if match := _ENDS_OPTIONS.match(first):
+            flags, which, attached = match.groups()
             what = [attached] if attached else rest[1:2]
             after = rest[1:] if attached else rest[2:]
             return ([*options, *([f"-{flags}"] if flags else [])], [f"-{which}", *what, *after]) if what else None

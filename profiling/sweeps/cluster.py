@@ -71,8 +71,8 @@ def local(gpus: Sequence[str]) -> Iterator[Any]:
     with _no_orphans(), _quiet(), _security() as security:
         if security is not None:
             scheduler["options"]["security"] = security
-            for one in workers.values():
-                one["options"]["security"] = security
+            for worker in workers.values():
+                worker["options"]["security"] = security
         with (
             dask.SpecCluster(workers, scheduler, security=security, silence_logs=SILENT) as cluster,
             dask.Client(cluster, set_as_default=False) as client,
@@ -126,15 +126,15 @@ def _quiet() -> Iterator[None]:
 
     require_dask()  # first: where its settings are not there yet, leaving the block would take all of them away
     loggers = [logging.getLogger(name) for name in ("distributed", "tornado", "asyncio")]
-    before = [one.level for one in loggers]
-    for one in loggers:
-        one.setLevel(SILENT)
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(SILENT)
     try:
         with dask.config.set(_SETTINGS):
             yield
     finally:
-        for one, level in zip(loggers, before, strict=True):
-            one.setLevel(level)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager

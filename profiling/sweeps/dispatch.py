@@ -120,7 +120,7 @@ class Dispatch:
         if not self.pool.connected:
             raise SchedulerLostError(self.pool.address, self.settled, self.left)
         now = time.monotonic()
-        for worker in [one for one in self.running if now - self._heard[one] > self.limit_s + _SILENT_S]:
+        for worker in [name for name in self.running if now - self._heard[name] > self.limit_s + _SILENT_S]:
             self._silent(worker, now - self._heard[worker])
         if self.team.machines or not (self.pending or self.running):
             self._had_worker, self._told_idle = now, False

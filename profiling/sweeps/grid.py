@@ -78,8 +78,8 @@ def _axis(text: str) -> Axis:
     *names, values = (piece.strip() for piece in text.split("="))
     if not names or not all(names) or not values:
         raise UsageError(f"-g {text!r} is not name=values", _REMEDY)
-    found = [value for piece in values.split(",") for value in _values(piece.strip(), text)]
-    return Axis(tuple(names), tuple(dict.fromkeys(found)))
+    every = [value for piece in values.split(",") for value in _values(piece.strip(), text)]
+    return Axis(tuple(names), tuple(dict.fromkeys(every)))
 
 
 def _values(piece: str, text: str) -> list[str]:
@@ -93,10 +93,12 @@ def _values(piece: str, text: str) -> list[str]:
     first, last, step = int(match[1]), int(match[2]), int(match[4] or 1)
     if last < first or step < 1 or (match[3] and (step < 2 or first < 1)):
         raise UsageError(f"-g {text!r}: the range {piece} has no values", _REMEDY)
-    found = list(_geometric(first, last, step)) if match[3] else range(first, last + 1, step)
-    if len(found) > MOST_POINTS:
-        raise UsageError(f"-g {text!r} has {len(found)} values, at most {MOST_POINTS} are allowed", "use a larger step")
-    return [str(value) for value in found]
+    numbers = list(_geometric(first, last, step)) if match[3] else range(first, last + 1, step)
+    if len(numbers) > MOST_POINTS:
+        raise UsageError(
+            f"-g {text!r} has {len(numbers)} values, at most {MOST_POINTS} are allowed", "use a larger step"
+        )
+    return [str(value) for value in numbers]
 
 
 def _geometric(first: int, last: int, factor: int) -> Iterator[int]:
@@ -112,11 +114,11 @@ def size(axes: Sequence[Axis]) -> int:
 
 def at(axes: Sequence[Axis], index: int) -> dict[str, str]:
     """The point with this number; the last axis varies fastest."""
-    found: dict[str, str] = {}
+    point: dict[str, str] = {}
     for axis in reversed(axes):
         index, place = divmod(index, len(axis.values))
-        found |= dict.fromkeys(axis.names, axis.values[place])
-    return {name: found[name] for axis in axes for name in axis.names}
+        point |= dict.fromkeys(axis.names, axis.values[place])
+    return {name: point[name] for axis in axes for name in axis.names}
 
 
 def choose(axes: Sequence[Axis], sampling: Sampling, take: Callable[[Point], Any]) -> Chosen:
@@ -140,7 +142,7 @@ def choose(axes: Sequence[Axis], sampling: Sampling, take: Callable[[Point], Any
             taken[index] = point, take(point)
         except UsageError as error:
             chosen.refused.append((point, error.message))
-    chosen.taken = [found for _, found in sorted(taken.items(), key=lambda item: item[0])]
+    chosen.taken = [pair for _, pair in sorted(taken.items(), key=lambda item: item[0])]
     if sampling.count is not None and len(chosen.taken) < min(wanted, total):
         chosen.notes.append(f"--sample {wanted}: {len(chosen.taken)} points are all that were found to be allowed")
     return chosen

@@ -89,8 +89,8 @@ class DaskPool:
             self.events.put(Event("joined" if action == "add-worker" else "left", message["worker"]))
 
     def _hear_waiting(self, event: tuple[float, Any]) -> None:
-        _, told = event
-        self.events.put(Event("waits", told["worker"], told["waits"], told["order"]))
+        _, message = event
+        self.events.put(Event("waits", message["worker"], message["waits"], message["order"]))
 
     def probe(self, worker: str) -> None:
         """Ask what the worker's machine is."""
@@ -120,8 +120,8 @@ class DaskPool:
         """In the client's event loop: many results come at once, and one whose worker is gone holds up no other."""
         try:
             async with self._fetching:
-                found = await asyncio.wait_for(self._client.gather(future, asynchronous=True), _RESULT_S)
-            event = Event(kind, worker, found, name)
+                result = await asyncio.wait_for(self._client.gather(future, asynchronous=True), _RESULT_S)
+            event = Event(kind, worker, result, name)
         except Exception as error:  # whatever the cluster, or unpickling on either side, can raise
             event = Event("broken", worker, f"{type(error).__name__}: {error}", name)
         future.release()
@@ -129,11 +129,11 @@ class DaskPool:
 
     def give_up(self, worker: str) -> None:
         """Forget what a worker that left was asked: the cluster would wait for ever for it to come back."""
-        for key in [key for key, (asked, _) in list(self._futures.items()) if asked == worker]:
-            found = self._futures.pop(key, None)
-            if found is not None:
+        for key in [key for key, (owner, _) in list(self._futures.items()) if owner == worker]:
+            under_way = self._futures.pop(key, None)
+            if under_way is not None:
                 with suppress(Exception):
-                    found[1].cancel(force=True)
+                    under_way[1].cancel(force=True)
 
     def restart(self, worker: str) -> None:
         """Replace the worker's process by a new one, which joins. Without a nanny it stays, and joins again.

@@ -59,7 +59,7 @@ class Record:
             "run": self.run or None,
             "about": dict(self.about),
             "machine": dict(self.machine),
-            "attempts": [one.as_dict() for one in self.attempts[-_MOST_ATTEMPTS:]],
+            "attempts": [attempt.as_dict() for attempt in self.attempts[-_MOST_ATTEMPTS:]],
         }
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
@@ -71,9 +71,10 @@ class Record:
             raw = json.loads(text)
             if raw["schema"] != SCHEMA:
                 raise ReportError(f"{origin}: journal of schema {raw['schema']!r}, this is {SCHEMA}", "update ncubble")
-            known = {one.name for one in fields(Attempt)}
+            known = {raw_attempt.name for raw_attempt in fields(Attempt)}
             attempts = tuple(
-                Attempt(**{name: value for name, value in one.items() if name in known}) for one in raw["attempts"]
+                Attempt(**{name: value for name, value in raw_attempt.items() if name in known})
+                for raw_attempt in raw["attempts"]
             )
             about, machine = dict(raw["about"]), dict(raw["machine"])
             return cls(str(raw["key"]), str(raw["state"]), str(raw["run"] or ""), about, machine, attempts)

@@ -48,20 +48,20 @@ class Options:
 
 def plan(jobs: Sequence[SweepJob], store: Store, machine: Machine, tools: Sequence[str], options: Options) -> SweepPlan:
     """What is left to do on machines like ``machine``, in the order of ``jobs``; raises ReportError."""
-    found = SweepPlan(machine)
+    planned = SweepPlan(machine)
     for job in jobs:
         task = Task(job.key(machine, tools), job)
-        if task.key in found.tasks:
+        if task.key in planned.tasks:
             continue
-        found.tasks[task.key] = task
+        planned.tasks[task.key] = task
         record = store.find(task.key, job.folder(task.key))
         if record is not None and (record.state in DONE or (record.state == "failed" and not options.retry_failed)):
-            found.held[task.key] = record
+            planned.held[task.key] = record
             continue
         if record is not None:
             task.attempts = record.attempts
-        found.todo.append(task)
-    return found
+        planned.todo.append(task)
+    return planned
 
 
 def gather(pool: Workers, expected: int, tools: Sequence[str], options: Options) -> Team:
@@ -69,21 +69,24 @@ def gather(pool: Workers, expected: int, tools: Sequence[str], options: Options)
 
     Waits for the first that can measure, then a moment for the others. Raises SchedulerLostError and NoWorkerError.
     """
-    found: dict[str, Machine] = {}
-    asked: set[str] = set()
+    machines: dict[str, Machine] = {}
+    probed: set[str] = set()
     begun, first = time.monotonic(), 0.0
     while True:
-        usable = [one for one in found.values() if _wanted(one, options)]
+        usable = [machine for machine in machines.values() if _wanted(machine, options)]
         now = time.monotonic()
         if usable and not first:
             first = now
-        if usable and (len(found) >= max(expected, len(asked)) or now - first > _LATE_S):
+        if usable and (len(machines) >= max(expected, len(probed)) or now - first > _LATE_S):
             break
-        silent = asked - found.keys()
+        silent = probed - machines.keys()
         late = now - begun > options.wait_s + (PROBE_LIMIT_S if silent else 0.0)
-        if late or (found and not silent and len(found) >= expected and now - begun > 1.0):
-            why = [f"{one.host}: {one.why_not or one.device + ' is not --device'}" for one in found.values()]
-            why += [f"{one}: its GPU's driver has not answered" for one in sorted(silent)]
+        if late or (machines and not silent and len(machines) >= expected and now - begun > 1.0):
+            why = [
+                f"{machine.host}: {machine.why_not or machine.device + ' is not --device'}"
+                for machine in machines.values()
+            ]
+            why += [f"{machine}: its GPU's driver has not answered" for machine in sorted(silent)]
             raise NoWorkerError(why, 0)
         if not pool.connected:
             raise SchedulerLostError(pool.address, 0, 0)
@@ -91,28 +94,28 @@ def gather(pool: Workers, expected: int, tools: Sequence[str], options: Options)
             event = pool.events.get(timeout=0.1)
         except queue.Empty:
             continue
-        if event.kind == "joined" and event.worker not in asked:
-            asked.add(event.worker)
+        if event.kind == "joined" and event.worker not in probed:
+            probed.add(event.worker)
             pool.probe(event.worker)
         elif event.kind == "left":
-            asked.discard(event.worker)
-            found.pop(event.worker, None)
+            probed.discard(event.worker)
+            machines.pop(event.worker, None)
             pool.give_up(event.worker)
         elif event.kind == "probed":
-            found[event.worker] = event.value
+            machines[event.worker] = event.value
         elif event.kind == "broken":
-            found[event.worker] = Machine(host=event.worker, why_not=str(event.value))
-    return _team(found, tools, options)
+            machines[event.worker] = Machine(host=event.worker, why_not=str(event.value))
+    return _team(machines, tools, options)
 
 
 def _wanted(machine: Machine, options: Options) -> bool:
     return not machine.why_not and options.device in ("", machine.device)
 
 
-def _team(found: dict[str, Machine], tools: Sequence[str], options: Options) -> Team:
-    kinds = Counter(one.kind(tools) for one in found.values() if _wanted(one, options))
+def _team(machines: dict[str, Machine], tools: Sequence[str], options: Options) -> Team:
+    kinds = Counter(candidate.kind(tools) for candidate in machines.values() if _wanted(candidate, options))
     team = Team(tools, kinds.most_common(1)[0][0])
-    for worker, machine in found.items():
+    for worker, machine in machines.items():
         team.admit(worker, machine)
     return team
 

@@ -48,11 +48,11 @@ class Team:
         """Take a probed worker in; returns why not, or "". Of several on one GPU one is taken, the others are spare."""
         why_not = machine.why_not
         if not why_not and self.kind is not None and machine.kind(self.tools) != self.kind:
-            found, wanted = (", ".join(filter(None, one)) for one in (machine.kind(self.tools), self.kind))
-            why_not = f"it has {found}; this sweep is of {wanted}"
+            kind, wanted = (", ".join(filter(None, parts)) for parts in (machine.kind(self.tools), self.kind))
+            why_not = f"it has {kind}; this sweep is of {wanted}"
         if why_not:
             self.left_out[worker] = f"{machine.host or worker}: {why_not}"
-        elif machine.uuid and any(one.uuid == machine.uuid for one in self.machines.values()):
+        elif machine.uuid and any(parts.uuid == machine.uuid for parts in self.machines.values()):
             self.spare[worker] = machine
         else:
             self.machines[worker] = machine
@@ -66,9 +66,9 @@ class Team:
         self.left_out.pop(worker, None)
         if worker in self.idle:
             self.idle.remove(worker)
-        same = [one for one, machine in self.spare.items() if gone and machine.uuid == gone.uuid]
-        for one in same[:1]:
-            self.admit(one, self.spare.pop(one))
+        same = [name for name, machine in self.spare.items() if gone and machine.uuid == gone.uuid]
+        for name in same[:1]:
+            self.admit(name, self.spare.pop(name))
 
     def leave_out(self, worker: str, why: str) -> None:
         """Give a worker no more jobs."""
@@ -79,4 +79,4 @@ class Team:
     def apart(self, worker: str) -> bool:
         """Whether other GPUs of the worker's host are used, too."""
         host = self.machines[worker].host
-        return sum(1 for one in self.machines.values() if one.host == host) > 1
+        return sum(1 for machine in self.machines.values() if machine.host == host) > 1

@@ -158,11 +158,11 @@ def _run_child(
 def _let_go(killed: Sequence[orphans.Process], say: Callable[[str], None]) -> str:
     """Wait until the driver has let go of processes that were ended: the next job's limit would pass meanwhile. Returns
     which are still there after ``LET_GO_S``, in words."""
-    said, deadline = False, time.monotonic() + LET_GO_S
+    announced, deadline = False, time.monotonic() + LET_GO_S
     left = orphans.outlast(killed, _BRIEF_S)
     while left and time.monotonic() < deadline:
-        say("" if said else f"waiting for the driver to let go of what was ended (process {left[0]})")
-        said = True
+        say("" if announced else f"waiting for the driver to let go of what was ended (process {left[0]})")
+        announced = True
         left = orphans.outlast(killed, min(SIGN_S, deadline - time.monotonic()))
     return f"the driver still holds process {', '.join(map(str, left))}" if left else ""
 

@@ -62,10 +62,10 @@ class DaskCrew:
 
     def examine(self, path: str) -> None:
         """Raise UsageError where there is no worker, or one has another ncubble or does not see ``path``."""
-        told = self.client.run(examine_there, path)
-        if not told:
+        answers = self.client.run(examine_there, path)
+        if not answers:
             raise UsageError(f"{self.address}: the cluster has no workers", "start some: dask worker ADDRESS")
-        for worker, (judging, sees) in told.items():
+        for worker, (judging, sees) in answers.items():
             if judging != f"{SCHEMA} {rules_hash()}":
                 raise UsageError(f"worker {worker} has another version of ncubble", "install the same one everywhere")
             if not sees:

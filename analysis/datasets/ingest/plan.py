@@ -86,13 +86,13 @@ def stamp_of(path: Path, now_ns: int) -> tuple[str, int]:
     parts, size, newest = [], 0, 0
     for file in (*files, *([folder / MANIFEST] if folder == path or path.stem == "report" else [])):
         try:
-            found = file.stat()
+            status = file.stat()
         except OSError:
             parts.append("-")
             continue
-        parts.append(f"{found.st_size}.{found.st_mtime_ns}")
-        newest = max(newest, found.st_mtime_ns)
-        size += found.st_size
+        parts.append(f"{status.st_size}.{status.st_mtime_ns}")
+        newest = max(newest, status.st_mtime_ns)
+        size += status.st_size
     return ("" if now_ns - newest < SETTLED_NS else " ".join(parts)), size
 
 
@@ -108,11 +108,11 @@ def _below(path: str, roots: Sequence[Path]) -> bool:
 def batches(wanted: Sequence[WantedReport], workers: int) -> list[tuple[WantedReport, ...]]:
     """Cut what is wanted into batches, in its order: up to ``BATCH`` reports of up to ``BATCH_B``."""
     most = max(1, min(BATCH, -(-len(wanted) // (TURNS * max(workers, 1)))))
-    found: list[tuple[WantedReport, ...]] = []
+    cut: list[tuple[WantedReport, ...]] = []
     batch: list[WantedReport] = []
-    for one in wanted:
-        if batch and (len(batch) == most or sum(each.size for each in batch) + one.size > BATCH_B):
-            found.append(tuple(batch))
+    for report in wanted:
+        if batch and (len(batch) == most or sum(each.size for each in batch) + report.size > BATCH_B):
+            cut.append(tuple(batch))
             batch = []
-        batch.append(one)
-    return [*found, *([tuple(batch)] if batch else [])]
+        batch.append(report)
+    return [*cut, *([tuple(batch)] if batch else [])]

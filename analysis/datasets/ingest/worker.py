@@ -37,13 +37,15 @@ Tables = dict[str, pa.Table]
 
 
 def read_batch(
-    asked: Sequence[Sequence[Any]], details: bool, moved: Callable[[], None]
+    wanted: Sequence[Sequence[Any]], details: bool, moved: Callable[[], None]
 ) -> tuple[list[Tables], list[str], list[str]]:
     """Tables of each report of a batch, ids of those that were read, and of those whose content is as known."""
     same = [
-        KnownReport(path, stamp).report for path, stamp, *content in asked if content[0] and unchanged(path, content)
+        KnownReport(path, stamp).report for path, stamp, *content in wanted if content[0] and unchanged(path, content)
     ]
-    known = {path: KnownReport(path, stamp) for path, stamp, *_ in asked if KnownReport(path, stamp).report not in same}
+    known = {
+        path: KnownReport(path, stamp) for path, stamp, *_ in wanted if KnownReport(path, stamp).report not in same
+    }
     reports, failures = open_found([Path(path) for path in known], lambda done, total: moved())
     tables: list[Tables] = []
     for failure in failures:
@@ -56,7 +58,7 @@ def read_batch(
         tables.append(_rows(known[str(report.path)], report, details))
         results.judge.cache_clear()  # it holds the report
         moved()
-    return tables, [one.report for one in known.values()], same
+    return tables, [each.report for each in known.values()], same
 
 
 def _rows(known: KnownReport, report: Report, details: bool) -> Tables:
@@ -67,11 +69,11 @@ def _rows(known: KnownReport, report: Report, details: bool) -> Tables:
     except NcubbleError as error:
         return failed_rows(known, error, report.frame.sha256)
     except (ValueError, TypeError, ArithmeticError, LookupError, MemoryError, pa.ArrowException) as error:
-        said = ReportError(
+        failure = ReportError(
             f"{known.path}: contradicts itself ({type(error).__name__}: {error})",
             "the file is probably damaged: copy it again, or profile again",
         )
-        return failed_rows(known, said, report.frame.sha256)
+        return failed_rows(known, failure, report.frame.sha256)
 
 
 def unchanged(path: str, content: Sequence[str | None]) -> bool:

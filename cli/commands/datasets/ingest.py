@@ -54,9 +54,9 @@ def ingest(
     if missing := [root for root in roots if not root.exists()]:
         raise UsageError(f"{missing[0]}: no such file or directory", "check the path")
     with ended_by_signals(f"{out} keeps what was read: repeat the command to go on"):
-        told = _ingest(roots, out, scheduler, workers, details, prune, rejudge, retry)
-    _show(told, out, as_json)
-    if told["errors"] or not told["reports"]:
+        outcome = _ingest(roots, out, scheduler, workers, details, prune, rejudge, retry)
+    _show(outcome, out, as_json)
+    if outcome["errors"] or not outcome["reports"]:
         raise typer.Exit(3)
 
 
@@ -124,25 +124,28 @@ def _told(dataset: Any, planned: IngestPlan, tally: Tally, prune: bool, seconds:
     }
 
 
-def _show(told: dict[str, Any], out: Path, as_json: bool) -> None:
+def _show(outcome: dict[str, Any], out: Path, as_json: bool) -> None:
     from ncubble.cli.render import emit_json, printable
 
     if as_json:
-        emit_json(told)
+        emit_json(outcome)
         return
     typer.echo(
-        f"{told['read']} read, {told['unchanged']} unchanged, {told['errors']} errors in {told['seconds']:.1f} s; "
-        f"{printable(str(out))} holds {told['reports']:,} reports, {told['launches']:,} launches and "
-        f"{told['metrics']:,} metrics"
+        f"{outcome['read']} read, {outcome['unchanged']} unchanged, {outcome['errors']} errors "
+        f"in {outcome['seconds']:.1f} s; {printable(str(out))} holds {outcome['reports']:,} reports, "
+        f"{outcome['launches']:,} launches and "
+        f"{outcome['metrics']:,} metrics"
     )
-    gone = told["gone"]
+    gone = outcome["gone"]
     for path in gone[:MOST_NAMED]:
-        typer.echo(f"  {'removed' if told['pruned'] else 'gone'}: {printable(path)}", err=True)
+        typer.echo(f"  {'removed' if outcome['pruned'] else 'gone'}: {printable(path)}", err=True)
     if len(gone) > MOST_NAMED:
         typer.echo(f"  and {len(gone) - MOST_NAMED} more", err=True)
-    if gone and not told["pruned"]:
+    if gone and not outcome["pruned"]:
         typer.echo(f"  {len(gone)} reports are no longer there: --prune removes their rows", err=True)
-    if told["stale"]:
-        typer.echo(f"  {told['stale']} were judged by another version of ncubble: --rejudge reads them again", err=True)
-    if told["failed"]:
+    if outcome["stale"]:
+        typer.echo(
+            f"  {outcome['stale']} were judged by another version of ncubble: --rejudge reads them again", err=True
+        )
+    if outcome["failed"]:
         typer.echo(f"  see what could not be read: ncubble query {printable(str(out))} --table errors", err=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,9 @@ from ncubble.analysis.streams.records import Recording
 from ncubble.analysis.traces.lanes import MOST_ROWS
 from ncubble.analysis.traces.run import save_lanes
 from ncubble.cli.commands.profile import catalog_program, default_out
-from ncubble.cli.running import ended_by_signals, write_perfetto_to
+from ncubble.cli.running import ended_by_signals, pass_on, write_perfetto_to
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.profiling.devices.driver import Device, DriverError, describe
+from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.processes import process
 from ncubble.profiling.runs import provenance, staging
 from ncubble.profiling.runs.run import MANIFEST, Manifest
@@ -75,29 +74,29 @@ def record_job(job: StreamsJob) -> StreamsOutput:
     """Runs the program, keeps its run directory; raises UsageError and MeasurementError, and keeps nothing then."""
     argv, label = job.argv()
     out = job.out or default_out(label)
-    asked = RecordingRequest(argv, job.most, job.recorder, job.timeout)
+    request = RecordingRequest(argv, job.most, job.recorder, job.timeout)
     with staging.staged(out, job.force) as folder:
         raw = folder.parent / RAW
         raw.mkdir()
         started = provenance.utc_now()
-        failed = _run(asked, raw)
+        failed = _run(request, raw)
         recording = stream_records.read_raw(raw)
-        found = accounts(recording, job.whole)
-        if not found:
+        devices = accounts(recording, job.whole)
+        if not devices:
             raise MeasurementError(_nothing(recording, job.whole, failed), "see docs/streams.md, Limits")
         stream_records.write(recording, folder)
-        notes = tuple(note for note in (*recording.notes, _write_lanes(found, folder)) if note)
+        notes = tuple(note for note in (*recording.notes, _write_lanes(devices, folder)) if note)
         _manifest(argv, started, notes, failed).save(folder)
-    return StreamsOutput(out, found, notes, failed)
+    return StreamsOutput(out, devices, notes, failed)
 
 
 def show_job(folder: Path, whole: bool = False) -> StreamsOutput:
     """A run directory that ``record_job`` wrote; raises ReportError, and MeasurementError where the GPU did nothing."""
     recording = stream_records.read(folder)
-    found = accounts(recording, whole)
-    if not found:
+    devices = accounts(recording, whole)
+    if not devices:
         raise MeasurementError(_nothing(recording, whole), "record the program again, see docs/streams.md, Limits")
-    return StreamsOutput(folder, found, tuple(filter(None, (_failure(folder), *recording.notes))))
+    return StreamsOutput(folder, devices, tuple(filter(None, (_failure(folder), *recording.notes))))
 
 
 def _failure(folder: Path) -> str:
@@ -115,36 +114,38 @@ def write_trace(shown: StreamsOutput, path: Path) -> None:
     write_perfetto_to(path, _lanes(shown.accounts), {"run": shown.folder.name, "notes": list(shown.notes)})
 
 
-def _run(asked: RecordingRequest, raw: Path) -> str:
+def _run(request: RecordingRequest, raw: Path) -> str:
     """Runs the program; how it failed, or nothing."""
     with ended_by_signals():
         try:
-            status = record(asked, raw, _passed_on())
+            status = record(request, raw, pass_on)
         except process.TimedOutError:
-            return f"the program ran past --timeout {asked.timeout_s:g} s and was ended"
+            return f"the program ran past --timeout {request.timeout_s:g} s and was ended"
     if status < 0:
         return f"the program was ended by {process.ending(status)}"
     return f"the program failed with exit status {status}" if status else ""
 
 
 def _nothing(recording: Recording, whole: bool, failed: str = "") -> str:
-    told = [failed] if failed else []
+    reasons = [failed] if failed else []
     if not whole and len(work_of(recording.rows)):
-        return "; ".join([*told, "the GPU did nothing from cudaProfilerStart to cudaProfilerStop (--whole counts all)"])
+        return "; ".join(
+            [*reasons, "the GPU did nothing from cudaProfilerStart to cudaProfilerStop (--whole counts all)"]
+        )
     if not recording.facts.get("processes"):
-        return "; ".join([*told, "no process of the program used CUDA where it could be recorded"])
-    return "; ".join([*told, "the program's GPU did nothing that was recorded", *recording.notes])
+        return "; ".join([*reasons, "no process of the program used CUDA where it could be recorded"])
+    return "; ".join([*reasons, "the program's GPU did nothing that was recorded", *recording.notes])
 
 
-def _lanes(found: list[DeviceAccount]) -> pd.DataFrame:
-    return pd.concat([drawn_lanes(one) for one in found], ignore_index=True)
+def _lanes(devices: list[DeviceAccount]) -> pd.DataFrame:
+    return pd.concat([drawn_lanes(device) for device in devices], ignore_index=True)
 
 
-def _write_lanes(found: list[DeviceAccount], folder: Path) -> str:
+def _write_lanes(devices: list[DeviceAccount], folder: Path) -> str:
     """Keeps what the timelines draw; a note where that is not all."""
-    lanes = _lanes(found)
-    told = {"devices": [{"name": one.name, **as_json(one, longest=0)} for one in found]}
-    save_lanes(folder, lanes.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index(), "streams", told)
+    lanes = _lanes(devices)
+    facts = {"devices": [{"name": device.name, **as_json(device, longest=0)} for device in devices]}
+    save_lanes(folder, lanes.sort_values("start_ns", kind="stable").iloc[:MOST_ROWS].sort_index(), "streams", facts)
     return f"the timeline holds the first {MOST_ROWS:,} of {len(lanes):,} intervals" if len(lanes) > MOST_ROWS else ""
 
 
@@ -162,17 +163,6 @@ def _manifest(argv: list[str], started: str, notes: tuple[str, ...], failed: str
 
 def _device() -> dict[str, Any]:
     try:
-        found = describe()
+        return describe().as_facts()
     except DriverError:
         return {}
-    return found.as_facts() if isinstance(found, Device) else {}
-
-
-def _passed_on() -> Callable[[process.Stream, str], None]:
-    """What the program prints goes to stderr: stdout is for the account."""
-
-    def on_text(stream: process.Stream, text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-
-    return on_text

@@ -21,93 +21,96 @@ def print_accounts(shown: StreamsOutput, longest: int, as_json: bool) -> None:
     from ncubble.analysis.streams.account import as_json as account_json
 
     if as_json:
-        found = [account_json(one, longest) for one in shown.accounts]
-        emit_json({"schema": SCHEMA, "run": str(shown.folder), "notes": list(shown.notes), "devices": found})
+        devices = [account_json(account, longest) for account in shown.accounts]
+        emit_json({"schema": SCHEMA, "run": str(shown.folder), "notes": list(shown.notes), "devices": devices})
         return
     from rich.console import Console
 
     console = Console(highlight=False)
-    for one in shown.accounts:
-        _print_account(console, one, account_json(one, longest))
+    for account in shown.accounts:
+        _print_account(console, account, account_json(account, longest))
     for note in shown.notes:
         console.print(f"note: {printable(note)}", markup=False, style="dim")
     console.print(str(shown.folder), markup=False, soft_wrap=True)
 
 
-def _print_account(console: Console, account: DeviceAccount, told: dict[str, Any]) -> None:
+def _print_account(console: Console, account: DeviceAccount, numbers: dict[str, Any]) -> None:
     title = f"{account.name}: " if account.name else ""
-    moved = f"{told['bytes_up'] / 1e6:,.1f} MB up, {told['bytes_down'] / 1e6:,.1f} MB down"
+    moved = f"{numbers['bytes_up'] / 1e6:,.1f} MB up, {numbers['bytes_down'] / 1e6:,.1f} MB down"
     console.print(
-        f"{title}{microseconds(told['span_us'])} from first to last work, {told['kernels']:,} kernels, "
-        f"{told['copies']:,} copies ({moved})",
+        f"{title}{microseconds(numbers['span_us'])} from first to last work, {numbers['kernels']:,} kernels, "
+        f"{numbers['copies']:,} copies ({moved})",
         markup=False,
     )
-    _print_engines(console, told)
-    _print_causes(console, told)
-    _print_longest(console, told)
+    _print_engines(console, numbers)
+    _print_causes(console, numbers)
+    _print_longest(console, numbers)
 
 
-def _print_engines(console: Console, told: dict[str, Any]) -> None:
+def _print_engines(console: Console, account: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table("engine", box=None, pad_edge=False)
     for title in ("busy", "busy %"):
         table.add_column(title, justify="right")
-    for row in told["engines"]:
+    for row in account["engines"]:
         table.add_row(row["engine"], microseconds(row["busy_us"]), f"{row['busy_pct']:.1f}")
-    table.add_row("none of them", microseconds(told["all_idle_us"]), f"{_share(told['all_idle_us'], told):.1f}")
+    table.add_row(
+        "none of them", microseconds(account["all_idle_us"]), f"{_share(account['all_idle_us'], account):.1f}"
+    )
     console.print(table)
-    if not told["overlap"]:
+    if not account["overlap"]:
         return
     table = Table("at the same time", box=None, pad_edge=False)
     for title in ("", "% of span", "% of the least busy"):
         table.add_column(title, justify="right")
-    for row in told["overlap"]:
+    for row in account["overlap"]:
         numbers = (microseconds(row["us"]), f"{row['pct_of_span']:.1f}", f"{row['pct_of_least']:.1f}")
         table.add_row(" + ".join(row["engines"]), *numbers)
     console.print(table)
 
 
-def _print_causes(console: Console, told: dict[str, Any]) -> None:
+def _print_causes(console: Console, account: dict[str, Any]) -> None:
     from rich.table import Table
 
     from ncubble.analysis.streams.causes import CAUSES
 
     console.print(
-        f"no SM worked for {microseconds(told['sm_idle_us'])} ({told['sm_idle_pct']:.1f} %), in {told['gaps']:,} gaps:",
+        f"no SM worked for {microseconds(account['sm_idle_us'])} ({account['sm_idle_pct']:.1f} %), "
+        f"in {account['gaps']:,} gaps:",
         markup=False,
     )
     table = Table("cause", box=None, pad_edge=False)
     for title in ("idle", "% of span", "gaps"):
         table.add_column(title, justify="right")
     table.add_column("what helps", style="dim")
-    for row in told["causes"]:
+    for row in account["causes"]:
         cause = CAUSES[row["cause"]]
         numbers = (microseconds(row["us"]), f"{row['pct_of_span']:.1f}", f"{row['gaps']:,}")
         table.add_row(cause.title, *numbers, cause.remedy if row["pct_of_span"] >= LEAST_PCT else "")
     console.print(table)
 
 
-def _print_longest(console: Console, told: dict[str, Any]) -> None:
+def _print_longest(console: Console, account: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
     from ncubble.analysis.streams.causes import CAUSES
 
-    if not told["longest"]:
+    if not account["longest"]:
         return
     table = Table("longest gaps at", box=None, pad_edge=False)
     table.add_column("idle", justify="right")
     for title in ("cause", "evidence", "before"):
         table.add_column(title)
-    for row in told["longest"]:
+    for row in account["longest"]:
         words = (CAUSES[row["cause"]].title, printable(row["evidence"]), printable(row["next"]))
         table.add_row(microseconds(row["start_us"]), microseconds(row["us"]), *map(escape, words))
     console.print(table)
 
 
-def _share(part: float, told: dict[str, Any]) -> float:
-    return 100.0 * part / told["span_us"] if told["span_us"] else 0.0
+def _share(part: float, account: dict[str, Any]) -> float:
+    return 100.0 * part / account["span_us"] if account["span_us"] else 0.0
 
 
 def microseconds(us: float) -> str:

@@ -65,27 +65,29 @@ def asked(
     from ncubble.profiling.metrics.metrics import DEFAULT_SETS, resolve
     from ncubble.profiling.ncu.ncu import Control
 
-    found = parse_axes(axes)
+    varied = parse_axes(axes)
     fixed, sizes = parse_parameters(parameters), parse_shape([shape] if shape else [])
     resolve(tuple(sets or DEFAULT_SETS), tuple(metrics))
     Control(*controls)
     folder = catalog.resolve() if catalog else None
     chosen = tuple(sets or DEFAULT_SETS)
-    return SweepRequest(name, found, sampling, fixed, sizes, folder, chosen, tuple(metrics), repeat, *controls)
+    return SweepRequest(name, varied, sampling, fixed, sizes, folder, chosen, tuple(metrics), repeat, *controls)
 
 
-def plan(one: SweepRequest) -> Planned:
+def plan(request: SweepRequest) -> Planned:
     """The jobs; raises UsageError for names that the kernel does not have, and where no combination is allowed."""
     from ncubble.kernels.catalog.registry import find_spec
 
-    spec = find_spec(one.name, one.catalog)
-    where = {name: _place(spec, name) for axis in one.axes for name in axis.names}
-    _refuse_both(one, where)
-    collected = _collected(one.sets, one.metrics)
-    chosen: Chosen = choose(one.axes, one.sampling, lambda point: _job(one, spec, where, collected, point))
+    spec = find_spec(request.name, request.catalog)
+    where = {name: _place(spec, name) for axis in request.axes for name in axis.names}
+    _refuse_both(request, where)
+    collected = _collected(request.sets, request.metrics)
+    chosen: Chosen = choose(request.axes, request.sampling, lambda point: _job(request, spec, where, collected, point))
     if not chosen.taken:
         reasons = "".join(f"\n    {text}" for text in dict.fromkeys(reason for _, reason in chosen.refused[:5]))
-        raise UsageError(f"{one.name} takes none of these {len(chosen.refused)} combinations:{reasons}", "vary others")
+        raise UsageError(
+            f"{request.name} takes none of these {len(chosen.refused)} combinations:{reasons}", "vary others"
+        )
     return Planned([job for _, job in chosen.taken], chosen.refused, chosen.notes, TOOLS[spec.language])
 
 
@@ -103,8 +105,8 @@ def _place(spec: KernelSpec, name: str) -> tuple[str, str]:
     raise UsageError(f"-g {name}: {spec.name} has no such parameter or dimension", f"it has: {known}")
 
 
-def _refuse_both(one: SweepRequest, where: Mapping[str, tuple[str, str]]) -> None:
-    fixed = {"parameters": one.parameters, "shape": one.shape}
+def _refuse_both(request: SweepRequest, where: Mapping[str, tuple[str, str]]) -> None:
+    fixed = {"parameters": request.parameters, "shape": request.shape}
     for name, (kind, inner) in where.items():
         if inner in fixed[kind]:
             option = "-p" if kind == "parameters" else "--shape"
@@ -112,7 +114,7 @@ def _refuse_both(one: SweepRequest, where: Mapping[str, tuple[str, str]]) -> Non
 
 
 def _job(
-    one: SweepRequest,
+    request: SweepRequest,
     spec: KernelSpec,
     where: Mapping[str, tuple[str, str]],
     collected: Mapping[str, Any],
@@ -122,7 +124,7 @@ def _job(
     from ncubble.kernels.run.request import parse_shape
     from ncubble.kernels.spec.case import make_case
 
-    given: dict[str, dict[str, Any]] = {"parameters": dict(one.parameters), "shape": dict(one.shape)}
+    given: dict[str, dict[str, Any]] = {"parameters": dict(request.parameters), "shape": dict(request.shape)}
     for name, value in point.items():
         kind, inner = where[name]
         given[kind][inner] = value
@@ -136,25 +138,25 @@ def _job(
         "shape": dict(case.shape),
         "code": code,
         "collected": dict(collected),
-        "repeat": one.repeat,
-        "controls": [one.clock_control, one.cache_control],
+        "repeat": request.repeat,
+        "controls": [request.clock_control, request.cache_control],
     }
-    order = _order(one, case, code)
+    order = _order(request, case, code)
     return SweepJob(about, order, dict(point), " ".join([spec.name, *settings]))
 
 
-def _order(one: SweepRequest, case: Case, code: str) -> dict[str, Any]:
+def _order(request: SweepRequest, case: Case, code: str) -> dict[str, Any]:
     """What ``cli.sweep_job.measure`` is told."""
     return {
         "kernel": case.spec.name,
         "parameters": [f"{name}={value}" for name, value in case.parameters.items()],
         "shape": ",".join(f"{name}={size}" for name, size in case.shape.items()),
-        "catalog": str(one.catalog) if one.catalog else None,
-        "repeat": one.repeat,
-        "sets": list(one.sets),
-        "metrics": list(one.metrics),
-        "clock_control": one.clock_control,
-        "cache_control": one.cache_control,
+        "catalog": str(request.catalog) if request.catalog else None,
+        "repeat": request.repeat,
+        "sets": list(request.sets),
+        "metrics": list(request.metrics),
+        "clock_control": request.clock_control,
+        "cache_control": request.cache_control,
         "code": code,
     }
 

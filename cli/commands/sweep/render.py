@@ -54,8 +54,8 @@ def finish(planned: Planned, plan: SweepPlan, records: Mapping[str, Record], fol
     launches = _launches(folder, records)
     rows = [_row(task, records[key], launches.get(records[key].run, [])) for key, task in plan.tasks.items()]
     if as_json:
-        found = {"schema": 1, "store": str(folder), "device": plan.machine.device, "measured": len(plan.todo)}
-        emit_json({**found, "held": len(plan.held), "jobs": rows, "refused": _refused(planned)})
+        outcome = {"schema": 1, "store": str(folder), "device": plan.machine.device, "measured": len(plan.todo)}
+        emit_json({**outcome, "held": len(plan.held), "jobs": rows, "refused": _refused(planned)})
     else:
         _print(rows, plan, folder)
     if any(row["state"] != "ok" for row in rows):
@@ -71,10 +71,10 @@ def _launches(folder: Path, records: Mapping[str, Record]) -> dict[str, list[dic
     paths = {str(folder / record.run): record.run for record in records.values() if record.run}
     with reading() as tell:
         result = to_json(*open_reports([Path(path) for path in paths], tell))
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_run: dict[str, list[dict[str, Any]]] = {}
     for launch in result["launches"]:
-        found.setdefault(paths.get(str(launch["report"]), ""), []).append(launch)
-    return found
+        by_run.setdefault(paths.get(str(launch["report"]), ""), []).append(launch)
+    return by_run
 
 
 def _row(task: Any, record: Record, launches: list[dict[str, Any]]) -> dict[str, Any]:
@@ -117,9 +117,9 @@ def _print(rows: list[dict[str, Any]], plan: SweepPlan, folder: Path) -> None:
         why = printable(" ".join((row["error"] or "no reason is known").split()))
         why = why if len(why) <= LONGEST_REASON else f"{why[: LONGEST_REASON - 1]}…"
         typer.echo(f"failed {_settings(row['point'])}: {why}")
-    held = f", {len(plan.held)} of them before" if plan.held else ""
+    before = f", {len(plan.held)} of them before" if plan.held else ""
     again = "; --retry-failed measures failed ones again" if failed else ""
-    typer.echo(f"{len(good)} of {len(rows)} measured{held}{again}", err=True)
+    typer.echo(f"{len(good)} of {len(rows)} measured{before}{again}", err=True)
     typer.echo(f"  see them: ncubble dashboard {folder}", err=True)
 
 

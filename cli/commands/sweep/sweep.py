@@ -67,10 +67,10 @@ def sweep(
         raise UsageError(f"--timeout {timeout:g} --wait {wait:g}: not a number of seconds", "give positive numbers")
     sampling = Sampling.of(method, sample, seed)
     texts = axis or [], parameter or [], shape
-    asked = sweep_plan.asked(
+    request = sweep_plan.asked(
         name, *texts, sampling, catalog, set_ or [], metric or [], repeat, (clock_control, cache_control)
     )
-    planned = sweep_plan.plan(asked)
+    planned = sweep_plan.plan(request)
     sweep_render.say_plan(planned)
     folder = out or Path("sweeps") / name
     if dry_run:
@@ -107,8 +107,8 @@ def _named(gpus: str) -> list[str]:
     """The entries of ``--gpus``; raises UsageError for one that is there twice."""
     from ncubble.errors import UsageError
 
-    named = [one.strip() for one in gpus.split(",")] if gpus else []
-    if twice := sorted({one for one in named if named.count(one) > 1}):
+    named = [name.strip() for name in gpus.split(",")] if gpus else []
+    if twice := sorted({name for name in named if named.count(name) > 1}):
         message = f"--gpus names {', '.join(twice)} twice: the counters of a GPU serve one profiler at a time"
         raise UsageError(message, "name every GPU once")
     if not all(named):

@@ -11,18 +11,18 @@ from ncubble.cli.render import printable
 MOST_OVERLAPS = 12
 
 
-def trace_lines(told: dict[str, Any]) -> Iterator[str]:
+def trace_lines(trace: dict[str, Any]) -> Iterator[str]:
     """The lines that ``ncubble trace`` prints."""
-    yield _title(told)
-    span = told["span_ns"] / 1e3
-    clock = f" at {told['clock']['mhz']:.0f} MHz" if told["clock"]["mhz"] else ""
-    yield f"{told['warps']} warps on {told['sms']} SM{'s' if told['sms'] > 1 else ''}, {span:.2f} µs each{clock}"
-    if "cut_ns" in told:
-        low, high = (1e-3 * at for at in told["cut_ns"])
+    yield _title(trace)
+    span = trace["span_ns"] / 1e3
+    clock = f" at {trace['clock']['mhz']:.0f} MHz" if trace["clock"]["mhz"] else ""
+    yield f"{trace['warps']} warps on {trace['sms']} SM{'s' if trace['sms'] > 1 else ''}, {span:.2f} µs each{clock}"
+    if "cut_ns" in trace:
+        low, high = (1e-3 * at for at in trace["cut_ns"])
         yield f"a stretch of the trace, from {low:.2f} to {high:.2f} µs"
     yield ""
     yield f"{'role':<10} {'region':<12} {'of its time':>11} {'regions':>9} {'median':>10}"
-    for share in told["shares"]:
+    for share in trace["shares"]:
         count = f"{share['count']:>9}" if share["count"] else " " * 9
         yield (
             f"{printable(share['group']):<10} {printable(share['tag']):<12} {share['pct']:>9.1f} % {count} "
@@ -30,28 +30,28 @@ def trace_lines(told: dict[str, Any]) -> Iterator[str]:
         )
     yield ""
     yield "under way on an SM, of its time"
-    for name, pct in told["busy_pct"].items():
+    for name, pct in trace["busy_pct"].items():
         yield f"  {printable(name):<40} {pct:>6.1f} %"
-    pairs = [one for one in told["overlaps"] if one["ns"] > 0]
+    pairs = [overlap for overlap in trace["overlaps"] if overlap["ns"] > 0]
     if pairs:
         yield f"{'at the same time':<42} {'':>6}   of the least"
-        for one in sorted(pairs, key=lambda one: (len(one["what"]), -one["ns"]))[:MOST_OVERLAPS]:
-            text = " + ".join(printable(what) for what in one["what"])
-            yield f"  {text:<40} {one['pct_of_span']:>6.1f} %   {one['pct_of_least']:>6.1f} %"
+        for overlap in sorted(pairs, key=lambda overlap: (len(overlap["what"]), -overlap["ns"]))[:MOST_OVERLAPS]:
+            text = " + ".join(printable(what) for what in overlap["what"])
+            yield f"  {text:<40} {overlap['pct_of_span']:>6.1f} %   {overlap['pct_of_least']:>6.1f} %"
     yield ""
-    yield from _trust(told)
+    yield from _trust(trace)
 
 
-def _title(told: dict[str, Any]) -> str:
-    kernel = told.get("kernel")
+def _title(trace: dict[str, Any]) -> str:
+    kernel = trace.get("kernel")
     if not kernel:
-        return printable(" ".join(told.get("argv", [])))
+        return printable(" ".join(trace.get("argv", [])))
     settings = {**kernel["parameters"], **kernel["shape"]}
     return printable(" ".join([kernel["name"], *(f"{key}={value}" for key, value in settings.items())]))
 
 
-def _trust(told: dict[str, Any]) -> Iterator[str]:
-    loss, cost = told["loss"], told.get("cost")
+def _trust(trace: dict[str, Any]) -> Iterator[str]:
+    loss, cost = trace["loss"], trace.get("cost")
     lost = [
         (loss["warps"], "warps found no slot"),
         (
@@ -72,16 +72,16 @@ def _trust(told: dict[str, Any]) -> Iterator[str]:
         )
         if cost["kept_pct"] < 99.5:
             yield f"while that was measured, {cost['kept_pct']:.0f} % of the warps found a slot"
-    yield _clock(told)
-    if checked := told.get("verification"):
+    yield _clock(trace)
+    if checked := trace.get("verification"):
         yield "result: verified" if checked["passed"] else "result: wrong"
 
 
-def _clock(told: dict[str, Any]) -> str:
-    clock = told["clock"]
+def _clock(trace: dict[str, Any]) -> str:
+    clock = trace["clock"]
     if not clock["ns_per_cycle"]:
         return "the SM clock is not known: times are in cycles, not ns"
-    if told["sms"] < 2:
+    if trace["sms"] < 2:
         off = f"; its clock strays from an even one by up to {_ns(clock['residual_ns'])}"
         return f"one SM: what its warps did is ordered to the cycle{off if clock['residual_ns'] > 100 else ''}"
     if clock["quantum_ns"] is None:

@@ -68,11 +68,11 @@ def trace_kernel(
 
     request = KernelRequest.parse(name, parameters, shape, catalog, seed=seed)
     out = _out(wanted, request.case().spec.name)
-    found = trace(request, TraceOptions(wanted.sms, wanted.events, wanted.cost))
-    told = found.to_json()
-    _keep(parse_dumps(found.dump, name), told, wanted, out)
-    if found.verification is not None:
-        found.verification.require(found.case.label, found.seed)
+    traced = trace(request, TraceOptions(wanted.sms, wanted.events, wanted.cost))
+    facts = traced.to_json()
+    _keep(parse_dumps(traced.dump, name), facts, wanted, out)
+    if traced.verification is not None:
+        traced.verification.require(traced.case.label, traced.seed)
 
 
 def trace_program(program: Sequence[str], wanted: TraceRequest) -> None:
@@ -92,16 +92,12 @@ def trace_program(program: Sequence[str], wanted: TraceRequest) -> None:
 
 
 def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -> None:
-    from ncubble.cli.running import ended_by_signals
+    from ncubble.cli.running import ended_by_signals, pass_on
     from ncubble.profiling.processes import process
-
-    def passed_on(stream: str, text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
 
     with ended_by_signals(), process.told_if_not_started(program[0]):
         try:
-            status = process.stream(program, env, passed_on, timeout_s)
+            status = process.stream(program, env, pass_on, timeout_s)
         except process.TimedOutError as error:
             message = f"the program ran past --timeout {timeout_s:g} s and was ended; nothing was kept"
             raise MeasurementError(message, "let it do less, or raise --timeout") from error
@@ -125,18 +121,18 @@ def _keep(dumps: list[Dump], more: dict[str, Any], wanted: TraceRequest, out: Pa
         message = f"no warp started on the first {wanted.sms} SMs"
         raise MeasurementError(message, "record more of them with --sms, or launch more CTAs")
     summary = summarize(recorded)
-    told = trace_told(recorded, summary, {"schema": 1, "started": utc_now(), **more})
+    facts = trace_told(recorded, summary, {"schema": 1, "started": utc_now(), **more})
     lanes = lanes_of(recorded)
-    _write(out, lanes, told, wanted.force)
-    _show(out, told, lanes, wanted)
+    _write(out, lanes, facts, wanted.force)
+    _show(out, facts, lanes, wanted)
 
 
-def _write(out: Path, lanes: Any, told: dict[str, Any], force: bool) -> None:
+def _write(out: Path, lanes: Any, facts: dict[str, Any], force: bool) -> None:
     from ncubble.files.atomic import sync
     from ncubble.profiling.runs.staging import staged
 
     with staged(out, force) as folder:
-        save_lanes(folder, lanes, "warps", told)
+        save_lanes(folder, lanes, "warps", facts)
         sync(folder / FILE)
 
 
@@ -144,22 +140,22 @@ def trace_shown(folder: Path, wanted: TraceRequest) -> None:
     """Shows a trace that was recorded before, or a stretch of it, which ``wanted.out`` then keeps."""
     import pandas as pd
 
-    told = _told(folder)
+    facts = _told(folder)
     lanes = pd.read_parquet(folder / FILE)
     if wanted.window == (None, None):
         if wanted.out is not None:
             raise UsageError("--out of a folder keeps a stretch of it", "say which with --from and --to, or copy it")
-        _show(folder, told, lanes, wanted)
+        _show(folder, facts, lanes, wanted)
         return
     low, high = (math.inf * sign if at is None else 1e3 * at for at, sign in zip(wanted.window, (-1, 1), strict=True))
     low, high = max(low, float(lanes["start_ns"].min())), min(high, float(lanes["end_ns"].max()))
     lanes = cut(lanes, low, high)
     if lanes.empty:
         raise UsageError("nothing lies between --from and --to", "both are µs of the trace, --from the earlier one")
-    told = cut_told(lanes, told, low, high)
+    facts = cut_told(lanes, facts, low, high)
     if wanted.out is not None:
-        _write(wanted.out, lanes, told, wanted.force)
-    _show(wanted.out or folder, told, lanes, wanted)
+        _write(wanted.out, lanes, facts, wanted.force)
+    _show(wanted.out or folder, facts, lanes, wanted)
 
 
 def _told(folder: Path) -> dict[str, Any]:
@@ -171,23 +167,23 @@ def _told(folder: Path) -> dict[str, Any]:
     kind, _ = read_lanes(LaneRun(folder))
     if kind != "warps":
         raise UsageError(f"{folder}: holds lanes of {kind}, not a trace of warps", f"ncubble {kind} {folder}")
-    told = read_told(folder)
+    facts = read_told(folder)
     try:
-        list(trace_lines(told))
+        list(trace_lines(facts))
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         message = f"{folder}: what the trace tells of itself is missing or damaged"
         raise ReportError(message, "record it again; ncubble dashboard draws its lanes") from error
-    return told
+    return facts
 
 
-def _show(out: Path, told: dict[str, Any], lanes: Any, wanted: TraceRequest) -> None:
+def _show(out: Path, facts: dict[str, Any], lanes: Any, wanted: TraceRequest) -> None:
     if wanted.perfetto is not None:
         from ncubble.cli.running import write_perfetto_to
 
-        write_perfetto_to(wanted.perfetto, lanes, {"kernel": told.get("kernel"), "clock": told.get("clock")})
+        write_perfetto_to(wanted.perfetto, lanes, {"kernel": facts.get("kernel"), "clock": facts.get("clock")})
     if wanted.json:
-        emit_json({**told, "run": str(out)})
+        emit_json({**facts, "run": str(out)})
         return
     from ncubble.cli.commands.trace.render import trace_lines
 
-    sys.stdout.write("\n".join([*trace_lines(told), f"run: {out}"]) + "\n")
+    sys.stdout.write("\n".join([*trace_lines(facts), f"run: {out}"]) + "\n")
