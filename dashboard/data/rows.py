@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ncubble.analysis.account.palette import GOOD_CAUSES
@@ -13,6 +12,7 @@ from ncubble.analysis.compare.shapes import telling_dims
 from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.words import biggest_bubble, bubble_pct, unit_short
 from ncubble.analysis.model.roofs import Subject, speeds
+from ncubble.text.gpus import short_gpu
 from ncubble.text.values import number
 
 
@@ -165,24 +165,6 @@ def telling_name(kernel: str, demangled: str) -> str:
     if kernel.lower().rstrip("0123456789_") not in ("kernel", "main", "device_kernel", ""):
         return kernel
     return _CASTS.sub("", demangled).removeprefix("void ").rsplit("(", 1)[0] or kernel
-
-
-def short_gpu(device: Any) -> str | None:
-    """``H200`` of ``NVIDIA H200``; a long name loses the memory size and the form factor, ``device`` keeps them."""
-    words = [word for word in str(device or "").split() if word not in ("NVIDIA", "GeForce", "Graphics", "Device")]
-    return " ".join(words).split("-")[0] or None
-
-
-def device_of(row: Mapping[str, Any]) -> str:
-    """The full name of a row's GPU, by which launches are grouped; the short one where that is all there is."""
-    return str(row.get("device") or row.get("gpu") or "")
-
-
-def gpu_names(devices: Iterable[str]) -> dict[str, str]:
-    """What stands for each GPU among ``devices``: its short name, or the full one where two share the short one."""
-    short = {device: short_gpu(device) or device for device in devices}
-    shared = Counter(short.values())
-    return {device: name if shared[name] == 1 else device for device, name in short.items()}
 
 
 def _rounded(value: Any, digits: int = 4) -> float | None:

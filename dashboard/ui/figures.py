@@ -185,3 +185,16 @@ def point_text(row: Mapping[str, Any]) -> str:
     lines.append(f"tensor {percent(row['tensor'])} · DRAM {percent(row['dram'])} · {duration(row['duration_ns'])}")
     lines.append(f"cause: {safe(row['cause'])}")
     return "<br>".join(lines)
+
+
+def axis_name(name: str, row: int) -> str:
+    """Plotly's name of the axis of the track in ``row`` (from 0): ``y``, ``y2``, …"""
+    return name if row == 0 else f"{name}{row + 1}"
+
+
+def domain(row: int, rows: int) -> list[float]:
+    """The share of the figure's height that the track in ``row`` (from 0, at the top) takes."""
+    gap = 0.14 / rows
+    size = (1.0 - gap * (rows - 1)) / rows
+    top = 1.0 - row * (size + gap)
+    return [max(0.0, top - size), top]

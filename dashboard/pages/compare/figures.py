@@ -15,9 +15,9 @@ from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.compare.compare import Comparison, Row
 from ncubble.analysis.compare.sides import letter
 from ncubble.analysis.compare.text import amount
+from ncubble.analysis.details.tracks import TRACKS, Window, as_percent
 from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of, filled
-from ncubble.dashboard.ui.figures import safe, segment_text
-from ncubble.dashboard.ui.tracks import TRACKS, Window, as_percent, axis_name, domain
+from ncubble.dashboard.ui.figures import axis_name, domain, safe, segment_text
 
 ROW_PX = 46
 STALLS = 8
@@ -217,7 +217,8 @@ def _draw(row: int, label: str, one: Sampled, relative: bool) -> tuple[Drawn, st
     name, values, measured = found
     start, end = one.window.start_ns, one.window.end_ns
     inside = values[(values.index >= start) & (values.index <= end)]
-    scaled, unit = as_percent(name, inside, measured)
+    scaled, measure = as_percent(name, inside, measured)
+    unit = safe(measure)
     at = (scaled.index.to_numpy() - start) * (100.0 / max(end - start, 1.0) if relative else 1e-3)
     style = SIDE_STYLES[one.side % len(SIDE_STYLES)]
     line: Drawn = {

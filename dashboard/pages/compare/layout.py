@@ -13,6 +13,7 @@ from ncubble.analysis.compare.compare import CompareResult, Comparison, compare_
 from ncubble.analysis.compare.output import markdown
 from ncubble.analysis.compare.sides import Group, compared_launch, groups, letter
 from ncubble.analysis.compare.text import about, sentences, spread
+from ncubble.analysis.details.tracks import MIN_ACTIVE, window
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.rows import labels
@@ -29,7 +30,6 @@ from ncubble.dashboard.pages.compare.figures import (
 from ncubble.dashboard.pages.compare.tables import as_table, metric_tables, parts_legend, stalls_table, timelines_table
 from ncubble.dashboard.pages.missing import still_loading
 from ncubble.dashboard.ui.components import aria, badge, card, figure, guarded, note
-from ncubble.dashboard.ui.tracks import MIN_ACTIVE, window
 from ncubble.text import values
 
 MOST_REPEATS = 32

@@ -13,9 +13,9 @@ from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.compare.compare import Comparison
 from ncubble.analysis.compare.sides import letter
 from ncubble.analysis.compare.text import Line, headings, lines
+from ncubble.analysis.details.tracks import as_percent
 from ncubble.dashboard.pages.compare.figures import Sampled
 from ncubble.dashboard.ui.components import swatch, table
-from ncubble.dashboard.ui.tracks import as_percent
 
 SIGNS = {"better": "▲ better", "worse": "▼ worse", "changed": "◆ changed", "unclear": "? unclear"}
 """Outcomes of the noise test: a sign and a word beside the colour."""

@@ -8,12 +8,13 @@ import plotly.graph_objects as go
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from ncubble.analysis.model.roofline import worth_drawing
 from ncubble.dashboard.data.readings import Failure, Progress
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.grid import grid, legend
 from ncubble.dashboard.pages.overview.query import remembered
-from ncubble.dashboard.pages.overview.roofline import roofline_data, worth_drawing
+from ncubble.dashboard.pages.overview.roofline import roofline_data
 from ncubble.dashboard.pages.overview.routes import block
 from ncubble.dashboard.pages.overview.table import LaunchTable, table_of
 from ncubble.dashboard.pages.overview.tools import toolbar

@@ -12,10 +12,10 @@ import orjson
 from dash import ClientsideFunction, Dash, Input, Output
 from flask import Response, request
 
+from ncubble.analysis.details.source_columns import view
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.source.layout import DATA
-from ncubble.dashboard.pages.source.model import view
 from ncubble.errors import NcubbleError
 
 log = logging.getLogger(__name__)

@@ -12,15 +12,15 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import display_order, part_label, part_style
 from ncubble.analysis.diagnosis import words
+from ncubble.analysis.sweeps.model import PointSpread, Sweep, SweepPoint, SweepSeries, timed
+from ncubble.analysis.sweeps.noise import noise_words
+from ncubble.analysis.sweeps.prediction import is_depth
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.choice import choices
 from ncubble.dashboard.pages.sweep.figures import MOST_SERIES, parts_figure, series_figure
-from ncubble.dashboard.pages.sweep.model import Point, Series, Spread, Sweep, timed
-from ncubble.dashboard.pages.sweep.noise import noise_words
 from ncubble.dashboard.pages.sweep.predicted import prediction_section
-from ncubble.dashboard.pages.sweep.prediction import is_depth
 from ncubble.dashboard.pages.sweep.tables import numbers_tables, parts_table
 from ncubble.dashboard.ui.components import aria, card, figure, guarded, note, swatch
 from ncubble.text import values as shown
@@ -110,7 +110,7 @@ def _result(one: Sweep) -> Component:
     return html.Section(body, className="card verdict", **aria(label="Result"))
 
 
-def _sentence(sweep: Sweep, one: Series, name: str) -> Component:
+def _sentence(sweep: Sweep, one: SweepSeries, name: str) -> Component:
     prefix = [html.Strong(f"{shown.short_name(name, 80)}: ")] if len(sweep.series) > 1 else []
     ends = one.ends()
     if ends is None:
@@ -126,7 +126,7 @@ def _sentence(sweep: Sweep, one: Series, name: str) -> Component:
     return html.Li([*prefix, f"{text}. ", link])
 
 
-def _took_at(sweep: Sweep, point: Point, of: str) -> str:
+def _took_at(sweep: Sweep, point: SweepPoint, of: str) -> str:
     found = point.spread(of)
     took = shown.NOT_COLLECTED if found is None else shown.duration(found.mean)
     if of == "cycles" and found is not None:
@@ -168,9 +168,9 @@ def _scale(one: Sweep, y: str) -> tuple[float, str]:
     return next((pair for pair in _SCALES if most >= pair[0]), _SCALES[-1])
 
 
-def _scaled(scale: float, y: str, series: Series, point: Point) -> Spread | None:
+def _scaled(scale: float, y: str, series: SweepSeries, point: SweepPoint) -> PointSpread | None:
     found = timed(y, series, point)
-    return found and Spread(found.mean / scale, found.low / scale, found.high / scale, found.n)
+    return found and PointSpread(found.mean / scale, found.low / scale, found.high / scale, found.n)
 
 
 def _parts(one: Sweep) -> Component:
@@ -191,11 +191,11 @@ def _parts(one: Sweep) -> Component:
     return card("Parts of the account", parts, hint)
 
 
-def _accounts(series: Series) -> bool:
+def _accounts(series: SweepSeries) -> bool:
     return any(point.account()[0] for point in series.points)
 
 
-def _legend(series: Sequence[Series], unit: str) -> Component:
+def _legend(series: Sequence[SweepSeries], unit: str) -> Component:
     """Colours and hatches of the parts that any point has; their meaning on hover."""
     most: dict[str, float] = {}
     for account in (point.account()[0] for one in series for point in one.points):

@@ -1,6 +1,6 @@
 """Figures of the Sweep page as pure functions of series and predictions.
 
-Series are told apart by colour, symbol and dash; parts of the account by the colours and hatches that they have
+SweepSeries are told apart by colour, symbol and dash; parts of the account by the colours and hatches that they have
 everywhere. No figure names a theme.
 """
 
@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 
 from ncubble.analysis.account.palette import SIDE_STYLES, Side, text_color
 from ncubble.analysis.account.parts import PARTS, part_label, part_style
-from ncubble.dashboard.pages.sweep.model import Point, Series, Spread, as_number, logarithmic, ordered
+from ncubble.analysis.sweeps.model import PointSpread, SweepPoint, SweepSeries, as_number, logarithmic, ordered
 from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of, filled
-from ncubble.dashboard.ui.figures import safe
-from ncubble.dashboard.ui.tracks import axis_name
+from ncubble.dashboard.ui.figures import axis_name, safe
 from ncubble.text.values import short_name
 
 MOST_SERIES = 6
@@ -22,7 +21,7 @@ SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
 LINES_PX, PARTS_PX = 330, 250
 LEAST_SHARE = 7.0
 """Percent from which a part is high enough for its number."""
-Reading = Callable[[Series, Point], Spread | None]
+Reading = Callable[[SweepSeries, SweepPoint], PointSpread | None]
 """What of a point is drawn; of its series, because values may be held against the best in it."""
 
 
@@ -32,7 +31,7 @@ def style_of(index: int) -> tuple[Side, str]:
 
 
 def series_figure(
-    series: Sequence[Series], names: Sequence[str], read: Reading, axes: tuple[str, str], unit: str, best: str = ""
+    series: Sequence[SweepSeries], names: Sequence[str], read: Reading, axes: tuple[str, str], unit: str, best: str = ""
 ) -> Figure:
     """One line per series over the values of the parameter, or one group of bars per value that is no number; whiskers
     from least to most of launches at one value.
@@ -63,7 +62,7 @@ def lines_layout(values: Sequence[str], axes: tuple[str, str]) -> Drawn:
     }
 
 
-def _values(series: Sequence[Series]) -> list[str]:
+def _values(series: Sequence[SweepSeries]) -> list[str]:
     return ordered(point.value for one in series for point in one.points)
 
 
@@ -78,7 +77,7 @@ def axis_of(values: Sequence[str]) -> Drawn:
     return {"type": "log" if logarithmic(values) else "linear", **numbers}
 
 
-def _line(index: int, name: str, found: Sequence[tuple[Point, Spread]], unit: str, best: str) -> Drawn:
+def _line(index: int, name: str, found: Sequence[tuple[SweepPoint, PointSpread]], unit: str, best: str) -> Drawn:
     style, symbol = style_of(index)
     return _common(index, name, found, unit, best) | {
         "type": "scatter",
@@ -90,7 +89,7 @@ def _line(index: int, name: str, found: Sequence[tuple[Point, Spread]], unit: st
     }
 
 
-def _bars(index: int, name: str, found: Sequence[tuple[Point, Spread]], unit: str, best: str) -> Drawn:
+def _bars(index: int, name: str, found: Sequence[tuple[SweepPoint, PointSpread]], unit: str, best: str) -> Drawn:
     style, _ = style_of(index)
     return _common(index, name, found, unit, best) | {
         "type": "bar",
@@ -102,7 +101,7 @@ def _bars(index: int, name: str, found: Sequence[tuple[Point, Spread]], unit: st
     }
 
 
-def _common(index: int, name: str, found: Sequence[tuple[Point, Spread]], unit: str, best: str) -> Drawn:
+def _common(index: int, name: str, found: Sequence[tuple[SweepPoint, PointSpread]], unit: str, best: str) -> Drawn:
     """What a line and bars of one series share: values, whiskers, the word at the best, and what hovering tells."""
     means = [spread.mean for _, spread in found]
     marked = {"low": min(means), "high": max(means)}.get(best)
@@ -129,14 +128,14 @@ def _common(index: int, name: str, found: Sequence[tuple[Point, Spread]], unit: 
     }
 
 
-def launches_in_words(spread: Spread) -> str:
+def launches_in_words(spread: PointSpread) -> str:
     """``1 launch``, or how many there are and how far they spread."""
     if spread.n == 1:
         return "1 launch"
     return f"mean of {spread.n} launches, {spread.low:,.4g} to {spread.high:,.4g}"
 
 
-def parts_figure(series: Sequence[Series], names: Sequence[str], parameter: str, unit: str = "") -> Figure:
+def parts_figure(series: Sequence[SweepSeries], names: Sequence[str], parameter: str, unit: str = "") -> Figure:
     """The accounts by value of the parameter, stacked to 100 %: one panel per series, three panels in a row."""
     columns = 2 if len(series) == 4 else min(3, len(series))
     rows = -(-len(series) // columns)
@@ -155,14 +154,14 @@ def parts_figure(series: Sequence[Series], names: Sequence[str], parameter: str,
     return figure_of(traces, layout)
 
 
-def _stack(one: Series, panel: int, unit: str) -> list[Drawn]:
+def _stack(one: SweepSeries, panel: int, unit: str) -> list[Drawn]:
     accounts = [point.account()[0] for point in one.points]
     names = [name for name in PARTS if any(account.get(name) for account in accounts)]
     names += sorted({name for account in accounts for name in account} - set(PARTS))
     return [_part(name, one, accounts, panel, unit) for name in names]
 
 
-def _part(name: str, one: Series, accounts: Sequence[dict[str, float]], panel: int, unit: str) -> Drawn:
+def _part(name: str, one: SweepSeries, accounts: Sequence[dict[str, float]], panel: int, unit: str) -> Drawn:
     style, label = part_style(name), safe(part_label(name, unit))
     shares = [account.get(name, 0.0) for account in accounts]
     return {

@@ -8,16 +8,16 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from ncubble.analysis.sweeps.coordinates import SHAPE
+from ncubble.analysis.sweeps.model import Sweep, sweeps
 from ncubble.dashboard.data.remembered import Remembered
-from ncubble.dashboard.data.rows import short_gpu
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.missing import still_loading
 from ncubble.dashboard.pages.sweep.address import SweepAddress
-from ncubble.dashboard.pages.sweep.coordinates import SHAPE
 from ncubble.dashboard.pages.sweep.detail import sweep_page
-from ncubble.dashboard.pages.sweep.model import Sweep, sweeps
 from ncubble.dashboard.ui.components import card, note, table
 from ncubble.text import values as shown
+from ncubble.text.gpus import short_gpu
 
 MOST_LISTED = 300
 MOST_VALUES = 8

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from dash import html
 from dash.development.base_component import Component
 
+from ncubble.analysis.sweeps.model import Row, Sweep, SweepPoint, SweepSeries
+from ncubble.analysis.sweeps.prediction import (
+    Depth,
+    DepthChoice,
+    DepthPredictions,
+    depth_choice,
+    depth_predictions,
+    depths_of,
+    profiles,
+)
 from ncubble.dashboard.data.readings import Launch
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.choice import choices
-from ncubble.dashboard.pages.sweep.model import Point, Row, Series, Sweep
-from ncubble.dashboard.pages.sweep.prediction import Depth, Told, Verdict, held_against, profiles, told_by, verdict
 from ncubble.dashboard.pages.sweep.prediction_figure import prediction_figure
 from ncubble.dashboard.ui.components import card, figure, note, table
 from ncubble.text import values
@@ -20,6 +29,22 @@ from ncubble.text import values
 TITLE = "Predicted against measured"
 FLAT = 2.0
 """Points that measured depths must span for their order to mean anything."""
+
+
+MOST_PREDICTED = 64
+"""Predictions that are kept."""
+_predicted: OrderedDict[str, DepthPredictions] = OrderedDict()
+
+
+def predicted_by(entry: Launch, depth: int) -> DepthPredictions:
+    """What the model says of a launch whose swept parameter is ``depth``; remembered by the launch's address."""
+    name = f"{entry.row['id']} {depth} {entry.row['path']}"
+    known = _predicted.get(name)
+    if known is None:
+        known = _predicted[name] = depth_predictions(entry.report.launch(entry.launch), depth)
+        while len(_predicted) > MOST_PREDICTED:
+            _predicted.popitem(last=False)
+    return known
 
 
 def prediction_section(store: ReportStore, one: Sweep, address: SweepAddress) -> Component:
@@ -34,11 +59,11 @@ def prediction_section(store: ReportStore, one: Sweep, address: SweepAddress) ->
     if entry is None:
         return card(TITLE, [note("error", "The launch to predict from is no longer there.")])
     parts: list[Component] = [_choices(one, address, str(row["id"]))]
-    parts += _predicted(one, series, point, entry)
+    parts += _of_point(one, series, point, entry)
     return card(TITLE, parts, "the model of ncubble advise, from one launch alone")
 
 
-def _start(one: Sweep, wanted: str) -> tuple[Series, Point, Row] | None:
+def _start(one: Sweep, wanted: str) -> tuple[SweepSeries, SweepPoint, Row] | None:
     """Where predictions begin: (series, point, launch)."""
     for series in one.series:
         for point in series.points:
@@ -64,12 +89,12 @@ def _choices(one: Sweep, address: SweepAddress, chosen: str) -> Component:
     return html.Dl(lines, className=f"sweep-choices {'wide' if len(one.series) > 1 else ''}".strip())
 
 
-def _predicted(one: Sweep, series: Series, point: Point, entry: Launch) -> list[Component]:
-    told = told_by(entry, int(point.at or 0))
+def _of_point(one: Sweep, series: SweepSeries, point: SweepPoint, entry: Launch) -> list[Component]:
+    told = predicted_by(entry, int(point.at or 0))
     if told.reason:
         return [note("empty", f"Not identified: {told.reason}.")]
-    depths = held_against(series, told)
-    found = verdict(depths, told.present)
+    depths = depths_of(series, told)
+    found = depth_choice(depths, told.present)
     said = [html.P(text, className="sweep-said") for text in sentences(one.parameter, told, found)]
     name = next(name for other, name in zip(one.series, one.names(), strict=True) if other is series)
     label = f"Predicted and measured utilization of {name} by {one.parameter}"
@@ -81,7 +106,7 @@ def _predicted(one: Sweep, series: Series, point: Point, entry: Launch) -> list[
     return [*said, figures, _table(one.parameter, depths, told), *notes]
 
 
-def sentences(parameter: str, told: Told, found: Verdict | None) -> list[str]:
+def sentences(parameter: str, told: DepthPredictions, found: DepthChoice | None) -> list[str]:
     """What the predictions are worth, in words."""
     if found is None:
         return [f"No other value of {parameter} was both measured and predicted, so nothing can be held against it."]
@@ -103,7 +128,7 @@ def sentences(parameter: str, told: Told, found: Verdict | None) -> list[str]:
     return said
 
 
-def _table(parameter: str, depths: Sequence[Depth], told: Told) -> Component:
+def _table(parameter: str, depths: Sequence[Depth], told: DepthPredictions) -> Component:
     head = [parameter, "measured", "predicted", "between", "error, points", "cycles measured", "predicted", "error", ""]
     rows = [_row(one, told.present) for one in depths]
     numeric = [1, 2, 3, 4, 5, 6, 7]

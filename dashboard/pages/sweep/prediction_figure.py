@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ncubble.analysis.account.palette import SIDE_STYLES
+from ncubble.analysis.sweeps.model import PointSpread
+from ncubble.analysis.sweeps.prediction import Depth
 from ncubble.dashboard.pages.sweep.figures import launches_in_words, lines_layout
-from ncubble.dashboard.pages.sweep.model import Spread
-from ncubble.dashboard.pages.sweep.prediction import Depth
 from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of
 
 MEASURED, PREDICTED = SIDE_STYLES[1], SIDE_STYLES[2]
@@ -47,7 +47,7 @@ def _here(depth: int, value: float) -> Drawn:
     }
 
 
-def _measured(found: Sequence[tuple[int, Spread]], cycles: bool) -> Drawn:
+def _measured(found: Sequence[tuple[int, PointSpread]], cycles: bool) -> Drawn:
     unit = "cycles" if cycles else "%"
     return {
         "type": "scatter",

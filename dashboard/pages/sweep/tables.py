@@ -8,8 +8,8 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import WORK, display_order, part_label
+from ncubble.analysis.sweeps.model import PointSpread, Sweep, SweepPoint, SweepSeries
 from ncubble.dashboard.pages.sweep.figures import style_of
-from ncubble.dashboard.pages.sweep.model import Point, Series, Spread, Sweep
 from ncubble.dashboard.ui.components import table
 from ncubble.text import values
 
@@ -35,7 +35,7 @@ def _series_title(index: int, name: str) -> Component:
     return html.H3([html.Span(className="swatch", style={"background": style.color}), values.short_name(name, 110)])
 
 
-def _cells(sweep: Sweep, series: Series, point: Point) -> list[Component | str]:
+def _cells(sweep: Sweep, series: SweepSeries, point: SweepPoint) -> list[Component | str]:
     took, ends = point.spread("duration_ns"), series.ends()
     least = ends[0].spread(ends[2]) if ends else None
     own = point.spread(ends[2]) if ends else None
@@ -54,7 +54,7 @@ def _cells(sweep: Sweep, series: Series, point: Point) -> list[Component | str]:
     ]
 
 
-def _with_range(found: Spread | None, tell: Callable[[float], str], unit: str = "") -> Component | str:
+def _with_range(found: PointSpread | None, tell: Callable[[float], str], unit: str = "") -> Component | str:
     """The mean; the least and most of several launches beside it where they read differently."""
     if found is None:
         return html.Span(values.NOT_COLLECTED, className="missing")
@@ -64,7 +64,7 @@ def _with_range(found: Spread | None, tell: Callable[[float], str], unit: str = 
     return html.Span([f"{mean}{unit}", html.Span(f" {low} to {high}", className="hint")])
 
 
-def _largest(point: Point) -> str:
+def _largest(point: SweepPoint) -> str:
     account = {name: share for name, share in point.account()[0].items() if name not in WORK and share > 0}
     if not account:
         return values.NOT_COLLECTED
@@ -72,7 +72,7 @@ def _largest(point: Point) -> str:
     return f"{part_label(name)} {account[name]:.1f} %"
 
 
-def _links(point: Point) -> Component:
+def _links(point: SweepPoint) -> Component:
     links: list[Component | str] = []
     for number, row in enumerate(point.rows[:MOST_LINKS], 1):
         told = f"{row['path']}, launch {row['launch']}"
@@ -82,7 +82,7 @@ def _links(point: Point) -> Component:
     return html.Span(links, className="sweep-links")
 
 
-def parts_table(parameter: str, series: Sequence[Series], names: Sequence[str], unit: str) -> Component:
+def parts_table(parameter: str, series: Sequence[SweepSeries], names: Sequence[str], unit: str) -> Component:
     """The accounts in numbers: one line per series and value, one column per part."""
     accounts = [
         (name, point, point.account()[0]) for one, name in zip(series, names, strict=True) for point in one.points

@@ -11,12 +11,12 @@ import pandas as pd
 
 from ncubble.analysis.account.palette import TRACK_COLORS, Style, text_color
 from ncubble.analysis.account.parts import part_color, part_label, part_style
-from ncubble.dashboard.pages.kernel.figures.idle_bands import Bands, idle_bands
-from ncubble.dashboard.pages.kernel.figures.stall_tracks import REST, Stalls
+from ncubble.analysis.details.idle_bands import Bands, idle_bands
+from ncubble.analysis.details.tracks import Marks, Stretch, Track, Window, as_percent
+from ncubble.analysis.details.warp_states import REST, Stalls
 from ncubble.dashboard.ui.drawn import HATCH, Figure, figure_of
-from ncubble.dashboard.ui.figures import safe
+from ncubble.dashboard.ui.figures import axis_name, safe
 from ncubble.dashboard.ui.reasons import OTHER, reason_style
-from ncubble.dashboard.ui.tracks import Marks, Stretch, Track, Window, as_percent, axis_name
 
 TRACK_PX = 58
 UNIT_WEIGHT, STALL_WEIGHT = 2.3, 1.7
@@ -126,7 +126,8 @@ def _row(row: int, drawn: tuple[Track, str, pd.Series, str], shown: Window, band
     track, name, values, measured = drawn
     step = float(np.median(np.diff(values.index))) if len(values) > 1 else 0.0
     near = np.asarray((values.index >= shown.start_ns - step) & (values.index <= shown.end_ns + step))
-    scaled, words = as_percent(name, values[near], measured)
+    scaled, unit = as_percent(name, values[near], measured)
+    words = safe(unit)
     micros = ((values.index[near].to_numpy() - shown.start_ns) / 1e3).round(3).tolist()
     traces = [_track(row, track, micros, scaled, words, stacked=bool(bands))]
     for part, share in bands.items():

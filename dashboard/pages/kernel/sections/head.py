@@ -11,6 +11,7 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import GOOD_CAUSES
 from ncubble.analysis.account.parts import part_color, part_label
+from ncubble.analysis.details.tracks import sampling_interval_ns
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.diseases import fix_of
 from ncubble.dashboard.data.readings import Launch
@@ -20,7 +21,6 @@ from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections.against import comparable
 from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import aria, facts, stat
-from ncubble.dashboard.ui.tracks import sampling_interval_ns
 from ncubble.text import values as shown
 
 

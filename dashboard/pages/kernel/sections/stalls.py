@@ -8,15 +8,9 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import part_label
+from ncubble.analysis.details.stall_classes import CLASSES, ClassRow, class_rows, shown_reasons
 from ncubble.analysis.report.samples import stall_shares
-from ncubble.dashboard.pages.kernel.figures.stall_classes import (
-    CLASSES,
-    SMALL,
-    ClassRow,
-    class_figure,
-    class_rows,
-    shown_reasons,
-)
+from ncubble.dashboard.pages.kernel.figures.stall_classes import SMALL, class_figure
 from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections.tables import as_table
 from ncubble.dashboard.pages.source.address import SourceAddress

@@ -7,11 +7,11 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.pages.kernel.figures.stall_tracks import stall_series
+from ncubble.analysis.details.tracks import MIN_ACTIVE, NO_MARKS, Marks, sampling_interval_ns, window
+from ncubble.analysis.details.warp_states import stall_series
 from ncubble.dashboard.pages.kernel.figures.timeline import Overlay, bands_of, timeline_figure
 from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.ui.components import aria, card, figure, not_collected, note
-from ncubble.dashboard.ui.tracks import MIN_ACTIVE, NO_MARKS, Marks, sampling_interval_ns, window
 from ncubble.text import values
 
 

@@ -11,12 +11,12 @@ import plotly.graph_objects
 import pytest
 
 from ncubble.analysis.account.parts import CAUSES
+from ncubble.analysis.details.tracks import NO_MARKS, Marks, Window, stretches, window
 from ncubble.analysis.report.samples import stall_shares
 from ncubble.dashboard.pages.kernel.figures.timeline import timeline_figure
 from ncubble.dashboard.ui.components import bare
 from ncubble.dashboard.ui.figures import account_bar, cause_symbol, stall_bar, utilization_scatter
 from ncubble.dashboard.ui.themes import TEMPLATES
-from ncubble.dashboard.ui.tracks import NO_MARKS, Marks, Window, sampling_interval_ns, stretches, window
 from tests.helpers import dashboard_frames as frames
 
 
@@ -110,59 +110,12 @@ def test_labels_of_many_gaps_do_not_pile_up() -> None:
     assert min(np.diff(middles)) > 0.08 * 400
 
 
-def test_series_of_another_pass_are_left_out_and_named() -> None:
-    timeline = frames.timeline(0)
-    timeline.loc[timeline["metric"] == "l2", "t_ns"] += 80_000_000
-    shown = window(timeline)
-    assert shown is not None
-    assert shown.apart == ["L2"]
-    assert [track.label for track, *_ in shown.tracks] == ["tensor pipe", "SMs active", "DRAM"]
-
-
-def test_the_series_of_the_account_sets_the_time_base() -> None:
-    timeline = frames.timeline(0)
-    timeline.loc[timeline["metric"] == "dram", "t_ns"] += 80_000_000
-    shown = window(timeline, "dram")
-    assert shown is not None
-    assert [track.label for track, *_ in shown.tracks] == ["DRAM"]
-
-
-def test_without_samples_there_is_no_window_and_no_interval() -> None:
-    empty = frames.timeline(0).iloc[0:0]
-    assert window(empty) is None
-    assert sampling_interval_ns(empty) is None
-    silent = frames.timeline(0).assign(value=0.0)
-    assert window(silent) is None
-
-
-def test_a_tensor_track_that_is_mere_leakage_is_left_out_where_another_unit_counts() -> None:
-    timeline = frames.timeline(0)
-    leaked = timeline.assign(value=timeline["value"].where(timeline["metric"] != "tensor", 2.0))
-    shown = window(leaked, "dram")
-    assert shown is not None
-    assert [track.label for track, *_ in shown.tracks] == ["DRAM", "SMs active", "L2"]
-    kept = window(timeline, "dram")
-    assert kept is not None and "tensor pipe" in [track.label for track, *_ in kept.tracks]
-
-
-def test_the_sampling_interval_is_that_of_the_finest_series() -> None:
-    assert sampling_interval_ns(frames.timeline(0)) == 1500.0
-
-
 def test_without_phases_nothing_is_shaded_and_the_reason_is_said() -> None:
     shown = window(frames.timeline(0))
     assert shown is not None
     assert stretches(None) == []
     assert len(timeline_figure(shown, None).layout.shapes) == 0
     assert "No bubbles are marked" in NO_MARKS
-
-
-def test_what_is_shaded_is_said_with_the_shares_of_the_account() -> None:
-    shown = window(frames.timeline(0))
-    assert shown is not None
-    said = marked(frames.phases(), shown).words()
-    assert "tensor pipe well below the steady level of 52 % (dotted)" in said
-    assert said.endswith("In the account: ramp 2.4 %, 3 wave gaps 3.0 %, tail 5.5 % of kernel time.")
 
 
 def test_tail_that_only_the_counters_saw_is_told_apart() -> None:

@@ -15,6 +15,7 @@ from plotly.utils import PlotlyJSONEncoder
 from ncubble.analysis.account.palette import SIDE_STYLES, contrast
 from ncubble.analysis.compare.compare import compare_groups
 from ncubble.analysis.compare.sides import Group
+from ncubble.analysis.details.tracks import window
 from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.app.routes import exists
@@ -24,7 +25,6 @@ from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
 from ncubble.dashboard.pages.compare.chooser import suggestions
 from ncubble.dashboard.pages.compare.search import MOST as MOST_SUGGESTED
 from ncubble.dashboard.pages.compare.search import Searchable, suggest
-from ncubble.dashboard.ui.tracks import window
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.compare_subjects import FULL, group, subject
 

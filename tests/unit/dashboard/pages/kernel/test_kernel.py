@@ -13,18 +13,18 @@ from dash import Dash, no_update
 from dash.exceptions import PreventUpdate
 from plotly.utils import PlotlyJSONEncoder
 
+from ncubble.analysis.details.stall_classes import class_rows
 from ncubble.dashboard.pages.kernel import callbacks as kernel_callbacks
 from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.kernel.callbacks import entry_of
 from ncubble.dashboard.pages.kernel.figures.depth import best_depth, depth_figure, depth_rows
-from ncubble.dashboard.pages.kernel.figures.stall_classes import CLASSES, class_figure, class_of, class_rows
+from ncubble.dashboard.pages.kernel.figures.stall_classes import class_figure
 from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections import advice as kernel_advice
 from ncubble.dashboard.pages.kernel.sections import head as kernel_head
 from ncubble.dashboard.pages.kernel.sections.late import PARTS, STAGES, Shown, made
 from ncubble.dashboard.ui.components import guarded
-from ncubble.sass.opcodes import role
 from tests.helpers import dashboard_frames as frames
 
 GEMM = "0123456789abcdef"
@@ -74,45 +74,6 @@ def code(*lines: tuple[str, dict[str, float]]) -> pd.DataFrame:
     for reason in reasons:
         frame[reason] = [samples.get(reason, 0.0) for _, samples in lines]
     return frame
-
-
-def by_class(source: pd.DataFrame, **given: Any) -> dict[str, float]:
-    return {row.name: row.share for row in class_rows(source, **given)}
-
-
-@pytest.mark.parametrize(
-    ("opcode", "name"),
-    [
-        ("LDGSTS.E.BYPASS.128", "copy"),
-        ("UTMALDG.2D", "copy"),
-        ("HGMMA.64x128x16.F32", "mma"),
-        ("LDSM.16.M88.4", "load_shared"),
-        ("IMAD.MOV.U32", "integer"),
-        ("UIADD3", "integer"),
-        ("FFMA", "float"),
-        ("MUFU.EX2", "convert"),
-        ("BRA", "branch"),
-        ("S2R", "move"),
-        ("", "move"),
-    ],
-)
-def test_opcodes_have_classes(opcode: str, name: str) -> None:
-    assert class_of(opcode) == name and name in CLASSES
-    assert role(opcode) in (name, "other")
-
-
-def test_a_wait_counts_at_the_copy_or_barrier_that_it_is_for() -> None:
-    source = code(
-        ("LDGDEPBAR", {}), ("DEPBAR.LE", {}), ("UISETP.GT", {"long_scoreboard": 60.0, "wait": 10.0}),
-        ("BAR.SYNC", {}), ("IADD3", {"barrier": 30.0}),
-    )  # fmt: skip
-    assert by_class(source) == pytest.approx({"copy_wait": 60.0, "barrier": 30.0, "integer": 10.0})
-
-
-def test_a_wait_with_nothing_before_it_stays_where_it_was_taken() -> None:
-    far = [("LDG.E", {})] + [("MOV", {})] * 20 + [("FADD", {"long_scoreboard": 5.0})]
-    assert by_class(code(*far)) == {"float": 100.0}
-    assert by_class(code(("IADD3", {"barrier": 5.0}), ("BAR.SYNC", {}))) == {"integer": 100.0}
 
 
 def test_all_samples_are_counted_once() -> None:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from ncubble.analysis.account.palette import contrast, text_color
-from ncubble.dashboard.pages.kernel.figures.idle_bands import idle_bands
-from ncubble.dashboard.pages.kernel.figures.stall_tracks import MOST, REST, stall_series
+from ncubble.analysis.details.tracks import Marks, Window, window
+from ncubble.analysis.details.warp_states import MOST, REST, stall_series
 from ncubble.dashboard.pages.kernel.figures.timeline import Overlay, bands_of, domains, timeline_figure
 from ncubble.dashboard.pages.kernel.figures.waterfall import parts_of, said, steps, waterfall, wrapped
 from ncubble.dashboard.ui.reasons import OTHER, REASONS, reason_style
-from ncubble.dashboard.ui.tracks import Marks, Window, window
 from tests.helpers import dashboard_frames as frames
 
 
@@ -102,22 +100,6 @@ def test_steady_idle_time_is_split_as_the_account_splits_it() -> None:
     shown, bands = _bands(frames.timeline(0))
     steady = int(np.argmin(np.abs(shown.tracks[0][2].index.to_numpy() - 50_000)))
     assert bands["copy_cost"][steady] / bands["sync_wait"][steady] == pytest.approx(21.0 / 6.5)
-
-
-def test_missing_ctas_count_as_tail_and_not_as_steady_waits() -> None:
-    times = np.arange(0, 100) * 1000.0
-    busy = pd.Series(np.where(times < 80_000, 80.0, 0.0), index=times)
-    active = pd.Series(np.where(times < 80_000, 100.0, 0.0), index=times)
-    phases = SimpleNamespace(start_ns=0, ramp_end_ns=0, tail_start_ns=79_000, end_ns=99_000, dips=(), steady=80.0)
-    bands = idle_bands(busy, active, phases, {"data_wait": 20.0})
-    assert bands["tail"][-1] == 100.0 and bands["data_wait"][-1] == 0.0
-    assert bands["data_wait"][10] == pytest.approx(20.0)
-
-
-def test_an_account_without_steady_parts_leaves_the_rest_to_other() -> None:
-    times = np.arange(0, 30) * 1000.0
-    phases = SimpleNamespace(start_ns=0, ramp_end_ns=0, tail_start_ns=29_000, end_ns=29_000, dips=(), steady=70.0)
-    assert list(idle_bands(pd.Series(70.0, index=times), None, phases, {"tensor_busy": 70.0})) == ["other"]
 
 
 def test_bands_need_phases_that_were_found_on_the_series_of_the_first_track() -> None:

@@ -12,22 +12,22 @@ import pytest
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.sweeps.model import Sweep, SweepSeries, logarithmic, sweeps
+from ncubble.analysis.sweeps.prediction import Depth, DepthPredictions, depth_choice, depths_of, profiles
 from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.sweep import layout
 from ncubble.dashboard.pages.sweep.address import MOST_FIXED, SweepAddress
-from ncubble.dashboard.pages.sweep.coordinates import template_arguments
 from ncubble.dashboard.pages.sweep.detail import sweep_page
 from ncubble.dashboard.pages.sweep.figures import axis_of, parts_figure, series_figure
-from ncubble.dashboard.pages.sweep.model import Series, Sweep, as_number, logarithmic, ordered, sweeps, timed
-from ncubble.dashboard.pages.sweep.noise import noise_words, p_value, welch
-from ncubble.dashboard.pages.sweep.predicted import sentences
-from ncubble.dashboard.pages.sweep.prediction import Depth, Told, held_against, is_depth, profiles, told_by, verdict
+from ncubble.dashboard.pages.sweep.predicted import predicted_by, sentences
 from ncubble.dashboard.pages.sweep.prediction_figure import prediction_figure
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
 
 SPLIT = [["tensor_busy", 60.0], ["data_wait", 30.0], ["issue", 10.0]]
+
+
 UNSPLIT = [["tensor_busy", 50.0], ["idle", 50.0]]
 
 
@@ -59,46 +59,8 @@ def found(rows: list[dict[str, Any]], parameter: str = "stages") -> Sweep:
     return one
 
 
-def foreign(number: int, demangled: str, geometry: str, took: float = 1e5) -> dict[str, Any]:
-    return row(number, took, demangled=demangled, shape=geometry, parameters={}, dims={})
-
-
 def tree(component: Any) -> str:
     return json.dumps(component, cls=PlotlyJSONEncoder, ensure_ascii=False)
-
-
-def test_launches_that_differ_in_one_parameter_are_a_series_and_others_are_their_own() -> None:
-    rows = [
-        row(i, 1e5 / stages, stages=stages, vec=vec)
-        for i, (stages, vec) in enumerate([(1, 16), (2, 16), (1, 4), (2, 4)])
-    ]
-    one = found([*rows, row(9, stages=3, vec=8), row(10, stages=7, gpu="A100")])
-    assert one.gpu == "H200" and one.values() == ["1", "2"]
-    assert [dict(series.fixed)["vec"] for series in one.series] == ["4", "16"]
-    assert one.varying() == {"vec": ["4", "16"]} and one.names() == ["vec=4", "vec=16"]
-    assert len(one.narrowed([("vec", "4")]).series) == 1 and one.narrowed([("vec", "5")]).series == ()
-
-
-def test_one_value_alone_is_no_sweep() -> None:
-    assert sweeps([row(0), row(1)]) == [] and sweeps([]) == []
-    assert sweeps([row(0, None, busy=None, cycles=None), row(1, stages=3)]) == []
-
-
-def test_repeats_are_averaged_counted_and_their_spread_is_kept() -> None:
-    one = found([row(0, 100.0, stages=1), row(1, 120.0, stages=1), row(2, 50.0, stages=4)])
-    point = one.series[0].points[0]
-    spread = point.spread("duration_ns")
-    assert spread and (spread.mean, spread.low, spread.high, spread.n) == (110.0, 100.0, 120.0, 2)
-    best, worst, of = one.series[0].ends() or (None, None, None)
-    assert best and worst and (best.value, worst.value, of) == ("4", "1", "duration_ns")
-    assert one.ratio == pytest.approx(2.2)
-
-
-def test_values_stand_in_order_numbers_first_and_digits_in_texts_count() -> None:
-    assert ordered(["16", "4", "128x64", "64x128", "2"]) == ["2", "4", "16", "64x128", "128x64"]
-    assert (
-        as_number("0.5") == 0.5 and as_number("nan") is None and as_number("1e5") is None and as_number("64x64") is None
-    )
 
 
 @pytest.mark.parametrize(
@@ -114,117 +76,6 @@ def test_values_stand_in_order_numbers_first_and_digits_in_texts_count() -> None
 def test_values_far_apart_stand_on_a_logarithmic_axis(values: list[str], log: bool) -> None:
     assert logarithmic(values) is log
     assert (axis_of(values)["type"] == "log") is log
-
-
-def test_accounts_whose_idle_time_is_split_stand_for_a_value() -> None:
-    rows = [row(0, stages=1, account=UNSPLIT), row(1, stages=1), row(2, stages=2, account=UNSPLIT)]
-    points = found(rows).series[0].points
-    assert points[0].account() == ({"tensor_busy": 60.0, "data_wait": 30.0, "issue": 10.0}, 1)
-    assert points[0].typical()["id"].endswith("/1")
-    assert points[1].account()[0] == {"tensor_busy": 50.0, "idle": 50.0}
-
-
-def test_a_shape_is_swept_dimension_by_dimension_and_as_a_whole() -> None:
-    rows = [
-        row(0, dims={"m": 1024, "k": 1024}),
-        row(1, dims={"m": 2048, "k": 2048}),
-        row(2, dims={"m": 2048, "k": 1024}),
-    ]
-    assert {one.parameter: one.values() for one in sweeps(rows)} == {
-        "k=m": ["1024", "2048"],
-        "m": ["1024", "2048"],
-        "k": ["1024", "2048"],
-    }
-    assert {one.kind for one in sweeps(rows)} == {"shape"}
-
-
-def test_blocks_of_foreign_launches_are_a_sweep_where_the_work_is_the_same() -> None:
-    rows = [
-        foreign(0, "gemm", "grid 64,1,1 × block 128,1,1"),
-        foreign(1, "gemm", "grid 32,1,1 × block 256,1,1"),
-        foreign(2, "gemm", "grid 32,1,1 × block 16,32,1"),
-        foreign(3, "gemm", "grid 77,1,1 × block 512,1,1"),
-    ]
-    (one,) = sweeps(rows)
-    assert (one.parameter, one.kind, one.values()) == ("block", "launch", ["128", "256"])
-
-
-def test_arguments_of_a_template_are_parameters_but_long_types_are_another_code() -> None:
-    geometry = "grid 64,1,1 × block 128,1,1"
-    rows = [foreign(i, f"void gemm<(int){tile}, float>(float*)", geometry) for i, tile in enumerate((32, 64))]
-    (one,) = sweeps(rows)
-    assert (one.parameter, one.values()) == ("template argument 1", ["32", "64"])
-    types = [foreign(i, f"void gemm<Policy<{'x' * 40}{i}>>(float*)", geometry) for i in range(2)]
-    assert sweeps(types) == []
-
-
-@pytest.mark.parametrize(
-    ("demangled", "arguments"),
-    [
-        ("void ns::gemm<(int)128, (bool)1, a::b<int, 2>>(float*)", ["128", "1", "a::b<int, 2>"]),
-        ("gemm(float*)", []),
-        ("void gemm<lambda(int, int)>", ["lambda(int, int)"]),
-        ("void gemm<1, 2", []),
-    ],
-)
-def test_template_arguments_are_split_at_their_own_level(demangled: str, arguments: list[str]) -> None:
-    assert template_arguments(demangled, "gemm") == arguments
-
-
-def test_long_and_odd_values_are_told_apart_and_kept_short() -> None:
-    rows = [row(i, parameters={"flags": "x" * 500 + str(i), "on": bool(i), "list": [i]}) for i in range(2)]
-    assert sweeps(rows) == []  # they differ in three parameters
-    one = found([row(i, parameters={"flags": "x" * 500 + str(i)}) for i in range(2)], "flags")
-    assert len(one.values()) == 2 and max(len(value) for value in one.values()) <= 60
-
-
-def test_the_unit_is_the_tensor_pipe_if_any_launch_counts_it() -> None:
-    one = found([row(0, unit="DRAM", busy=90.0, tensor=5.0), row(1, stages=3)])
-    assert one.unit() == "tensor" and [one.busy(one.series[0], p).mean for p in one.series[0].points] == [5.0, 60.0]  # type: ignore[union-attr]
-    others = found([row(0, unit="FMA", busy=90.0), row(1, stages=3, unit="LSU", busy=80.0)])
-    assert others.unit() == "" and others.busy(others.series[0], others.series[0].points[0]).mean == 90.0  # type: ignore[union-attr]
-
-
-def test_times_are_shown_as_they_are_or_against_the_best_of_their_series() -> None:
-    series = found([row(0, 200.0), row(1, 100.0, stages=3)]).series[0]
-    assert [timed("time", series, point).mean for point in series.points] == [200.0, 100.0]  # type: ignore[union-attr]
-    assert [timed("cycles-best", series, point).mean for point in series.points] == [2.0, 1.0]  # type: ignore[union-attr]
-    lacking = found([row(0, None), row(1, None, stages=3)]).series[0]
-    assert timed("time-best", lacking, lacking.points[0]) is None and lacking.ends() is None
-
-
-def two_points(best: list[float], worst: list[float]) -> tuple[Any, Any]:
-    rows = [row(i, one, stages=2) for i, one in enumerate(worst)] + [row(9, one, stages=3) for one in best]
-    series = found(rows).series[0]
-    return series.points[1], series.points[0]
-
-
-def test_noise_explains_what_repeats_cannot_tell_apart() -> None:
-    shape = [-1.0, -0.5, 0.0, 0.5, 1.0]
-    tight = two_points([99.2 + 0.0127 * one for one in shape], [100 + 0.0127 * one for one in shape])
-    loose = two_points([98 + 2.5 * one for one in shape], [100 + 3.8 * one for one in shape])
-    assert noise_words(*tight, "duration_ns", 2) == ""  # 0.8 %, but 80 standard deviations
-    assert "noise alone can explain (p = 0." in noise_words(*loose, "duration_ns", 2)
-
-
-def test_best_and_worst_of_many_points_differ_by_chance_more_often() -> None:
-    ends = two_points([98.0, 98.6, 99.2], [99.6, 100.2, 100.8])
-    two, four = (p_value(*ends, "duration_ns", points) for points in (2, 4))
-    assert two and four and two < 0.05 < four == pytest.approx(6 * two)
-    assert noise_words(*ends, "duration_ns", 2) == "" and "of 4 values" in noise_words(*ends, "duration_ns", 4)
-
-
-def test_nothing_is_said_of_noise_without_repeats_on_both_sides() -> None:
-    for best, worst in (([1e5], [1.001e5, 1.002e5]), ([1e5, 1.001e5], [1.002e5])):
-        assert noise_words(*two_points(best, worst), "duration_ns", 2) == ""
-
-
-def test_welch_agrees_with_scipy() -> None:
-    from scipy.stats import ttest_ind
-
-    one, other = [1.0, 2.0, 4.0], [3.0, 5.0, 9.0, 4.0]
-    assert welch(one, other) == pytest.approx(ttest_ind(one, other, equal_var=False).pvalue)
-    assert (welch([1.0, 1.0], [1.0, 1.0]), welch([1.0, 1.0], [2.0, 2.0])) == (1.0, 0.0)
 
 
 def test_an_address_is_read_as_it_was_written() -> None:
@@ -341,20 +192,13 @@ def test_a_choice_by_prediction_is_held_against_the_best_depth() -> None:
         depth(4, 70.0, 58.2),
         depth(5, None, 90.0),
     ]
-    result = verdict(depths, 2)
+    result = depth_choice(depths, 2)
     assert result and (result.chosen, result.best, result.n) == (3, 4, 3)
     assert result.regret_pct == pytest.approx(100 * 10 / 70) and result.mean_error == pytest.approx((3 + 2 + 11.8) / 3)
-    said = " ".join(sentences("stages", Told(2, {}, {}), result))
+    said = " ".join(sentences("stages", DepthPredictions(2, {}, {}), result))
     assert "5.6 points of utilization off" in said and "loses 10.0 points (14.3 %)" in said
-    assert verdict([depth(2, 50.0, 50.0)], 2) is None
-    assert "nothing can be held against it" in sentences("stages", Told(2, {}, {}), None)[0]
-
-
-def test_a_depth_is_a_parameter_of_whole_numbers_that_is_called_so() -> None:
-    series = found([row(0), row(1, stages=3)]).series
-    assert is_depth("stages", series) and is_depth("num_stages", series) and not is_depth("vec", series)
-    texts = found([row(0, stages="a"), row(1, stages=3)]).series
-    assert not is_depth("stages", texts)
+    assert depth_choice([depth(2, 50.0, 50.0)], 2) is None
+    assert "nothing can be held against it" in sentences("stages", DepthPredictions(2, {}, {}), None)[0]
 
 
 @pytest.fixture(scope="module")
@@ -367,18 +211,18 @@ def recorded() -> ReportStore:
 
 def test_a_recorded_sweep_is_predicted_from_one_of_its_launches(recorded: ReportStore) -> None:
     one = found(recorded.rows())
-    series: Series = one.series[0]
+    series: SweepSeries = one.series[0]
     assert [point.value for point in profiles(series)] == ["2", "3", "1"]
     key, _, launch = str(profiles(series)[0].typical()["id"]).partition("/")
     entry = recorded.find(key, int(launch))
     assert entry is not None
-    told = told_by(entry, 2)
-    depths = {held.depth: held for held in held_against(series, told)}
+    told = predicted_by(entry, 2)
+    depths = {held.depth: held for held in depths_of(series, told)}
     assert depths[2].error == pytest.approx(0.0, abs=0.05)
     assert depths[3].error is not None and abs(depths[3].error) < 10 and depths[3].busy
     assert depths[1].predicted is None and "another loop" in depths[1].refusal
     assert depths[5].busy is None and depths[5].predicted
-    assert told_by(entry, 2) is told
+    assert predicted_by(entry, 2) is told
 
 
 def test_the_page_of_a_recorded_sweep_has_every_section(recorded: ReportStore) -> None:

@@ -15,8 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from ncubble.analysis.account.parts import COARSE
-from ncubble.dashboard.data.rows import device_of, gpu_names
-from ncubble.dashboard.pages.sweep.coordinates import (
+from ncubble.analysis.sweeps.coordinates import (
     CODE,
     GEOMETRY,
     PARAMETER,
@@ -26,6 +25,7 @@ from ncubble.dashboard.pages.sweep.coordinates import (
     coordinates,
     source_of,
 )
+from ncubble.text.gpus import device_of, gpu_names
 from ncubble.text.values import number
 
 Row = Mapping[str, Any]
@@ -35,7 +35,7 @@ _KINDS = (PARAMETER, GEOMETRY, SHAPE)
 
 
 @dataclass(frozen=True)
-class Spread:
+class PointSpread:
     """Mean, least and most of one quantity over the ``n`` launches that hold it."""
 
     mean: float
@@ -45,17 +45,17 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Point:
+class SweepPoint:
     """The launches at one value of the swept parameter; ``at`` is None where that is no number."""
 
     value: str
     at: float | None
     rows: tuple[Row, ...]
 
-    def spread(self, name: str) -> Spread | None:
+    def spread(self, name: str) -> PointSpread | None:
         """Of the rows' member ``name``; None where no launch holds it."""
         known = [value for row in self.rows if (value := number(row.get(name))) is not None]
-        return Spread(math.fsum(known) / len(known), min(known), max(known), len(known)) if known else None
+        return PointSpread(math.fsum(known) / len(known), min(known), max(known), len(known)) if known else None
 
     def account(self) -> tuple[dict[str, float], int]:
         """(percent by part, mean over launches, number of these launches): those whose idle time is split, if any."""
@@ -71,18 +71,18 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Series:
+class SweepSeries:
     """Points of one parameter, in order, with all other coordinates ``fixed`` (by name)."""
 
     fixed: tuple[Pair, ...]
-    points: tuple[Point, ...]
+    points: tuple[SweepPoint, ...]
 
     @property
     def launches(self) -> int:
         """Over all points."""
         return sum(len(point.rows) for point in self.points)
 
-    def ends(self) -> tuple[Point, Point, str] | None:
+    def ends(self) -> tuple[SweepPoint, SweepPoint, str] | None:
         """(best, worst, what of): the points with the least and most mean time, or cycles where time is not known."""
         for name in ("duration_ns", "cycles"):
             known = [(found.mean, index) for index, point in enumerate(self.points) if (found := point.spread(name))]
@@ -109,7 +109,7 @@ class Sweep:
     gpu: str
     parameter: str
     kind: str
-    series: tuple[Series, ...]
+    series: tuple[SweepSeries, ...]
     gpu_shown: str = ""
 
     @property
@@ -138,7 +138,7 @@ class Sweep:
         kept = tuple(one for one in self.series if wanted <= set(one.fixed))
         return replace(self, series=kept)
 
-    def busy(self, _: Series, point: Point) -> Spread | None:
+    def busy(self, _: SweepSeries, point: SweepPoint) -> PointSpread | None:
         """Busy share of ``unit`` in percent. That of the tensor pipe is what was counted, else the account's."""
         return point.spread("tensor" if self.unit() == "tensor" else "busy")
 
@@ -161,14 +161,14 @@ class Sweep:
         return (row for one in self.series for point in one.points for row in point.rows)
 
 
-def timed(y: str, series: Series, point: Point) -> Spread | None:
+def timed(y: str, series: SweepSeries, point: SweepPoint) -> PointSpread | None:
     """Time in ns or elapsed cycles at a point, or as a multiple of the best of its series (``sweep_address.YS``)."""
     name = "duration_ns" if y.startswith("time") else "cycles"
     found = point.spread(name)
     if found is None or not y.endswith("-best"):
         return found
     best = min((one.mean for other in series.points if (one := other.spread(name))), default=0.0)
-    return Spread(found.mean / best, found.low / best, found.high / best, found.n) if best > 0 else None
+    return PointSpread(found.mean / best, found.low / best, found.high / best, found.n) if best > 0 else None
 
 
 def is_split(row: Row) -> bool:
@@ -249,6 +249,6 @@ def _places(found: Sequence[Coordinate]) -> Iterator[tuple[str, str, str, tuple[
         yield SHAPE, together.name, together.value, tuple((one.name, one.value) for one in found if one.kind != SHAPE)
 
 
-def _series(rest: tuple[Pair, ...], held: Sequence[tuple[str, list[Row]]]) -> Series:
+def _series(rest: tuple[Pair, ...], held: Sequence[tuple[str, list[Row]]]) -> SweepSeries:
     by_value = {value: tuple(rows) for value, rows in held}
-    return Series(rest, tuple(Point(one, as_number(one), by_value[one]) for one in ordered(by_value)))
+    return SweepSeries(rest, tuple(SweepPoint(one, as_number(one), by_value[one]) for one in ordered(by_value)))

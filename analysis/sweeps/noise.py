@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ncubble.dashboard.pages.sweep.model import Point
+from ncubble.analysis.sweeps.model import SweepPoint
 from ncubble.text.values import number
 
 ALPHA = 0.05
 """A difference whose corrected p-value is larger may be chance."""
 
 
-def noise_words(best: Point, worst: Point, name: str, points: int) -> str:
+def noise_words(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> str:
     """What repeats say of the difference in ``name`` between two of ``points`` points; empty where it is no chance.
 
     Empty, too, where either point has no repeats: then nothing is tested.
@@ -30,7 +30,7 @@ def noise_words(best: Point, worst: Point, name: str, points: int) -> str:
     return f", which noise alone can explain (p = {found:.2f} by the spread of the repeats{among})"
 
 
-def p_value(best: Point, worst: Point, name: str, points: int) -> float | None:
+def p_value(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> float | None:
     """Of no difference between the means of ``name``, corrected for the choice of two among ``points``; at most 1.
 
     None where either point has fewer than two values.

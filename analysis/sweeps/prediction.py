@@ -1,4 +1,4 @@
-"""One series of depths, predicted from one of its launches, beside what was measured. Pure but for the report it opens.
+"""One series of depths, predicted from one of its launches, beside what was measured. Pure.
 
 The model is that of ``ncubble advise`` (model/predict.py). It sees the report of a single launch, and none of the
 others of its series.
@@ -6,25 +6,26 @@ others of its series.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ncubble.dashboard.data.readings import Launch
-from ncubble.dashboard.pages.sweep.model import Point, Series, Spread, is_split
+from ncubble.analysis.account.account import account
+from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
+from ncubble.analysis.model.predict import predict, refusal
+from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.sweeps.model import PointSpread, SweepPoint, SweepSeries, is_split
+from ncubble.analysis.validation.prediction.score import chosen_depth
 
 DEPTH_NAMES = ("stages", "num_stages", "nstages", "n_stages", "pipeline_stages", "slots", "depth", "buffers")
 """Parameters that say how many tiles a ring holds."""
 FIRST = (2.0, 3.0, 1.0, 4.0)
 """Depths that are predicted from first, where they were profiled: those that kernels begin with."""
-MOST = 64
-"""Predictions that are kept."""
 DEEPEST = 8
 
 
 @dataclass(frozen=True)
-class Told:
+class DepthPredictions:
     """What the model says of a launch: by depth a prediction, or why there is none. ``reason`` says why there is no
     prediction of any depth; ``unit`` is what is counted as busy."""
 
@@ -41,8 +42,8 @@ class Depth:
     ``low`` and ``high`` bounds, and why there is none."""
 
     depth: int
-    busy: Spread | None
-    cycles: Spread | None
+    busy: PointSpread | None
+    cycles: PointSpread | None
     predicted: Any | None
     refusal: str
 
@@ -60,7 +61,7 @@ class Depth:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DepthChoice:
     """Which of the measured depths the predictions choose, which is best, and what the choice loses.
 
     ``chosen_pct`` and ``best_pct`` are measured busy shares, ``regret_pct`` the loss in percent of the best;
@@ -78,13 +79,13 @@ class Verdict:
     span: float
 
 
-def is_depth(parameter: str, series: Sequence[Series]) -> bool:
+def is_depth(parameter: str, series: Sequence[SweepSeries]) -> bool:
     """Whether a swept parameter is the depth of a pipeline: by its name, and because its values are whole numbers."""
     at = [point.at for one in series for point in one.points]
     return parameter.lower() in DEPTH_NAMES and all(value is not None and value.is_integer() for value in at)
 
 
-def profiles(series: Series) -> list[Point]:
+def profiles(series: SweepSeries) -> list[SweepPoint]:
     """The points that have launches which may be predicted from: those with warp samples, usual depths first."""
     found = [point for point in series.points if any(is_split(row) for row in point.rows)]
     return sorted(
@@ -92,36 +93,17 @@ def profiles(series: Series) -> list[Point]:
     )
 
 
-_told: OrderedDict[str, Told] = OrderedDict()
-
-
-def told_by(entry: Launch, depth: int) -> Told:
-    """What the model says of a launch whose swept parameter is ``depth``; remembered by the launch's address."""
-    name = f"{entry.row['id']} {depth} {entry.row['path']}"
-    known = _told.get(name)
-    if known is not None:
-        return known
-    _told[name] = found = _ask(entry, depth)
-    while len(_told) > MOST:
-        _told.popitem(last=False)
-    return found
-
-
-def _ask(entry: Launch, depth: int) -> Told:
-    from ncubble.analysis.account.account import account
-    from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
-    from ncubble.analysis.model.predict import predict, refusal
-
-    launch = entry.report.launch(entry.launch)
-    stages = entry.report.run.manifest.kernel_of(entry.launch).get("stages")
+def depth_predictions(launch: Launch, depth: int) -> DepthPredictions:
+    """What the model says of a launch whose swept parameter is ``depth``."""
+    stages = launch.report.run.manifest.kernel_of(launch.number).get("stages")
     now = pipeline_of(launch, account(launch), int(stages or depth))
     if isinstance(now, Unidentified):
-        return Told(depth, {}, {}, now.reason)
+        return DepthPredictions(depth, {}, {}, now.reason)
     beside = now.stages - depth  # a ring may hold more tiles than the parameter says, by as many at every depth
     depths = [value for value in range(1, DEEPEST + 1) if value + beside >= 1]
     predictions = {value: predict(now, value + beside) for value in depths}
     refusals = {value: refusal(now, value + beside) for value in depths if predictions[value] is None}
-    return Told(depth, predictions, refusals, notes=_notes(now))
+    return DepthPredictions(depth, predictions, refusals, notes=_notes(now))
 
 
 def _notes(now: Any) -> tuple[str, ...]:
@@ -133,7 +115,7 @@ def _notes(now: Any) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def held_against(series: Series, told: Told) -> list[Depth]:
+def depths_of(series: SweepSeries, told: DepthPredictions) -> list[Depth]:
     """Every depth that was measured or predicted, in order. Measured: ``busy`` and ``cycles`` of the rows."""
     points = {int(point.at): point for point in series.points if point.at is not None}
     found = []
@@ -145,10 +127,8 @@ def held_against(series: Series, told: Told) -> list[Depth]:
     return found
 
 
-def verdict(depths: Sequence[Depth], present: int) -> Verdict | None:
+def depth_choice(depths: Sequence[Depth], present: int) -> DepthChoice | None:
     """How good the predictions are; None where no depth but the present one was both measured and predicted."""
-    from ncubble.analysis.validation.prediction.score import chosen_depth
-
     measured = {one.depth: one.busy.mean for one in depths if one.busy and (one.predicted or one.depth == present)}
     told = {one.depth: one.predicted.tensor_active_pct for one in depths if one.predicted and one.depth in measured}
     errors = [abs(one.error) for one in depths if one.depth != present and one.error is not None]
@@ -159,4 +139,4 @@ def verdict(depths: Sequence[Depth], present: int) -> Verdict | None:
     lost = 100.0 * (measured[best] - measured[chosen]) / measured[best] if measured[best] > 0 else 0.0
     span = max(measured.values()) - min(measured.values())
     mean = sum(errors) / len(errors)
-    return Verdict(chosen, best, measured[chosen], measured[best], lost, mean, len(errors), span)
+    return DepthChoice(chosen, best, measured[chosen], measured[best], lost, mean, len(errors), span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from ncubble.dashboard.ui.tracks import Window, series_of
+from ncubble.analysis.details.tracks import Window, series_of
 
 PREFIX = "stall_"
 MOST = 6

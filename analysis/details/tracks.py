@@ -1,7 +1,4 @@
-"""The PM-sampling timeline of one launch as data: tracks on one time axis, and the phases of the account to be marked.
-
-``timeline_figure`` draws it.
-"""
+"""The PM-sampling timeline of one launch as data: tracks on one time axis, and the phases of the account."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ import pandas as pd
 
 from ncubble.analysis.account.units import INCIDENTAL_PCT
 from ncubble.analysis.diagnosis.words import unit_words
-from ncubble.dashboard.ui.figures import safe
 from ncubble.text.values import percent
 
 
@@ -170,21 +166,8 @@ MIN_ACTIVE = 4
 NO_MARKS = "No bubbles are marked: the account's unit was not sampled, or too briefly to tell phases apart."
 
 
-def axis_name(name: str, row: int) -> str:
-    """Plotly's name of the axis of the track in ``row`` (from 0): ``y``, ``y2``, …"""
-    return name if row == 0 else f"{name}{row + 1}"
-
-
-def domain(row: int, rows: int) -> list[float]:
-    """The share of the figure's height that the track in ``row`` (from 0, at the top) takes."""
-    gap = 0.14 / rows
-    size = (1.0 - gap * (rows - 1)) / rows
-    top = 1.0 - row * (size + gap)
-    return [max(0.0, top - size), top]
-
-
 def as_percent(name: str, values: pd.Series, unit: str) -> tuple[pd.Series, str]:
     """Values and the words of their unit; active SMs, which are counted in cycles, become percent of their maximum."""
     if name == "sm_active" and unit != "%" and values.max() > 0:
         return 100.0 * values / values.max(), "% of max"
-    return values, "%" if unit == "%" else safe(unit)
+    return values, unit
