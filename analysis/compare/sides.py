@@ -12,6 +12,7 @@ from typing import Any
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.analysis.report.samples import stall_shares
+from ncubble.text.values import number, string
 
 Matches = list[tuple["Group | None", ...]]
 
@@ -66,24 +67,24 @@ def compared_launch(launch: Launch, verdict: Mapping[str, Any]) -> ComparedLaunc
     """One launch and its verdict, as plain values."""
     row, run = launch.identity, launch.report.run
     copies = verdict.get("async_copy") or {}
-    numbers = {name: _number(verdict.get(name)) for name in ("duration_ns", "cycles", "sm_clock_hz")}
+    numbers = {name: _finite(verdict.get(name)) for name in ("duration_ns", "cycles", "sm_clock_hz")}
     for name in ("cycles", "sm_clock_hz"):
-        numbers[name] = _number(row[name]) if math.isnan(numbers[name]) else numbers[name]
-    numbers |= {name: _number(verdict.get(name)) for name in ("tensor_active_pct", "dram_pct")}
-    numbers |= {name: _number(copies.get(name)) for name in ("ldgsts", "tma")} | _geometry(row)
+        numbers[name] = _finite(row[name]) if math.isnan(numbers[name]) else numbers[name]
+    numbers |= {name: _finite(verdict.get(name)) for name in ("tensor_active_pct", "dram_pct")}
+    numbers |= {name: _finite(copies.get(name)) for name in ("ldgsts", "tma")} | _geometry(row)
     return ComparedLaunch(
         report=str(run.path),
         key=str(launch.report.key),
         launch=launch.number,
         label=launch.label,
         kernel=str(verdict.get("kernel") or row["kernel"]),
-        demangled=_text(row["demangled"]) or str(row["kernel"]),
+        demangled=string(row["demangled"]) or str(row["kernel"]),
         shape=json.dumps(run.manifest.kernel_of(launch.number).get("shape") or {}, sort_keys=True),
-        grid=_text(row["grid"]),
-        block=_text(row["block"]),
-        nvtx=_text(row["nvtx"]),
-        device=_text(verdict.get("device")),
-        ncu_version=_text(row["ncu_version"]),
+        grid=string(row["grid"]),
+        block=string(row["block"]),
+        nvtx=string(row["nvtx"]),
+        device=string(verdict.get("device")),
+        ncu_version=string(row["ncu_version"]),
         verdict=verdict,
         values=numbers,
         stalls=dict(stall_shares(launch.source)),
@@ -92,13 +93,13 @@ def compared_launch(launch: Launch, verdict: Mapping[str, Any]) -> ComparedLaunc
 
 def _geometry(row: Mapping[str, Any]) -> dict[str, float]:
     """Numbers of the launch configuration: registers a thread, bytes of shared memory a CTA, CTAs and threads a CTA."""
-    memory = [_number(row[name]) for name in ("smem_static_B", "smem_dynamic_B")]
+    memory = [_finite(row[name]) for name in ("smem_static_B", "smem_dynamic_B")]
     known = [size for size in memory if not math.isnan(size)]
     return {
-        "registers": _number(row["registers"]),
+        "registers": _finite(row["registers"]),
         "smem_B": math.fsum(known) if known else math.nan,
-        "ctas": _product(_text(row["grid"])),
-        "threads": _product(_text(row["block"])),
+        "ctas": _product(string(row["grid"])),
+        "threads": _product(string(row["block"])),
     }
 
 
@@ -110,17 +111,10 @@ def _product(extent: str) -> float:
         return math.nan
 
 
-def _number(value: Any) -> float:
+def _finite(value: Any) -> float:
     """``value`` as a finite float, else NaN."""
-    try:
-        result = float(value)
-    except (TypeError, ValueError):
-        return math.nan
-    return result if math.isfinite(result) else math.nan
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    result = number(value)
+    return math.nan if result is None else result
 
 
 def groups(subjects: Iterable[ComparedLaunch]) -> list[Group]:
@@ -146,8 +140,8 @@ def match(sides: Sequence[Sequence[Group]]) -> tuple[Matches, list[tuple[int, Gr
     rows: Matches = [(group, *(column.get(index) for column in columns)) for index, group in enumerate(first)]
     taken = [{id(group) for group in column.values()} for column in columns]
     left = [(0, group) for group, *others in rows if group and not any(others)]
-    for number, side in enumerate(sides[1:], 1):
-        left += [(number, group) for group in side if id(group) not in taken[number - 1]]
+    for place, side in enumerate(sides[1:], 1):
+        left += [(place, group) for group in side if id(group) not in taken[place - 1]]
     return [row for row in rows if any(row[1:])], left
 
 

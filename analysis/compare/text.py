@@ -11,6 +11,7 @@ from ncubble.analysis.account.parts import WORK
 from ncubble.analysis.compare.compare import Change, Comparison, Row, Value
 from ncubble.analysis.compare.shapes import telling_dims
 from ncubble.analysis.compare.sides import Group, letter
+from ncubble.text.values import UnitStep, scaled
 
 IN_FULL = 3
 """Up to this many comparisons are shown in full without being asked."""
@@ -43,24 +44,21 @@ class Line:
     outcomes: tuple[str, ...]
 
 
-_SCALES = {
-    "ns": ((1e6, 3, "ms"), (1e3, 1, "µs"), (1.0, 0, "ns")),
-    "Hz": ((1e9, 3, "GHz"),),
-    "B": ((1024.0, 1, "KiB"),),
-    "cycle": ((1.0, 0, ""),),
-    "": ((1.0, 0, ""),),
+_COUNT = (UnitStep(0.0, 1.0, ",.0f", ""),)
+_STEPS = {
+    "ns": (UnitStep(1e6, 1e6, ",.3f", "ms"), UnitStep(1e3, 1e3, ",.1f", "µs"), UnitStep(0.0, 1.0, ",.0f", "ns")),
+    "Hz": (UnitStep(0.0, 1e9, ",.3f", "GHz"),),
+    "B": (UnitStep(0.0, 1024.0, ",.1f", "KiB"),),
+    "cycle": _COUNT,
+    "": _COUNT,
 }
 
 
 def amount(value: float, unit: str, sign: bool = False) -> str:
     """``value`` with its unit: ``187.3 µs``, ``1.557 GHz``, ``96.1 KiB``, or signed ``+38.4 points``; ``–`` for NaN."""
-    if not math.isfinite(value):
-        return "–"
-    plus = "+" if sign else ""
-    if unit == "%":
+    if unit == "%" and math.isfinite(value):
         return f"{_rounded(value):+.1f} points" if sign else f"{value:.1f} %"
-    scale, digits, name = next((one for one in _SCALES[unit] if abs(value) >= one[0]), _SCALES[unit][-1])
-    return f"{value / scale + 0.0:{plus},.{digits}f} {name}".rstrip()
+    return scaled(value, _STEPS.get(unit, _COUNT), "–", "+" if sign else "")
 
 
 def _rounded(value: float) -> float:

@@ -13,6 +13,7 @@ from ncubble.analysis.account.units import MEMORY, tensor_utilization, utilizati
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
+from ncubble.text.values import number, string
 
 
 def launch_verdict(launch: Launch) -> dict[str, Any]:
@@ -31,13 +32,13 @@ def describe(launch: Launch, found: BubbleAccount | None, diagnosis: Diagnosis) 
         "label": launch.label,
         "shape": dict(launch.report.run.manifest.kernel_of(launch.number).get("shape") or {}),
         "kernel": str(row["kernel"]),
-        "device": _text(row["device"]),
-        "compute_capability": _text(row["compute_capability"]),
-        "duration_ns": _number(row["duration_ns"]),
-        "cycles": _number(row["cycles"]),
-        "sm_clock_hz": _number(row["sm_clock_hz"]),
-        "tensor_active_pct": _number(tensor_utilization(launch)),
-        "dram_pct": _number(utilization(launch, MEMORY["dram"])),
+        "device": string(row["device"]) or None,
+        "compute_capability": string(row["compute_capability"]) or None,
+        "duration_ns": number(row["duration_ns"]),
+        "cycles": number(row["cycles"]),
+        "sm_clock_hz": number(row["sm_clock_hz"]),
+        "tensor_active_pct": number(tensor_utilization(launch)),
+        "dram_pct": number(utilization(launch, MEMORY["dram"])),
         "async_copy": {
             "ldgsts": _count(launch, "ldgsts", "LDGSTS"),
             "tma": _count(launch, "tma", "UTMALDG"),
@@ -62,11 +63,3 @@ def _count(launch: Launch, quantity: str, opcode: str) -> float | None:
     if source.empty or source["executed"].isna().all():
         return None
     return float(source.loc[source["opcode"].str.startswith(opcode), "executed"].sum())
-
-
-def _number(value: float) -> float | None:
-    return float(value) if value == value else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from ncubble.analysis.history.steps import LEAST_POINTS, Steps, find_steps
+from ncubble.text.values import string
 
 MOST_CHECKS = 200
 """Checks of one series that are searched, the newest."""
@@ -135,14 +136,14 @@ def series_of(rows: Sequence[Row]) -> TrendSeries:
     single = list(_once(valued))
     checks = tuple(_check(row) for row in single[-MOST_CHECKS:])
     last = valued[-1]
-    better = _text(last["better"])
+    better = string(last["better"])
     found = _steps(checks)
     return TrendSeries(
-        id=_text(last["id"]),
-        label=_text(last["label"]),
-        device=_text(last["device"]),
-        metric=_text(last["metric"]),
-        unit=_text(last["unit"]),
+        id=string(last["id"]),
+        label=string(last["label"]),
+        device=string(last["device"]),
+        metric=string(last["metric"]),
+        unit=string(last["unit"]),
         better=better,
         gated=last["gated"] is True,
         checks=checks,
@@ -166,11 +167,11 @@ def _once(rows: Iterable[Row]) -> Iterable[Row]:
 
 def _check(row: Row) -> CheckPoint:
     gpus = ", ".join(sorted(str(one) for one in _many(row["gpu"])))
-    setup = (gpus, *(_text(row[name]) for name, _ in _SETUP[1:]))
-    sha = _text(row["git_sha"]) or _text(row["checked_sha"])
+    setup = (gpus, *(string(row[name]) for name, _ in _SETUP[1:]))
+    sha = string(row["git_sha"]) or string(row["checked_sha"])
     sd, count = row["sd"], row["n"]
     return CheckPoint(
-        _text(row["check"]),
+        string(row["check"]),
         row["checked"],
         sha,
         float(row["mean"]),
@@ -242,10 +243,6 @@ def _boundaries(checks: Sequence[CheckPoint], fitted: Sequence[float]) -> Iterab
 def _many(value: Any) -> list[Any]:
     """The entries of a list column; none where it is null."""
     return list(value) if value is not None and not isinstance(value, float) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _finite(value: Any) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ncubble.text.values import fixed
+
 NOTHING = "–"
 MET, MISSED = "met", "missed"
 
@@ -23,7 +25,7 @@ class Table:
 
 def number(value: float | None, digits: int = 1) -> str:
     """``value`` rounded, without a negative zero; ``–`` where there is none."""
-    return NOTHING if value is None else f"{round(value, digits) + 0.0:.{digits}f}"
+    return fixed(value, digits, NOTHING)
 
 
 def verdict(target: dict[str, Any] | None) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 NOT_COLLECTED = "not collected"
-_SI_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+SI_TIME = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _RULE_LINK = re.compile(r"@url:([^:@]*):[^@]*@|@(?:section|metric|source):[^:@]*:([^@]*)@")
 
 
@@ -23,6 +24,43 @@ def number(value: Any) -> float | None:
     return result if math.isfinite(result) else None
 
 
+def string(value: Any) -> str:
+    """``value`` where it is text, else the empty string: cells of frames hold NaN where a report holds nothing."""
+    return value if isinstance(value, str) else ""
+
+
+def fixed(value: Any, digits: int = 1, missing: str = NOT_COLLECTED) -> str:
+    """``value`` with so many digits behind the point, without a negative zero; ``missing`` where it is no number."""
+    result = number(value)
+    return missing if result is None else f"{round(result, digits) + 0.0:.{digits}f}"
+
+
+def significant(value: Any, missing: str = NOT_COLLECTED, thousands: str = "") -> str:
+    """``value`` with four significant digits, or all of a count from 1000 on, in groups by ``thousands``."""
+    result = number(value)
+    if result is None:
+        return missing
+    return f"{result:{thousands}.0f}" if abs(result) >= 1000 else f"{result:.4g}"
+
+
+class UnitStep(NamedTuple):
+    """A unit for values of at least ``least``: what they are divided by, the format of the quotient, and the name."""
+
+    least: float
+    size: float
+    form: str
+    name: str
+
+
+def scaled(value: Any, steps: Sequence[UnitStep], missing: str = NOT_COLLECTED, sign: str = "") -> str:
+    """``value`` in the first unit whose ``least`` it reaches, else in the last; ``sign="+"`` writes pluses, too."""
+    result = number(value)
+    if result is None:
+        return missing
+    step = next((step for step in steps if abs(result) >= step.least), steps[-1])
+    return f"{result / step.size + 0.0:{sign}{step.form}} {step.name}".rstrip()
+
+
 def percent(value: Any, digits: int = 1) -> str:
     """``42.6 %``, or ``not collected``."""
     result = number(value)
@@ -34,7 +72,7 @@ def duration(nanoseconds: Any) -> str:
     value = number(nanoseconds)
     if value is None:
         return NOT_COLLECTED
-    scale, unit = next(((s, u) for s, u in _SI_TIME if abs(value) >= s), _SI_TIME[-1])
+    scale, unit = next(((s, u) for s, u in SI_TIME if abs(value) >= s), SI_TIME[-1])
     scaled = value / scale
     digits = 0 if scale == 1.0 else max(0, 3 - len(str(int(abs(scaled)))))
     return f"{scaled:.{digits}f} {unit}"

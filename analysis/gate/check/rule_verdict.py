@@ -23,6 +23,7 @@ from ncubble.analysis.account.parts import COARSE
 from ncubble.analysis.gate.baseline.baseline import TOLERATED
 from ncubble.analysis.gate.check.rules import GateRule
 from ncubble.analysis.gate.noise.noise import NO_SHIFTS, NoiseTest, Sample, Shifts, compare, mean_sd, moderated
+from ncubble.text.values import significant
 
 """Parts that an account holds only where it cannot tell these finer ones apart."""
 CONFIDENCE = 0.95
@@ -142,15 +143,17 @@ def _half_width(known: Sequence[float], sd_prior: float | None) -> float:
 def _near(rule: GateRule, mean: float, half: float) -> list[str]:
     if not abs(mean - rule.value) <= half:
         return []
-    return [f"{rule.metric} is within noise of its limit '{rule.text}': ±{half:.2g} (95 %) around {_number(mean)}"]
+    return [f"{rule.metric} is within noise of its limit '{rule.text}': ±{half:.2g} (95 %) around {significant(mean)}"]
 
 
 def _missed(rule: GateRule, mean: float, known: Sequence[float]) -> str:
     side = "below" if rule.kind == "at_least" else "above"
-    number = _number(mean)
+    number = significant(mean)
     shown = number if float(number) != rule.value else repr(mean)
     launches = (
-        f"{len(known)} launches, {_number(min(known))} to {_number(max(known))}" if len(known) > 1 else "1 launch"
+        f"{len(known)} launches, {significant(min(known))} to {significant(max(known))}"
+        if len(known) > 1
+        else "1 launch"
     )
     return f"{rule.metric} is {shown}, {side} the limit '{rule.text}' ({launches})"
 
@@ -201,7 +204,3 @@ def _length(side: Sequence[float | None] | Sample) -> int:
 
 def _lacking(metric: str, known: int, launches: int) -> list[str]:
     return [f"{metric}: {launches - known} of {launches} launches lack it"] if known < launches else []
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}" if abs(value) < 1000 else f"{value:.0f}"

@@ -28,6 +28,7 @@ from ncubble.analysis.gate.check.result import GateResult, KernelVerdict, Metric
 from ncubble.analysis.gate.check.rule_verdict import RuleVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.text.markdown import code, escape, printable
+from ncubble.text.values import significant
 
 MARKDOWN_MARK = "<!-- ncubble check -->"
 JUNIT_MARK = '<testsuites name="ncubble check"'
@@ -59,9 +60,7 @@ def headline(result: GateResult) -> str:
 
 def number(value: float) -> str:
     """A mean for people: four significant digits, or all digits of a large count."""
-    if not math.isfinite(value):
-        return "–"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return significant(value, "–", ",")
 
 
 def cells(metric: MetricVerdict) -> tuple[str, str, str, str]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ncubble.errors import MeasurementError, UsageError
-
-if TYPE_CHECKING:
-    pass
+from ncubble.text.values import UnitStep, scaled
 
 PAGES = (".html", ".htm")
 IMAGES = (".png", ".svg", ".pdf")
 THEMES = ("system", "light", "dark")
 LIST = "list"
+_SIZES = (UnitStep(1e6, 1e6, ".1f", "MB"), UnitStep(0.0, 1e3, ".1f", "kB"))
 
 
 def register(app: typer.Typer) -> None:
@@ -97,11 +96,7 @@ def _say(result: dict[str, Any], as_json: bool) -> None:
         typer.echo(f"{name:<12} {printable(said)}")
     if result["file"]:
         number = len(result["launches"])
-        said = f"{number} launch{'es' if number != 1 else ''}, {_size(result['bytes'])}"
+        said = f"{number} launch{'es' if number != 1 else ''}, {scaled(result['bytes'], _SIZES)}"
         typer.echo(f"{result['file']}: {said}")
     if result["left_out"]:
         typer.echo(f"ncubble: {result['left_out']} more were left out: choose with --launch, --kernel", err=True)
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"

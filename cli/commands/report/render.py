@@ -17,6 +17,7 @@ from ncubble.analysis.diagnosis.words import doubts
 from ncubble.cli.commands.report.explanation import print_explanation
 from ncubble.cli.labels import full_labels, short_labels
 from ncubble.cli.render import printable
+from ncubble.text.values import UnitStep, fixed, scaled
 
 IN_FULL = 3
 """Up to this many launches are shown in full without being asked."""
@@ -67,7 +68,7 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
         cells: list[Text | str] = [title, _duration(launch["duration_ns"]), _busy(launch)]
         if length:
             bar = stacked_bar(launch["account"], length, plain) if launch["account"] else Text("–", style="dim")
-            cells += [_number(launch["dram_pct"]), bar] if wide else [bar]
+            cells += [fixed(launch["dram_pct"], 1, "–"), bar] if wide else [bar]
         table.add_row(*cells, _verdict(launch))
     out.print(table)
     if length:
@@ -91,8 +92,8 @@ def print_launch(out: Console, launch: dict[str, Any], label: str) -> None:
         printable(launch["device"] or "device not known"),
         f"launch {launch['launch']}",
         _duration(launch["duration_ns"]) + _clock(launch["sm_clock_hz"]),
-        f"tensor {_number(launch['tensor_active_pct'])} %",
-        f"DRAM {_number(launch['dram_pct'])} %",
+        f"tensor {fixed(launch['tensor_active_pct'], 1, '–')} %",
+        f"DRAM {fixed(launch['dram_pct'], 1, '–')} %",
     ]
     out.print(_title(launch, label).append("  " + " · ".join(facts), style="dim not bold"))
     verdict = _verdict(launch)
@@ -202,15 +203,12 @@ def _busy(launch: dict[str, Any]) -> str:
     return f"{unit}{launch['account']['tensor_busy'] + launch['account']['unit_busy']:.1f}"
 
 
+_TIMES = (UnitStep(1e6, 1e6, ".3f", "ms"), UnitStep(0.0, 1e3, ".1f", "µs"))
+
+
 def _duration(ns: float | None) -> str:
-    if ns is None:
-        return "–"
-    return f"{ns / 1e6:.3f} ms" if ns >= 1e6 else f"{ns / 1e3:.1f} µs"
+    return scaled(ns, _TIMES, "–")
 
 
 def _clock(hz: float | None) -> str:
     return f" at {hz / 1e9:.2f} GHz" if hz else ""
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}"

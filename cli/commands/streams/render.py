@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ncubble.cli.render import emit_json, printable
+from ncubble.text.values import UnitStep, scaled
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,8 +114,9 @@ def _share(part: float, account: dict[str, Any]) -> float:
     return 100.0 * part / account["span_us"] if account["span_us"] else 0.0
 
 
+_TIMES = (UnitStep(1e6, 1e6, ".3f", "s"), UnitStep(1e3, 1e3, ".2f", "ms"), UnitStep(0.0, 1.0, ".1f", "us"))
+
+
 def microseconds(us: float) -> str:
     """A time with its unit, in three or four figures."""
-    if us >= 1e6:
-        return f"{us / 1e6:.3f} s"
-    return f"{us / 1e3:.2f} ms" if us >= 1e3 else f"{us:.1f} us"
+    return scaled(us, _TIMES)

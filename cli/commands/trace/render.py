@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 from ncubble.cli.render import printable
+from ncubble.text.values import UnitStep, scaled
 
 MOST_OVERLAPS = 12
 
@@ -89,7 +89,8 @@ def _clock(trace: dict[str, Any]) -> str:
     return f"SMs are related to each other within {clock['residual_ns'] + clock['quantum_ns'] / 2:.0f} ns"
 
 
+_TIMES = (UnitStep(9999.5, 1e3, ".1f", "µs"), UnitStep(0.0, 1.0, ".0f", "ns"))
+
+
 def _ns(value: float | None) -> str:
-    if value is None or not math.isfinite(value):
-        return ""
-    return f"{value:.0f} ns" if value < 9999.5 else f"{value / 1e3:.1f} µs"
+    return scaled(value, _TIMES, "")

@@ -24,7 +24,7 @@ from ncubble.analysis.gate.noise.metrics import METRICS
 from ncubble.analysis.history.file import History, HistoryReader
 from ncubble.analysis.report.launch_key import slug
 from ncubble.dashboard.pages.checks.address import NAME
-from ncubble.text.values import number, short_name
+from ncubble.text.values import number, short_name, string
 
 MOST_CHECKS = 200
 """Checks of one subject that are drawn, the newest: more would neither be told apart nor drawn at once."""
@@ -110,20 +110,20 @@ def _subjects(history: History) -> list[Subject]:
     last = single.drop_duplicates("group", keep="last").set_index("group")
     deciding = _deciding(frame.merge(last[["check"]].reset_index(), on=["group", "check"]))
     rows = zip(last.index, last.to_dict("records"), strict=True)
-    found = [_subject(row, [_text(one) for one in verdicts[key]], deciding.get(key)) for key, row in rows]
+    found = [_subject(row, [string(one) for one in verdicts[key]], deciding.get(key)) for key, row in rows]
     return sorted(found, key=lambda one: (one.verdict != "regressed", -one.checked.value, one.label))
 
 
 def _subject(row: Mapping[Any, Any], verdicts: Sequence[str], decided: tuple[str, float | None] | None) -> Subject:
     return Subject(
         kernel=_name(row["id"]),
-        gpu=slug(_text(row["device"])),
-        label=short_name(_text(row["label"]), 200) or NO_KERNEL,
-        device=_text(row["device"])[:100],
-        verdict=_text(row["kernel_verdict"]),
-        reason=_text(row["kernel_reason"]),
+        gpu=slug(string(row["device"])),
+        label=short_name(string(row["label"]), 200) or NO_KERNEL,
+        device=string(row["device"])[:100],
+        verdict=string(row["kernel_verdict"]),
+        reason=string(row["kernel_reason"]),
         checked=row["checked"],
-        sha=_text(row["git_sha"]) or _text(row["checked_sha"]),
+        sha=string(row["git_sha"]) or string(row["checked_sha"]),
         checks=len(verdicts),
         strip=tuple(verdicts[-STRIP:]),
         counts=dict(Counter(verdicts)),
@@ -134,12 +134,8 @@ def _subject(row: Mapping[Any, Any], verdicts: Sequence[str], decided: tuple[str
 
 def _name(own: Any) -> str:
     """The name of a kernel in addresses: its own, or a hash where a file holds something that is none."""
-    text = _text(own)
+    text = string(own)
     return text if re.fullmatch(NAME, text) else f"x{sha256(text.encode()).hexdigest()[:12]}"
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _deciding(rows: pd.DataFrame) -> dict[Any, tuple[str, float | None]]:
@@ -163,7 +159,7 @@ def find(history: History, kernel: str, gpu: str) -> Subject | None:
 def checks_of(history: History, subject: Subject) -> pd.DataFrame:
     """All rows of the last ``MOST_CHECKS`` checks of one subject, oldest first."""
     table = history.table
-    devices = [text for text in pc.unique(table["device"]).to_pylist() if slug(_text(text)) == subject.gpu]
+    devices = [text for text in pc.unique(table["device"]).to_pylist() if slug(string(text)) == subject.gpu]
     ids = [text for text in pc.unique(table["id"]).to_pylist() if _name(text) == subject.kernel]
     wanted = pc.and_(_among(table["id"], ids), _among(table["device"], devices))
     places = pc.indices_nonzero(pc.fill_null(wanted, False))

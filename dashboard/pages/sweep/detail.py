@@ -24,6 +24,7 @@ from ncubble.dashboard.pages.sweep.predicted import prediction_section
 from ncubble.dashboard.pages.sweep.tables import numbers_tables, parts_table
 from ncubble.dashboard.ui.components import aria, card, figure, guarded, note, swatch
 from ncubble.text import values as shown
+from ncubble.text.values import SI_TIME
 
 Y_WORDS = {
     "time": "time",
@@ -31,7 +32,6 @@ Y_WORDS = {
     "time-best": "time against the best",
     "cycles-best": "cycles against the best",
 }
-_SCALES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
 def sweep_page(store: ReportStore, all_found: Sequence[Sweep], chosen: Sweep, address: SweepAddress) -> Component:
@@ -165,7 +165,7 @@ def _scale(one: Sweep, y: str) -> tuple[float, str]:
     if y == "cycles":
         return 1.0, "cycles"
     most = max((found.mean for s in one.series for p in s.points if (found := p.spread("duration_ns"))), default=1.0)
-    return next((pair for pair in _SCALES if most >= pair[0]), _SCALES[-1])
+    return next((pair for pair in SI_TIME if most >= pair[0]), SI_TIME[-1])
 
 
 def _scaled(scale: float, y: str, series: SweepSeries, point: SweepPoint) -> PointSpread | None:

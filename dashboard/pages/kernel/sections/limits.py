@@ -24,10 +24,10 @@ def section(entry: Opened) -> Component:
     stats = [
         stat("Grid", values.text(one["grid"]), _count(found.grid_ctas, "CTAs")),
         stat("Block", values.text(one["block"]), _count(found.warps, "warps")),
-        stat("Waves", _number(found.waves, 2), _count(found.sms, "SMs")),
-        stat("CTAs per SM", _number(found.ctas, 0), f"limited by {_named(found.binding)}" if found.known else ""),
-        stat("Theoretical occupancy", _percent(found.theoretical_pct)),
-        stat("Achieved occupancy", _percent(found.achieved_pct)),
+        stat("Waves", values.fixed(found.waves, 2), _count(found.sms, "SMs")),
+        stat("CTAs per SM", values.fixed(found.ctas, 0), f"limited by {_named(found.binding)}" if found.known else ""),
+        stat("Theoretical occupancy", values.percent(found.theoretical_pct)),
+        stat("Achieved occupancy", values.percent(found.achieved_pct)),
         stat("Cluster", _cluster(found), _count(found.clusters, "fit the GPU") if found.cluster > 0 else ""),
     ]
     parts: list[Child] = [html.Dl(stats, className="stats")]
@@ -74,14 +74,6 @@ def _named(resources: tuple[str, ...]) -> str:
     if len(resources) == 1:
         return resources[0]
     return f"{', '.join(resources[:-1])} and {resources[-1]}"
-
-
-def _number(value: float, digits: int) -> str:
-    return values.NOT_COLLECTED if math.isnan(value) else f"{value:.{digits}f}"
-
-
-def _percent(value: float) -> str:
-    return values.percent(value)
 
 
 def _count(value: float, what: str) -> str:
