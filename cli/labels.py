@@ -15,12 +15,12 @@ def short_labels(launches: list[dict[str, Any]]) -> list[str]:
     that are no kernel with parameters stay as they are."""
     parsed = [_parameters(launch["label"]) for launch in launches]
     count = Counter(name for name, _ in parsed)
-    sharing = Counter((name, *pair) for name, found in parsed for pair in found.items())
+    sharing = Counter((name, *pair) for name, values in parsed for pair in values.items())
     short = [
         " ".join(
-            [name, *(f"{key}={value}" for key, value in found.items() if 2 * sharing[name, key, value] <= count[name])]
+            [name, *(f"{key}={value}" for key, value in values.items() if 2 * sharing[name, key, value] <= count[name])]
         )
-        for name, found in parsed
+        for name, values in parsed
     ]
     short = with_dims(short, launches)
     runs: defaultdict[str, set[str]] = defaultdict(set)

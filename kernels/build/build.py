@@ -75,7 +75,7 @@ def check_arch(case: Case, arch: str) -> None:
     match = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if match is None:
         raise UsageError(f"{arch!r} is not an architecture", "write it as nvcc does: sm_80, sm_90a, …")
-    number, settings = int(match[1]), "".join(f" {name}={value}" for name, value in case.told.items())
+    number, settings = int(match[1]), "".join(f" {name}={value}" for name, value in case.settings.items())
     if case.only_arch is not None and number != case.only_arch:
         message = f"{case.spec.name}{settings} exists for sm_{case.only_arch}a only, this is {arch}"
         raise UsageError(message, f"use a GPU of compute capability {case.only_arch / 10}")
@@ -131,14 +131,14 @@ def source_files(source: Path) -> list[Path]:
 
 def reachable(first: Path, named: Callable[[Path], Iterable[Path]]) -> list[Path]:
     """``first``, the files that ``named`` says it names, those that these name, and so on: each once, nearest first."""
-    found: list[Path] = []
+    files: list[Path] = []
     pending = [first]
     while pending:
         path = pending.pop(0)
-        if path not in found:
-            found.append(path)
+        if path not in files:
+            files.append(path)
             pending += named(path)
-    return found
+    return files
 
 
 def _included(path: Path) -> Iterator[Path]:

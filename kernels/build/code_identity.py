@@ -48,18 +48,18 @@ def _sources(case: Case) -> list[Path]:
     pending = [case.spec.path]
     if case.spec.program:
         pending.append(case.spec.folder / case.spec.program)
-    found: list[Path] = []
+    sources: list[Path] = []
     for path in pending:
         more = reachable(path, _imported) if path.suffix == ".py" else source_files(path)
-        found += [one for one in more if one not in found]
-    return found
+        sources += [source for source in more if source not in sources]
+    return sources
 
 
 def _imported(source: Path) -> Iterator[Path]:
     """What a Python file imports from beside it or from this package."""
     for name in _imports(source):
-        if found := _module(name, source.parent):
-            yield found
+        if path := _module(name, source.parent):
+            yield path
 
 
 def _imports(path: Path) -> Iterator[str]:

@@ -18,10 +18,10 @@ def code_hash(cubin: bytes) -> str:
     Raises UsageError for what is no cubin.
     """
     digest = hashlib.sha256()
-    found = sorted((name, data) for name, data in sections(cubin) if name.startswith(_CODE))
-    for name, data in found:
+    contents = sorted((name, data) for name, data in sections(cubin) if name.startswith(_CODE))
+    for name, data in contents:
         digest.update(f"{name.split('.')[1]} {len(data)}\0".encode() + data)
-    if not any(name.startswith(".text") for name, _ in found):
+    if not any(name.startswith(".text") for name, _ in contents):
         raise UsageError("the cubin holds no code", "build it again")
     return digest.hexdigest()
 

@@ -34,17 +34,17 @@ def opcodes(sass: str) -> Counter[str]:
     return Counter(_INSTRUCTION.findall(sass))
 
 
-def occurs(prefix: str, found: Counter[str]) -> bool:
+def occurs(prefix: str, counts: Counter[str]) -> bool:
     """Whether an opcode is ``prefix`` or continues it after a dot: ``LDGSTS`` covers ``LDGSTS.E``, ``LDG`` does not."""
-    return any(opcode == prefix or opcode.startswith(f"{prefix}.") for opcode in found)
+    return any(opcode == prefix or opcode.startswith(f"{prefix}.") for opcode in counts)
 
 
 def check(case: Case, arch: str, built: Build) -> list[str]:
     """What the machine code of ``case`` breaks of its spec's promises, in words; empty if nothing."""
-    found = opcodes(disassemble(built.cubin))
+    counts = opcodes(disassemble(built.cubin))
     broken = []
     for prefix, wanted in case.spec.sass(arch, case.parameters).items():
-        if occurs(prefix, found) != wanted:
+        if occurs(prefix, counts) != wanted:
             broken.append(f"{case.label} ({arch}): {prefix} {'is missing' if wanted else 'must not occur'}")
     if built.resources.spill_B:
         broken.append(f"{case.label} ({arch}): {built.resources.spill_B} bytes of registers are spilled per thread")

@@ -18,8 +18,8 @@ TIMEOUT_S = 600.0
 def find_tool(name: str) -> Path:
     """Path of the tool ``name``; raises MeasurementError saying where it was looked for and how to get it."""
     for folder in _folders():
-        if found := shutil.which(name, path=str(folder)):
-            return Path(found)
+        if tool := shutil.which(name, path=str(folder)):
+            return Path(tool)
     remedy = "install the CUDA toolkit, set CUDA_HOME, or install the extra nvcc; in a checkout: pip install '.[nvcc]'"
     raise MeasurementError(f"{name} was found neither on PATH, nor under CUDA_HOME, nor in the CUDA wheels", remedy)
 

@@ -21,12 +21,12 @@ def catalog(folder: Path | None = None) -> dict[str, KernelSpec]:
     """
     from ncubble.kernels.catalog.catalog import SPECS
 
-    found = {spec.name: spec for spec in SPECS}
+    specs = {spec.name: spec for spec in SPECS}
     for spec in user_specs(folder) if folder is not None else ():
-        if spec.name in found:
+        if spec.name in specs:
             raise UsageError(f"{spec.path}: a kernel named {spec.name!r} exists already", "choose another name")
-        found[spec.name] = spec
-    return found
+        specs[spec.name] = spec
+    return specs
 
 
 def find_spec(name: str, folder: Path | None = None) -> KernelSpec:
@@ -46,10 +46,10 @@ def user_specs(folder: Path) -> list[KernelSpec]:
         raise UsageError(f"{folder}: no such folder", "--catalog takes the folder that holds specs and their sources")
     # Hidden files are what editors and other systems leave behind: locks, resource forks.
     files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith(".") and path.is_file()]
-    found = [spec for path in files if _mentions_spec(path) for spec in _specs_in(path)]
-    if not found:
+    specs = [spec for path in files if _mentions_spec(path) for spec in _specs_in(path)]
+    if not specs:
         raise UsageError(f"{folder}: no spec found", "put SPEC = KernelSpec(…) into a .py file in this folder")
-    return found
+    return specs
 
 
 def _mentions_spec(path: Path) -> bool:

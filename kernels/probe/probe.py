@@ -129,9 +129,9 @@ class ProbeRecorder:
 
     def started(self) -> int:
         """Warps that asked for a slot since ``rewind``; waits for the stream."""
-        found = np.zeros(1, dtype=np.uint32)
-        self.gpu.download(self._pointers[2], found)
-        return int(found[0])
+        count = np.zeros(1, dtype=np.uint32)
+        self.gpu.download(self._pointers[2], count)
+        return int(count[0])
 
     def apart(self) -> bool:
         """Whether every warp that was recorded since ``clear`` has a slot to itself; waits for the stream.
@@ -165,7 +165,7 @@ class ProbeRecorder:
             self.gpu.download(self._pointers[0], marks)
         if self.numbered and not (written := self._written(warps)).all():
             warps, marks = warps[written], marks[written]
-        told = {
+        header = {
             "slots": self.slots,
             "marks": self.marks,
             "started": started,
@@ -175,7 +175,7 @@ class ProbeRecorder:
             "roles": table("ROLES", self.sources),
             "device": self.gpu.facts.name,
         }
-        text = json.dumps(told).encode()
+        text = json.dumps(header).encode()
         return b"%s%08d%s" % (MAGIC, len(text), text) + warps.tobytes() + marks.tobytes()
 
 

@@ -93,5 +93,7 @@ def _trace(request: KernelRequest, options: TraceOptions, case: Case, gpu: Gpu) 
     if case.unverified is None:
         outputs, overrun = plain.outputs()
         checked = verify(case, inputs, outputs, seed, overrun)
-    told = built.resources
-    return Traced(case, seed, facts(plain, clocks), told.registers, told.spill_B, recorder.dump(), cost, checked)
+    resources = built.resources
+    return Traced(
+        case, seed, facts(plain, clocks), resources.registers, resources.spill_B, recorder.dump(), cost, checked
+    )

@@ -170,17 +170,17 @@ def gates_of(name: str, catalog: Path | None = None) -> Gates:
 
 
 def _checked(gates: Gates, path: str, shape: str, outcome: KernelOutcome) -> AcceptanceCheck:
-    found = outcome.verification
-    if found is None:
+    verification = outcome.verification
+    if verification is None:
         raise MeasurementError(f"{outcome.case.label}: was not verified", "report this: gates always ask for it")
     passed = (
-        found.checked > 0
-        and not found.nonfinite
-        and not found.overrun
-        and found.max_abs_error <= gates.max_abs_error
-        and found.bad_pct <= gates.max_bad_pct
+        verification.checked > 0
+        and not verification.nonfinite
+        and not verification.overrun
+        and verification.max_abs_error <= gates.max_abs_error
+        and verification.bad_pct <= gates.max_bad_pct
     )
-    return AcceptanceCheck(path, shape, outcome.seed, found, passed)
+    return AcceptanceCheck(path, shape, outcome.seed, verification, passed)
 
 
 def resources_of(gates: Gates, path: str, outcome: KernelOutcome) -> PathResources:

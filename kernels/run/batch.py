@@ -79,8 +79,8 @@ def build_all(items: Sequence[PlannedCase], arch: str) -> None:
 
 
 def execute(items: Sequence[PlannedCase], gpu: Gpu) -> None:
-    """Tells the facts of every launch, then launches. Raises UsageError or MeasurementError."""
-    write_batch_facts(list(told(items)), gpu)
+    """Write the facts of every launch, then launch. Raises UsageError or MeasurementError."""
+    write_batch_facts(list(launch_facts(items)), gpu)
     drawn: tuple[tuple[str, Mapping[str, int]] | None, dict[str, Any]] = (None, {})
     for item in items:
         prepared = prepare(item.case, gpu)
@@ -94,7 +94,7 @@ def execute(items: Sequence[PlannedCase], gpu: Gpu) -> None:
         gpu.free()
 
 
-def told(items: Sequence[PlannedCase]) -> Iterator[dict[str, Any]]:
+def launch_facts(items: Sequence[PlannedCase]) -> Iterator[dict[str, Any]]:
     """The facts of every launch of a plan, in order."""
     for item in items:
         yield from [kernel_facts(item.case)] * (item.runs * item.case.launches)
@@ -105,9 +105,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ncubble.kernels.run.batch", description=__doc__)
     parser.add_argument("plan", type=Path, help="JSON list of launches")
     parser.add_argument("--catalog", type=Path, metavar="DIR", help="folder with own specs; its files are executed")
-    given = parser.parse_args(argv)
+    options = parser.parse_args(argv)
     try:
-        items = read_plan(given.plan, given.catalog)
+        items = read_plan(options.plan, options.catalog)
         gpu = Gpu.open()
         try:
             execute(items, gpu)

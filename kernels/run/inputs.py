@@ -46,9 +46,9 @@ def _drawn_by_spec(case: Case, drawn: Mapping[str, NDArray[Any]]) -> dict[str, N
     for array in case.spec.arrays:
         if array.output:
             continue
-        found, wanted = drawn.get(array.name), (case.extent(array), dtype_of(array.dtype))
-        if found is None or (found.shape, found.dtype) != wanted:
-            got = "nothing" if found is None else f"{found.dtype} {found.shape}"
+        given, wanted = drawn.get(array.name), (case.extent(array), dtype_of(array.dtype))
+        if given is None or (given.shape, given.dtype) != wanted:
+            got = "nothing" if given is None else f"{given.dtype} {given.shape}"
             message = f"{case.spec.name}: draw gave {got} for {array.name!r}, wanted is {wanted[1]} {wanted[0]}"
             raise UsageError(message, "fix the spec's draw")
     return dict(drawn)

@@ -96,11 +96,11 @@ def device_copy(prepared: Prepared) -> Peer:
     """The driver's copy within device memory of as many bytes: half of them read, half written."""
     gpu, case = prepared.gpu, prepared.case
     half = max(int(case.bytes) // 2, 1)
-    found: dict[bool, int] = {}  # whether it is an output -> the first such array that is large enough
+    pointers: dict[bool, int] = {}  # whether it is an output -> the first such array that is large enough
     for array, pointer in zip(case.spec.arrays, prepared.pointers, strict=True):
         if case.nbytes(array) >= half:
-            found.setdefault(array.output, pointer)
-    source, target = found.get(False) or gpu.allocate(half), found.get(True) or gpu.allocate(half)
+            pointers.setdefault(array.output, pointer)
+    source, target = pointers.get(False) or gpu.allocate(half), pointers.get(True) or gpu.allocate(half)
     return Peer(
         library="device-to-device copy",
         version=f"driver {gpu.facts.driver}",

@@ -120,7 +120,7 @@ def kernel_facts(case: Case) -> dict[str, Any]:
     return {
         "name": case.spec.name,
         "function": case.spec.entry,
-        "parameters": case.told,
+        "parameters": case.settings,
         "shape": dict(case.shape),
         "stages": stages if isinstance(stages, int) else None,
         "flops": case.flops / case.launches or None,

@@ -63,18 +63,18 @@ class KernelRequest:
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, Value]:
     """``["stages=3"]`` as ``{"stages": "3"}``; raises UsageError for anything that is no ``name=value``."""
-    found: dict[str, Value] = {}
+    parameters: dict[str, Value] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise UsageError(f"-p {text!r} is not name=value", "write it like -p stages=3")
-        _add(found, name.strip(), value.strip(), "-p")
-    return found
+        _add(parameters, name.strip(), value.strip(), "-p")
+    return parameters
 
 
 def parse_shape(texts: Sequence[str]) -> dict[str, int]:
     """``["m=4096,n=64"]`` as ``{"m": 4096, "n": 64}``; raises UsageError for anything that is no ``name=integer``."""
-    found: dict[str, int] = {}
+    shape: dict[str, int] = {}
     for part in ",".join(texts).split(","):
         if not part.strip():
             continue
@@ -83,10 +83,10 @@ def parse_shape(texts: Sequence[str]) -> dict[str, int]:
             raise UsageError(f"--shape {part!r} is not name=integer", "write it like --shape m=4096,n=4096,k=4096")
         if len(value) > MAX_DIGITS:
             raise UsageError(f"--shape {name}={value[:MAX_DIGITS]}… has {len(value)} digits", "use a smaller size")
-        _add(found, name, int(value), "--shape")
-    return found
+        _add(shape, name, int(value), "--shape")
+    return shape
 
 
-def _add(found: dict[str, T], name: str, value: T, option: str) -> None:
-    if found.setdefault(name, value) != value:
-        raise UsageError(f"{option}: {name} is both {found[name]} and {value}", "give it once")
+def _add(values: dict[str, T], name: str, value: T, option: str) -> None:
+    if values.setdefault(name, value) != value:
+        raise UsageError(f"{option}: {name} is both {values[name]} and {value}", "give it once")

@@ -90,8 +90,8 @@ def _execute(request: KernelRequest, case: Case, gpu: Gpu) -> KernelOutcome:
     timing = rate = beside = None
     if request.iterations and (checked is None or checked.passed):
         timing, rate, beside = _time(request, prepared)
-    told = facts(prepared, timing.clocks if timing else clocks)
-    return KernelOutcome(case, seed, told, checked, timing, rate, beside)
+    launched = facts(prepared, timing.clocks if timing else clocks)
+    return KernelOutcome(case, seed, launched, checked, timing, rate, beside)
 
 
 def _time(request: KernelRequest, prepared: Prepared) -> tuple[Timing, Rates, Against | None]:
@@ -100,8 +100,8 @@ def _time(request: KernelRequest, prepared: Prepared) -> tuple[Timing, Rates, Ag
         timing = time_launches(gpu, prepared.run, request.iterations)
         return timing, rates(case, gpu, timing), None
     timing, complete = time_against(prepared, make_peer(prepared), request.iterations)
-    found = rates(case, gpu, timing)
-    return timing, found, complete(found)
+    rate = rates(case, gpu, timing)
+    return timing, rate, complete(rate)
 
 
 def describe(outcome: KernelOutcome) -> list[str]:

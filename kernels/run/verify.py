@@ -93,8 +93,8 @@ def verify(case: Case, inputs: Arrays, outputs: Arrays, seed: int, overrun: tupl
 
 def _expected(case: Case, inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
     try:
-        found = case.reference(inputs, rows)
-        return {array.name: np.asarray(found[array.name], dtype=np.float64) for array in case.spec.outputs}
+        results = case.reference(inputs, rows)
+        return {array.name: np.asarray(results[array.name], dtype=np.float64) for array in case.spec.outputs}
     except Exception as error:  # the reference is the user's code
         message = f"{case.spec.name}: its reference failed: {type(error).__name__}: {error}"
         raise VerificationError(message, "fix the spec's reference: it returns an array for every output") from error

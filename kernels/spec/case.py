@@ -32,11 +32,11 @@ class Case:
     @property
     def label(self) -> str:
         """``name key=value …`` for messages and tables."""
-        settings = (f"{key}={value}" for key, value in (*self.told.items(), *self.shape.items()))
-        return " ".join((self.spec.name, *settings))
+        pairs = (f"{key}={value}" for key, value in (*self.settings.items(), *self.shape.items()))
+        return " ".join((self.spec.name, *pairs))
 
     @property
-    def told(self) -> dict[str, Value]:
+    def settings(self) -> dict[str, Value]:
         """The parameters by which the case is known: all but tacit ones that have their default."""
         return {
             item.name: self.parameters[item.name]
@@ -107,18 +107,18 @@ class Case:
     @property
     def defines(self) -> tuple[str, ...]:
         """Preprocessor definitions of the parameters, ``NAME=value`` each."""
-        found: list[str] = []
+        defines: list[str] = []
         for parameter in self.spec.parameters:
-            if parameter.name not in self.told:
+            if parameter.name not in self.settings:
                 continue
             name, value = parameter.name.upper(), self.parameters[parameter.name]
             if isinstance(value, int):
-                found.append(f"{name}={value}")
+                defines.append(f"{name}={value}")
                 continue
-            found += [f"{name}_{str(word).upper()}={index}" for index, word in enumerate(parameter.choices)]
-            found.append(f"{name}={name}_{value.upper()}")
-        found += [f"{name}={value}" for name, value in self.spec.defines(self.shape, self.parameters).items()]
-        return tuple(found)
+            defines += [f"{name}_{str(word).upper()}={index}" for index, word in enumerate(parameter.choices)]
+            defines.append(f"{name}={name}_{value.upper()}")
+        defines += [f"{name}={value}" for name, value in self.spec.defines(self.shape, self.parameters).items()]
+        return tuple(defines)
 
     def extent(self, array: Array) -> tuple[int, ...]:
         """Shape of ``array``."""

@@ -31,11 +31,11 @@ def attention(inputs: Arrays, rows: NDArray[np.intp], causal: bool = False) -> R
     q, k, v = (inputs[name].reshape(-1, tokens, dim) for name in ("q", "k", "v"))
     head, token = np.divmod(rows, tokens)
     out = np.empty((len(rows), dim))
-    for one in np.unique(head):
-        chosen = head == one
-        scores = q[one, token[chosen]].astype(np.float64) @ k[one].astype(np.float64).T / np.sqrt(dim)
+    for index in np.unique(head):
+        chosen = head == index
+        scores = q[index, token[chosen]].astype(np.float64) @ k[index].astype(np.float64).T / np.sqrt(dim)
         if causal:
             scores[np.arange(tokens) > token[chosen][:, np.newaxis]] = -np.inf
         weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        out[chosen] = weights @ v[one].astype(np.float64) / weights.sum(axis=1, keepdims=True)
+        out[chosen] = weights @ v[index].astype(np.float64) / weights.sum(axis=1, keepdims=True)
     return {"out": out}

@@ -141,11 +141,11 @@ def _gap(entry: Mapping[str, Any]) -> Gap:
 
 
 def _names(where: str, names: Iterable[Any]) -> tuple[str, ...]:
-    found = tuple(names)
-    if not found or any(not isinstance(name, str) or "__" not in name for name in found):
-        raise malformed(GENERATIONS, f"{where}: {found} are not all names of metrics")
-    _once(where, list(found))
-    return found
+    given = tuple(names)
+    if not given or any(not isinstance(name, str) or "__" not in name for name in given):
+        raise malformed(GENERATIONS, f"{where}: {given} are not all names of metrics")
+    _once(where, list(given))
+    return given
 
 
 def _pairs(where: str, items: Iterable[Iterable[Any]]) -> tuple[tuple[str, str], ...]:

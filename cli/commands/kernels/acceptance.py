@@ -47,8 +47,8 @@ def build_meta(outcome: GatesOutcome, started: str, git: dict[str, Any]) -> dict
         "git": git,
         "kernel": facts["kernel"]["name"],
         "device": facts["device"],
-        "build": {path: told["build"] for path, told in outcome.facts.items()},
-        "clocks": {path: told["clocks"] for path, told in outcome.facts.items()},
+        "build": {path: facts_of_path["build"] for path, facts_of_path in outcome.facts.items()},
+        "clocks": {path: facts_of_path["clocks"] for path, facts_of_path in outcome.facts.items()},
     }
 
 
@@ -74,11 +74,11 @@ def _claim(folder: Path) -> None:
     """Makes ``folder`` before anything is measured; raises UsageError if it holds something or cannot be made."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = next(folder.iterdir(), None)
+        entry = next(folder.iterdir(), None)
     except OSError as error:
         raise UsageError(f"--out {folder}: {error}", "name a folder that can be written") from error
-    if held is not None:
-        raise UsageError(f"--out {folder}: not empty, it holds {held.name}", "name a new folder")
+    if entry is not None:
+        raise UsageError(f"--out {folder}: not empty, it holds {entry.name}", "name a new folder")
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:

@@ -33,18 +33,18 @@ def kernel_lines(specs: Iterable[KernelSpec], width: int) -> Iterator[Text]:
         items = (f"{item.name}={item.allowed} ({item.default})" for item in spec.parameters)
         tied = "  ".join(_tied(printable(item), width) for item in items)
         yield from (Text(line, style="dim") for line in _wrapped(tied, width))
-        told = f"{TIED}· ".join(_tied(printable(note), width) for note in notes(spec))
-        yield from (Text(line, style="green") for line in _wrapped(told, width))
+        remarks = f"{TIED}· ".join(_tied(printable(note), width) for note in notes(spec))
+        yield from (Text(line, style="green") for line in _wrapped(remarks, width))
 
 
 def notes(spec: KernelSpec) -> list[str]:
     """What a kernel needs beyond Ampere, which library it can be timed beside, and whether it has gates."""
-    found = architectures(spec)
+    remarks = architectures(spec)
     if spec.peer:
-        found.append(f"bench --against: {PEERS.get(spec.peer, spec.peer)}")
+        remarks.append(f"bench --against: {PEERS.get(spec.peer, spec.peer)}")
     if spec.gates is not None:
-        found.append("verify --gates")
-    return found
+        remarks.append("verify --gates")
+    return remarks
 
 
 def architectures(spec: KernelSpec) -> list[str]:
@@ -54,14 +54,14 @@ def architectures(spec: KernelSpec) -> list[str]:
         UsageError: the spec's own rule fails.
     """
     defaults = {item.name: item.default for item in spec.parameters}
-    found: list[str] = []
+    needs: list[str] = []
     for item in spec.parameters:
         values: dict[str, list[str]] = {}
         for value in item.choices:
             values.setdefault(_generation(spec, defaults | {item.name: value}), []).append(str(value))
         if len(values) > 1:
-            found += [f"{item.name}={', '.join(those)}: {need}" for need, those in values.items() if need]
-    return found or list(filter(None, [_generation(spec, defaults)]))
+            needs += [f"{item.name}={', '.join(those)}: {need}" for need, those in values.items() if need]
+    return needs or list(filter(None, [_generation(spec, defaults)]))
 
 
 def _generation(spec: KernelSpec, parameters: Parameters) -> str:

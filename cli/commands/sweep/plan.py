@@ -134,7 +134,7 @@ def _job(
     settings = [f"{name}={value}" for name, value in point.items()]
     about = {
         "kernel": spec.name,
-        "parameters": dict(case.told),
+        "parameters": dict(case.settings),
         "shape": dict(case.shape),
         "code": code,
         "collected": dict(collected),

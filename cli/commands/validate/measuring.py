@@ -11,7 +11,7 @@ from typing import Any
 
 from ncubble.errors import UsageError
 from ncubble.kernels.build.build import arch_for
-from ncubble.kernels.run.batch import PlannedCase, build_all, checked, told
+from ncubble.kernels.run.batch import PlannedCase, build_all, checked, launch_facts
 from ncubble.profiling.devices.driver import DriverError, describe
 from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 from ncubble.profiling.ncu.failures import NoGpuError
@@ -56,7 +56,7 @@ def arch_here() -> str:
 
 def _kept(run: Run, items: Sequence[PlannedCase], count: int | None = None) -> Run:
     """A run that is there, if it is of this plan; raises UsageError if it is of another."""
-    planned, there = list(told(items))[:count], run.manifest.launches
+    planned, there = list(launch_facts(items))[:count], run.manifest.launches
     same = ("name", "parameters", "shape")
     if [[one.get(key) for key in same] for one in there] == [[one[key] for key in same] for one in planned]:
         return run

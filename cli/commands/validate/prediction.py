@@ -76,7 +76,7 @@ def _profile(sweeps: Sequence[Sweep], out: Path, depths: Sequence[int] | None, s
 def _config(subject: ValidationSubject) -> str:
     """As the facts of its launches name it."""
     case = make_case(find_spec(subject.kernel), subject.parameters, subject.shape)
-    return record.config(subject.kernel, case.told, case.shape)
+    return record.config(subject.kernel, case.settings, case.shape)
 
 
 def _now() -> str:

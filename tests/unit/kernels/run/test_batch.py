@@ -78,7 +78,7 @@ def test_every_case_runs_in_turn_and_tells_the_facts_of_each_of_its_launches(
 def test_a_run_that_is_there_is_taken_for_its_own_plan_only() -> None:
     entries = [GEMM, {**GEMM, "parameters": {"stages": 3}, "launches": 2}]
     items = batch.checked(entries)
-    facts = list(batch.told(items))
+    facts = list(batch.launch_facts(items))
     kept = Run(Path("run"), Path("run/report.ncu-rep"), Manifest(launches=facts))
     assert _kept(kept, items) is kept
     first = Run(Path("run"), Path("run/report.ncu-rep"), Manifest(launches=facts[:1]))
