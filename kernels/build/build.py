@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.files.atomic import draft_of
 from ncubble.files.cache import cache_root
 from ncubble.kernels.build.toolchain import compiler_version, find_tool, run_tool
 from ncubble.kernels.spec.case import Case
@@ -168,20 +169,9 @@ def _store(key: str, cubin: bytes, resources: CompiledResources) -> None:
     note = json.dumps({"sha256": hashlib.sha256(cubin).hexdigest(), **asdict(resources)})
     try:
         cache_folder().mkdir(parents=True, exist_ok=True)
-        _write(cache_folder() / f"{key}.cubin", cubin)
-        _write(cache_folder() / f"{key}.json", note.encode())
+        for suffix, data in (("cubin", cubin), ("json", note.encode())):
+            with draft_of(cache_folder() / f"{key}.{suffix}") as draft:  # two builders of one key may race
+                draft.write_bytes(data)
     except OSError as error:
         remedy = "set NCUBBLE_CACHE to a folder that can be written"
         raise MeasurementError(f"{cache_folder()}: cannot keep the compiled kernel: {error}", remedy) from error
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Writes whole or not at all: two builders of one key may race, and both write the same."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".building-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
