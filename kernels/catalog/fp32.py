@@ -4,38 +4,26 @@ from __future__ import annotations
 
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.shared import (
-    CUDA,
     NUMBA,
     TILE,
-    fp32_tolerance,
-    gemm_arrays,
     gemm_dims,
-    gemm_flops,
     gemm_grid,
+    gemm_spec,
     integer,
 )
-from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters, Shape
 
 SGEMM_STAGE = (128 * 20 + 16 * 128) * 4  # bytes: kFloatsStage in sgemm_tile.cuh
 
 
-TILED_MATMUL = KernelSpec(
-    name="tiled_matmul",
-    folder=CUDA,
-    source="tiled_matmul.cu",
+TILED_MATMUL = gemm_spec(
+    "tiled_matmul",
+    "float32",
     idea="shared-memory tiles, plain loads: the baseline",
     dims=gemm_dims(TILE, 16),
-    arrays=gemm_arrays("float32"),
-    scalars=("m", "n", "k"),
     grid=gemm_grid,
     block=lambda shape, parameters: (256,),
-    reference=reference.matmul,
-    unit="fp32",
-    flops=gemm_flops,
-    tolerance=fp32_tolerance,
     sass=lambda arch, parameters: {"FFMA": True, "LDG.E.128": True, "STS.128": True, "LDGSTS": False},
-    peer="matmul",
     demonstrates="data_wait as far as the other resident CTA does not hide it; the rest is issue",
 )
 
@@ -52,30 +40,20 @@ def _async_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     }
 
 
-ASYNC_PIPELINE = KernelSpec(
-    name="async_pipeline",
-    folder=CUDA,
-    source="async_pipeline.cu",
+ASYNC_PIPELINE = gemm_spec(
+    "async_pipeline",
+    "float32",
     idea="the same product, tiles brought by cp.async into a ring of buffers",
     dims=gemm_dims(TILE, 16),
-    arrays=gemm_arrays("float32"),
-    scalars=("m", "n", "k"),
+    ablate=ablation.VARIANTS,
     parameters=(
         Parameter("stages", 3, (2, 3, 4, 5, 6), "buffers in the ring"),
         Parameter("threads", 256, (128, 256), "threads per CTA: fewer warps, more results per thread"),
-        ablation.ablate(*ablation.VARIANTS),
     ),
     grid=gemm_grid,
     block=lambda shape, parameters: (integer(parameters, "threads"),),
     smem=lambda shape, parameters: SGEMM_STAGE * integer(parameters, "stages"),
-    defines=ablation.defines,
-    unverified=ablation.unverified,
-    reference=reference.matmul,
-    unit="fp32",
-    flops=gemm_flops,
-    tolerance=fp32_tolerance,
     sass=_async_sass,
-    peer="matmul",
     demonstrates="copies that run ahead: no data_wait with 256 threads, little with half the warps",
 )
 
@@ -88,45 +66,33 @@ def _numba_grid(shape: Shape, parameters: Parameters) -> tuple[int, int]:
     return -(-shape["n"] // tile), -(-shape["m"] // tile)
 
 
-NUMBA_TILED_MATMUL = KernelSpec(
-    name="numba_tiled_matmul",
+NUMBA_TILED_MATMUL = gemm_spec(
+    "numba_tiled_matmul",
+    "float32",
     folder=NUMBA,
     source="numba_tiled_matmul.py",
     idea="twin of tiled_matmul in Numba-CUDA",
     dims=gemm_dims(1, 1, 2048),
-    arrays=gemm_arrays("float32"),
-    scalars=("m", "n", "k"),
     parameters=(Parameter("blocking", 4, (1, 2, 4), "results per thread along m and along n"),),
     grid=_numba_grid,
     block=lambda shape, parameters: (SIDE, SIDE),
-    reference=reference.matmul,
-    unit="fp32",
-    flops=gemm_flops,
-    tolerance=fp32_tolerance,
-    peer="matmul",
     demonstrates="scalar shared-memory reads: the LSU is busier than the FMA pipe",
 )
 
 
-NUMBA_ASYNC_PIPELINE = KernelSpec(
-    name="numba_async_pipeline",
+NUMBA_ASYNC_PIPELINE = gemm_spec(
+    "numba_async_pipeline",
+    "float32",
     folder=NUMBA,
     source="numba_async_pipeline.py",
     idea="twin of async_pipeline in Numba-CUDA: cp.async through linked CUDA C++ device functions",
     dims=gemm_dims(1, 1, 2048),
-    arrays=gemm_arrays("float32"),
-    scalars=("m", "n", "k"),
     parameters=(
         Parameter("stages", 3, (2, 3, 4), "buffers in the ring"),
         Parameter("blocking", 8, (4, 8), "results per thread along m and along n"),
     ),
     grid=_numba_grid,
     block=lambda shape, parameters: (SIDE, SIDE),
-    reference=reference.matmul,
-    unit="fp32",
-    flops=gemm_flops,
-    tolerance=fp32_tolerance,
-    peer="matmul",
     demonstrates="copies that run ahead from Python, too; scalar shared-memory reads keep the LSU busy",
 )
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from ncubble.chips import limits_of
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.shared import (
-    BFLOAT16_TOLERANCE,
-    CUDA,
     LARGEST,
     PLANNED_SMS,
     TILE,
-    gemm_arrays,
-    gemm_flops,
+    gemm_spec,
     integer,
 )
-from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.spec import Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap
 
 LARGEST_SMEM = limits_of("9.0").cta_smem
@@ -59,33 +55,21 @@ def _tma_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     }
 
 
-GEMM_TMA = KernelSpec(
-    name="gemm_tma",
-    folder=CUDA,
-    source="gemm_tma.cu",
+GEMM_TMA = gemm_spec(
+    "gemm_tma",
+    "bfloat16",
+    "bfloat16",
     idea="tiles by TMA into a ring of mbarriers, products by wgmma straight from shared memory",
     dims=_dims(),
-    arrays=gemm_arrays("bfloat16", "bfloat16"),
     tensor_maps=_maps(),
-    scalars=("m", "n", "k"),
-    parameters=(
-        Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM"),
-        ablation.ablate("wait", "copy", "epilogue", "wait_sync", "copy_sync", "copy_sync_epilogue"),
-    ),
+    ablate=("wait", "copy", "epilogue", "wait_sync", "copy_sync", "copy_sync_epilogue"),
+    parameters=(Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM"),),
     grid=lambda shape, parameters: (_ceil(shape["m"], TILE) * _ceil(shape["n"], TILE),),
     block=lambda shape, parameters: (2 * WARPGROUP,),
     smem=lambda shape, parameters: integer(parameters, "stages") * 2 * TILE * ROW + 64,
-    defines=ablation.defines,
-    unverified=ablation.unverified,
-    reference=reference.matmul,
-    unit="tensor_fp16",
-    dtype="bfloat16",
-    flops=gemm_flops,
-    tolerance=BFLOAT16_TOLERANCE,
     sass=_tma_sass,
     min_arch=90,
     only_arch=_hopper,
-    peer="matmul",
     demonstrates="stages=1: single_buffer at an mbarrier; with more no copy_cost, no smem_wait, little data_wait",
 )
 
@@ -154,15 +138,14 @@ def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     }
 
 
-GEMM_WS = KernelSpec(
-    name="gemm_ws",
-    folder=CUDA,
-    source="gemm_ws.cu",
+GEMM_WS = gemm_spec(
+    "gemm_ws",
+    "bfloat16",
+    "bfloat16",
     idea="specialized warps, persistent CTAs, clusters that share tiles by multicast",
     dims=_dims(),
-    arrays=gemm_arrays("bfloat16", "bfloat16"),
     tensor_maps=_maps(),
-    scalars=("m", "n", "k"),
+    ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
         Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring"),
         Parameter("tile_n", 256, (128, 256), "columns of C per tile"),
@@ -170,7 +153,6 @@ GEMM_WS = KernelSpec(
         Parameter("schedule", "cooperative", ("cooperative", "pingpong"), "two warpgroups per tile, or a tile each"),
         Parameter("band", 2048, (512, 1024, 2048, 4096, 8192), "rows of C that clusters running at one time share"),
         Parameter("walk", "forward", ("forward", "snake"), "along k; snake: every other tile backward"),
-        ablation.ablate("copy", "epilogue", "copy_epilogue"),
     ),
     grid=lambda shape, parameters: _ws_grid(PLANNED_SMS, shape, parameters),
     persistent=_ws_grid,
@@ -178,17 +160,10 @@ GEMM_WS = KernelSpec(
     block=lambda shape, parameters: (3 * WARPGROUP,),
     smem=_ws_smem,
     defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters), **ablation.defines(shape, parameters)},
-    unverified=ablation.unverified,
     requires=_ws_requires,
-    reference=reference.matmul,
-    unit="tensor_fp16",
-    dtype="bfloat16",
-    flops=gemm_flops,
-    tolerance=BFLOAT16_TOLERANCE,
     sass=_ws_sass,
     min_arch=90,
     only_arch=_hopper,
-    peer="matmul",
     demonstrates="the reference without a bubble: busy but for first load, last store and last wave",
 )
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.shared import (
-    CUDA,
-    HALF_TOLERANCE,
     TILE,
-    gemm_arrays,
     gemm_dims,
-    gemm_flops,
     gemm_grid,
+    gemm_spec,
     integer,
-    tensor_tolerance,
 )
-from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters, Shape
 
 WMMA_STAGE = (128 * 40 + 32 * 136) * 2  # bytes: kHalvesStage in tensor_core_gemm.cu
@@ -39,33 +34,22 @@ def _wmma_requires(shape: Shape, parameters: Parameters) -> str | None:
     return None
 
 
-TENSOR_CORE_GEMM = KernelSpec(
-    name="tensor_core_gemm",
-    folder=CUDA,
-    source="tensor_core_gemm.cu",
+TENSOR_CORE_GEMM = gemm_spec(
+    "tensor_core_gemm",
+    "float16",
     idea="tensor cores through nvcuda::wmma, half in, float accumulate",
     dims=gemm_dims(TILE, 32),
-    arrays=gemm_arrays("float16"),
-    scalars=("m", "n", "k"),
+    ablate=ablation.VARIANTS,
     parameters=(
         Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "buffers in the ring"),
         Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async"),
         Parameter("vec", 16, (4, 16), "bytes per copy instruction and thread"),
-        ablation.ablate(*ablation.VARIANTS),
     ),
     grid=gemm_grid,
     block=lambda shape, parameters: (256,),
     smem=lambda shape, parameters: WMMA_STAGE * integer(parameters, "stages"),
-    defines=ablation.defines,
     requires=_wmma_requires,
-    unverified=ablation.unverified,
-    reference=reference.matmul,
-    unit="tensor_fp16",
-    dtype="float16",
-    flops=gemm_flops,
-    tolerance=tensor_tolerance,
     sass=_wmma_sass,
-    peer="matmul",
     demonstrates="no_async, single_buffer and narrow_copies; then copy_cost that no depth cures",
 )
 
@@ -99,34 +83,24 @@ def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     }
 
 
-GEMM_MMA_SWIZZLED = KernelSpec(
-    name="gemm_mma_swizzled",
-    folder=CUDA,
-    source="gemm_mma_swizzled.cu",
+GEMM_MMA_SWIZZLED = gemm_spec(
+    "gemm_mma_swizzled",
+    "float16",
+    "float16",
     idea="ldmatrix and mma.sync on swizzled shared memory: no bank conflicts, fragments read ahead",
     dims=gemm_dims(TILE, 32),
-    arrays=gemm_arrays("float16", "float16"),
-    scalars=("m", "n", "k"),
+    ablate=ablation.VARIANTS,
     parameters=(
         Parameter("stages", 4, (2, 3, 4, 5, 6), "buffers in the ring"),
         Parameter("tile_n", 256, (128, 256), "columns of C per CTA; with 128 two CTAs of 4 warps share an SM"),
         Parameter("tile_k", 64, (32, 64), "depth of a tile: k per barrier"),
         Parameter("layout", "xor", ("plain", "xor"), "plain: no swizzle, so that every ldmatrix conflicts eightfold"),
-        ablation.ablate(*ablation.VARIANTS),
     ),
     grid=lambda shape, parameters: (shape["m"] // TILE * (shape["n"] // integer(parameters, "tile_n")),),
     block=lambda shape, parameters: (integer(parameters, "tile_n"),),
     smem=_smem,
-    defines=ablation.defines,
-    unverified=ablation.unverified,
     requires=_requires,
-    reference=reference.matmul,
-    unit="tensor_fp16",
-    dtype="float16",
-    flops=gemm_flops,
-    tolerance=HALF_TOLERANCE,
     sass=_sass,
-    peer="matmul",
     demonstrates="the mma.sync roof: neither smem_wait nor data_wait is left; layout=plain brings smem_wait back",
 )
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 from ncubble.chips import sms_of
-from ncubble.kernels.spec.spec import Array, Dim, Parameters, Shape, Tolerance
+from ncubble.kernels.catalog import ablation
+from ncubble.kernels.spec import reference
+from ncubble.kernels.spec.spec import Array, Dim, KernelSpec, Parameters, Shape, Tolerance
 
 SOURCES = Path(__file__).resolve().parents[1]
 CUDA = SOURCES / "cuda"
@@ -62,9 +65,37 @@ def rounded_tolerance(bits: int, shape: Shape) -> Tolerance:
 
 
 HALF_TOLERANCE = functools.partial(rounded_tolerance, 11)
-BFLOAT16_TOLERANCE = functools.partial(rounded_tolerance, 8)
+TOLERANCES = {
+    "float32": tensor_tolerance,
+    "float16": HALF_TOLERANCE,
+    "bfloat16": functools.partial(rounded_tolerance, 8),
+}
+"""Tolerances of products of tensor cores by the type of C."""
 
 
 def integer(parameters: Parameters, name: str) -> int:
     """The value of an integer parameter."""
     return int(parameters[name])
+
+
+def gemm_spec(name: str, dtype: str, result: str = "float32", ablate: tuple[str, ...] = (), **rules: Any) -> KernelSpec:
+    """C (m, n) of the type ``result`` = A (m, k) x B (k, n) of ``dtype``, by the CUDA source ``name``.
+
+    ``ablate``: the variants that leave something out (``ablation``). ``rules``: further members, or others than usual.
+    """
+    usual: dict[str, Any] = {
+        "folder": CUDA,
+        "source": f"{name}.cu",
+        "arrays": gemm_arrays(dtype, result),
+        "scalars": ("m", "n", "k"),
+        "reference": reference.matmul,
+        "flops": gemm_flops,
+        "tolerance": fp32_tolerance if dtype == "float32" else TOLERANCES[result],
+        "unit": "fp32" if dtype == "float32" else "tensor_fp16",
+        "dtype": dtype,
+        "peer": "matmul",
+    }
+    if ablate:
+        usual |= {"defines": ablation.defines, "unverified": ablation.unverified}
+        rules["parameters"] = (*rules["parameters"], ablation.ablate(*ablate))
+    return KernelSpec(name=name, **(usual | rules))

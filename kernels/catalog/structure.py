@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.kernels.catalog.shared import CUDA, PLANNED_SMS, fp32_tolerance, gemm_arrays, gemm_flops, integer
-from ncubble.kernels.spec import reference
+from ncubble.kernels.catalog.shared import (
+    CUDA,
+    PLANNED_SMS,
+    fp32_tolerance,
+    gemm_spec,
+    integer,
+)
 from ncubble.kernels.spec.spec import (
     LAUNCH,
     Array,
@@ -132,14 +137,11 @@ def _cluster_tolerance(shape: Shape) -> Tolerance:
     return Tolerance(absolute=fp32_tolerance(shape).absolute, relative=1e-6)
 
 
-CLUSTER_DSMEM = KernelSpec(
-    name="cluster_dsmem",
-    folder=CUDA,
-    source="cluster_dsmem.cu",
+CLUSTER_DSMEM = gemm_spec(
+    "cluster_dsmem",
+    "float32",
     idea="CTAs of a cluster need the same tile: each loads it, or they share what was loaded",
     dims=(Dim("m", 16384, maximum=2**23), Dim("n", 64, 4, 2**16), Dim("k", 4096, 4, 2**24)),
-    arrays=gemm_arrays("float32"),
-    scalars=("m", "n", "k"),
     parameters=(
         Parameter(
             "share",
@@ -160,13 +162,11 @@ CLUSTER_DSMEM = KernelSpec(
     block=lambda shape, parameters: (192,),
     smem=_ring_bytes,
     requires=_cluster_requires,
-    reference=reference.matmul,
-    unit="fp32",
-    flops=gemm_flops,
     tolerance=_cluster_tolerance,
     sass=_cluster_sass,
     demonstrates="traffic from L2 that sharing divides by the cluster's size; one leader's port is soon too narrow",
     min_arch=90,
+    peer="",
 )
 
 

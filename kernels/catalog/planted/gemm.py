@@ -13,8 +13,7 @@ from ncubble.kernels.catalog.planted.shared import (
     refused_strength,
     ring_bytes,
 )
-from ncubble.kernels.catalog.shared import CUDA, HALF_TOLERANCE, TILE, gemm_arrays, gemm_flops, integer
-from ncubble.kernels.spec import reference
+from ncubble.kernels.catalog.shared import TILE, gemm_spec, integer
 from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters, Shape
 
 NONE = "none"
@@ -73,14 +72,12 @@ def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     }
 
 
-PLANTED_GEMM = KernelSpec(
-    name="planted_gemm",
-    folder=CUDA,
-    source="planted_gemm.cu",
+PLANTED_GEMM = gemm_spec(
+    "planted_gemm",
+    "float16",
+    "float16",
     idea="a healthy mma.sync GEMM, or the same with one planted disease of its main loop",
     dims=planted_dims(),
-    arrays=gemm_arrays("float16", "float16"),
-    scalars=("m", "n", "k"),
     parameters=(
         Parameter("disease", NONE, DISEASES, "what is planted; stages=1 and stages=2 are diseases, too"),
         Parameter("stages", 4, (1, 2, 3, 4, 5, 6), "buffers in the ring"),
@@ -97,13 +94,7 @@ PLANTED_GEMM = KernelSpec(
     block=lambda shape, parameters: BLOCK,
     smem=_smem,
     requires=_requires,
-    reference=reference.matmul,
-    unit="tensor_fp16",
-    dtype="float16",
-    flops=gemm_flops,
-    tolerance=HALF_TOLERANCE,
     sass=_sass,
-    peer="matmul",
     demonstrates="the causes of lost time inside a main loop, one at a time",
 )
 

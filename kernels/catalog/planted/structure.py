@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ncubble.kernels.catalog.shared import (
-    BFLOAT16_TOLERANCE,
-    CUDA,
     LARGEST,
     PLANNED_SMS,
     TILE,
     gemm_arrays,
     gemm_dims,
-    gemm_flops,
+    gemm_spec,
     integer,
 )
 from ncubble.kernels.spec import reference
@@ -74,29 +72,23 @@ def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     }
 
 
-WAVES = KernelSpec(
-    name="planted_waves",
-    folder=CUDA,
-    source="planted_waves.cu",
+WAVES = gemm_spec(
+    "planted_waves",
+    "bfloat16",
+    "bfloat16",
     idea="a CTA per tile, or as many as SMs, which share out the tiles of the last wave along k (stream-K)",
     dims=gemm_dims(TILE, DEPTH),
-    arrays=gemm_arrays("bfloat16", "bfloat16"),
     tensor_maps=_maps(),
-    scalars=("m", "n", "k"),
     parameters=(STAYS, Parameter("schedule", "stream", ("tiles", "stream"), "a CTA per tile, or shared out")),
     grid=lambda shape, parameters: _waves_grid(PLANNED_SMS, shape, parameters),
     persistent=lambda sms, shape, parameters: _waves_grid(sms, shape, parameters),
     block=lambda shape, parameters: (288,),
     smem=lambda shape, parameters: ring_bytes(integer(parameters, "stages")),
-    reference=reference.matmul,
-    unit="tensor_fp16",
-    dtype="bfloat16",
-    flops=gemm_flops,
-    tolerance=BFLOAT16_TOLERANCE,
     sass=_sass,
     min_arch=90,
     only_arch=lambda parameters: 90,
     demonstrates="schedule=tiles: tail (partial_wave, too_few_ctas), as far as the tiles do not suit the SMs",
+    peer="",
 )
 
 
