@@ -124,7 +124,7 @@ def compare_sides(sides: Sequence[Sequence[Group]]) -> CompareResult:
 def _why_alone(side: int, group: Group, sides: Sequence[Sequence[Group]]) -> str:
     others = range(1, len(sides)) if side == 0 else range(1)
     where = " or ".join(letter(other) for other in others)
-    if any(group.first.kernel == one.first.kernel for other in others for one in sides[other]):
+    if any(group.first.kernel == other_group.first.kernel for other in others for other_group in sides[other]):
         return f"all launches of this kernel in {where} have another partner"
     return f"no launch of this kernel in {where}"
 
@@ -133,7 +133,7 @@ def compare_groups(sides: Sequence[Group | None]) -> Comparison:
     """Compare groups with the first, which must not be None."""
     merged = _merged(sides)
     barred = [incomparable(sides[0], side) if side else "" for side in sides]
-    accounts = [[folded(one.account, merged) for one in side.subjects] if side else [] for side in sides]
+    accounts = [[folded(launch.account, merged) for launch in side.subjects] if side else [] for side in sides]
     rows = [_metric_row(name, unit, better, sides, barred) for name, unit, better in METRICS]
     rows += _account_rows(sides, accounts)
     rows += _stall_rows(sides)
@@ -144,7 +144,7 @@ def compare_groups(sides: Sequence[Group | None]) -> Comparison:
 def _merged(sides: Sequence[Group | None]) -> dict[str, set[str]]:
     """Which finer parts a coarser one stands for on any side: then on all, so that parts of a name mean the same."""
     subjects = (subject for side in sides if side for subject in side.subjects)
-    return merged_by_any(one.verdict.get("merged") or {} for one in subjects)
+    return merged_by_any(launch.verdict.get("merged") or {} for launch in subjects)
 
 
 def _value(numbers: Sequence[float]) -> Value | None:
@@ -165,7 +165,7 @@ def _row(section: str, name: str, unit: str, better: str, numbers: Sequence[Sequ
 
 
 def _metric_row(name: str, unit: str, better: str, sides: Sequence[Group | None], barred: Sequence[str]) -> Row:
-    numbers = [[one.values.get(name, math.nan) for one in side.subjects] if side else [] for side in sides]
+    numbers = [[launch.values.get(name, math.nan) for launch in side.subjects] if side else [] for side in sides]
     row = _row("launch", name, unit, better, numbers)
     metric = BY_NAME.get(name)
     if metric is None:
@@ -190,11 +190,11 @@ def _tested(change: Change, metric: GateMetric, first: Sequence[float], other: S
     if len(before) < 2 or not after or not math.fsum(before):
         return change
     better = metric.better if metric.better != "neutral" else "higher"
-    found = against_noise(before, after, better=better, limit_pct=metric.limit_pct, cv_pct=metric.cv_pct)
-    outcome = _OUTCOMES[found.outcome]
+    test = against_noise(before, after, better=better, limit_pct=metric.limit_pct, cv_pct=metric.cv_pct)
+    outcome = _OUTCOMES[test.outcome]
     if metric.better == "neutral" and outcome in ("better", "worse"):
         outcome = "changed"
-    return Change(change.difference, change.pct, outcome, found.decision_pct, found.p_value)
+    return Change(change.difference, change.pct, outcome, test.decision_pct, test.p_value)
 
 
 def _account_rows(sides: Sequence[Group | None], accounts: Sequence[Sequence[Mapping[str, float]]]) -> list[Row]:
@@ -219,7 +219,9 @@ def _times(
     sides: Sequence[Group | None], accounts: Sequence[Sequence[Mapping[str, float]]], part: str
 ) -> list[list[float]]:
     """Time of ``part`` in ns: its share of the launch's duration, NaN where that is not known."""
-    durations = [[one.values.get("duration_ns", math.nan) for one in side.subjects] if side else [] for side in sides]
+    durations = [
+        [launch.values.get("duration_ns", math.nan) for launch in side.subjects] if side else [] for side in sides
+    ]
     return [
         [time * account.get(part, 0.0) / 100.0 for time, account in zip(times, side, strict=True) if account]
         for times, side in zip(durations, accounts, strict=True)
@@ -228,9 +230,9 @@ def _times(
 
 def _stall_rows(sides: Sequence[Group | None]) -> list[Row]:
     """Shares of warp samples by reason, the largest on any side first."""
-    stalls = [[one.stalls for one in side.subjects if one.stalls] if side else [] for side in sides]
+    stalls = [[stall.stalls for stall in side.subjects if stall.stalls] if side else [] for side in sides]
     rows = []
-    for name in {name for side in stalls for one in side for name in one}:
-        shares = [[one.get(name, 0.0) for one in side] for side in stalls]
+    for name in {name for side in stalls for stall in side for name in stall}:
+        shares = [[stall.get(name, 0.0) for stall in side] for side in stalls]
         rows.append(_row("stalls", name, "%", "neutral", shares))
     return sorted(rows, key=lambda row: (-max(value.mean for value in row.values if value), row.name))

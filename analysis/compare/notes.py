@@ -18,7 +18,7 @@ def clock_change_pct(first: Group | None, other: Group | None) -> float | None:
 
 
 def _clock(side: Group | None) -> float | None:
-    known = [one.values.get("sm_clock_hz", 0.0) for one in side.subjects] if side else []
+    known = [launch.values.get("sm_clock_hz", 0.0) for launch in side.subjects] if side else []
     known = [value for value in known if value > 0]
     return statistics.fmean(known) if known else None
 
@@ -27,10 +27,10 @@ def incomparable(first: Group | None, other: Group) -> str:
     """Why differences to ``other`` are not tested against noise, or nothing: another GPU, another ncu."""
     if first is None:
         return ""
-    gpus = [_listed({one.device for one in side.subjects}) for side in (first, other)]
+    gpus = [_listed({launch.device for launch in side.subjects}) for side in (first, other)]
     if gpus[0] != gpus[1]:
         return f"different GPU, {gpus[1]} against {gpus[0]}: differences are of the machines, too"
-    releases = [{_release(one.ncu_version) for one in side.subjects} - {""} for side in (first, other)]
+    releases = [{_release(launch.ncu_version) for launch in side.subjects} - {""} for side in (first, other)]
     if all(releases) and releases[0] != releases[1]:
         return (
             f"different ncu, {_listed(releases[1])} against {_listed(releases[0])}: counters may be defined otherwise"
@@ -39,8 +39,8 @@ def incomparable(first: Group | None, other: Group) -> str:
 
 
 def _release(version: str) -> str:
-    found = re.search(r"\d+", version)
-    return found.group() if found else ""
+    match = re.search(r"\d+", version)
+    return match.group() if match else ""
 
 
 def _listed(names: set[str]) -> str:
@@ -65,21 +65,23 @@ def notes_on(sides: Sequence[Group | None], merged: Mapping[str, set[str]], barr
     for coarse, finer in merged.items():
         lacking = [letter(i) for i, side in enumerate(sides) if side and _holds(side, coarse)]
         if len(lacking) < sum(1 for side in sides if side):
-            held = ", ".join(part for part in PARTS if part in finer)
-            yield f"{', '.join(lacking)} cannot split {coarse}: on all sides it holds {held}"
-    if without := [letter(i) for i, side in enumerate(sides) if side and not any(one.account for one in side.subjects)]:
+            split = ", ".join(part for part in PARTS if part in finer)
+            yield f"{', '.join(lacking)} cannot split {coarse}: on all sides it holds {split}"
+    if without := [
+        letter(i) for i, side in enumerate(sides) if side and not any(launch.account for launch in side.subjects)
+    ]:
         yield f"{', '.join(without)}: no account, for the report holds no utilization of any unit"
     if len(first.subjects) < 2:
         yield f"{letter(0)} is one launch: without repeats no difference is tested against noise"
 
 
 def _holds(side: Group, coarse: str) -> bool:
-    return any(coarse in (one.verdict.get("merged") or {}) for one in side.subjects)
+    return any(coarse in (launch.verdict.get("merged") or {}) for launch in side.subjects)
 
 
 def _doubts(side: Group) -> list[str]:
-    found = [str(text) for one in side.subjects for text in one.verdict.get("warnings") or []]
-    return list(dict.fromkeys(text for text in found if text.startswith("suspicious:")))
+    warnings = [str(text) for launch in side.subjects for text in launch.verdict.get("warnings") or []]
+    return list(dict.fromkeys(text for text in warnings if text.startswith("suspicious:")))
 
 
 def _differences(first: Group, other: Group) -> Iterator[str]:
@@ -91,11 +93,13 @@ def _differences(first: Group, other: Group) -> Iterator[str]:
         yield f"another problem, {after.shape} against {before.shape}"
     elif (before.grid, before.block) != (after.grid, after.block):
         yield f"launched as {after.grid} × {after.block} against {before.grid} × {before.block}"
-    units = [one.verdict.get("unit") for one in (before, after)]
+    units = [launch.verdict.get("unit") for launch in (before, after)]
     if units[0] != units[1] and all(units):
         yield f"its account counts another unit as busy, {units[1]} against {units[0]}"
     clock = clock_change_pct(first, other)
     if clock is not None and abs(clock) > CLOCK_TOLERANCE_PCT:
         yield f"the SM clock differs by {clock:+.1f} %, so times are of the clocks, too; cycles are not, but for memory"
-    if {(one.key, one.launch) for one in first.subjects} & {(one.key, one.launch) for one in other.subjects}:
+    if {(launch.key, launch.launch) for launch in first.subjects} & {
+        (launch.key, launch.launch) for launch in other.subjects
+    }:
         yield f"the very measurement of {letter(0)}"

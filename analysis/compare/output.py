@@ -31,22 +31,22 @@ MARK = "<!-- ncubble compare -->"
 
 def markdown(outcome: CompareResult, errors: Iterable[tuple[str, str]] = ()) -> str:
     """The whole comparison for a merge request; beyond ``IN_FULL`` a summary, and the tables folded away."""
-    found = [MARK, "### ncubble compare", ""]
+    texts = [MARK, "### ncubble compare", ""]
     folded = len(outcome.comparisons) > IN_FULL
     summed = summaries(outcome.comparisons)
     if folded:
-        found += [*_summary(summed), ""]
+        texts += [*_summary(summed), ""]
     for comparison, (title, _) in zip(outcome.comparisons, summed, strict=True):
-        found += _folded(title, comparison) if folded else _full(comparison)
+        texts += _folded(title, comparison) if folded else _full(comparison)
     for left in outcome.leftovers:
         group = left.group
-        found.append(f"- {letter(left.side)}: {code(group.title)}, {escape(about(group))}: {escape(left.reason)}")
-    found += [f"- could not read {code(file)}: {escape(error)}" for file, error in errors]
-    return "\n".join(found).rstrip() + "\n"
+        texts.append(f"- {letter(left.side)}: {code(group.title)}, {escape(about(group))}: {escape(left.reason)}")
+    texts += [f"- could not read {code(file)}: {escape(error)}" for file, error in errors]
+    return "\n".join(texts).rstrip() + "\n"
 
 
 def _summary(summed: Sequence[tuple[str, list[str]]]) -> list[str]:
-    rows = [f"| {code(title)} | {'<br>'.join(said)} |" for title, said in summed]
+    rows = [f"| {code(title)} | {'<br>'.join(words)} |" for title, words in summed]
     return ["| kernel | compared |", "| --- | --- |", *rows]
 
 
@@ -56,18 +56,18 @@ def _folded(title: str, comparison: Comparison) -> list[str]:
 
 def _full(comparison: Comparison) -> list[str]:
     sides = zip(comparison.sides, titles(comparison.sides), strict=True)
-    found = [
+    parts = [
         f"- **{letter(index)}** {code(title)}, {escape(about(side))}, {code(side.first.report)}"
         for index, (side, title) in enumerate(sides)
         if side
     ]
-    found += ["", *sentences(comparison), ""]
+    parts += ["", *sentences(comparison), ""]
     for name, section in ((spread(comparison), "launch"), ("% of elapsed SM cycles", "account")):
-        found += _table(name, lines(comparison, section), comparison)
+        parts += _table(name, lines(comparison, section), comparison)
     if stalls := lines(comparison, "stalls"):
-        found += ["<details>", "<summary>stall reasons</summary>", "", *_table("% of warp samples", stalls, comparison)]
-        found += ["</details>", ""]
-    return [*found, *(f"- {escape(note)}" for note in comparison.notes), ""]
+        parts += ["<details>", "<summary>stall reasons</summary>", "", *_table("% of warp samples", stalls, comparison)]
+        parts += ["</details>", ""]
+    return [*parts, *(f"- {escape(note)}" for note in comparison.notes), ""]
 
 
 def _table(name: str, shown: Sequence[Line], comparison: Comparison) -> list[str]:
@@ -75,7 +75,7 @@ def _table(name: str, shown: Sequence[Line], comparison: Comparison) -> list[str
         return []
     head = headings(comparison)
     rows = [f"| {' | '.join([name or ' ', *head])} |", f"| --- |{' ---: |' * len(head)}"]
-    rows += [f"| {' | '.join((escape(one.name), *cells(one, comparison)))} |" for one in shown]
+    rows += [f"| {' | '.join((escape(line.name), *cells(line, comparison)))} |" for line in shown]
     return [*rows, ""]
 
 
@@ -100,29 +100,29 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def _side_json(index: int, group: Group) -> dict[str, Any]:
-    one = group.first
+    launch = group.first
     return {
         "side": letter(index),
-        "label": one.label,
-        "kernel": one.kernel,
-        "device": one.device or None,
-        "grid": one.grid or None,
-        "block": one.block or None,
-        "cause": one.verdict.get("cause"),
-        "disease": one.verdict.get("disease"),
+        "label": launch.label,
+        "kernel": launch.kernel,
+        "device": launch.device or None,
+        "grid": launch.grid or None,
+        "block": launch.block or None,
+        "cause": launch.verdict.get("cause"),
+        "disease": launch.verdict.get("disease"),
         "launches": [{"report": subject.report, "launch": subject.launch} for subject in group.subjects],
     }
 
 
 def _row_json(row: Row) -> dict[str, Any]:
-    values = [{"n": one.n, "mean": one.mean, "sd": _finite(one.sd)} if one else None for one in row.values]
+    values = [{"n": item.n, "mean": item.mean, "sd": _finite(item.sd)} if item else None for item in row.values]
     return {
         "section": row.section,
         "name": row.name,
         "unit": row.unit,
         "better": row.better,
         "values": values,
-        "changes": [_change_json(one) if one else None for one in row.changes],
+        "changes": [_change_json(item) if item else None for item in row.changes],
     }
 
 

@@ -108,47 +108,47 @@ def place(
         if rank is None and not of_launch:
             unranked.append(str(report.path))
             continue
-        for one in verdicts.get(str(report.path), ()):
-            identity = report.launch(one["launch"]).identity
-            chosen = rank or of_launch.get(one["launch"])
+        for verdict in verdicts.get(str(report.path), ()):
+            identity = report.launch(verdict["launch"]).identity
+            chosen = rank or of_launch.get(verdict["launch"])
             if chosen is not None:
-                if not report.run.manifest.kernel_of(one["launch"]).get("name"):
-                    one = {**one, "label": one["kernel"]}  # a label that was taken from the file's name
-                placed.append(RankLaunch(chosen, one, str(identity["grid"]), str(identity["block"])))
+                if not report.run.manifest.kernel_of(verdict["launch"]).get("name"):
+                    verdict = {**verdict, "label": verdict["kernel"]}  # a label that was taken from the file's name
+                placed.append(RankLaunch(chosen, verdict, str(identity["grid"]), str(identity["block"])))
     return placed, unranked
 
 
 def _gpus(report: Report) -> dict[int, Rank]:
     """The GPU of each launch as its rank, where a report holds launches of several."""
     places = report.wide(_BUS)
-    found = {int(launch): tuple(row) for launch, row in zip(places.index, places.to_numpy().tolist(), strict=True)}
-    known = sorted({place for place in found.values() if not any(math.isnan(part) for part in place)})
+    place_of = {int(launch): tuple(row) for launch, row in zip(places.index, places.to_numpy().tolist(), strict=True)}
+    known = sorted({place for place in place_of.values() if not any(math.isnan(part) for part in place)})
     if len(known) < 2:
         return {}
     return {
         launch: Rank(known.index(place), len(known), GPU, str(report.path))
-        for launch, place in found.items()
+        for launch, place in place_of.items()
         if place in known
     }
 
 
 def by_rank(placed: Sequence[RankLaunch], unranked: Iterable[str] = ()) -> ByRank:
     """Match the launches of each program."""
-    found = ByRank(unranked=list(unranked))
+    result = ByRank(unranked=list(unranked))
     programs: defaultdict[str, list[RankLaunch]] = defaultdict(list)
-    for one in placed:
-        programs[one.rank.program].append(one)
+    for launch in placed:
+        programs[launch.rank.program].append(launch)
     if _one_program(programs):
         programs = defaultdict(list, {_common(list(programs)): list(placed)})
     for name, launches in programs.items():
-        found.programs.append(_program(name, launches))
-    found.notes += _notes(found.programs)
-    return found
+        result.programs.append(_program(name, launches))
+    result.notes += _notes(result.programs)
+    return result
 
 
 def _one_program(programs: Mapping[str, Sequence[RankLaunch]]) -> bool:
     """Whether names that all differ are still ranks of one program: each has one rank, and no two the same."""
-    ranks = [{one.rank.rank for one in launches} for launches in programs.values()]
+    ranks = [{launch.rank.rank for launch in launches} for launches in programs.values()]
     return len(ranks) > 1 and all(len(each) == 1 for each in ranks) and len(set.union(*ranks)) == len(ranks)
 
 
@@ -159,9 +159,9 @@ def _common(names: Sequence[str]) -> str:
 
 
 def _program(name: str, launches: Sequence[RankLaunch]) -> Program:
-    sizes = [one.rank.size for one in launches if one.rank.size]
+    sizes = [launch.rank.size for launch in launches if launch.rank.size]
     size = max(sizes, default=None)
-    here = sorted({one.rank.rank for one in launches})
+    here = sorted({launch.rank.rank for launch in launches})
     expected = range(size) if size and size <= 4096 else here
     counted: Counter[tuple[int, LaunchKey]] = Counter()
     rows: defaultdict[tuple[LaunchKey, int], dict[int, RankLaunch]] = defaultdict(dict)
@@ -171,12 +171,14 @@ def _program(name: str, launches: Sequence[RankLaunch]) -> Program:
         counted[rank, key] += 1
     totals = {
         rank: {
-            "launches": sum(one.rank.rank == rank for one in launches),
-            "duration_ns": math.fsum(one.verdict["duration_ns"] or 0.0 for one in launches if one.rank.rank == rank),
+            "launches": sum(launch.rank.rank == rank for launch in launches),
+            "duration_ns": math.fsum(
+                launch.verdict["duration_ns"] or 0.0 for launch in launches if launch.rank.rank == rank
+            ),
         }
         for rank in here
     }
-    sources = tuple(dict.fromkeys(one.rank.source for one in launches))
+    sources = tuple(dict.fromkeys(launch.rank.source for launch in launches))
     return Program(
         name, sources, size, totals, tuple(_matched(*key, members, expected) for key, members in rows.items())
     )
@@ -186,7 +188,7 @@ def _matched(key: LaunchKey, ordinal: int, members: Mapping[int, RankLaunch], ex
     values = {
         name: spread
         for name in (*VALUES, *PARTS)
-        if (spread := spread_of({rank: _value(one.verdict, name) for rank, one in members.items()})) is not None
+        if (spread := spread_of({rank: _value(launch.verdict, name) for rank, launch in members.items()})) is not None
     }
     times = values.get("duration_ns")
     return Matched(
@@ -199,13 +201,16 @@ def _matched(key: LaunchKey, ordinal: int, members: Mapping[int, RankLaunch], ex
         100.0 * (times.max - times.min) / times.median if times and times.median else None,
         times.max_rank if times else None,
         tuple(rank for rank in expected if rank not in members),
-        {rank: (str(one.verdict["report"]), int(one.verdict["launch"])) for rank, one in sorted(members.items())},
+        {
+            rank: (str(launch.verdict["report"]), int(launch.verdict["launch"]))
+            for rank, launch in sorted(members.items())
+        },
     )
 
 
 def _label(members: Collection[RankLaunch]) -> str:
     """What all ranks call it; the kernel's name where each is called by its file."""
-    labels = {str(one.verdict["label"]) for one in members}
+    labels = {str(member.verdict["label"]) for member in members}
     return labels.pop() if len(labels) == 1 else str(next(iter(members)).verdict["kernel"])
 
 
@@ -226,7 +231,7 @@ def spread_of(values: Mapping[int, float | None]) -> RankSpread | None:
 def _notes(programs: Sequence[Program]) -> list[str]:
     notes = []
     for program in programs:
-        lacking = sum(bool(one.missing) for one in program.matched)
+        lacking = sum(bool(launch.missing) for launch in program.matched)
         if lacking:
             notes.append(
                 f"{program.name}: {lacking} of {len(program.matched)} launches are not in the reports of all ranks"
@@ -242,25 +247,25 @@ def _notes(programs: Sequence[Program]) -> list[str]:
 
 def largest(matched: Sequence[Matched], count: int) -> list[Matched]:
     """The ``count`` launches whose ranks lie furthest apart in time, in their own order."""
-    apart = sorted(
-        matched,
-        key=lambda one: (
-            -(one.values["duration_ns"].max - one.values["duration_ns"].min) if "duration_ns" in one.values else 0.0
-        ),
-    )
-    chosen = {id(one) for one in apart[:count]}
-    return [one for one in matched if id(one) in chosen]
+
+    def apart_ns(launch: Matched) -> float:
+        times = launch.values.get("duration_ns")
+        return times.max - times.min if times else 0.0
+
+    apart = sorted(matched, key=lambda launch: -apart_ns(launch))
+    chosen = {id(launch) for launch in apart[:count]}
+    return [launch for launch in matched if id(launch) in chosen]
 
 
-def most_apart(one: Matched) -> tuple[str, RankSpread] | None:
+def most_apart(launch: Matched) -> tuple[str, RankSpread] | None:
     """The part of the account in which ranks differ most, if by a percent point at least."""
-    parts = {name: spread for name, spread in one.values.items() if name in PARTS and spread.n > 1}
+    parts = {name: spread for name, spread in launch.values.items() if name in PARTS and spread.n > 1}
     name = max(parts, key=lambda part: parts[part].max - parts[part].min, default=None)
     return (name, parts[name]) if name is not None and parts[name].max - parts[name].min >= 1.0 else None
 
 
-def as_json(found: ByRank, errors: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def as_json(result: ByRank, errors: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """The object of ``ncubble report --by-rank --json``."""
     from dataclasses import asdict
 
-    return {"schema": SCHEMA, **asdict(found), "errors": list(errors)}
+    return {"schema": SCHEMA, **asdict(result), "errors": list(errors)}

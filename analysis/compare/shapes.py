@@ -15,7 +15,7 @@ def telling_dims(names: Sequence[Hashable], shapes: Sequence[Iterable[str]]) -> 
     alike: defaultdict[Hashable, list[set[str]]] = defaultdict(list)
     for name, shape in zip(names, words, strict=True):
         alike[name].append(set(shape))
-    shared = {name: set.intersection(*found) for name, found in alike.items()}
+    shared = {name: set.intersection(*sets) for name, sets in alike.items()}
     return [
         " ".join(word for word in shape if word not in shared[name]) for name, shape in zip(names, words, strict=True)
     ]

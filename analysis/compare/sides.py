@@ -119,10 +119,10 @@ def _finite(value: Any) -> float:
 
 def groups(subjects: Iterable[ComparedLaunch]) -> list[Group]:
     """Gather repeats, in order of appearance. The same launch of the same report content counts once."""
-    found: dict[LaunchKey, dict[tuple[str, int], ComparedLaunch]] = {}
-    for one in subjects:
-        found.setdefault(one.of_repeats, {}).setdefault((one.key, one.launch), one)
-    return [Group(tuple(launches.values())) for launches in found.values()]
+    gathered: dict[LaunchKey, dict[tuple[str, int], ComparedLaunch]] = {}
+    for launch in subjects:
+        gathered.setdefault(launch.of_repeats, {}).setdefault((launch.key, launch.launch), launch)
+    return [Group(tuple(launches.values())) for launches in gathered.values()]
 
 
 _LEVELS = ("of_any_device", "of_problem", "of_configuration", "of_geometry", "of_instance", "of_function")
@@ -147,17 +147,19 @@ def match(sides: Sequence[Sequence[Group]]) -> tuple[Matches, list[tuple[int, Gr
 
 def partners(first: Sequence[Group], other: Sequence[Group]) -> dict[int, Group]:
     """The partner in ``other`` of each group of ``first`` that has one, by its index."""
-    found: dict[int, Group] = {}
+    partner_of: dict[int, Group] = {}
     free = list(other)
     for level in _LEVELS:
         for index, group in enumerate(first):
-            if index in found:
+            if index in partner_of:
                 continue
             wanted = getattr(group.first, level)
-            if (partner := next((one for one in free if getattr(one.first, level) == wanted), None)) is not None:
-                found[index] = partner
+            if (
+                partner := next((candidate for candidate in free if getattr(candidate.first, level) == wanted), None)
+            ) is not None:
+                partner_of[index] = partner
                 free.remove(partner)
-    alone = [index for index in range(len(first)) if index not in found]
+    alone = [index for index in range(len(first)) if index not in partner_of]
     if len(alone) == 1 and len(free) == 1:
-        found[alone[0]] = free[0]
-    return found
+        partner_of[alone[0]] = free[0]
+    return partner_of

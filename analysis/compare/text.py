@@ -76,7 +76,7 @@ def line(row: Row, comparison: Comparison) -> Line:
     show = _shown if row.section == "launch" else _mean
     values = tuple("–" if value is None else show(value, row.unit) for value in row.values)
     changes = tuple(_changed(index, row, comparison) for index in range(len(row.values)))
-    outcomes = tuple(OUTCOME_WORDS.get(one.outcome, one.outcome) if one else "" for one in row.changes)
+    outcomes = tuple(OUTCOME_WORDS.get(change.outcome, change.outcome) if change else "" for change in row.changes)
     return Line(LABELS.get(row.name, part_words(row.name)), values, changes, outcomes)
 
 
@@ -128,15 +128,15 @@ def headings(comparison: Comparison) -> list[str]:
 
 def cells(shown: Line, comparison: Comparison) -> list[str]:
     """The texts below ``headings``."""
-    found: list[str] = []
+    texts: list[str] = []
     for index, side in enumerate(comparison.sides):
         if side is None:
             continue
-        found.append(shown.values[index])
+        texts.append(shown.values[index])
         if index:
             outcome = f" ({shown.outcomes[index]})" if shown.outcomes[index] else ""
-            found.append(f"{shown.changes[index]}{outcome}")
-    return found
+            texts.append(f"{shown.changes[index]}{outcome}")
+    return texts
 
 
 def sentences(comparison: Comparison) -> list[str]:
@@ -164,12 +164,12 @@ def _duration(comparison: Comparison, index: int, first: str) -> str:
         return ""
     unit = " cycles" if row.unit == "cycle" else ""
     if abs(change.pct) < 0.05 or not math.isfinite(change.pct):
-        said = f"as long as {first}"
+        words = f"as long as {first}"
     else:
-        said = f"{abs(change.pct):.1f} % {'less' if change.difference < 0 else 'more'} than {first}"
-    said += _cycles(comparison, index, change)
+        words = f"{abs(change.pct):.1f} % {'less' if change.difference < 0 else 'more'} than {first}"
+    words += _cycles(comparison, index, change)
     tested = {"same": ", which noise explains", "unclear": ", which its scatter may explain"}.get(change.outcome, "")
-    return f"takes {amount(value.mean, row.unit)}{unit}, {said}{tested}"
+    return f"takes {amount(value.mean, row.unit)}{unit}, {words}{tested}"
 
 
 def _cycles(comparison: Comparison, index: int, took: Change) -> str:
@@ -197,8 +197,8 @@ def _bubble(comparison: Comparison, index: int) -> str:
 
 def _work(comparison: Comparison, index: int) -> str:
     """``tensor busy rises by 39.1 points``."""
-    found = ((_change_of(comparison.row("account", name), index), name) for name in WORK)
-    change = next((one for one, _ in found if one and abs(one.difference) >= MOVED), None)
+    changes = ((_change_of(comparison.row("account", name), index), name) for name in WORK)
+    change = next((candidate for candidate, _ in changes if candidate and abs(candidate.difference) >= MOVED), None)
     group = comparison.sides[index]
     unit = group.first.verdict.get("unit") if group else None
     return f"{unit} busy {_moved(change)} by {abs(change.difference):.1f} points" if change and unit else ""
@@ -210,9 +210,9 @@ def _moved(change: Change) -> str:
 
 def about(group: Group) -> str:
     """GPU, geometry and number of launches of a side."""
-    one, count = group.first, len(group.subjects)
-    launches = f"{count} launches" if count > 1 else f"launch {one.launch}"
-    return " · ".join(text for text in (one.device, f"grid {one.grid} × block {one.block}", launches) if text)
+    launch, count = group.first, len(group.subjects)
+    launches = f"{count} launches" if count > 1 else f"launch {launch.launch}"
+    return " · ".join(text for text in (launch.device, f"grid {launch.grid} × block {launch.block}", launches) if text)
 
 
 def spread(comparison: Comparison) -> str:
@@ -228,14 +228,14 @@ def titles(groups: Sequence[Group | None], by_name: bool = False) -> list[str]:
     """
     known = [group for group in groups if group]
     names = [group.title if by_name else "" for group in known]
-    told = iter(telling_dims(names, [_dims(group.first.shape) for group in known]))
-    return [f"{group.title} {next(told)}".rstrip() if group else "" for group in groups]
+    dims = iter(telling_dims(names, [_dims(group.first.shape) for group in known]))
+    return [f"{group.title} {next(dims)}".rstrip() if group else "" for group in groups]
 
 
 def _dims(shape: str) -> list[str]:
     """``["k=1024", "m=4096"]`` of the JSON text of a shape."""
-    told = json.loads(shape or "{}")
-    return [f"{name}={value}" for name, value in told.items()] if isinstance(told, dict) else []
+    shape_of = json.loads(shape or "{}")
+    return [f"{name}={value}" for name, value in shape_of.items()] if isinstance(shape_of, dict) else []
 
 
 def summaries(comparisons: Sequence[Comparison]) -> list[tuple[str, list[str]]]:

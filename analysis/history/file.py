@@ -143,8 +143,8 @@ def _alone(folder: Path) -> Iterator[bool]:
 def _levels(folder: Path) -> dict[str, int]:
     """Level by name of the files that this module wrote, 0 for a single check."""
     with os.scandir(folder) as entries:
-        found = {one.name: _NAME.fullmatch(one.name) for one in entries if one.is_file(follow_symlinks=False)}
-    return {name: int(match[2] or 0) for name, match in found.items() if match}
+        matches = {entry.name: _NAME.fullmatch(entry.name) for entry in entries if entry.is_file(follow_symlinks=False)}
+    return {name: int(match[2] or 0) for name, match in matches.items() if match}
 
 
 def _read(path: Path) -> pa.Table:
@@ -169,11 +169,11 @@ def _read(path: Path) -> pa.Table:
 def _examined(file: pq.ParquetFile) -> pa.Schema:
     """The schema of a file that a check wrote; anything else is refused before any row is read."""
     schema = file.schema_arrow
-    told = (schema.metadata or {}).get(_SCHEMA_KEY, b"")
-    if not told.isdigit():
+    schema_version = (schema.metadata or {}).get(_SCHEMA_KEY, b"")
+    if not schema_version.isdigit():
         raise _UnusableError("not a history of checks", "move it out of this folder")
-    if int(told) > SCHEMA:
-        raise _UnusableError(f"schema {int(told)} is newer than {SCHEMA}", "upgrade ncubble")
+    if int(schema_version) > SCHEMA:
+        raise _UnusableError(f"schema {int(schema_version)} is newer than {SCHEMA}", "upgrade ncubble")
     if file.metadata.num_rows > 10 * MOST_ROWS:
         raise _UnusableError(f"{file.metadata.num_rows} rows are more than any check wrote", "delete it")
     lacking = [name for name in _NEEDED if name not in schema.names]
@@ -240,16 +240,16 @@ class HistoryReader:
         self._known = {file: known for file, known in self._known.items() if file in files}
         tables, problems, rows, left_out = [], list(refused), 0, 0
         for file in files:
-            found = self._known.get(file) or self._one(file, rows >= MOST_ROWS)
-            if isinstance(found, int):
-                left_out += found
+            content = self._known.get(file) or self._one(file, rows >= MOST_ROWS)
+            if isinstance(content, int):
+                left_out += content
                 continue
-            self._known[file] = found
-            if isinstance(found, Problem):
-                problems.append(found)
+            self._known[file] = content
+            if isinstance(content, Problem):
+                problems.append(content)
             else:
-                tables.append(found)
-                rows += len(found)
+                tables.append(content)
+                rows += len(content)
         self._history = History(self.folder, _joined(tables), tuple(problems), left_out, token)
         return self._history
 
@@ -273,20 +273,20 @@ def _listed(folder: Path) -> tuple[list[tuple[str, int, int]], list[Problem]]:
 
     Links are not followed: they could lead out of the folder.
     """
-    found, refused = [], []
+    files, refused = [], []
     try:
         with os.scandir(folder) as entries:
-            for one in entries:
-                if not one.name.endswith(".parquet"):
+            for entry in entries:
+                if not entry.name.endswith(".parquet"):
                     continue
-                if not one.is_file(follow_symlinks=False):
-                    refused.append(Problem(one.name, "not a regular file", "put the file itself here"))
+                if not entry.is_file(follow_symlinks=False):
+                    refused.append(Problem(entry.name, "not a regular file", "put the file itself here"))
                     continue
-                seen = one.stat(follow_symlinks=False)
-                found.append((one.name, seen.st_size, seen.st_mtime_ns))
+                seen = entry.stat(follow_symlinks=False)
+                files.append((entry.name, seen.st_size, seen.st_mtime_ns))
     except (FileNotFoundError, NotADirectoryError):
         return [], []
     except OSError as error:
         return [], [Problem(str(folder), f"cannot be read ({error.strerror})", "check its permissions")]
-    found.sort(key=lambda file: file[0].partition("-")[2], reverse=True)
-    return found, refused
+    files.sort(key=lambda file: file[0].partition("-")[2], reverse=True)
+    return files, refused

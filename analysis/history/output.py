@@ -32,43 +32,43 @@ def as_json(history: History, series: Sequence[TrendSeries]) -> dict[str, Any]:
         "schema": 1,
         "history": str(history.folder),
         "left_out": history.left_out,
-        "series": [_series(one) for one in series],
+        "series": [_series(item) for item in series],
         "problems": [asdict(problem) for problem in history.problems],
     }
 
 
-def _series(one: TrendSeries) -> dict[str, Any]:
+def _series(series: TrendSeries) -> dict[str, Any]:
     named = ("id", "label", "device", "metric", "unit", "better", "gated", "enough", "again")
     return {
-        **{name: getattr(one, name) for name in named},
-        "checks": len(one.checks),
-        "level": one.level,
-        "changes": [_change(one, change) for change in one.changes],
-        "boundaries": [_boundary(one, boundary) for boundary in one.boundaries],
-        "odd": [{**_where(one, index), "value": one.checks[index].mean} for index in one.odd],
+        **{name: getattr(series, name) for name in named},
+        "checks": len(series.checks),
+        "level": series.level,
+        "changes": [_change(series, change) for change in series.changes],
+        "boundaries": [_boundary(series, boundary) for boundary in series.boundaries],
+        "odd": [{**_where(series, index), "value": series.checks[index].mean} for index in series.odd],
     }
 
 
-def _where(one: TrendSeries, index: int) -> dict[str, Any]:
-    check = one.checks[index]
+def _where(series: TrendSeries, index: int) -> dict[str, Any]:
+    check = series.checks[index]
     return {"check": check.check, "checked": check.checked.isoformat(timespec="seconds"), "sha": check.sha or None}
 
 
-def _change(one: TrendSeries, change: LevelShift) -> dict[str, Any]:
+def _change(series: TrendSeries, change: LevelShift) -> dict[str, Any]:
     numbers = ("before", "after", "change", "change_pct", "low_pct", "high_pct", "direction", "p_value")
-    first, last = _where(one, change.first), _where(one, change.last)
+    first, last = _where(series, change.first), _where(series, change.last)
     return {
-        **_where(one, change.index),
-        "last_sha_before": one.checks[change.index - 1].sha or None,
+        **_where(series, change.index),
+        "last_sha_before": series.checks[change.index - 1].sha or None,
         **{name: getattr(change, name) for name in (*numbers, "confidence_pct")},
         **{"sha_first": first["sha"], "sha_last": last["sha"]},
         **{"checked_first": first["checked"], "checked_last": last["checked"]},
     }
 
 
-def _boundary(one: TrendSeries, boundary: Boundary) -> dict[str, Any]:
+def _boundary(series: TrendSeries, boundary: Boundary) -> dict[str, Any]:
     changed = [{"what": what, "before": before, "after": after} for what, before, after in boundary.changed]
-    return {**_where(one, boundary.index), "changed": changed, "change_pct": boundary.change_pct}
+    return {**_where(series, boundary.index), "changed": changed, "change_pct": boundary.change_pct}
 
 
 def size(change: LevelShift, unit: str) -> str:
@@ -100,7 +100,7 @@ def commits(series: TrendSeries, change: LevelShift) -> str:
 
 def short(sha: str) -> str:
     """Every commit of a text that joins them by commas, to ten digits."""
-    return ", ".join(one[:10] for one in sha.split(", ")[:3] if one)
+    return ", ".join(commit[:10] for commit in sha.split(", ")[:3] if commit)
 
 
 def changed(boundary: Boundary) -> str:

@@ -117,11 +117,11 @@ def rows(result: GateResult, occasion: Occasion) -> list[dict[str, Any]]:
         "paths": list(occasion.paths),
         "ncubble": occasion.version or None,
     }
-    found = [base | part for kernel in result.kernels for part in _of_kernel(kernel)]
-    if not found:
+    parts = [base | part for kernel in result.kernels for part in _of_kernel(kernel)]
+    if not parts:
         reason = "no kernel was checked"
-        found = [base | {"kernel_verdict": result.verdict, "verdict": result.verdict, "kernel_reason": reason}]
-    return [row | {"row": number} for number, row in enumerate(found)]
+        parts = [base | {"kernel_verdict": result.verdict, "verdict": result.verdict, "kernel_reason": reason}]
+    return [row | {"row": number} for number, row in enumerate(parts)]
 
 
 def _of_kernel(kernel: KernelVerdict) -> Iterable[dict[str, Any]]:
@@ -172,13 +172,13 @@ def _of_baseline(kernel: KernelVerdict) -> dict[str, Any]:
 
 
 def _of_metric(metric: MetricVerdict) -> dict[str, Any]:
-    before, found = metric.baseline, metric.comparison
+    before, test = metric.baseline, metric.comparison
     mean, sd = mean_sd(metric.now) if metric.now else (math.nan, math.nan)
     base_mean, base_sd = mean_sd(before.measured)
     numbers = {
-        name: _finite(getattr(found, name))
+        name: _finite(getattr(test, name))
         for name in ("decision_pct", "detectable_pct", "change_pct", "loss_pct", "p_value")
-        if found is not None
+        if test is not None
     }
     return {
         "metric": metric.name,

@@ -84,14 +84,14 @@ def find_steps(
 
 def _near_steps(search: _Search) -> frozenset[int]:
     """Steps that parts of the series show: among many that come and go, none may stand out in the whole."""
-    found: dict[int, float] = {}
+    p_values: dict[int, float] = {}
     for length in (12, 24, 48, 96):
         for start in range(0, search.n - length + 1, length // 2) if length < search.n else ():
             part = search.part(slice(start, start + length))
             for step in part.told(part.grown(frozenset())).steps:
-                found[start + step.index] = min(step.p_value, found.get(start + step.index, 1.0))
+                p_values[start + step.index] = min(step.p_value, p_values.get(start + step.index, 1.0))
     kept: list[int] = []
-    for place in sorted(found, key=lambda place: found[place])[:MOST_STEPS]:
+    for place in sorted(p_values, key=lambda place: p_values[place])[:MOST_STEPS]:
         if all(abs(place - other) > 1 for other in kept):
             kept.append(place)
     return frozenset(kept)
@@ -113,7 +113,7 @@ def _far_off(search: _Search) -> frozenset[int]:
 
 def _floor(y: Array, variances: Sequence[float]) -> float:
     """The least variance of a value: what repeats say on average, and the digits of a double."""
-    known = np.asarray([one for one in variances if np.isfinite(one)], dtype=float)
+    known = np.asarray([variance for variance in variances if np.isfinite(variance)], dtype=float)
     digits = (1e-9 * float(np.max(np.abs(y), initial=0.0))) ** 2
     return max(float(known.mean()) if known.size else 0.0, digits, 1e-300)
 
@@ -187,11 +187,11 @@ class _Search:
         """The step, impulse or pair of steps that explains most beyond chance; empty where nothing does."""
         left = self.left(chosen)
         steps, impulses = self._usable(left)
-        found = [one for kind in (steps, impulses) if (one := self._single(left, kind))]
-        found = [one for one in found if one[0] <= self.alpha]
-        if not found and (pair := self._pair(left, steps)) and pair[0] <= self.alpha:
-            found = [pair]
-        return min(found, key=lambda one: one[0])[2] if found else frozenset()
+        additions = [addition for kind in (steps, impulses) if (addition := self._single(left, kind))]
+        additions = [addition for addition in additions if addition[0] <= self.alpha]
+        if not additions and (pair := self._pair(left, steps)) and pair[0] <= self.alpha:
+            additions = [pair]
+        return min(additions, key=lambda addition: addition[0])[2] if additions else frozenset()
 
     def _single(self, left: _Left, places: NDArray[Any]) -> tuple[float, float, frozenset[int]] | None:
         """(p, what it explains, column) of the best of ``places``."""
@@ -231,7 +231,7 @@ class _Search:
         """``chosen`` with every step moved to its best place while the others stand."""
         for _ in range(_ROUNDS):
             before = chosen
-            for column in sorted(one for one in chosen if one < self.n):
+            for column in sorted(place for place in chosen if place < self.n):
                 others = chosen - {column}
                 left = self.left(others, impulses=False)
                 best = self._single(left, self._usable(left)[0])
@@ -283,7 +283,7 @@ class _Search:
     def _near(self, column: int, left: _Left, least: float) -> tuple[int, int]:
         """The connected places around ``column`` that explain at least ``least``: not worse than chance makes them."""
         steps = set(self._usable(left)[0].tolist())
-        explains = {one: float(left.products[one] ** 2 / left.information[one]) for one in steps}
+        explains = {step: float(left.products[step] ** 2 / left.information[step]) for step in steps}
         first = last = column
         while explains.get(first - 1, -np.inf) >= least:
             first -= 1

@@ -112,7 +112,7 @@ class TrendSeries:
     @property
     def level(self) -> float:
         """Where the metric stands since its last change or boundary: the mean of the checks that are not odd."""
-        begins = [*(one.index for one in self.changes), *(one.index for one in self.boundaries)]
+        begins = [*(index.index for index in self.changes), *(index.index for index in self.boundaries)]
         start = max(begins, default=0)
         kept = [check.mean for place, check in enumerate(self.checks) if place >= start and place not in self.odd]
         return fmean(kept or [self.checks[-1].mean])
@@ -122,8 +122,8 @@ def all_series(rows: pd.DataFrame) -> list[TrendSeries]:
     """Every series of a history (``COLUMNS``, oldest first), those that changed last first, then by name."""
     valued = rows[rows["metric"].notna() & rows["mean"].notna()]
     groups = valued.groupby(["id", "device", "metric"], observed=True, dropna=False, sort=False)
-    found = [series_of(group.to_dict("records")) for _, group in groups]
-    return sorted(found, key=lambda one: (-_last_change(one), one.label, one.device, not one.gated, one.metric))
+    series = [series_of(group.to_dict("records")) for _, group in groups]
+    return sorted(series, key=lambda item: (-_last_change(item), item.label, item.device, not item.gated, item.metric))
 
 
 def _last_change(series: TrendSeries) -> float:
@@ -137,7 +137,7 @@ def series_of(rows: Sequence[Row]) -> TrendSeries:
     checks = tuple(_check(row) for row in single[-MOST_CHECKS:])
     last = valued[-1]
     better = string(last["better"])
-    found = _steps(checks)
+    steps = _steps(checks)
     return TrendSeries(
         id=string(last["id"]),
         label=string(last["label"]),
@@ -147,9 +147,9 @@ def series_of(rows: Sequence[Row]) -> TrendSeries:
         better=better,
         gated=last["gated"] is True,
         checks=checks,
-        changes=tuple(_changes(found, better)),
-        boundaries=tuple(_boundaries(checks, found.fitted)),
-        odd=found.odd,
+        changes=tuple(_changes(steps, better)),
+        boundaries=tuple(_boundaries(checks, steps.fitted)),
+        odd=steps.odd,
         again=len(valued) - len(single),
     )
 
@@ -158,7 +158,7 @@ def _once(rows: Iterable[Row]) -> Iterable[Row]:
     """Rows without those whose reports an earlier one has judged already."""
     seen: set[frozenset[str]] = set()
     for row in rows:
-        reports = frozenset(str(one) for one in _many(row["reports"]))
+        reports = frozenset(str(report) for report in _many(row["reports"]))
         if reports and reports in seen:
             continue
         seen.add(reports)
@@ -166,7 +166,7 @@ def _once(rows: Iterable[Row]) -> Iterable[Row]:
 
 
 def _check(row: Row) -> CheckPoint:
-    gpus = ", ".join(sorted(str(one) for one in _many(row["gpu"])))
+    gpus = ", ".join(sorted(str(gpu) for gpu in _many(row["gpu"])))
     setup = (gpus, *(string(row[name]) for name, _ in _SETUP[1:]))
     sha = string(row["git_sha"]) or string(row["checked_sha"])
     sd, count = row["sd"], row["n"]
@@ -182,17 +182,17 @@ def _check(row: Row) -> CheckPoint:
 
 
 def _steps(checks: Sequence[CheckPoint]) -> Steps:
-    setups = {setup: number for number, setup in enumerate(dict.fromkeys(one.setup for one in checks))}
+    setups = {setup: number for number, setup in enumerate(dict.fromkeys(check.setup for check in checks))}
     return find_steps(
-        [one.mean for one in checks],
-        [one.sd**2 / max(one.n, 1) for one in checks],
-        [setups[one.setup] for one in checks],
+        [check.mean for check in checks],
+        [check.sd**2 / max(check.n, 1) for check in checks],
+        [setups[check.setup] for check in checks],
     )
 
 
-def _changes(found: Steps, better: str) -> Iterable[LevelShift]:
-    for step in found.steps:
-        after = found.fitted[step.index]
+def _changes(steps: Steps, better: str) -> Iterable[LevelShift]:
+    for step in steps.steps:
+        after = steps.fitted[step.index]
         before = after - step.change
         scale = 100 / abs(before) if abs(before) > 1e-9 * abs(step.change) else None
         if scale is not None and abs(step.change) * scale < LEAST_PCT:
@@ -227,17 +227,17 @@ def _direction(change: float, better: str) -> str:
 def _boundaries(checks: Sequence[CheckPoint], fitted: Sequence[float]) -> Iterable[Boundary]:
     """Where a setup is met for the first time; a pool of GPUs that take turns has one boundary for each."""
     seen: set[tuple[str, ...]] = set()
-    for index, one in enumerate(checks):
-        if index and one.setup not in seen:
+    for index, check in enumerate(checks):
+        if index and check.setup not in seen:
             old = checks[index - 1].setup
             changed = [
                 (words, before or "not collected", after or "not collected")
-                for (_, words), before, after in zip(_SETUP, old, one.setup, strict=True)
+                for (_, words), before, after in zip(_SETUP, old, check.setup, strict=True)
                 if before != after
             ]
             before = fitted[index - 1]
             yield Boundary(index, tuple(changed), 100 * (fitted[index] - before) / abs(before) if before else None)
-        seen.add(one.setup)
+        seen.add(check.setup)
 
 
 def _many(value: Any) -> list[Any]:

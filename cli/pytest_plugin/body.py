@@ -55,10 +55,10 @@ def _run(item: pytest.Item, plan: MeasurePlan, folder: Path) -> Path:
         pytest_ncu.record(pytest_ncu.python("inner", str(order), item.nodeid), place, plan)
     except MeasurementError as error:
         problem = error
-    said = json.loads(outcome.read_text(encoding="utf-8")) if outcome.is_file() else {"phases": [], "notes": []}
-    _pass_on(said["phases"], problem)
+    ended = json.loads(outcome.read_text(encoding="utf-8")) if outcome.is_file() else {"phases": [], "notes": []}
+    _pass_on(ended["phases"], problem)
     if problem is not None:
-        raise _explained(problem, plan, said["notes"])
+        raise _explained(problem, plan, ended["notes"])
     return place
 
 
@@ -114,8 +114,8 @@ def _explained(problem: MeasurementError, plan: MeasurePlan, notes: list[str]) -
     named = {f"kernel={plan.kernel!r}": plan.kernel, f"nvtx={plan.nvtx!r}": plan.nvtx}
     filters = " and ".join(text for text, given in named.items() if given)
     chosen = f" that matches {filters}" if filters else ""
-    said = "".join(f"\n  note: {note}" for note in notes)
+    remarks = "".join(f"\n  note: {note}" for note in notes)
     remedy = (
         "launch it in the test's body, correct kernel=; or count launches of fixtures and child processes, too, by "
     )
-    return MeasurementError(f"no kernel{chosen} was launched {where}{ran}{said}", f"{remedy}scope='process'")
+    return MeasurementError(f"no kernel{chosen} was launched {where}{ran}{remarks}", f"{remedy}scope='process'")

@@ -37,8 +37,8 @@ def main(path: str) -> None:
 
 def _find(module: str, name: str, file: str) -> Callable[..., Any]:
     """The function ``name`` of a module. What pytest imported by its path alone is imported by its path again."""
-    found: Callable[..., Any] = reduce(getattr, name.split("."), _module(module, file))
-    return found
+    function: Callable[..., Any] = reduce(getattr, name.split("."), _module(module, file))
+    return function
 
 
 def _module(name: str, file: str) -> Any:

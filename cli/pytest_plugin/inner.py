@@ -101,8 +101,8 @@ def main(path: str) -> int:
     os.chdir(order["folder"])
     inner = Inner(order)
     pytest.main(order["arguments"], plugins=[inner])
-    said = {"phases": inner.phases, "notes": inner.notes}
-    Path(order["outcome"]).write_text(json.dumps(said), encoding="utf-8")
+    ended = {"phases": inner.phases, "notes": inner.notes}
+    Path(order["outcome"]).write_text(json.dumps(ended), encoding="utf-8")
     outcomes = {phase["outcome"] for phase in inner.phases}
     return 0 if outcomes and not outcomes & {"failed"} else 1
 

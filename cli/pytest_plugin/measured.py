@@ -67,8 +67,8 @@ class Measured:
     ) -> None:
         self.reports = tuple(reports)
         failures = tuple(errors)
-        self.errors = tuple((str(one.path), one.error.message) for one in failures)
-        self.remedies = tuple(dict.fromkeys(one.error.remedy for one in failures if one.error.remedy))
+        self.errors = tuple((str(failure.path), failure.error.message) for failure in failures)
+        self.remedies = tuple(dict.fromkeys(failure.error.remedy for failure in failures if failure.error.remedy))
         self.groups, notes = collect(self.reports, kernel=kernel)
         self.notes = tuple(notes)
         self.wanted = kernel
@@ -114,10 +114,10 @@ class Measured:
     @property
     def tensor_active_pct(self) -> float:
         """Percent of elapsed cycles in which the tensor pipe was active; raises MeasurementError if not collected."""
-        found = self.metrics
-        if "tensor_active_pct" not in found:
+        means = self.metrics
+        if "tensor_active_pct" not in means:
             raise MeasurementError("tensor_active_pct was not collected", "profile with the set tensor")
-        return found["tensor_active_pct"]
+        return means["tensor_active_pct"]
 
     @cached_property
     def account(self) -> Parts:
@@ -129,15 +129,17 @@ class Measured:
 
         group = self.groups[self._only()]
         open_reports([report.path for report in self.reports])  # all parts at once: one by one takes twice as long
-        found = [account(launch) for launch in self._launches(group)]
-        parts = [dict(item.parts) for item in found if item is not None]
-        if not parts or len(parts) < len(found) or any(set(item) != set(parts[0]) for item in parts):
+        accounts = [account(launch) for launch in self._launches(group)]
+        parts = [dict(item.parts) for item in accounts if item is not None]
+        if not parts or len(parts) < len(accounts) or any(set(item) != set(parts[0]) for item in parts):
             raise MeasurementError(
                 f"{group.key.label}: its launches do not all have an account of the same parts",
                 "profile with the default sets (leave out sets=)",
             )
         means = {name: math.fsum(item[name] for item in parts) / len(parts) for name in parts[0]}
-        return Parts(means, {name: finer for item in found if item is not None for name, finer in item.merged.items()})
+        return Parts(
+            means, {name: finer for item in accounts if item is not None for name, finer in item.merged.items()}
+        )
 
     def _launches(self, group: Repeats) -> list[Launch]:
         """Launches of one group: those that are alone of the same key."""
@@ -145,10 +147,10 @@ class Measured:
         key = group.key
         same = [
             launch
-            for launch, (one,) in alone
-            if (one.key.kernel, one.key.parameters, one.key.shape, one.key.nvtx, one.device)
+            for launch, (repeats,) in alone
+            if (repeats.key.kernel, repeats.key.parameters, repeats.key.shape, repeats.key.nvtx, repeats.device)
             == (key.kernel, key.parameters, key.shape, key.nvtx, group.device)
-            and (not key.grid or not one.key.grid or (one.key.grid, one.key.block) == (key.grid, key.block))
+            and (not key.grid or not repeats.key.grid or (repeats.key.grid, repeats.key.block) == (key.grid, key.block))
         ]
         return same
 
@@ -169,9 +171,9 @@ class _OneLaunch:
 
 def _values(group: Repeats) -> dict[str, tuple[float, ...]]:
     """What can be real of the values of a group, by metric, each of its first counter that has any."""
-    found = {}
+    by_metric = {}
     for metric in METRICS:
-        values = next((held for name in metric.counters if (held := group.measured(metric, name))), [])
+        values = next((measured for name in metric.counters if (measured := group.measured(metric, name))), [])
         if values:
-            found[metric.name] = tuple(values)
-    return found
+            by_metric[metric.name] = tuple(values)
+    return by_metric

@@ -150,10 +150,10 @@ def importable(target: Any, what: str = "the callable") -> tuple[str, str, str]:
         raise _refused(what, where, f"it is {kind}")
     if inspect.ismethod(target) and not inspect.isclass(target.__self__):
         raise _refused(what, where, "it is bound to an object of this process")
-    found: Any = module
+    resolved: Any = module
     for part in name.split(".") if name else ():
-        found = getattr(found, part, None)
-    if not name or module is None or found != target:
+        resolved = getattr(resolved, part, None)
+    if not name or module is None or resolved != target:
         raise _refused(what, where, "no module holds it under its name")
     return module.__name__, name, str(getattr(module, "__file__", None) or "")
 

@@ -88,8 +88,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     if ended and item.get_closest_marker(MARKER) and not any(name == _LINE for name, _ in report.user_properties):
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
         first = next((line.strip() for line in why.splitlines() if line.strip()), "the test ended early")
-        said = first.removeprefix("Skipped: ").removeprefix("ncubble: ").rstrip(":")
-        report.user_properties.append((_LINE, f"{report.outcome}: {said}"))
+        words = first.removeprefix("Skipped: ").removeprefix("ncubble: ").rstrip(":")
+        report.user_properties.append((_LINE, f"{report.outcome}: {words}"))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -97,9 +97,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     lines, recorded = [], []
     for reports in terminalreporter.stats.values():
         for report in reports:
-            said = getattr(report, "user_properties", ()) if getattr(report, "when", "") != "teardown" else ()
-            lines += [f"{report.nodeid}: {text}" for name, text in said if name == _LINE]
-            recorded += [text for name, text in said if name == _RECORDED]
+            properties = getattr(report, "user_properties", ()) if getattr(report, "when", "") != "teardown" else ()
+            lines += [f"{report.nodeid}: {text}" for name, text in properties if name == _LINE]
+            recorded += [text for name, text in properties if name == _RECORDED]
     if lines:
         terminalreporter.section("ncubble")
     for line in lines:

@@ -26,18 +26,20 @@ def record(result: Measured, place: Path, config: pytest.Config) -> list[str]:
     """
     if result.errors:
         raise MeasurementError("; ".join(f"{path}: {why}" for path, why in result.errors), "leave broken reports out")
-    found = baseline.record(result.groups, datetime.now(UTC).isoformat(timespec="seconds"))
-    if place.suffix == ".json" and len(found) != 1:
-        names = "; ".join(item.key.label for item in found)
-        raise UsageError(f"{place}: one file cannot hold {len(found)} baselines: {names}", "name a folder, or kernel=")
-    paths = [place] if place.suffix == ".json" else [place / item.place for item in found]
+    baselines = baseline.record(result.groups, datetime.now(UTC).isoformat(timespec="seconds"))
+    if place.suffix == ".json" and len(baselines) != 1:
+        names = "; ".join(item.key.label for item in baselines)
+        raise UsageError(
+            f"{place}: one file cannot hold {len(baselines)} baselines: {names}", "name a folder, or kernel="
+        )
+    paths = [place] if place.suffix == ".json" else [place / item.place for item in baselines]
     force = bool(config.getoption("--ncubble-force"))
     with locked(place):
         _refuse(paths, force, started(config))
-        kept = [_with_history(path, item) for path, item in zip(paths, found, strict=True)]
+        kept = [_with_history(path, item) for path, item in zip(paths, baselines, strict=True)]
         baseline_file.save(zip(paths, kept, strict=True), force=force)
-    weak = [f" (warning: {text})" for item in found for text in baseline.weaknesses(item)]
-    return [f"{_from_root(path, config.rootpath)}{''.join(weak) if len(found) == 1 else ''}" for path in paths]
+    weak = [f" (warning: {text})" for item in baselines for text in baseline.weaknesses(item)]
+    return [f"{_from_root(path, config.rootpath)}{''.join(weak) if len(baselines) == 1 else ''}" for path in paths]
 
 
 def _with_history(path: Path, item: Baseline) -> Baseline:

@@ -65,21 +65,21 @@ def _below(kernels: Sequence[MeasuredKernel], least: float | None) -> tuple[str,
     """The verdict of ``min``, or "", and a sentence for each kernel that does not keep it."""
     if least is None:
         return "", []
-    verdicts, said = set(), []
+    verdicts, sentences = set(), []
     for kernel in kernels:
         values = kernel.values.get(TENSOR, ())
         name = printable(kernel.label)
         if len(values) < kernel.launches:
             verdicts.add("nothing_measured")
             lack = f"{kernel.launches - len(values)} of {kernel.launches} launches lack {TENSOR}"
-            said.append(f"{name}: {lack}: profile with the set tensor")
+            sentences.append(f"{name}: {lack}: profile with the set tensor")
         elif not mean_sd(values)[0] >= least:
             verdicts.add("below_min")
             spread = f"{len(values)} launches, {min(values):.2f} to {max(values):.2f}"
-            said.append(f"{name}: {TENSOR} is {mean_sd(values)[0]:.2f} %, below min={least:g} ({spread})")
-    if said and len(kernels) > 1:
-        said.append(f"{len(kernels)} kernels were measured, and min= holds for each: choose by kernel=REGEX")
-    return next((name for name in ("below_min", "nothing_measured") if name in verdicts), ""), said
+            sentences.append(f"{name}: {TENSOR} is {mean_sd(values)[0]:.2f} %, below min={least:g} ({spread})")
+    if sentences and len(kernels) > 1:
+        sentences.append(f"{len(kernels)} kernels were measured, and min= holds for each: choose by kernel=REGEX")
+    return next((name for name in ("below_min", "nothing_measured") if name in verdicts), ""), sentences
 
 
 def check_request(gate: Gate, item: pytest.Item) -> None:
@@ -122,20 +122,24 @@ def _rules_of(gate: Gate, config: pytest.Config, groups: Sequence[Repeats]) -> G
     """The table's limits with ``gate``'s as the last word. Entries for kernels that this test did not launch are left
     out: other tests launch these, so that they are not missed here. Raises NcubbleError for a wrong table."""
     kept = _project_rules(config)
-    here = [one for one in kept.overrides if any(one.matches(group.key.label, group.key.kernel) for group in groups)]
+    here = [
+        override
+        for override in kept.overrides
+        if any(override.matches(group.key.label, group.key.kernel) for group in groups)
+    ]
     return replace(kept, overrides=tuple(here)).plus(gate.limits)
 
 
 def _any_absolute(rules: GateRules, groups: Sequence[Repeats]) -> bool:
     """Whether some kernel has a limit that needs no baseline."""
-    held = (rules.of(group.key.label, group.key.kernel).values() for group in groups)
-    return any(rule.absolute for metrics in held for metric in metrics for rule in metric)
+    by_metric = (rules.of(group.key.label, group.key.kernel).values() for group in groups)
+    return any(rule.absolute for metrics in by_metric for metric in metrics for rule in metric)
 
 
 def _worst(low: str, compared: GateResult | None, errors: bool) -> str:
-    found = [low, compared.verdict if compared is not None else "", "not_comparable" if errors else ""]
+    verdicts = [low, compared.verdict if compared is not None else "", "not_comparable" if errors else ""]
     ranks = ("below_min", "regressed", "not_comparable", "nothing_measured", "improved")
-    return next((rank for rank in ranks if rank in found), "pass")
+    return next((rank for rank in ranks if rank in verdicts), "pass")
 
 
 def _rendered(result: GateResult) -> str:
@@ -168,12 +172,12 @@ def _changes(kernel: MeasuredKernel, compared: GateResult | None) -> Iterator[st
             _, _, change, limit = cells(metric)
             before = number(mean_sd(metric.baseline.measured)[0])
             yield f"{metric.name} {change} from {before} (fails beyond {limit})"
-        for one in item.rules:
-            held = "not collected" if one.value is None else number(one.value)
-            grew = "grew by " if one.rule.kind == "growth" else ""
-            yield f"{one.rule.metric} {grew}{held} (limit {one.rule.text})"
-        told = "; ".join(one.reason for one in item.rules if one.reason)
-        if not gated and (item.reason != told or not item.rules):
+        for rule in item.rules:
+            value = "not collected" if rule.value is None else number(rule.value)
+            grew = "grew by " if rule.rule.kind == "growth" else ""
+            yield f"{rule.rule.metric} {grew}{value} (limit {rule.rule.text})"
+        reasons = "; ".join(rule.reason for rule in item.rules if rule.reason)
+        if not gated and (item.reason != reasons or not item.rules):
             yield f"{item.verdict.replace('_', ' ')}: {item.reason}"
 
 
@@ -186,8 +190,8 @@ def settle(result: Measured, gate: Gate, item: pytest.Item) -> None:
         _keep_history(judged.result, result, item)
     if not judged.passed:
         keep = "" if item.config.getoption("--ncubble-runs") or not result.profiled else _KEEP
-        said = f"ncubble: {judged.verdict.replace('_', ' ')}: {judged.line}\n{judged.text}{keep}"
-        pytest.fail(said, pytrace=False)
+        message = f"ncubble: {judged.verdict.replace('_', ' ')}: {judged.line}\n{judged.text}{keep}"
+        pytest.fail(message, pytrace=False)
     if recording:
         _record(result, gate, item)
 
@@ -196,9 +200,9 @@ def _record(result: Measured, gate: Gate, item: pytest.Item) -> None:
     try:
         paths = record(result, gate.place(item), item.config)
     except NcubbleError as error:
-        said = f"nothing recorded: {error.message}"
-        item.user_properties.append(("ncubble", said))
-        raise UsageError(said, error.remedy) from error
+        message = f"nothing recorded: {error.message}"
+        item.user_properties.append(("ncubble", message))
+        raise UsageError(message, error.remedy) from error
     item.user_properties += [("ncubble_recorded", path) for path in paths]
 
 

@@ -109,34 +109,36 @@ def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:
     split it finest are taken, if they are two at least, and the others have no values.
     """
     alike: dict[tuple[str, frozenset[str]], list[LaunchAccount]] = {}
-    for one in launches:
-        if one is not None:
-            alike.setdefault(_split(one), []).append(one)
+    for account in launches:
+        if account is not None:
+            alike.setdefault(_split(account), []).append(account)
     if not alike:
         return None
     finest = max(alike, key=lambda split: (len(alike[split]) > 1, -len(split[1]), len(alike[split])))
     taken = alike[finest]
-    parts = [one.parts if one is not None and _split(one) == finest else None for one in launches]
-    names = dict.fromkeys(name for one in taken for name in one.parts)
-    values = {name: tuple(None if one is None else float(one.get(name, 0.0)) for one in parts) for name in names}
-    kept = [place for place in mean_places([one.places for one in taken]) if place.pct >= FINEST_PCT]
+    parts = [account.parts if account is not None and _split(account) == finest else None for account in launches]
+    names = dict.fromkeys(name for account in taken for name in account.parts)
+    values = {
+        name: tuple(None if account is None else float(account.get(name, 0.0)) for account in parts) for name in names
+    }
+    kept = [place for place in mean_places([account.places for account in taken]) if place.pct >= FINEST_PCT]
     return Account(values, tuple(kept[:MOST_PLACES]), dict(taken[0].merged), finest[0], taken[0].overlap)
 
 
-def _split(one: LaunchAccount) -> tuple[str, frozenset[str]]:
+def _split(account: LaunchAccount) -> tuple[str, frozenset[str]]:
     """Equal for accounts whose parts mean the same."""
-    return one.unit, frozenset(f"{coarse}:{name}" for coarse, finer in one.merged.items() for name in finer)
+    return account.unit, frozenset(f"{coarse}:{name}" for coarse, finer in account.merged.items() for name in finer)
 
 
 def mean_places(launches: Sequence[Iterable[CodePlace]]) -> list[CodePlace]:
     """Places of the same key averaged over ``launches``, largest first; the heaviest gives the line."""
-    found: dict[tuple[str, str, str, str], CodePlace] = {}
+    heaviest: dict[tuple[str, str, str, str], CodePlace] = {}
     total: dict[tuple[str, str, str, str], float] = {}
     for place in (place for places in launches for place in places):
-        known = found.get(place.key)
-        found[place.key] = place if known is None or place.pct > known.pct else known
+        known = heaviest.get(place.key)
+        heaviest[place.key] = place if known is None or place.pct > known.pct else known
         total[place.key] = total.get(place.key, 0.0) + place.pct
-    mean = [replace(place, pct=total[key] / len(launches)) for key, place in found.items()]
+    mean = [replace(place, pct=total[key] / len(launches)) for key, place in heaviest.items()]
     return sorted(mean, key=lambda place: (-place.pct, place.key))
 
 

@@ -53,8 +53,8 @@ def moves(before: Account, after: Account, cycles_ratio: float) -> tuple[Move, .
     grown = {part: now.get(part, 0.0) * cycles_ratio - then.get(part, 0.0) for part in {**then, **now}}
     work_only = all(points <= NOTHING for part, points in grown.items() if part not in WORK)
     where = _grown_most(before.places, after.places, cycles_ratio)
-    found = [Move(part, points, where.get(part)) for part, points in grown.items()]
-    return tuple(sorted(found, key=lambda move: (_rank(move, work_only), -move.points)))
+    unsorted = [Move(part, points, where.get(part)) for part, points in grown.items()]
+    return tuple(sorted(unsorted, key=lambda move: (_rank(move, work_only), -move.points)))
 
 
 def incomparable(before: Account, after: Account) -> str:
@@ -102,11 +102,11 @@ def _partners(before: list[CodePlace], after: list[CodePlace]) -> Iterator[tuple
     by_line = any(place.sass and place.line for place in (*before, *after))
     was, now = ([_by_line(place) if by_line else place for place in side] for side in (before, after))
     left = {place.key: place for place in was}
-    found = [(place, told, left.pop(told.key, None)) for place, told in zip(after, now, strict=True)]
-    for place, told, then in found:
+    pairs = [(place, known, left.pop(known.key, None)) for place, known in zip(after, now, strict=True)]
+    for place, known, then in pairs:
         if then is None:
-            kin = [one for one in left.values() if one.kin == told.kin]
-            nearest = min(kin, key=lambda one: abs((one.line or 0) - (place.line or 0)), default=None)
+            kin = [candidate for candidate in left.values() if candidate.kin == known.kin]
+            nearest = min(kin, key=lambda candidate: abs((candidate.line or 0) - (place.line or 0)), default=None)
             then = left.pop(nearest.key) if nearest else None
         yield place, then.pct if then else 0.0
 
@@ -119,12 +119,12 @@ def sentence(move: Move) -> str:
     """A move in words, as for a terminal: ``data_wait grew by 23.4 points of the baseline's time, most at
     gemm.cu:191 `loop_sync();` (+23.3)``."""
     verb = "grew" if move.points >= 0 else "fell"
-    said = f"{move.part} {verb} by {abs(move.points):.1f} points of the baseline's time"
+    words = f"{move.part} {verb} by {abs(move.points):.1f} points of the baseline's time"
     if move.part in WORK and move.points > 0:
-        return f"the work itself grew: {said}"
+        return f"the work itself grew: {words}"
     if move.place is None or move.points <= 0:
-        return said
-    return f"{said}, most at {spot(move.place)} ({move.place.pct:+.1f})"
+        return words
+    return f"{words}, most at {spot(move.place)} ({move.place.pct:+.1f})"
 
 
 def spot(place: CodePlace) -> str:

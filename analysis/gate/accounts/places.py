@@ -30,60 +30,62 @@ def account_of(launch: Launch) -> LaunchAccount | None:
     """The account of one launch with its places; None where the report allows none, or its values contradict each
     other. Where only the code contradicts itself, parts stand without places."""
     try:
-        found = account(launch)
+        computed = account(launch)
     except _CONTRADICTIONS:
         return None
-    if found is None:
+    if computed is None:
         return None
-    parts = {part: float(pct) for part, pct in found.parts.items()}
-    known = LaunchAccount(parts, (), dict(found.merged), found.unit)
+    parts = {part: float(pct) for part, pct in computed.parts.items()}
+    known = LaunchAccount(parts, (), dict(computed.merged), computed.unit)
     try:
-        rule = _overlap(found, launch.source)
-        return replace(known, places=tuple(_places(launch, found)), overlap=rule)
+        rule = _overlap(computed, launch.source)
+        return replace(known, places=tuple(_places(launch, computed)), overlap=rule)
     except _CONTRADICTIONS:
         return known
 
 
-def _overlap(found: BubbleAccount, source: pd.DataFrame) -> str:
+def _overlap(computed: BubbleAccount, source: pd.DataFrame) -> str:
     """By which rule samples were weighed: that of phases takes some out, that of asynchronous MMAs may take none."""
-    if found.weights is None:
+    if computed.weights is None:
         return ""
     if any(is_wgmma(opcode) or opcode.startswith("UTC") for opcode in source["opcode"].unique()):
         return "asynchronous"
-    counted, weighed = float(source["samples"].sum()), float(found.weights.to_numpy().sum())
+    counted, weighed = float(source["samples"].sum()), float(computed.weights.to_numpy().sum())
     return "phases" if weighed < 0.999 * counted else ""
 
 
-def _places(launch: Launch, found: BubbleAccount) -> list[CodePlace]:
+def _places(launch: Launch, computed: BubbleAccount) -> list[CodePlace]:
     """All places of all steady parts, largest first; empty where no samples split them."""
-    if found.weights is None:
+    if computed.weights is None:
         return []
     source = launch.source
     share = cta_share(launch)
     sites = _Sites(source, {PurePath(name).name: text.splitlines() for name, text in launch.report.files.items()})
-    spots = [place for part, held in _held(found, found.weights, source, share) for place in sites.places(part, held)]
+    spots = [
+        place for part, pct in _held(computed, computed.weights, source, share) for place in sites.places(part, pct)
+    ]
     return mean_places([spots])
 
 
 def _held(
-    found: BubbleAccount, weights: pd.DataFrame, source: pd.DataFrame, share: float
+    computed: BubbleAccount, weights: pd.DataFrame, source: pd.DataFrame, share: float
 ) -> Iterator[tuple[str, np.ndarray]]:
     """For each part with samples the percent of elapsed cycles at each instruction. ``share`` of cycles is with a CTA.
 
     Dependent latency at the MMA belongs to ``issue`` and lies where the waits for it were sampled. Samples have no
     time: gaps between waves are laid on what CTAs do outside their main loop, which is what fills the gaps.
     """
-    held = {part: weights[part].to_numpy(dtype=float) for part in STEADY}
-    busy = found.parts["tensor_busy"] + found.parts["unit_busy"]
+    pct = {part: weights[part].to_numpy(dtype=float) for part in STEADY}
+    busy = computed.parts["tensor_busy"] + computed.parts["unit_busy"]
     active = busy / max(share, 0.01) if share > 0 else busy
     unit = weights["unit"].to_numpy(dtype=float)
     whole = steady_weights(weights.sum(), active, float(source["samples"].sum()))["issue"]
-    if (beyond := whole - held["issue"].sum()) > 0 and unit.sum() > 0:
-        held["issue"] = held["issue"] + unit * (beyond / unit.sum())
-    held["wave_gap"] = _outside(source, weights)
-    for part, weight in held.items():
-        if (total := weight.sum()) > 0 and found.parts.get(part, 0.0) > 0:
-            yield part, found.parts[part] * weight / total
+    if (beyond := whole - pct["issue"].sum()) > 0 and unit.sum() > 0:
+        pct["issue"] = pct["issue"] + unit * (beyond / unit.sum())
+    pct["wave_gap"] = _outside(source, weights)
+    for part, weight in pct.items():
+        if (total := weight.sum()) > 0 and computed.parts.get(part, 0.0) > 0:
+            yield part, computed.parts[part] * weight / total
 
 
 def _outside(source: pd.DataFrame, weights: pd.DataFrame) -> np.ndarray:
@@ -107,12 +109,12 @@ class _Sites:
             name: {line for line, times in Counter(text).items() if times > 1} for name, text in self.texts.items()
         }
 
-    def places(self, part: str, held: np.ndarray) -> list[CodePlace]:
+    def places(self, part: str, pct: np.ndarray) -> list[CodePlace]:
         """The places that hold ``part``, from the percent of it at each instruction: at least ``_FINEST_PCT`` each."""
-        found: dict[tuple[str, int, str], list[int]] = {}
-        for row in np.flatnonzero(held > 0).tolist():
-            found.setdefault(self._site(row), []).append(row)
-        spots = [self._place(part, rows, held) for rows in found.values()]
+        rows_at: dict[tuple[str, int, str], list[int]] = {}
+        for row in np.flatnonzero(pct > 0).tolist():
+            rows_at.setdefault(self._site(row), []).append(row)
+        spots = [self._place(part, rows, pct) for rows in rows_at.values()]
         return [place for place in spots if place.pct >= _FINEST_PCT]
 
     def _site(self, row: int) -> tuple[str, int, str]:
@@ -121,11 +123,11 @@ class _Sites:
             return self.files[row], self.lines[row], ""
         return "", 0, opcode(self.sass[row])
 
-    def _place(self, part: str, rows: list[int], held: np.ndarray) -> CodePlace:
-        heaviest = max(rows, key=lambda row: held[row])
+    def _place(self, part: str, rows: list[int], pct_of_row: np.ndarray) -> CodePlace:
+        heaviest = max(rows, key=lambda row: pct_of_row[row])
         file, line, _ = self._site(heaviest)
         text, below = self._text(file, line)
-        pct = float(held[rows].sum())
+        pct = float(pct_of_row[rows].sum())
         return CodePlace(part, file, line or None, text or _shown(self.sass[heaviest]), pct, not text, below)
 
     def _text(self, file: str, line: int) -> tuple[str, str]:

@@ -143,16 +143,16 @@ def record(groups: Iterable[Repeats], recorded: str, min_repeats: int = MIN_REPE
         raise UsageError(
             f"--min-repeats {min_repeats}: a baseline needs at least {FEWEST_REPEATS}", f"{MIN_REPEATS} are recommended"
         )
-    found = list(groups)
-    if not found:
+    measured = list(groups)
+    if not measured:
         raise MeasurementError("nothing measured: no launches to record", "profile the kernel first, or widen --kernel")
-    short = [f"{group.key.label} ({group.launches})" for group in found if group.launches < min_repeats]
+    short = [f"{group.key.label} ({group.launches})" for group in measured if group.launches < min_repeats]
     if short:
         raise MeasurementError(
             f"too few launches, {min_repeats} needed: {'; '.join(short[:8])}{' …' if short[8:] else ''}",
             f"profile each with `ncubble profile NAME --repeat {min_repeats}`, or choose kernels with --kernel REGEX",
         )
-    return [_record_one(group, recorded, min_repeats) for group in found]
+    return [_record_one(group, recorded, min_repeats) for group in measured]
 
 
 def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
@@ -186,10 +186,10 @@ def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
 def _builds(group: Repeats) -> set[str]:
     """What tells the builds of a group apart. The cubin is another one wherever its source lies: the machine code
     counts, by its hash in the manifests or, where they have none, by the SASS in the reports."""
-    found = {str(build.get("code_sha256") or build.get("cubin_sha256") or build) for build in group.builds}
-    if len(found) > 1 and group.code:
+    builds = {str(build.get("code_sha256") or build.get("cubin_sha256") or build) for build in group.builds}
+    if len(builds) > 1 and group.code:
         return {group.code}
-    return found
+    return builds
 
 
 def _runs(group: Repeats) -> tuple[int, ...]:
@@ -224,18 +224,18 @@ def _metrics(group: Repeats, min_repeats: int) -> dict[str, BaselineMetric]:
 
 def weaknesses(baseline: Baseline) -> list[str]:
     """What limits this baseline, in sentences: few repeats, more noise than expected, no tensor counter."""
-    found = []
+    weak = []
     if baseline.repeats < MIN_REPEATS:
-        found.append(f"{baseline.repeats} repeats make a weak gate; {MIN_REPEATS} or more are recommended")
+        weak.append(f"{baseline.repeats} repeats make a weak gate; {MIN_REPEATS} or more are recommended")
     if "tensor_active_pct" not in baseline.metrics:
-        found.append("tensor utilization was not collected: only cycles are gated")
+        weak.append("tensor utilization was not collected: only cycles are gated")
     elif not baseline.metrics["tensor_active_pct"].gated:
         mean = mean_sd(baseline.metrics["tensor_active_pct"].measured)[0]
-        found.append(f"tensor utilization of {mean:.1f} % is below {MIN_TENSOR_PCT:g} %: only cycles are gated")
+        weak.append(f"tensor utilization of {mean:.1f} % is below {MIN_TENSOR_PCT:g} %: only cycles are gated")
     for name, metric in baseline.metrics.items():
         if metric.gated and name in BY_NAME:
-            found += _noise_weakness(name, metric, baseline.sample(name), BY_NAME[name])
-    return found
+            weak += _noise_weakness(name, metric, baseline.sample(name), BY_NAME[name])
+    return weak
 
 
 def _noise_weakness(name: str, metric: BaselineMetric, sample: Sample, known: GateMetric) -> list[str]:

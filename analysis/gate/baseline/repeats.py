@@ -157,7 +157,7 @@ def _add_report(groups: dict[tuple[str, str], Repeats], report: ReportLike, nvtx
     counters = [counter for metric in METRICS if not metric.column for counter in metric.counters]
     table = report.wide(counters)
     facts = [_facts_of(row, report.run.manifest) for _, row in launches.iterrows()]
-    named = launches.loc[[bool(one) for one in facts], ["grid", "block"]]
+    named = launches.loc[[bool(fact) for fact in facts], ["grid", "block"]]
     # With facts of its own, a launch is told by them whatever its grid.
     several = not report.run.manifest.launches and named.drop_duplicates().shape[0] > 1
     for kernel, (_, row) in zip(facts, launches.iterrows(), strict=True):
@@ -172,8 +172,8 @@ def _facts_of(row: pd.Series, manifest: Manifest) -> Mapping[str, Any]:
     """What the run's manifest says of a launch: empty unless it names the launch's function, or none at all."""
     kernel = manifest.kernel_of(int(row["launch"]))
     function = str(kernel.get("function") or "")
-    told = not function or re.match(rf"{re.escape(function)}(?![A-Za-z0-9_])", str(row["kernel"]))
-    return kernel if kernel.get("name") and told else {}
+    names_it = not function or re.match(rf"{re.escape(function)}(?![A-Za-z0-9_])", str(row["kernel"]))
+    return kernel if kernel.get("name") and names_it else {}
 
 
 def _text(value: Any) -> str:

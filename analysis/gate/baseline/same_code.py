@@ -17,14 +17,14 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
 def codes(reports: Iterable[Report]) -> dict[str, set[str]]:
     """Hashes of the SASS by kernel (demangled name), of its first launch in each report; nothing for what was not
     collected."""
-    found: defaultdict[str, set[str]] = defaultdict(set)
+    hashes: defaultdict[str, set[str]] = defaultdict(set)
     for report in reports:
         first = report.launches.drop_duplicates("demangled")
         for launch, name in zip(first["launch"], first["demangled"], strict=True):
             code = code_of(report.launch(launch))
             if code:
-                found[str(name)].add(code)
-    return dict(found)
+                hashes[str(name)].add(code)
+    return dict(hashes)
 
 
 def code_of(launch: Launch) -> str:
@@ -38,7 +38,7 @@ def code_hash(sass: Iterable[str]) -> str:
     text = "\n".join(" ".join(line.split()) for line in sass)
     first = _ADDRESS.search(text)
     base = int(first[0], 16) if first else 0
-    return hashlib.sha256(_ADDRESS.sub(lambda found: f"{int(found[0], 16) - base:+d}", text).encode()).hexdigest()
+    return hashlib.sha256(_ADDRESS.sub(lambda match: f"{int(match[0], 16) - base:+d}", text).encode()).hexdigest()
 
 
 def same(before: Mapping[str, set[str]], now: Mapping[str, set[str]]) -> list[str]:

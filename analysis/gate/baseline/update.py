@@ -55,9 +55,9 @@ def change_words(item: Baseline) -> str:
     if not item.history:
         return ""
     before = item.history[0].get("mean_sd_n", {})
-    said = []
+    changes = []
     for name, metric in item.metrics.items():
-        held = before.get(name)
-        if metric.gated and isinstance(held, list) and held and isinstance(held[0], (int, float)) and held[0]:
-            said.append(f"{name} {(mean_sd(metric.measured)[0] / held[0] - 1) * 100:+.2f} %")
-    return f": {', '.join(said)}" if said else ""
+        old = before.get(name)
+        if metric.gated and isinstance(old, list) and old and isinstance(old[0], (int, float)) and old[0]:
+            changes.append(f"{name} {(mean_sd(metric.measured)[0] / old[0] - 1) * 100:+.2f} %")
+    return f": {', '.join(changes)}" if changes else ""

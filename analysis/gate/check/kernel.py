@@ -98,8 +98,8 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
             name, before, (), verdict, 0.0, f"{name} is defined otherwise here than in the baseline ({before.counter})"
         )
     wanted = relative_pct(known, rules)
-    asked = not known.gated and any(rule.kind == "relative" for rule in rules.get(name, ()))
-    gated = wanted is not None and (before.gated or asked)
+    required = not known.gated and any(rule.kind == "relative" for rule in rules.get(name, ()))
+    gated = wanted is not None and (before.gated or required)
     limit = known.limit_pct if wanted is None else wanted
     now = group.sample(known, before.counter)
     if not now.values:
@@ -174,10 +174,10 @@ def _moved(group: Repeats, baseline: Baseline) -> tuple[Move, ...]:
     cycles = cycles_of(group, baseline)
     if cycles is None or baseline.account is None or group.account is None:
         return ()
-    found = moves(baseline.account, group.account, cycles[0] / cycles[1])
-    if any(move.part in COARSE for move in found):
+    grown = moves(baseline.account, group.account, cycles[0] / cycles[1])
+    if any(move.part in COARSE for move in grown):
         return ()
-    return tuple(move for move in found if move.points >= LEAST_MOVED)[:MOST_MOVED]
+    return tuple(move for move in grown if move.points >= LEAST_MOVED)[:MOST_MOVED]
 
 
 def _of_cause(group: Repeats, baseline: Baseline) -> list[str]:

@@ -34,15 +34,15 @@ def cycles_of(group: Repeats, baseline: Baseline) -> tuple[float, float] | None:
     return (statistics.fmean(now), statistics.fmean(before.measured)) if before and now else None
 
 
-def one_gpu(before: Iterable[str], now: Iterable[str], said: bool) -> bool:
+def one_gpu(before: Iterable[str], now: Iterable[str], assumed: bool) -> bool:
     """Whether launches on these GPUs (UUIDs, empty where unknown) ran on one: all are named the same, or what is not
     named is ``said`` to be."""
-    found = {*before, *now}
-    return len(found - {""}) <= 1 and (said or "" not in found)
+    gpus = {*before, *now}
+    return len(gpus - {""}) <= 1 and (assumed or "" not in gpus)
 
 
 def _all(rules: RulesByMetric) -> Iterable[GateRule]:
-    return (rule for held in rules.values() for rule in held)
+    return (rule for of_metric in rules.values() for rule in of_metric)
 
 
 def _extra(rule: GateRule, baseline: Baseline) -> bool:
@@ -67,7 +67,7 @@ def _judge_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -
     known = BY_NAME[rule.metric]
     before = baseline.metrics.get(rule.metric) if baseline else None
     counters = [before.counter] if before else list(known.counters)
-    values = next((found for name in counters if (found := group.measured(known, name))), [])
+    values = next((measured for name in counters if (measured := group.measured(known, name))), [])
     return check_absolute(rule, values, known.cv_pct / 100 * abs(mean_sd(values)[0]) if values else None)
 
 
@@ -84,8 +84,8 @@ def _judge_growth(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: 
             return RuleVerdict(rule, "not_comparable", f"{rule.metric}: {reason}")
     then = before.parts.get(rule.metric, ()) if before else ()
     now = in_baseline_time(after.parts.get(rule.metric, ()) if after else (), *cycles)
-    one = one_gpu([report.get("gpu", "") for report in baseline.reports], group.gpu_of, same_gpu)
-    sides = [_sample(then, len(baseline.reports), "one"), _sample(now, len(group.reports), "one" if one else "other")]
+    same = one_gpu([report.get("gpu", "") for report in baseline.reports], group.gpu_of, same_gpu)
+    sides = [_sample(then, len(baseline.reports), "one"), _sample(now, len(group.reports), "one" if same else "other")]
     return check_growth(rule, sides[0], sides[1], part_sd(rule.metric), part_shifts(rule.metric))
 
 

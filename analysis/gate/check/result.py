@@ -75,12 +75,12 @@ class GateResult:
     @property
     def verdict(self) -> str:
         """The verdict of the gate, by the rule of this module."""
-        found = {kernel.verdict for kernel in self.kernels}
-        if "regressed" in found:
+        verdicts = {kernel.verdict for kernel in self.kernels}
+        if "regressed" in verdicts:
             return "regressed"
-        if self.errors or found - {"pass", "improved"} or not found:
-            return "not_comparable" if found - {"nothing_measured"} else "nothing_measured"
-        return "improved" if "improved" in found else "pass"
+        if self.errors or verdicts - {"pass", "improved"} or not verdicts:
+            return "not_comparable" if verdicts - {"nothing_measured"} else "nothing_measured"
+        return "improved" if "improved" in verdicts else "pass"
 
     @property
     def exit_code(self) -> int:

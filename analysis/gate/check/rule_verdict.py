@@ -90,29 +90,29 @@ def check_growth(
     base = math.fsum(sides[0].values) / len(sides[0].values)
     # Of a whole of 100 % in which nothing but this part moves, percent are points.
     whole = [_with(side, [_WHOLE + value - base for value in side.values]) for side in sides]
-    found = compare(*whole, better="lower", limit_pct=rule.value, cv_pct=sd_prior, shifts=shifts)
-    verdict = {"regressed": "regressed", "inconclusive": "not_comparable"}.get(found.outcome, "pass")
+    test = compare(*whole, better="lower", limit_pct=rule.value, cv_pct=sd_prior, shifts=shifts)
+    verdict = {"regressed": "regressed", "inconclusive": "not_comparable"}.get(test.outcome, "pass")
     notes = [
         *_lacking(f"{rule.metric} of the baseline", len(sides[0].values), _length(before)),
         *_lacking(rule.metric, len(sides[1].values), _length(now)),
     ]
-    if verdict == "pass" and found.detectable_pct > TOLERATED * rule.value:
+    if verdict == "pass" and test.detectable_pct > TOLERATED * rule.value:
         notes.append(
             f"weak: with {len(sides[0].values)} + {len(sides[1].values)} repeats a growth of {rule.metric} "
-            f"below {found.detectable_pct:.1f} points may go unseen"
+            f"below {test.detectable_pct:.1f} points may go unseen"
         )
-    return RuleVerdict(rule, verdict, _growth(rule, found, base), found.loss_pct, "; ".join(notes), found)
+    return RuleVerdict(rule, verdict, _growth(rule, test, base), test.loss_pct, "; ".join(notes), test)
 
 
-def _growth(rule: GateRule, found: NoiseTest, base: float) -> str:
+def _growth(rule: GateRule, test: NoiseTest, base: float) -> str:
     """Why a growth did not pass, or nothing."""
-    verb = "grew" if found.loss_pct >= 0 else "fell"
-    moved = f"{rule.metric} {verb} by {abs(found.loss_pct):.2f} points of the baseline's time, from {base:.2f}"
-    if found.outcome == "regressed":
-        return f"{moved}: the limit is '{rule.text}', and a growth of more than {found.decision_pct:.2f} counts"
-    if found.outcome == "inconclusive":
+    verb = "grew" if test.loss_pct >= 0 else "fell"
+    moved = f"{rule.metric} {verb} by {abs(test.loss_pct):.2f} points of the baseline's time, from {base:.2f}"
+    if test.outcome == "regressed":
+        return f"{moved}: the limit is '{rule.text}', and a growth of more than {test.decision_pct:.2f} counts"
+    if test.outcome == "inconclusive":
         return (
-            f"{moved}, but its repeats scatter: only a growth beyond {found.decision_pct:.1f} points would count. "
+            f"{moved}, but its repeats scatter: only a growth beyond {test.decision_pct:.1f} points would count. "
             f"Profile more repeats, or raise the limit '{rule.text}'"
         )
     return ""
@@ -173,16 +173,17 @@ def _refusal(rule: GateRule, before: Sample, now: Sample) -> str:
     if not now.values:
         return f"{rule.metric}: {_absent(rule)}"
     if len(before.values) < FEWEST_BEFORE:
-        held = "no launch" if not before.values else "only one launch"
-        return (
-            f"{rule.metric}: {held} of the baseline tells it: record the baseline anew, profiled with the default sets"
-        )
+        lacking = "no launch" if not before.values else "only one launch"
+        remedy = "record the baseline anew, profiled with the default sets"
+        return f"{rule.metric}: {lacking} of the baseline tells it: {remedy}"
     return ""
 
 
 def _known(side: Sequence[float | None] | Sample) -> Sample:
     """The launches that have the value."""
-    sample = side if isinstance(side, Sample) else Sample(tuple(math.nan if one is None else one for one in side))
+    sample = (
+        side if isinstance(side, Sample) else Sample(tuple(math.nan if number is None else number for number in side))
+    )
     kept = [index for index, value in enumerate(sample.values) if math.isfinite(value)]
     if len(kept) == len(sample.values):
         return sample

@@ -85,7 +85,10 @@ class _Subject:
 
 
 def _subjects() -> dict[str, _Subject]:
-    metrics = [_Subject(one.name, one.better, one.lowest, 100.0 if one.unit == "%" else one.highest) for one in METRICS]
+    metrics = [
+        _Subject(metric.name, metric.better, metric.lowest, 100.0 if metric.unit == "%" else metric.highest)
+        for metric in METRICS
+    ]
     parts = [_Subject(part, "higher" if part in WORK else "lower", 0.0, 100.0, part=True) for part in PARTS]
     return {subject.name: subject for subject in (*metrics, *parts)}
 
@@ -95,12 +98,12 @@ _SUBJECTS = _subjects()
 
 def parse(text: str) -> GateRule:
     """The limit that ``text`` says. Raises UsageError that names what is wrong and what can be written instead."""
-    found = _RULE.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    match = _RULE.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     quoted = _quoted(text)
-    if found is None:
+    if match is None:
         raise UsageError(f"limit {quoted}: not a rule", _EXAMPLES)
-    subject = _subject(found["name"], quoted)
-    sign, value, percent = found["sign"], found["value"], bool(found["percent"])
+    subject = _subject(match["name"], quoted)
+    sign, value, percent = match["sign"], match["value"], bool(match["percent"])
     if not sign and value == "off" and not percent:
         return GateRule(subject.name, "off")
     kind = {">=": "at_least", "<=": "at_most", "+": "growth"}.get(sign or "", "relative")
@@ -139,7 +142,7 @@ def _subject(name: str, quoted: str) -> _Subject:
     hint = f"; nearest: {', '.join(near)}" if near else ""
     raise UsageError(
         f"limit {quoted}: no metric and no part of the account is called {_quoted(name)}{hint}",
-        f"metrics: {', '.join(one.name for one in METRICS)}; parts: {', '.join(PARTS)}",
+        f"metrics: {', '.join(known.name for known in METRICS)}; parts: {', '.join(PARTS)}",
     )
 
 
@@ -151,9 +154,9 @@ def _senseless(subject: _Subject, kind: str) -> str:
         return "a part of the bubble account is limited in points of the time, not in percent of itself"
     if kind == "relative":
         return f"of {subject.name}, neither more nor less is better: there is no loss"
-    said = {"higher": "more", "lower": "less"}[subject.better]
+    better = {"higher": "more", "lower": "less"}[subject.better]
     ceiling = {"growth": "a limit of its growth", "at_least": "a floor", "at_most": "a ceiling"}[kind]
-    return f"of {subject.name}, {said} is better: {ceiling} makes no sense"
+    return f"of {subject.name}, {better} is better: {ceiling} makes no sense"
 
 
 def _value(text: str, kind: str, subject: _Subject, quoted: str) -> float:
@@ -220,15 +223,15 @@ class GateRules:
         rules = [*self.default]
         for override in self.overrides:
             rules += override.rules if override.matches(label, kernel) else ()
-        found: dict[str, dict[str, GateRule]] = {}
+        by_metric: dict[str, dict[str, GateRule]] = {}
         for rule in rules:
-            held = found.setdefault(rule.metric, {})
+            by_kind = by_metric.setdefault(rule.metric, {})
             if rule.kind == "off":
-                held.clear()
+                by_kind.clear()
             elif rule.kind == "relative":
-                held.pop("off", None)
-            held[rule.kind] = rule
-        return {metric: tuple(held.values()) for metric, held in found.items()}
+                by_kind.pop("off", None)
+            by_kind[rule.kind] = rule
+        return {metric: tuple(by_kind.values()) for metric, by_kind in by_metric.items()}
 
     def plus(self, rules: Iterable[GateRule]) -> GateRules:
         """These limits, and ``limits`` as the last word for every kernel: those of the command line."""
@@ -238,7 +241,9 @@ class GateRules:
     def unused(self, labels: Iterable[str], kernels: Iterable[str] = ()) -> tuple[str, ...]:
         """``match`` of every override that matches none of the labels or full names: its kernel may be renamed."""
         known = [*labels, *kernels]
-        return tuple(one.match for one in self.overrides if one.match and not any(map(one.matches, known)))
+        return tuple(
+            override.match for override in self.overrides if override.match and not any(map(override.matches, known))
+        )
 
 
 def relative_pct(metric: GateMetric, rules: Mapping[str, tuple[GateRule, ...]]) -> float | None:

@@ -145,20 +145,20 @@ def compare(
     ``outcome`` is ``pass``, ``regressed``, ``improved`` or ``inconclusive``. ``better``: ``higher`` or ``lower``.
     Raises ValueError for fewer values, values that are not finite, or another direction.
     """
-    one, other = Sample.of(baseline), Sample.of(now)
-    if len(one.values) < 2 or not other.values or better not in ("higher", "lower"):
-        raise ValueError(f"cannot compare {len(other.values)} with {len(one.values)} values, better={better!r}")
-    before, after = (math.fsum(side.values) / len(side.values) for side in (one, other))
+    first, other = Sample.of(baseline), Sample.of(now)
+    if len(first.values) < 2 or not other.values or better not in ("higher", "lower"):
+        raise ValueError(f"cannot compare {len(other.values)} with {len(first.values)} values, better={better!r}")
+    before, after = (math.fsum(side.values) / len(side.values) for side in (first, other))
     if not (math.isfinite(before) and math.isfinite(after)) or before == 0:
         raise ValueError(f"cannot compare a mean of {after} with a baseline of {before}")
-    clock = _clock(one, other, abs(before), cv_pct, shifts)
-    sd, df, noisy = moderated(*_residual(one, other, abs(before), clock), cv_pct)
+    clock = _clock(first, other, abs(before), cv_pct, shifts)
+    sd, df, noisy = moderated(*_residual(first, other, abs(before), clock), cv_pct)
     if noisy:
-        df = max(1, min(len(one.values), len(other.values)) - 1)
-    other_gpu = _apart(one.gpus, other.gpus)
+        df = max(1, min(len(first.values), len(other.values)) - 1)
+    other_gpu = _apart(first.gpus, other.gpus)
     error = math.sqrt(
-        sd**2 * (1 / len(one.values) + 1 / len(other.values))
-        + shifts.run_pct**2 * sum(1 / len(set(side.runs)) for side in (one, other) if side.runs)
+        sd**2 * (1 / len(first.values) + 1 / len(other.values))
+        + shifts.run_pct**2 * sum(1 / len(set(side.runs)) for side in (first, other) if side.runs)
         + shifts.gpu_pct**2 * other_gpu
     )
     decision = max(limit_pct / 2, float(stdtrit(df, 1 - ALPHA)) * error)
@@ -181,34 +181,34 @@ def compare(
     )
 
 
-def _clock(one: Sample, other: Sample, before: float, cv_pct: float, shifts: Shifts) -> ClockShift:
-    if shifts.clock == (0.0, 0.0) or not one.clocks or not other.clocks:
+def _clock(first: Sample, other: Sample, before: float, cv_pct: float, shifts: Shifts) -> ClockShift:
+    if shifts.clock == (0.0, 0.0) or not first.clocks or not other.clocks:
         return NO_CLOCK
-    sides = [[value / before * 100 for value in side.values] for side in (one, other)]
-    return clock_shift(list(zip(sides, (one.clocks, other.clocks), strict=True)), shifts.clock, cv_pct)
+    sides = [[value / before * 100 for value in side.values] for side in (first, other)]
+    return clock_shift(list(zip(sides, (first.clocks, other.clocks), strict=True)), shifts.clock, cv_pct)
 
 
-def _residual(one: Sample, other: Sample, before: float, clock: ClockShift) -> tuple[float, int]:
+def _residual(first: Sample, other: Sample, before: float, clock: ClockShift) -> tuple[float, int]:
     """Squares around the means of the sides, less what the clock accounts for, and their degrees of freedom."""
     if clock.squares is not None:
-        return clock.squares, len(one.values) + len(other.values) - 3
+        return clock.squares, len(first.values) + len(other.values) - 3
     squares = 0.0
-    for side in (one, other):
+    for side in (first, other):
         mean = math.fsum(side.values) / len(side.values)
         squares += math.fsum((value - mean) ** 2 for value in side.values)
-    return squares / before**2 * 1e4, len(one.values) + len(other.values) - 2
+    return squares / before**2 * 1e4, len(first.values) + len(other.values) - 2
 
 
-def _apart(one: Sequence[str], other: Sequence[str]) -> float:
+def _apart(first: Sequence[str], other: Sequence[str]) -> float:
     """Variance, in units of that between GPUs, by which two sides differ: 0 on one GPU, 2 on one each."""
-    if not one or not other:
+    if not first or not other:
         return 0.0
     shares: Counter[str] = Counter()
-    for sign, side in ((1, one), (-1, other)):
+    for sign, side in ((1, first), (-1, other)):
         for gpu in side:
             shares[gpu or f"unknown {sign}"] += sign / len(side)  # type: ignore[assignment]
-    found = math.fsum(share**2 for share in shares.values())
-    return found if found > 1e-9 else 0.0
+    variance = math.fsum(share**2 for share in shares.values())
+    return variance if variance > 1e-9 else 0.0
 
 
 def _outcome(rest: float, loss: float, decision: float, limit: float) -> str:

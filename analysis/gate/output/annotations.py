@@ -38,30 +38,30 @@ class Annotation:
     line: int = 0
 
 
-def stated(one: Any) -> tuple[str, int]:
+def stated(move: Any) -> tuple[str, int]:
     """File and line of a move as the report says them."""
-    return str(one.file), _line(one)
+    return str(move.file), _line(move)
 
 
 def marks(result: GateResult, locate: Locate = stated) -> list[str]:
     """The lines for a check. ``locate``: path in the repository and line of a move that names a file; an empty path if
     the repository does not hold it."""
-    found = [*_of_kernels(result.kernels, locate), *_of_inputs(result)]
+    annotations = [*_of_kernels(result.kernels, locate), *_of_inputs(result)]
     lines: list[str] = []
-    for kind, one, several in _KINDS:
-        mine = sorted((item for item in found if item.kind == kind), key=lambda item: -item.weight)
-        lines += [line_of(item) for item in _limited(mine, one, several)]
+    for kind, singular, plural in _KINDS:
+        mine = sorted((item for item in annotations if item.kind == kind), key=lambda item: -item.weight)
+        lines += [line_of(item) for item in _limited(mine, singular, plural)]
     return lines
 
 
-def _limited(found: Sequence[Annotation], one: str, several: str) -> Sequence[Annotation]:
+def _limited(annotations: Sequence[Annotation], singular: str, plural: str) -> Sequence[Annotation]:
     """At most ``MOST``; the last of them then names what is left out."""
-    if len(found) <= MOST:
-        return found
-    rest = found[MOST - 1 :]
+    if len(annotations) <= MOST:
+        return annotations
+    rest = annotations[MOST - 1 :]
     names = "; ".join(item.name for item in rest if item.name)
-    message = f"{len(rest)} more {several}, the lighter ones: {names}"
-    return [*found[: MOST - 1], Annotation(found[0].kind, f"ncubble: {len(rest)} more {one}", message)]
+    message = f"{len(rest)} more {plural}, the lighter ones: {names}"
+    return [*annotations[: MOST - 1], Annotation(annotations[0].kind, f"ncubble: {len(rest)} more {singular}", message)]
 
 
 def _of_kernels(kernels: Iterable[KernelVerdict], locate: Locate) -> Iterable[Annotation]:
@@ -69,11 +69,11 @@ def _of_kernels(kernels: Iterable[KernelVerdict], locate: Locate) -> Iterable[An
         if kernel.verdict == "regressed":
             yield _regression(kernel, locate)
         elif kernel.verdict == "improved":
-            numbers = "; ".join(_numbers(one) for one in kernel.metrics if one.verdict == "improved")
+            numbers = "; ".join(_numbers(metric) for metric in kernel.metrics if metric.verdict == "improved")
             yield Annotation("notice", "ncubble: gain", f"{_name(kernel)}: {numbers}", _weight(kernel), kernel.label)
         elif kernel.verdict != "pass":
             words = kernel.verdict.replace("_", " ")
-            reason = kernel.reason or "; ".join(one.reason for one in kernel.metrics if one.reason)
+            reason = kernel.reason or "; ".join(metric.reason for metric in kernel.metrics if metric.reason)
             rank = -float(RANKS.index(kernel.verdict)) if kernel.verdict in RANKS else -float(len(RANKS))
             message = f"{_name(kernel)}: {words}{f': {reason}' if reason else ''}"
             yield Annotation("warning", f"ncubble: {words}", message, rank, kernel.label)
@@ -87,10 +87,10 @@ def _of_inputs(result: GateResult) -> Iterable[Annotation]:
 
 
 def _regression(kernel: KernelVerdict, locate: Locate) -> Annotation:
-    sentences = [_numbers(one) for one in kernel.metrics if one.verdict == "regressed"]
-    sentences += [_moved_words(one) for one in moved(kernel)]
+    sentences = [_numbers(metric) for metric in kernel.metrics if metric.verdict == "regressed"]
+    sentences += [_moved_words(move) for move in moved(kernel)]
     sentences += [kernel.reason] if kernel.reason else []
-    places = (locate(one) for one in moved(kernel) if one.file)
+    places = (locate(move) for move in moved(kernel) if move.file)
     file, line = next((place for place in places if place[0]), ("", 0))
     message = f"{_name(kernel)}: {'; '.join(sentences)}"
     return Annotation("error", "ncubble: regression", message, _weight(kernel), kernel.label, file, line)
@@ -104,14 +104,14 @@ def moved(kernel: KernelVerdict) -> list[Any]:
     return [value] if hasattr(value, "part") else list(value)
 
 
-def _moved_words(one: Any) -> str:
-    where = f" at {one.file}:{_line(one)}" if one.file and _line(one) else ""
-    return f"{str(one.part).replace('_', ' ')} {one.points:+.1f} points{where}"
+def _moved_words(move: Any) -> str:
+    where = f" at {move.file}:{_line(move)}" if move.file and _line(move) else ""
+    return f"{str(move.part).replace('_', ' ')} {move.points:+.1f} points{where}"
 
 
-def text_of(one: Any) -> str:
+def text_of(move: Any) -> str:
     """The source line of a move as its report holds it, blanks run together; empty where it holds none."""
-    place = getattr(one, "place", None)
+    place = getattr(move, "place", None)
     return "" if place is None or place.sass else " ".join(place.text.split())
 
 
@@ -132,8 +132,8 @@ def _plain(text: str) -> str:
     return "".join(char for char in " ".join(text.split()) if char.isprintable())
 
 
-def _line(one: Any) -> int:
-    return int(one.line or 0)
+def _line(move: Any) -> int:
+    return int(move.line or 0)
 
 
 def _name(kernel: KernelVerdict) -> str:
@@ -149,9 +149,9 @@ def _numbers(metric: MetricVerdict) -> str:
 def _weight(kernel: KernelVerdict) -> float:
     """By how many times its limit the worst metric moved, either way."""
     moved_by = [
-        abs(one.comparison.loss_pct) / one.limit_pct
-        for one in kernel.metrics
-        if one.comparison is not None and one.limit_pct > 0 and one.verdict in ("regressed", "improved")
+        abs(metric.comparison.loss_pct) / metric.limit_pct
+        for metric in kernel.metrics
+        if metric.comparison is not None and metric.limit_pct > 0 and metric.verdict in ("regressed", "improved")
     ]
     return max(moved_by, default=0.0)
 

@@ -103,8 +103,8 @@ def _kernel_json(kernel: KernelVerdict) -> dict[str, Any]:
         "notes": list(kernel.notes),
         "metrics": [_metric_json(metric) for metric in kernel.metrics],
         "limits": [
-            {"limit": one.rule.text, "verdict": one.verdict, "value": one.value, "reason": one.reason}
-            for one in kernel.rules
+            {"limit": rule.rule.text, "verdict": rule.verdict, "value": rule.value, "reason": rule.reason}
+            for rule in kernel.rules
         ],
         "moved": [_move_json(move) for move in kernel.moved],
     }
@@ -116,14 +116,14 @@ def _move_json(move: Move) -> dict[str, Any]:
     return {"part": move.part, "points": move.points, "file": move.file, "line": move.line, **where}
 
 
-def rule_cells(one: RuleVerdict) -> tuple[str, str, str, str]:
+def rule_cells(rule: RuleVerdict) -> tuple[str, str, str, str]:
     """What ``cells`` gives for a metric: baseline, now, change and what fails, of a limit that was asked for."""
-    value = "–" if one.value is None else number(one.value)
-    if one.rule.kind == "growth":
-        beyond = f"+{one.comparison.threshold_pct:.2f} points" if one.comparison else "–"
-        return "", "", "–" if one.value is None else f"{_signed(one.value)} points", beyond
-    sign = {"at_least": "< ", "at_most": "> "}.get(one.rule.kind, "")
-    return "", value, "", f"{sign}{number(one.rule.value)}" if sign else "–"
+    value = "–" if rule.value is None else number(rule.value)
+    if rule.rule.kind == "growth":
+        beyond = f"+{rule.comparison.threshold_pct:.2f} points" if rule.comparison else "–"
+        return "", "", "–" if rule.value is None else f"{_signed(rule.value)} points", beyond
+    sign = {"at_least": "< ", "at_most": "> "}.get(rule.rule.kind, "")
+    return "", value, "", f"{sign}{number(rule.rule.value)}" if sign else "–"
 
 
 def _signed(value: float) -> str:
@@ -133,7 +133,7 @@ def _signed(value: float) -> str:
 
 def _metric_json(metric: MetricVerdict) -> dict[str, Any]:
     before = metric.baseline
-    found = {name: getattr(metric.comparison, name) if metric.comparison else None for name in _COMPARISON}
+    test = {name: getattr(metric.comparison, name) if metric.comparison else None for name in _COMPARISON}
     return {
         "name": metric.name,
         "counter": before.counter,
@@ -145,7 +145,7 @@ def _metric_json(metric: MetricVerdict) -> dict[str, Any]:
         "limit_pct": metric.limit_pct,
         "baseline": _summary(before.measured),
         "now": _summary(metric.now),
-        **found,
+        **test,
     }
 
 
@@ -164,11 +164,11 @@ def junit(result: GateResult) -> str:
         for metric in gated:
             more = cause if metric.verdict == "regressed" else ""
             _case(suite, kernel.label, metric.name, metric.verdict, f"{_sentence(metric)}{more}")
-        for one in kernel.rules:
-            words = one.reason or f"{one.verdict}: {one.rule.text}: {' '.join(rule_cells(one)[1:3]).strip()}"
-            _case(suite, kernel.label, one.rule.text, one.verdict, words)
-        told = {metric.verdict for metric in gated} | {one.verdict for one in kernel.rules}
-        if kernel.verdict not in told:
+        for rule in kernel.rules:
+            words = rule.reason or f"{rule.verdict}: {rule.rule.text}: {' '.join(rule_cells(rule)[1:3]).strip()}"
+            _case(suite, kernel.label, rule.rule.text, rule.verdict, words)
+        verdicts = {metric.verdict for metric in gated} | {rule.verdict for rule in kernel.rules}
+        if kernel.verdict not in verdicts:
             _case(suite, kernel.label, "baseline", kernel.verdict, kernel.reason)
     for file, error in result.errors:
         _case(suite, "inputs", file, "unreadable", error)
@@ -225,9 +225,9 @@ def _markdown_rows(kernel: KernelVerdict) -> list[str]:
         shown = verdict if metric.verdict in ("pass", "info") else f"**{verdict}**"
         texts = [code(kernel.label), escape(metric.name), *(escape(cell) for cell in cells(metric)), shown]
         rows.append(f"| {' | '.join(texts)} |")
-    for one in kernel.rules:
-        shown = one.verdict if one.verdict == "pass" else f"**{one.verdict.replace('_', ' ')}**"
-        texts = [code(kernel.label), escape(one.rule.metric), *(escape(cell) for cell in rule_cells(one)), shown]
+    for rule in kernel.rules:
+        shown = rule.verdict if rule.verdict == "pass" else f"**{rule.verdict.replace('_', ' ')}**"
+        texts = [code(kernel.label), escape(rule.rule.metric), *(escape(cell) for cell in rule_cells(rule)), shown]
         rows.append(f"| {' | '.join(texts)} |")
     return rows
 

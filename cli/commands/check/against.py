@@ -150,8 +150,8 @@ def _take_kernel(
         return
     if plan.measuring.skip_same and same is None:
         taken.notes.append(f"{there.label}: {NOT_SKIPPED}")
-    told = ((old, before), (new, there))
-    programs = {side.name: (launching(plan.measuring, side, subject), one.function) for side, one in told}
+    described = ((old, before), (new, there))
+    programs = {side.name: (launching(plan.measuring, side, subject), launch.function) for side, launch in described}
     runs = _measure(plan, pair, programs, _out_of(plan, subject.label), kept)
     _judge_against(plan, runs, taken, same)
 

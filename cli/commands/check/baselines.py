@@ -49,12 +49,12 @@ def record(
     """Record baselines from repeated launches: one readable JSON file per GPU model and kernel."""
     from ncubble.analysis.gate.baseline import file as baseline_file
 
-    found = _measured(paths, min_repeats, kernel, no_nvtx)
+    measured = _measured(paths, min_repeats, kernel, no_nvtx)
     store = store_of(output, no_config)
-    places = _places(store, found)
+    places = _places(store, measured)
     with baseline_file.locked(store):
-        baseline_file.save(zip(places, found, strict=True), force=force)
-    _tell("recorded", places, found, json)
+        baseline_file.save(zip(places, measured, strict=True), force=force)
+    _tell("recorded", places, measured, json)
 
 
 def update(
@@ -72,14 +72,16 @@ def update(
     from ncubble.analysis.gate.baseline.update import check_reason, replaced
 
     check_reason(because)
-    found = _measured(paths, min_repeats, kernel, no_nvtx)
+    measured = _measured(paths, min_repeats, kernel, no_nvtx)
     store = store_of(output, no_config)
-    places = _places(store, found)
-    missing = [f"{item.key.label} ({place})" for place, item in zip(places, found, strict=True) if not place.is_file()]
+    places = _places(store, measured)
+    missing = [
+        f"{item.key.label} ({place})" for place, item in zip(places, measured, strict=True) if not place.is_file()
+    ]
     if missing:
         raise UsageError(f"no baseline to update: {'; '.join(missing)}", "record it by `ncubble baseline record`")
     with baseline_file.locked(store):
-        new = [replaced(baseline_file.load(place), item, because) for place, item in zip(places, found, strict=True)]
+        new = [replaced(baseline_file.load(place), item, because) for place, item in zip(places, measured, strict=True)]
         baseline_file.save(zip(places, new, strict=True), force=True)
     _tell("updated", places, new, json)
 
@@ -100,30 +102,30 @@ def _measured(paths: list[Path], min_repeats: int, kernel: str, no_nvtx: bool) -
     return baseline.record(groups, datetime.now(UTC).isoformat(timespec="seconds"), min_repeats)
 
 
-def _tell(what: str, places: Sequence[Path], found: Sequence[Baseline], json: bool) -> None:
+def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json: bool) -> None:
     from ncubble.analysis.gate.baseline.baseline import weaknesses
     from ncubble.analysis.gate.baseline.update import change_words
     from ncubble.cli.render import emit_json
 
     rows: list[dict[str, Any]] = [
         {"path": str(place), "label": item.key.label, "repeats": item.repeats, "warnings": weaknesses(item)}
-        for place, item in zip(places, found, strict=True)
+        for place, item in zip(places, baselines, strict=True)
     ]
     if json:
         emit_json({"schema": 1, what: rows})
         return
-    for row, item in zip(rows, found, strict=True):
+    for row, item in zip(rows, baselines, strict=True):
         typer.echo(f"{row['label']} ({row['repeats']} repeats){change_words(item)} -> {row['path']}")
         for warning in row["warnings"]:
             typer.echo(f"warning: {row['label']}: {warning}", err=True)
 
 
-def _places(output: Path, found: list[Baseline]) -> list[Path]:
+def _places(output: Path, baselines: list[Baseline]) -> list[Path]:
     if output.suffix != ".json":
-        return [output / item.place for item in found]
-    if len(found) != 1:
+        return [output / item.place for item in baselines]
+    if len(baselines) != 1:
         raise UsageError(
-            f"--output {output}: one file cannot hold {len(found)} baselines", "name a folder, or use --kernel"
+            f"--output {output}: one file cannot hold {len(baselines)} baselines", "name a folder, or use --kernel"
         )
     return [output]
 

@@ -126,15 +126,17 @@ def _judged(
     reports, failures = _open(taken.paths, taken.kernel)
     unread = [(str(failure.path), failure.error.message) for failure in failures]
     groups, notes = repeats.collect(reports, nvtx=nvtx, kernel=taken.kernel)
-    said = [*taken.notes, *notes, *_left_out(reports, taken.kernel, bool(groups or taken.judged))]
-    return taken.complete(judge(groups, baselines, taken.options(options), [*unread, *taken.errors, *errors], said))
+    all_notes = [*taken.notes, *notes, *_left_out(reports, taken.kernel, bool(groups or taken.judged))]
+    return taken.complete(
+        judge(groups, baselines, taken.options(options), [*unread, *taken.errors, *errors], all_notes)
+    )
 
 
-def _left_out(reports: list[Report], kernel: str, found: bool) -> list[str]:
+def _left_out(reports: list[Report], kernel: str, any_group: bool) -> list[str]:
     """Why there is nothing to judge: no launch, or none that the filter takes, with the kernels that there are."""
     from ncubble.analysis.gate.baseline import repeats
 
-    if found:
+    if any_group:
         return []
     if not kernel:
         return ["no launch was found" if reports else "no report was found"]

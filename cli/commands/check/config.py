@@ -161,8 +161,8 @@ def _table(path: Path) -> _Table | None:
             return None
         raw = raw[name]
         if type(raw) is not dict:
-            said = f"{'.'.join(names[:depth])} = {_short(raw)} is no table"
-            raise UsageError(f"{path}: {said}", f"write [{'.'.join(names)}], {_IGNORE}")
+            wrong = f"{'.'.join(names[:depth])} = {_short(raw)} is no table"
+            raise UsageError(f"{path}: {wrong}", f"write [{'.'.join(names)}], {_IGNORE}")
     return _Table(path, f"[{'.'.join(names)}]", raw)
 
 

@@ -57,7 +57,7 @@ class CheckoutFiles:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def locate(self, one: Any) -> tuple[str, int]:
+    def locate(self, move: Any) -> tuple[str, int]:
         """Path in the repository and line of a move; an empty path if it is not sure.
 
         Reports mostly name the bare file. That is the file of the repository of which exactly one has the name, and
@@ -65,14 +65,14 @@ class CheckoutFiles:
         """
         from ncubble.analysis.gate.output.annotations import line_near, located, stated, text_of
 
-        file, line = stated(one)
+        file, line = stated(move)
         if "/" in file or "\\" in file:
             return located(file, lambda end: (self.root / end).is_file()), line
         same = [path for path in self._files if path.rpartition("/")[2] == file]
         if len(same) != 1:
             return "", 0
-        found = line_near(self._lines(same[0]), line, text_of(one))
-        return (same[0], found) if found else ("", 0)
+        nearest = line_near(self._lines(same[0]), line, text_of(move))
+        return (same[0], nearest) if nearest else ("", 0)
 
     @cached_property
     def _files(self) -> tuple[str, ...]:

@@ -99,8 +99,8 @@ def take(measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Se
         subjects = subjects_of(measuring, paths)
         many = len(subjects) > 1
         runs = [
-            _rounds(measuring, _catalog(measuring, one), kernel, _out_of(measuring, one, many), kept)
-            for one in subjects
+            _rounds(measuring, _catalog(measuring, launch), kernel, _out_of(measuring, launch, many), kept)
+            for launch in subjects
         ]
         return CheckInputs([run for part in runs for run in part])
 
@@ -164,16 +164,20 @@ def _take_all(
     measuring: Measuring, paths: Sequence[Path], kernel: str, baselines: Sequence[Baseline], kept: list[Path]
 ) -> CheckInputs:
     """Every kernel of the catalog that has a baseline on this GPU; what else has one must be among ``paths``."""
-    here = [one for one in baselines if one.device.name == _device() and re.search(kernel, one.key.label)]
+    here = [
+        baseline
+        for baseline in baselines
+        if baseline.device.name == _device() and re.search(kernel, baseline.key.label)
+    ]
     if not here:
         raise UsageError(f"--profile-all: no baseline of {_device()}", "record some with `ncubble baseline record`")
     known = _catalog_names(measuring)
     taken = CheckInputs(list(paths), kernel, here)
-    for one in here:
-        if one.key.kernel not in known or one.key.nvtx or one.key.grid:
-            taken.notes.append(f"{one.key.label}: no kernel of the catalog, so its runs have to be named")
+    for baseline in here:
+        if baseline.key.kernel not in known or baseline.key.nvtx or baseline.key.grid:
+            taken.notes.append(f"{baseline.key.label}: no kernel of the catalog, so its runs have to be named")
             continue
-        subject = recorded_subject(one)
+        subject = recorded_subject(baseline)
         try:
             out = _out_of(measuring, subject, many=True)
             with keeping() as own:
@@ -181,7 +185,7 @@ def _take_all(
             kept.extend(own)
             taken.paths.extend(runs)
         except OF_ONE_KERNEL as error:
-            taken.errors.append((one.key.label, error.message))
+            taken.errors.append((baseline.key.label, error.message))
     return taken
 
 

@@ -106,8 +106,8 @@ class Measuring:
         if self.program is not None:
             _refuse(self._of_catalog(), "is for kernels of the catalog", "pass it to the program, after --")
         elif len(names) > 1:
-            one = {"-p": self.parameters, "--shape": self.shape}
-            _refuse(one, f"is for one kernel, and {len(names)} are named", "check them one by one")
+            of_one_kernel = {"-p": self.parameters, "--shape": self.shape}
+            _refuse(of_one_kernel, f"is for one kernel, and {len(names)} are named", "check them one by one")
         if names and self.build:
             raise UsageError("--build is for programs after --", "kernels of the catalog are built by ncubble")
 

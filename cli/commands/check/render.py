@@ -73,10 +73,10 @@ def _result_table(kernels: Sequence[KernelVerdict], named: bool = True) -> Table
         for index, metric in enumerate(kernel.metrics):
             texts = [Text(cell) for cell in cells(metric)]
             table.add_row(label if not index else Text(""), Text(metric.name), *texts, _verdict(metric.verdict))
-        for index, one in enumerate(kernel.rules):
-            texts = [Text(cell) for cell in rule_cells(one)]
+        for index, rule in enumerate(kernel.rules):
+            texts = [Text(cell) for cell in rule_cells(rule)]
             first = not kernel.metrics and not index
-            table.add_row(label if first else Text(""), Text(one.rule.metric), *texts, _verdict(one.verdict))
+            table.add_row(label if first else Text(""), Text(rule.rule.metric), *texts, _verdict(rule.verdict))
     return table
 
 

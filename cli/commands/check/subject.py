@@ -75,8 +75,8 @@ def describe(measuring: Measuring, side: RevisionSide, subject: CatalogKernel) -
     except subprocess.TimeoutExpired as error:
         raise MeasurementError(f"{side.what}: no build within {_LIMIT_S:g} s", "look for a hanging compiler") from error
     if done.returncode == 0:
-        told = json.loads(done.stdout.splitlines()[-1])
-        return SideLaunch(told["label"], told["function"], told["launch"], told["code"])
+        description = json.loads(done.stdout.splitlines()[-1])
+        return SideLaunch(description["label"], description["function"], description["launch"], description["code"])
     message, _, remedy = done.stderr.strip().removeprefix("ncubble.kernels: ").partition("\n  remedy: ")
     if done.returncode == UsageError.exit_code:
         raise UsageError(message, remedy)

@@ -74,10 +74,10 @@ def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[ComparedLaunch]
     with reading() as progress:
         reports, failures = open_reports([path], progress)
     errors += [(str(failure.path), str(failure.error)) for failure in failures]
-    found = [one for report in reports for one in _judged(report, errors)]
+    launches = [launch for report in reports for launch in _judged(report, errors)]
     if not reports and not failures:
         errors.append((str(path), "no report below it\n  remedy: reports end in .ncu-rep or .ncu-repz"))
-    return found
+    return launches
 
 
 def _judged(report: Report, errors: list[tuple[str, str]]) -> list[ComparedLaunch]:

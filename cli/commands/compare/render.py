@@ -31,8 +31,8 @@ def print_outcome(outcome: CompareResult, errors: Sequence[tuple[str, str]], det
         out.print(_leftover(left))
     err = Console(stderr=True, highlight=False)
     for file, error in errors:
-        told = error if not file or file in error else f"{file}: {error}"
-        text = "\n  remedy: ".join(printable(part) for part in told.split("\n  remedy: "))
+        message = error if not file or file in error else f"{file}: {error}"
+        text = "\n  remedy: ".join(printable(part) for part in message.split("\n  remedy: "))
         err.print(Text(f"ncubble: {text}", style="red"), soft_wrap=True)
 
 
@@ -60,30 +60,30 @@ def _table(comparison: Comparison) -> Table:
         shown = lines(comparison, section)
         if shown and title:
             table.add_row(Text(title, style="dim italic"))
-        for one in shown:
-            table.add_row(Text(printable(one.name)), *_cells(one, comparison))
+        for line in shown:
+            table.add_row(Text(printable(line.name)), *_cells(line, comparison))
     return table
 
 
-def _cells(one: Line, comparison: Comparison) -> list[Text]:
-    found: list[Text] = []
+def _cells(line: Line, comparison: Comparison) -> list[Text]:
+    texts: list[Text] = []
     for index, side in enumerate(comparison.sides):
         if side is None:
             continue
-        found.append(Text(one.values[index], style="" if one.values[index] != "–" else "dim"))
+        texts.append(Text(line.values[index], style="" if line.values[index] != "–" else "dim"))
         if index:
-            outcome = one.outcomes[index]
-            shown = f"{one.changes[index]} {outcome}".rstrip()
-            found.append(Text(shown, style="dim" if shown == "same" else STYLES.get(outcome, "")))
-    return found
+            outcome = line.outcomes[index]
+            shown = f"{line.changes[index]} {outcome}".rstrip()
+            texts.append(Text(shown, style="dim" if shown == "same" else STYLES.get(outcome, "")))
+    return texts
 
 
 def _summary(comparisons: Sequence[Comparison]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("kernel", overflow="fold", ratio=2)
     table.add_column("compared with A", overflow="fold", ratio=3)
-    for title, said in summaries(comparisons):
-        table.add_row(Text(printable(title), style="bold"), Text("\n".join(printable(text) for text in said)))
+    for title, words in summaries(comparisons):
+        table.add_row(Text(printable(title), style="bold"), Text("\n".join(printable(text) for text in words)))
     return table
 
 

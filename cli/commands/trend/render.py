@@ -34,9 +34,9 @@ def print_series(series: Sequence[TrendSeries], history: History) -> None:
         console.print(_overview(series, kernels=True))
     else:
         _print_narrow(series, console)
-    for one in series:
-        if events := list(_events(one)):
-            console.print(Text(f"\n{_label(one)}: {printable(one.metric)}", style="bold"))
+    for item in series:
+        if events := list(_events(item)):
+            console.print(Text(f"\n{_label(item)}: {printable(item.metric)}", style="bold"))
             for event in events:
                 _print_event(event, console)
     console.print()
@@ -56,7 +56,9 @@ def _print_narrow(series: Sequence[TrendSeries], console: Console) -> None:
     """A heading for each kernel, and its metrics below."""
     for label in dict.fromkeys(map(_label, series)):
         console.print(Text(label, style="bold"))
-        console.print(Padding(_overview([one for one in series if _label(one) == label], kernels=False), (0, 0, 0, 2)))
+        console.print(
+            Padding(_overview([item for item in series if _label(item) == label], kernels=False), (0, 0, 0, 2))
+        )
 
 
 def _overview(series: Sequence[TrendSeries], kernels: bool) -> Table:
@@ -68,67 +70,69 @@ def _overview(series: Sequence[TrendSeries], kernels: bool) -> Table:
     for name in ("level now", "checks"):
         table.add_column(name, justify="right", overflow="fold", no_wrap=kernels)
     table.add_column("last change", overflow="fold", no_wrap=kernels)
-    for one in series:
-        level = f"{number(one.level)} {printable(one.unit)}".strip()
-        cells = [_label(one)] * kernels + [printable(one.metric), level, str(len(one.checks))]
-        table.add_row(*map(Text, cells), _last(one))
+    for item in series:
+        level = f"{number(item.level)} {printable(item.unit)}".strip()
+        cells = [_label(item)] * kernels + [printable(item.metric), level, str(len(item.checks))]
+        table.add_row(*map(Text, cells), _last(item))
     return table
 
 
-def _label(one: TrendSeries) -> str:
-    return printable(f"{one.label} · {one.device}" if one.device else one.label)
+def _label(series: TrendSeries) -> str:
+    return printable(f"{series.label} · {series.device}" if series.device else series.label)
 
 
-def _last(one: TrendSeries) -> Text:
-    if not one.changes:
-        return Text("none" if one.enough else "too few checks", style="dim")
-    change = one.changes[-1]
-    return Text(f"{_size(one, change)} on {one.checks[change.index].checked:%Y-%m-%d}", style=_STYLES[change.direction])
+def _last(series: TrendSeries) -> Text:
+    if not series.changes:
+        return Text("none" if series.enough else "too few checks", style="dim")
+    change = series.changes[-1]
+    return Text(
+        f"{_size(series, change)} on {series.checks[change.index].checked:%Y-%m-%d}", style=_STYLES[change.direction]
+    )
 
 
-def _size(one: TrendSeries, change: LevelShift) -> str:
-    return f"{_SIGNS[change.direction]} {printable(size(change, one.unit))}"
+def _size(series: TrendSeries, change: LevelShift) -> str:
+    return f"{_SIGNS[change.direction]} {printable(size(change, series.unit))}"
 
 
-def _events(one: TrendSeries) -> Iterator[Text]:
+def _events(series: TrendSeries) -> Iterator[Text]:
     """One line for each change, boundary and odd check."""
-    found: list[tuple[int, Text]] = []
-    for change in one.changes:
-        sized = Text(_size(one, change), style=_STYLES[change.direction])
+    events: list[tuple[int, Text]] = []
+    for change in series.changes:
+        sized = Text(_size(series, change), style=_STYLES[change.direction])
         wide = f"({interval(change)}) " if interval(change) else ""
-        told = f"{wide}at {commits(one, change)}, {confidence(change)} sure{_between(one, change)}"
-        found.append((change.index, Text.assemble(sized, " ", printable(told))))
-    for boundary in one.boundaries:
+        words = f"{wide}at {commits(series, change)}, {confidence(change)} sure{_between(series, change)}"
+        events.append((change.index, Text.assemble(sized, " ", printable(words))))
+    for boundary in series.boundaries:
         moved = "" if boundary.change_pct is None else f"; the value moved by {boundary.change_pct:+.2f} % there"
-        found.append((boundary.index, Text(printable(f"│ new: {changed(boundary)}{moved}"))))
-    for index in one.odd:
-        value = f"○ one odd check of {number(one.checks[index].mean)} {one.unit} at {_commit(one, index)}"
-        found.append((index, Text(printable(value))))
-    for index, text in sorted(found, key=lambda pair: pair[0]):
-        yield Text(f"{one.checks[index].checked:%Y-%m-%d %H:%M}  ", style="dim") + text
+        events.append((boundary.index, Text(printable(f"│ new: {changed(boundary)}{moved}"))))
+    for index in series.odd:
+        value = f"○ one odd check of {number(series.checks[index].mean)} {series.unit} at {_commit(series, index)}"
+        events.append((index, Text(printable(value))))
+    for index, text in sorted(events, key=lambda pair: pair[0]):
+        yield Text(f"{series.checks[index].checked:%Y-%m-%d %H:%M}  ", style="dim") + text
 
 
-def _between(one: TrendSeries, change: LevelShift) -> str:
+def _between(series: TrendSeries, change: LevelShift) -> str:
     """Where else the change may lie, as far as checks tell; empty where its place is sure."""
     if change.first == change.last:
         return ""
-    return f"; it lies between {_commit(one, change.first - 1)} and {_commit(one, change.last)}"
+    return f"; it lies between {_commit(series, change.first - 1)} and {_commit(series, change.last)}"
 
 
 def _notes(series: Sequence[TrendSeries], history: History) -> Iterator[str]:
     if history.left_out:
         yield f"{history.left_out:,} older rows of the history were not read"
-    if again := sum(one.again for one in series):
+    if again := sum(item.again for item in series):
         yield f"{again} values came of reports that had been checked before, and count once"
-    if few := sum(not one.enough for one in series):
+    if few := sum(not item.enough for item in series):
         yield f"{few} series have fewer than {LEAST_POINTS} checks: no change can be told yet"
-    boundaries = sum(len(one.boundaries) for one in series)
+    boundaries = sum(len(item.boundaries) for item in series)
     if boundaries:
         yield "what moved with a new GPU, driver, ncu or counter is not put down to the kernel"
 
 
-def _commit(one: TrendSeries, index: int) -> str:
-    return short(one.checks[index].sha) or "an unknown commit"
+def _commit(series: TrendSeries, index: int) -> str:
+    return short(series.checks[index].sha) or "an unknown commit"
 
 
 def print_unchanged(series: Sequence[TrendSeries], history: History) -> None:
@@ -141,9 +145,9 @@ def print_unchanged(series: Sequence[TrendSeries], history: History) -> None:
 
 def _told_width() -> int:
     """Columns by ``COLUMNS``, else of the terminal; 0 in a pipe that states none."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isdecimal() and int(told):
-        return int(told)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return int(columns)
     return shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns if sys.stdout.isatty() else 0
 
 

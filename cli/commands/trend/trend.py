@@ -49,11 +49,11 @@ def trend(
     for problem in history.problems:
         typer.echo(f"ncubble: {problem.name}: {problem.error}\n  remedy: {problem.remedy}", err=True)
     searched = _chosen(history, pattern, everything) if len(history.table) else []
-    found = [one for one in searched if not changed or one.changes or one.boundaries or one.odd]
+    shown = [series for series in searched if not changed or series.changes or series.boundaries or series.odd]
     if as_json:
-        emit_json(listed(history, found))
-    elif found:
-        print_series(found, history)
+        emit_json(listed(history, shown))
+    elif shown:
+        print_series(shown, history)
     elif searched:
         print_unchanged(searched, history)
     if history.problems:
@@ -78,7 +78,7 @@ def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> lis
 
     matching = _series(history, pattern)
     if not matching:
-        labels = sorted({printable(one.label) for one in _series(history, re.compile(""))})
+        labels = sorted({printable(series.label) for series in _series(history, re.compile(""))})
         listed = "".join(f"\n  {label}" for label in labels[:_MOST_NAMED])
         more = f"\n  and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
         if not labels:
@@ -86,7 +86,7 @@ def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> lis
                 f"{history.folder}: no check holds a measured value", "check runs that hold launches"
             )
         raise MeasurementError(f"no kernel matches --kernel {pattern.pattern!r}; there are{listed}{more}", "correct it")
-    gated = [one for one in matching if everything or one.gated]
+    gated = [series for series in matching if everything or series.gated]
     if not gated:
         raise MeasurementError(f"{len(matching)} series match, and none is of a gated metric", "add --all to see them")
     return gated
