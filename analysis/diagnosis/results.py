@@ -26,6 +26,8 @@ _CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupE
 """What values that cannot be make of an analysis. Anything else is a bug."""
 _RULES = ("ncubble.analysis", "ncubble.profiling", "ncubble.sass", "ncubble.text")
 """Packages in which what a verdict depends on is written, with all that lies below them."""
+_CHIPS = ("chips.py", "chips.toml")
+"""Files of ``ncubble`` itself that a verdict depends on."""
 
 
 def report_json(paths: Iterable[Path]) -> dict[str, Any]:
@@ -119,7 +121,8 @@ def _said(path: Path, which: str, error: Exception) -> NcubbleError:
 @cache
 def rules_hash() -> str:
     """A hash over everything that turns tables into verdicts."""
-    return sources_hash(*_RULES)
+    chips = b"".join((files("ncubble") / name).read_bytes() for name in _CHIPS)
+    return hashlib.sha256(sources_hash(*_RULES).encode() + chips).hexdigest()
 
 
 def sources_hash(*packages: str) -> str:

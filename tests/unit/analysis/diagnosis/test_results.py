@@ -113,3 +113,14 @@ def test_a_memo_that_cannot_be_written_is_no_error(tmp_path):
     (tmp_path / "file").touch()
     memo.remember(tmp_path / "file" / "memo.json", 1)
     assert memo.recall(tmp_path / "file" / "memo.json") is None
+
+
+def test_other_numbers_of_a_chip_are_other_rules(tmp_path, monkeypatch):
+    installed, original = results.files("ncubble"), results.files
+    for name in ("chips.py", "chips.toml"):
+        (tmp_path / name).write_bytes((installed / name).read_bytes())
+    monkeypatch.setattr(results, "files", lambda package: tmp_path if package == "ncubble" else original(package))
+    before = results.rules_hash.__wrapped__()
+    with (tmp_path / "chips.toml").open("a") as file:
+        file.write("# other numbers")
+    assert results.rules_hash.__wrapped__() != before
