@@ -22,7 +22,7 @@ from ncubble.analysis.account.sm_load import SmLoad, sm_load
 from ncubble.analysis.account.stalls import CLASSES, classify
 from ncubble.analysis.account.units import Busy, busy_of, cta_share
 from ncubble.analysis.report import series as timeline
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.launch import Launch, once_per_launch
 
 MIN_SAMPLES = 50
 """Fewer warp samples than this carry no split: at 50 a share of 10 % has a standard error of 4 points."""
@@ -60,6 +60,7 @@ class BubbleAccount:
         return dict(sorted(idle.items(), key=lambda item: -item[1]))
 
 
+@once_per_launch
 def account(launch: Launch) -> BubbleAccount | None:
     """The account of one launch; None where the report holds no utilization of any unit (say which with
     ``busy_of``)."""

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.launch import Launch, once_per_launch
 from ncubble.chips import Version, generation_of, parse_version
 from ncubble.profiling.metrics.generations import Unit, load_generations
 from ncubble.sass.opcodes import role
@@ -96,6 +96,7 @@ def cta_share(launch: Launch) -> float:
     return share if math.isnan(share) else min(1.0, share)
 
 
+@once_per_launch
 def uses_tensor(launch: Launch) -> bool | None:
     """Whether the kernel issues MMAs, by its code or by counters; None where the report cannot say.
 
@@ -135,6 +136,7 @@ def lacking_units(launch: Launch) -> list[Unit]:
     return [unit for unit in load_generations().units if unit.name not in known and unit.on(chip)]
 
 
+@once_per_launch
 def busy_of(launch: Launch) -> Busy | None:
     """The unit that the account of this launch is about; None where no unit's utilization was collected."""
     tensor = _tensor_shares(launch)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ncubble.analysis.account.stalls import reasons_of
 from ncubble.analysis.account.units import MEMORY, ratio, utilization
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.launch import Launch, once_per_launch
 from ncubble.chips import Chip, chip_of
 from ncubble.profiling.metrics.generations import load_generations
 from ncubble.sass.bystanders import Bystanders
@@ -165,6 +165,7 @@ class LaunchFacts:
         return Bystanders(self.source["sass"].tolist(), self.opcodes, self.roles, self.staged)
 
 
+@once_per_launch
 def launch_facts(launch: Launch) -> LaunchFacts:
     """Collect the facts of one launch."""
     row = launch.identity

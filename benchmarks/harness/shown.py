@@ -19,7 +19,7 @@ import numpy as np
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.cli.render import finite
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel import layout as kernel
@@ -52,7 +52,7 @@ def show(paths: Sequence[Path]) -> tuple[dict[Path, dict[int, Shown]], dict[str,
     for row in sorted(store.rows(), key=lambda row: int(row["launch"])):
         entry = store.find(row["id"].split("/")[0], row["launch"])
         assert entry is not None
-        found.setdefault(entry.report.run.path, {})[entry.launch] = _shown(store, entry)
+        found.setdefault(entry.report.run.path, {})[entry.number] = _shown(store, entry)
     return found, {failure.where: failure.error for failure in store.failures()}
 
 
@@ -67,17 +67,17 @@ class _Told:
     store: ReportStore
     verdict: dict[str, Any]
 
-    def report_of(self, entry: Launch) -> Any:
+    def report_of(self, entry: Entry) -> Any:
         return self.store.report_of(entry)
 
-    def verdict_of(self, entry: Launch) -> dict[str, Any]:
+    def verdict_of(self, entry: Entry) -> dict[str, Any]:
         return self.verdict
 
 
-def _shown(store: ReportStore, entry: Launch) -> Shown:
+def _shown(store: ReportStore, entry: Entry) -> Shown:
     warnings = entry.verdict["warnings"]
     verdict = {**entry.verdict, "warnings": [text for text in warnings if not is_label(text)]}
-    row = launch_row(entry.report, entry.launch, verdict)
+    row = launch_row(entry.report, entry.number, verdict)
     told = replace(entry, row=row, _store=_Told(store, verdict))
     with _errors_logged() as crashes:
         late = Late(store, told)

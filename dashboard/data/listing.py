@@ -12,7 +12,7 @@ from typing import Any
 
 from ncubble.dashboard.data.held import Held
 from ncubble.dashboard.data.index import Known
-from ncubble.dashboard.data.readings import Failure, Launch, Progress, Reading
+from ncubble.dashboard.data.readings import Entry, Failure, Progress, Reading
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.utf8 import utf8
 from ncubble.errors import NcubbleError
@@ -32,7 +32,7 @@ class Listing:
 
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False, repr=False)
     _readings: dict[Path, Reading] = field(default_factory=dict, init=False, repr=False)
-    _launches: dict[str, Launch] = field(default_factory=dict, init=False, repr=False)
+    _launches: dict[str, Entry] = field(default_factory=dict, init=False, repr=False)
     _keys: dict[str, Path] = field(default_factory=dict, init=False, repr=False)
     _trouble: tuple[Failure, ...] = field(default=(), init=False, repr=False)
     _held: Held = field(default_factory=Held, init=False, repr=False)
@@ -44,11 +44,11 @@ class Listing:
     _version: int = field(default=0, init=False, repr=False)
     _finished: bool = field(default=False, init=False, repr=False)
 
-    def report_of(self, entry: Launch) -> Any:
+    def report_of(self, entry: Entry) -> Any:
         """The report of a launch."""
         raise NotImplementedError
 
-    def verdict_of(self, entry: Launch) -> dict[str, Any]:
+    def verdict_of(self, entry: Entry) -> dict[str, Any]:
         """The verdict of a launch."""
         raise NotImplementedError
 
@@ -95,7 +95,7 @@ class Listing:
         """Launches whose values contradict each other, and how."""
         with self._lock:
             entries = [entry for entry in self._launches.values() if entry.doubt]
-        return [Failure(f"{entry.row['path']}, launch {entry.launch}", entry.doubt) for entry in entries]
+        return [Failure(f"{entry.row['path']}, launch {entry.number}", entry.doubt) for entry in entries]
 
     def duplicates(self) -> list[Failure]:
         """Files whose content equals one that is already shown: ``where`` they lie, and which one it is."""
@@ -103,18 +103,18 @@ class Listing:
             twins = [(reading, reading.twin) for reading in self._readings.values() if reading.state == "duplicate"]
         return [Failure(one.shown_as or str(one.path), f"same content as {twin}, shown once") for one, twin in twins]
 
-    def find(self, key: str, launch: int) -> Launch | None:
+    def find(self, key: str, launch: int) -> Entry | None:
         """The launch at the address ``/kernel/<key>/<launch>``, or None."""
         with self._lock:
             return self._launches.get(address(key, launch))
 
-    def siblings(self, entry: Launch) -> list[Launch]:
+    def siblings(self, entry: Entry) -> list[Entry]:
         """All launches of the same report, in their order."""
         with self._lock:
             same = [other for other in self._launches.values() if other.key == entry.key]
-        return sorted(same, key=lambda other: other.launch)
+        return sorted(same, key=lambda other: other.number)
 
-    def alike(self, entry: Launch) -> list[Launch]:
+    def alike(self, entry: Entry) -> list[Entry]:
         """All other launches of the same kernel, by base name, those of other configurations first."""
         with self._lock:
             same = [other for other in self._launches.values() if other.row["kernel"] == entry.row["kernel"]]
@@ -134,7 +134,7 @@ class Listing:
         self._keys[known.key] = reading.path
         for name, row in zip(ids, known.rows, strict=True):
             doubt = known.doubts.get(name, "")
-            self._launches[name] = Launch(known.key, int(row["launch"]), row, reading.path, doubt, self)
+            self._launches[name] = Entry(known.key, int(row["launch"]), row, reading.path, doubt, self)
         self._set(replace(reading, state="queued" if again else "shown", key=known.key, ids=ids))
 
     def _set(self, reading: Reading) -> None:

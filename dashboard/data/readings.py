@@ -12,10 +12,10 @@ from ncubble.dashboard.data.index import Signature
 class Opens(Protocol):
     """What gives a launch its report and its verdict: the store."""
 
-    def report_of(self, entry: Launch) -> Any:
+    def report_of(self, entry: Entry) -> Any:
         """The report of a launch."""
 
-    def verdict_of(self, entry: Launch) -> dict[str, Any]:
+    def verdict_of(self, entry: Entry) -> dict[str, Any]:
         """The verdict of a launch."""
 
 
@@ -29,11 +29,11 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class Entry:
     """One launch: its row of the table at once, its report and verdict when they are asked for."""
 
     key: str
-    launch: int
+    number: int
     row: dict[str, Any]
     path: Path
     doubt: str
@@ -44,6 +44,11 @@ class Launch:
         """The report, opened anew if it was not looked at lately. Raises NcubbleError where that fails, or where
         another report lies in its place now."""
         return self._store.report_of(self)
+
+    @property
+    def launch(self) -> Any:
+        """The ``Launch`` in its report; raises NcubbleError as ``report`` does."""
+        return self.report.launch(self.number)
 
     @property
     def verdict(self) -> dict[str, Any]:

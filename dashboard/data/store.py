@@ -20,7 +20,7 @@ from ncubble.dashboard.data import index, openers
 from ncubble.dashboard.data.index import Known, Signature
 from ncubble.dashboard.data.listing import KEY_LENGTH, Listing, address, failure_of
 from ncubble.dashboard.data.openers import Judge, Opener
-from ncubble.dashboard.data.readings import Failure, Launch, Reading
+from ncubble.dashboard.data.readings import Entry, Failure, Reading
 from ncubble.dashboard.data.roots import OUTSIDE, leads_out
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.data.utf8 import utf8
@@ -94,21 +94,21 @@ class ReportStore(Listing):
             self._settled.clear()
         self._wake.set()
 
-    def account_of(self, entry: Launch) -> Any | None:
+    def account_of(self, entry: Entry) -> Any | None:
         """The ``BubbleAccount`` of a launch; None where the report holds no utilization of any unit."""
         name = str(entry.row["id"])
         with self._lock:
             if name in self._accounts:
                 self._accounts.move_to_end(name)
                 return self._accounts[name]
-        found = (self.accountant or openers.account_of)(entry.report, entry.launch)
+        found = (self.accountant or openers.account_of)(entry.report, entry.number)
         with self._lock:
             self._accounts[name] = found
             while len(self._accounts) > ACCOUNTS:
                 self._accounts.popitem(last=False)
         return found
 
-    def report_of(self, entry: Launch) -> Any:
+    def report_of(self, entry: Entry) -> Any:
         """The report of a launch; raises NcubbleError where it cannot be read, or another lies in its place."""
         known = self._held.get(entry.path)
         if known is None or not known.key.startswith(entry.key):
@@ -124,13 +124,13 @@ class ReportStore(Listing):
             )
         return known
 
-    def verdict_of(self, entry: Launch) -> dict[str, Any]:
+    def verdict_of(self, entry: Entry) -> dict[str, Any]:
         """The verdict of a launch; raises NcubbleError as ``report_of`` does."""
-        name = address(entry.key, entry.launch)
+        name = address(entry.key, entry.number)
         with self._lock:
             if name in self._verdicts:
                 return self._verdicts[name]
-        verdict = (self.judge or openers.verdict_of)(entry.report, entry.launch)
+        verdict = (self.judge or openers.verdict_of)(entry.report, entry.number)
         with self._lock:
             self._verdicts[name] = verdict
             while len(self._verdicts) > VERDICTS:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.analysis.compare.sides import Group, compared_launch, groups, match
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
 from ncubble.errors import UsageError
@@ -45,7 +45,7 @@ def _listed(values: Sequence[Any], most: int = 12) -> str:
     return shown if len(values) <= most else f"{shown} and {len(values) - most} more"
 
 
-def entry_of(store: ReportStore, row: Row) -> Launch:
+def entry_of(store: ReportStore, row: Row) -> Entry:
     """The launch of a row. Raises UsageError where it is gone meanwhile."""
     key, _, number = row["id"].partition("/")
     found = store.find(key, int(number))
@@ -83,7 +83,7 @@ def _side(store: ReportStore, rows: Sequence[Row], path: Path, before: Sequence[
         said = twins[0] if twins else "it is on another side already" if own & taken else "no launch to compare"
         raise UsageError(f"{path}: {said}", "name reports of different content, or choose by --launch and --kernel")
     entries = (entry_of(store, row) for row in mine)
-    return groups(compared_launch(entry.report.launch(entry.launch), entry.verdict) for entry in entries)
+    return groups(compared_launch(entry.launch, entry.verdict) for entry in entries)
 
 
 def _address(group: Group) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.export.choice import Row, entry_of
 from ncubble.dashboard.export.names import Rename, renamed, renamer
@@ -56,7 +56,7 @@ def _stepped(sections: Iterable[Section], total: int, step: Step) -> Iterator[Se
     step(total, total)
 
 
-def late_sections(store: ReportStore, entry: Launch, whole: bool = True) -> dict[str, Callable[[], Any]]:
+def late_sections(store: ReportStore, entry: Entry, whole: bool = True) -> dict[str, Callable[[], Any]]:
     """What callbacks would fill in on a kernel page, by the id of the place: ``pages.kernel.LATE``. Each made once.
 
     Without ``whole``, a note stands in the place of what is large.
@@ -65,11 +65,11 @@ def late_sections(store: ReportStore, entry: Launch, whole: bool = True) -> dict
         name: cache(partial(build, store, entry)) for name, build in kernel.LATE.items()
     }
     if not whole:
-        made |= {name: partial(note, "empty", text, f"--launch {entry.launch}") for name, text in LARGE.items()}
+        made |= {name: partial(note, "empty", text, f"--launch {entry.number}") for name, text in LARGE.items()}
     return made
 
 
-def page_figures(store: ReportStore, entry: Launch) -> list[Drawn]:
+def page_figures(store: ReportStore, entry: Entry) -> list[Drawn]:
     """Every figure of a launch's page, in its order."""
     return figures(kernel.layout(store, entry), late_sections(store, entry))
 

@@ -10,12 +10,12 @@ from typing import Any
 from dash import Dash
 from dash.development.base_component import Component
 
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.address_codec import Address
 
 OfStore = Callable[[ReportStore, Any], Component]
-OfLaunch = Callable[[ReportStore, Launch, Any], Component]
+OfLaunch = Callable[[ReportStore, Entry, Any], Component]
 LAUNCH = r"/(?P<key>[0-9a-f]{8,64})/(?P<launch>\d{1,9})"
 
 

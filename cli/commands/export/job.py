@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ncubble.cli.progress import reading
-from ncubble.dashboard.data.readings import Failure, Launch
+from ncubble.dashboard.data.readings import Entry, Failure
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.export import content
 from ncubble.dashboard.export.choice import chosen, comparisons, entry_of
@@ -111,7 +111,7 @@ def _figures(job: Job, store: ReportStore, rows: list[dict[str, Any]]) -> tuple[
         return f"{title}, compared", content.comparison_figures(store, asked), asked.launches
     if len(rows) > 1:
         raise UsageError(f"{len(rows)} launches, and a picture shows one", "choose with --launch or --kernel")
-    entry: Launch = entry_of(store, rows[0])
+    entry: Entry = entry_of(store, rows[0])
     return content.title_of(rows[0]), content.page_figures(store, entry), [rows[0]["id"]]
 
 

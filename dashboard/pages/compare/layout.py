@@ -15,7 +15,7 @@ from ncubble.analysis.compare.sides import Group, compared_launch, groups, lette
 from ncubble.analysis.compare.text import about, sentences, spread
 from ncubble.analysis.details.tracks import MIN_ACTIVE, window
 from ncubble.analysis.diagnosis import words
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
@@ -58,34 +58,34 @@ def layout(store: ReportStore, address: CompareAddress) -> Component:
     return html.Div([_head(address), *problems, chosen, chooser(store, address), *sections], className="compare-page")
 
 
-def told_apart(entries: Sequence[Launch]) -> list[dict[str, Any]]:
+def told_apart(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     """The rows of launches, with labels that tell these from each other."""
     rows = [entry.row for entry in entries]
     return [row | {"label": label} for row, label in zip(rows, labels(rows), strict=True)]
 
 
-def _find(store: ReportStore, name: str) -> Launch | None:
+def _find(store: ReportStore, name: str) -> Entry | None:
     key, _, launch = name.partition("/")
     return store.find(key, int(launch))
 
 
-def sides(store: ReportStore, entries: Sequence[Launch]) -> list[Group]:
+def sides(store: ReportStore, entries: Sequence[Entry]) -> list[Group]:
     """Each chosen launch with its repeats: launches of the same report and configuration that were not chosen, too."""
-    chosen = {(entry.key, entry.launch) for entry in entries}
+    chosen = {(entry.key, entry.number) for entry in entries}
     found = []
     for entry in entries:
-        own = compared_launch(entry.report.launch(entry.launch), entry.verdict)
+        own = compared_launch(entry.launch, entry.verdict)
         others = [other for other in store.siblings(entry) if _may_repeat(other, entry)]
-        among = any((other.key, other.launch) in chosen for other in others)
+        among = any((other.key, other.number) in chosen for other in others)
         members = [] if among else others[:MOST_REPEATS]
-        repeats = [compared_launch(member.report.launch(member.launch), member.verdict) for member in members]
+        repeats = [compared_launch(member.launch, member.verdict) for member in members]
         found.append(groups([own, *(one for one in repeats if one.of_repeats == own.of_repeats)])[0])
     return found
 
 
-def _may_repeat(other: Launch, entry: Launch) -> bool:
+def _may_repeat(other: Entry, entry: Entry) -> bool:
     same = all(other.row[name] == entry.row[name] for name in ("demangled", "label", "shape"))
-    return same and other.launch != entry.launch
+    return same and other.number != entry.number
 
 
 def _head(address: CompareAddress) -> Component:
@@ -100,7 +100,7 @@ def _head(address: CompareAddress) -> Component:
     return html.Div([back, html.H1("Compare"), html.P(lead, className="lead")], className="page-head compare-head")
 
 
-def _sections(entries: Sequence[Launch], comparison: Comparison, address: CompareAddress) -> list[Component]:
+def _sections(entries: Sequence[Entry], comparison: Comparison, address: CompareAddress) -> list[Component]:
     return [
         guarded("Difference", lambda: _difference(comparison)),
         guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
@@ -116,7 +116,7 @@ def _sections(entries: Sequence[Launch], comparison: Comparison, address: Compar
     ]
 
 
-def _sides(entries: Sequence[Launch], comparison: Comparison, address: CompareAddress) -> Component:
+def _sides(entries: Sequence[Entry], comparison: Comparison, address: CompareAddress) -> Component:
     """One line per side, with links that change who takes part and who is A."""
     items, rows = [], told_apart(entries)
     for index, (entry, group) in enumerate(zip(entries, comparison.sides, strict=True)):
@@ -154,7 +154,7 @@ def _difference(comparison: Comparison) -> Component:
     return html.Section(said, className="card verdict", **aria(label="Difference"))
 
 
-def _accounts(entries: Sequence[Launch], comparison: Comparison) -> Component:
+def _accounts(entries: Sequence[Entry], comparison: Comparison) -> Component:
     if not comparison.section("account"):
         return card("Bubble accounts", [_lacking("counters for an account", "--set pipeline")])
     units = {words.unit_words(entry.verdict.get("unit")) for entry in entries}
@@ -170,10 +170,10 @@ def _accounts(entries: Sequence[Launch], comparison: Comparison) -> Component:
     return card("Bubble accounts", parts, "percent of each launch's elapsed SM cycles")
 
 
-def _timelines(entries: Sequence[Launch], address: CompareAddress) -> Component:
+def _timelines(entries: Sequence[Entry], address: CompareAddress) -> Component:
     sampled, without = [], []
     for index, entry in enumerate(entries):
-        frame = entry.report.launch(entry.launch).timeline
+        frame = entry.launch.timeline
         seen = window(frame, str(entry.verdict.get("unit") or "tensor"))
         if seen is None or seen.active < MIN_ACTIVE:
             without.append(letter(index))

@@ -8,7 +8,7 @@ from typing import Any
 from dash import ClientsideFunction, Dash, Input, Output, State, no_update
 from dash.exceptions import PreventUpdate
 
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.kernel.sections.late import LATE, STAGES, Shown, made
@@ -24,7 +24,7 @@ def register(app: Dash, store: ReportStore) -> None:
     _browser(app)
 
 
-def entry_of(store: ReportStore, address: Any) -> Launch:
+def entry_of(store: ReportStore, address: Any) -> Entry:
     """The launch at ``KEY/LAUNCH``, which a browser sent; raises PreventUpdate where there is none."""
     key, _, number = str(address or "").partition("/")
     entry = store.find(key, int(number)) if number.isdecimal() and len(number) < 10 else None

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.address import WHOLE, KernelAddress
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections import account as kernel_account
 from ncubble.dashboard.pages.kernel.sections import advice as kernel_advice
 from ncubble.dashboard.pages.kernel.sections import head as kernel_head
@@ -35,23 +34,22 @@ SECTIONS = {
 """Anchors of the page, and what its list of sections calls them."""
 
 
-def layout(store: ReportStore, entry: Launch, address: KernelAddress = WHOLE) -> Component:
+def layout(store: ReportStore, entry: Entry, address: KernelAddress = WHOLE) -> Component:
     """The whole page of one launch. A section that fails says so in its own place."""
-    one = Opened(entry)
     return html.Div(
         [
             dcc.Store(id="kernel-launch", data=str(entry.row["id"])),
             dcc.Store(id="kernel-asked", data=address.query()),
             *(dcc.Store(id=f"kernel-stage-{number}") for number in range(1, len(STAGES) + 1)),
             kernel_head.head(store, entry),
-            guarded("Verdict", lambda: kernel_head.verdict(one)),
+            guarded("Verdict", lambda: kernel_head.verdict(entry)),
             _contents(),
-            _place("account", guarded("Bubble account", lambda: kernel_account.section(one))),
+            _place("account", guarded("Bubble account", lambda: kernel_account.section(entry))),
             html.Div(id="kernel-lacking"),
             _place("timeline", place("kernel-timeline")),
             html.Div(
                 [
-                    html.Div(guarded("Causes and fixes", lambda: kernel_advice.causes(one)), id="kernel-advice"),
+                    html.Div(guarded("Causes and fixes", lambda: kernel_advice.causes(entry)), id="kernel-advice"),
                     html.Div([place("kernel-rules"), _place("depth", place("kernel-depth"))]),
                 ],
                 className="columns",
@@ -60,7 +58,7 @@ def layout(store: ReportStore, entry: Launch, address: KernelAddress = WHOLE) ->
             html.Div([place("kernel-reasons"), place("kernel-classes")], className="columns", id="stalls"),
             _place("limits", place("kernel-limits")),
             _place("source", place("kernel-source")),
-            _place("metrics", guarded("All metrics", lambda: kernel_metrics.section(one, address))),
+            _place("metrics", guarded("All metrics", lambda: kernel_metrics.section(entry, address))),
             _place("provenance", place("kernel-provenance")),
         ],
         className="kernel-page",

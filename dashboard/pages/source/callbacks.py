@@ -13,7 +13,7 @@ from dash import ClientsideFunction, Dash, Input, Output
 from flask import Response, request
 
 from ncubble.analysis.details.source_columns import view
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.source.layout import DATA
 from ncubble.errors import NcubbleError
@@ -30,7 +30,7 @@ class Packed:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _kept: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
 
-    def of(self, store: ReportStore, entry: Launch) -> bytes:
+    def of(self, store: ReportStore, entry: Entry) -> bytes:
         """The gzip of ``source_model.view``. Raises what reading the report raises."""
         name = str(entry.row["id"])
         with self._lock:
@@ -45,10 +45,10 @@ class Packed:
         return packed
 
 
-def pack(store: ReportStore, entry: Launch) -> bytes:
+def pack(store: ReportStore, entry: Entry) -> bytes:
     """What the page of one launch shows, as compressed JSON. Fast compression: most browsers are on this machine."""
     report = entry.report
-    source = report.launch(entry.launch).source
+    source = entry.launch.source
     account = store.account_of(entry) if len(source) else None
     return gzip.compress(orjson.dumps(view(source, report.files, account)), compresslevel=1, mtime=0)
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import aria
@@ -21,7 +21,7 @@ DATA = "/_source"
 """Where the browser asks for the code of KEY/LAUNCH."""
 
 
-def layout(store: ReportStore, entry: Launch, address: SourceAddress) -> Component:
+def layout(store: ReportStore, entry: Entry, address: SourceAddress) -> Component:
     """The page at an address."""
     place = str(entry.row["id"])
     config = {"url": f"{DATA}/{place}", "asked": asdict(address)}
@@ -36,7 +36,7 @@ def layout(store: ReportStore, entry: Launch, address: SourceAddress) -> Compone
     )
 
 
-def _head(store: ReportStore, entry: Launch) -> Component:
+def _head(store: ReportStore, entry: Entry) -> Component:
     name = str(entry.row["name"])
     place = str(entry.row["id"])
     crumbs = [
@@ -57,11 +57,11 @@ def _head(store: ReportStore, entry: Launch) -> Component:
     )
 
 
-def _neighbours(store: ReportStore, entry: Launch) -> list[Component]:
+def _neighbours(store: ReportStore, entry: Entry) -> list[Component]:
     """Links to the code of the launches before and after this one in its report; the keys ``[`` and ``]`` follow
     them."""
     family = store.siblings(entry)
-    index = next((i for i, other in enumerate(family) if other.launch == entry.launch), 0)
+    index = next((i for i, other in enumerate(family) if other.number == entry.number), 0)
     around = ((index - 1, "‹ previous", "previous-launch"), (index + 1, "next ›", "next-launch"))
     known = [(family[at].row["id"], text, name) for at, text, name in around if 0 <= at < len(family)]
     return [

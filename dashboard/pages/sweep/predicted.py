@@ -18,7 +18,7 @@ from ncubble.analysis.sweeps.prediction import (
     depths_of,
     profiles,
 )
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.choice import choices
@@ -36,12 +36,12 @@ MOST_PREDICTED = 64
 _predicted: OrderedDict[str, DepthPredictions] = OrderedDict()
 
 
-def predicted_by(entry: Launch, depth: int) -> DepthPredictions:
+def predicted_by(entry: Entry, depth: int) -> DepthPredictions:
     """What the model says of a launch whose swept parameter is ``depth``; remembered by the launch's address."""
     name = f"{entry.row['id']} {depth} {entry.row['path']}"
     known = _predicted.get(name)
     if known is None:
-        known = _predicted[name] = depth_predictions(entry.report.launch(entry.launch), depth)
+        known = _predicted[name] = depth_predictions(entry.launch, depth)
         while len(_predicted) > MOST_PREDICTED:
             _predicted.popitem(last=False)
     return known
@@ -89,7 +89,7 @@ def _choices(one: Sweep, address: SweepAddress, chosen: str) -> Component:
     return html.Dl(lines, className=f"sweep-choices {'wide' if len(one.series) > 1 else ''}".strip())
 
 
-def _of_point(one: Sweep, series: SweepSeries, point: SweepPoint, entry: Launch) -> list[Component]:
+def _of_point(one: Sweep, series: SweepSeries, point: SweepPoint, entry: Entry) -> list[Component]:
     told = predicted_by(entry, int(point.at or 0))
     if told.reason:
         return [note("empty", f"Not identified: {told.reason}.")]

@@ -10,14 +10,14 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import WORK, part_label
 from ncubble.analysis.diagnosis import words
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.kernel.figures.waterfall import parts_of, said, waterfall
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections.tables import as_table
 from ncubble.dashboard.ui.components import Child, card, figure, not_collected, swatch
 from ncubble.text import values
 
 
-def section(entry: Opened) -> Component:
+def section(entry: Entry) -> Component:
     """The card of the account, as the verdict has it."""
     account = entry.verdict.get("account") or {}
     if words.bubble_pct(account) is None:

@@ -5,6 +5,7 @@ Causes come from the verdict at once. Intervals and depths take a prediction: th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,15 +14,15 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import GOOD_CAUSES
 from ncubble.analysis.diagnosis import words
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.kernel.figures.depth import best_depth, depth_figure, depth_rows
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections.tables import as_table, causes_list, rules_list
 from ncubble.dashboard.ui.components import Child, card, figure, not_collected, note
 
 CAUSES_HINT = "by what their cure gains, in % of kernel time; gains overlap and do not add up"
 
 
-def causes(entry: Opened, fixes: list[dict[str, Any]] | None = None) -> Component:
+def causes(entry: Entry, fixes: list[dict[str, Any]] | None = None) -> Component:
     """The verdict's causes; with ``fixes`` (``analysis.advise``) their gains have an interval."""
     verdict = entry.verdict
     found = verdict.get("causes") or []
@@ -34,17 +35,16 @@ def causes(entry: Opened, fixes: list[dict[str, Any]] | None = None) -> Componen
     return card("Causes and fixes", [causes_list(found, entry.row["id"], ranges)], CAUSES_HINT)
 
 
-def told(entry: Opened) -> Component:
-    """The causes with the intervals of their gains; without them where the prediction fails, which ``depth`` says."""
+def told(entry: Entry, advice: Callable[[], dict[str, Any]]) -> Component:
+    """The causes with the intervals of their gains; without them where ``advice`` fails, which ``depth`` says."""
     with suppress(Exception):
-        return causes(entry, entry.advice["fixes"])
+        return causes(entry, advice()["fixes"])
     return causes(entry)
 
 
-def rules(entry: Opened) -> Component:
+def rules(entry: Entry) -> Component:
     """What Nsight's own rules say, by its own estimates."""
-    report = entry.report
-    found = report.rules[report.rules["launch"] == entry.launch]
+    found = entry.launch.rules
     if found.empty:
         return card("Nsight's rules", [not_collected("rule results", "--set full")])
     return card("Nsight's rules", [rules_list(found)], "by Nsight's own estimates, as it states them")
@@ -55,9 +55,9 @@ def depth_waiting() -> Component:
     return card("Depth of the pipeline", [html.P("Predicting other depths.", className="hint")])
 
 
-def depth(entry: Opened) -> Component:
+def depth(entry: Entry, advice: dict[str, Any]) -> Component:
     """Predicted utilization by stages, the best depth in words, and why a depth is not identified."""
-    advice, title = entry.advice, "Depth of the pipeline"
+    title = "Depth of the pipeline"
     notes = [html.Li(f"{text[:1].upper()}{text[1:]}.") for text in advice["notes"] if text]
     known = depth_rows(advice)
     listed: list[Child] = [html.Ul(notes, className="warnings")] if notes else []

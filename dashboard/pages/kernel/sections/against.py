@@ -5,7 +5,7 @@ from __future__ import annotations
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import CompareAddress
@@ -15,7 +15,7 @@ MOST = 16
 """Launches that are offered; the table of all launches compares any."""
 
 
-def comparable(store: ReportStore, entry: Launch) -> Component | None:
+def comparable(store: ReportStore, entry: Entry) -> Component | None:
     """Links that compare this launch with others of its kernel, which come first; None where there are none."""
     others = store.alike(entry)
     if not others:
@@ -29,9 +29,9 @@ def comparable(store: ReportStore, entry: Launch) -> Component | None:
     )
 
 
-def _link(other: Launch, label: str, entry: Launch) -> Component:
+def _link(other: Entry, label: str, entry: Entry) -> Component:
     name = label or str(other.row["name"])
     took = values.duration(other.row["duration_ns"])
-    where = f"{other.row['path']}, launch {other.launch}"
+    where = f"{other.row['path']}, launch {other.number}"
     href = CompareAddress((str(other.row["id"]), str(entry.row["id"]))).href()
     return dcc.Link(f"{name} · {took}", href=href, className="button small", title=where)

@@ -14,17 +14,16 @@ from ncubble.analysis.account.parts import part_color, part_label
 from ncubble.analysis.details.tracks import sampling_interval_ns
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.diseases import fix_of
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.address import KernelAddress
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections.against import comparable
 from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import aria, facts, stat
 from ncubble.text import values as shown
 
 
-def head(store: ReportStore, entry: Launch) -> Component:
+def head(store: ReportStore, entry: Entry) -> Component:
     """Links around the launch, its name, and what tells it from others of its kernel."""
     row = entry.row
     name = str(row["name"])
@@ -44,9 +43,9 @@ def _clock(row: Mapping[str, Any]) -> str:
     return "" if known is None else f"{known:.2f} GHz"
 
 
-def _crumbs(store: ReportStore, entry: Launch) -> Component:
+def _crumbs(store: ReportStore, entry: Entry) -> Component:
     family = store.siblings(entry)
-    index = next((i for i, other in enumerate(family) if other.launch == entry.launch), 0)
+    index = next((i for i, other in enumerate(family) if other.number == entry.number), 0)
     steps: list[Component] = [dcc.Link("← All launches", href="/", className="button")]
     if len(family) > 1:
         steps.append(html.Span(f"launch {index + 1} of {len(family)} in this report", className="hint"))
@@ -65,7 +64,7 @@ def _crumbs(store: ReportStore, entry: Launch) -> Component:
     return html.Nav(steps, className="crumbs", **aria(label="Launches"))
 
 
-def verdict(entry: Opened) -> Component:
+def verdict(entry: Entry) -> Component:
     """The verdict in one sentence, what to do, and the numbers that one asks for first."""
     found, row = entry.verdict, entry.row
     cause = str(found.get("cause") or "unknown")
@@ -128,13 +127,13 @@ def _count(warp_instructions: Any) -> str:
     return f"{value:.0f}"
 
 
-def provenance(entry: Opened) -> Component:
+def provenance(entry: Entry) -> Component:
     """What was measured, on what, with what, when: one flowing line."""
     report = entry.report
-    one, manifest = report.launch(entry.launch).identity, report.run.manifest
-    timeline = entry.timeline
+    one, manifest = entry.launch.identity, report.run.manifest
+    timeline = entry.launch.timeline
     capability = f" (CC {one['compute_capability']})" if one["compute_capability"] else ""
-    scalars = report.launch(entry.launch).scalars
+    scalars = entry.launch.scalars
     pairs = [
         ("GPU", f"{shown.text(one['device'])}{capability}"),
         ("SM clock", shown.frequency(one["sm_clock_hz"])),
@@ -180,9 +179,9 @@ def _clock_control(argv: Sequence[str], program: Sequence[str] = ()) -> str:
     return _CLOCKS.get(given, given)
 
 
-def _passes(entry: Opened, scalars: Mapping[str, float]) -> str:
+def _passes(entry: Entry, scalars: Mapping[str, float]) -> str:
     recorded = entry.report.run.manifest.report.get("launches") or []
-    told = recorded[entry.launch].get("passes") if entry.launch < len(recorded) else None
+    told = recorded[entry.number].get("passes") if entry.number < len(recorded) else None
     return _whole(scalars.get("profiler__replayer_passes") if told is None else told)
 
 

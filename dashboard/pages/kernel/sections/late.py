@@ -13,10 +13,9 @@ from typing import Any
 from dash import html
 from dash.development.base_component import Component
 
-from ncubble.dashboard.data.readings import Launch
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.address import WHOLE, KernelAddress
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections import account as kernel_account
 from ncubble.dashboard.pages.kernel.sections import advice as kernel_advice
 from ncubble.dashboard.pages.kernel.sections import code as kernel_source
@@ -33,13 +32,15 @@ class Shown:
     """One launch while a stage of its page is made: what the parts of a stage share."""
 
     store: ReportStore
-    entry: Launch
+    entry: Entry
     address: KernelAddress = WHOLE
 
     @cached_property
-    def one(self) -> Opened:
-        """The launch with its frames."""
-        return Opened(self.entry, lambda: self.account)
+    def advice(self) -> dict[str, Any]:
+        """What ``ncubble advise`` says of it: a prediction, which takes a tenth of a second."""
+        from ncubble.analysis.diagnosis.advise import advise
+
+        return advise(self.entry.launch)
 
     @cached_property
     def account(self) -> Any | None:
@@ -48,24 +49,24 @@ class Shown:
 
 
 PARTS: dict[str, tuple[str, Callable[[Shown], Any]]] = {
-    "kernel-rules": ("Nsight's rules", lambda shown: kernel_advice.rules(shown.one)),
-    "kernel-limits": ("Launch and occupancy", lambda shown: kernel_limits.section(shown.one)),
-    "kernel-metrics-count": ("All metrics", lambda shown: kernel_metrics.counted(shown.one)),
-    "kernel-source": ("Hottest instructions", lambda shown: kernel_source.section(shown.one)),
-    "kernel-reasons": ("Stall reasons", lambda shown: kernel_stalls.reasons(shown.one)),
+    "kernel-rules": ("Nsight's rules", lambda shown: kernel_advice.rules(shown.entry)),
+    "kernel-limits": ("Launch and occupancy", lambda shown: kernel_limits.section(shown.entry)),
+    "kernel-metrics-count": ("All metrics", lambda shown: kernel_metrics.counted(shown.entry)),
+    "kernel-source": ("Hottest instructions", lambda shown: kernel_source.section(shown.entry)),
+    "kernel-reasons": ("Stall reasons", lambda shown: kernel_stalls.reasons(shown.entry)),
     "kernel-lacking": ("Bubble account", lambda shown: kernel_account.lacking(shown.account)),
     "kernel-timeline": (
         "Timeline",
-        lambda shown: kernel_timeline.section(shown.one, shown.account, shown.address.range_us),
+        lambda shown: kernel_timeline.section(shown.entry, shown.account, shown.address.range_us),
     ),
     "kernel-classes": (
         "Stalls by what holds warps up",
-        lambda shown: kernel_stalls.classes(shown.one, shown.account),
+        lambda shown: kernel_stalls.classes(shown.entry, shown.account),
     ),
-    "kernel-provenance": ("Provenance", lambda shown: kernel_head.provenance(shown.one)),
-    "kernel-advice": ("Causes and fixes", lambda shown: kernel_advice.told(shown.one)),
-    "kernel-depth": ("Depth of the pipeline", lambda shown: kernel_advice.depth(shown.one)),
-    "kernel-metrics": ("All metrics", lambda shown: kernel_metrics.grid(shown.one)),
+    "kernel-provenance": ("Provenance", lambda shown: kernel_head.provenance(shown.entry)),
+    "kernel-advice": ("Causes and fixes", lambda shown: kernel_advice.told(shown.entry, lambda: shown.advice)),
+    "kernel-depth": ("Depth of the pipeline", lambda shown: kernel_advice.depth(shown.entry, shown.advice)),
+    "kernel-metrics": ("All metrics", lambda shown: kernel_metrics.grid(shown.entry)),
 }
 """By the id of its place: the title of a part, for where it fails, and what makes it."""
 
@@ -86,11 +87,11 @@ def made(name: str, shown: Shown) -> Any:
     return guarded(title, lambda: build(shown))
 
 
-def _alone(name: str, store: ReportStore, entry: Launch) -> Any:
+def _alone(name: str, store: ReportStore, entry: Entry) -> Any:
     return made(name, Shown(store, entry))
 
 
-LATE: dict[str, Callable[[ReportStore, Launch], Any]] = {name: partial(_alone, name) for name in PARTS}
+LATE: dict[str, Callable[[ReportStore, Entry], Any]] = {name: partial(_alone, name) for name in PARTS}
 """What is put into the component of each id once the page stands."""
 
 

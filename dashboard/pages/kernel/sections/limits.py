@@ -8,7 +8,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.occupancy_limits import ACHIEVED, Limit, Limits, limits_of
-from ncubble.dashboard.pages.kernel.opened import Opened
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.ui.components import Child, card, meter, not_collected, stat, table
 from ncubble.text import values
 
@@ -16,11 +16,10 @@ METERED = 8
 """CTAs per SM at which the bar of a limit is full: the tight ones are told apart, the loose ones need not be."""
 
 
-def section(entry: Opened) -> Component:
+def section(entry: Entry) -> Component:
     """The card: geometry and occupancy in numbers, then a row per resource."""
-    report = entry.report
-    found = limits_of(report.launch(entry.launch).scalars)
-    one = report.launch(entry.launch).identity
+    found = limits_of(entry.launch.scalars)
+    one = entry.launch.identity
     stats = [
         stat("Grid", values.text(one["grid"]), _count(found.grid_ctas, "CTAs")),
         stat("Block", values.text(one["block"]), _count(found.warps, "warps")),

@@ -7,9 +7,9 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.kernel.address import LONGEST_FIND, KernelAddress
 from ncubble.dashboard.pages.kernel.metric_table import metric_rows
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.ui.components import aria, guarded, note
 from ncubble.dashboard.ui.grid import ag_grid
 
@@ -17,7 +17,7 @@ MOST = 6000
 """Metrics of one launch that are sent; the largest public report holds half of that."""
 
 
-def section(entry: Opened, address: KernelAddress) -> Component:
+def section(entry: Entry, address: KernelAddress) -> Component:
     """The folded card; where the address asks for the table, it is open and filled."""
     inside: Component = html.P("Reading the metrics of this launch.", className="hint")
     if address.metrics:
@@ -33,15 +33,15 @@ def section(entry: Opened, address: KernelAddress) -> Component:
     return html.Section(folded, className="card metrics-card", **aria(label="All metrics"))
 
 
-def counted(entry: Opened) -> str:
+def counted(entry: Entry) -> str:
     """How many there are, for the line that opens the table."""
-    return f"{len(entry.report.launch(entry.launch).scalars)} of this launch, with what they mean"
+    return f"{len(entry.launch.scalars)} of this launch, with what they mean"
 
 
-def grid(entry: Opened, find: str = "") -> Component:
+def grid(entry: Entry, find: str = "") -> Component:
     """Search field and table: name, value with its SI prefix, explanation."""
     report = entry.report
-    rows = metric_rows(report.metrics[report.metrics["launch"] == entry.launch])
+    rows = metric_rows(report.metrics[report.metrics["launch"] == entry.number])
     if not rows:
         return note("empty", "This report holds no metrics of this launch.")
     box = dcc.Input(

@@ -10,8 +10,8 @@ from dash.development.base_component import Component
 from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.details.stall_classes import CLASSES, ClassRow, class_rows, shown_reasons
 from ncubble.analysis.report.samples import stall_shares
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.kernel.figures.stall_classes import SMALL, class_figure
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections.tables import as_table
 from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.dashboard.ui.components import Child, card, figure, not_collected, swatch
@@ -19,9 +19,9 @@ from ncubble.dashboard.ui.figures import stall_bar
 from ncubble.dashboard.ui.reasons import reason_style
 
 
-def reasons(entry: Opened) -> Component:
+def reasons(entry: Entry) -> Component:
     """All warp samples by stall reason."""
-    shares = stall_shares(entry.source)
+    shares = stall_shares(entry.launch.source)
     if not shares:
         return card("Stall reasons", [not_collected("warp samples", "--set source")])
     said = ", ".join(f"{reason} {share:.0f} %" for reason, share in shares[:5])
@@ -31,10 +31,10 @@ def reasons(entry: Opened) -> Component:
     return card("Stall reasons", [drawn, numbers], "all warp samples")
 
 
-def classes(entry: Opened, account: Any | None) -> Component:
+def classes(entry: Entry, account: Any | None) -> Component:
     """Samples by class of instruction, the reasons inside, and the parts of the account that they were given to."""
     weights, parts = getattr(account, "weights", None), getattr(account, "parts", None)
-    rows = class_rows(entry.source, weights, parts)
+    rows = class_rows(entry.launch.source, weights, parts)
     title = "Stalls by what holds warps up"
     if not rows:
         return card(title, [not_collected("warp samples per instruction", "--set source")])
@@ -50,7 +50,7 @@ def _legend(rows: list[ClassRow]) -> Component:
     return html.Div(named, className="legend bare")
 
 
-def _numbers(entry: Opened, rows: list[ClassRow]) -> Component:
+def _numbers(entry: Entry, rows: list[ClassRow]) -> Component:
     lines: list[list[Child]] = []
     for row in rows:
         address = SourceAddress(op=row.name).of_launch(entry.row["id"]) if row.name in _ROLES else ""

@@ -9,15 +9,15 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.details.tracks import MIN_ACTIVE, NO_MARKS, Marks, sampling_interval_ns, window
 from ncubble.analysis.details.warp_states import stall_series
+from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.kernel.figures.timeline import Overlay, bands_of, timeline_figure
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.ui.components import aria, card, figure, not_collected, note
 from ncubble.text import values
 
 
-def section(entry: Opened, account: Any | None, range_us: tuple[float, float] | None = None) -> Component:
+def section(entry: Entry, account: Any | None, range_us: tuple[float, float] | None = None) -> Component:
     """The card of the timeline; ``range_us`` is the stretch that is in sight at first (None: all)."""
-    frame = entry.timeline
+    frame = entry.launch.timeline
     unit = account.unit if account is not None else "tensor"
     shown = window(frame, unit)
     interval = values.duration(sampling_interval_ns(frame))

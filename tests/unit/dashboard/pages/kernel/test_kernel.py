@@ -20,7 +20,6 @@ from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.kernel.callbacks import entry_of
 from ncubble.dashboard.pages.kernel.figures.depth import best_depth, depth_figure, depth_rows
 from ncubble.dashboard.pages.kernel.figures.stall_classes import class_figure
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections import advice as kernel_advice
 from ncubble.dashboard.pages.kernel.sections import head as kernel_head
 from ncubble.dashboard.pages.kernel.sections.late import PARTS, STAGES, Shown, made
@@ -188,10 +187,8 @@ def test_intervals_stand_beside_gains_and_a_failing_prediction_leaves_the_causes
     entry = frames.store(tmp_path).find(GEMM, 0)
     assert entry is not None
     fixes = [{"cause": "copy_cost", "low": 4.0, "high": 15.4}, {"cause": "sync_wait", "low": None, "high": None}]
-    assert "(4 to 15)" in sent(kernel_advice.causes(Opened(entry), fixes))
-    broken = Opened(entry)
-    broken.__dict__["advice"] = {}
-    made = sent(kernel_advice.told(broken))
+    assert "(4 to 15)" in sent(kernel_advice.causes(entry, fixes))
+    made = sent(kernel_advice.told(entry, dict))
     assert "copy cost" in made and "(4 to 15)" not in made
 
 

@@ -12,7 +12,6 @@ from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.account.occupancy_limits import ctas_by_registers, limits_of, registers_for
 from ncubble.analysis.report.report import open_reports
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections import limits as kernel_limits
 from ncubble.profiling.runs.run import find_runs
 from ncubble.recordings import ROOT
@@ -109,7 +108,7 @@ def test_the_section_marks_what_binds_and_says_what_is_missing(tmp_path: Path) -
 
 def _sent(store: Any, launch: int) -> str:
     entry = store.find("0123456789abcdef", launch)
-    return json.dumps(kernel_limits.section(Opened(entry)), cls=PlotlyJSONEncoder)
+    return json.dumps(kernel_limits.section(entry), cls=PlotlyJSONEncoder)
 
 
 def test_the_arithmetic_agrees_with_every_recording() -> None:

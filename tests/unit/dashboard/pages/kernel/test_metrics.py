@@ -11,7 +11,6 @@ from ncubble.analysis.report.report import open_reports
 from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.pages.kernel.metric_table import metric_rows, si
 from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain
-from ncubble.dashboard.pages.kernel.opened import Opened
 from ncubble.dashboard.pages.kernel.sections import metrics as kernel_metrics
 from ncubble.profiling.metrics.catalog import load_sets
 from ncubble.profiling.runs.run import find_runs
@@ -119,10 +118,10 @@ def test_the_table_is_sent_when_it_is_asked_for(tmp_path: Path) -> None:
     report.numbers[0] = {"sm__cycles_active.avg": 5.0, frames.HOSTILE: 1.0}
     entry = frames.store(tmp_path, [report]).find("0123456789abcdef", 0)
     assert entry is not None
-    folded = str(kernel_metrics.section(Opened(entry), KernelAddress.parse("")).to_plotly_json())
+    folded = str(kernel_metrics.section(entry, KernelAddress.parse("")).to_plotly_json())
     assert "AgGrid" not in folded
-    assert kernel_metrics.counted(Opened(entry)) == "2 of this launch, with what they mean"
-    opened = str(kernel_metrics.section(Opened(entry), KernelAddress.parse("?show=metrics&metric=cycles")))
+    assert kernel_metrics.counted(entry) == "2 of this launch, with what they mean"
+    opened = str(kernel_metrics.section(entry, KernelAddress.parse("?show=metrics&metric=cycles")))
     assert "AgGrid" in opened and "quickFilterText': 'cycles'" in opened
     assert "no explanation known" in opened
 
