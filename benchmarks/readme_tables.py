@@ -3,8 +3,9 @@
     python -m benchmarks.readme_tables            # print every block
     python -m benchmarks.readme_tables --write    # put them between the markers of the files
 
-A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``. All figures are those that the product
-itself prints: ``ncubble report``, its JSON, ``ncubble baseline show --json``, and the manifests of the runs.
+A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``. All figures are
+those that the product itself prints: ``ncubble report``, its JSON, ``ncubble baseline show
+--json``, and the manifests of the runs.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def launches(kernel: str) -> list[dict[str, Any]]:
 
 
 def depth_table(kernel: str, name_of: Callable[[dict[str, Any]], str]) -> str:
-    """One row per recorded launch: duration, busy share, the steady parts and wave gaps, and the verdict."""
+    """One row per recorded launch: duration, busy share, the steady parts and wave gaps, and the
+    verdict."""
     rows = []
     for launch in launches(kernel):
         account = launch["account"]
@@ -75,7 +77,8 @@ def _options(launch: dict[str, Any], names: Sequence[str]) -> str:
 
 
 def passes() -> str:
-    """How many replay passes the recorded runs took, by metric sets, and how large their reports are."""
+    """How many replay passes the recorded runs took, by metric sets, and how large their reports
+    are."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for path in find_runs([REPOSITORY / RUNS, REPOSITORY / REPEATS]):
         manifest = Run.load(path).manifest
@@ -108,7 +111,8 @@ def _variation(metric: Mapping[str, Any]) -> str:
 
 
 def proof() -> str:
-    """What the three validations found on what nobody had seen, and on what rules were fitted to."""
+    """What the three validations found on what nobody had seen, and on what rules were fitted
+    to."""
     account, diagnosis, prediction = (
         json.loads((REPOSITORY / "docs" / "validation" / f"{name}.json").read_text(encoding="utf-8"))["scores"]
         for name in ("account", "diagnosis", "prediction")

@@ -3,9 +3,10 @@
     python -m benchmarks.record OUT [--only REGEX] [--repeats 5]
 
 Writes OUT/runs/KERNEL/VARIANT (default sets, one launch: what reports and dashboard show) and
-OUT/repeats/KERNEL/VARIANT (sets tensor and dram, several launches: what baselines are made of), and of a few kernels
-OUT/full/KERNEL/VARIANT (everything that Nsight Compute offers). Existing run
-directories are kept, so an interrupted recording goes on where it stopped. Ends with 1 where any failed.
+OUT/repeats/KERNEL/VARIANT (sets tensor and dram, several launches: what baselines are made of), and
+of a few kernels OUT/full/KERNEL/VARIANT (everything that Nsight Compute offers). Existing run
+directories are kept, so an interrupted recording goes on where it stopped. Ends with 1 where any
+failed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 @dataclass(frozen=True)
 class Recording:
-    """One variant of one kernel. ``program`` is set where it is not of the catalog; ``repeats`` where a baseline is."""
+    """One variant of one kernel. ``program`` is set where it is not of the catalog; ``repeats``
+    where a baseline is."""
 
     kernel: str
     variant: str
@@ -43,7 +45,8 @@ class Recording:
 
 
 def plan() -> Iterator[Recording]:
-    """Every kernel of the catalog with its interesting parameters, and a Triton GEMM at five depths."""
+    """Every kernel of the catalog with its interesting parameters, and a Triton GEMM at five
+    depths."""
     yield from ladder_start()
     yield from copies()
     yield from tensor_cores()

@@ -1,4 +1,5 @@
-"""The picture of rooms in architecture.md, from the import contracts and the imports that the code really has.
+"""The picture of rooms in architecture.md, from the import contracts and the imports that the code
+really has.
 
 ``python docs/rooms.py`` prints it, ``python docs/rooms.py --write`` puts it between its markers in
 architecture.md. Needs import-linter (extra ``dev``), with which grimp is installed.
@@ -27,11 +28,13 @@ _READ_IMPORTS = "import grimp; g = grimp.build_graph('ncubble', cache_dir=None)\
 )
 
 Imports = Mapping[str, Sequence[str]]
-"""Dotted name of each module, and of all modules that it imports, at its top or inside functions."""
+"""Dotted name of each module, and of all modules that it imports, at its top or inside
+functions."""
 
 
 def assemble(target: Path, settings: Mapping[str, Any]) -> None:
-    """Copies the sources to ``target`` as they are installed: grimp does not know ``package-dir``."""
+    """Copies the sources to ``target`` as they are installed: grimp does not know
+    ``package-dir``."""
     for package, folder in settings["tool"]["setuptools"]["package-dir"].items():
         inside = target.joinpath(*package.split("."))
         for path in (ROOT / folder).rglob("*.py"):
@@ -41,7 +44,8 @@ def assemble(target: Path, settings: Mapping[str, Any]) -> None:
 
 
 def read_imports(settings: Mapping[str, Any]) -> dict[str, list[str]]:
-    """All imports within the package. In a process of its own, which imports nothing of the package."""
+    """All imports within the package. In a process of its own, which imports nothing of the
+    package."""
     with tempfile.TemporaryDirectory(prefix="ncubble-rooms-") as folder:
         assemble(Path(folder), settings)
         answer = subprocess.run(
@@ -88,7 +92,8 @@ def unlisted(imports: Imports, order: Mapping[str, Sequence[Sequence[str]]]) -> 
 
 
 def picture(imports: Imports, order: Mapping[str, Sequence[Sequence[str]]]) -> str:
-    """Rooms from the highest to the lowest, each with its sub-rooms, their layer, and the siblings they import."""
+    """Rooms from the highest to the lowest, each with its sub-rooms, their layer, and the siblings
+    they import."""
     lines = []
     for room in (*ROOMS, PACKAGE):
         path = PACKAGE if room == PACKAGE else f"{PACKAGE}.{room}"

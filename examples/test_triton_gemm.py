@@ -1,4 +1,5 @@
-"""A Triton kernel under the gate: it keeps its baseline, and the tensor pipe busy for at least half of the cycles.
+"""A Triton kernel under the gate: it keeps its baseline, and the tensor pipe busy for at least half
+of the cycles.
 
 pytest examples/test_triton_gemm.py --ncubble-record     # once, on the GPU; then commit baselines/
 pytest examples/test_triton_gemm.py                      # on every merge request

@@ -1,10 +1,12 @@
-"""A training-like loop in PyTorch for `ncubble streams`: batches go to the GPU, through two products, and back.
+"""A training-like loop in PyTorch for `ncubble streams`: batches go to the GPU, through two
+products, and back.
 
     ncubble streams -- python examples/torch_streams.py pageable
     ncubble streams -- python examples/torch_streams.py pinned
 
-``pageable`` moves batches with ``.to(device)``: the host waits for every copy. ``pinned`` keeps batches in page-locked
-memory and copies them ahead, on a stream of their own, while the products of the batch before run.
+``pageable`` moves batches with ``.to(device)``: the host waits for every copy. ``pinned`` keeps
+batches in page-locked memory and copies them ahead, on a stream of their own, while the products of
+the batch before run.
 """
 
 from __future__ import annotations

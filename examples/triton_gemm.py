@@ -1,10 +1,12 @@
-"""A Triton GEMM whose pipeline depth is a command-line option: an example of a foreign program under ncubble.
+"""A Triton GEMM whose pipeline depth is a command-line option: an example of a foreign program
+under ncubble.
 
     ncubble profile --kernel triton_gemm --skip 1 --count 1 -- python examples/triton_gemm.py --stages 3
 
-C = A · B, all row-major, half in, half out, float accumulate. One program computes one BM x BN tile and walks K in
-steps of BK; Triton's compiler turns ``num_stages`` into a ring of that many tiles. Sizes are multiples of the tile. The
-first launch compiles, the second is the one to profile. Writing the facts file is optional: it tells stages and FLOPs.
+C = A · B, all row-major, half in, half out, float accumulate. One program computes one BM x BN tile
+and walks K in steps of BK; Triton's compiler turns ``num_stages`` into a ring of that many tiles.
+Sizes are multiples of the tile. The first launch compiles, the second is the one to profile.
+Writing the facts file is optional: it tells stages and FLOPs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Real runs recorded on real GPUs, shipped with the package so that the product works without a GPU.
+"""Real runs recorded on real GPUs, shipped with the package so that the product works without a
+GPU.
 
 Made by ``benchmarks/record.py`` on an NVIDIA H200.
 """
@@ -6,18 +7,22 @@ Made by ``benchmarks/record.py`` on an NVIDIA H200.
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent / "h200"
-"""One launch of every kernel and variant with the default sets: ``KERNEL/VARIANT`` run directories."""
+"""One launch of every kernel and variant with the default sets: ``KERNEL/VARIANT`` run
+directories."""
 FULL = Path(__file__).resolve().parent / "h200-full"
-"""A few of them with everything that Nsight Compute offers: all its rules, and warp states over time."""
+"""A few of them with everything that Nsight Compute offers: all its rules, and warp states over
+time."""
 REPEATS = Path(__file__).resolve().parent / "h200-repeats"
-"""Five launches of each with the sets tensor and dram: what the baselines in ``baselines/`` were recorded from."""
+"""Five launches of each with the sets tensor and dram: what the baselines in ``baselines/`` were
+recorded from."""
 VALIDATION = Path(__file__).resolve().parent / "validation"
-"""What ``ncubble validate`` is scored on: ``account``, ``diagnosis``, ``prediction``, as ``--measure``
-writes them. In a checkout only: they would be two thirds of the wheel."""
+"""What ``ncubble validate`` is scored on: ``account``, ``diagnosis``, ``prediction``, as
+``--measure`` writes them. In a checkout only: they would be two thirds of the wheel."""
 CHECKS = Path(__file__).resolve().parent / "h200-checks"
-"""Results of ``ncubble check`` on another H200 than the one of the baselines, six in a row and one of narrower copies:
-what the page Checks shows without one's own."""
+"""Results of ``ncubble check`` on another H200 than the one of the baselines, six in a row and one
+of narrower copies: what the page Checks shows without one's own."""
 LANES = Path(__file__).resolve().parent / "h200-lanes"
-"""Lanes of warps (``trace-*``) and of streams (``streams-*``): run directories for the page Timelines."""
+"""Lanes of warps (``trace-*``) and of streams (``streams-*``): run directories for the page
+Timelines."""
 RANKS = Path(__file__).resolve().parent / "h200-ranks"
 """One program on two GPUs (``examples/torch_ranks.py``): a run directory for each rank."""

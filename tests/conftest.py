@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("ncubble", "kernels", "profiling", "analysis", "dashboard", "cli", "recordings")
 SHARING = ("tests/gpu", "tests/browser", "tests/wheel")
 
-# In a process of its own: a CUDA context that was opened here would be inherited by every child of the tests.
+# In a process of its own: a CUDA context that was opened here would be inherited by every child of
+# the tests.
 _COUNT_GPUS = """
 import ctypes, sys
 try:
@@ -35,7 +36,8 @@ if code or not count.value:
 """
 
 
-# A shell lets what it starts in the background ignore SIGINT, and nohup SIGHUP; tests send both to their children.
+# A shell lets what it starts in the background ignore SIGINT, and nohup SIGHUP; tests send both to
+# their children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -53,7 +55,8 @@ def _gpu_lacks() -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip GPU tests with the reason; where NCUBBLE_REQUIRE_GPU is set, refuse to pass without having run them."""
+    """Skip GPU tests with the reason; where NCUBBLE_REQUIRE_GPU is set, refuse to pass without
+    having run them."""
     gpu_items = [item for item in items if item.get_closest_marker("gpu")]
     reason = _gpu_lacks() if gpu_items else ""
     if not reason:
@@ -66,9 +69,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests in parallel, but those that share one thing (a GPU, a browser, an installed wheel) in one worker.
+    """Tests in parallel, but those that share one thing (a GPU, a browser, an installed wheel) in
+    one worker.
 
-    Not ``--dist loadgroup``: pytest-xdist 3.8 marks groups in the node id, which pytest 9.2 does not let it change.
+    Not ``--dist loadgroup``: pytest-xdist 3.8 marks groups in the node id, which pytest 9.2 does
+    not let it change.
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -82,8 +87,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.fixture(scope="session", autouse=True)
 def _cache(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Path]:
-    """A cache of the tests' own, for all workers of a run. Cubins outlive the run: their key is the hash of all that
-    went into them."""
+    """A cache of the tests' own, for all workers of a run. Cubins outlive the run: their key is the
+    hash of all that went into them."""
     base = tmp_path_factory.getbasetemp()
     cache = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "ncubble-cache"
     cache.mkdir(exist_ok=True)
@@ -125,7 +130,8 @@ def tracked() -> list[Path]:
 
 @pytest.fixture(scope="session")
 def foreign_reports() -> list[Path]:
-    """Reports that others published (any GPU, any ncu), in the folder NCUBBLE_FOREIGN_REPORTS: not ours to commit."""
+    """Reports that others published (any GPU, any ncu), in the folder NCUBBLE_FOREIGN_REPORTS: not
+    ours to commit."""
     folder = os.environ.get("NCUBBLE_FOREIGN_REPORTS")
     if not folder:
         pytest.skip("NCUBBLE_FOREIGN_REPORTS names no folder of foreign reports")

@@ -1,1 +1,2 @@
-"""The claims of the five seed documents: what they say, how each is measured, and what follows from the figures."""
+"""The claims of the five seed documents: what they say, how each is measured, and what follows from
+the figures."""

@@ -5,8 +5,8 @@
     python -m benchmarks.claims --write             # docs/claims.md from docs/validation/claims.json, without a GPU
     python -m benchmarks.claims --list              # ids and claims
 
-The claims are data (benchmarks/claims/claims.toml), and so are the rules from which the verdicts follow. A measurement
-that fails is recorded with its reason; the others go on.
+The claims are data (benchmarks/claims/claims.toml), and so are the rules from which the verdicts
+follow. A measurement that fails is recorded with its reason; the others go on.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def main() -> int:
 
 
 def only(names: list[str]) -> int:
-    """Takes what the claims (or measurements) named need, and prints values and verdicts. 3: something failed."""
+    """Takes what the claims (or measurements) named need, and prints values and verdicts. 3:
+    something failed."""
     known = load_all()
     chosen = [claim for claim in rules.load() if claim.id in names or claim.measurements & set(names)]
     wanted = [name for name in known if name in names or any(name in claim.measurements for claim in chosen)]
@@ -73,7 +74,8 @@ def outcome(name: str, told: runner.Told) -> str:
 
 
 def measure(out: Path, kept: Path | None, again: list[str]) -> int:
-    """Takes all measurements, writes each when it is there, and prints the verdicts. 3: something failed."""
+    """Takes all measurements, writes each when it is there, and prints the verdicts. 3: something
+    failed."""
     claims, known = rules.load(), load_all()
     earlier: dict[str, runner.Told] = json.loads(kept.read_text(encoding="utf-8"))["measurements"] if kept else {}
     results = {name: told for name, told in earlier.items() if "values" in told and name not in again}

@@ -23,7 +23,8 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Measurement:
-    """``run`` gives numbers, booleans or short texts under ``keys``; it is ended after ``timeout_s`` seconds."""
+    """``run`` gives numbers, booleans or short texts under ``keys``; it is ended after
+    ``timeout_s`` seconds."""
 
     name: str
     keys: tuple[str, ...]
@@ -63,7 +64,8 @@ def load_all() -> dict[str, Measurement]:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's scalars as Python's, NaN as None; floats with six digits, more than any measurement here repeats."""
+    """NumPy's scalars as Python's, NaN as None; floats with six digits, more than any measurement
+    here repeats."""
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, float) and math.isnan(value):
         return None

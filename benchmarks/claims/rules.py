@@ -2,10 +2,11 @@
 
 ``claims.toml`` holds a table per claim: ``id``, ``seed``, ``claim``, ``kind``, and
 
-- for ``measured`` and ``static`` ones ``rules``: what must hold of measured values for the claim to be true, such as
-  ``"overlap.async_both < overlap.async_serial * 0.8"``. All hold: true; none: false; some: partly.
-  ``shown``: a format string over measured values. ``command``: what a reader runs, where there is something more direct
-  than ``python -m benchmarks.claims --only ID``. ``note``: what the figures mean, in a sentence.
+- for ``measured`` and ``static`` ones ``rules``: what must hold of measured values for the claim to
+  be true, such as ``"overlap.async_both < overlap.async_serial * 0.8"``. All hold: true; none:
+  false; some: partly. ``shown``: a format string over measured values. ``command``: what a reader
+  runs, where there is something more direct than ``python -m benchmarks.claims --only ID``.
+  ``note``: what the figures mean, in a sentence.
 - for those that are ``not testable`` the ``reason``.
 """
 
@@ -91,7 +92,8 @@ class Claim:
 
 
 def load(path: Path = FILE) -> list[Claim]:
-    """All claims in the order of the file. Raises ValueError for one that is not well formed, or an id used twice."""
+    """All claims in the order of the file. Raises ValueError for one that is not well formed, or an
+    id used twice."""
     entries = tomllib.loads(path.read_text(encoding="utf-8"))["claim"]
     claims = [Claim(**{**entry, "rules": tuple(entry.get("rules", ()))}) for entry in entries]
     ids = [claim.id for claim in claims]
@@ -101,7 +103,8 @@ def load(path: Path = FILE) -> list[Claim]:
 
 
 def verdict(claim: Claim, results: Results) -> str:
-    """true, false, partly, not testable; or not measured, where a measurement is missing or failed."""
+    """true, false, partly, not testable; or not measured, where a measurement is missing or
+    failed."""
     if claim.kind == "not testable":
         return NOT_TESTABLE
     if failure(claim, results):

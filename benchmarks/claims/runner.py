@@ -1,4 +1,5 @@
-"""Takes measurements in a process of their own: what fails, hangs or crashes costs its own figures only."""
+"""Takes measurements in a process of their own: what fails, hangs or crashes costs its own figures
+only."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ Say = Callable[[str, Told], None]
 
 
 def take(names: Iterable[str], say: Say) -> dict[str, Told]:
-    """What came of every measurement named, told to ``say`` at once. Those that need no GPU run beside the others."""
+    """What came of every measurement named, told to ``say`` at once. Those that need no GPU run
+    beside the others."""
     known = load_all()
     wanted = list(names)
     halves = [[name for name in wanted if known[name].needs_gpu is gpu] for gpu in (True, False)]
@@ -58,7 +60,8 @@ def _in_turn(names: list[str], say: Say) -> dict[str, Told]:
 
 
 class _Worker:
-    """A process that takes the measurements named, one after the other, and tells each outcome in a line."""
+    """A process that takes the measurements named, one after the other, and tells each outcome in a
+    line."""
 
     def __init__(self, names: list[str]) -> None:
         argv = [*PROGRAM, "--worker", *names]

@@ -2,11 +2,12 @@
 
     python -m benchmarks.dashboard.fuzz [--count 2000] [--seed 1] [--batch 250] [--sources FOLDER] [--json FILE]
 
-For each batch the real ``ncubble dashboard`` starts on a folder of mutants and three intact reports. When it has read
-them all it is asked over HTTP, as a browser asks, for the overview and for the page of every launch that the table
-offers. Wanted: the server lives, answers nothing with 5xx, logs no error, never loads the native reader, names every
-mutant as shown or as failed, shows the intact reports as it does without mutants, and ends in time when interrupted.
-Ends with 1 otherwise.
+For each batch the real ``ncubble dashboard`` starts on a folder of mutants and three intact
+reports. When it has read them all it is asked over HTTP, as a browser asks, for the overview and
+for the page of every launch that the table offers. Wanted: the server lives, answers nothing with
+5xx, logs no error, never loads the native reader, names every mutant as shown or as failed, shows
+the intact reports as it does without mutants, and ends in time when interrupted. Ends with 1
+otherwise.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ INTACT = 3
 
 @dataclass
 class Tour:
-    """What one dashboard did with a folder: files shown and failed, pages, seconds, and problems."""
+    """What one dashboard did with a folder: files shown and failed, pages, seconds, and
+    problems."""
 
     mutants: int
     shown: int = 0
@@ -89,7 +91,8 @@ def _look(dashboard: Served, damaged: Sequence[Path], intact: dict[Path, Source]
 
 
 def compare(source: Source, row: dict[str, Any], page: Any, done: Tour) -> None:
-    """Add a problem for each card, and for the table's row, that differs from what the intact report shows alone."""
+    """Add a problem for each card, and for the table's row, that differs from what the intact
+    report shows alone."""
     expected = {title: text for title, text in source.shown[row["launch"]].sections.items() if title != "json"}
     found = shown_values.sections(page, row)
     for title in dict.fromkeys([*expected, *found]):

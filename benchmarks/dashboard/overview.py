@@ -1,8 +1,9 @@
 """Times what the overview asks of the server: python -m benchmarks.dashboard.overview [LAUNCHES …]
 
-The rows are those of the recordings, repeated with other numbers and names. Each request goes through Flask, and each
-query is one that was not asked before, so that nothing is answered from memory; ``scroll`` asks for further blocks of a
-known result, as scrolling does. Prints p50, p95 and the maximum in ms.
+The rows are those of the recordings, repeated with other numbers and names. Each request goes
+through Flask, and each query is one that was not asked before, so that nothing is answered from
+memory; ``scroll`` asks for further blocks of a known result, as scrolling does. Prints p50, p95 and
+the maximum in ms.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""How smoothly the Source page scrolls: a launch of 20,000 instructions and 6,000 source lines, in real Chromium.
+"""How smoothly the Source page scrolls: a launch of 20,000 instructions and 6,000 source lines, in
+real Chromium.
 
     python -m benchmarks.dashboard.scroll [--rows 20000] [--lines 6000] [--json]
 
-The launch is made up. Wheel events scroll its SASS from the first row to the last; ``requestAnimationFrame`` gives the
-time of each frame. Dropped are as many frames as the display stood still for. Prints frame times in ms, the size of the
-payload, the server's time for it, the time to the first rows, and the CPU time of the page's main thread for each step
-that showed new rows, which other programs on the machine hardly change.
+The launch is made up. Wheel events scroll its SASS from the first row to the last;
+``requestAnimationFrame`` gives the time of each frame. Dropped are as many frames as the display
+stood still for. Prints frame times in ms, the size of the payload, the server's time for it, the
+time to the first rows, and the CPU time of the page's main thread for each step that showed new
+rows, which other programs on the machine hardly change.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ WHEEL_S = 0.010
 
 
 def listing(rows: int, lines: int) -> tuple[pd.DataFrame, dict[str, str]]:
-    """A source frame of ``rows`` instructions in three files of ``lines`` lines together, and the files' texts."""
+    """A source frame of ``rows`` instructions in three files of ``lines`` lines together, and the
+    files' texts."""
     rng = np.random.default_rng(3)
     numbers = rng.integers(0, 255, (rows, 3))
     sass = [SASS[index % len(SASS)].format(*numbers[index]) for index in range(rows)]
@@ -83,7 +86,8 @@ def listing(rows: int, lines: int) -> tuple[pd.DataFrame, dict[str, str]]:
 
 
 def store(rows: int, lines: int, folder: Path) -> ReportStore:
-    """A loaded store of one report with such a launch, and an account that gave its samples to parts."""
+    """A loaded store of one report with such a launch, and an account that gave its samples to
+    parts."""
     from tests.helpers import dashboard_frames as frames
 
     report: Any = frames.gemm()
@@ -131,7 +135,8 @@ def _counters(cdp: Any) -> dict[str, float]:
 
 
 def frame_times(stamps: list[float]) -> dict[str, float]:
-    """Statistics of the time between frames, in ms; ``dropped`` frames are those the display showed nothing new in."""
+    """Statistics of the time between frames, in ms; ``dropped`` frames are those the display showed
+    nothing new in."""
     times = np.diff(np.array(stamps))
     display = float(statistics.median(times))
     missed = np.clip(np.round(times / display) - 1, 0, None)

@@ -2,16 +2,20 @@
 
     python -m benchmarks.dashboard.speed [--launches 10000] [--rounds 3] [--check]
 
-Generates the store (``dashboard/store.py``), starts ``ncubble dashboard`` on it, and drives it with a real Chromium as
-a person would: first page, sort, filter, search, scroll, kernel pages, source, comparison, back. Prints
+Generates the store (``dashboard/store.py``), starts ``ncubble dashboard`` on it, and drives it with
+a real Chromium as a person would: first page, sort, filter, search, scroll, kernel pages, source,
+comparison, back. Prints
 
-- *first page*: seconds from the server's first answer to a table with rows and their count, in a browser that runs;
-- *server time*: of every request of that walk, from the last byte asked to the first byte answered (p50, p95, worst);
-- *kernel page*: the same of the request that makes a page of a launch, for launches no page was made of before;
+- *first page*: seconds from the server's first answer to a table with rows and their count, in a
+  browser that runs;
+- *server time*: of every request of that walk, from the last byte asked to the first byte answered
+  (p50, p95, worst);
+- *kernel page*: the same of the request that makes a page of a launch, for launches no page was
+  made of before;
 - *memory*: resident memory of the server afterwards, and its peak.
 
-``--check`` ends with 1 where a figure is over its limit. The files of the store are read by the system before, as on
-a machine that has just recorded them.
+``--check`` ends with 1 where a figure is over its limit. The files of the store are read by the
+system before, as on a machine that has just recorded them.
 """
 
 from __future__ import annotations
@@ -104,7 +108,8 @@ def _name(request: Request) -> str:
 
 
 def first_page(page: Page, url: str, launches: int, since: float) -> tuple[float, float]:
-    """Seconds from ``since`` and from the navigation until the table shows rows and their number."""
+    """Seconds from ``since`` and from the navigation until the table shows rows and their
+    number."""
     began = time.monotonic()
     page.goto(url, wait_until="commit")
     page.wait_for_selector(".ag-center-cols-container .ag-row", timeout=60_000)
@@ -133,7 +138,8 @@ def walk(page: Page, url: str, ids: Sequence[str], quiet: Callable[[], None]) ->
 
 
 def measure(folder: Path, launches: int, ids: Sequence[str], rounds: int, pages: int) -> dict[str, float]:
-    """All figures: the median of ``rounds`` first visits, then one walk and ``pages`` of launches."""
+    """All figures: the median of ``rounds`` first visits, then one walk and ``pages`` of
+    launches."""
     firsts, shown = list[float](), list[float]()
     with sync_playwright() as driver:
         browser = driver.chromium.launch(

@@ -1,11 +1,13 @@
-"""Generate a store of many launches: run directories, and what ncubble has remembered of them after a first visit.
+"""Generate a store of many launches: run directories, and what ncubble has remembered of them after
+a first visit.
 
     NCUBBLE_CACHE=CACHE python -m benchmarks.dashboard.store OUT --launches 10000 [--detailed 60] [PATH…]
 
-Every launch is a recorded one (of PATHs, else of the recorded runs), under its own name in a report of its own content.
-One launch in ten is a run by itself, the others lie in runs of a hundred. Rows, verdicts and frames come from the
-recordings through the modules that keep them. Frames are written for ``--detailed`` runs only, spread over the store:
-nobody opens the others. The report files pass the frame check and hold nothing else.
+Every launch is a recorded one (of PATHs, else of the recorded runs), under its own name in a report
+of its own content. One launch in ten is a run by itself, the others lie in runs of a hundred. Rows,
+verdicts and frames come from the recordings through the modules that keep them. Frames are written
+for ``--detailed`` runs only, spread over the store: nobody opens the others. The report files pass
+the frame check and hold nothing else.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class Seed:
     row: dict[str, Any]
 
     def table(self, name: str, launch: int) -> pa.Table:
-        """The rows of one raw table that are this launch's, under another number; source files as they are."""
+        """The rows of one raw table that are this launch's, under another number; source files as
+        they are."""
         rows = pq.read_table(store.file_of(self.report.frame.sha256, name))
         if "launch" not in rows.column_names:
             return rows
@@ -114,7 +117,8 @@ def _rows(key: str, folder: Path, members: Sequence[Seed]) -> list[dict[str, Any
 
 
 def _write_run(folder: Path, number: int, members: Sequence[Seed]) -> tuple[str, Manifest]:
-    """A run directory: a report that announces its launches, and a manifest with the facts of each."""
+    """A run directory: a report that announces its launches, and a manifest with the facts of
+    each."""
     folder.mkdir(parents=True)
     facts = [one.report.run.manifest.kernel_of(one.number) for one in members]
     manifest = Manifest(

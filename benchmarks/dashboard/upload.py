@@ -2,10 +2,11 @@
 
     python -m benchmarks.dashboard.upload [--megabytes 400] [--repeats 3] [--json FILE]
 
-The real ``ncubble dashboard`` starts on an empty folder. A file that begins like a report and goes on with random
-bytes is announced and sent in pieces, as ``assets/open.js`` sends them. Meanwhile the memory of the server's process is
-looked at every 10 ms, and a second client asks for a page, five times a second: what an upload costs everybody else.
-Wanted: at most 32 MB more memory, and no page slower than half a second.
+The real ``ncubble dashboard`` starts on an empty folder. A file that begins like a report and goes
+on with random bytes is announced and sent in pieces, as ``assets/open.js`` sends them. Meanwhile
+the memory of the server's process is looked at every 10 ms, and a second client asks for a page,
+five times a second: what an upload costs everybody else. Wanted: at most 32 MB more memory, and no
+page slower than half a second.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ base     profiles the launches to be labelled with the default sets: OUT/base/FA
 changed  profiles them and all their changes with the set tensor: OUT/changed/FAMILY
 nsight   profiles them with the set full, for the estimates of Nsight's own rules: OUT/nsight/FAMILY
 
-and writes OUT/labels.json of all that is there. Runs that exist are kept, so that an interrupted recording goes on.
-Ends with 1 where a step failed or a launch got no label.
+and writes OUT/labels.json of all that is there. Runs that exist are kept, so that an interrupted
+recording goes on. Ends with 1 where a step failed or a launch got no label.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ STEPS = {"base": ("base", ()), "changed": ("all", ("tensor",)), "nsight": ("base
 
 
 def known_of(out: Path) -> dict[str, Any]:
-    """What earlier checks found: launches ``checked``, what failed (``errors``), what a call launches (``kernels``)."""
+    """What earlier checks found: launches ``checked``, what failed (``errors``), what a call
+    launches (``kernels``)."""
     place = out / PREPARED
     empty: dict[str, Any] = {"checked": [], "errors": {}, "kernels": {}}
     return json.loads(place.read_text(encoding="utf-8")) if place.is_file() else empty
@@ -68,7 +69,8 @@ def checked(out: Path, only: str, processes: int, of: str = FIRST) -> dict[str, 
 
 
 def profiled(out: Path, step: str, family: str, only: str, known: dict[str, Any], of: str = FIRST) -> bool:
-    """Profile one family of the set ``of`` for one step, unless it is there or has nothing to run."""
+    """Profile one family of the set ``of`` for one step, unless it is there or has nothing to
+    run."""
     what, sets = STEPS[step]
     place, errors = out / step / family, known["errors"]
     names = {launch.name for launch in programs.chosen(family, only, what, of)}
@@ -111,7 +113,8 @@ def labelled(experiment: Experiment, out: Path, found: dict[str, Any]) -> dict[s
 
 
 def read(out: Path) -> dict[str, Any]:
-    """What the runs in OUT hold, by step and name; a run that is missing or damaged is named and left out."""
+    """What the runs in OUT hold, by step and name; a run that is missing or damaged is named and
+    left out."""
     found: dict[str, Any] = {step: {} for step in STEPS}
     for step in STEPS:
         for family in plan.FAMILIES:

@@ -1,4 +1,5 @@
-"""Builds the launches: inputs on the GPU, a call that launches once, and what the result should be."""
+"""Builds the launches: inputs on the GPU, a call that launches once, and what the result should
+be."""
 
 from __future__ import annotations
 
@@ -15,14 +16,16 @@ from benchmarks.foreign.experiment import Launch, Options
 
 DEVICE = "cuda"
 TOLERANCE = 0.02
-"""Largest error, of the largest value of the result: half precision gives 0.004 and less, a wrong tile 1."""
+"""Largest error, of the largest value of the result: half precision gives 0.004 and less, a wrong
+tile 1."""
 
 
 @dataclass(frozen=True)
 class Call:
     """``run`` launches and gives the result; ``expect`` computes it otherwise.
 
-    None where a cause was taken away, so that the result is wrong, and for a library's calls, which are believed.
+    None where a cause was taken away, so that the result is wrong, and for a library's calls, which
+    are believed.
     """
 
     run: Callable[[], torch.Tensor]

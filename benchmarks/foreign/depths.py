@@ -1,11 +1,13 @@
-"""A Triton GEMM at every depth of a list of tiles, in one process: what predictions of depth are held against.
+"""A Triton GEMM at every depth of a list of tiles, in one process: what predictions of depth are
+held against.
 
     python -m benchmarks.foreign.depths --compile 8
     ncubble profile --nvtx measured/ --out RUN -- python -m benchmarks.foreign.depths
 
-Each launch is named depth.TILE.kK.sSTAGES, and its facts are those of one kernel with parameters, so that the depths of
-a tile make a sweep. What does not fit into shared memory is skipped, with a note on stderr.
-``--compile`` fills Triton's cache in so many processes and launches nothing under a profiler.
+Each launch is named depth.TILE.kK.sSTAGES, and its facts are those of one kernel with parameters,
+so that the depths of a tile make a sweep. What does not fit into shared memory is skipped, with a
+note on stderr. ``--compile`` fills Triton's cache in so many processes and launches nothing under a
+profiler.
 """
 
 from __future__ import annotations

@@ -13,12 +13,14 @@ BASE = "base"
 
 @dataclass(frozen=True)
 class Change:
-    """The base with other ``options``, perhaps of another ``program``; ``causes`` are those that it takes away.
+    """The base with other ``options``, perhaps of another ``program``; ``causes`` are those that it
+    takes away.
 
-    ``beyond``: causes that it takes away as well, whose share other changes show. ``cure``: what a user could do, so
-    that its saving is the gain a prediction is held against. ``evidence`` False: it changes more than its causes, so
-    that it counts as a cure only. ``swap``: it is meant to run another kernel. ``bytes``: the bytes that it moves, as a
-    multiple of the base's (kind ``bytes``). ``against``: the change that it is compared with, in place of the base.
+    ``beyond``: causes that it takes away as well, whose share other changes show. ``cure``: what a
+    user could do, so that its saving is the gain a prediction is held against. ``evidence`` False:
+    it changes more than its causes, so that it counts as a cure only. ``swap``: it is meant to run
+    another kernel. ``bytes``: the bytes that it moves, as a multiple of the base's (kind
+    ``bytes``). ``against``: the change that it is compared with, in place of the base.
     """
 
     name: str
@@ -45,7 +47,8 @@ class Launch:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A launch that nobody tuned against, and its changes. ``family``: the launches of one process."""
+    """A launch that nobody tuned against, and its changes. ``family``: the launches of one
+    process."""
 
     name: str
     family: str

@@ -1,4 +1,5 @@
-"""What a launch computes: its work, and the facts of it that go into the manifest. Nothing here needs PyTorch."""
+"""What a launch computes: its work, and the facts of it that go into the manifest. Nothing here
+needs PyTorch."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ def _measured(report: Report, launches: list[int]) -> Measured:
 
 
 def ctas_per_sm(row: dict[str, Any]) -> int | None:
-    """How many CTAs of a launch fit on an SM of a Hopper GPU; None where its resources are not known."""
+    """How many CTAs of a launch fit on an SM of a Hopper GPU; None where its resources are not
+    known."""
     threads = math.prod(int(size) for size in str(row["block"]).split(",") if size)
     sizes = (row["registers"], row["smem_static_B"], row["smem_dynamic_B"])
     if not str(row["block"]) or any(size != size or size is None for size in sizes):
@@ -65,7 +66,8 @@ def ctas_per_sm(row: dict[str, Any]) -> int | None:
 
 
 def estimates(path: Path) -> dict[str, list[dict[str, Any]]]:
-    """Nsight's own rules with an estimated speedup, by name: ``rule``, ``title``, ``speedup_pct``, ``speedup_kind``."""
+    """Nsight's own rules with an estimated speedup, by name: ``rule``, ``title``, ``speedup_pct``,
+    ``speedup_kind``."""
     report = Report.open(path)
     rules = report.rules[report.rules["speedup_pct"].notna()]
     columns = ["rule", "title", "speedup_pct", "speedup_kind"]

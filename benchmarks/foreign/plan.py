@@ -1,4 +1,5 @@
-"""All experiments, as data. Sizes are multiples of the tiles; a wave is one CTA per SM of an H200 (132), or two."""
+"""All experiments, as data. Sizes are multiples of the tiles; a wave is one CTA per SM of an H200
+(132), or two."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ def experiments() -> Iterator[Experiment]:
 def second() -> Iterator[Experiment]:
     """A set of the same families with other settings, chosen before any of it was measured.
 
-    The first set was looked at while rules of the diagnosis were changed; this one is for rules that are fixed.
+    The first set was looked at while rules of the diagnosis were changed; this one is for rules
+    that are fixed.
     """
     yield from second_gemms()
     yield from second_triton()
@@ -63,12 +65,14 @@ def deeper(options: Options, most: int = 6) -> Iterator[Change]:
 
 
 def removed(options: Options) -> Iterator[Change]:
-    """No copies in the loop; no result written; a loop four times as long, so that what is paid per CTA fades."""
+    """No copies in the loop; no result written; a loop four times as long, so that what is paid per
+    CTA fades."""
     one_wave = options["m"] // options["tile"][0] * (options["n"] // options["tile"][1]) <= SMS
     longer = 4 * options["k"]
     yield Change("nostore", ("epilogue",), {"store": 0})
     yield Change("longk", ("ramp",) if one_wave else ("wave_gap",), {"k": longer}, beyond=("epilogue",))
-    # Without a ring more CTAs may fit, which hide what each of them pays once: compared where that is little.
+    # Without a ring more CTAs may fit, which hide what each of them pays once: compared where that
+    # is little.
     yield Change("once", ("copy_cost",), {"load": "once", "k": longer}, beyond=("data_wait",), against="longk")
 
 
@@ -156,7 +160,8 @@ def whole(number: int, m: int, n: int) -> Change:
 
 
 def products() -> Iterator[Experiment]:
-    """cuBLAS. Which kernel it takes shows when it runs: a change that takes another is no evidence."""
+    """cuBLAS. Which kernel it takes shows when it runs: a change that takes another is no
+    evidence."""
     yield product("8192", cube(8192), Change("longk", FIXED, {"k": 16384}), whole(1, 8448, 8192))
     yield product("4096_fp16", cube(4096), longer(4096), whole(1, 4224, 4096), whole(2, 4096, 4224), dtype="float16")
     odd = {"m": 2304, "n": 2304, "k": 8192}
@@ -199,7 +204,8 @@ def attentions() -> Iterator[Experiment]:
 
 
 def rows() -> Iterator[Experiment]:
-    """Reductions, norms, and other kernels of PyTorch that stream rows; and one launch that is too small."""
+    """Reductions, norms, and other kernels of PyTorch that stream rows; and one launch that is too
+    small."""
     plain = {"rows": 16384, "columns": 4096, "dtype": "float32"}
     for op in ("softmax", "layer_norm", "sum", "add", "lgamma", "cumsum"):
         yield Experiment(f"rows_{op}", LIBRARY, "pointwise", {**plain, "op": op}, (HALVED,))

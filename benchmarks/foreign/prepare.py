@@ -1,4 +1,5 @@
-"""Runs every launch once, in several processes and without a profiler: fills Triton's cache, and finds what fails."""
+"""Runs every launch once, in several processes and without a profiler: fills Triton's cache, and
+finds what fails."""
 
 from __future__ import annotations
 
@@ -14,14 +15,16 @@ TIMEOUT_S = 150.0
 
 @dataclass
 class Told:
-    """By launch: why it is left out, and the kernels that its call launches where these are known."""
+    """By launch: why it is left out, and the kernels that its call launches where these are
+    known."""
 
     errors: dict[str, str] = field(default_factory=dict)
     kernels: dict[str, list[str]] = field(default_factory=dict)
 
 
 def prepare(argv: Sequence[str], names: Sequence[str], processes: int) -> Told:
-    """Check ``names``, the launches of the program ``argv`` in its order, by so many processes at once.
+    """Check ``names``, the launches of the program ``argv`` in its order, by so many processes at
+    once.
 
     What kills a process costs that launch alone: the process is started anew for those after it.
     """

@@ -1,12 +1,14 @@
-"""Runs launches in one process, each once inside an NVTX range of its name: the program that is profiled.
+"""Runs launches in one process, each once inside an NVTX range of its name: the program that is
+profiled.
 
     ncubble profile --nvtx measured/ -- python -m benchmarks.foreign.programs triton --what base
     python -m benchmarks.foreign.programs library --what all --check
 
-Nothing outside the range ``measured/NAME`` is to be profiled: there, inputs are made and each launch runs once before.
-One that fails is named on stderr, and the others run. The facts file gets a member ``launches``, in their order.
-``--check`` profiles nothing: it runs each launch, holds it against a reference, counts its kernels, and prints one JSON
-object a line: ``name``, ``kernels`` (null: not known), ``error`` (empty: all is well).
+Nothing outside the range ``measured/NAME`` is to be profiled: there, inputs are made and each
+launch runs once before. One that fails is named on stderr, and the others run. The facts file gets
+a member ``launches``, in their order. ``--check`` profiles nothing: it runs each launch, holds it
+against a reference, counts its kernels, and prints one JSON object a line: ``name``, ``kernels``
+(null: not known), ``error`` (empty: all is well).
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ NO_KERNELS = ("Memcpy", "Memset", "Context Sync", "Stream Sync", "Event Sync", "
 
 
 def chosen(family: str, only: str, what: str, of: str = "first") -> Iterator[Launch]:
-    """The launches of the set ``of`` whose experiment's name ``only`` matches, of one family or (empty) of all."""
+    """The launches of the set ``of`` whose experiment's name ``only`` matches, of one family or
+    (empty) of all."""
     for experiment in plan.SETS[of]():
         if family in ("", experiment.family) and re.search(only, experiment.name):
             yield experiment.base
@@ -77,7 +80,8 @@ def measure(launches: Iterable[Launch]) -> list[Launch]:
 
 
 def check(launches: Iterable[Launch]) -> Iterator[dict[str, Any]]:
-    """What ``--check`` prints, for one launch after the other, until an error leaves the GPU unusable."""
+    """What ``--check`` prints, for one launch after the other, until an error leaves the GPU
+    unusable."""
     import torch
 
     from benchmarks.foreign.calls import TOLERANCE, build
@@ -132,7 +136,8 @@ def brief(error: Exception) -> str:
 
 
 def write_facts(label: str, ran: Sequence[Launch], several: Mapping[str, int]) -> None:
-    """Write the facts file where one is asked for; a launch of several kernels is listed as often."""
+    """Write the facts file where one is asked for; a launch of several kernels is listed as
+    often."""
     if path := os.environ.get("NCUBBLE_FACTS"):
         kernel = {"name": label, "parameters": {}, "shape": {}}
         listed = [facts.of(launch) for launch in ran for _ in range(several.get(launch.name, 1))]
@@ -140,7 +145,8 @@ def write_facts(label: str, ran: Sequence[Launch], several: Mapping[str, int]) -
 
 
 def serve(label: str, launches: Sequence[Launch], given: argparse.Namespace) -> int:
-    """Check or measure ``launches``, less what is left out; 1 where any failed its check, or none ran."""
+    """Check or measure ``launches``, less what is left out; 1 where any failed its check, or none
+    ran."""
     wanted = [
         launch
         for launch in launches

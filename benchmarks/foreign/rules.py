@@ -1,21 +1,24 @@
-"""The rule that makes a label of measured cycles. It was written before anything was measured, and reads no verdict.
+"""The rule that makes a label of measured cycles. It was written before anything was measured, and
+reads no verdict.
 
-An experiment is a launch and changes of it, each of which takes causes of lost time away. The saving of a change is
-what vanishes of cycles for the same work, against the launch itself or against another change of it that ``against``
-names, in percent of the launch's cycles. The label of a launch is the first of these that holds:
+An experiment is a launch and changes of it, each of which takes causes of lost time away. The
+saving of a change is what vanishes of cycles for the same work, against the launch itself or
+against another change of it that ``against`` names, in percent of the launch's cycles. The label of
+a launch is the first of these that holds:
 
-1. ``tiny_launch``: of the time, TINY_PCT or more does not shrink with the work (a change of kind ``less``: all of the
-   problem is smaller; time is taken as fixed + rate · work).
-2. ``memory_bound``: MEMORY_PCT or more of the time scales with the bytes (a change of kind ``bytes``: the same
-   arithmetic on fewer bytes).
+1. ``tiny_launch``: of the time, TINY_PCT or more does not shrink with the work (a change of kind
+   ``less``: all of the problem is smaller; time is taken as fixed + rate · work).
+2. ``memory_bound``: MEMORY_PCT or more of the time scales with the bytes (a change of kind
+   ``bytes``: the same arithmetic on fewer bytes).
 3. ``no_tensor_work``: the launch issued no MMA, so that there is no tensor pipe to keep busy.
-4. The cause whose removal saves most, if that is SAVING_PCT or more, and with it every cause within TIE_POINTS of it:
-   those are all admissible. A change that takes several causes away counts for those in ``beyond`` by what other
-   changes show of them: only the rest of its saving is its own.
+4. The cause whose removal saves most, if that is SAVING_PCT or more, and with it every cause within
+   TIE_POINTS of it: those are all admissible. A change that takes several causes away counts for
+   those in ``beyond`` by what other changes show of them: only the rest of its saving is its own.
 5. ``none``: nothing saves as much, and the tensor pipe is busy for BUSY_PCT of the time or more.
 
-Otherwise there is no label: the experiment did not find what bounds the launch. A change is no evidence where another
-kernel ran (unless it is meant to be another), or where the number of MMAs did not follow the work.
+Otherwise there is no label: the experiment did not find what bounds the launch. A change is no
+evidence where another kernel ran (unless it is meant to be another), or where the number of MMAs
+did not follow the work.
 """
 
 from __future__ import annotations
@@ -43,10 +46,11 @@ THRESHOLDS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """One launch: elapsed SM cycles, ns, tensor pipe busy in percent of them, MMA instructions. None: not collected.
+    """One launch: elapsed SM cycles, ns, tensor pipe busy in percent of them, MMA instructions.
+    None: not collected.
 
-    ``ctas_per_sm`` is the most that registers, shared memory and threads let an SM hold; ``beside_pct`` the cycles of
-    other kernels that the same call launched, in percent of these.
+    ``ctas_per_sm`` is the most that registers, shared memory and threads let an SM hold;
+    ``beside_pct`` the cycles of other kernels that the same call launched, in percent of these.
     """
 
     kernel: str
@@ -60,7 +64,8 @@ class Measured:
 
 @dataclass(frozen=True)
 class Tried:
-    """A change with its measurement; ``work`` is the work of the changed launch as a multiple of the base's."""
+    """A change with its measurement; ``work`` is the work of the changed launch as a multiple of
+    the base's."""
 
     change: Change
     work: float
@@ -68,7 +73,8 @@ class Tried:
 
 
 def saving_pct(base: Measured, tried: Tried, against: Tried | None = None) -> float:
-    """Percent of the base's cycles that vanish for the same work; negative where the change is slower."""
+    """Percent of the base's cycles that vanish for the same work; negative where the change is
+    slower."""
     before = against.found.cycles / against.work if against else base.cycles
     return 100.0 * (before - tried.found.cycles / tried.work) / base.cycles
 
@@ -85,7 +91,8 @@ def bytes_pct(base: Measured, tried: Tried) -> float:
 
 
 def fault(base: Measured, tried: Tried) -> str:
-    """Why a change is no evidence; empty where it is. Those of kinds ``less`` and ``bytes`` may run another kernel."""
+    """Why a change is no evidence; empty where it is. Those of kinds ``less`` and ``bytes`` may run
+    another kernel."""
     if tried.change.kind != "remove" or tried.change.swap:
         return ""
     if tried.found.kernel != base.kernel:
@@ -98,7 +105,8 @@ def fault(base: Measured, tried: Tried) -> str:
 
 
 def evidence(base: Measured, tried: Sequence[Tried]) -> list[Tried]:
-    """The changes that show what a cause costs; where one is compared with another, that must be sound as well."""
+    """The changes that show what a cause costs; where one is compared with another, that must be
+    sound as well."""
     sound = {item.change.name for item in tried if not fault(base, item)}
     return [
         item
@@ -111,8 +119,8 @@ def evidence(base: Measured, tried: Sequence[Tried]) -> list[Tried]:
 
 
 def shares(base: Measured, tried: Sequence[Tried]) -> dict[str, float]:
-    """Percent of the base's cycles by cause, largest first; causes that one change takes away together share a key,
-    joined by ``|``."""
+    """Percent of the base's cycles by cause, largest first; causes that one change takes away
+    together share a key, joined by ``|``."""
     by_name = {item.change.name: item for item in tried}
     alone: dict[str, float] = {}
     for item in sorted(evidence(base, tried), key=lambda item: len(item.change.beyond)):
@@ -124,7 +132,8 @@ def shares(base: Measured, tried: Sequence[Tried]) -> dict[str, float]:
 
 
 def label(base: Measured, tried: Sequence[Tried]) -> list[str]:
-    """Admissible causes of a launch, the most telling first; empty where the experiment does not tell."""
+    """Admissible causes of a launch, the most telling first; empty where the experiment does not
+    tell."""
     if any(item.change.kind == "less" and fixed_pct(base, item) >= TINY_PCT for item in tried):
         return ["tiny_launch"]
     if any(item.change.kind == "bytes" and bytes_pct(base, item) >= MEMORY_PCT for item in tried):
@@ -140,8 +149,8 @@ def label(base: Measured, tried: Sequence[Tried]) -> list[str]:
 
 
 def gain(base: Measured, tried: Sequence[Tried], labels: Sequence[str]) -> dict[str, Any] | None:
-    """What the best cure of a labelled cause saves: ``change``, ``gain_pct``; None where there is no cure among the
-    changes."""
+    """What the best cure of a labelled cause saves: ``change``, ``gain_pct``; None where there is
+    no cure among the changes."""
     cures = [
         (saving_pct(base, item), item.change.name)
         for item in tried

@@ -1,9 +1,11 @@
-"""Triton kernels with switches that take one cause of lost time away. Sizes are multiples of tiles: nothing is masked.
+"""Triton kernels with switches that take one cause of lost time away. Sizes are multiples of tiles:
+nothing is masked.
 
-``LOAD`` of the kernels that walk a dimension: ``each`` step loads its own tile; ``twice`` loads each tile two times in
-a row, so that half of the bytes come from DRAM and all copies stay; ``once`` loads one tile ahead of the loop and
-computes on it in every step, so that nothing is copied. ``store`` = 0 leaves the result unwritten; it is an argument,
-so that the compiler cannot know it. With anything but ``each`` and 1 the result is wrong: these exist to be measured.
+``LOAD`` of the kernels that walk a dimension: ``each`` step loads its own tile; ``twice`` loads
+each tile two times in a row, so that half of the bytes come from DRAM and all copies stay; ``once``
+loads one tile ahead of the loop and computes on it in every step, so that nothing is copied.
+``store`` = 0 leaves the result unwritten; it is an argument, so that the compiler cannot know it.
+With anything but ``each`` and 1 the result is wrong: these exist to be measured.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ def foreign_gemm(
     a, b, c, m, n, k, store,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, LOAD: tl.constexpr, MMA: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """C = A · B, row-major. ``MMA`` only tells variants apart that the environment makes the compiler build."""
+    """C = A · B, row-major. ``MMA`` only tells variants apart that the environment makes the
+    compiler build."""
     row, column = tile_of(tl.program_id(0), m // BM, n // BN, 8)
     rows_at = row * BM + tl.arange(0, BM)
     columns_at = column * BN + tl.arange(0, BN)
@@ -57,14 +60,16 @@ def foreign_gemm_persistent(
     a, b, c, m, n, k,
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SMS: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """The same by a CTA per SM that takes one tile after the other, the loops flattened into one pipeline."""
+    """The same by a CTA per SM that takes one tile after the other, the loops flattened into one
+    pipeline."""
     tiles = (m // BM) * (n // BN)
     depth_at = tl.arange(0, BK)
     for tile in tl.range(tl.program_id(0), tiles, SMS, flatten=True):
         row, column = tile_of(tile, m // BM, n // BN, 8)
         total = tl.zeros((BM, BN), tl.float32)
         for step in range(0, k // BK):
-            # Computed anew in each step: what a flattened loop carries is no longer known to be contiguous.
+            # Computed anew in each step: what a flattened loop carries is no longer known to be
+            # contiguous.
             rows_at = row * BM + tl.arange(0, BM)
             columns_at = column * BN + tl.arange(0, BN)
             at = step * BK + depth_at
@@ -83,7 +88,8 @@ def foreign_dequant(
 ):  # fmt: skip
     """C = (scale · W) · X. W of 8-bit integers is converted on its way to the MMA.
 
-    W of float16 is multiplied there all the same (SCALED), or left as it is: then it stays in shared memory.
+    W of float16 is multiplied there all the same (SCALED), or left as it is: then it stays in
+    shared memory.
     """
     row, column = tile_of(tl.program_id(0), m // BM, n // BN, 8)
     rows_at = row * BM + tl.arange(0, BM)
@@ -109,7 +115,8 @@ def foreign_attention(
     q, k, v, out, sequence, scale, store,
     BM: tl.constexpr, BN: tl.constexpr, D: tl.constexpr, LOAD: tl.constexpr, SOFTMAX: tl.constexpr,  # noqa: N803
 ):  # fmt: skip
-    """softmax(Q · Kᵀ · scale) · V of one head, by running maximum and sum. Without SOFTMAX the scores are weights.
+    """softmax(Q · Kᵀ · scale) · V of one head, by running maximum and sum. Without SOFTMAX the
+    scores are weights.
 
     ``scale`` holds log2(e): exponentials are of base 2.
     """

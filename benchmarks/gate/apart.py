@@ -1,8 +1,10 @@
-"""The gate on what was kept apart: a fourth GPU against baselines of the other three, and checks of an older series.
+"""The gate on what was kept apart: a fourth GPU against baselines of the other three, and checks of
+an older series.
 
-``apart.parquet`` holds 5 launches of 6 kernels on a fourth GPU, looked at only after the rule had been committed.
-``recordings/h200-checks`` holds real checks on a fifth GPU against baselines of a sixth (``shipped.json``, with the
-clocks' means alone and no GPU named): these were seen before the clock became part of the rule, and led to it.
+``apart.parquet`` holds 5 launches of 6 kernels on a fourth GPU, looked at only after the rule had
+been committed. ``recordings/h200-checks`` holds real checks on a fifth GPU against baselines of a
+sixth (``shipped.json``, with the clocks' means alone and no GPU named): these were seen before the
+clock became part of the rule, and led to it.
 """
 
 from __future__ import annotations
@@ -39,8 +41,8 @@ def series() -> tuple[dict[str, list[Process]], dict[str, list[Process]]]:
 
 
 def fourth() -> str:
-    """Every process of the three GPUs as a baseline of its first 5 launches; one baseline of 5 launches of each GPU,
-    and one of all launches with the default sets, as it ships."""
+    """Every process of the three GPUs as a baseline of its first 5 launches; one baseline of 5
+    launches of each GPU, and one of all launches with the default sets, as it ships."""
     before, after = series()
     letters = gpu_names(before)
     rows = []
@@ -92,7 +94,8 @@ def merge_request(before: Side, after: Side, loss: float) -> str:
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """What the gate makes of several outcomes; an improvement is seen only where nothing is worse."""
+    """What the gate makes of several outcomes; an improvement is seen only where nothing is
+    worse."""
     found = set(outcomes)
     return next((one for one in ("regressed", "inconclusive", "improved", "weak") if one in found), "pass")
 
@@ -103,7 +106,8 @@ def counted(outcomes: Iterable[str]) -> str:
 
 
 def shipped() -> str:
-    """The recorded checks: their verdicts then, and those of the rule now, with and without its parts."""
+    """The recorded checks: their verdicts then, and those of the rule now, with and without its
+    parts."""
     rows = []
     for label, name, found in _checks():
         changes = [_change(one.values, other.values) for one, other in found]
@@ -144,7 +148,8 @@ def _recorded() -> dict[tuple[str, str], str]:
 
 
 def _checks() -> Iterator[tuple[str, str, list[tuple[Sample, Sample]]]]:
-    """Label, metric, and the samples of every check; the baseline's clock is a mean, its GPU is not known."""
+    """Label, metric, and the samples of every check; the baseline's clock is a mean, its GPU is not
+    known."""
     stored = json.loads((FOLDER / "shipped.json").read_text(encoding="utf-8"))
     for (label, name), rows in _gated().groupby(["label", "metric"]):
         values = tuple(stored[label][name])

@@ -1,7 +1,9 @@
-"""Launches that were recorded for the proof of the gate, and checks drawn from them: n launches against n others.
+"""Launches that were recorded for the proof of the gate, and checks drawn from them: n launches
+against n others.
 
-A process is one run of the profiler: its launches share whatever a process shares. The two sides of a drawn check never
-share a process. Of what is random, everything hangs on the name of the cell, so that each can be drawn anew alone.
+A process is one run of the profiler: its launches share whatever a process shares. The two sides of
+a drawn check never share a process. Of what is random, everything hangs on the name of the cell, so
+that each can be drawn anew alone.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ Side = tuple[tuple[Process, tuple[int, ...]], ...]
 
 
 def load(path: Path) -> dict[str, list[Process]]:
-    """Processes by series. Series below MIN_TENSOR_PCT have no tensor utilization to gate: only cycles are read."""
+    """Processes by series. Series below MIN_TENSOR_PCT have no tensor utilization to gate: only
+    cycles are read."""
     found: dict[str, list[Process]] = defaultdict(list)
     for (series, gpu, run), rows in pd.read_parquet(path).groupby(["series", "gpu", "run"]):
         values = {name: tuple(rows[BY_NAME[name].counters[0]]) for name in METRICS}
@@ -61,7 +64,8 @@ def random_of(*cell: object) -> random.Random:
 
 
 def draw(members: Sequence[Process], setting: str, n: int, rng: random.Random) -> tuple[Side, Side]:
-    """One check: the baseline's launches and the new ones. Of two GPUs a baseline has ``n`` launches each."""
+    """One check: the baseline's launches and the new ones. Of two GPUs a baseline has ``n``
+    launches each."""
     halves = 1 if n <= MOST_OF_ONE else 2
     by_gpu: dict[str, list[Process]] = defaultdict(list)
     for one in members:
@@ -82,7 +86,8 @@ def _launches(process: Process, number: int, rng: random.Random) -> tuple[int, .
 
 
 def sample(side: Side, name: str, factor: float = 1.0) -> Sample:
-    """The launches of a side for the test of the gate, values of metric ``name`` times ``factor``."""
+    """The launches of a side for the test of the gate, values of metric ``name`` times
+    ``factor``."""
     return Sample(
         tuple(process.values[name][i] * factor for process, chosen in side for i in chosen),
         tuple(process.clocks[i] for process, chosen in side for i in chosen),

@@ -1,15 +1,17 @@
-"""How much each part of the account scatters between launches, processes and GPUs, from recorded series.
+"""How much each part of the account scatters between launches, processes and GPUs, from recorded
+series.
 
     python -m benchmarks.gate.part_noise DIR... [--each]
 
-Every run at or below DIR counts to the series that its parent folder and its metric sets name, and to the GPU of its
-manifest: DIR/SERIES/pN and qN, as ``gate/record.py`` writes. All in points: percent of the series' mean cycles, so
-that differences are growth as ``gate/accounts/moves.py`` counts it. Standard deviations are those of nested random
-effects (launch in process in GPU), from the mean squares; 0 where the means of processes or GPUs scatter no more than
-their launches explain. *Chance* is the growth that 99.9 % of checks of 5 launches against 5 of another process stay
-below where nothing has changed, resampled; on the same GPU, and on two GPUs. A limit of growth is safe where it is at
-least twice the chance: the gate decides at half of a limit, so that nothing is found where nothing is, and a growth of
-the limit almost always.
+Every run at or below DIR counts to the series that its parent folder and its metric sets name, and
+to the GPU of its manifest: DIR/SERIES/pN and qN, as ``gate/record.py`` writes. All in points:
+percent of the series' mean cycles, so that differences are growth as ``gate/accounts/moves.py``
+counts it. Standard deviations are those of nested random effects (launch in process in GPU), from
+the mean squares; 0 where the means of processes or GPUs scatter no more than their launches
+explain. *Chance* is the growth that 99.9 % of checks of 5 launches against 5 of another process
+stay below where nothing has changed, resampled; on the same GPU, and on two GPUs. A limit of growth
+is safe where it is at least twice the chance: the gate decides at half of a limit, so that nothing
+is found where nothing is, and a growth of the limit almost always.
 
 The summary has the largest of every column over the series; ``--each`` prints each of them.
 """
@@ -39,7 +41,8 @@ HEAD = ("part", "% of time", "sd of launches", "sd of processes", "sd of GPUs", 
 
 
 def read(paths: list[Path]) -> pd.DataFrame:
-    """One row per launch and part: series, gpu, run, launch, part, points (percent of the series' mean cycles)."""
+    """One row per launch and part: series, gpu, run, launch, part, points (percent of the series'
+    mean cycles)."""
     reports, failures = open_reports(paths)
     if failures:
         raise failures[0].error
@@ -84,7 +87,8 @@ def _pooled(groups: list[np.ndarray]) -> float:
 
 
 def _chance(runs: list[tuple[str, np.ndarray]], same: bool, rng: np.random.Generator) -> float:
-    """99.9 % quantile of the difference of means of ``TAKEN`` launches of two processes, on the same GPU or on two."""
+    """99.9 % quantile of the difference of means of ``TAKEN`` launches of two processes, on the
+    same GPU or on two."""
     pairs = [
         (a, b) for i, (gpu, a) in enumerate(runs) for j, (on, b) in enumerate(runs) if i != j and (gpu == on) == same
     ]
@@ -111,7 +115,8 @@ def _cells(found: dict[str, float]) -> list[str]:
 
 
 def summary(found: list[tuple[str, str, dict[str, float]]]) -> str:
-    """The largest of every column over the series, by part, with what they make of a limit of ``LIMIT`` points."""
+    """The largest of every column over the series, by part, with what they make of a limit of
+    ``LIMIT`` points."""
     rows = []
     for part in PARTS:
         of_part = [one for _, name, one in found if name == part]

@@ -1,11 +1,13 @@
-"""Error rates of the gate's rule on simulated repeats: false alarms without a loss, and losses found.
+"""Error rates of the gate's rule on simulated repeats: false alarms without a loss, and losses
+found.
 
     python -m benchmarks.gate.power [--trials 20000] [--json]
 
-Repeats are drawn independently from a normal distribution, so this tells what the rule does if the noise is as
-assumed, not what a machine does: that is ``gate/proof.py``. ``cv`` is the true coefficient of variation; in a process
-0.07 to 0.15 % was measured for tensor utilization of four kernels on H200s, 0.5 and 1.6 % for two others. All repeats
-are of one process and GPU. A row with m = 1 is a single new launch. All numbers are percent of checks.
+Repeats are drawn independently from a normal distribution, so this tells what the rule does if the
+noise is as assumed, not what a machine does: that is ``gate/proof.py``. ``cv`` is the true
+coefficient of variation; in a process 0.07 to 0.15 % was measured for tensor utilization of four
+kernels on H200s, 0.5 and 1.6 % for two others. All repeats are of one process and GPU. A row with m
+= 1 is a single new launch. All numbers are percent of checks.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ LOSSES = (0.0, 0.5, 1.0, 2.0, 5.0)
 
 
 def outcomes(cv: float, loss: float, n: int, m: int, trials: int) -> dict[str, float]:
-    """Percent of ``trials`` checks by outcome, for a true variation and loss in percent, n against m repeats."""
+    """Percent of ``trials`` checks by outcome, for a true variation and loss in percent, n against
+    m repeats."""
     metric = BY_NAME["tensor_active_pct"]
     random = np.random.default_rng(7)
     before = 1 + cv / 100 * random.standard_normal((trials, n))

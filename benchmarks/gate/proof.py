@@ -1,15 +1,18 @@
-"""The gate's rule on recorded repeats: false alarms, and losses found, beside the rules of asv and pytest-benchmark.
+"""The gate's rule on recorded repeats: false alarms, and losses found, beside the rules of asv and
+pytest-benchmark.
 
     python -m benchmarks.gate.proof [--draws 1000] [--jobs 2] [--only TABLE]        # print the tables
     PYTHONPATH=PEERS python -m benchmarks.gate.proof --write docs/validation/gate.md
 
-Both sides of a check are drawn from real launches (``recordings/h200-gate``, see ``gate/draws.py``), and the same code
-ran in all of them, so every regression is a false alarm. A loss is then put on the new side: utilization times
-1 - loss, cycles over 1 - loss. ``--draws`` checks are drawn per kernel, setting and number of repeats, a fifth of
-them for the tables of other rules. Checks share launches, so their number is not the number of independent trials:
-what limits these figures is the handful of processes on three GPUs.
+Both sides of a check are drawn from real launches (``recordings/h200-gate``, see
+``gate/draws.py``), and the same code ran in all of them, so every regression is a false alarm. A
+loss is then put on the new side: utilization times 1 - loss, cycles over 1 - loss. ``--draws``
+checks are drawn per kernel, setting and number of repeats, a fifth of them for the tables of other
+rules. Checks share launches, so their number is not the number of independent trials: what limits
+these figures is the handful of processes on three GPUs.
 
-PEERS is where asv and pytest-benchmark are (``gate/rules.py`` says how); without them their rows are missing.
+PEERS is where asv and pytest-benchmark are (``gate/rules.py`` says how); without them their rows
+are missing.
 """
 
 from __future__ import annotations
@@ -60,13 +63,15 @@ RULES: dict[str, tuple[str, gate_rules.Rule]] = {
 """By what is judged: its metric, and the rule."""
 
 RESTLESS = ("tensor_core_gemm-stages2", "gemm_tma-stages3")
-"""Kernels with products whose utilization scatters by more than 0.2 % within a process (``gate/scatter.py``)."""
+"""Kernels with products whose utilization scatters by more than 0.2 % within a process
+(``gate/scatter.py``)."""
 
 Cell = tuple[str, str, int]
 """Series, setting, number of repeats."""
 Tally = Counter[tuple[str, float, str]]
-"""Number of checks by what was judged, the loss in percent, and the outcome. ``pairs`` and ``alarming`` count, at a
-loss of 0, pairs of sides of different processes, and those of them in which the gate ever failed."""
+"""Number of checks by what was judged, the loss in percent, and the outcome. ``pairs`` and
+``alarming`` count, at a loss of 0, pairs of sides of different processes, and those of them in
+which the gate ever failed."""
 
 
 @cache
@@ -101,13 +106,15 @@ def _outcome(sides: tuple[Side, Side], name: str, rule: gate_rules.Rule, loss: f
 
 
 def worse_of(outcomes: Iterable[str]) -> str:
-    """What a merge request sees of both metrics: one that regressed, else one that could not be judged."""
+    """What a merge request sees of both metrics: one that regressed, else one that could not be
+    judged."""
     both = set(outcomes)
     return next((outcome for outcome in ("regressed", "inconclusive") if outcome in both), "pass")
 
 
 def compared(cell: Cell, draws: int, rules: str) -> Tally:
-    """The rules named ``ablations`` or ``peers`` on checks of one cell; a merge request sees both metrics."""
+    """The rules named ``ablations`` or ``peers`` on checks of one cell; a merge request sees both
+    metrics."""
     series, setting, n = cell
     members, rng, tally = recorded()[series], random_of(*cell), Tally()
     known = gate_rules.ABLATIONS if rules == "ablations" else gate_rules.peers()
@@ -166,7 +173,8 @@ def sides(setting: str, n: int) -> str:
 
 
 def summary(all_of: dict[Cell, Tally], n: int = 5) -> str:
-    """The target beside what was found with ``n`` repeats: kernels that scatter little, and each of the others."""
+    """The target beside what was found with ``n`` repeats: kernels that scatter little, and each of
+    the others."""
     rows = [
         ["false alarms of the gate, all kernels", "≤ 0.1 %", *(_alarms(all_of, setting, n) for setting in SETTINGS)]
     ]
@@ -192,7 +200,8 @@ def _alarms(all_of: dict[Cell, Tally], setting: str, n: int) -> str:
 
 
 def kernels(all_of: dict[Cell, Tally], n: int = 5) -> str:
-    """By kernel, ``n`` repeats a side: utilization at a limit of 1 %, cycles at their own, and the gate."""
+    """By kernel, ``n`` repeats a side: utilization at a limit of 1 %, cycles at their own, and the
+    gate."""
     rows = [
         kernel_row(series, setting, all_of[series, setting, n]) for series in sorted(recorded()) for setting in SETTINGS
     ]
@@ -229,7 +238,8 @@ def _pairs(tally: Tally) -> str:
 
 
 def others(all_of: dict[Cell, Tally], names: Iterable[str], sizes: Sequence[int]) -> str:
-    """Other rules, pooled over kernels; the numbers of repeats stand beside each other in a cell."""
+    """Other rules, pooled over kernels; the numbers of repeats stand beside each other in a
+    cell."""
     rows = []
     for name in names:
         for setting in SETTINGS[:2]:

@@ -1,11 +1,13 @@
-"""Record many repeats of a few kernels on this machine's GPU: what ``docs/validation/gate.md`` is computed from.
+"""Record many repeats of a few kernels on this machine's GPU: what ``docs/validation/gate.md`` is
+computed from.
 
     python -m benchmarks.gate.record OUT [--processes 2] [--repeats 7] [--quick 4] [--only REGEX]
 
-Writes OUT/SERIES/pPROCESS, runs of ``--repeats`` launches with the default sets, and OUT/SERIES/qPROCESS, runs of
-QUICK_REPEATS launches with ``tensor`` and ``dram`` alone, which take a third of the passes. The kernels take
-turns, so that what drifts over minutes falls on all of them. Run it once per machine start: the noise between repeats,
-between processes, and between starts are three things. Ends with 1 where any run failed.
+Writes OUT/SERIES/pPROCESS, runs of ``--repeats`` launches with the default sets, and
+OUT/SERIES/qPROCESS, runs of QUICK_REPEATS launches with ``tensor`` and ``dram`` alone, which take a
+third of the passes. The kernels take turns, so that what drifts over minutes falls on all of them.
+Run it once per machine start: the noise between repeats, between processes, and between starts are
+three things. Ends with 1 where any run failed.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ SERIES = {
     "softmax_online": ("softmax_online",),
     "numba_tiled_matmul": ("numba_tiled_matmul",),
 }
-"""By name of the series: what follows ``ncubble profile``. Six use the tensor pipe, one DRAM, one FMA."""
+"""By name of the series: what follows ``ncubble profile``. Six use the tensor pipe, one DRAM, one
+FMA."""
 
 
 QUICK = ("--set", "tensor", "--set", "dram")

@@ -1,12 +1,15 @@
-"""Rules by which repeats are judged: the gate's, the gate's without parts of its model, and those of other tools.
+"""Rules by which repeats are judged: the gate's, the gate's without parts of its model, and those
+of other tools.
 
-Every rule takes two samples and a metric of the gate, and says ``regressed``, ``inconclusive`` or something else;
-``weak`` is a pass by the gate that says that it could not have seen a loss of 1.25 limits.
-Those of asv and pytest-benchmark are their own code, and are missing where they are not installed:
+Every rule takes two samples and a metric of the gate, and says ``regressed``, ``inconclusive`` or
+something else; ``weak`` is a pass by the gate that says that it could not have seen a loss of 1.25
+limits. Those of asv and pytest-benchmark are their own code, and are missing where they are not
+installed:
 
     pip install --no-deps --target PEERS asv==0.6.6 asv_runner==0.3.2 pytest-benchmark==5.3.1 json5 tabulate
 
-Both know only times, of which less is better: they get cycles as they are, and 100 / x for a utilization of x.
+Both know only times, of which less is better: they get cycles as they are, and 100 / x for a
+utilization of x.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ Rule = Callable[[Sample, Sample, GateMetric], str]
 
 
 def gate(limit_pct: float | None = None, shifts: Callable[[Shifts], Shifts] = lambda usual: usual) -> Rule:
-    """The gate's test, at its own limit or another one, with its model or what ``shifts`` leaves of it."""
+    """The gate's test, at its own limit or another one, with its model or what ``shifts`` leaves of
+    it."""
 
     def rule(one: Sample, other: Sample, metric: GateMetric) -> str:
         limit = metric.limit_pct if limit_pct is None else limit_pct
@@ -63,7 +67,8 @@ def times(sample: Sample, metric: GateMetric) -> list[float]:
 
 
 def asv_rule(by_factor: float) -> Rule | None:
-    """``asv compare --factor``: medians apart by the factor, and different by Mann-Whitney's test or by intervals."""
+    """``asv compare --factor``: medians apart by the factor, and different by Mann-Whitney's test
+    or by intervals."""
     try:
         from asv.commands.compare import _is_result_better
         from asv_runner.statistics import compute_stats
@@ -80,7 +85,8 @@ def asv_rule(by_factor: float) -> Rule | None:
 
 
 def pytest_benchmark_rule(field: str, by_pct: float) -> Rule | None:
-    """``--benchmark-compare-fail=FIELD:N%``; its option takes whole percents only, its class any."""
+    """``--benchmark-compare-fail=FIELD:N%``; its option takes whole percents only, its class
+    any."""
     try:
         from pytest_benchmark.utils import PercentageRegressionCheck
     except ImportError:
@@ -96,7 +102,8 @@ def pytest_benchmark_rule(field: str, by_pct: float) -> Rule | None:
 
 
 def peers() -> Mapping[str, Rule | None]:
-    """The gate at a limit of 1 %, and the rules of other tools by name; None for one that is not installed."""
+    """The gate at a limit of 1 %, and the rules of other tools by name; None for one that is not
+    installed."""
     return {
         "the gate, limit 1 %": gate(1.0),
         "asv compare --factor 1.01": asv_rule(1.01),

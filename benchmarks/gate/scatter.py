@@ -1,4 +1,5 @@
-"""How the recorded series scatter: within a process, between processes, between GPUs, and what the clock explains."""
+"""How the recorded series scatter: within a process, between processes, between GPUs, and what the
+clock explains."""
 
 from __future__ import annotations
 
@@ -15,8 +16,9 @@ from benchmarks.readme_tables import table
 def table_of() -> str:
     """One row per kernel and metric; standard deviations in percent of the mean.
 
-    Those of processes and GPUs are what is left of the scatter of means once that of their parts is taken out, 0 where
-    nothing is. The exponent is the slope of log value over log clock around the means of the processes.
+    Those of processes and GPUs are what is left of the scatter of means once that of their parts is
+    taken out, 0 where nothing is. The exponent is the slope of log value over log clock around the
+    means of the processes.
     """
     rows = []
     for series, members in sorted(load(FOLDER / "series.parquet").items()):

@@ -2,10 +2,11 @@
 
     python -m benchmarks.gate.series OUT.parquet START...
 
-Each START is a folder that ``benchmarks/gate/record.py`` wrote at one machine start. Columns: ``start`` (name of the
-folder), ``gpu`` (UUID), ``driver``, ``ncu_version``, ``series``, ``label``, ``run`` (name of the process in its start),
-``sets``, ``launch``, ``sm_clock_hz``, the counters that the gate reads, and ``part:NAME`` for the parts of the bubble
-account, in percent of elapsed cycles, where the sets allow one.
+Each START is a folder that ``benchmarks/gate/record.py`` wrote at one machine start. Columns:
+``start`` (name of the folder), ``gpu`` (UUID), ``driver``, ``ncu_version``, ``series``, ``label``,
+``run`` (name of the process in its start), ``sets``, ``launch``, ``sm_clock_hz``, the counters that
+the gate reads, and ``part:NAME`` for the parts of the bubble account, in percent of elapsed cycles,
+where the sets allow one.
 """
 
 from __future__ import annotations

@@ -1,12 +1,14 @@
-"""How well changes in a history of checks are found: ``history/steps.py`` and libraries, on series made up and real.
+"""How well changes in a history of checks are found: ``history/steps.py`` and libraries, on series
+made up and real.
 
     pip install --no-deps --target PEERS apache-otava==0.8.0 ruptures==1.1.10
     PYTHONPATH=PEERS python -m benchmarks.gate.trend [--trials 300] [--lengths | --coverage] [--history DIR]
 
-A method that is not installed has no rows. ``false``: percent of series without any change in which a change is called.
-Then percent of changes of 0.5, 1, 2 and 5 % that are called within one check of their place, one or more a series;
-``right``: percent of all calls that were within one check of a change, over the series of all four sizes. Values are
-means of checks, so noise is that of a mean. E-divisive, which permutes, gets a tenth of the trials.
+A method that is not installed has no rows. ``false``: percent of series without any change in which
+a change is called. Then percent of changes of 0.5, 1, 2 and 5 % that are called within one check of
+their place, one or more a series; ``right``: percent of all calls that were within one check of a
+change, over the series of all four sizes. Values are means of checks, so noise is that of a mean.
+E-divisive, which permutes, gets a tenth of the trials.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ def e_divisive(values: Array, setups: Sequence[int]) -> list[int]:
 
 
 def pelt(values: Array, setups: Sequence[int]) -> list[int]:
-    """Least squares; a change costs 3 log(n) variances (its place, its level), the variance is that of differences."""
+    """Least squares; a change costs 3 log(n) variances (its place, its level), the variance is that
+    of differences."""
     import ruptures
 
     deviation = float(np.median(np.abs(np.diff(values)))) / 0.6745 / math.sqrt(2)
@@ -78,10 +81,12 @@ SLOW = {"E-divisive (p 0.01)": 10}
 
 @dataclass(frozen=True)
 class World:
-    """Where a series comes from: noise of a check, shift of a start and of a GPU, as standard deviations in percent.
+    """Where a series comes from: noise of a check, shift of a start and of a GPU, as standard
+    deviations in percent.
 
-    ``gpus``: of a pool, one at random for each check. ``swapped``: the GPU is replaced once. ``odd``: share of checks
-    that are 3 % off. ``changes``: of a series; each goes either way by chance, the first is a loss.
+    ``gpus``: of a pool, one at random for each check. ``swapped``: the GPU is replaced once.
+    ``odd``: share of checks that are 3 % off. ``changes``: of a series; each goes either way by
+    chance, the first is a loss.
     """
 
     name: str
@@ -167,7 +172,8 @@ def rows(methods: dict[str, Method], cases: Sequence[tuple[World, int]], trials:
 
 
 def of_history(methods: dict[str, Method], folder: Path) -> Iterator[str]:
-    """Calls in the gated series of a real history of one commit, and in the same with its second half made worse."""
+    """Calls in the gated series of a real history of one commit, and in the same with its second
+    half made worse."""
     from ncubble.analysis.history.file import HistoryReader
 
     frame = HistoryReader(folder).read().table.to_pandas()
@@ -186,7 +192,8 @@ def of_history(methods: dict[str, Method], folder: Path) -> Iterator[str]:
 
 
 def covered(world: World, length: int, trials: int) -> Iterator[str]:
-    """How often the 95 % interval of the size, and the range of the place, of a found change hold the truth."""
+    """How often the 95 % interval of the size, and the range of the place, of a found change hold
+    the truth."""
     random = np.random.default_rng(7)
     for size in SIZES:
         found = sized = placed = exact = 0

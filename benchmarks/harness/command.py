@@ -1,4 +1,5 @@
-"""Where benchmarks find the checkout, and how they start ncubble and one another in processes of their own."""
+"""Where benchmarks find the checkout, and how they start ncubble and one another in processes of
+their own."""
 
 from __future__ import annotations
 
@@ -11,5 +12,6 @@ NCUBBLE = (sys.executable, "-P", "-c", "from ncubble.cli.main import main; main(
 
 
 def module(name: str) -> list[str]:
-    """The command line that runs ``benchmarks.NAME``; its process has to start in the repository."""
+    """The command line that runs ``benchmarks.NAME``; its process has to start in the
+    repository."""
     return [sys.executable, "-m", f"benchmarks.{name}"]

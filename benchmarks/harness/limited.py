@@ -1,4 +1,5 @@
-"""``ncubble`` as its users run it, but with a shorter time limit for each report, so that hangs are soon counted."""
+"""``ncubble`` as its users run it, but with a shorter time limit for each report, so that hangs are
+soon counted."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def environment(cache: Path) -> dict[str, str]:
 def run(
     arguments: Sequence[object], cache: Path, time_limit_s: float, whole_limit_s: float
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; raises TimeoutExpired where the whole of it takes longer than ``whole_limit_s``."""
+    """Run a command to its end; raises TimeoutExpired where the whole of it takes longer than
+    ``whole_limit_s``."""
     return subprocess.run(
         argv(time_limit_s, *arguments),
         capture_output=True,

@@ -83,7 +83,8 @@ class Served:
         return self._ask(wanted, url)["page"]["children"]
 
     def launch(self, name: str) -> list[Any]:
-        """The components of the page of the launch ``KEY/NUMBER``, those of its later stages included."""
+        """The components of the page of the launch ``KEY/NUMBER``, those of its later stages
+        included."""
         found = [self.page(f"/kernel/{name}")]
         state = [("kernel-launch", "data", name), ("kernel-asked", "data", "")]
         for number, places in enumerate(STAGES):

@@ -1,8 +1,9 @@
-"""Everything that ncubble shows of a report, as text that can be compared: the verdict and the cards of its page.
+"""Everything that ncubble shows of a report, as text that can be compared: the verdict and the
+cards of its page.
 
-The verdict is one element of what ``ncubble report --json`` prints; the page is that of the dashboard. Where the file
-lies and what its bytes hash to are replaced by fixed words, and warnings that begin with ``suspicious:`` are taken out:
-they label a value, they are none.
+The verdict is one element of what ``ncubble report --json`` prints; the page is that of the
+dashboard. Where the file lies and what its bytes hash to are replaced by fixed words, and warnings
+that begin with ``suspicious:`` are taken out: they label a value, they are none.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ DIGITS = 3
 
 @dataclass(frozen=True)
 class Shown:
-    """One launch: its whole verdict, its text by section (``json``, ``table``, and the page's cards by title), whether
-    it carries a label, and the traceback that was logged on the way, if any."""
+    """One launch: its whole verdict, its text by section (``json``, ``table``, and the page's cards
+    by title), whether it carries a label, and the traceback that was logged on the way, if any."""
 
     verdict: dict[str, Any]
     sections: dict[str, str]
@@ -44,8 +45,8 @@ class Shown:
 
 
 def show(paths: Sequence[Path]) -> tuple[dict[Path, dict[int, Shown]], dict[str, str]]:
-    """What is shown of each report, by launch, and the failures by where they happened. Equal contents are shown once,
-    so the reports must differ."""
+    """What is shown of each report, by launch, and the failures by where they happened. Equal
+    contents are shown once, so the reports must differ."""
     store = ReportStore(list(paths)).start()
     store.wait()
     found: dict[Path, dict[int, Shown]] = {}
@@ -88,7 +89,8 @@ def _shown(store: ReportStore, entry: Entry) -> Shown:
 
 
 def sections(page: Any, row: dict[str, Any]) -> dict[str, str]:
-    """The page of a launch, as the browser gets it, by card, and its ``row`` of the table; without names of files."""
+    """The page of a launch, as the browser gets it, by card, and its ``row`` of the table; without
+    names of files."""
     return {title: _nameless(part, row) for title, part in (("table", _plain(sent(row))), *_cards(page))}
 
 
@@ -114,7 +116,8 @@ def _plain(part: Any) -> Any:
 
 
 def _cards(node: Any) -> Iterator[tuple[str, Any]]:
-    """The cards of a page by title, and its head as ``head``. A card stands in for one that waits for it."""
+    """The cards of a page by title, and its head as ``head``. A card stands in for one that waits
+    for it."""
     if isinstance(node, list):
         for one in node:
             yield from _cards(one)

@@ -1,11 +1,13 @@
-"""The benchmark tables of docs/kernels.md: every rung beside its library, or beside its own other settings.
+"""The benchmark tables of docs/kernels.md: every rung beside its library, or beside its own other
+settings.
 
     python -m benchmarks.kernels.ladder OUT [--only REGEX]   # measure on this machine's GPU: OUT/ladder.json and tables
     python -m benchmarks.kernels.ladder --write              # write docs/kernels.md from docs/validation/ladder.json
 
-Each row of the first table is one ``ncubble bench KERNEL … --against --json``: verified, then timed in turns with the
-library's call. The settings of a group in the second table are verified and timed in turns, too. Results are written
-after every row, so an interrupted run keeps what it has; with --only, rows measured before stay.
+Each row of the first table is one ``ncubble bench KERNEL … --against --json``: verified, then timed
+in turns with the library's call. The settings of a group in the second table are verified and timed
+in turns, too. Results are written after every row, so an interrupted run keeps what it has; with
+--only, rows measured before stay.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ def case_of(entry: Entry) -> Case:
 
 
 def build_all(entries: Iterable[Entry], arch: str) -> None:
-    """Compiles what can be compiled ahead, so that no compiler runs beside a measurement; errors show later."""
+    """Compiles what can be compiled ahead, so that no compiler runs beside a measurement; errors
+    show later."""
 
     def attempt(entry: Entry) -> None:
         try:
@@ -176,7 +179,8 @@ def pairs_table(groups: list[dict[str, Any]]) -> str:
 
 
 def reached(found: dict[str, Any], kernel: str) -> str:
-    """What a kernel reaches, in a few words: its best row beside the library, else its best setting of a group."""
+    """What a kernel reaches, in a few words: its best row beside the library, else its best setting
+    of a group."""
     rows = [row for row in good(found) if row["kernel"] == kernel]
     if rows:
         best = max(rows, key=lambda row: row["bench"]["rates"]["fraction"] or 0.0)["bench"]
@@ -194,7 +198,8 @@ def reached(found: dict[str, Any], kernel: str) -> str:
 
 
 def rung(spec: KernelSpec) -> str:
-    """The rung that the header comment of the source names, or the group of kernels beside the ladder."""
+    """The rung that the header comment of the source names, or the group of kernels beside the
+    ladder."""
     if spec.name.startswith("planted_"):
         return "planted"
     head = spec.path.read_text(encoding="utf-8")[:400]

@@ -1,4 +1,5 @@
-"""What ``kernels/ladder.py`` measures: kernels beside a library, and kernels beside their own other settings."""
+"""What ``kernels/ladder.py`` measures: kernels beside a library, and kernels beside their own other
+settings."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ def pairs() -> Iterator[Group]:
         _each("gemm_mma_swizzled", {"layout": "plain"}, {"layout": "xor"}),
     )
     stages = [{"stages": count} for count in (1, 2, 3, 4)]
-    # One CTA an SM: with more of them, the others' copies hide what a CTA with one buffer waits for.
+    # One CTA an SM: with more of them, the others' copies hide what a CTA with one buffer waits
+    # for.
     alone = [{**one, "ctas": 1} for one in stages]
     yield Group("buffers of a copy, one CTA an SM", _each("async_copy_tma", *alone, shape=COPY))
     computing = [{**one, "work": 64} for one in alone]
@@ -92,7 +94,8 @@ def pairs() -> Iterator[Group]:
     )
     roles = [{"roles": "specialized", "slots": slots} for slots in (1, 2, 3, 4)]
     yield Group("warps with roles", _each("warp_specialized", {"roles": "fused", "slots": 1}, *roles))
-    # Unshared in each size, too: the size of a cluster alone decides how well the last wave fills the SMs.
+    # Unshared in each size, too: the size of a cluster alone decides how well the last wave fills
+    # the SMs.
     ways = ("none", "dsmem", "split", "multicast")
     clusters = [{"share": share, "cluster": size} for share in ways for size in (2, 4, 8)]
     yield Group("one tile for a cluster", _each("cluster_dsmem", *clusters))

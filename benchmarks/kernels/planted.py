@@ -1,4 +1,5 @@
-"""The table of planted pairs in docs/kernels.md, which ``benchmarks/kernels/ladder.py --write`` puts there."""
+"""The table of planted pairs in docs/kernels.md, which ``benchmarks/kernels/ladder.py --write``
+puts there."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def planted_table() -> str:
 
 
 def setting(side: PlantedSide | None) -> str:
-    """A launch in a few words: the kernel and what is not default, but for the shape; a dash for none."""
+    """A launch in a few words: the kernel and what is not default, but for the shape; a dash for
+    none."""
     if side is None:
         return "–"
     return " ".join([f"`{side.kernel}`", *(f"{name}={value}" for name, value in side.parameters.items())])

@@ -3,8 +3,9 @@
     python -m benchmarks.kernels.sanitize OUT.json [--only REGEX] [--jobs 8]
     python -m benchmarks.kernels.sanitize --write        # write docs/validation/sanitizer.md from its JSON
 
-``memcheck`` finds accesses outside of what was allocated, ``racecheck`` accesses to shared memory that no barrier
-orders. Each case is one launch, verified, of a small problem with remainders where the kernel takes them.
+``memcheck`` finds accesses outside of what was allocated, ``racecheck`` accesses to shared memory
+that no barrier orders. Each case is one launch, verified, of a small problem with remainders where
+the kernel takes them.
 """
 
 from __future__ import annotations

@@ -1,21 +1,24 @@
-"""Do the probe's waits agree with the account's? Both of the same kernels, in one session on one GPU.
+"""Do the probe's waits agree with the account's? Both of the same kernels, in one session on one
+GPU.
 
-What is compared, and why, is written in ``probe/waits.py``. The target is 5 points of elapsed time for ``data_wait``
-and for ``sync_wait``. Predicted before the first measurement: within 5 points for gemm_tma at 3 and more stages,
-gemm_ws, async_pipeline and tensor_core_gemm at 2 and more stages, as there is little of either; for tensor_core_gemm
-at 1 stage ``data_wait`` within 5, ``sync_wait`` lower than the account's, which cannot tell who comes late to a
-barrier; for gemm_tma at 1 and 2 stages, two CTAs an SM, the account's ``data_wait`` between the readings ``least``
-and ``most``; misses for warp_specialized, where the account's unit is DRAM, whose work no warp's region shows.
+What is compared, and why, is written in ``probe/waits.py``. The target is 5 points of elapsed time
+for ``data_wait`` and for ``sync_wait``. Predicted before the first measurement: within 5 points for
+gemm_tma at 3 and more stages, gemm_ws, async_pipeline and tensor_core_gemm at 2 and more stages, as
+there is little of either; for tensor_core_gemm at 1 stage ``data_wait`` within 5, ``sync_wait``
+lower than the account's, which cannot tell who comes late to a barrier; for gemm_tma at 1 and 2
+stages, two CTAs an SM, the account's ``data_wait`` between the readings ``least`` and ``most``;
+misses for warp_specialized, where the account's unit is DRAM, whose work no warp's region shows.
 
-After four cases were measured (docs/trace.md) the column ``played``, a second definition, was added. Predicted for it
-before it is measured: ``data_wait`` within 5 points for gemm_tma at 2 and more stages and gemm_ws, where products are
-asynchronous; for tensor_core_gemm no better than the first.
+After four cases were measured (docs/trace.md) the column ``played``, a second definition, was
+added. Predicted for it before it is measured: ``data_wait`` within 5 points for gemm_tma at 2 and
+more stages and gemm_ws, where products are asynchronous; for tensor_core_gemm no better than the
+first.
 
-What counts was settled before the other twelve were measured, by what each definition says it holds for: ``played``
-where products are asynchronous (``ASYNCHRONOUS``), the first elsewhere; the count by the first alone is printed, too.
-The last columns compare ``data_wait`` and ``copy_cost`` together. Predicted for them: within 5 points for
-tensor_core_gemm and async_pipeline at all stages; for gemm_tma and gemm_ws as ``data_wait`` alone, since TMA's copies
-cost the warps next to nothing.
+What counts was settled before the other twelve were measured, by what each definition says it holds
+for: ``played`` where products are asynchronous (``ASYNCHRONOUS``), the first elsewhere; the count
+by the first alone is printed, too. The last columns compare ``data_wait`` and ``copy_cost``
+together. Predicted for them: within 5 points for tensor_core_gemm and async_pipeline at all stages;
+for gemm_tma and gemm_ws as ``data_wait`` alone, since TMA's copies cost the warps next to nothing.
 
 Usage: python -m benchmarks.probe.agreement OUT [--quick]    (OUT gets agreement.json, and lanes/CASE with
 the lanes of one SM, from which other definitions can be computed; about 8 s a case)

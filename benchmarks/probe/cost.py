@@ -1,4 +1,5 @@
-"""What the probe costs, kernel by kernel: without it, with it while no SM is recorded, one (as by default), or all.
+"""What the probe costs, kernel by kernel: without it, with it while no SM is recorded, one (as by
+default), or all.
 
 Every side of a round is 10 launches, each behind a clear of L2; the ratios are medians over rounds. The target is 3 %.
 Usage: python -m benchmarks.probe.cost OUT    (OUT gets cost.json)

@@ -1,4 +1,5 @@
-"""The drawings of pipelining within a kernel, as measured: what the warps of one CTA did, from recordings that ship.
+"""The drawings of pipelining within a kernel, as measured: what the warps of one CTA did, from
+recordings that ship.
 
 Usage: python -m benchmarks.probe.figures [OUT]    (OUT: docs/images; writes trace-*.png, and prints the table)
 Needs playwright with a chromium, and Pillow.
@@ -22,7 +23,8 @@ from ncubble.recordings import LANES
 
 @dataclass(frozen=True)
 class Drawing:
-    """One figure: the recording, what it is called, and how many tiles lie between two of a CTA in its index."""
+    """One figure: the recording, what it is called, and how many tiles lie between two of a CTA in
+    its index."""
 
     name: str
     title: str

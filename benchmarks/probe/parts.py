@@ -1,20 +1,23 @@
-"""What of a mark costs what: the header of the probe with one part of it changed at a time, on a GPU.
+"""What of a mark costs what: the header of the probe with one part of it changed at a time, on a
+GPU.
 
     python -m benchmarks.probe.parts OUT [--cases "gemm_tma stages=3" …]     (OUT gets parts.json)
 
-Every row is a build of its own, measured as by ``probe/cost.py`` in turns with the kernel without a probe. A changed
-header records nothing that could be read. Written down before anything was measured:
+Every row is a build of its own, measured as by ``probe/cost.py`` in turns with the kernel without a
+probe. A changed header records nothing that could be read. Written down before anything was
+measured:
 
-- ``fixed``: every mark of a warp goes to one place. If this costs what ``whole`` does, the stores cost as instructions;
-  if it costs what ``unstored`` does, their bytes do, on the way to L2.
-- ``unstored``: no store. What is left of ``on`` over ``idle`` is then what the predicate lets through.
+- ``fixed``: every mark of a warp goes to one place. If this costs what ``whole`` does, the stores
+  cost as instructions; if it costs what ``unstored`` does, their bytes do, on the way to L2.
+- ``unstored``: no store. What is left of ``on`` over ``idle`` is then what the predicate lets
+  through.
 - ``unread``: the clock is not read; 0 is stored.
-- ``empty``: the place goes on, nothing else: what stays over the kernel without a probe is the schedule, since no
-  volatile instruction moves over a mark.
+- ``empty``: the place goes on, nothing else: what stays over the kernel without a probe is the
+  schedule, since no volatile instruction moves over a mark.
 - ``streamed``: stores with ``.cs`` (evict first).
 
-Predicted: in gemm_tma stages=3 most of what ``on`` has over ``idle`` goes away with the store, and not with its place;
-in async_pipeline stages=2 ``empty`` keeps most of the cost.
+Predicted: in gemm_tma stages=3 most of what ``on`` has over ``idle`` goes away with the store, and
+not with its place; in async_pipeline stages=2 ``empty`` keeps most of the cost.
 """
 
 from __future__ import annotations

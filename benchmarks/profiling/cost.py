@@ -2,10 +2,11 @@
 
     python -m benchmarks.profiling.cost [NAME] [-p k=v …] [--further 6] [--repeats 3] [--json]
 
-A launch costs its replay passes; starting the program and ncu costs the same for every set. So the wall time of a
-*further* launch is (wall of 1 + n launches - wall of 1 launch) / n, medians over the repeats, whole command each time:
-ncu, reading the report back, compressing, writing. Targets: the default takes at most 12 passes, 0.5 of the wall time
-per further launch and 1/3 of the report's bytes of ``full``. Ends with 1 where one is missed.
+A launch costs its replay passes; starting the program and ncu costs the same for every set. So the
+wall time of a *further* launch is (wall of 1 + n launches - wall of 1 launch) / n, medians over the
+repeats, whole command each time: ncu, reading the report back, compressing, writing. Targets: the
+default takes at most 12 passes, 0.5 of the wall time per further launch and 1/3 of the report's
+bytes of ``full``. Ends with 1 where one is missed.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def timed(program: list[str], sets: tuple[str, ...], launches: int) -> tuple[flo
 
 
 def measure(program: list[str], sets: tuple[str, ...], further: int, repeats: int) -> Cost:
-    """Alternate one launch and ``1 + further`` launches, so that drift of the machine meets both alike."""
+    """Alternate one launch and ``1 + further`` launches, so that drift of the machine meets both
+    alike."""
     one, many = [], []
     for _ in range(repeats):
         seconds, manifest = timed(program, sets, 1)

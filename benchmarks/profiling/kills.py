@@ -1,12 +1,14 @@
-"""Kill ``ncubble report`` and ``ncubble profile`` at random instants and see whether anything stored was harmed.
+"""Kill ``ncubble report`` and ``ncubble profile`` at random instants and see whether anything
+stored was harmed.
 
     python -m benchmarks.profiling.kills [--count 50] [--seed 1] [--json]
 
-Each trial starts one of the two on a folder of runs, sends SIGKILL to its process group at an instant drawn from the
-time that it takes uninterrupted, from its start or from its first file on, and opens the store again: every run must be
-whole and the one it was, every value the same, what was cut off must be named, and nothing of the dead process may
-stay. ncu is played by ``tests/data/fake_ncu.py``: no GPU is needed. ``fell`` counts where the kills fell. Ends with 1
-if anything was wrong.
+Each trial starts one of the two on a folder of runs, sends SIGKILL to its process group at an
+instant drawn from the time that it takes uninterrupted, from its start or from its first file on,
+and opens the store again: every run must be whole and the one it was, every value the same, what
+was cut off must be named, and nothing of the dead process may stay. ncu is played by
+``tests/data/fake_ncu.py``: no GPU is needed. ``fell`` counts where the kills fell. Ends with 1 if
+anything was wrong.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ from ncubble.recordings import ROOT
 FAKE = REPOSITORY / "tests" / "data" / "fake_ncu.py"
 QUIET = [sys.executable, "-c", "pass"]
 HURRIED = 2 / 3
-"""Share of the kills that wait for the first file to be written: half of the time goes into starting Python."""
+"""Share of the kills that wait for the first file to be written: half of the time goes into
+starting Python."""
 RECORDED = ("softmax_online/default", "tiled_matmul/default")
 
 
@@ -75,8 +78,8 @@ def shown(folder: Path) -> list[dict[str, Any]]:
 
 
 def settle(left: list[Path]) -> None:
-    """Wait, for a second at most, until the locks are free: a child of the dead process that was forked and has not
-    started its program yet holds them for a moment more."""
+    """Wait, for a second at most, until the locks are free: a child of the dead process that was
+    forked and has not started its program yet holds them for a moment more."""
     deadline = time.monotonic() + 1.0
     while not all(cut_off(folder) for folder in left) and time.monotonic() < deadline:
         time.sleep(0.01)

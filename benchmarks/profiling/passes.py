@@ -1,9 +1,11 @@
-"""Replay passes by metric set, and what each metric and section of the default sets adds to them, on this GPU.
+"""Replay passes by metric set, and what each metric and section of the default sets adds to them,
+on this GPU.
 
     python -m benchmarks.profiling.passes [--each] [--json]
 
-Passes depend on the chip and the version of ncu, not on the kernel, so an empty kernel is profiled. ``--each`` leaves
-every metric and section of the default sets out in turn: those that make a difference are what a budget is met with.
+Passes depend on the chip and the version of ncu, not on the kernel, so an empty kernel is profiled.
+``--each`` leaves every metric and section of the default sets out in turn: those that make a
+difference are what a budget is met with.
 """
 
 from __future__ import annotations

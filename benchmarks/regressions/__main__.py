@@ -1,4 +1,5 @@
-"""Real regressions: mistakes in the shipped kernels, put in on purpose, and what the gate says of them.
+"""Real regressions: mistakes in the shipped kernels, put in on purpose, and what the gate says of
+them.
 
     python -m benchmarks.regressions list                    # what was broken, and what it is expected to cost
     python -m benchmarks.regressions code [--only REGEX]     # compile all, check what changed in the machine code
@@ -6,17 +7,20 @@
     python -m benchmarks.regressions keep OUT [--only REGEX]       # what the table needs of OUT, into recordings/
     python -m benchmarks.regressions table [OUT] [--only REGEX]    # anywhere: of OUT, or of what was kept
 
-Each file of ``regressions/`` is one mistake (``regressions/plan.py`` describes the members). It is put into a copy of
-the kernels in a folder of its own, DIR/NAME (``OUT-trees`` beside OUT, unless named), from which the ordinary commands
-run it: its name, parameters and shape stay, as in a merge request. ``prepare DIR`` only writes these folders.
+Each file of ``regressions/`` is one mistake (``regressions/plan.py`` describes the members). It is
+put into a copy of the kernels in a folder of its own, DIR/NAME (``OUT-trees`` beside OUT, unless
+named), from which the ordinary commands run it: its name, parameters and shape stay, as in a merge
+request. ``prepare DIR`` only writes these folders.
 
-``run`` first verifies every changed kernel (several at a time, which also compiles them; OUT/verified/NAME.json): one
-with wrong results is no regression of speed, and is not profiled. Then it profiles, one process each and alone,
-OUT/CASE/base and OUT/CASE/NAME in turns, with the default sets. Regressions of one case (kernel, parameters, shape)
-share its base. What is there is kept, so an interrupted run goes on where it stopped. All take about 30 profiles.
+``run`` first verifies every changed kernel (several at a time, which also compiles them;
+OUT/verified/NAME.json): one with wrong results is no regression of speed, and is not profiled. Then
+it profiles, one process each and alone, OUT/CASE/base and OUT/CASE/NAME in turns, with the default
+sets. Regressions of one case (kernel, parameters, shape) share its base. What is there is kept, so
+an interrupted run goes on where it stopped. All take about 30 profiles.
 
-``table`` records a baseline from each base, checks what was changed against it, and prints what grew, where, and what
-had been expected. It ends with 1 where one was not judged. ``code`` needs nvcc, for Numba the extra gpu, and no GPU.
+``table`` records a baseline from each base, checks what was changed against it, and prints what
+grew, where, and what had been expected. It ends with 1 where one was not judged. ``code`` needs
+nvcc, for Numba the extra gpu, and no GPU.
 """
 
 from __future__ import annotations
@@ -44,13 +48,15 @@ TAIL = 1500  # characters of a failed command's messages
 
 
 def prepare(folder: Path, chosen: list[Regression]) -> dict[str, Path]:
-    """Writes the tree of every chosen regression, and the unchanged one, below ``folder``; their places by name."""
+    """Writes the tree of every chosen regression, and the unchanged one, below ``folder``; their
+    places by name."""
     trees = {BASE: make_tree(folder / BASE, None)}
     return trees | {one.name: make_tree(folder / one.name, one) for one in chosen}
 
 
 def verify(one: Regression, tree: Path, note: Path) -> bool:
-    """Whether the changed kernel still computes its reference; remembered in ``note`` where it does."""
+    """Whether the changed kernel still computes its reference; remembered in ``note`` where it
+    does."""
     if note.is_file():
         return True
     argv = command("verify", *one.arguments, "--json")
@@ -94,7 +100,8 @@ def run(out: Path, trees: dict[str, Path], chosen: list[Regression], repeats: in
 
 
 def turns(out: Path, trees: dict[str, Path], chosen: list[Regression]) -> Iterator[tuple[Regression, Path, Path]]:
-    """Regression, tree and run directory of every profile: a case's base right before the first of its changes."""
+    """Regression, tree and run directory of every profile: a case's base right before the first of
+    its changes."""
     done: set[str] = set()
     for one in chosen:
         if one.case not in done:
@@ -104,7 +111,8 @@ def turns(out: Path, trees: dict[str, Path], chosen: list[Regression]) -> Iterat
 
 
 def code(trees: dict[str, Path], chosen: list[Regression]) -> bool:
-    """Compiles all, prints what changed in the machine code; whether it is what the regressions' files say."""
+    """Compiles all, prints what changed in the machine code; whether it is what the regressions'
+    files say."""
     before = {case: code_of(one, trees[BASE]) for case, one in {one.case: one for one in chosen}.items()}
     wrong = []
     for one in chosen:

@@ -1,4 +1,5 @@
-"""What a regression changes in the machine code, without a GPU: compiled as the suite compiles it, for sm_90a."""
+"""What a regression changes in the machine code, without a GPU: compiled as the suite compiles it,
+for sm_90a."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(?!!U?PT\s)!?U?P[0-9T]+\s+)
 
 @dataclass(frozen=True)
 class Code:
-    """Instructions with operands, in order, and what the kernel uses; registers of a Numba kernel are not known: 0."""
+    """Instructions with operands, in order, and what the kernel uses; registers of a Numba kernel
+    are not known: 0."""
 
     instructions: tuple[str, ...]
     registers: int
@@ -57,14 +59,16 @@ class Code:
     smem_B: int  # noqa: N815
 
     def count(self, what: str) -> int:
-        """A resource by its name, else the instructions that match the regular expression ``what`` from their start."""
+        """A resource by its name, else the instructions that match the regular expression ``what``
+        from their start."""
         if what in ("registers", "spill_B", "smem_B"):
             return int(getattr(self, what))
         return sum(1 for text in self.instructions if re.match(what, text))
 
 
 def code_of(regression: Regression, tree: Path) -> Code:
-    """Compiles the kernel of ``regression`` as ``tree`` has it; raises MeasurementError with the compiler's text."""
+    """Compiles the kernel of ``regression`` as ``tree`` has it; raises MeasurementError with the
+    compiler's text."""
     chosen = json.dumps(dict(regression.parameters)), json.dumps(dict(regression.shape))
     argv = [sys.executable, "-P", "-c", COMPILE, regression.kernel, *chosen]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment(tree))

@@ -1,8 +1,10 @@
-"""What the table of regressions needs of their runs, small enough to commit: a baseline file of every run.
+"""What the table of regressions needs of their runs, small enough to commit: a baseline file of
+every run.
 
-FOLDER holds CASE.json for the unchanged kernel of a case, NAME.json for a regression, both as ``ncubble baseline
-record`` writes them (values, clocks, account with its lines), and ``lines.json``: by regression and file, the numbers
-of the lines that its plan expects, as found in the sources that were profiled.
+FOLDER holds CASE.json for the unchanged kernel of a case, NAME.json for a regression, both as
+``ncubble baseline record`` writes them (values, clocks, account with its lines), and
+``lines.json``: by regression and file, the numbers of the lines that its plan expects, as found in
+the sources that were profiled.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ Lines = dict[str, list[int]]
 
 
 def keep(runs: Path, chosen: Iterable[Regression], folder: Path = FOLDER) -> list[Path]:
-    """Baseline files of all ``chosen`` whose runs lie in ``runs``, and the lines expected of them, beside what was kept
-    before; what was written."""
+    """Baseline files of all ``chosen`` whose runs lie in ``runs``, and the lines expected of them,
+    beside what was kept before; what was written."""
     found: dict[Path, Baseline] = {}
     kept = folder / LINES
     lines: dict[str, Lines] = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else {}
@@ -67,7 +69,8 @@ def from_runs(one: Regression, runs: Path) -> tuple[Baseline, Baseline, Lines]:
 
 @cache
 def recorded(path: Path) -> tuple[Baseline, tuple[Report, ...]]:
-    """A baseline of one run directory, and its reports; remembered, as several regressions share a base."""
+    """A baseline of one run directory, and its reports; remembered, as several regressions share a
+    base."""
     if not (path / "run.json").is_file():
         raise MeasurementError(f"{path}: no run", "measure it with `regressions.py run`")
     reports, failures = open_reports([path])

@@ -1,15 +1,20 @@
-"""The regressions of ``regressions/*.toml``: a mistake each, what it should cost, and how it gets into a source.
+"""The regressions of ``regressions/*.toml``: a mistake each, what it should cost, and how it gets
+into a source.
 
-A file holds the mistake as edits, text for text, so that no tool is needed to apply it and a source that changed
-meanwhile is told by name. Its members:
+A file holds the mistake as edits, text for text, so that no tool is needed to apply it and a source
+that changed meanwhile is told by name. Its members:
 
-- ``kernel``, ``parameters``, ``shape``: what is profiled. They name the kernel before and after, as in a merge request.
+- ``kernel``, ``parameters``, ``shape``: what is profiled. They name the kernel before and after, as
+  in a merge request.
 - ``broken``: what was done, as its author would say it.
-- ``parts``: the parts of the account of which one must grow most; ``where``: lines (file and a text on the line) at
-  which, or within ``NEAR`` lines of which, the growth should show. Both were written before anything was measured.
-- ``edits``: in which file of ``kernels/`` which text, found there exactly once, becomes which other.
-- ``machine_code``: by regular expression, how many instructions (opcode and operands, from their start) more the kernel
-  has for sm_90a, by nvcc 13.0; ``registers`` a thread, ``spill_B`` and ``smem_B`` likewise.
+- ``parts``: the parts of the account of which one must grow most; ``where``: lines (file and a text
+  on the line) at which, or within ``NEAR`` lines of which, the growth should show. Both were
+  written before anything was measured.
+- ``edits``: in which file of ``kernels/`` which text, found there exactly once, becomes which
+  other.
+- ``machine_code``: by regular expression, how many instructions (opcode and operands, from their
+  start) more the kernel has for sm_90a, by nvcc 13.0; ``registers`` a thread, ``spill_B`` and
+  ``smem_B`` likewise.
 """
 
 from __future__ import annotations
@@ -25,19 +30,22 @@ from ncubble.errors import UsageError
 
 FOLDER = Path(__file__).resolve().parent
 NEAR = 3
-"""Lines between a wait and the line it belongs to: samples fall on what could not be issued, which stands behind."""
+"""Lines between a wait and the line it belongs to: samples fall on what could not be issued, which
+stands behind."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """``old`` becomes ``new`` in ``file`` (relative to ``kernels/``), where it stands exactly once."""
+    """``old`` becomes ``new`` in ``file`` (relative to ``kernels/``), where it stands exactly
+    once."""
 
     file: str
     old: str
     new: str
 
     def apply(self, text: str, name: str) -> str:
-        """The changed text; raises UsageError, naming the regression, unless ``old`` stands there once."""
+        """The changed text; raises UsageError, naming the regression, unless ``old`` stands there
+        once."""
         found = text.count(self.old)
         if found != 1:
             first = self.old.strip().splitlines()[0]
@@ -81,7 +89,8 @@ class Regression:
 
     @property
     def case(self) -> str:
-        """Folder name of kernel, parameters and shape: regressions of one case share its unchanged runs."""
+        """Folder name of kernel, parameters and shape: regressions of one case share its unchanged
+        runs."""
         settings = [f"{key}{value}" for key, value in (*self.parameters.items(), *self.shape.items())]
         return "-".join([self.kernel, *settings])
 
@@ -106,7 +115,8 @@ def load(path: Path) -> Regression:
 
 
 def regressions(only: str = "", folder: Path = FOLDER) -> list[Regression]:
-    """Those whose name matches ``only`` (searched), grouped by case; raises UsageError if none does."""
+    """Those whose name matches ``only`` (searched), grouped by case; raises UsageError if none
+    does."""
     found = [one for one in map(load, sorted(folder.glob("*.toml"))) if re.search(only, one.name)]
     if not found:
         raise UsageError(f"no regression matches {only!r}", f"they are the files of {folder}")

@@ -32,8 +32,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Judged:
-    """One regression with the gate's verdict and what moved. ``part`` and ``line`` say whether the part that grew most,
-    and the line where it did, were among those expected (``line`` None: the part has none)."""
+    """One regression with the gate's verdict and what moved. ``part`` and ``line`` say whether the
+    part that grew most, and the line where it did, were among those expected (``line`` None: the
+    part has none)."""
 
     regression: Regression
     verdict: KernelVerdict
@@ -54,7 +55,8 @@ class Judged:
 
 
 def judge(regression: Regression, folder: Path) -> Judged:
-    """Checks what was changed against a baseline of what was not, as ``ncubble`` does, by runs or kept files.
+    """Checks what was changed against a baseline of what was not, as ``ncubble`` does, by runs or
+    kept files.
 
     Raises:
         MeasurementError: a run is missing or damaged, or has no account.
@@ -110,7 +112,8 @@ def _cell(text: str) -> str:
 
 
 def markdown(folder: Path, chosen: Iterable[Regression]) -> tuple[str, list[str]]:
-    """The table of all ``chosen`` that were measured in ``folder``, and in words what could not be judged."""
+    """The table of all ``chosen`` that were measured in ``folder``, and in words what could not be
+    judged."""
     rows, failures = [], []
     for regression in chosen:
         try:

@@ -1,8 +1,9 @@
-"""A package tree in which only the kernels differ, for a process that is to run them by the ordinary commands.
+"""A package tree in which only the kernels differ, for a process that is to run them by the
+ordinary commands.
 
-``TREE/ncubble`` is laid out as it is installed. ``kernels`` is a copy with the edits applied; every other room is a
-link to the one that runs now. A process finds it through ``PYTHONPATH``, so that names, parameters and shapes of the
-kernels, and thus their keys, stay what they are.
+``TREE/ncubble`` is laid out as it is installed. ``kernels`` is a copy with the edits applied; every
+other room is a link to the one that runs now. A process finds it through ``PYTHONPATH``, so that
+names, parameters and shapes of the kernels, and thus their keys, stay what they are.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ def room(name: str) -> Path:
 
 
 def changed(edits: Sequence[Edit], name: str, kernels: Path) -> dict[str, str]:
-    """New texts of the files that ``edits`` change, by path below ``kernels``; raises UsageError where one does not
-    apply."""
+    """New texts of the files that ``edits`` change, by path below ``kernels``; raises UsageError
+    where one does not apply."""
     texts: dict[str, str] = {}
     for edit in edits:
         text = texts.get(edit.file) or (kernels / edit.file).read_text(encoding="utf-8")
@@ -37,7 +38,8 @@ def changed(edits: Sequence[Edit], name: str, kernels: Path) -> dict[str, str]:
 
 
 def make_tree(folder: Path, regression: Regression | None) -> Path:
-    """Writes the tree of ``regression`` (None: the unchanged one) anew at ``folder``, which it returns."""
+    """Writes the tree of ``regression`` (None: the unchanged one) anew at ``folder``, which it
+    returns."""
     kernels = room("kernels")
     texts = changed(regression.edits, regression.name, kernels) if regression else {}
     shutil.rmtree(folder, ignore_errors=True)
@@ -62,5 +64,6 @@ def environment(tree: Path) -> dict[str, str]:
 
 
 def command(*arguments: str) -> list[str]:
-    """The argv of the command line ``ncubble ARGUMENTS`` by this interpreter, wherever ncubble is imported from."""
+    """The argv of the command line ``ncubble ARGUMENTS`` by this interpreter, wherever ncubble is
+    imported from."""
     return [*NCUBBLE, *arguments]

@@ -1,9 +1,11 @@
-"""What ``ncu_report`` alone makes of report files, each in a process of its own that may die or is killed in time.
+"""What ``ncu_report`` alone makes of report files, each in a process of its own that may die or is
+killed in time.
 
     python -m benchmarks.reports.bare_reader SECONDS REPORT...
 
-prints one JSON object a line: the number of launches, and digests of all launch names, all scalar metrics, and all
-instances of metrics (time series and per instruction); or how the process ended. Nothing of ncubble is used.
+prints one JSON object a line: the number of launches, and digests of all launch names, all scalar
+metrics, and all instances of metrics (time series and per instruction); or how the process ended.
+Nothing of ncubble is used.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ RAISED = 1
 
 
 def read_all(paths: Sequence[Path], time_limit_s: int) -> list[dict[str, Any]]:
-    """For each report what ``digests`` gives, or ``{"failed": "raises" | "crashes" | "hangs"}``, in order."""
+    """For each report what ``digests`` gives, or ``{"failed": "raises" | "crashes" | "hangs"}``, in
+    order."""
     command = [sys.executable, "-P", __file__, str(time_limit_s)]
 
     def read(share: Sequence[Path]) -> list[dict[str, Any]]:
@@ -40,9 +43,11 @@ def read_all(paths: Sequence[Path], time_limit_s: int) -> list[dict[str, Any]]:
 
 
 def compare(found: dict[str, Any], original: dict[str, Any]) -> tuple[str, list[str]]:
-    """What a user of the bare module meets, and which digests differ from those of the intact report.
+    """What a user of the bare module meets, and which digests differ from those of the intact
+    report.
 
-    One of ``raises``, ``crashes``, ``hangs``, ``no launches``, ``same``, ``different``: the last without any complaint.
+    One of ``raises``, ``crashes``, ``hangs``, ``no launches``, ``same``, ``different``: the last
+    without any complaint.
     """
     if "failed" in found:
         return str(found["failed"]), []
@@ -53,7 +58,8 @@ def compare(found: dict[str, Any], original: dict[str, Any]) -> tuple[str, list[
 
 
 def digests(path: str) -> dict[str, Any]:
-    """``launches`` and the digests ``names``, ``scalars``, ``instances`` of a report; raises what the module raises."""
+    """``launches`` and the digests ``names``, ``scalars``, ``instances`` of a report; raises what
+    the module raises."""
     import ncu_report
 
     context = ncu_report.load_report(path)

@@ -1,17 +1,19 @@
-"""Make one large report out of small ones: real launches, repeated in turn, as ``ncu`` would have written them.
+"""Make one large report out of small ones: real launches, repeated in turn, as ``ncu`` would have
+written them.
 
     python -m benchmarks.reports.compose OUT [--launches 1000] [PATH…]
 
-PATHs are run directories, report files or folders of them; without any, the recorded runs. All must come from the same
-metric sets and version of ncu. OUT ending in ``.ncu-repz`` is compressed.
+PATHs are run directories, report files or folders of them; without any, the recorded runs. All must
+come from the same metric sets and version of ncu. OUT ending in ``.ncu-repz`` is compressed.
 
-The layout, as seen in reports of ncu 2022.4 to 2025.3 (the frame: ``ncubble.analysis.report.container``): behind the
-header follow blocks, each a u32 length, a ``BlockHeader`` and a payload of ``PayloadSize`` bytes that holds
-``NumSources`` modules and ``NumResults`` launches, each behind its u32 length. Two things span the file, and a
-composed one has to mind them. *Strings*: the reader joins the string tables of all blocks, and launches name strings
-by their place in the whole. So one table is written, and reports whose strings differ cannot be mixed. *Modules*:
-launches name the module that holds their code by process and an id. Two files may have both in common, so modules are
-numbered anew.
+The layout, as seen in reports of ncu 2022.4 to 2025.3 (the frame:
+``ncubble.analysis.report.container``): behind the header follow blocks, each a u32 length, a
+``BlockHeader`` and a payload of ``PayloadSize`` bytes that holds ``NumSources`` modules and
+``NumResults`` launches, each behind its u32 length. Two things span the file, and a composed one
+has to mind them. *Strings*: the reader joins the string tables of all blocks, and launches name
+strings by their place in the whole. So one table is written, and reports whose strings differ
+cannot be mixed. *Modules*: launches name the module that holds their code by process and an id. Two
+files may have both in common, so modules are numbered anew.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ SERIAL, MODULE = 2, 15  # fields of a launch
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
 Fields = list[tuple[int, int, int | bytes]]
-"""A protobuf message: (number, wire type, value), in order; fixed-width and length-delimited values as bytes."""
+"""A protobuf message: (number, wire type, value), in order; fixed-width and length-delimited values
+as bytes."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,8 @@ def _as_varint(value: int) -> bytes:
 
 
 def parse(message: bytes) -> Fields:
-    """The fields of a protobuf message. Raises ValueError for a wire type that proto3 does not have."""
+    """The fields of a protobuf message. Raises ValueError for a wire type that proto3 does not
+    have."""
     fields: Fields = []
     at = 0
     while at < len(message):
@@ -175,7 +179,8 @@ class Modules:
 
 
 def compose(paths: Sequence[Path], launches: int) -> bytes:
-    """One uncompressed report of ``launches`` launches: those of the report files ``paths``, in turn.
+    """One uncompressed report of ``launches`` launches: those of the report files ``paths``, in
+    turn.
 
     Raises ValueError where there is no launch, or where the strings of two reports differ.
     """

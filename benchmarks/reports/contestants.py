@@ -2,9 +2,10 @@
 
     echo '{"path": …}' | python -m benchmarks.reports.contestants NAME
 
-prints one JSON object. ``ncu_report`` never gives memory back, not even that of a closed report, and page faults make
-what is read later slower; so contestants must not share a process. The clock starts behind the imports, and for those
-that use ``ncu_report`` in this process after it has read another report.
+prints one JSON object. ``ncu_report`` never gives memory back, not even that of a closed report,
+and page faults make what is read later slower; so contestants must not share a process. The clock
+starts behind the imports, and for those that use ``ncu_report`` in this process after it has read
+another report.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def actions(path: str) -> Iterator[Any]:
 
 
 def bare(request: Request) -> Table:
-    """The floor: every scalar number with its unit into lists, as one would write it with ``ncu_report`` alone."""
+    """The floor: every scalar number with its unit into lists, as one would write it with
+    ``ncu_report`` alone."""
     table: Table = {"launch": [], "metric": [], "value": [], "unit": []}
     for launch, action in enumerate(actions(request["path"])):
         for name in action.metric_names():
@@ -91,7 +93,8 @@ def _streamlit_frame(kernels: list[dict[str, Any]]) -> Any:
 
 
 def streamlit(request: Request) -> Any:
-    """The loader of streamlit-ncu-rep-viewer, which holds lists of dicts, and the long frame of them."""
+    """The loader of streamlit-ncu-rep-viewer, which holds lists of dicts, and the long frame of
+    them."""
     from streamlit_ncu_rep_viewer.extract import extract
 
     return _streamlit_frame(extract(request["path"]))
@@ -126,13 +129,16 @@ LOADERS: dict[str, tuple[Callable[[Request], Any], tuple[str, ...], bool]] = {
     "ncubble_cold": (ncubble_cold, ("ncubble.analysis.report.report", "pyarrow.parquet"), False),
     "streamlit_cold": (streamlit_cold, ("pandas",), False),
 }
-"""Function, modules that are imported before the clock starts, whether ``ncu_report`` is warmed up."""
+"""Function, modules that are imported before the clock starts, whether ``ncu_report`` is warmed
+up."""
 
 
 def load(name: str, request: Request) -> Answer:
-    """Seconds of one loader, how many values it gave and their sum, so that all can be held against each other.
+    """Seconds of one loader, how many values it gave and their sum, so that all can be held against
+    each other.
 
-    ``cpu_seconds`` are those of this process alone: without its workers, but also without the load of the machine.
+    ``cpu_seconds`` are those of this process alone: without its workers, but also without the load
+    of the machine.
     """
     function, modules, uses_binding = LOADERS[name]
     for module in modules:
@@ -163,7 +169,8 @@ def _common(table: Table) -> list[str]:
 
 
 def reopen(request: Request) -> Answer:
-    """Milliseconds of the steps of a cached report, in a process that has opened another one before."""
+    """Milliseconds of the steps of a cached report, in a process that has opened another one
+    before."""
     from ncubble.analysis.report.report import Report
 
     for path in (request["warm_up"], request["path"]):
@@ -178,7 +185,8 @@ def reopen(request: Request) -> Answer:
 
 
 def many(request: Request) -> Answer:
-    """Seconds for all reports below ``path``, on ``cores`` cores, and how many launches there were."""
+    """Seconds for all reports below ``path``, on ``cores`` cores, and how many launches there
+    were."""
     from ncubble.analysis.report.report import open_reports
 
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: request["cores"]])
@@ -199,7 +207,8 @@ def memory(request: Request) -> Answer:
 
 
 def _peak_mb() -> float:
-    """Of this program. ``ru_maxrss`` would count the process that started it, whose memory a child has until exec."""
+    """Of this program. ``ru_maxrss`` would count the process that started it, whose memory a child
+    has until exec."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) / 1024
 

@@ -1,9 +1,11 @@
-"""Damage reports at random and see what becomes of each: with the bare reader, with ``ncubble report``, on its page.
+"""Damage reports at random and see what becomes of each: with the bare reader, with ``ncubble
+report``, on its page.
 
     python -m benchmarks.reports.fuzz [--count 2000] [--seed 1] [--sources FOLDER] [--json FILE] [--keep FOLDER]
 
-Every mutant goes through ``ncu_report`` alone, through ``ncubble report`` with and without ``--json`` (real processes)
-and, where it opens, onto the dashboard's page of each launch. ncubble's answer is one of
+Every mutant goes through ``ncu_report`` alone, through ``ncubble report`` with and without
+``--json`` (real processes) and, where it opens, onto the dashboard's page of each launch. ncubble's
+answer is one of
 
     detected   an error names the file
     labelled   something else is shown than of the intact report, each such launch with a ``suspicious:`` warning
@@ -11,9 +13,9 @@ and, where it opens, onto the dashboard's page of each launch. ncubble's answer 
     silent     something else is shown without a word
     crashed    a traceback, no answer, or two answers that disagree; hung: no end in time
 
-The bare reader's is ``raises``, ``crashes``, ``hangs``, ``no launches``, ``same``, or ``different``: other launches,
-names, scalars or instances without a complaint. Ends with 1 if anything of ours crashed or hung, or a truncation
-passed.
+The bare reader's is ``raises``, ``crashes``, ``hangs``, ``no launches``, ``same``, or
+``different``: other launches, names, scalars or instances without a complaint. Ends with 1 if
+anything of ours crashed or hung, or a truncation passed.
 """
 
 from __future__ import annotations
@@ -50,7 +52,8 @@ WHOLE_LIMIT_S = 1200.0
 
 @dataclass(frozen=True)
 class Source:
-    """An intact report: where it is from, plain bytes, what the bare reader and ncubble make of it."""
+    """An intact report: where it is from, plain bytes, what the bare reader and ncubble make of
+    it."""
 
     name: str
     data: bytes
@@ -64,8 +67,8 @@ def plain_bytes(path: Path) -> bytes:
 
 
 def load_sources(paths: Sequence[Path], folder: Path) -> list[Source]:
-    """The intact reports at or below ``paths``, read as bare files in ``folder``. Those that do not open are left
-    out."""
+    """The intact reports at or below ``paths``, read as bare files in ``folder``. Those that do not
+    open are left out."""
     named = {}
     for number, path in enumerate(find_runs(paths)):
         copy = folder / f"original-{number:04d}.ncu-rep"
@@ -159,7 +162,8 @@ def _went_wrong(ended: subprocess.CompletedProcess[str]) -> bool:
 
 
 def compared(found: dict[int, Shown], intact: dict[int, Shown]) -> tuple[str, str, list[str], list[str]]:
-    """The outcome of a report that opened: ``same``, ``labelled`` or ``silent``, and the sections that changed."""
+    """The outcome of a report that opened: ``same``, ``labelled`` or ``silent``, and the sections
+    that changed."""
     sections: dict[str, None] = {}
     visible: dict[str, None] = {}
     labelled = True

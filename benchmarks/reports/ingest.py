@@ -1,15 +1,17 @@
-"""How fast many reports become one dataset, by the number of worker processes, and how much memory a worker holds.
+"""How fast many reports become one dataset, by the number of worker processes, and how much memory
+a worker holds.
 
     python -m benchmarks.reports.ingest [--workers 1,2,4,8,16] [--each 96] [--reports 10000] [--out FILE.json] [PATH…]
 
-PATHs are run directories or folders of them; without any, the recorded runs with the default sets. They are copied, in
-turn, into a temporary folder: each copy has a content of its own (an empty frame behind the report's, which zstd
-allows, with a number in it) and a manifest that knows its hash. First ``--each`` reports per worker are ingested by
-every number of workers: as much work per worker, so that the start is the same share of all. Then all ``--reports`` by
-the most workers, and the same again, which has to read nothing.
+PATHs are run directories or folders of them; without any, the recorded runs with the default sets.
+They are copied, in turn, into a temporary folder: each copy has a content of its own (an empty
+frame behind the report's, which zstd allows, with a number in it) and a manifest that knows its
+hash. First ``--each`` reports per worker are ingested by every number of workers: as much work per
+worker, so that the start is the same share of all. Then all ``--reports`` by the most workers, and
+the same again, which has to read nothing.
 
-Linear is (reports per second of one worker) x workers; ``efficiency`` is what came of that. Each ingest is a process of
-its own: ``ncubble ingest --json``.
+Linear is (reports per second of one worker) x workers; ``efficiency`` is what came of that. Each
+ingest is a process of its own: ``ncubble ingest --json``.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ SKIPPABLE = b"\x50\x2a\x4d\x18"
 
 
 def copy(run: Run, folder: Path, number: int) -> None:
-    """A run directory with the report of ``run`` and a content of its own; its launches are the same."""
+    """A run directory with the report of ``run`` and a content of its own; its launches are the
+    same."""
     if run.report.suffix != ".ncu-repz":
         raise ValueError(f"{run.report}: only compressed reports can be told apart")
     folder.mkdir(parents=True)

@@ -1,8 +1,9 @@
-"""Damage to a report file, at random and repeatable: mutant ``number`` of a seed is the same bytes every time.
+"""Damage to a report file, at random and repeatable: mutant ``number`` of a seed is the same bytes
+every time.
 
-Kinds: ``truncate`` (cut anywhere), ``cut`` (cut exactly between two blocks), ``flip`` (1 to 1000 changed bytes),
-``zero`` (a stretch of zeros), ``splice`` (the head of one report and the tail of another), ``magic`` (another first
-word).
+Kinds: ``truncate`` (cut anywhere), ``cut`` (cut exactly between two blocks), ``flip`` (1 to 1000
+changed bytes), ``zero`` (a stretch of zeros), ``splice`` (the head of one report and the tail of
+another), ``magic`` (another first word).
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ PACKED_SHARE = 0.15
 
 @dataclass(frozen=True)
 class Mutant:
-    """Damaged bytes. ``source`` is the index of the intact report; ``flips`` the changed bytes of a flip, else 0;
-    ``packed`` whether the zstd form (without its optional checksum) was damaged instead of the plain one."""
+    """Damaged bytes. ``source`` is the index of the intact report; ``flips`` the changed bytes of a
+    flip, else 0; ``packed`` whether the zstd form (without its optional checksum) was damaged
+    instead of the plain one."""
 
     number: int
     source: int
@@ -39,8 +41,8 @@ class Mutant:
 
 
 def mutant(number: int, seed: int, sources: Sequence[bytes]) -> Mutant:
-    """Mutant ``number`` of ``seed`` of one of ``sources`` (plain report files); differs from it in one byte at
-    least."""
+    """Mutant ``number`` of ``seed`` of one of ``sources`` (plain report files); differs from it in
+    one byte at least."""
     rng = random.Random(f"{seed}/{number}")  # noqa: S311
     while True:
         source = rng.randrange(len(sources))
@@ -75,7 +77,8 @@ def cut(data: bytes, rng: random.Random, _: Sequence[bytes]) -> bytes:
 
 
 def borders(data: bytes) -> list[int]:
-    """Where the length-prefixed pieces of a plain report end, the header among them; the last is the file's size."""
+    """Where the length-prefixed pieces of a plain report end, the header among them; the last is
+    the file's size."""
     place, found = 4, []
     while place < len(data):
         place += 4 + int(struct.unpack_from("<I", data, place)[0])

@@ -16,8 +16,8 @@ BARE = ("raises", "crashes", "hangs", "no launches", "same", "different")
 class Outcome:
     """What became of one mutant, in the words of ``fuzz_reports``.
 
-    ``bare_changed`` are the digests of the bare reader that differ, ``sections`` show something else, ``visible`` are
-    those of them that do so at three digits.
+    ``bare_changed`` are the digests of the bare reader that differ, ``sections`` show something
+    else, ``visible`` are those of them that do so at three digits.
     """
 
     number: int
@@ -41,14 +41,16 @@ def passed(outcomes: Iterable[Outcome]) -> bool:
 
 
 def group(one: Outcome) -> str:
-    """The row of a mutant: its kind, of a flip with the number of bytes, and whether the zstd form was damaged."""
+    """The row of a mutant: its kind, of a flip with the number of bytes, and whether the zstd form
+    was damaged."""
     if one.packed:
         return f"{one.kind}, in the zstd form"
     return f"flip of {one.flips}" if one.kind == "flip" else one.kind
 
 
 def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Counts by kind, the share of wrong values that is caught, reasons, and every silent mutant."""
+    """Counts by kind, the share of wrong values that is caught, reasons, and every silent
+    mutant."""
     names = sorted({group(one) for one in outcomes}, key=_order)
     kinds = {name: [one for one in outcomes if group(one) == name] for name in names}
     flips = [one for one in outcomes if one.kind == "flip"]
@@ -65,10 +67,11 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def row(some: Sequence[Outcome]) -> dict[str, Any]:
     """Counts of one group of mutants.
 
-    ``wrong``: the bare reader opens the mutant without complaint but differently. ``matters``: of these, and of the
-    mutants that show something else with us, those that change a shown value for certain: the ones that are detected
-    where the bare reader loses launches or names, the labelled and the silent ones. A detected mutant of which only
-    scalars or instances differ may or may not change what is shown: it counts neither way.
+    ``wrong``: the bare reader opens the mutant without complaint but differently. ``matters``: of
+    these, and of the mutants that show something else with us, those that change a shown value for
+    certain: the ones that are detected where the bare reader loses launches or names, the labelled
+    and the silent ones. A detected mutant of which only scalars or instances differ may or may not
+    change what is shown: it counts neither way.
     """
     ours = Counter(one.ours for one in some)
     wrong = [one for one in some if one.bare == "different"]

@@ -1,12 +1,14 @@
-"""How fast reports are read, against the bare ``ncu_report`` loop and the loaders of other projects.
+"""How fast reports are read, against the bare ``ncu_report`` loop and the loaders of other
+projects.
 
     python -m benchmarks.reports.speed [--repeats 5] [--only loaders,reopen,…] [--json] [--check]
 
-Reports are composed of the recorded launches (``reports/compose.py``): *slim* ones of the sets ``tensor`` and ``dram``,
-*default* ones with timeline and source. Contestants take turns (A B C A B C …), each in a process of its own, and their
-values are held against each other. The results are ratios within one turn: median, smallest and largest. Seconds and
-milliseconds are of this machine. ``pip install -e '.[peers]'`` brings the other projects; without, they are left out.
-``--check`` ends with 1 where a target is missed.
+Reports are composed of the recorded launches (``reports/compose.py``): *slim* ones of the sets
+``tensor`` and ``dram``, *default* ones with timeline and source. Contestants take turns (A B C A B
+C …), each in a process of its own, and their values are held against each other. The results are
+ratios within one turn: median, smallest and largest. Seconds and milliseconds are of this machine.
+``pip install -e '.[peers]'`` brings the other projects; without, they are left out. ``--check``
+ends with 1 where a target is missed.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ KINDS = {"slim": REPEATS, "default": ROOT}
 LAUNCHES = 150
 FILES = 40
 SETTLED_S = 3.5
-"""A file that was just written is not remembered by its time stamps (``ncubble.analysis.report.walked``)."""
+"""A file that was just written is not remembered by its time stamps
+(``ncubble.analysis.report.walked``)."""
 ASKED = (
     ("slim", "metrics", (10, 100, 1000)),
     ("default", "launches", (10, 100, 1000)),
@@ -69,7 +72,8 @@ class Spread:
 
 @dataclass
 class Result:
-    """Rows of (what, unit, spread), and what was asked: (what, measured, allowed, whether it is a lower bound)."""
+    """Rows of (what, unit, spread), and what was asked: (what, measured, allowed, whether it is a
+    lower bound)."""
 
     rows: list[tuple[str, str, Spread]] = field(default_factory=list)
     targets: list[tuple[str, float, float, bool]] = field(default_factory=list)
@@ -147,7 +151,8 @@ def loaders(bench: Bench) -> None:
 
 
 def _agree(name: str, answer: dict[str, Any], floor: dict[str, Any]) -> None:
-    """A contestant that read less than the floor is none. nsight-python reads only metrics that all launches have."""
+    """A contestant that read less than the floor is none. nsight-python reads only metrics that all
+    launches have."""
     if name in ("taken", "nsight"):
         return
     same = math.isclose(answer["sum"], floor["sum"], rel_tol=1e-9) and answer["values"] >= floor["values"]
@@ -209,7 +214,8 @@ def many(bench: Bench) -> None:
 
 
 def memory(bench: Bench) -> None:
-    """Peak memory by launches asked for: of the largest worker, and of a process that opens what is cached."""
+    """Peak memory by launches asked for: of the largest worker, and of a process that opens what is
+    cached."""
     for kind, frame, counts in ASKED:
         peaks: dict[str, list[float]] = {"largest worker": [], "opened from the cache": []}
         for count in counts:

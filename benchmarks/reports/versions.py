@@ -1,10 +1,12 @@
-"""What ncubble makes of foreign reports, by version of ncu and GPU: the tables of docs/validation/report-versions.md.
+"""What ncubble makes of foreign reports, by version of ncu and GPU: the tables of
+docs/validation/report-versions.md.
 
     python -m benchmarks.reports.versions FOLDER            # print them for all reports below FOLDER
     python -m benchmarks.reports.versions FOLDER --write    # put them between the markers of the document
 
-Ends with 1 if a report could not be read, if a launch without account does not name the counters that it takes, or if a
-report whose SHA-256 is listed in docs/validation/public-reports.csv shows another GPU, ncu or number of launches.
+Ends with 1 if a report could not be read, if a launch without account does not name the counters
+that it takes, or if a report whose SHA-256 is listed in docs/validation/public-reports.csv shows
+another GPU, ncu or number of launches.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ HEADER = (
 
 @dataclass(frozen=True)
 class Version:
-    """One launch of a report, and what ncubble made of it. ``unit`` is empty where there is no account."""
+    """One launch of a report, and what ncubble made of it. ``unit`` is empty where there is no
+    account."""
 
     report: str
     ncu: str

@@ -1,10 +1,12 @@
-"""Programs that no rule of `ncubble streams` was made for: is the planted cause named? Said before they were recorded.
+"""Programs that no rule of `ncubble streams` was made for: is the planted cause named? Said before
+they were recorded.
 
     python -m benchmarks.streams.apart --out DIR         # a Markdown table, each row as soon as it is recorded
     python -m benchmarks.streams.apart --program NAME    # one of the Python programs
 
-The settings of ``streams/rules.py`` have been looked at, and definitions of causes were changed by what they showed.
-These here were written down, each with the cause that most of the idle time must get, before any of them ran.
+The settings of ``streams/rules.py`` have been looked at, and definitions of causes were changed by
+what they showed. These here were written down, each with the cause that most of the idle time must
+get, before any of them ran.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ STEPS = 20
 
 @dataclass(frozen=True)
 class Apart:
-    """A program. ``kind``: ``compiled`` (a mode of stream_causes.cu), ``pair`` (two at once), ``pipeline``, ``python``.
+    """A program. ``kind``: ``compiled`` (a mode of stream_causes.cu), ``pair`` (two at once),
+    ``pipeline``, ``python``.
 
     ``told``: what of it was planted, in words.
     """

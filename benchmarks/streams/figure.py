@@ -1,4 +1,5 @@
-"""The figure of docs/streams.md: one pipeline from pinned and from pageable memory, from recordings that ship.
+"""The figure of docs/streams.md: one pipeline from pinned and from pageable memory, from recordings
+that ship.
 
 Usage: python -m benchmarks.streams.figure [OUT]    (OUT: docs/images; writes streams-pipeline.png)
 Needs kaleido with a Chromium.
@@ -17,12 +18,14 @@ from ncubble.recordings import LANES
 
 SHOWN = {"pinned": "streams-pipeline", "pageable": "streams-pageable"}
 SPAN_NS = 3.0e6
-"""One run of the pipeline from pinned memory: 32 chunks. From pageable memory it is a tenth of one."""
+"""One run of the pipeline from pinned memory: 32 chunks. From pageable memory it is a tenth of
+one."""
 WIDTH, HEIGHT = 1100, 330
 
 
 def engines(name: str, memory: str) -> pd.DataFrame:
-    """The lanes of a recording with those of an engine as one, and the idle time of the SMs below them."""
+    """The lanes of a recording with those of an engine as one, and the idle time of the SMs below
+    them."""
     lanes = pd.read_parquet(LANES / name / FILE).astype({"lane": str, "group": str, "tag": str})
     zero = lanes["start_ns"].min()
     idle = lanes["lane"] == "no SM works"

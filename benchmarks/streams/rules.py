@@ -1,14 +1,16 @@
-"""Does `ncubble streams` name what was planted? Each rule of streams broken on purpose, recorded, and accounted for.
+"""Does `ncubble streams` name what was planted? Each rule of streams broken on purpose, recorded,
+and accounted for.
 
     python -m benchmarks.streams.rules                   # a Markdown table, each row as soon as it is measured
     python -m benchmarks.streams.rules --out DIR         # keep the run directories and all figures there
     python -m benchmarks.streams.rules --again DIR       # account for them once more, by the rules of today
     python -m benchmarks.streams.rules --one NAME        # the program that is recorded: one setting, thrice
 
-A setting is `stream_pipeline` (chunks go up, through a kernel, and down again) with one thing changed. Its wall time is
-taken without a recorder, and once more with it: the difference is what recording costs. ``planted`` was written down
-before the first recording: the cause that most of the idle time of the SMs must have. The pipeline as it should be is
-bound by the copies, so its SMs wait for them: `dependency`.
+A setting is `stream_pipeline` (chunks go up, through a kernel, and down again) with one thing
+changed. Its wall time is taken without a recorder, and once more with it: the difference is what
+recording costs. ``planted`` was written down before the first recording: the cause that most of the
+idle time of the SMs must have. The pipeline as it should be is bound by the copies, so its SMs wait
+for them: `dependency`.
 """
 
 from __future__ import annotations
@@ -117,7 +119,8 @@ def _with_host(rule: Rule, prepared: HostPrepared, gpu: Gpu) -> Callable[[], Non
     program: Any = prepared.program
     if rule.each:
         queue = program._queue
-        # gpu.sync waits for the main stream alone, on which nothing runs between chunks: "device" waits for all.
+        # gpu.sync waits for the main stream alone, on which nothing runs between chunks: "device"
+        # waits for all.
         does = {
             "sync": gpu.sync,
             "sleep": lambda: time.sleep(SLEEP_S),
@@ -160,7 +163,8 @@ def _python(argv: list[str]) -> str:
 
 
 def rows(folder: Path, rules: tuple[Rule, ...], until: float) -> Iterator[dict[str, Any]]:
-    """All settings that begin before ``until``, each as soon as it is measured; what fails says why."""
+    """All settings that begin before ``until``, each as soon as it is measured; what fails says
+    why."""
     for rule in rules:
         if time.perf_counter() > until:
             yield {"rule": rule.name, "planted": rule.planted, "failed": "left out"}
@@ -208,7 +212,8 @@ def table(folder: Path, rules: tuple[Rule, ...], seconds: float) -> list[dict[st
 
 
 def again(folder: Path) -> None:
-    """What recordings of the settings are called now, beside what they were called when they were recorded."""
+    """What recordings of the settings are called now, beside what they were called when they were
+    recorded."""
     before = {row["rule"]: row for row in json.loads((folder / "rules.json").read_text(encoding="utf-8"))}
     print("| setting | planted | named when recorded | named now | % of idle |\n| --- | --- | --- | --- | --- |")
     right = 0

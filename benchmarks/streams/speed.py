@@ -1,9 +1,11 @@
-"""How long the account of a long recording takes, and how it grows: CPU seconds, on made recordings.
+"""How long the account of a long recording takes, and how it grows: CPU seconds, on made
+recordings.
 
 Usage: python -m benchmarks.streams.speed [KERNELS]    (default 200000)
 
-``launches``: kernels in one stream, each by a runtime call with a driver call within. ``pipeline``: the same number of
-kernels on four streams, each between two copies, so that every gap must be looked at moment by moment.
+``launches``: kernels in one stream, each by a runtime call with a driver call within. ``pipeline``:
+the same number of kernels on four streams, each between two copies, so that every gap must be
+looked at moment by moment.
 """
 
 from __future__ import annotations

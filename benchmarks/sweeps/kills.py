@@ -1,13 +1,15 @@
-"""Kill sweeps, their workers and their jobs at random instants, and see whether the store lost or gained anything.
+"""Kill sweeps, their workers and their jobs at random instants, and see whether the store lost or
+gained anything.
 
     python -m benchmarks.sweeps.kills [--count 20] [--jobs 12] [--seed 1] [--json]
 
-Each trial runs ``ncubble sweep --retry-failed`` on one store with two workers, and sends SIGKILL to the command, to a
-worker or to the child process of a job, at an instant drawn from the time that a whole sweep takes. Where the command
-was killed, all that it had started must be gone within ten seconds. Then the store is opened: every record must be
-readable, every run whole, and none of those that were there before may have changed. In the end one more sweep must
-find or measure every job, and measure none that was there. Jobs are played by ``tests/data/stub_sweep.py``: no GPU is
-needed. Ends with 1 if anything was wrong.
+Each trial runs ``ncubble sweep --retry-failed`` on one store with two workers, and sends SIGKILL to
+the command, to a worker or to the child process of a job, at an instant drawn from the time that a
+whole sweep takes. Where the command was killed, all that it had started must be gone within ten
+seconds. Then the store is opened: every record must be readable, every run whole, and none of those
+that were there before may have changed. In the end one more sweep must find or measure every job,
+and measure none that was there. Jobs are played by ``tests/data/stub_sweep.py``: no GPU is needed.
+Ends with 1 if anything was wrong.
 """
 
 from __future__ import annotations

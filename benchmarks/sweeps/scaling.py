@@ -3,14 +3,16 @@
     python -m benchmarks.sweeps.scaling gpus [--counts 1,2,4] [--jobs 24] [--repeats 5] [--out DIR] [--json]
     python -m benchmarks.sweeps.scaling simulate [--workers 1000] [--jobs 3000] [--seconds 30] [--hosts 4] [--json]
 
-``gpus`` profiles the same list of jobs with 1, 2, 4 GPUs and gives jobs per second from the first job's start to the
-last one's end (``rate``), and with the start of the cluster (``rate_in_all``). Then it profiles one job ``repeats``
-times on the first GPU, alone and while all others are busy, and compares tensor utilization by the gate's noise model.
+``gpus`` profiles the same list of jobs with 1, 2, 4 GPUs and gives jobs per second from the first
+job's start to the last one's end (``rate``), and with the start of the cluster (``rate_in_all``).
+Then it profiles one job ``repeats`` times on the first GPU, alone and while all others are busy,
+and compares tensor utilization by the gate's noise model.
 
-``simulate`` runs this package's sweep, unchanged, over that many Dask workers, whose jobs sleep and come back with the
-report of a real run. The scheduler is a process of its own, the workers share a few: whole Dask workers with their own
-connections, but without the profilers and system monitors that on a real cluster run on the workers' hosts. Given is
-the CPU time per job of scheduler, workers and sweep (client and store), of which nothing but the sleeping is left out.
+``simulate`` runs this package's sweep, unchanged, over that many Dask workers, whose jobs sleep and
+come back with the report of a real run. The scheduler is a process of its own, the workers share a
+few: whole Dask workers with their own connections, but without the profilers and system monitors
+that on a real cluster run on the workers' hosts. Given is the CPU time per job of scheduler,
+workers and sweep (client and store), of which nothing but the sleeping is left out.
 """
 
 from __future__ import annotations
@@ -103,7 +105,8 @@ def on_gpus(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def build(jobs: Sequence[SweepJob]) -> None:
-    """Compile everything beforehand: the cache of cubins is shared, and is warm for all but the first sweep."""
+    """Compile everything beforehand: the cache of cubins is shared, and is warm for all but the
+    first sweep."""
     from ncubble.kernels.build.build import arch_for
     from ncubble.kernels.run.batch import build_all, checked
     from ncubble.profiling.devices.driver import describe
@@ -144,7 +147,8 @@ def throughput(
 
 
 def neighbours(gpus: Sequence[str], tools: Sequence[str], repeats: int, folder: Path) -> dict[str, Any]:
-    """Tensor utilization of one job on the first GPU, alone and while the others profile other jobs."""
+    """Tensor utilization of one job on the first GPU, alone and while the others profile other
+    jobs."""
     from ncubble.analysis.gate.noise.noise import compare
 
     (job,), _ = jobs_of("tensor_core_gemm", 1, "stages=3")
@@ -255,8 +259,9 @@ def simulate(given: argparse.Namespace) -> dict[str, Any]:
 
 @contextmanager
 def processes(workers: int, hosts: int) -> Any:
-    """The address of a scheduler in a process of its own, and process ids by what they are. ``hosts`` further processes
-    hold the workers, each of which is a whole Dask worker with its own connections."""
+    """The address of a scheduler in a process of its own, and process ids by what they are.
+    ``hosts`` further processes hold the workers, each of which is a whole Dask worker with its own
+    connections."""
     me, quiet = module("sweeps.scaling"), {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with tempfile.TemporaryDirectory() as folder:
         address = Path(folder) / "scheduler.json"

@@ -1,4 +1,5 @@
-"""A Chromium, a dashboard that is served in this process, and pages that fail on errors and foreign requests."""
+"""A Chromium, a dashboard that is served in this process, and pages that fail on errors and foreign
+requests."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def serving(store: ReportStore) -> Iterator[str]:
-    """The address of a dashboard of ``store`` that answers as long as the context lasts, without the last slash."""
+    """The address of a dashboard of ``store`` that answers as long as the context lasts, without
+    the last slash."""
     server = Server(create_app([], store=store), "127.0.0.1", 0)
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -59,7 +61,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Callable[..., Page]]:
-    """Opens pages (options of a browser context); afterwards none may have logged an error or asked another host."""
+    """Opens pages (options of a browser context); afterwards none may have logged an error or asked
+    another host."""
     contexts: list[Any] = []
     wrong: list[str] = []
 
@@ -93,7 +96,8 @@ def _foreign(url: str, own: str) -> bool:
 
 
 def eventually(page: Page, script: str, wanted: Any, seconds: float = 20.0) -> None:
-    """Wait until ``script`` evaluates to ``wanted``, from outside: the policy keeps the page from evaluating text."""
+    """Wait until ``script`` evaluates to ``wanted``, from outside: the policy keeps the page from
+    evaluating text."""
     deadline = time.monotonic() + seconds
     while (found := page.evaluate(script)) != wanted:
         assert time.monotonic() < deadline, f"{found!r} is not {wanted!r} after {seconds} s: {script}"
@@ -106,7 +110,8 @@ for_the_eye = pytest.mark.skipif(
 
 
 def photograph(page: Page, name: str) -> None:
-    """Pictures of a page for people (tests/browser/screenshots, not committed): two sizes, light and dark."""
+    """Pictures of a page for people (tests/browser/screenshots, not committed): two sizes, light
+    and dark."""
     SCREENSHOTS.mkdir(exist_ok=True)
     for width, height in ((1280, 800), (1920, 1080)):
         page.set_viewport_size({"width": width, "height": height})

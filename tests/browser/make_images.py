@@ -1,4 +1,5 @@
-"""Takes the pictures of README from the recorded runs: ``make images`` writes docs/images/*.png, each below 260 kB."""
+"""Takes the pictures of README from the recorded runs: ``make images`` writes docs/images/*.png,
+each below 260 kB."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def _photographs(browser: Browser, url: str, store: ReportStore) -> Iterator[Pat
 
 
 def _photograph(page: Page, name: str, last: str) -> Path:
-    """The page from below its header to the end of the element ``last``, as a picture that is as wide as the window."""
+    """The page from below its header to the end of the element ``last``, as a picture that is as
+    wide as the window."""
     page.wait_for_timeout(800)
     page.mouse.move(0, 0)
     box = page.locator(last).bounding_box()

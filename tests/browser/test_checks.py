@@ -1,4 +1,5 @@
-"""The Checks page in a real browser: choosing, the address, the search, new checks, and the keyboard."""
+"""The Checks page in a real browser: choosing, the address, the search, new checks, and the
+keyboard."""
 
 from __future__ import annotations
 

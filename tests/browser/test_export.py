@@ -1,4 +1,5 @@
-"""Exported files in a real browser, opened from disk; pictures from the app, from a file and from the command line."""
+"""Exported files in a real browser, opened from disk; pictures from the app, from a file and from
+the command line."""
 
 from __future__ import annotations
 

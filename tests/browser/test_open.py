@@ -1,4 +1,5 @@
-"""Adding files in a real browser: chosen, dropped, refused, cancelled, retried, removed; and runs that appear."""
+"""Adding files in a real browser: chosen, dropped, refused, cancelled, retried, removed; and runs
+that appear."""
 
 from __future__ import annotations
 

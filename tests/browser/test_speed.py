@@ -1,4 +1,5 @@
-"""The dashboard on 10,000 launches, by the benchmark that docs/dashboard.md quotes, with room for a busy machine."""
+"""The dashboard on 10,000 launches, by the benchmark that docs/dashboard.md quotes, with room for a
+busy machine."""
 
 from __future__ import annotations
 

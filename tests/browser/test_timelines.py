@@ -1,4 +1,5 @@
-"""The Timelines page in a real browser: made-up lanes, a zoom that stays in the address, and the empty state."""
+"""The Timelines page in a real browser: made-up lanes, a zoom that stays in the address, and the
+empty state."""
 
 from __future__ import annotations
 

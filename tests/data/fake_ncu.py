@@ -1,6 +1,8 @@
-"""Stands in for ncu: runs the program, prints what ncu prints, writes a report that only it can read.
+"""Stands in for ncu: runs the program, prints what ncu prints, writes a report that only it can
+read.
 
-FAKE_NCU names what goes wrong. The report is JSON: the metrics asked for and the number of launches.
+FAKE_NCU names what goes wrong. The report is JSON: the metrics asked for and the number of
+launches.
 """
 
 import json

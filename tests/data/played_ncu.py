@@ -1,6 +1,8 @@
-"""Stands in for ncu: runs the program and "profiles" the launches that it plays, into a report that was recorded.
+"""Stands in for ncu: runs the program and "profiles" the launches that it plays, into a report that
+was recorded.
 
-A program plays a launch by a line ``NAME`` in the file PLAYED_LAUNCHES. PLAYED_REPORT is the report that ncu writes.
+A program plays a launch by a line ``NAME`` in the file PLAYED_LAUNCHES. PLAYED_REPORT is the report
+that ncu writes.
 """
 
 import os

@@ -1,7 +1,9 @@
-"""Stands in for ``ncubble.cli.commands.sweep.job``: "measures" by copying a recorded run, or does what goes wrong.
+"""Stands in for ``ncubble.cli.commands.sweep.job``: "measures" by copying a recorded run, or does
+what goes wrong.
 
-STUB_PLAN is a JSON object that gives the behaviour at sizes ``n`` of the shape; all others are measured. STUB_LOG is a
-file that gets a line for each job that was begun. STUB_RUN is the run directory that is copied.
+STUB_PLAN is a JSON object that gives the behaviour at sizes ``n`` of the shape; all others are
+measured. STUB_LOG is a file that gets a line for each job that was begun. STUB_RUN is the run
+directory that is copied.
 """
 
 import json

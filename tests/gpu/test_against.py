@@ -32,7 +32,8 @@ def beside(name, parameters=None, shape=None):
 @pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if spec.peer == "matmul"])
 def test_cublas_computes_the_same_product(name):
     outcome = beside(name, {}, GEMM)
-    # The largest results lie in 128..256: two roundings to neighbours differ by 2^-3 in half, by 1 in bfloat16.
+    # The largest results lie in 128..256: two roundings to neighbours differ by 2^-3 in half, by 1
+    # in bfloat16.
     limit = {"float32": 0.01, "float16": 0.13, "bfloat16": 1.01}[SPECS[name].dtype]
     assert 0 <= outcome.against.max_abs_difference < limit
     assert "cuBLAS" in outcome.against.library and "(unknown" not in outcome.against.version

@@ -1,4 +1,5 @@
-"""Rung 8 on a GPU: right over paths, masks, head dims, remainders of tokens, ring depths and repeated launches."""
+"""Rung 8 on a GPU: right over paths, masks, head dims, remainders of tokens, ring depths and
+repeated launches."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.gpu
 
 DIMS = (64, 128)
 STAGES = (2, 3, 4, 5, 6)
-# One token; tiles of 64, 128 and 192 queries and of 64 and 128 keys, one short of full, full and one over; several
-# tiles with a remainder; a token count that is no multiple of 8.
+# One token; tiles of 64, 128 and 192 queries and of 64 and 128 keys, one short of full, full and
+# one over; several tiles with a remainder; a token count that is no multiple of 8.
 TOKENS = (1, 63, 64, 65, 127, 128, 129, 191, 192, 193, 257, 1000, 1023)
 PATHS = [(path, causal) for path in ("cp_async", "tma") for causal in (0, 1)]
 
@@ -75,7 +76,8 @@ def test_any_depth_of_the_ring(path, stages, dim):
 @pytest.mark.parametrize("dim", DIMS)
 @pytest.mark.parametrize(("path", "causal"), PATHS)
 def test_more_tiles_than_a_gpu_has_sms(path, causal, dim, seed):
-    """The persistent path takes several tiles per CTA, from sections of heads of which the last is not full."""
+    """The persistent path takes several tiles per CTA, from sections of heads of which the last is
+    not full."""
     verified(settings(path, causal), shape_of(2, 29, 530, dim), seed=seed)
 
 
@@ -91,7 +93,8 @@ def test_the_default_shape(path, causal):
 
 
 def test_scores_of_any_size_give_finite_results():
-    """One key beats all others by far, then none does: the running maximum leaps, and the sum nearly vanishes."""
+    """One key beats all others by far, then none does: the running maximum leaps, and the sum
+    nearly vanishes."""
     for scale in (1e-3, 30.0):
         check_with_scaled_queries(settings("tma", 1), scale)
         check_with_scaled_queries(settings("cp_async", 1), scale)

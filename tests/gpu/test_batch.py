@@ -1,4 +1,5 @@
-"""Many cases under one profiler, on a real GPU: each launch keeps its own facts, and its depth is predicted from."""
+"""Many cases under one profiler, on a real GPU: each launch keeps its own facts, and its depth is
+predicted from."""
 
 from __future__ import annotations
 

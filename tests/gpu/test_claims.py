@@ -1,4 +1,5 @@
-"""The probes behind the claims, on a real GPU: what must come out of them whatever the figures are."""
+"""The probes behind the claims, on a real GPU: what must come out of them whatever the figures
+are."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Our own kernels under our own gate, and the gate's window on a real GPU: what it counts, and that it cannot pass by
-measuring nothing."""
+"""Our own kernels under our own gate, and the gate's window on a real GPU: what it counts, and that
+it cannot pass by measuring nothing."""
 
 from __future__ import annotations
 

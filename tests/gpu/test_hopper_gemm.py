@@ -1,4 +1,5 @@
-"""Rungs 5 and 6 on a Hopper GPU: right over parameters, shapes and seeds, at edges and over many tiles per CTA."""
+"""Rungs 5 and 6 on a Hopper GPU: right over parameters, shapes and seeds, at edges and over many
+tiles per CTA."""
 
 from __future__ import annotations
 

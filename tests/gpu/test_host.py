@@ -1,4 +1,5 @@
-"""The host's pipeline on a real GPU: right for every setting, and fast where nothing serializes it."""
+"""The host's pipeline on a real GPU: right for every setting, and fast where nothing serializes
+it."""
 
 from __future__ import annotations
 
@@ -68,7 +69,8 @@ def test_every_size_of_a_chunk(chunk):
 
 @pytest.fixture
 def pipelines():
-    """Makes a pipeline of given parameters; its second call measures wall time of whole runs in milliseconds."""
+    """Makes a pipeline of given parameters; its second call measures wall time of whole runs in
+    milliseconds."""
     gpu = Gpu.open()
 
     def make(**parameters):

@@ -1,4 +1,5 @@
-"""gemm_mma_swizzled on a real GPU: right over parameters, shapes and seeds, and near the mma.sync roof."""
+"""gemm_mma_swizzled on a real GPU: right over parameters, shapes and seeds, and near the mma.sync
+roof."""
 
 from __future__ import annotations
 

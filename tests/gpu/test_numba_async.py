@@ -1,4 +1,5 @@
-"""numba_async_pipeline on a real GPU: right over parameters, shapes and seeds, and worth its copies."""
+"""numba_async_pipeline on a real GPU: right over parameters, shapes and seeds, and worth its
+copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""GEMMs with planted diseases of the main loop on a real GPU: right in every variant, and slower than their twins."""
+"""GEMMs with planted diseases of the main loop on a real GPU: right in every variant, and slower
+than their twins."""
 
 from __future__ import annotations
 

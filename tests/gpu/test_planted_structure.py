@@ -17,8 +17,8 @@ from ncubble.kernels.spec.case import make_case
 
 pytestmark = pytest.mark.gpu
 PRODUCTS = [{"m": 128, "n": 256, "k": 64}, {"m": 384, "n": 512, "k": 128}, {"m": 1152, "n": 768, "k": 1024}]
-# On 132 SMs: a step in all; fewer steps than SMs; a tile among 100 CTAs; a tile for each and 12 to share; half a tile
-# for each; two for each, and fewer steps left than SMs.
+# On 132 SMs: a step in all; fewer steps than SMs; a tile among 100 CTAs; a tile for each and 12 to
+# share; half a tile for each; two for each, and fewer steps left than SMs.
 STREAMS = [
     (128, 128, 64),
     (128, 256, 1024),

@@ -1,4 +1,5 @@
-"""cluster_dsmem and persistent on a real GPU: right over parameters and shapes, and the ways rank as they should."""
+"""cluster_dsmem and persistent on a real GPU: right over parameters and shapes, and the ways rank
+as they should."""
 
 from __future__ import annotations
 

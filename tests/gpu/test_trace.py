@@ -1,4 +1,5 @@
-"""The probe on a GPU: what it says of a kernel whose times are known, its bounds, and results that stay right."""
+"""The probe on a GPU: what it says of a kernel whose times are known, its bounds, and results that
+stay right."""
 
 from __future__ import annotations
 

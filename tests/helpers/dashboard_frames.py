@@ -1,7 +1,9 @@
-"""Reports made up for tests of the dashboard: frames with exactly the columns of the contract, and known content.
+"""Reports made up for tests of the dashboard: frames with exactly the columns of the contract, and
+known content.
 
-``store()`` holds eight launches in three reports: a starved GEMM with everything collected, its saturated twin, a
-kernel without tensor work that lacks timeline and samples, and launches with hostile names. One path fails to open.
+``store()`` holds eight launches in three reports: a starved GEMM with everything collected, its
+saturated twin, a kernel without tensor work that lacks timeline and samples, and launches with
+hostile names. One path fails to open.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ PARTS = {
 
 @dataclass
 class FakeReport:
-    """Stands in for ``analysis.report.Report``: the attributes that the dashboard reads, and no others."""
+    """Stands in for ``analysis.report.Report``: the attributes that the dashboard reads, and no
+    others."""
 
     run: Run
     key: str
@@ -105,7 +108,8 @@ def phases() -> SimpleNamespace:
 
 
 def timeline(launch: int) -> pd.DataFrame:
-    """Samples every 1.5 µs over 400 µs: tensor steady at 52 % with a ramp, three dips and a tail."""
+    """Samples every 1.5 µs over 400 µs: tensor steady at 52 % with a ramp, three dips and a
+    tail."""
     t = np.arange(0, 400_500, 1500)
     rng = np.random.default_rng(launch)
     tensor = 52.0 + rng.normal(0, 1.2, len(t))
@@ -272,7 +276,8 @@ def gemm() -> FakeReport:
 
 
 def bare() -> FakeReport:
-    """A report with counters only: no timeline, no samples, no rules; its second launch lacks nearly everything."""
+    """A report with counters only: no timeline, no samples, no rules; its second launch lacks
+    nearly everything."""
     rows = [
         (0, "copy_kernel(float*, float*)", 52_000.0, "NVIDIA A100-SXM4-40GB"),
         (1, "unknown_kernel", float("nan"), ""),
@@ -365,7 +370,8 @@ def judge(report: FakeReport, launch: int) -> dict[str, Any]:
 
 
 def late_parts(store: ReportStore, path: str) -> list[Any]:
-    """What comes after the first paint at the address of a launch, but the table of metrics; nothing at others."""
+    """What comes after the first paint at the address of a launch, but the table of metrics;
+    nothing at others."""
     from ncubble.dashboard.pages.kernel.sections.late import STAGES, Shown, made
 
     kind, _, address = path.removeprefix("/").partition("/")

@@ -1,4 +1,5 @@
-"""A GPU made of host memory: it "runs" a kernel by computing the reference, so that all around it can be tested."""
+"""A GPU made of host memory: it "runs" a kernel by computing the reference, so that all around it
+can be tested."""
 
 from __future__ import annotations
 

@@ -22,7 +22,8 @@ def measured(foreign: Any, cycles: float, **other: Any) -> Any:
 
 
 def tried(foreign: Any, name: str, cycles: float, causes: str = "", work: float = 1.0, **other: Any) -> Any:
-    """A change with as many MMAs as its work wants; other members of Change and of Measured by name."""
+    """A change with as many MMAs as its work wants; other members of Change and of Measured by
+    name."""
     known = {key: other.pop(key) for key in ("kernel", "products", "tensor_pct") if key in other}
     change = foreign.experiment.Change(name, tuple(causes.split()), **other)
     return foreign.rules.Tried(change, work, measured(foreign, cycles, **{"products": 100.0 * work, **known}))

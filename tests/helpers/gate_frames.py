@@ -1,4 +1,5 @@
-"""Reports made up for tests of the gate: frames with the columns of the contract, and chosen counter values."""
+"""Reports made up for tests of the gate: frames with the columns of the contract, and chosen
+counter values."""
 
 from __future__ import annotations
 

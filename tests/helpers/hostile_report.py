@@ -1,4 +1,5 @@
-"""Real report files whose texts try to be markup: strings of a recording, replaced by others of the same length."""
+"""Real report files whose texts try to be markup: strings of a recording, replaced by others of the
+same length."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ RECORDED = ROOT / KERNEL / "stages4"
 
 
 def hostile_runs(folder: Path) -> list[Path]:
-    """Two run directories below ``folder`` that are hostile in every text: report, manifest and their own names."""
+    """Two run directories below ``folder`` that are hostile in every text: report, manifest and
+    their own names."""
     return [_run(str(index), folder / f"{TAG}{index}") for index in range(2)]
 
 
@@ -42,7 +44,8 @@ def _run(mark: str, place: Path) -> Path:
 
 
 def _report(mark: str) -> bytes:
-    """The recording, uncompressed, with its texts replaced; another ``mark`` makes another content."""
+    """The recording, uncompressed, with its texts replaced; another ``mark`` makes another
+    content."""
     with (RECORDED / "report.ncu-repz").open("rb") as file:
         data: bytes = zstandard.ZstdDecompressor().stream_reader(file).read()
     for old, new in _replacements(Report.open(RECORDED), mark).items():
@@ -52,7 +55,8 @@ def _report(mark: str) -> bytes:
 
 
 def _replacements(report: Any, mark: str) -> dict[str, str]:
-    """What becomes of each text: rule titles and messages, source, the names of kernel, GPU and a metric."""
+    """What becomes of each text: rule titles and messages, source, the names of kernel, GPU and a
+    metric."""
     source = next(iter(report.files.values())).splitlines()
     lines = [line for line in source if len(line) >= 50 and line.isascii() and KERNEL not in line]
     metric = next(

@@ -13,7 +13,8 @@ COLUMNS = ["lane", "group", "start_ns", "end_ns", "tag"]
 
 
 def streams() -> pd.DataFrame:
-    """A pipeline of three chunks: upload, kernel and download, each on its engine. All numbers follow from the rows."""
+    """A pipeline of three chunks: upload, kernel and download, each on its engine. All numbers
+    follow from the rows."""
     rows = []
     for chunk in range(3):
         at = 1000 + 10_000 * chunk

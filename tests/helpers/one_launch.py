@@ -10,7 +10,8 @@ CODE = ("opcode", "executed", "samples")
 
 
 class OneLaunch(Launch):
-    """Scalar ``metrics`` by name, ``code`` as (opcode, executed, samples), and ``series`` of the timeline by name."""
+    """Scalar ``metrics`` by name, ``code`` as (opcode, executed, samples), and ``series`` of the
+    timeline by name."""
 
     scalars = identity = source = timeline = memo = None
 

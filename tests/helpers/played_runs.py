@@ -1,4 +1,5 @@
-"""Runs without a GPU: instead of ncu, a player writes launches whose speed stands in a file of the profiled tree."""
+"""Runs without a GPU: instead of ncu, a player writes launches whose speed stands in a file of the
+profiled tree."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ SPEED = "speed"
 class Player:
     """Takes the place of ``cli.profile.observed`` and of ``open_reports``.
 
-    ``requests`` are those that were played; ``answers``, by their number from 0, what is raised then, or called first.
+    ``requests`` are those that were played; ``answers``, by their number from 0, what is raised
+    then, or called first.
     """
 
     facts: dict[str, Any]

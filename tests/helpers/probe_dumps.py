@@ -1,4 +1,5 @@
-"""Recordings of the probe made up for tests: what the header would have written, with every number known."""
+"""Recordings of the probe made up for tests: what the header would have written, with every number
+known."""
 
 from __future__ import annotations
 
@@ -16,12 +17,14 @@ Region = tuple[int, int, str, int]
 
 
 def warp(regions: Sequence[Region], begin: int, end: int, **more: Any) -> dict[str, Any]:
-    """A warp that lives from clock ``begin`` to ``end``; regions as (begin, end, tag, index), none in another."""
+    """A warp that lives from clock ``begin`` to ``end``; regions as (begin, end, tag, index), none
+    in another."""
     return {"regions": list(regions), "begin": begin, "end": end, "role": "warp", **more}
 
 
 def marks_of(regions: Sequence[Region]) -> list[Region]:
-    """The marks (clock, kind, tag, index) of regions, all steps; one to nothing ends what no other follows at once."""
+    """The marks (clock, kind, tag, index) of regions, all steps; one to nothing ends what no other
+    follows at once."""
     found: list[Region] = []
     for place, (begin, end, tag, index) in enumerate(regions):
         found.append((begin, STEP, tag, index))

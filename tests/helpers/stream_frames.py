@@ -26,7 +26,8 @@ THREAD = 5
 
 
 class Script:
-    """Collects rows, times in us. Streams: 7 is the legacy default stream, 1 to 6 are as ``streams`` says."""
+    """Collects rows, times in us. Streams: 7 is the legacy default stream, 1 to 6 are as
+    ``streams`` says."""
 
     def __init__(self, **streams: int) -> None:
         self._rows: list[dict[str, Any]] = []

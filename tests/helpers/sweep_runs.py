@@ -1,4 +1,5 @@
-"""Sweeps without a GPU: the jobs of the test catalog's ``saxpy``, and a child that plays what is measured."""
+"""Sweeps without a GPU: the jobs of the test catalog's ``saxpy``, and a child that plays what is
+measured."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def jobs(*sizes: int) -> list[SweepJob]:
 
 @dataclass
 class Stub:
-    """Steers the children that ``stub_sweep.py`` plays, in this process' environment and those it starts."""
+    """Steers the children that ``stub_sweep.py`` plays, in this process' environment and those it
+    starts."""
 
     folder: Path
 
@@ -71,7 +73,8 @@ class Stub:
 
     @property
     def left(self) -> list[str]:
-        """What runs of this stub's jobs, as command lines; those of other tests, which run beside this one, are not."""
+        """What runs of this stub's jobs, as command lines; those of other tests, which run beside
+        this one, are not."""
         own = f"STUB_LOG={self.environment['STUB_LOG']}".encode()
         return [line for pid, _ in orphans.marked() if (line := _command_line(pid, own))]
 

@@ -1,4 +1,5 @@
-"""Recordings of validations as ``ncubble validate --measure`` writes them: fabricated cycles beside a recorded run."""
+"""Recordings of validations as ``ncubble validate --measure`` writes them: fabricated cycles beside
+a recorded run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The wheel holds the whole product and nothing else, and works in a fresh environment outside the repository."""
+"""The wheel holds the whole product and nothing else, and works in a fresh environment outside the
+repository."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ pytestmark = [pytest.mark.wheel, pytest.mark.timeout(900)]
 # What only a checkout needs: three quarters of the recordings by size.
 LEFT_OUT = ("ncubble/recordings/validation/", "ncubble/recordings/h200-gate/")
 LARGEST_B = 8_000_000
-# Extras are not installed, and pytest is not where nobody tests: a laptop that only looks at recorded runs needs none.
+# Extras are not installed, and pytest is not where nobody tests: a laptop that only looks at
+# recorded runs needs none.
 EXTRAS = {"numba", "cuda", "pynvml", "dask", "distributed", "pytest"}
 
 _IMPORT_ALL = """
@@ -61,7 +63,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(program: Path, *arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run an installed program far from the repository, where ``./ncubble`` cannot stand in for the package."""
+    """Run an installed program far from the repository, where ``./ncubble`` cannot stand in for the
+    package."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return subprocess.run(
         [program, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300

@@ -124,7 +124,8 @@ def sdpa_files() -> dict[str, Any]:
     }
 
 
-# 420 ms at 0.65 TFLOP/s are 273 GFLOP: those of 8 heads of 8192 tokens and 128 dimensions, without a mask.
+# 420 ms at 0.65 TFLOP/s are 273 GFLOP: those of 8 heads of 8192 tokens and 128 dimensions, without
+# a mask.
 PHASES = {"batch": 1, "heads": 8, "tokens": 8192, "dim": 128}
 
 

@@ -1,7 +1,8 @@
 """Calls one function of the driver from a host callback: ``python callback_probe.py cuMemAlloc``.
 
-Prints ``works`` or ``error NUMBER``; a deadlock is for the caller to notice. The driver is called directly, not
-through a binding: both threads must be free of the interpreter's lock while they are in it.
+Prints ``works`` or ``error NUMBER``; a deadlock is for the caller to notice. The driver is called
+directly, not through a binding: both threads must be free of the interpreter's lock while they are
+in it.
 """
 
 from __future__ import annotations

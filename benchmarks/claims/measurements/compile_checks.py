@@ -87,7 +87,8 @@ def machine_code() -> dict[str, Any]:
 
 @measurement("stage2_ctas", "stage3_ctas", "stage4_ctas", "flat_wrong_pct", "tiles_kb", needs_gpu=False, timeout_s=120)
 def arithmetic() -> dict[str, Any]:
-    """What follows from sizes alone: CTAs that fit an SM by stages, and a flat copy into padded rows."""
+    """What follows from sizes alone: CTAs that fit an SM by stages, and a flat copy into padded
+    rows."""
     import numpy as np
 
     fitting = {}

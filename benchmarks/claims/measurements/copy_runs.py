@@ -1,4 +1,5 @@
-"""Copies, shared tiles, launches and roles of warps: kernels that differ in how their data comes."""
+"""Copies, shared tiles, launches and roles of warps: kernels that differ in how their data
+comes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ COPIED = {"n": 2**26}
 
 @measurement(*COPIES, "device", "best_async", "tma_gain_pct", "async_gain_pct", timeout_s=90)
 def copy_rates() -> dict[str, Any]:
-    """GB/s, both directions counted, of the four copies (256 MiB in, as much out) and of a device-to-device copy."""
+    """GB/s, both directions counted, of the four copies (256 MiB in, as much out) and of a
+    device-to-device copy."""
     nbytes = 8 * COPIED["n"]
     found = {name: nbytes / times(f"async_copy_{name}", [{}], COPIED)[0] / 1e3 for name in COPIES}
     gpu = Gpu.open()
@@ -46,7 +48,8 @@ def copy_rates() -> dict[str, Any]:
     timeout_s=60,
 )
 def copy_buffers() -> dict[str, Any]:
-    """async_copy_pipeline with one CTA per SM and 64 FMAs per element: one buffer, two, three; and the copy alone."""
+    """async_copy_pipeline with one CTA per SM and 64 FMAs per element: one buffer, two, three; and
+    the copy alone."""
     alone = {"ctas": 1, "work": 64}
     settings = [{**alone, "stages": stages} for stages in (1, 2, 3)] + [{"ctas": 1, "work": 0, "stages": 3}]
     one, two, three, copy = times("async_copy_pipeline", settings, COPIED)
@@ -87,7 +90,8 @@ SHARES = ("none", "dsmem", "split", "multicast")
     timeout_s=90,
 )
 def clusters() -> dict[str, Any]:
-    """A tile that four CTAs need: each loads it, a leader sends it, each sends a part, TMA multicasts it."""
+    """A tile that four CTAs need: each loads it, a leader sends it, each sends a part, TMA
+    multicasts it."""
     found = dict(zip(SHARES, times("cluster_dsmem", [{"share": share} for share in SHARES]), strict=True))
     sectors = {
         share: counters("cluster_dsmem", f"share={share}")["lts__t_sectors.sum"]
@@ -104,7 +108,8 @@ def clusters() -> dict[str, Any]:
 
 @measurement("many_us", "grid_us", "persistent_us", "batches", "gap_us", "many_gain_pct", "grid_gain_pct", timeout_s=60)
 def launches() -> dict[str, Any]:
-    """64 batches as 64 launches, as one launch with a CTA per tile, and as one launch that loops."""
+    """64 batches as 64 launches, as one launch with a CTA per tile, and as one launch that
+    loops."""
     many, grid, loop = times("persistent", [{"mode": mode} for mode in ("many", "grid", "persistent")])
     batches = find_spec("persistent").dims[0].default
     return {
@@ -130,7 +135,8 @@ WORKS = (16, 64, 128)
     timeout_s=90,
 )
 def roles() -> dict[str, Any]:
-    """Loading, computing and storing warps, by slots and by how long computing takes; and all warps alike (2 slots)."""
+    """Loading, computing and storing warps, by slots and by how long computing takes; and all warps
+    alike (2 slots)."""
     settings = [{"roles": "specialized", "slots": slots, "work": work} for slots in (1, 2, 4) for work in WORKS]
     settings += [{"roles": "fused", "slots": 2, "work": work} for work in WORKS]
     found: dict[str, Any] = {}
@@ -155,7 +161,8 @@ RESIDENT = (1, 2, 4, 8)
     timeout_s=90,
 )
 def residency() -> dict[str, Any]:
-    """GB/s of reading 256 MiB with 1, 2, 4 and 8 resident CTAs of 4 warps, by what each thread has in flight."""
+    """GB/s of reading 256 MiB with 1, 2, 4 and 8 resident CTAs of 4 warps, by what each thread has
+    in flight."""
     kinds = {"registers1": ("registers", 1), "registers8": ("registers", 8), "cp_async8": ("cp_async", 8)}
     settings = [{"path": p, "inflight": i, "ctas": ctas} for p, i in kinds.values() for ctas in RESIDENT]
     found = times("resident_reads", settings)

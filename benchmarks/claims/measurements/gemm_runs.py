@@ -1,4 +1,5 @@
-"""Products: what copies, depth and the tensor path make of them; and where operands may come from."""
+"""Products: what copies, depth and the tensor path make of them; and where operands may come
+from."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ RECORDED = REPOSITORY / "recordings" / "h200"
     "plain_us", "async_us", "half_us", "async_gain_pct", "half_gain_pct", "plain_warps", "async_warps", "half_warps"
 )
 def matmul_copies() -> dict[str, Any]:
-    """fp32 product of 4096 cubed: tiles by plain loads, by cp.async, and by cp.async with half the warps."""
+    """fp32 product of 4096 cubed: tiles by plain loads, by cp.async, and by cp.async with half the
+    warps."""
     settings = ({"threads": 256, "stages": 3}, {"threads": 128, "stages": 3})
     (plain,) = times("tiled_matmul", [{}])
     ahead, half = times("async_pipeline", settings)
@@ -133,14 +135,16 @@ def wgmma_counters() -> dict[str, Any]:
 
 @measurement("shared_us", "global_us", "verified", "slower_ratio")
 def operands() -> dict[str, Any]:
-    """WMMA fragments loaded from shared memory, and straight from global memory: both right, and their times (2048)."""
+    """WMMA fragments loaded from shared memory, and straight from global memory: both right, and
+    their times (2048)."""
     shared, straight = times("wmma_operands", [{"source": "shared"}, {"source": "global"}])
     return {"shared_us": shared, "global_us": straight, "verified": True, "slower_ratio": straight / shared}
 
 
 @measurement("online_us", "online_passed", "online_fraction", "tma_remainder", "no_wmma_load")
 def verified_only() -> dict[str, Any]:
-    """Kernels whose being right is the point: online softmax, TMA at edges, MMAs without load_matrix_sync."""
+    """Kernels whose being right is the point: online softmax, TMA at edges, MMAs without
+    load_matrix_sync."""
     softmax = execute(KernelRequest("softmax_online", seed=SEED))
     edges = execute(KernelRequest("gemm_tma", {}, {"m": 136, "n": 200, "k": 72}, seed=SEED, iterations=0))
     mma = execute(KernelRequest("gemm_mma_swizzled", {}, {"m": 512, "n": 512, "k": 512}, seed=SEED, iterations=0))

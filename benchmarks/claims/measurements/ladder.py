@@ -60,7 +60,8 @@ def _timed(case: Case, inputs: dict[str, Any]) -> float:
 
 @functools.cache
 def counters(name: str, settings: str = "", shape: str = "") -> dict[str, float]:
-    """What ncu counts of one launch: the sets tensor and dram, and counters of copies. ``settings``: ``"a=1 b=2"``."""
+    """What ncu counts of one launch: the sets tensor and dram, and counters of copies.
+    ``settings``: ``"a=1 b=2"``."""
     further = (
         "sm__throughput.avg.pct_of_peak_sustained_elapsed",
         "smsp__inst_executed_op_ldgsts.sum",

@@ -25,7 +25,8 @@ from ncubble.kernels.host_streams.streams import KEEP_ALL
     "pageable_call_pct",
 )
 def host_copies() -> dict[str, Any]:
-    """256 MiB to the device from pinned and from pageable memory: time in the call, and until the data is there."""
+    """256 MiB to the device from pinned and from pageable memory: time in the call, and until the
+    data is there."""
     with lab() as bench:
         nbytes = 256 * MIB
         (stream,) = bench.streams(1)
@@ -87,7 +88,8 @@ def _pool_of(bench: Lab, threshold: int) -> Any:
     "spin_ms",
 )
 def allocation_beside_work() -> dict[str, Any]:
-    """Time in allocating and freeing 64 MiB beside a kernel of 50 ms in another stream, and whether it runs on."""
+    """Time in allocating and freeing 64 MiB beside a kernel of 50 ms in another stream, and whether
+    it runs on."""
     spin_ms, nbytes = 50.0, 64 * MIB
     with lab() as bench:
         busy, lane = bench.streams(2)
@@ -124,7 +126,8 @@ BESIDE = ("malloc", "malloc_free", "async")
     *(f"{name}_slower_pct" for name in BESIDE),
 )
 def kernels_beside_allocation() -> dict[str, Any]:
-    """200 queued kernels of 0.1 ms: their time while the CPU does nothing, and while it keeps allocating."""
+    """200 queued kernels of 0.1 ms: their time while the CPU does nothing, and while it keeps
+    allocating."""
     from cuda.core import EventOptions
 
     with lab() as bench:
@@ -169,7 +172,8 @@ def kernels_beside_allocation() -> dict[str, Any]:
     "zero_before_mb", "zero_after_mb", "max_after_mb", "zero_us", "max_us", "zero_over_max", "held_mb", "plain_us"
 )
 def pool_threshold() -> dict[str, Any]:
-    """256 MiB from a pool, freed, synchronized, taken again: what the pool holds, and how long the call takes."""
+    """256 MiB from a pool, freed, synchronized, taken again: what the pool holds, and how long the
+    call takes."""
     nbytes = 256 * MIB
     with lab() as bench:
         (lane,) = bench.streams(1)
@@ -216,9 +220,11 @@ def pool_threshold() -> dict[str, Any]:
     "fragmented_used_mb",
 )
 def pool_reuse() -> dict[str, Any]:
-    """How often freed memory is given out again: in its stream, in another after an event, in another after a sync.
+    """How often freed memory is given out again: in its stream, in another after an event, in
+    another after a sync.
 
-    Then 80 x 5 MiB taken, every other one freed, and 20 MiB asked for: does a pool serve it from its holes?
+    Then 80 x 5 MiB taken, every other one freed, and 20 MiB asked for: does a pool serve it from
+    its holes?
     """
     nbytes, tries = 32 * MIB, 20
     with lab() as bench:
@@ -278,7 +284,8 @@ def _fragments(bench: Lab, lane: Any) -> dict[str, Any]:
 
 @measurement("right", "sizes", "syncs")
 def growing_buffers() -> dict[str, Any]:
-    """Buffers that grow from 1 to 32 MiB, taken, written and freed in one stream without a synchronization."""
+    """Buffers that grow from 1 to 32 MiB, taken, written and freed in one stream without a
+    synchronization."""
     with lab() as bench:
         (lane,) = bench.streams(1)
         put, increment = bench.kernel("spin.cu", "put"), bench.kernel("spin.cu", "increment")
@@ -298,7 +305,8 @@ def growing_buffers() -> dict[str, Any]:
 
 @measurement("static_ok", "refused_without_opt_in", "opted_in_ok", "over_the_limit_refused")
 def shared_memory_limit() -> dict[str, Any]:
-    """Launches with 65 KiB of dynamic shared memory, without and with opting in, and with more than a CTA can have."""
+    """Launches with 65 KiB of dynamic shared memory, without and with opting in, and with more than
+    a CTA can have."""
     with lab() as bench:
 
         def refused(nbytes: int, opt_in: bool) -> bool:

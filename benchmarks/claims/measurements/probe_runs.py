@@ -1,4 +1,5 @@
-"""Measurements inside a kernel: what cp.async waits for, what overlaps within a warp, what memory takes."""
+"""Measurements inside a kernel: what cp.async waits for, what overlaps within a warp, what memory
+takes."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ LAUNCHES = 40
     "newest_in_flight_pct",
 )
 def wait_group() -> dict[str, Any]:
-    """Of 8 groups, wait for all but N: medians of the wait's cycles, groups found landed, groups that had to be."""
+    """Of 8 groups, wait for all but N: medians of the wait's cycles, groups found landed, groups
+    that had to be."""
     with lab() as bench:
         smem = GROUPS * GROUP_BYTES
         kernel = bench.kernel("wait_groups.cu", "pending_groups", smem)
@@ -46,7 +48,8 @@ def wait_group() -> dict[str, Any]:
 
 @measurement("stale_launches_pct", "stale_pieces", "stale_with_barrier", "last_tile_in_flight_pct")
 def wait_group_scope() -> dict[str, Any]:
-    """What another warp copied, read after one's own wait, without and with a barrier; wait_prior(1) at the end."""
+    """What another warp copied, read after one's own wait, without and with a barrier;
+    wait_prior(1) at the end."""
     with lab() as bench:
         smem = GROUPS * GROUP_BYTES
         foreign = bench.kernel("wait_groups.cu", "foreign_copies", smem)
@@ -78,7 +81,8 @@ TILES, CHAIN = 256, 200
 
 @measurement(*MODES, "issue_async", "issue_plain", "hidden_pct", "plain_hidden_pct")
 def overlap() -> dict[str, Any]:
-    """Cycles per tile of one lone warp: 4 KB copied, 200 dependent FMAs, and both in four orders. Medians of 9."""
+    """Cycles per tile of one lone warp: 4 KB copied, 200 dependent FMAs, and both in four orders.
+    Medians of 9."""
     with lab() as bench:
         kernel = bench.kernel("overlap.cu", "overlap")
         tile_bytes, repeats = 4096, 9
@@ -127,7 +131,8 @@ def load_latency() -> dict[str, Any]:
 
 @measurement("fma_alone", "fma_copying", "shared_alone", "shared_copying", "fma_slower_pct", "shared_slower_pct")
 def copy_contention() -> dict[str, Any]:
-    """Cycles of warps that compute, alone and beside warps that copy by cp.async; the slowest warp of each SM."""
+    """Cycles of warps that compute, alone and beside warps that copy by cp.async; the slowest warp
+    of each SM."""
     with lab() as bench:
         kernel = bench.kernel("contention.cu", "contention")
         source = bench.filled(MIB, 1)
@@ -147,7 +152,8 @@ def copy_contention() -> dict[str, Any]:
 
 @measurement("coalesced_us", "strided_us", "ratio")
 def coalescing() -> dict[str, Any]:
-    """The same 64 MiB by 4-byte cp.async: neighbouring lanes take neighbouring words, or words 128 bytes apart."""
+    """The same 64 MiB by 4-byte cp.async: neighbouring lanes take neighbouring words, or words 128
+    bytes apart."""
     with lab() as bench:
         threads, copies, smem = 64 * MIB // 4 // 32, 32, 256 * 32 * 4
         kernel = bench.kernel("strided_copies.cu", "strided_copies", smem)
@@ -166,7 +172,8 @@ def coalescing() -> dict[str, Any]:
     "single_wrong_pct", "single_fresh_wrong_pct", "double_wrong_chunks", "double_chunks", "coop_one_us", "coop_all_us"
 )
 def seed_pipelines() -> dict[str, Any]:
-    """The pipelines of document 001 in their own order of steps: what is wrong, and what more CTAs gain."""
+    """The pipelines of document 001 in their own order of steps: what is wrong, and what more CTAs
+    gain."""
     with lab() as bench:
         chunks = 64
         n = 256 * chunks
@@ -194,7 +201,8 @@ def seed_pipelines() -> dict[str, Any]:
 
 @measurement("cluster2_ns", "cluster8_ns", "launch_us")
 def synchronization_costs() -> dict[str, Any]:
-    """One barrier over a cluster of 2 and of 8 CTAs, and one launch of an empty kernel in a long queue of them."""
+    """One barrier over a cluster of 2 and of 8 CTAs, and one launch of an empty kernel in a long
+    queue of them."""
     with lab() as bench:
         kernel, count = bench.kernel("cluster_sync.cu", "cluster_barriers"), 1000
         out = bench.gpu.allocate(8 * 8)
@@ -217,7 +225,8 @@ def synchronization_costs() -> dict[str, Any]:
 
 
 def _cold_source(bench: Lab, nbytes: int) -> int:
-    """Device memory of which L2 holds nothing, every byte 0x01: never what the probes poison shared memory with."""
+    """Device memory of which L2 holds nothing, every byte 0x01: never what the probes poison shared
+    memory with."""
     pointer = bench.filled(nbytes, 0x01)
     bench.flush()
     return pointer

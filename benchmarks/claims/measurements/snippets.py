@@ -1,4 +1,5 @@
-"""Small sources that compile, or do not: what the documents write, what it should be, and what hardware refuses."""
+"""Small sources that compile, or do not: what the documents write, what it should be, and what
+hardware refuses."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Snippet:
-    """A translation unit. ``host``: compiled as host code too (to an object), else for the device only (a cubin)."""
+    """A translation unit. ``host``: compiled as host code too (to an object), else for the device
+    only (a cubin)."""
 
     code: str
     arch: str = "sm_90a"

@@ -38,7 +38,8 @@ def stream_order() -> dict[str, Any]:
     "default_waits_ms", "others_wait_ms", "nonblocking_overlaps_ms", "sync_copy_blocking_ms", "sync_copy_nonblocking_ms"
 )
 def default_stream() -> dict[str, Any]:
-    """A blocking stream spins for 20 ms; then work on the default stream, another blocking one, a non-blocking one."""
+    """A blocking stream spins for 20 ms; then work on the default stream, another blocking one, a
+    non-blocking one."""
     with lab() as bench:
         first, second = bench.streams(2, "blocking")
         (legacy,) = bench.streams(1, "default")
@@ -66,7 +67,8 @@ def default_stream() -> dict[str, Any]:
 
 @measurement("threads_overlap_ms", "legacy_waits_ms")
 def thread_streams() -> dict[str, Any]:
-    """Two threads spin on their own default streams for 20 ms; then one does, and the legacy default stream follows."""
+    """Two threads spin on their own default streams for 20 ms; then one does, and the legacy
+    default stream follows."""
     from cuda.core import PER_THREAD_DEFAULT_STREAM, Device
 
     with lab() as bench:
@@ -99,7 +101,8 @@ def thread_streams() -> dict[str, Any]:
     "record_us", "wait_us", "waiting_stream_ms", "free_stream_overlaps_ms", "sync_one_ms", "left_running", "sync_all_ms"
 )
 def events_and_waits() -> dict[str, Any]:
-    """CPU time of recording and awaiting an event, who pauses for it, how far two synchronizations reach."""
+    """CPU time of recording and awaiting an event, who pauses for it, how far two synchronizations
+    reach."""
     with lab() as bench:
         first, second, third = bench.streams(3)
         spins = Spins(bench).reserve(8)
@@ -133,7 +136,8 @@ CALLBACKS = ("cuMemAlloc", "cuStreamSynchronize", "cuStreamQuery", "cuLaunchKern
     "posted_ms", "next_kernel_left", *(f"{name}_in_callback" for name in CALLBACKS), "refused", "hanging", timeout_s=60
 )
 def callbacks() -> dict[str, Any]:
-    """When a host callback runs, and what comes of driver calls inside one (each in a process of its own, 10 s)."""
+    """When a host callback runs, and what comes of driver calls inside one (each in a process of
+    its own, 10 s)."""
     with lab() as bench:
         (stream,) = bench.streams(1)
         spins = Spins(bench).reserve(2)
@@ -191,7 +195,8 @@ def grid_limit() -> dict[str, Any]:
 
 @measurement("sharing_sms", "full_sms", "sms", "hogged_ms")
 def sharing() -> dict[str, Any]:
-    """SMs that ran CTAs of two kernels at one time: small ones, large ones; and a kernel behind a full GPU."""
+    """SMs that ran CTAs of two kernels at one time: small ones, large ones; and a kernel behind a
+    full GPU."""
     with lab() as bench:
         one, other = bench.streams(2)
         spins = Spins(bench, 200 * 1024).reserve(6, 4 * bench.sms)
@@ -224,7 +229,8 @@ def _shared_sms(first: Any, second: Any) -> int:
 
 @measurement("up_ms", "down_ms", "kernel_ms", "all_ms", "up_gb", "down_gb", "both_ms", "all_over_longest")
 def copy_engines() -> dict[str, Any]:
-    """256 MiB up and down and a kernel that fills the GPU: each alone, both copies, and all three at one time."""
+    """256 MiB up and down and a kernel that fills the GPU: each alone, both copies, and all three
+    at one time."""
     with lab() as bench:
         nbytes = 256 * MIB
         up, down, compute = bench.streams(3)
@@ -290,7 +296,8 @@ PIPELINES: dict[str, dict[str, Any]] = {
     timeout_s=90,
 )
 def pipelines() -> dict[str, Any]:
-    """128 MiB up, computed on and down, in chunks over streams, in every setting that the document names."""
+    """128 MiB up, computed on and down, in chunks over streams, in every setting that the document
+    names."""
     import host_streams
 
     from ncubble.kernels.catalog.registry import find_spec

@@ -51,7 +51,8 @@ class Lab:
         return self.gpu.facts.sm_count
 
     def kernel(self, source: str, name: str, smem: int = 0) -> Any:
-        """The kernel ``name`` of a file of this folder, allowed ``smem`` bytes of dynamic shared memory."""
+        """The kernel ``name`` of a file of this folder, allowed ``smem`` bytes of dynamic shared
+        memory."""
         from cuda.bindings import driver
         from cuda.core import Device, ObjectCode
 
@@ -181,7 +182,8 @@ class Spins:
         return len(self._launched) - 1
 
     def reserve(self, count: int, grid: int = 1) -> Spins:
-        """Memory for the stamps of ``count`` launches of up to ``grid`` CTAs: allocating later would disturb."""
+        """Memory for the stamps of ``count`` launches of up to ``grid`` CTAs: allocating later
+        would disturb."""
         self._room = [self._lab.gpu.allocate(grid * STAMP.itemsize) for _ in range(count)]
         return self
 

@@ -1,4 +1,5 @@
-"""PyTorch's allocator and streams, each in a process of its own: limits that it is given stay with it."""
+"""PyTorch's allocator and streams, each in a process of its own: limits that it is given stay with
+it."""
 
 from __future__ import annotations
 
@@ -53,5 +54,6 @@ def torch_backend() -> dict[str, Any]:
 
 @measurement("default_handle", "matmul_waits", timeout_s=70)
 def torch_streams() -> dict[str, Any]:
-    """The stream that PyTorch's work goes to, and whether a matrix product waits for what was queued there."""
+    """The stream that PyTorch's work goes to, and whether a matrix product waits for what was
+    queued there."""
     return _told("streams")

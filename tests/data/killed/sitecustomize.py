@@ -1,4 +1,5 @@
-"""On PYTHONPATH: every process that ingests reports dies when it opens one that is called "lethal7"."""
+"""On PYTHONPATH: every process that ingests reports dies when it opens one that is called
+"lethal7"."""
 
 import os
 import signal

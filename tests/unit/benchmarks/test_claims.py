@@ -1,4 +1,5 @@
-"""Each claim of the seed documents is decided by a rule on measured values, and the page is what follows from them."""
+"""Each claim of the seed documents is decided by a rule on measured values, and the page is what
+follows from them."""
 
 from __future__ import annotations
 

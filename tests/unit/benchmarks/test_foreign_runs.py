@@ -24,7 +24,8 @@ def foreign(repository: Path) -> Iterator[Any]:
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch, foreign: Any) -> list[str]:
-    """PyTorch and the calls as stand-ins that write down what happens; the launch ``*.nostore`` fails."""
+    """PyTorch and the calls as stand-ins that write down what happens; the launch ``*.nostore``
+    fails."""
     done: list[str] = []
     torch, calls = ModuleType("torch"), ModuleType("benchmarks.foreign.calls")
     nvtx = SimpleNamespace(range_push=lambda name: done.append(f"push {name}"), range_pop=lambda: done.append("pop"))

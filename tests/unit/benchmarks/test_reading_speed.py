@@ -1,4 +1,5 @@
-"""Composed reports hold what they were made of; the short form of the benchmark of reading, with generous bounds."""
+"""Composed reports hold what they were made of; the short form of the benchmark of reading, with
+generous bounds."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def test_a_composed_report_has_the_launches_of_its_sources_in_turn(mixed: Report
 
 
 def of_process_77(compose: Any, data: bytes) -> bytes:
-    """A report as if its program had run as process 77: field 1 of the ``Process`` of a block (6) and of a launch."""
+    """A report as if its program had run as process 77: field 1 of the ``Process`` of a block (6)
+    and of a launch."""
     header, blocks = compose.read_blocks(data)
 
     def renamed(message: bytes) -> bytes:
@@ -108,7 +110,8 @@ def test_a_report_cannot_be_composed_of_nothing(bench: Any) -> None:
 
 
 def test_all_scalars_of_150_launches_cost_little_more_than_the_bare_loop(timed: Any) -> None:
-    """Processor time, the best of three turns: other programs on this machine only ever add to it."""
+    """Processor time, the best of three turns: other programs on this machine only ever add to
+    it."""
     turns = [[timed.cold(name, path=str(timed.path), launches=150) for name in ("bare", "ncubble")] for _ in range(3)]
     bare, ours = ([turn[i] for turn in turns] for i in (0, 1))
     assert {(one["values"], one["sum"]) for one in ours} == {(one["values"], one["sum"]) for one in bare}

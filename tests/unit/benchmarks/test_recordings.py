@@ -1,4 +1,5 @@
-"""The shipped recordings: whole, small, with provenance, and reported with exactly the values that they hold."""
+"""The shipped recordings: whole, small, with provenance, and reported with exactly the values that
+they hold."""
 
 import json
 import subprocess
@@ -57,7 +58,8 @@ def test_every_account_sums_to_100_and_nothing_failed(reported):
     for one in reported["launches"]:
         assert sum(one["account"].values()) == pytest.approx(100.0, abs=0.01), one["label"]
         assert one["unit"], one["label"]
-        # Shorter launches have fewer than 20 samples of the timeline, from which ramp and tail are read.
+        # Shorter launches have fewer than 20 samples of the timeline, from which ramp and tail are
+        # read.
         assert one["merged"] == {} or one["duration_ns"] < 30_000, one["label"]
 
 

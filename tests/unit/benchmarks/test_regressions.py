@@ -1,4 +1,5 @@
-"""The planted mistakes of benchmarks/regressions apply to the kernels as they are, and what grew is told rightly."""
+"""The planted mistakes of benchmarks/regressions apply to the kernels as they are, and what grew is
+told rightly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The command line answers ``--help`` at once: nothing heavy is imported before a command needs it."""
+"""The command line answers ``--help`` at once: nothing heavy is imported before a command needs
+it."""
 
 from __future__ import annotations
 
@@ -70,7 +71,8 @@ def test_help_imports_nothing_heavy(command: str, tmp_path: Path) -> None:
 def test_help_takes_a_fraction_of_a_second_more_than_python_itself(tmp_path: Path) -> None:
     bare = seconds(tmp_path, "-c", "pass")
     answer = seconds(tmp_path, "-c", "from ncubble.cli.main import main; main(['--help'])")
-    # 0.3 s on an idle machine; the factor leaves room for a loaded one, where bare start-up is slow, too.
+    # 0.3 s on an idle machine; the factor leaves room for a loaded one, where bare start-up is
+    # slow, too.
     assert answer - bare < max(0.6, 15 * bare)
 
 

@@ -1,4 +1,5 @@
-"""What the libraries say beside their results reaches the user on stderr, once, and cannot steer the terminal."""
+"""What the libraries say beside their results reaches the user on stderr, once, and cannot steer
+the terminal."""
 
 import logging
 

@@ -1,4 +1,5 @@
-"""A chip is one record: what is written there is all that metric sets, roofs, limits and diagnosis need to know it."""
+"""A chip is one record: what is written there is all that metric sets, roofs, limits and diagnosis
+need to know it."""
 
 from importlib.resources import files
 

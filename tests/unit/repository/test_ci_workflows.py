@@ -1,4 +1,5 @@
-"""The workflows that the docs offer: they are YAML, ask for little, and every ncubble command in them parses."""
+"""The workflows that the docs offer: they are YAML, ask for little, and every ncubble command in
+them parses."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def loaded(folder: Path, name: str) -> dict[Any, Any]:
 
 
 def scripts(value: Any) -> Iterator[str]:
-    """Every shell text of a workflow: ``run`` of GitHub, ``script`` and ``before_script`` of GitLab."""
+    """Every shell text of a workflow: ``run`` of GitHub, ``script`` and ``before_script`` of
+    GitLab."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key in ("run", "script", "before_script"):

@@ -13,12 +13,14 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-# What conda has and PyPI has not, or has under another name; the compiler is compared by its own test.
+# What conda has and PyPI has not, or has under another name; the compiler is compared by its own
+# test.
 CONDA_ONLY = {"python", "pip", "cuda-version", "cuda-nvcc", "cuda-cuobjdump", "cuda-nvdisasm", "nsight-compute"}
 
 
 def pins(lines: list[str]) -> dict[str, SpecifierSet]:
-    """``name >=1,<2`` (conda) or ``name>=1,<2`` (pip) as name → versions. A name that stands twice is an error."""
+    """``name >=1,<2`` (conda) or ``name>=1,<2`` (pip) as name → versions. A name that stands twice
+    is an error."""
     found: dict[str, SpecifierSet] = {}
     for line in lines:
         match = re.fullmatch(r"([A-Za-z0-9._-]+?)(?:\[[a-z0-9,]+\])?\s*((?:[<>=!~]|\d).*)?", line.strip())

@@ -1,4 +1,5 @@
-"""Importing ncubble does nothing: no process, no connection, no file, no thread, no word, no changed setting."""
+"""Importing ncubble does nothing: no process, no connection, no file, no thread, no word, no
+changed setting."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ print(json.dumps({"effects": effects, "changed": changed, "foreign": sorted(fore
 
 
 def importing(folder: Path, *names: str) -> dict[str, Any]:
-    """What importing ``names`` one after the other in a new process does. ``-B``: no cached bytecode."""
+    """What importing ``names`` one after the other in a new process does. ``-B``: no cached
+    bytecode."""
     command = [sys.executable, "-B", "-c", _IMPORT, *names]
     answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
     assert answer.returncode == 0, answer.stderr

@@ -1,4 +1,5 @@
-"""Every folder with code is a declared package: a forgotten one works in the checkout and is missing in the wheel."""
+"""Every folder with code is a declared package: a forgotten one works in the checkout and is
+missing in the wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""README and docs show commands that exist, options that these commands have, and files that are there."""
+"""README and docs show commands that exist, options that these commands have, and files that are
+there."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def command_tree() -> click.Group:
 
 
 def code_lines(text: str) -> list[str]:
-    """Lines of fenced and of indented blocks, comments and prompts left out, continued lines joined."""
+    """Lines of fenced and of indented blocks, comments and prompts left out, continued lines
+    joined."""
     lines, fenced = [], False
     for line in text.replace("\\\n", " ").splitlines():
         if line.startswith("```"):

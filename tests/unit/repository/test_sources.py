@@ -9,7 +9,8 @@ from pathlib import Path
 FILE_LINES = 300
 FUNCTION_LINES = 60
 
-# Folders of one machine, and hosts of package registries: neither says anything to a reader elsewhere.
+# Folders of one machine, and hosts of package registries: neither says anything to a reader
+# elsewhere.
 PRIVATE = re.compile(r"(?<![\w.])/(?:work|farm|root)/|(?:pypi|npmjs|pythonhosted)\.(?:org|com)|/opt/py(?:pi)", re.ASCII)
 
 

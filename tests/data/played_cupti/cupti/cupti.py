@@ -1,5 +1,6 @@
-"""Plays CUPTI. ``PLAYED_CUPTI`` holds words: ``occupied`` (another client is there), ``driverless``, ``raises`` (the
-flush fails), ``broken`` (one record lacks a member), ``dropped`` (CUPTI lost seven)."""
+"""Plays CUPTI. ``PLAYED_CUPTI`` holds words: ``occupied`` (another client is there),
+``driverless``, ``raises`` (the flush fails), ``broken`` (one record lacks a member), ``dropped``
+(CUPTI lost seven)."""
 
 import ctypes
 import enum

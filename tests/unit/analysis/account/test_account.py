@@ -1,4 +1,5 @@
-"""The account sums to 100, is honest about what it lacks, and the phases find planted ramps, gaps and tails."""
+"""The account sums to 100, is honest about what it lacks, and the phases find planted ramps, gaps
+and tails."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Every part of an account can be computed again from what its explanation names, and its terms sum to it."""
+"""Every part of an account can be computed again from what its explanation names, and its terms sum
+to it."""
 
 import json
 import math
@@ -53,7 +54,8 @@ def reports():
 
 
 def computed(one):
-    """A part of the steady state, or of busy time, by its formula: a counter, the sum of two, or a × b / c."""
+    """A part of the steady state, or of busy time, by its formula: a counter, the sum of two, or a
+    × b / c."""
     values = list(one.inputs.values())
     if len(values) < 3:
         return math.fsum(values)

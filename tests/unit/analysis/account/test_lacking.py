@@ -1,4 +1,5 @@
-"""What is said of a report that lacks something: which counter, whether it could be had, and what to do."""
+"""What is said of a report that lacks something: which counter, whether it could be had, and what
+to do."""
 
 import json
 import math
@@ -115,7 +116,8 @@ def test_what_lacks_is_null_in_json_and_never_zero(foreign_like):
 
 @pytest.fixture
 def foreign_like():
-    """The verdict of a launch of which only its geometry was collected, as of basic reports of ncu 2020.3."""
+    """The verdict of a launch of which only its geometry was collected, as of basic reports of ncu
+    2020.3."""
     from pathlib import Path
 
     from ncubble.analysis.diagnosis.verdict import describe

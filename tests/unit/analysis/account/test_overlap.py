@@ -1,4 +1,5 @@
-"""Rules by which warp samples are split and weighed, on small kernels; shares of parts that overlap."""
+"""Rules by which warp samples are split and weighed, on small kernels; shares of parts that
+overlap."""
 
 from __future__ import annotations
 

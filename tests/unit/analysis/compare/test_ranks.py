@@ -1,4 +1,5 @@
-"""Ranks: who tells them, that their runs do not collide, and that the same launch of all ranks is matched."""
+"""Ranks: who tells them, that their runs do not collide, and that the same launch of all ranks is
+matched."""
 
 from __future__ import annotations
 

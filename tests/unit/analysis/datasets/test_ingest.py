@@ -1,4 +1,5 @@
-"""Ingesting folders of reports: each once, damaged and deadly ones alone, interrupted and resumed, also on Dask."""
+"""Ingesting folders of reports: each once, damaged and deadly ones alone, interrupted and resumed,
+also on Dask."""
 
 from __future__ import annotations
 
@@ -212,7 +213,8 @@ def test_a_process_that_hangs_is_ended_and_leaves_nothing(tmp_path: Path, monkey
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A scheduler and one worker, each a process, in which deadly reports kill; the scheduler's address and process."""
+    """A scheduler and one worker, each a process, in which deadly reports kill; the scheduler's
+    address and process."""
     env = os.environ | {"PYTHONPATH": str(KILLED)}
     address = folder / "scheduler.json"
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": env}

@@ -73,7 +73,8 @@ def test_parts_are_sent_in_percent_of_kernel_time_as_in_the_account() -> None:
     shown = causes(source_model.view(code(), {}, weighed))
     assert (shown["data_wait"]["unit"], shown["data_wait"]["sum"]) == ("time", pytest.approx(30.0))
     assert shown["data_wait"]["rows"] == [2]
-    # issue also holds samples at the unit, which no instruction of it has: 5 samples are 5 % here, not its 10 %.
+    # issue also holds samples at the unit, which no instruction of it has: 5 samples are 5 % here,
+    # not its 10 %.
     assert shown["issue"]["sum"] == pytest.approx(5.0)
     assert (shown["unit"]["unit"], shown["unit"]["sum"]) == ("samples", pytest.approx(10.0))
     assert "sync_wait" not in shown

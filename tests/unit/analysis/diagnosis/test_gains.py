@@ -1,4 +1,5 @@
-"""What removing a cause gives: from its share, and for waits for data from the depth that is predicted."""
+"""What removing a cause gives: from its share, and for waits for data from the depth that is
+predicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The history of the gate: rows of a check, files that appear whole, merging, and folders with anything in them."""
+"""The history of the gate: rows of a check, files that appear whole, merging, and folders with
+anything in them."""
 
 from __future__ import annotations
 

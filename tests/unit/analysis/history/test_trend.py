@@ -1,4 +1,5 @@
-"""Change points: steps in series, what is a kernel's change and what a machine's, and how they are told."""
+"""Change points: steps in series, what is a kernel's change and what a machine's, and how they are
+told."""
 
 from __future__ import annotations
 

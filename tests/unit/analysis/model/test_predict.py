@@ -1,4 +1,5 @@
-"""Prediction of depth: the queueing model, its physics on made-up pipelines, and recorded sweeps."""
+"""Prediction of depth: the queueing model, its physics on made-up pipelines, and recorded
+sweeps."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def test_tiles_take_turns_at_the_port(latency: float, service: float, tiles: flo
 
 
 def test_ends_are_not_pipelined() -> None:
-    """Of two kernels that differ in what stands outside their loops alone, depth gains less where that is more."""
+    """Of two kernels that differ in what stands outside their loops alone, depth gains less where
+    that is more."""
     short, long = (predict(replace(STARVED, outside=outside), 3) for outside in (40.0, 300.0))
     assert short is not None
     assert long is not None
@@ -160,7 +162,8 @@ def sweeps() -> dict[str, dict[int, Pipeline]]:
 
 
 def test_recorded_sweeps(sweeps: dict[str, dict[int, Pipeline]]) -> None:
-    """Errors in points of utilization, every depth from every other. The limits are the targets of the validation."""
+    """Errors in points of utilization, every depth from every other. The limits are the targets of
+    the validation."""
     for name, sweep in sweeps.items():
         pairs = [(told, sweep[one], now) for now in sweep.values() for one in sweep if (told := predict(now, one))]
         errors = [abs(told.tensor_active_pct - there.busy_pct) for told, there, now in pairs if there is not now]

@@ -1,4 +1,5 @@
-"""The cache under kills, full and read-only disks, other versions of ncubble, and many processes at once."""
+"""The cache under kills, full and read-only disks, other versions of ncubble, and many processes at
+once."""
 
 import json
 import os

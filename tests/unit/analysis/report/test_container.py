@@ -20,7 +20,8 @@ def varint(value):
 
 
 def message(**fields):
-    """A protobuf message: ``f1=5`` is field 1 with the number 5, ``f4=b"…"`` field 4 with these bytes."""
+    """A protobuf message: ``f1=5`` is field 1 with the number 5, ``f4=b"…"`` field 4 with these
+    bytes."""
     parts = []
     for name, value in fields.items():
         number = int(name[1:])

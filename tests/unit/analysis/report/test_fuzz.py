@@ -1,4 +1,5 @@
-"""The short form of the fuzz: damaged reports through the bare reader, ``ncubble report`` and a running dashboard."""
+"""The short form of the fuzz: damaged reports through the bare reader, ``ncubble report`` and a
+running dashboard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files and manifests of absurd size: refused within two seconds, and without the memory or disk that they ask for."""
+"""Files and manifests of absurd size: refused within two seconds, and without the memory or disk
+that they ask for."""
 
 import os
 import resource
@@ -65,7 +66,8 @@ def test_a_damaged_file_of_three_gigabytes_costs_neither_time_nor_memory(begin, 
 
 
 def test_a_compressed_file_that_unpacks_to_gigabytes_is_refused_before_anything_is_unpacked():
-    """Honest about what it holds, so that only the ratio gives it away: 1.9 GB of zeros in 60 kB."""
+    """Honest about what it holds, so that only the ratio gives it away: 1.9 GB of zeros in 60
+    kB."""
     entry = 1900 << 20
     packer = zstandard.ZstdCompressor(level=1).compressobj()
     with Path("bomb.ncu-repz").open("wb") as file:

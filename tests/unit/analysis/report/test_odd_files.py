@@ -1,4 +1,5 @@
-"""What stands where a report should be: other kinds of files, odd names, files that vanish or may not be read."""
+"""What stands where a report should be: other kinds of files, odd names, files that vanish or may
+not be read."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Reading reports: what the user's directory, disk, cache, file names and interrupts may do, and what they may not."""
+"""Reading reports: what the user's directory, disk, cache, file names and interrupts may do, and
+what they may not."""
 
 import json
 import os
@@ -277,7 +278,8 @@ def test_an_interrupt_ends_the_reading_and_leaves_nothing(tmp_path, cache):
 
 
 def test_no_worker_writes_once_an_interrupt_has_ended_the_reading(tmp_path, monkeypatch):
-    """Also where it came while the worker's thread was being started: the pool then knows nothing of the thread."""
+    """Also where it came while the worker's thread was being started: the pool then knows nothing
+    of the thread."""
     start, done = threading.Thread.start, []
 
     def interrupted(thread):

@@ -1,4 +1,5 @@
-"""The code of one launch out of a report of many: read alone, it is what the whole report holds of it."""
+"""The code of one launch out of a report of many: read alone, it is what the whole report holds of
+it."""
 
 from __future__ import annotations
 

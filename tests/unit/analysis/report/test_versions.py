@@ -1,4 +1,5 @@
-"""Reports of every version: the document agrees with the catalog and, where they are at hand, with the reports."""
+"""Reports of every version: the document agrees with the catalog and, where they are at hand, with
+the reports."""
 
 import csv
 import importlib

@@ -1,4 +1,5 @@
-"""Each cause of an idle GPU, played: what `ncubble streams` calls it, and that the parts sum to the idle time."""
+"""Each cause of an idle GPU, played: what `ncubble streams` calls it, and that the parts sum to the
+idle time."""
 
 import numpy as np
 import pytest

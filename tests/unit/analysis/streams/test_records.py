@@ -1,4 +1,5 @@
-"""Records as they lie on disk: cut off, damaged, without times, of several processes; and the run directory again."""
+"""Records as they lie on disk: cut off, damaged, without times, of several processes; and the run
+directory again."""
 
 import json
 from pathlib import Path

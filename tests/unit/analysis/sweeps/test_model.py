@@ -18,7 +18,8 @@ UNSPLIT = [["tensor_busy", 50.0], ["idle", 50.0]]
 
 
 def row(number: int = 0, took: float | None = 1e5, **changes: Any) -> dict[str, Any]:
-    """A row of the overview, with what sweeps read of it; ``stages`` and ``k`` stand for parameters and shape."""
+    """A row of the overview, with what sweeps read of it; ``stages`` and ``k`` stand for parameters
+    and shape."""
     base = {
         "id": f"0123456789abcdef/{number}",
         "kernel": "gemm",

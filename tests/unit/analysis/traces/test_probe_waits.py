@@ -1,4 +1,5 @@
-"""The waits of a trace as the account counts them (``benchmarks/probe/waits.py``), on a schedule known by heart."""
+"""The waits of a trace as the account counts them (``benchmarks/probe/waits.py``), on a schedule
+known by heart."""
 
 from __future__ import annotations
 

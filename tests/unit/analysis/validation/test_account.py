@@ -1,4 +1,5 @@
-"""The truth that ablations tell, the naive account, and their scores: on fabricated cycles, and one recorded run."""
+"""The truth that ablations tell, the naive account, and their scores: on fabricated cycles, and one
+recorded run."""
 
 from __future__ import annotations
 

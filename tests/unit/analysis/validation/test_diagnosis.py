@@ -1,4 +1,5 @@
-"""Scores of causes and gains: on fabricated verdicts, and on recorded runs with fabricated labels."""
+"""Scores of causes and gains: on fabricated verdicts, and on recorded runs with fabricated
+labels."""
 
 from __future__ import annotations
 

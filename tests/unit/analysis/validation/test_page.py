@@ -1,4 +1,5 @@
-"""The page of the validations: its blocks, JSON and plots, and that the committed page is what the recordings give."""
+"""The page of the validations: its blocks, JSON and plots, and that the committed page is what the
+recordings give."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Predictions of depth joined with what was measured, and what the command makes of them: on fabricated sweeps."""
+"""Predictions of depth joined with what was measured, and what the command makes of them: on
+fabricated sweeps."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def launch(stages: int) -> dict[str, Any]:
 
 
 def folder(place: Path, written: str = WRITTEN, started: str = STARTED) -> Path:
-    """Every depth predicted from depth 2, deeper by two points too much; nothing can be said of depth 1."""
+    """Every depth predicted from depth 2, deeper by two points too much; nothing can be said of
+    depth 1."""
     predictions = [prediction(2, 1, None), prediction(2, 3), prediction(2, 4), prediction(2, 5)]
     measured = {"started": started, "device": {"name": "GPU"}, "launches": [launch(stages) for stages in MEASURED]}
     (place / "predictions.json").write_text(json.dumps({"written": written, "predictions": predictions}))

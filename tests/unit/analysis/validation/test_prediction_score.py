@@ -1,4 +1,5 @@
-"""Scores of predicted depths, the baselines beside them, and the sweeps that they are measured on."""
+"""Scores of predicted depths, the baselines beside them, and the sweeps that they are measured
+on."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def test_sweeps_exist_and_fit_a_budget() -> None:
 
 
 def test_residency_of_other_depths_is_that_of_the_catalog() -> None:
-    """From one profile, the CTAs per SM of every other depth are those that the occupancy rules give its real size."""
+    """From one profile, the CTAs per SM of every other depth are those that the occupancy rules
+    give its real size."""
     report = Report.open(ROOT / "gemm_tma" / "stages3")
     now = pipeline_of(report.launch(0), account(report.launch(0)))
     assert isinstance(now, Pipeline)

@@ -1,4 +1,5 @@
-"""``ncubble profile`` and ``ncubble doctor`` as a user meets them: arguments, output, exit codes."""
+"""``ncubble profile`` and ``ncubble doctor`` as a user meets them: arguments, output, exit
+codes."""
 
 import json
 import sys

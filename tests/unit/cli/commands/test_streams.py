@@ -26,7 +26,8 @@ PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
 def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to work in, with CUPTI played for programs that start from here."""
     monkeypatch.setenv("PYTHONPATH", str(PLAYED))
-    # This command alone: Typer builds all of them anew at every call, which takes longer than these tests.
+    # This command alone: Typer builds all of them anew at every call, which takes longer than these
+    # tests.
     alone = typer.Typer(add_completion=False)
     streams.register(alone)
     alone.command("other")(lambda: None)

@@ -1,4 +1,5 @@
-"""Traces: the header's tables, decoding of recordings right and wrong, what follows from them, and trace events."""
+"""Traces: the header's tables, decoding of recordings right and wrong, what follows from them, and
+trace events."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ def test_macros_vanish_where_the_probe_is_off(tmp_path):
 
 
 def without_probe(text: str) -> str:
-    """A source without its lines of the probe: each call of a macro leaves the statement that it was given."""
+    """A source without its lines of the probe: each call of a macro leaves the statement that it
+    was given."""
     found, rest = "", text
     while match := re.search(r"\bBUBBLE_?(WARP|THREAD|STEP|POLL|SCOPE|TAKE|PASS)?\(", rest):
         end, depth, commas = match.end(), 1, []
@@ -304,7 +306,8 @@ def test_any_bytes_decode_or_are_refused():
 
 
 def pipeline() -> Recorded:
-    """A loader that is one tile ahead of a computer: copies of 100 cycles, of which all but the first hide."""
+    """A loader that is one tile ahead of a computer: copies of 100 cycles, of which all but the
+    first hide."""
     loads = [(200 * i, 200 * i + 20, "load", i) for i in range(4)]
     steps = [(200 * i, 200 * i + 20, "wait_data", i) for i in range(1, 4)]
     work = [(200 * i + 20, 200 * i + 200, "compute", i) for i in range(1, 4)]

@@ -1,4 +1,5 @@
-"""What ``validate prediction --measure`` profiles and writes, in which order, with a stand-in for the profiler."""
+"""What ``validate prediction --measure`` profiles and writes, in which order, with a stand-in for
+the profiler."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 
 @pytest.fixture
 def profiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Sequence[str], int]]:
-    """Folder, sets and launches of every run that was asked for; predictions are made of nothing."""
+    """Folder, sets and launches of every run that was asked for; predictions are made of
+    nothing."""
     runs: list[tuple[str, Sequence[str], int]] = []
 
     def profile_plan(entries: Sequence[Mapping[str, Any]], out: Path, sets: Sequence[str]) -> None:

@@ -1,6 +1,8 @@
-"""Gated tests as pytest users meet them: what passes, what fails and why, and that nothing unmeasured ever passes.
+"""Gated tests as pytest users meet them: what passes, what fails and why, and that nothing
+unmeasured ever passes.
 
-ncu is played, in the process (``played``) or as a program (tests/data/played_ncu.py); the reports were recorded.
+ncu is played, in the process (``played``) or as a program (tests/data/played_ncu.py); the reports
+were recorded.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-# Imported here and not in the inner sessions, which forget what they imported: numpy loads only once a process.
+# Imported here and not in the inner sessions, which forget what they imported: numpy loads only
+# once a process.
 from ncubble.analysis.history import file as history_file
 from ncubble.analysis.history import rows as gate_history  # noqa: F401
 from ncubble.chips import Version
@@ -40,7 +43,8 @@ GATED = "import pytest\n@pytest.mark.tensor_util({})\ndef test_gemm():\n    pass
 
 
 class Played:
-    """Stands in for ``pytest_ncu.record``: leaves a recorded report, and says how the inner test ended."""
+    """Stands in for ``pytest_ncu.record``: leaves a recorded report, and says how the inner test
+    ended."""
 
     def __init__(self) -> None:
         self.report, self.phases, self.error = "stages3", PASSED, None
@@ -91,7 +95,8 @@ def failed(result) -> str:
 
 
 def of_another_run(folder: Path) -> None:
-    """Baselines of the played report as if they were of other launches: the very same ones prove nothing."""
+    """Baselines of the played report as if they were of other launches: the very same ones prove
+    nothing."""
     for file in folder.rglob("*.json"):
         raw = json.loads(file.read_text())
         for number, one in enumerate(raw["reports"]):

@@ -1,4 +1,5 @@
-"""Which requests are answered, with which headers, and that no address reaches a file that was not named."""
+"""Which requests are answered, with which headers, and that no address reaches a file that was not
+named."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def ask(server: Server, method: str, target: str, body: bytes = b"", **headers: 
 
 
 def targets(folder: Path) -> list[str]:
-    """Every rule of the server and every page with every way to climb out of it, to a file that is there."""
+    """Every rule of the server and every page with every way to climb out of it, to a file that is
+    there."""
     below = str(folder / "secret.txt").lstrip("/")
     rules = create_app([], store=ReportStore([])).server.url_map.iter_rules()
     prefixes = ["/_dash-component-suites/dash/", *(f"{rule.rule.split('<')[0].rstrip('/')}/" for rule in rules)]

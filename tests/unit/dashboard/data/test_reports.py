@@ -1,4 +1,5 @@
-"""The dashboard on real reports: what was recorded for this repository, and what others published."""
+"""The dashboard on real reports: what was recorded for this repository, and what others
+published."""
 
 from __future__ import annotations
 

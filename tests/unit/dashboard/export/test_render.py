@@ -1,4 +1,5 @@
-"""The renderer of exported files: what comes through, what does not, and that text never becomes markup."""
+"""The renderer of exported files: what comes through, what does not, and that text never becomes
+markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The codec of addresses: what is written is read back, and nothing that a browser sends raises or gets through."""
+"""The codec of addresses: what is written is read back, and nothing that a browser sends raises or
+gets through."""
 
 from __future__ import annotations
 

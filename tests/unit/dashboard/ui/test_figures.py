@@ -1,4 +1,5 @@
-"""Figures as data: what they show, what they leave out, and that nothing from a report becomes markup."""
+"""Figures as data: what they show, what they leave out, and that nothing from a report becomes
+markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Ablations: what a variant leaves out, that it cannot be verified, and that all of a plan do the same work."""
+"""Ablations: what a variant leaves out, that it cannot be verified, and that all of a plan do the
+same work."""
 
 from __future__ import annotations
 

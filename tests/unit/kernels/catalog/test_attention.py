@@ -1,4 +1,5 @@
-"""Rung 8 without a GPU: its reference, its tolerance, what it refuses, and what its two paths need."""
+"""Rung 8 without a GPU: its reference, its tolerance, what it refuses, and what its two paths
+need."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def test_the_reference_follows_the_parameter_causal():
 
 
 def as_the_kernel_rounds(inputs, causal, first_key=0):
-    """Attention with P and the result rounded to bfloat16; keys before ``first_key`` are left out, as a bug would."""
+    """Attention with P and the result rounded to bfloat16; keys before ``first_key`` are left out,
+    as a bug would."""
     q, k, v = (inputs[name][0, 0].astype(np.float64) for name in "qkv")
     scores = q @ k.T / math.sqrt(q.shape[1])
     tokens = len(q)

@@ -58,7 +58,8 @@ def test_the_reference_doubles_and_forgives_nothing(spec):
 
 
 def test_the_work_leaves_every_normal_number_as_it_is():
-    # The recurrence of copy_body.cuh. x / 2 and its half are exact, so a rounded sum equals a fused one.
+    # The recurrence of copy_body.cuh. x / 2 and its half are exact, so a rounded sum equals a fused
+    # one.
     x = np.random.default_rng(0).standard_normal(100_000, dtype=np.float32)
     x[:3] = 0.0, np.finfo(np.float32).max, -2 * np.finfo(np.float32).tiny
     r, half = x.copy(), np.float32(0.5) * x

@@ -1,4 +1,5 @@
-"""Logic of the Numba kernels, on the CPU in Numba's simulator (a process of its own: it replaces numba.cuda)."""
+"""Logic of the Numba kernels, on the CPU in Numba's simulator (a process of its own: it replaces
+numba.cuda)."""
 
 from __future__ import annotations
 

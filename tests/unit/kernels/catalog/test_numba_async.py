@@ -1,4 +1,5 @@
-"""numba_async_pipeline without a GPU: its logic in Numba's simulator, its machine code by compiling and linking it."""
+"""numba_async_pipeline without a GPU: its logic in Numba's simulator, its machine code by compiling
+and linking it."""
 
 from __future__ import annotations
 

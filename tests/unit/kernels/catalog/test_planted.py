@@ -1,4 +1,5 @@
-"""Planted pairs before there is a GPU: both sides can be launched, do the same work, and are what their words say."""
+"""Planted pairs before there is a GPU: both sides can be launched, do the same work, and are what
+their words say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Planted diseases of the main loop stand in the machine code, alone; and what the kernels refuse and compute."""
+"""Planted diseases of the main loop stand in the machine code, alone; and what the kernels refuse
+and compute."""
 
 from __future__ import annotations
 

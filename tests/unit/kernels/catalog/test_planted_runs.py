@@ -1,4 +1,5 @@
-"""How planted_waves shares tiles out, by its own header: every step once, and nobody waits in a circle."""
+"""How planted_waves shares tiles out, by its own header: every step once, and nobody waits in a
+circle."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ int main(int, char** given) {
         }
 }
 """
-# tiles, steps, CTAs: the pairs on 132 SMs, each alone, fewer steps left than CTAs, no tile left, whole tiles only.
+# tiles, steps, CTAs: the pairs on 132 SMs, each alone, fewer steps left than CTAs, no tile left,
+# whole tiles only.
 PROBLEMS = [
     (144, 384, 132),
     (66, 512, 132),

@@ -1,4 +1,5 @@
-"""The spec of warp specialization: its reference against the recurrence written out, its grid, what it refuses."""
+"""The spec of warp specialization: its reference against the recurrence written out, its grid, what
+it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The host's pipeline on a driver whose work is done as late as it may be: a missing wait shows as a wrong result."""
+"""The host's pipeline on a driver whose work is done as late as it may be: a missing wait shows as
+a wrong result."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ ODD = 3 * MIB // 4 + 5  # three chunks of 1 MiB, and five elements
 
 
 class LateDriver:
-    """Queues everything and does it only when the host waits: all streams then run to their end, in queue order."""
+    """Queues everything and does it only when the host waits: all streams then run to their end, in
+    queue order."""
 
     def __init__(self):
         self.memory, self.log, self.queue, self.alive = {}, [], [], set()

@@ -16,7 +16,8 @@ CONFIG = struct.Struct("<QQQIIII8Q")
 
 
 class ProbedGpu(FakeGpu):
-    """Holds the probe's configuration, and writes what warps would that start in the order of ``numbers``."""
+    """Holds the probe's configuration, and writes what warps would that start in the order of
+    ``numbers``."""
 
     def symbol(self, kernel: object, name: str) -> tuple[int, int]:
         self.config = self.allocate(CONFIG.size)

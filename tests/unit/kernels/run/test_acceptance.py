@@ -1,4 +1,5 @@
-"""Gates of a kernel: what is verified, what is too much, what is compared, and how the command ends."""
+"""Gates of a kernel: what is verified, what is too much, what is compared, and how the command
+ends."""
 
 from __future__ import annotations
 

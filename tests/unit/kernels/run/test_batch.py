@@ -1,4 +1,5 @@
-"""Plans of many launches: what is refused before there is a GPU, what runs in which order, and whose facts are told."""
+"""Plans of many launches: what is refused before there is a GPU, what runs in which order, and
+whose facts are told."""
 
 from __future__ import annotations
 

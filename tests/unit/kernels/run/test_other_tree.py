@@ -1,4 +1,5 @@
-"""Kernels of another checkout are built and launched by that checkout, and machine code is told from its trimmings."""
+"""Kernels of another checkout are built and launched by that checkout, and machine code is told
+from its trimmings."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""What specs of Hopper kernels can say: tensor maps, clusters, persistent grids, several launches, bfloat16."""
+"""What specs of Hopper kernels can say: tensor maps, clusters, persistent grids, several launches,
+bfloat16."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Values of a wrong type are named by their whole path, also within mappings, where msgspec names no key."""
+"""Values of a wrong type are named by their whole path, also within mappings, where msgspec names
+no key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Warps that hold nothing up take no share of idle time: in small kernels, and in recorded warp-specialized ones."""
+"""Warps that hold nothing up take no share of idle time: in small kernels, and in recorded
+warp-specialized ones."""
 
 import pytest
 
@@ -118,7 +119,8 @@ def test_warps_at_the_end_of_a_cluster_are_not_waits_of_the_steady_state(run):
 
 @pytest.mark.parametrize(("run", "line"), [("slots1", 52), ("slots1", 93), ("slots2", 52), ("slots2", 93)])
 def test_loader_and_storer_of_the_specialized_copy_hold_nothing_up(run, line):
-    """Lines of ``load_tiles`` and ``store_tiles`` at which they wait for a free slot, and for results."""
+    """Lines of ``load_tiles`` and ``store_tiles`` at which they wait for a free slot, and for
+    results."""
     source, found = recorded("warp_specialized", run)
     here = (source["line"] == line) & source["file"].str.endswith("warp_specialized.cu")
     here |= here.shift(-2, fill_value=False) & (source["line"] == 87)  # the branch of an inlined wait

@@ -1,4 +1,5 @@
-"""Slim sections: what the analysis reads stays, and a section that is not understood is left whole."""
+"""Slim sections: what the analysis reads stays, and a section that is not understood is left
+whole."""
 
 from ncubble.profiling.metrics.metrics import MetricSelection, resolve
 from ncubble.profiling.metrics.slim import prepare, slim

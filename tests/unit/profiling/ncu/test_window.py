@@ -1,4 +1,5 @@
-"""The window in which ncu measures is opened in a context that exists, and closed whatever happens inside."""
+"""The window in which ncu measures is opened in a context that exists, and closed whatever happens
+inside."""
 
 from __future__ import annotations
 

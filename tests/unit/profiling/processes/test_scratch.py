@@ -1,4 +1,5 @@
-"""Unfinished work: whose it is, when it counts as left behind, and that nothing else is ever removed."""
+"""Unfinished work: whose it is, when it counts as left behind, and that nothing else is ever
+removed."""
 
 import fcntl
 import json

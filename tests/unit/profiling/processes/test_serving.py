@@ -1,4 +1,5 @@
-"""A program that answers requests: it may die, hang or grow, and the next request finds a fresh one."""
+"""A program that answers requests: it may die, hang or grow, and the next request finds a fresh
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Another revision is checked out beside the user's tree, which stays as it is, and is gone afterwards."""
+"""Another revision is checked out beside the user's tree, which stays as it is, and is gone
+afterwards."""
 
 import os
 import signal
@@ -26,7 +27,8 @@ def commit(folder, message="change"):
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A repository with two commits; ``kernel.cu`` says which. Temporary files have a folder of their own."""
+    """A repository with two commits; ``kernel.cu`` says which. Temporary files have a folder of
+    their own."""
     root, temporary = tmp_path / "repo", tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr(module.tempfile, "gettempdir", lambda: str(temporary))

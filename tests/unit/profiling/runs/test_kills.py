@@ -1,4 +1,5 @@
-"""Killed at any instant, the store opens again, whole. The long form: ``python -m benchmarks.profiling.kills``."""
+"""Killed at any instant, the store opens again, whole. The long form: ``python -m
+benchmarks.profiling.kills``."""
 
 import json
 import subprocess
@@ -6,7 +7,8 @@ import sys
 
 
 def test_kills_at_random_instants_harm_nothing_and_are_named(repository):
-    """On a machine whose speed changes meanwhile, all of a few kills may fall beside the work: then a few more."""
+    """On a machine whose speed changes meanwhile, all of a few kills may fall beside the work: then
+    a few more."""
 
     def fell(seed):
         argv = [sys.executable, "-m", "benchmarks.profiling.kills", "--count", "4", "--seed", seed]

@@ -1,4 +1,5 @@
-"""Run directories when profiling is killed, replaced, starved of space, or fed with hostile names."""
+"""Run directories when profiling is killed, replaced, starved of space, or fed with hostile
+names."""
 
 import json
 import os
@@ -140,7 +141,8 @@ with staging.staged(Path("run"), force=True) as folder:
 
 
 def test_a_leftover_from_a_stranger_cannot_write_outside_its_folder(killed, tmp_path):
-    """Someone's archive may hold such a folder: nothing in its note is taken for a path to write to."""
+    """Someone's archive may hold such a folder: nothing in its note is taken for a path to write
+    to."""
     replaced = killed / "work" / "replaced"
     replaced.mkdir()
     (replaced / "kept").write_text("not this one: a run of that name is there")

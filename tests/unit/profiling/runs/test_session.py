@@ -1,4 +1,5 @@
-"""A run appears whole or not at all, and each failure says what it is. ncu is played by tests/data/fake_ncu.py."""
+"""A run appears whole or not at all, and each failure says what it is. ncu is played by
+tests/data/fake_ncu.py."""
 
 import errno
 import hashlib

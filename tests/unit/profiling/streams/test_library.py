@@ -1,4 +1,5 @@
-"""The recorder that the driver loads, compiled with CUPTI played below it: what it writes is what the reader reads."""
+"""The recorder that the driver loads, compiled with CUPTI played below it: what it writes is what
+the reader reads."""
 
 import os
 import shutil

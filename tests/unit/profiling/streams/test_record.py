@@ -1,4 +1,5 @@
-"""The recorder inside a Python program, with CUPTI played: the program keeps what it has, and its records are kept."""
+"""The recorder inside a Python program, with CUPTI played: the program keeps what it has, and its
+records are kept."""
 
 import json
 import os

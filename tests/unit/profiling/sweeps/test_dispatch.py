@@ -1,4 +1,5 @@
-"""Who gets which job, and what happens to it when its worker, its machine or another sweep comes in between."""
+"""Who gets which job, and what happens to it when its worker, its machine or another sweep comes in
+between."""
 
 import dataclasses
 import queue

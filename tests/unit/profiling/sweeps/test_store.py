@@ -1,4 +1,5 @@
-"""The store of a sweep: what it holds, what it takes up again, and what two processes may do to it at once."""
+"""The store of a sweep: what it holds, what it takes up again, and what two processes may do to it
+at once."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Sweeps on real Dask workers whose jobs crash, hang, fault, or take their worker along; and sweeps that are cut off.
+"""Sweeps on real Dask workers whose jobs crash, hang, fault, or take their worker along; and sweeps
+that are cut off.
 
 Nothing is measured: ``tests/data/stub_sweep.py`` plays the child process of a job.
 """
@@ -44,7 +45,8 @@ def stub(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def client(stub):
-    # Which would close the nanny of each worker that is restarted, if the cluster did not see to it.
+    # Which would close the nanny of each worker that is restarted, if the cluster did not see to
+    # it.
     pytest.importorskip("distributed")  # its settings come with it, and would go with this one
     hostile = dask.config.set({"distributed.deploy.lost-worker-timeout": "100ms"})
     with hostile, sweep_cluster.local(["GPU-1", "GPU-2"]) as found:
@@ -174,7 +176,8 @@ def test_a_command_that_is_cut_off_leaves_no_process_and_a_store_to_go_on_with(
 
 
 def _shows_what_is_held(folder, arguments, capsys, monkeypatch):
-    """The command over a store that holds everything: nothing is started but the child that describes the machine."""
+    """The command over a store that holds everything: nothing is started but the child that
+    describes the machine."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setattr("ncubble.cli.commands.sweep.sweep.CHILD", CHILD)
     with pytest.raises(SystemExit) as ended:
@@ -222,7 +225,8 @@ def test_the_loss_of_the_scheduler_leaves_no_process_and_a_store_to_go_on_with(s
 
 @contextmanager
 def _running(argv, **more):
-    """A quiet process, which does not outlive the block; a Dask worker would end by itself, but takes longer."""
+    """A quiet process, which does not outlive the block; a Dask worker would end by itself, but
+    takes longer."""
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more) as process:
         try:
             yield process

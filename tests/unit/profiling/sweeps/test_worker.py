@@ -1,4 +1,5 @@
-"""A job's surroundings: what it inherits, whose turn it is on a GPU, and how long anything is waited for."""
+"""A job's surroundings: what it inherits, whose turn it is on a GPU, and how long anything is
+waited for."""
 
 import fcntl
 import os
@@ -58,7 +59,8 @@ def test_a_job_waits_for_its_gpu_says_so_and_gives_up(monkeypatch, tmp_path):
 
 
 def test_what_does_not_end_is_waited_for_no_longer_than_stated(monkeypatch):
-    """SIGKILL does not reach a process that waits in a driver; here, one that nobody has killed plays it."""
+    """SIGKILL does not reach a process that waits in a driver; here, one that nobody has killed
+    plays it."""
     monkeypatch.setattr(sweep_worker, "LET_GO_S", 0.2)
     monkeypatch.setattr(sweep_worker, "_BRIEF_S", 0.1)
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as held:

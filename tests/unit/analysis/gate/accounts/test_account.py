@@ -1,4 +1,5 @@
-"""The account as the gate keeps it: repeats gathered, lines found, and read back from a baseline file."""
+"""The account as the gate keeps it: repeats gathered, lines found, and read back from a baseline
+file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the gate says of one kernel beside its metrics: limits that were asked for, what moved, and where it ran."""
+"""What the gate says of one kernel beside its metrics: limits that were asked for, what moved, and
+where it ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The recorded repeats under the project's own gate: they keep the baselines that ship, by the pytest plugin."""
+"""The recorded repeats under the project's own gate: they keep the baselines that ship, by the
+pytest plugin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Repeats against absolute limits, and the growth of a part of the account against a limit in points."""
+"""Repeats against absolute limits, and the growth of a part of the account against a limit in
+points."""
 
 from __future__ import annotations
 

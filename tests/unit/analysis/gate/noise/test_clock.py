@@ -14,7 +14,8 @@ CYCLES = (0.0, 1.0)
 
 
 def side(exponent: float, mean_ghz: float, number: int = 8, noise: float = 0.05, seed: int = 1) -> Sample:
-    """Repeats of a kernel whose cycles follow the clock with ``exponent``; the clock wanders by 0.5 %."""
+    """Repeats of a kernel whose cycles follow the clock with ``exponent``; the clock wanders by 0.5
+    %."""
     rng = np.random.default_rng(seed)
     clocks = [mean_ghz * 1e9 * (1 + rng.normal(0, 0.005)) for _ in range(number)]
     values = [1e5 * (clock / 1.75e9) ** exponent * (1 + rng.normal(0, noise / 100)) for clock in clocks]

@@ -1,4 +1,5 @@
-"""Annotations of GitHub Actions: escaping, order, what is left out, places in the repository, and the job's summary."""
+"""Annotations of GitHub Actions: escaping, order, what is left out, places in the repository, and
+the job's summary."""
 
 from __future__ import annotations
 

@@ -105,7 +105,8 @@ def test_numbers_are_short(value: float, text: str) -> None:
 
 
 class Commands:
-    """The command line over made-up reports: a path ``name`` opens the report of that name, another one each time."""
+    """The command line over made-up reports: a path ``name`` opens the report of that name, another
+    one each time."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
         self.reports: dict[str, FakeReport] = {"good": report(), "bad": report([40.0] * 5)}

@@ -1,4 +1,5 @@
-"""``ncubble check --against REV``: both trees are measured in turns, judged by the gate's test, and nothing is left."""
+"""``ncubble check --against REV``: both trees are measured in turns, judged by the gate's test, and
+nothing is left."""
 
 import json
 import os
@@ -35,7 +36,8 @@ def commit(folder):
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A repository with the catalog ``mine``, in which the working directory lies; ``before`` is as fast as HEAD."""
+    """A repository with the catalog ``mine``, in which the working directory lies; ``before`` is as
+    fast as HEAD."""
     root, temporary = tmp_path / "repo", tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr(worktree.tempfile, "gettempdir", lambda: str(temporary))
@@ -128,7 +130,8 @@ def test_a_kernel_that_the_revision_lacks_is_not_comparable_and_nothing_is_measu
 
 
 def measure(names=("saxpy",), **more):
-    """What the command does up to the verdict, without the time that its command line takes to build."""
+    """What the command does up to the verdict, without the time that its command line takes to
+    build."""
     asked = {"against": "before", "catalog": Path("mine"), **more}
     return take_against(Measuring(**asked), [Path(name) for name in names], "", nvtx=True)
 

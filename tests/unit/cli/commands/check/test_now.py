@@ -1,4 +1,5 @@
-"""``ncubble check`` measures and judges in one go: ``--profile KERNEL``, ``--profile-all``, ``-- CMD``."""
+"""``ncubble check`` measures and judges in one go: ``--profile KERNEL``, ``--profile-all``, ``--
+CMD``."""
 
 import json
 from pathlib import Path

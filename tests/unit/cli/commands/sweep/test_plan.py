@@ -1,4 +1,5 @@
-"""The plan of a sweep: axes as they are written, samples, what a kernel refuses, and what makes two jobs the same."""
+"""The plan of a sweep: axes as they are written, samples, what a kernel refuses, and what makes two
+jobs the same."""
 
 import dataclasses
 import json

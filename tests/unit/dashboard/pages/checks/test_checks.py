@@ -1,4 +1,5 @@
-"""The Checks page: its addresses, its subjects, its figure and its states, over made-up and odd histories."""
+"""The Checks page: its addresses, its subjects, its figure and its states, over made-up and odd
+histories."""
 
 from __future__ import annotations
 
@@ -44,7 +45,8 @@ def add(folder: Path, day: int, *reports: Any, errors: Any = ()) -> None:
 
 
 def run(tensor: float = 43.0, stages: int = 3, **more: Any) -> Any:
-    """A report of five launches; that of three stages is among the made-up reports of the dashboard, too."""
+    """A report of five launches; that of three stages is among the made-up reports of the
+    dashboard, too."""
     values = [tensor + 0.01 * i for i in range(5)]
     key = KEY if stages == 3 else f"{stages:016x}"
     return report(values, STEADY_CYCLES, kernel=gemm(stages), key=key, manifest=GIT, **more)
@@ -52,7 +54,8 @@ def run(tensor: float = 43.0, stages: int = 3, **more: Any) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two kernels over five checks: one that passes, one that regresses at last; and launches of another GPU."""
+    """Two kernels over five checks: one that passes, one that regresses at last; and launches of
+    another GPU."""
     for day, tensor in enumerate((43.0, 43.02, 42.98, 43.01, 40.0)):
         add(tmp_path, day, run(tensor), run(43.0, 4))
     add(tmp_path, 5, run(device="NVIDIA A100-SXM4-40GB"))

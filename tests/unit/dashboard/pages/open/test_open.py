@@ -1,4 +1,5 @@
-"""The Open page as a component tree: what it says of uploads, roots, progress, failures and copies."""
+"""The Open page as a component tree: what it says of uploads, roots, progress, failures and
+copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Files from the browser: what is taken, what is refused and with which words, and what is left on the disk."""
+"""Files from the browser: what is taken, what is refused and with which words, and what is left on
+the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Downloads of what the table lists: their order, their columns, and that no cell becomes a formula."""
+"""Downloads of what the table lists: their order, their columns, and that no cell becomes a
+formula."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Which launches a view lists: search, filters, order; and what a hostile address can do to it (nothing)."""
+"""Which launches a view lists: search, filters, order; and what a hostile address can do to it
+(nothing)."""
 
 from __future__ import annotations
 

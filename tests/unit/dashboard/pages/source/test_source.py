@@ -1,4 +1,5 @@
-"""The Source page without a browser: addresses, what is sent of a launch, and how the server answers."""
+"""The Source page without a browser: addresses, what is sent of a launch, and how the server
+answers."""
 
 from __future__ import annotations
 

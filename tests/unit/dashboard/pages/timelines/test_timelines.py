@@ -1,4 +1,5 @@
-"""Lanes: reading, overlap by union of intervals, the figure, and the states of the Timelines page."""
+"""Lanes: reading, overlap by union of intervals, the figure, and the states of the Timelines
+page."""
 
 from __future__ import annotations
 
