@@ -29,7 +29,7 @@ def code_digest(case: Case) -> str:
         for path in _sources(case):
             digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     except OSError as error:
-        raise UsageError(f"{case.label}: a source cannot be read: {error}", "mend its permissions") from error
+        raise UsageError(f"{case.label}: a source cannot be read: {error}", "fix its permissions") from error
     return digest.hexdigest()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ncubble.chips import limits_of
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.shared import (
@@ -19,6 +21,7 @@ ROW = 128  # bytes
 STORE_BOX = (16, DEPTH)  # what a warp stores at once; kBoxRows in wgmma_tile.cuh
 BOX_BYTES = STORE_BOX[0] * ROW
 WARPGROUP = 128  # threads
+BARRIERS = 256  # bytes
 
 
 def _ceil(size: int, tile: int) -> int:
@@ -30,29 +33,13 @@ def _dims() -> tuple[Dim, ...]:
     return tuple(Dim(name, 4096, 1, LARGEST) for name in ("m", "n", "k"))
 
 
-def _maps() -> tuple[TensorMap, ...]:
-    """A by 128 rows x 64 of k, B by 64 of k x 64 columns, C by what a warp stores."""
+def wgmma_maps(rows: Callable[[Parameters], int] | None = None) -> tuple[TensorMap, ...]:
+    """A by 128 rows x 64 of k and B by 64 of k x 64 columns, C by what a warp stores; ``rows`` of a box, if not all."""
     return (
-        TensorMap("a", box=lambda shape, parameters: (TILE, DEPTH)),
-        TensorMap("b", box=lambda shape, parameters: (DEPTH, DEPTH)),
+        TensorMap("a", box=lambda shape, parameters: (rows(parameters) if rows else TILE, DEPTH)),
+        TensorMap("b", box=lambda shape, parameters: (rows(parameters) if rows else DEPTH, DEPTH)),
         TensorMap("c", box=lambda shape, parameters: STORE_BOX),
     )
-
-
-def _hopper(parameters: Parameters) -> int:
-    return 90
-
-
-def _tma_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
-    return {
-        "HGMMA.64x128x16.F32.BF16": True,
-        "UTMALDG.2D": "copy" not in ablation.removed(parameters),
-        "UTMASTG.2D": True,
-        "STSM.16.M88.4": True,
-        "LDG": False,
-        "STG": False,
-        "LDGSTS": False,
-    }
 
 
 GEMM_TMA = gemm_spec(
@@ -61,15 +48,23 @@ GEMM_TMA = gemm_spec(
     "bfloat16",
     idea="tiles by TMA into a ring of mbarriers, products by wgmma straight from shared memory",
     dims=_dims(),
-    tensor_maps=_maps(),
+    tensor_maps=wgmma_maps(),
     ablate=("wait", "copy", "epilogue", "wait_sync", "copy_sync", "copy_sync_epilogue"),
     parameters=(Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM"),),
     grid=lambda shape, parameters: (_ceil(shape["m"], TILE) * _ceil(shape["n"], TILE),),
     block=lambda shape, parameters: (2 * WARPGROUP,),
     smem=lambda shape, parameters: integer(parameters, "stages") * 2 * TILE * ROW + 64,
-    sass=_tma_sass,
+    sass=lambda arch, parameters: {
+        "HGMMA.64x128x16.F32.BF16": True,
+        "UTMALDG.2D": "copy" not in ablation.removed(parameters),
+        "UTMASTG.2D": True,
+        "STSM.16.M88.4": True,
+        "LDG": False,
+        "STG": False,
+        "LDGSTS": False,
+    },
     min_arch=90,
-    only_arch=_hopper,
+    only_arch=lambda parameters: 90,
     demonstrates="stages=1: single_buffer at an mbarrier; with more no copy_cost, no smem_wait, little data_wait",
 )
 
@@ -82,21 +77,17 @@ def _stage_bytes(parameters: Parameters) -> int:
     return (TILE + _tile_columns(parameters)) * ROW
 
 
-def _barrier_bytes() -> int:
-    return 256
-
-
 def _buffers(parameters: Parameters) -> int:
     """Store boxes per warp: as many as a tile of C takes, or as many as fit beside the ring; 0 if none does."""
     consumer_warps = 8
     boxes = _tile_columns(parameters) // DEPTH * (2 if parameters["schedule"] == "pingpong" else 1)
-    left = LARGEST_SMEM - _barrier_bytes() - integer(parameters, "stages") * _stage_bytes(parameters)
+    left = LARGEST_SMEM - BARRIERS - integer(parameters, "stages") * _stage_bytes(parameters)
     return max(0, min(boxes, left // (consumer_warps * BOX_BYTES)))
 
 
 def _ws_smem(shape: Shape, parameters: Parameters) -> int:
     ring = integer(parameters, "stages") * _stage_bytes(parameters)
-    return ring + 8 * _buffers(parameters) * BOX_BYTES + _barrier_bytes()
+    return ring + 8 * _buffers(parameters) * BOX_BYTES + BARRIERS
 
 
 def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
@@ -144,7 +135,7 @@ GEMM_WS = gemm_spec(
     "bfloat16",
     idea="specialized warps, persistent CTAs, clusters that share tiles by multicast",
     dims=_dims(),
-    tensor_maps=_maps(),
+    tensor_maps=wgmma_maps(),
     ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
         Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring"),
@@ -163,7 +154,7 @@ GEMM_WS = gemm_spec(
     requires=_ws_requires,
     sass=_ws_sass,
     min_arch=90,
-    only_arch=_hopper,
+    only_arch=lambda parameters: 90,
     demonstrates="the reference without a bubble: busy but for first load, last store and last wave",
 )
 

@@ -56,7 +56,7 @@ def _mentions_spec(path: Path) -> bool:
     try:
         return b"KernelSpec" in path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error}", "mend its permissions, or move it elsewhere") from error
+        raise UsageError(f"{path}: cannot be read: {error}", "fix its permissions, or move it elsewhere") from error
 
 
 def _specs_in(path: Path) -> list[KernelSpec]:

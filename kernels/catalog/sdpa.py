@@ -46,16 +46,6 @@ def attention(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.fl
     return reference.attention({**inputs, **whole}, rows)
 
 
-def _flops(shape: Shape) -> float:
-    return 4.0 * shape["b"] * shape["h"] * shape["s"] ** 2 * shape["d"]
-
-
-def _tolerance(shape: Shape) -> Tolerance:
-    # Rounding P and the result to half costs 2^-11 of the values' size at most, twice; values are below 6, the result's
-    # own size shrinks with the number of keys. One key of 512 lost, or taken twice, puts half of the elements outside.
-    return Tolerance(absolute=5e-4, relative=1e-3)
-
-
 def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     ahead = parameters["use_cp_async"] == 1
     return {
@@ -90,8 +80,10 @@ SDPA_FP8 = KernelSpec(
     reference=attention,
     unit="tensor_fp16",
     dtype="float16",
-    flops=_flops,
-    tolerance=_tolerance,
+    flops=lambda shape: 4.0 * shape["b"] * shape["h"] * shape["s"] ** 2 * shape["d"],
+    # Rounding P and the result to half costs 2^-11 of the values' size at most, twice; values are below 6, the result's
+    # own size shrinks with the number of keys. One key of 512 lost, or taken twice, puts half of the elements outside.
+    tolerance=lambda shape: Tolerance(absolute=5e-4, relative=1e-3),
     sass=_sass,
     gates=Gates(
         baseline={"use_cp_async": 0},

@@ -49,12 +49,6 @@ def _roles_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
     return (min(shape["n"] // TILE, sms * integer(parameters, "ctas")),)
 
 
-def _roles_tolerance(shape: Shape) -> Tolerance:
-    # A step rounds values below 16 by less than 2^-21, and RATIO damps what 256 steps add up to below 256 x 2^-21.
-    # Signs differ: a tenth of that is never reached. A step too many or too few is off by about 1.
-    return Tolerance(absolute=1.2e-5)
-
-
 def _roles_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     specialized = parameters["roles"] == "specialized"
     return {
@@ -89,7 +83,9 @@ WARP_SPECIALIZED = KernelSpec(
     reference=recurrence({"work": 64}),
     reference_of=recurrence,
     work=lambda shape, parameters: 2.0 * (integer(parameters, "work") + 1) * shape["n"],
-    tolerance=_roles_tolerance,
+    # A step rounds values below 16 by less than 2^-21, and RATIO damps what 256 steps add up to below 256 x 2^-21.
+    # Signs differ: a tenth of that is never reached. A step too many or too few is off by about 1.
+    tolerance=lambda shape: Tolerance(absolute=1.2e-5),
     sass=_roles_sass,
     demonstrates="load, compute and store side by side; data_wait while (latency + copy) / slots exceeds the computing",
 )
@@ -97,10 +93,6 @@ WARP_SPECIALIZED = KernelSpec(
 
 ROWS, DEPTH = 256, 32  # of the tile of cluster_dsmem
 EPSILON = 1e-5  # kEpsilon in persistent.cu
-
-
-def _cluster_grid(shape: Shape, parameters: Parameters) -> Extent:
-    return shape["n"] // integer(parameters, "columns"), -(-shape["m"] // ROWS)
 
 
 def _ring_bytes(shape: Shape, parameters: Parameters) -> int:
@@ -132,11 +124,6 @@ def _cluster_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     }
 
 
-def _cluster_tolerance(shape: Shape) -> Tolerance:
-    # For k of a few terms the last rounding of the sum itself counts, too.
-    return Tolerance(absolute=fp32_tolerance(shape).absolute, relative=1e-6)
-
-
 CLUSTER_DSMEM = gemm_spec(
     "cluster_dsmem",
     "float32",
@@ -157,12 +144,13 @@ CLUSTER_DSMEM = gemm_spec(
         TensorMap("a", box=_loaded_rows, swizzle=128),
         TensorMap("b", box=lambda shape, parameters: (DEPTH, integer(parameters, "columns")), swizzle=0),
     ),
-    grid=_cluster_grid,
+    grid=lambda shape, parameters: (shape["n"] // integer(parameters, "columns"), -(-shape["m"] // ROWS)),
     cluster=lambda shape, parameters: (integer(parameters, "cluster"), 1, 1),
     block=lambda shape, parameters: (192,),
     smem=_ring_bytes,
     requires=_cluster_requires,
-    tolerance=_cluster_tolerance,
+    # For k of a few terms the last rounding of the sum itself counts, too.
+    tolerance=lambda shape: Tolerance(absolute=fp32_tolerance(shape).absolute, relative=1e-6),
     sass=_cluster_sass,
     demonstrates="traffic from L2 that sharing divides by the cluster's size; one leader's port is soon too narrow",
     min_arch=90,

@@ -5,7 +5,7 @@ All of them are C = A x B in bfloat16 by wgmma, on the healthy ring of ``planted
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from ncubble.kernels.catalog.hopper_gemm import BOX_BYTES, DEPTH, ROW, wgmma_maps
 from ncubble.kernels.catalog.shared import (
     LARGEST,
     PLANNED_SMS,
@@ -32,13 +33,9 @@ from ncubble.kernels.spec.spec import (
     Parameter,
     Parameters,
     Shape,
-    TensorMap,
 )
 
-DEPTH = 64  # k of a slot
-ROW = 128  # bytes of a row in shared memory
-STORE_BOX = (16, DEPTH)
-STORES = 8 * STORE_BOX[0] * ROW  # bytes: a store box for each multiplying warp
+STORES = 8 * BOX_BYTES  # a store box for each multiplying warp
 MOST_CTAS = 256  # of schedule=stream: kMostCtas in planted_waves.cu
 STAYS = Parameter("stages", 5, (4, 5, 6), "slots in the ring: so many that one CTA fills an SM")
 SHARES = Parameter("stages", 3, (2, 3, 4), "slots in the ring; up to 3, two CTAs share an SM")
@@ -51,15 +48,6 @@ def ring_bytes(stages: int, columns: int = TILE) -> int:
 
 def _grid(shape: Shape, parameters: Parameters) -> Extent:
     return (shape["m"] // TILE * (shape["n"] // TILE),)
-
-
-def _maps(rows: Callable[[Parameters], int] | None = None) -> tuple[TensorMap, ...]:
-    """A and B by boxes of 64 elements of a row, C by what a warp stores; ``rows`` of a box, if not all of a tile."""
-    return (
-        TensorMap("a", box=lambda shape, parameters: (rows(parameters) if rows else TILE, DEPTH)),
-        TensorMap("b", box=lambda shape, parameters: (rows(parameters) if rows else DEPTH, DEPTH)),
-        TensorMap("c", box=lambda shape, parameters: STORE_BOX),
-    )
 
 
 def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
@@ -78,7 +66,7 @@ WAVES = gemm_spec(
     "bfloat16",
     idea="a CTA per tile, or as many as SMs, which share out the tiles of the last wave along k (stream-K)",
     dims=gemm_dims(TILE, DEPTH),
-    tensor_maps=_maps(),
+    tensor_maps=wgmma_maps(),
     parameters=(STAYS, Parameter("schedule", "stream", ("tiles", "stream"), "a CTA per tile, or shared out")),
     grid=lambda shape, parameters: _waves_grid(PLANNED_SMS, shape, parameters),
     persistent=lambda sms, shape, parameters: _waves_grid(sms, shape, parameters),
@@ -197,7 +185,7 @@ BOXES = replace(
     name="planted_boxes",
     source="planted_boxes.cu",
     idea="tiles by TMA in boxes of a few rows, or as large as they can be",
-    tensor_maps=_maps(lambda parameters: integer(parameters, "box_rows")),
+    tensor_maps=wgmma_maps(lambda parameters: integer(parameters, "box_rows")),
     parameters=(SHARES, Parameter("box_rows", 64, (1, 2, 4, 8, 16, 64), "rows of 128 bytes per box")),
     grid=_grid,
     persistent=None,
@@ -234,7 +222,7 @@ RESIDUAL = replace(
     source="planted_residual.cu",
     idea="a matrix added in the epilogue: read element after element when the products are done, or before them",
     arrays=(A, B, Array("r", ("m", "n"), "bfloat16"), C),
-    tensor_maps=_maps()[:2],
+    tensor_maps=wgmma_maps()[:2],
     parameters=(STAYS, Parameter("read", "early", ("late", "early"), "after the products, or before them")),
     grid=_grid,
     persistent=None,
