@@ -100,7 +100,7 @@ def baseline_noise() -> str:
     rows = []
     for item in stored:
         metrics = item.to_json()["metrics"]
-        tensor, cycles = metrics["tensor_active_pct"], metrics["cycles"]
+        tensor, cycles = metrics["tensor_elapsed_pct"], metrics["cycles"]
         gated = [f"{tensor['mean']:.2f}", _variation(tensor)] if tensor["gated"] else ["not gated", "–"]
         rows.append([item.key.label, *gated, _variation(cycles), str(item.repeats)])
     return table(["baseline", "tensor %", "its variation, %", "variation of cycles, %", "repeats"], rows)

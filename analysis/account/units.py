@@ -68,10 +68,23 @@ def _tensor_shares(launch: Launch) -> dict[str, float]:
     return {name: value for name, value in shares.items() if not math.isnan(value)}
 
 
+def tensor_share_of_active(launch: Launch) -> float:
+    """Tensor pipe's busy share of active SM cycles, in percent, by the counter of ``tensor_utilization``; NaN where its
+    share of active cycles was not collected."""
+    stems = [item for unit in _TENSOR.values() for item in _tensor_stems(launch, unit).items()]
+    return launch.value(max(stems, key=lambda item: item[1])[0] + ACTIVE) if stems else math.nan
+
+
 def _tensor_share(launch: Launch, unit: Unit) -> float:
-    whole = utilization(launch, unit.counters)
-    single = [value for stem in unit.single if not math.isnan(value := _elapsed(launch, stem))]
-    return max(single, default=math.nan) if math.isnan(whole) else whole
+    return max(_tensor_stems(launch, unit).values(), default=math.nan)
+
+
+def _tensor_stems(launch: Launch, unit: Unit) -> dict[str, float]:
+    """Busy shares of a tensor pipe by counter: its first one that was collected, else those of single operations."""
+    shares = {stem: _elapsed(launch, stem) for stem in (*unit.counters, *unit.single)}
+    known = {stem: share for stem, share in shares.items() if not math.isnan(share)}
+    whole = [stem for stem in unit.counters if stem in known][:1]
+    return {stem: known[stem] for stem in whole} or known
 
 
 def _elapsed(launch: Launch, stem: str) -> float:

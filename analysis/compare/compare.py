@@ -25,7 +25,7 @@ METRICS = (
     ("duration_ns", "ns", "lower"),
     ("cycles", "cycle", "lower"),
     ("sm_clock_hz", "Hz", "neutral"),
-    ("tensor_active_pct", "%", "higher"),
+    ("tensor_elapsed_pct", "%", "higher"),
     ("dram_pct", "%", "neutral"),
     ("registers", "", "neutral"),
     ("smem_B", "B", "neutral"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 GPU = "gpu"
 """Source of a rank where one report holds launches of several GPUs: the order of their places on the bus."""
-VALUES = ("duration_ns", "tensor_active_pct", "dram_pct")
+VALUES = ("duration_ns", "tensor_elapsed_pct", "dram_pct")
 _BUS = tuple(f"device__attribute_pci_{part}_id" for part in ("domain", "bus", "device"))
 
 

@@ -70,7 +70,7 @@ def compared_launch(launch: Launch, verdict: Mapping[str, Any]) -> ComparedLaunc
     numbers = {name: _finite(verdict.get(name)) for name in ("duration_ns", "cycles", "sm_clock_hz")}
     for name in ("cycles", "sm_clock_hz"):
         numbers[name] = _finite(row[name]) if math.isnan(numbers[name]) else numbers[name]
-    numbers |= {name: _finite(verdict.get(name)) for name in ("tensor_active_pct", "dram_pct")}
+    numbers |= {name: _finite(verdict.get(name)) for name in ("tensor_elapsed_pct", "dram_pct")}
     numbers |= {name: _finite(copies.get(name)) for name in ("ldgsts", "tma")} | _geometry(row)
     return ComparedLaunch(
         report=str(run.path),

@@ -22,7 +22,7 @@ MOVED = 0.5
 LABELS = {
     "duration_ns": "duration",
     "sm_clock_hz": "SM clock",
-    "tensor_active_pct": "tensor pipe active",
+    "tensor_elapsed_pct": "tensor pipe active",
     "dram_pct": "DRAM throughput",
     "registers": "registers per thread",
     "smem_B": "shared memory per CTA",

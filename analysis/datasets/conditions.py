@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ncubble.errors import UsageError
+from ncubble.text.renamed import current_name
 
 LONGEST = 10_000
 DEEPEST = 50
@@ -45,7 +46,9 @@ def parse(condition: str, schema: pa.Schema) -> pc.Expression:
 
 
 def column_of(name: str, schema: pa.Schema) -> pa.Field:
-    """The column of this name; raises UsageError with the nearest ones."""
+    """The column of this name, or of what it is called now; raises UsageError with the nearest ones."""
+    if name not in schema.names:
+        name = current_name(name)
     if name not in schema.names:
         near = difflib.get_close_matches(name, schema.names, 3, 0.5)
         hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(schema.names)}"
@@ -81,7 +84,7 @@ class _Parser:
         """What to say of the next token."""
         here = f"{self.source[: self.start]}»{self.source[self.start :]}"
         return UsageError(
-            f"--where: expected {expected} at » in: {here}", 'as in: tensor_active_pct < 50 and cause = "copy_cost"'
+            f"--where: expected {expected} at » in: {here}", 'as in: tensor_elapsed_pct < 50 and cause = "copy_cost"'
         )
 
     def takes(self, *words: str) -> str:

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.compute import Expression
 
-from ncubble.analysis.datasets.log import State, read
-from ncubble.analysis.datasets.schema import DETAILS, TABLES
+from ncubble.analysis.datasets.log import State, file_of, read
+from ncubble.analysis.datasets.parts import load
+from ncubble.analysis.datasets.schema import DETAILS, SCHEMA, TABLES
 from ncubble.errors import UsageError
 
 
@@ -42,7 +44,14 @@ class Dataset:
     def table(self, table: str) -> ds.Dataset:
         """A table as an Arrow dataset. ``timeline``, ``source`` and ``rules`` are there after ``ingest --details``."""
         schema = (TABLES | DETAILS)[_known(table)]
-        return ds.dataset([str(file) for file in self.files(table)], schema=schema, format="parquet")
+        files = [str(file) for file in self.files(table)]
+        old = [part for part in self.state.parts if part.schema < SCHEMA and table == "launches" and table in part.rows]
+        if not old:
+            return ds.dataset(files, schema=schema, format="parquet")
+        paths = {str(file_of(self.folder, part.name, table)) for part in old}
+        rows = pa.concat_tables([load(self.folder, part, table) for part in old])
+        rest = [file for file in files if file not in paths]
+        return ds.dataset([ds.dataset(rows), ds.dataset(rest, schema=schema, format="parquet")])
 
     def launches(self, columns: Sequence[str] | None = None, filters: Expression | None = None) -> ds.Scanner:
         """One row per launch: the named columns (all) of those that ``filters`` lets pass."""

@@ -35,10 +35,11 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 @dataclass(frozen=True)
 class DatasetPart:
-    """Files that were written together: ``rows`` by table, for the tables that have a file."""
+    """Files that were written together: ``rows`` by table, for those that have a file; ``schema`` of their columns."""
 
     name: str
     rows: Mapping[str, int] = field(default_factory=dict)
+    schema: int = SCHEMA
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ def read(folder: Path) -> State:
         entry = _entry(folder, number)
         base = State(number - 1) if number % WHOLE == 0 else state
         try:
-            add = [DatasetPart(str(part["name"]), dict(part["rows"])) for part in entry["add"]]
+            members = [(str(part["name"]), dict(part["rows"]), int(part.get("schema", 1))) for part in entry["add"]]
+            add = [DatasetPart(*part) for part in members]
             state = base.after(add, entry["remove"])
         except (KeyError, TypeError, ValueError) as error:
             raise _damaged(folder, number, f"{type(error).__name__}: {error}") from error

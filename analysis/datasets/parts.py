@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 
 from ncubble.analysis.datasets import log
 from ncubble.analysis.datasets.log import DatasetPart, State
-from ncubble.analysis.datasets.schema import GROUP_ROWS, SORTED, stored
+from ncubble.analysis.datasets.schema import DETAILS, GROUP_ROWS, SCHEMA, SORTED, TABLES, stored
 from ncubble.errors import MeasurementError
 from ncubble.files.atomic import sync
+from ncubble.text.renamed import RENAMED
 
 SMALL_REPORTS = 16
 FEW_PARTS = 16
@@ -66,8 +67,18 @@ def store(folder: Path, made: Mapping[str, tuple[bytes, int]]) -> DatasetPart:
 
 
 def load(folder: Path, part: DatasetPart, table: str) -> pa.Table:
-    """All rows of a part's table."""
-    return pq.read_table(log.file_of(folder, part.name, table))
+    """All rows of a part's table, in current columns."""
+    rows = pq.read_table(log.file_of(folder, part.name, table))
+    return current(rows, table) if part.schema < SCHEMA else rows
+
+
+def current(rows: pa.Table, table: str) -> pa.Table:
+    """Rows of a part of an older schema in the columns of the current one: null where it knew none."""
+    rows = rows.rename_columns([RENAMED.get(name, name) for name in rows.column_names])
+    fields = (TABLES | DETAILS)[table]
+    missing = pa.nulls(rows.num_rows)
+    columns = [rows[field.name] if field.name in rows.column_names else missing for field in fields]
+    return pa.table([column.cast(field.type) for column, field in zip(columns, fields, strict=True)], schema=fields)
 
 
 def without(folder: Path, part: DatasetPart, reports: Collection[str]) -> DatasetPart | None:

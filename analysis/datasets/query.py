@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,7 +14,7 @@ from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.errors import UsageError
 
 COLUMNS = {
-    "launches": ("report", "launch", "label", "duration_ns", "tensor_active_pct", "dram_pct", "cause"),
+    "launches": ("report", "launch", "label", "duration_ns", "tensor_elapsed_pct", "dram_pct", "cause"),
     "reports": ("report", "path", "label", "rank", "launches", "ncu_version", "complete"),
     "metrics": ("report", "launch", "metric", "value", "unit"),
     "errors": ("report", "path", "error"),
@@ -44,9 +44,9 @@ def run(dataset: Dataset, query: Query) -> pa.Table:
             raise UsageError(f"--metric is for the table launches, not {query.table}", "leave one of them out")
         source = ds.dataset(_with_metrics(dataset, query.metrics))
     schema = source.schema
-    shown = list(query.columns) or [*COLUMNS.get(query.table, schema.names), *query.metrics]
-    for name in [*shown, *([query.sort] if query.sort else [])]:
-        column_of(name, schema)
+    given = list(query.columns) or [*COLUMNS.get(query.table, schema.names), *query.metrics]
+    shown = [column_of(name, schema).name for name in given]
+    query = replace(query, sort=column_of(query.sort, schema).name if query.sort else "")
     scanner = source.scanner(
         columns=list(dict.fromkeys([*shown, *([query.sort] if query.sort else [])])),
         filter=parse_all(query.where, schema),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FRAME_COLUMNS = ("demangled", "grid", "block", "nvtx", "registers", "smem_static_B", "smem_dynamic_B", "ncu_version")
 VERDICT_COLUMNS = (
     *("launch", "label", "kernel", "device", "compute_capability", "duration_ns", "cycles", "sm_clock_hz"),
-    *("tensor_active_pct", "dram_pct", "unit", "cause", "disease", "integrity"),
+    *("tensor_elapsed_pct", "tensor_of_active_pct", "dram_pct", "unit", "cause", "disease", "integrity"),
 )
 
 

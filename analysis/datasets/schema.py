@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ncubble.analysis.account.parts import PARTS
 
-SCHEMA = 1
+SCHEMA = 2
 """A change that older readers would misread raises it; a nullable column that is added does not."""
 SCHEMA_KEY = b"ncubble.dataset"
 _TEXT, _NUMBER, _COUNT, _LONG = pa.string(), pa.float64(), pa.int32(), pa.int64()
@@ -63,7 +63,8 @@ LAUNCHES = pa.schema(
         ("duration_ns", _NUMBER),
         ("cycles", _NUMBER),
         ("sm_clock_hz", _NUMBER),
-        ("tensor_active_pct", _NUMBER),
+        ("tensor_elapsed_pct", _NUMBER),
+        ("tensor_of_active_pct", _NUMBER),
         ("dram_pct", _NUMBER),
         ("ldgsts", _NUMBER),
         ("tma", _NUMBER),

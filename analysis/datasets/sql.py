@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, wait
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.schema import DETAILS, TABLES
 from ncubble.errors import UsageError
+from ncubble.text.renamed import RENAMED, current_name
 
 TIME_LIMIT_S = 600.0
 LARGEST_RESULT_B = 2 << 30
@@ -30,6 +32,8 @@ def select(dataset: Dataset, statement: str, limit: int | None = None, time_limi
     Every table of the dataset is a view of that name over the parts that its log lists. Raises UsageError for any
     other statement, for a wrong one, and for one that takes longer than ``time_limit_s`` or returns more than 2 GiB.
     """
+    for old in RENAMED:
+        statement = re.sub(rf"\b{old}\b", lambda match: current_name(match[0]), statement)
     with duckdb.connect(":memory:", config=_CONFIG) as connection, ThreadPoolExecutor(1) as pool:
         for table in (*TABLES, *DETAILS):
             connection.register(table, dataset.table(table))

@@ -21,7 +21,7 @@ from ncubble.errors import NcubbleError, ReportError
 from ncubble.files import memo
 from ncubble.profiling.runs.run import Manifest
 
-SCHEMA = 1
+SCHEMA = 2
 _CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
 """What values that cannot be make of an analysis. Anything else is a bug."""
 _RULES = ("ncubble.analysis", "ncubble.profiling", "ncubble.sass", "ncubble.text")

@@ -9,7 +9,7 @@ from typing import Any
 
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.plausibility import doubts
-from ncubble.analysis.account.units import MEMORY, tensor_utilization, utilization
+from ncubble.analysis.account.units import MEMORY, tensor_share_of_active, tensor_utilization, utilization
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
@@ -37,7 +37,8 @@ def describe(launch: Launch, found: BubbleAccount | None, diagnosis: Diagnosis) 
         "duration_ns": number(row["duration_ns"]),
         "cycles": number(row["cycles"]),
         "sm_clock_hz": number(row["sm_clock_hz"]),
-        "tensor_active_pct": number(tensor_utilization(launch)),
+        "tensor_elapsed_pct": number(tensor_utilization(launch)),
+        "tensor_of_active_pct": number(tensor_share_of_active(launch)),
         "dram_pct": number(utilization(launch, MEMORY["dram"])),
         "async_copy": {
             "ldgsts": _count(launch, "ldgsts", "LDGSTS"),

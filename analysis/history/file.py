@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from ncubble.analysis.history.rows import COLUMNS, SCHEMA
 from ncubble.profiling.processes.scratch import abandoned, scratch
+from ncubble.text.renamed import RENAMED
 
 FAN = 32
 MOST_ROWS = 250_000
@@ -185,6 +186,9 @@ def _examined(file: pq.ParquetFile) -> pa.Schema:
 def _column(table: pa.Table, item: pa.Field) -> pa.ChunkedArray:
     try:
         plain = table[item.name].cast(item.type)
+        if item.name == "metric":
+            for old, name in RENAMED.items():
+                plain = pc.if_else(pc.fill_null(pc.equal(plain, old), False), name, plain)
         return plain.dictionary_encode() if item.type == pa.string() else plain
     except pa.ArrowException as error:
         raise _UnusableError(

@@ -22,9 +22,9 @@ def depth_gain(launch: Launch, account: BubbleAccount) -> Gain | None:
     told = [one for depth in range(now.stages + 1, DEEPEST + 1) if (one := predict(now, depth)) is not None]
     if not told:
         return None
-    best = max(told, key=lambda one: one.tensor_active_pct)
+    best = max(told, key=lambda one: one.tensor_elapsed_pct)
     busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
     expected, low, high = (
-        max(0.0, 100.0 * (1.0 - busy / share)) for share in (best.tensor_active_pct, best.low, best.high)
+        max(0.0, 100.0 * (1.0 - busy / share)) for share in (best.tensor_elapsed_pct, best.low, best.high)
     )
     return Gain(expected, low, high)

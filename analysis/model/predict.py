@@ -41,7 +41,7 @@ NOISE = 0.06
 class Prediction:
     """Busy share of the bounding unit in percent of elapsed cycles, with bounds, and elapsed cycles."""
 
-    tensor_active_pct: float
+    tensor_elapsed_pct: float
     cycles: float
     low: float
     high: float

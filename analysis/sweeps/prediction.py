@@ -50,7 +50,7 @@ class Depth:
     @property
     def error(self) -> float | None:
         """Predicted minus measured busy share in points."""
-        return self.predicted.tensor_active_pct - self.busy.mean if self.predicted and self.busy else None
+        return self.predicted.tensor_elapsed_pct - self.busy.mean if self.predicted and self.busy else None
 
     @property
     def cycles_error_pct(self) -> float | None:
@@ -130,7 +130,7 @@ def depths_of(series: SweepSeries, told: DepthPredictions) -> list[Depth]:
 def depth_choice(depths: Sequence[Depth], present: int) -> DepthChoice | None:
     """How good the predictions are; None where no depth but the present one was both measured and predicted."""
     measured = {one.depth: one.busy.mean for one in depths if one.busy and (one.predicted or one.depth == present)}
-    told = {one.depth: one.predicted.tensor_active_pct for one in depths if one.predicted and one.depth in measured}
+    told = {one.depth: one.predicted.tensor_elapsed_pct for one in depths if one.predicted and one.depth in measured}
     errors = [abs(one.error) for one in depths if one.depth != present and one.error is not None]
     if present not in measured or not errors:
         return None

@@ -10,6 +10,7 @@ from typing import Any
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.errors import ReportError
 from ncubble.profiling.runs.run import Run
+from ncubble.text.renamed import renamed_keys
 
 Opener = Callable[[str], Report]
 
@@ -19,7 +20,7 @@ def load(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise ReportError(f"{file}: no such recording", "name a folder that --measure wrote, or measure one")
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(file.read_text(encoding="utf-8"), object_hook=renamed_keys)
     except ValueError as error:
         raise ReportError(f"{file}: not JSON ({error})", "restore it, or measure anew") from error
     if not isinstance(content, dict):

@@ -22,6 +22,7 @@ from benchmarks.gate.draws import FOLDER, METRICS, Process, Side, factor, load, 
 from benchmarks.readme_tables import table
 from ncubble.analysis.gate.noise.metrics import BY_NAME
 from ncubble.analysis.gate.noise.noise import Sample, compare
+from ncubble.text.renamed import RENAMED, renamed_keys
 
 CHECKS = FOLDER.parent / "h200-checks"
 N = 5
@@ -137,6 +138,7 @@ def shipped() -> str:
 def _gated() -> pd.DataFrame:
     """The gated metrics of the checks of what had not changed."""
     rows = pd.concat([pd.read_parquet(path) for path in sorted(CHECKS.glob("*.parquet"))])
+    rows = rows.replace({"metric": RENAMED})
     return rows[rows["gated"] & ~rows["label"].str.contains("vec=4")]
 
 
@@ -150,7 +152,7 @@ def _recorded() -> dict[tuple[str, str], str]:
 def _checks() -> Iterator[tuple[str, str, list[tuple[Sample, Sample]]]]:
     """Label, metric, and the samples of every check; the baseline's clock is a mean, its GPU is not
     known."""
-    stored = json.loads((FOLDER / "shipped.json").read_text(encoding="utf-8"))
+    stored = json.loads((FOLDER / "shipped.json").read_text(encoding="utf-8"), object_hook=renamed_keys)
     for (label, name), rows in _gated().groupby(["label", "metric"]):
         values = tuple(stored[label][name])
         n = len(values)

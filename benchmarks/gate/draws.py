@@ -23,7 +23,7 @@ from ncubble.analysis.gate.noise.noise import Sample
 FOLDER = REPOSITORY / "recordings" / "h200-gate"
 SETTINGS = ("same GPU", "other GPU", "two GPUs, a third")
 SIZES = (3, 5, 10)
-METRICS = ("tensor_active_pct", "cycles")
+METRICS = ("tensor_elapsed_pct", "cycles")
 MOST_OF_ONE = 7
 """Launches that every process has at least: a side of more takes half of them from each of two."""
 SEED = 20261122

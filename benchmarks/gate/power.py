@@ -29,7 +29,7 @@ LOSSES = (0.0, 0.5, 1.0, 2.0, 5.0)
 def outcomes(cv: float, loss: float, n: int, m: int, trials: int) -> dict[str, float]:
     """Percent of ``trials`` checks by outcome, for a true variation and loss in percent, n against
     m repeats."""
-    metric = BY_NAME["tensor_active_pct"]
+    metric = BY_NAME["tensor_elapsed_pct"]
     random = np.random.default_rng(7)
     before = 1 + cv / 100 * random.standard_normal((trials, n))
     now = (1 - loss / 100) * (1 + cv / 100 * random.standard_normal((trials, m)))

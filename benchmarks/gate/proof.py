@@ -56,7 +56,7 @@ SERIES = FOLDER / "series.parquet"
 STRICT = "cycles, limit 1 %"
 GATE = "gate"
 RULES: dict[str, tuple[str, gate_rules.Rule]] = {
-    "tensor_active_pct": ("tensor_active_pct", gate_rules.gate()),
+    "tensor_elapsed_pct": ("tensor_elapsed_pct", gate_rules.gate()),
     "cycles": ("cycles", gate_rules.gate()),
     STRICT: ("cycles", gate_rules.gate(1.0)),
 }

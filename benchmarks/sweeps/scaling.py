@@ -163,7 +163,7 @@ def neighbours(gpus: Sequence[str], tools: Sequence[str], repeats: int, folder: 
     ):
         crowded = [measured(client, job, tools, folder / f"beside{number}") for number in range(repeats)]
     found: dict[str, Any] = {"alone": alone, "beside": crowded}
-    for name in ("tensor_active_pct", "duration_ns"):
+    for name in ("tensor_elapsed_pct", "duration_ns"):
         before, after = ([one[name] for one in side] for side in (alone, crowded))
         verdict = compare(before, after, better="higher", limit_pct=1.0, cv_pct=TENSOR_CV_PCT)
         found[name] = {
@@ -203,7 +203,7 @@ def measured(client: Any, job: SweepJob, tools: Sequence[str], folder: Path) -> 
 
     settle(client, folder, [job], tools, lambda record: None)
     (launch,) = as_json(*open_reports([folder]))["launches"]
-    return {name: launch[name] for name in ("tensor_active_pct", "duration_ns")}
+    return {name: launch[name] for name in ("tensor_elapsed_pct", "duration_ns")}
 
 
 # --- a thousand workers

@@ -19,6 +19,16 @@ from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.text.renamed import current_name
+
+
+class _Means(dict[str, float]):
+    """Means by metric, found by their older names, too."""
+
+    def __missing__(self, name: str) -> float:
+        if current_name(name) == name:
+            raise KeyError(name)
+        return self[current_name(name)]
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ class MeasuredKernel:
     @property
     def metrics(self) -> dict[str, float]:
         """Means by metric; a metric that was not collected is absent."""
-        return {name: mean_sd(values)[0] for name, values in self.values.items()}
+        return _Means({name: mean_sd(values)[0] for name, values in self.values.items()})
 
 
 class Parts(dict[str, float]):
@@ -112,12 +122,17 @@ class Measured:
         return self.kernel.metrics
 
     @property
-    def tensor_active_pct(self) -> float:
+    def tensor_elapsed_pct(self) -> float:
         """Percent of elapsed cycles in which the tensor pipe was active; raises MeasurementError if not collected."""
         means = self.metrics
-        if "tensor_active_pct" not in means:
-            raise MeasurementError("tensor_active_pct was not collected", "profile with the set tensor")
-        return means["tensor_active_pct"]
+        if "tensor_elapsed_pct" not in means:
+            raise MeasurementError("tensor_elapsed_pct was not collected", "profile with the set tensor")
+        return means["tensor_elapsed_pct"]
+
+    @property
+    def tensor_active_pct(self) -> float:
+        """The older name of ``tensor_elapsed_pct``, with a note."""
+        return float(getattr(self, current_name("tensor_active_pct")))
 
     @cached_property
     def account(self) -> Parts:

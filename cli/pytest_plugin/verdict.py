@@ -22,7 +22,7 @@ from ncubble.cli.pytest_plugin.record import record
 from ncubble.errors import MeasurementError, NcubbleError, UsageError
 from ncubble.text.markdown import printable
 
-TENSOR = "tensor_active_pct"
+TENSOR = "tensor_elapsed_pct"
 _WIDTH = 120
 _RULES = pytest.StashKey[GateRules]()
 _KEEP = "\n(--ncubble-runs DIR keeps the profiled runs for `ncubble report`)"

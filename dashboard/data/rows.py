@@ -44,7 +44,7 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "duration_ns": _rounded(verdict.get("duration_ns"), 1),
         "unit": unit_short(verdict.get("unit")) or None,
         "busy": _rounded(_busy_pct(account)),
-        "tensor": _rounded(verdict.get("tensor_active_pct")),
+        "tensor": _rounded(verdict.get("tensor_elapsed_pct")),
         "dram": _rounded(verdict.get("dram_pct")),
         "account": [[name, _rounded(account.get(name))] for name in PARTS if account.get(name)],
         "cause": part_label(cause),
@@ -92,7 +92,7 @@ def _subject(
         number(known.get("sm_clock_hz")),
         number(facts.get("flops")),
         str(facts.get("dtype") or ""),
-        number(verdict.get("tensor_active_pct")),
+        number(verdict.get("tensor_elapsed_pct")),
         str(known.get("compute_capability") or ""),
     )
 

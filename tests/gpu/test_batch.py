@@ -22,4 +22,4 @@ def test_launches_of_one_process_are_told_apart_and_advised_on(tmp_path: Path) -
     assert [report.run.label_of(launch).split()[1] for launch in (0, 1)] == ["stages=2", "stages=3"]
     told = advise(report.launch(1))
     assert (told["stages"], told["stages_from"]) == (3, "manifest")
-    assert told["depths"]["4"]["tensor_active_pct"] > 0
+    assert told["depths"]["4"]["tensor_elapsed_pct"] > 0

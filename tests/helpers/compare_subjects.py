@@ -13,7 +13,7 @@ MERGED = {"no_cta": ["ramp", "tail"], "idle": ["wave_gap", "data_wait", "issue"]
 
 def subject(kernel: str = "gemm", launch: int = 0, **changes: Any) -> ComparedLaunch:
     """A launch of 100 µs; ``values`` and ``verdict`` are added to what it has."""
-    values = {"duration_ns": 1e5, "cycles": 175_000.0, "sm_clock_hz": 1.75e9, "tensor_active_pct": 50.0}
+    values = {"duration_ns": 1e5, "cycles": 175_000.0, "sm_clock_hz": 1.75e9, "tensor_elapsed_pct": 50.0}
     verdict = {"unit": "tensor", "account": dict(FULL), "merged": {}, "warnings": [], "cause": "data_wait"}
     base: dict[str, Any] = {
         "report": "runs/a",

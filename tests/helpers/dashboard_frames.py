@@ -203,7 +203,7 @@ def verdict(kernel: str, duration_ns: float | None, cause: str, **changes: Any) 
         "device": "NVIDIA H200",
         "compute_capability": "9.0",
         "duration_ns": duration_ns,
-        "tensor_active_pct": 43.1,
+        "tensor_elapsed_pct": 43.1,
         "dram_pct": 20.4,
         "async_copy": {"ldgsts": 4194304.0, "tma": None},
         "unit": "tensor",
@@ -270,7 +270,7 @@ def gemm() -> FakeReport:
     full = {**dict.fromkeys(PARTS, 0.0), "tensor_busy": 96.9, "issue": 3.1}
     report.verdicts = {
         0: verdict(rows[0][1], rows[0][2], "copy_cost"),
-        1: verdict(rows[1][1], rows[1][2], "none", tensor_active_pct=96.9, account=full, causes=[], dram_pct=31.0),
+        1: verdict(rows[1][1], rows[1][2], "none", tensor_elapsed_pct=96.9, account=full, causes=[], dram_pct=31.0),
     }
     return report
 
@@ -296,7 +296,7 @@ def bare() -> FakeReport:
             rows[0][1],
             rows[0][2],
             "memory_bound",
-            tensor_active_pct=0.0,
+            tensor_elapsed_pct=0.0,
             dram_pct=91.0,
             unit="dram",
             account=busy,
@@ -306,7 +306,7 @@ def bare() -> FakeReport:
             rows[1][1],
             None,
             "unknown",
-            tensor_active_pct=None,
+            tensor_elapsed_pct=None,
             dram_pct=None,
             unit=None,
             account=None,

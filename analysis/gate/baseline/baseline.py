@@ -22,8 +22,9 @@ from ncubble.analysis.report.launch_key import KernelKey, slug
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.files.typed import Number
 
-SCHEMA = 2
-"""1 did not know from which process, which GPU and which clock a value is. It is still read."""
+SCHEMA = 3
+"""1 did not know from which process, which GPU and which clock a value is; 2 called tensor_elapsed_pct by an older
+name. Both are still read."""
 MIN_REPEATS = 5
 FEWEST_REPEATS = 2
 TOLERATED = 1.25
@@ -210,7 +211,7 @@ def _metrics(group: Repeats, min_repeats: int) -> dict[str, BaselineMetric]:
                 "profile again",
             )
         mean, sd = mean_sd(values)
-        gated = metric.gated and (metric.name != "tensor_active_pct" or mean >= MIN_TENSOR_PCT)
+        gated = metric.gated and (metric.name != "tensor_elapsed_pct" or mean >= MIN_TENSOR_PCT)
         per_launch = tuple(value if metric.plausible(value) else None for value in group.values[counter])
         deviation = sd if len(values) > 1 else None
         metrics[metric.name] = BaselineMetric(counter, metric.unit, metric.better, gated, mean, deviation, per_launch)
@@ -227,10 +228,10 @@ def weaknesses(baseline: Baseline) -> list[str]:
     weak = []
     if baseline.repeats < MIN_REPEATS:
         weak.append(f"{baseline.repeats} repeats make a weak gate; {MIN_REPEATS} or more are recommended")
-    if "tensor_active_pct" not in baseline.metrics:
+    if "tensor_elapsed_pct" not in baseline.metrics:
         weak.append("tensor utilization was not collected: only cycles are gated")
-    elif not baseline.metrics["tensor_active_pct"].gated:
-        mean = mean_sd(baseline.metrics["tensor_active_pct"].measured)[0]
+    elif not baseline.metrics["tensor_elapsed_pct"].gated:
+        mean = mean_sd(baseline.metrics["tensor_elapsed_pct"].measured)[0]
         weak.append(f"tensor utilization of {mean:.1f} % is below {MIN_TENSOR_PCT:g} %: only cycles are gated")
     for name, metric in baseline.metrics.items():
         if metric.gated and name in BY_NAME:

@@ -13,6 +13,7 @@ from ncubble.analysis.gate.baseline.baseline import FEWEST_REPEATS, SCHEMA, Base
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.errors import ReportError
 from ncubble.files.typed import WrongFieldError, typed
+from ncubble.text.renamed import current_name, renamed_keys
 
 SMALLEST = 1e-6
 """Of the mean of a gated metric: by a smaller one a change in percent is no number any more."""
@@ -35,7 +36,12 @@ def parse(origin: Path, raw: Any) -> Baseline:
 
 
 def _plain(raw: Any) -> Any:
-    """``raw`` with the places of its account as ``CodePlace`` has them: what stands there, and whether it is SASS."""
+    """``raw`` with current names of metrics, and the places of its account as ``CodePlace`` has them: what stands
+    there, and whether it is SASS."""
+    if isinstance(raw, dict) and isinstance(raw.get("metrics"), dict):
+        raw = {**raw, "metrics": {current_name(name): metric for name, metric in raw["metrics"].items()}}
+    if isinstance(raw, dict) and isinstance(raw.get("history"), list):
+        raw = {**raw, "history": [_replaced(entry) for entry in raw["history"]]}
     account = raw.get("account") if isinstance(raw, dict) else None
     if not isinstance(account, dict) or not isinstance(account.get("places"), list):
         return raw
@@ -46,6 +52,13 @@ def _plain(raw: Any) -> Any:
         for place in account["places"]
     ]
     return {**raw, "account": {**account, "places": places}}
+
+
+def _replaced(entry: Any) -> Any:
+    """An entry of ``history`` with current names of metrics."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("mean_sd_n"), dict):
+        return entry
+    return {**entry, "mean_sd_n": renamed_keys(entry["mean_sd_n"])}
 
 
 def _check(baseline: Baseline) -> None:

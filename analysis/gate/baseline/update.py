@@ -51,7 +51,7 @@ def entry(old: Baseline, because: str, when: str) -> dict[str, Any]:
 
 
 def change_words(item: Baseline) -> str:
-    """``: tensor_active_pct +2.41 %, cycles -2.30 %`` of an updated baseline against what it replaced; else nothing."""
+    """``: tensor_elapsed_pct +2.41 %, cycles -2.30 %`` of an updated baseline against the one before; else nothing."""
     if not item.history:
         return ""
     before = item.history[0].get("mean_sd_n", {})

@@ -1,7 +1,7 @@
 """Limits of the gate in one small language, and which of them hold for a kernel.
 
-    tensor_active_pct 1%       relative: a loss of 1 % of the baseline's mean must not pass
-    tensor_active_pct >= 50    absolute: the mean of the repeats is at least 50
+    tensor_elapsed_pct 1%       relative: a loss of 1 % of the baseline's mean must not pass
+    tensor_elapsed_pct >= 50    absolute: the mean of the repeats is at least 50
     cycles <= 2.1e6            absolute: the mean of the repeats is at most 2.1 million
     data_wait +2               growth: this part of the bubble account takes at most 2 points more of the time
     data_wait <= 10            absolute limit of a part, in percent of the elapsed cycles
@@ -22,12 +22,13 @@ from dataclasses import dataclass, replace
 from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.gate.noise.metrics import METRICS, GateMetric
 from ncubble.errors import UsageError
+from ncubble.text.renamed import current_name
 
 KINDS = ("relative", "at_least", "at_most", "growth", "off")
 _LONGEST = 200
 _SIGNS = {"at_least": " >= ", "at_most": " <= ", "growth": " +"}
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)", re.IGNORECASE)
-_EXAMPLES = "write 'cycles 2%', 'tensor_active_pct >= 50', 'data_wait <= 10', 'data_wait +2' or 'cycles off'"
+_EXAMPLES = "write 'cycles 2%', 'tensor_elapsed_pct >= 50', 'data_wait <= 10', 'data_wait +2' or 'cycles off'"
 _RULE = re.compile(r"(?P<name>[^\s<>=+%]+)\s*(?P<sign>>=|<=|\+)?\s*(?P<value>[^\s%]*)\s*(?P<percent>%?)")
 
 
@@ -134,7 +135,8 @@ def from_threshold(text: str) -> GateRule:
     return rule
 
 
-def _subject(name: str, quoted: str) -> _Subject:
+def _subject(given: str, quoted: str) -> _Subject:
+    name = current_name(given)
     if name in _SUBJECTS:
         return _SUBJECTS[name]
     counter = next((metric.name for metric in METRICS if name in metric.counters), None)

@@ -47,7 +47,7 @@ class GateMetric:
 
 METRICS = (
     GateMetric(
-        "tensor_active_pct",
+        "tensor_elapsed_pct",
         "%",
         better="higher",
         counters=(

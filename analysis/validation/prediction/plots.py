@@ -63,7 +63,7 @@ def _panel(axes: Axes, rows: Sequence[Row], colour: Colour) -> None:
     name = "predicted, a line per profiled depth"
     for start in sorted({row["from_stages"] for row in rows}):
         told = {
-            row["to_stages"]: row["predicted"]["tensor_active_pct"]
+            row["to_stages"]: row["predicted"]["tensor_elapsed_pct"]
             for row in rows
             if row["from_stages"] == start and row["predicted"]
         }
@@ -84,7 +84,7 @@ def _errors(rows: Sequence[Row], colour: Colour) -> Figure:
     baselines = list(dict.fromkeys(name for row in rows for name in row["baselines"]))
     made = figure(9.0, 2.6)
     grid = made.subplots(1, max(1, len(baselines)), sharex=True, sharey=True, squeeze=False)
-    ours = [row["predicted"]["tensor_active_pct"] - row["measured_pct"] for row in rows if row["predicted"]]
+    ours = [row["predicted"]["tensor_elapsed_pct"] - row["measured_pct"] for row in rows if row["predicted"]]
     edges = [BIN * index for index in range(int(-WIDEST / BIN), int(WIDEST / BIN) + 1)]
     for axes, name in zip(grid.flat, baselines or [""], strict=True):
         theirs = [

@@ -56,7 +56,7 @@ def _predicted(run: Path, dev: Sequence[str], other: str) -> Iterator[Row]:
 def measured(folder: Path) -> list[Row]:
     """A row for every launch of the measured depths: busy share of the unit, percent of elapsed cycles, and cycles."""
     return [
-        {**named, "tensor_active_pct": busy.pct, "cycles": launch.value(CYCLES)}
+        {**named, "tensor_elapsed_pct": busy.pct, "cycles": launch.value(CYCLES)}
         for run in runs(folder / MEASURED)
         for launch, named in _launches(run)
         if (busy := busy_of(launch)) is not None

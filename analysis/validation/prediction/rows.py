@@ -2,9 +2,9 @@
 
 ``predictions.json`` was written first: ``written`` (UTC, ISO 8601), ``git`` of the code that predicted, and
 ``predictions``, each with ``family``, ``config``, ``split``, ``from_stages``, ``to_stages``, ``predicted``
-(``tensor_active_pct``, ``cycles``, ``low``, ``high``; None: not identified) and ``baselines`` (utilization by name).
+(``tensor_elapsed_pct``, ``cycles``, ``low``, ``high``; None: not identified) and ``baselines`` (utilization by name).
 ``measured.json`` came after it: ``started``, ``device``, ``ncu_version``, and ``launches``, each with ``family``,
-``config``, ``stages``, ``tensor_active_pct`` and ``cycles``.
+``config``, ``stages``, ``tensor_elapsed_pct`` and ``cycles``.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def join(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[l
             if (one["family"], one["config"]) not in swept:
                 missing[one["config"]] = "was not measured"
             continue
-        rows.append({**one, "measured_pct": launch["tensor_active_pct"], "measured_cycles": launch["cycles"]})
+        rows.append({**one, "measured_pct": launch["tensor_elapsed_pct"], "measured_cycles": launch["cycles"]})
     return rows, missing
 
 

@@ -2,7 +2,7 @@
 
 A row is one depth predicted from the profile of another: ``family``, ``config`` (unique within it), ``split``,
 ``from_stages``, ``to_stages``, ``measured_pct`` and ``measured_cycles`` at the latter, ``predicted``
-(``tensor_active_pct``, ``cycles``, ``low``, ``high``, or None) and ``baselines`` (name: percent). Errors are in points
+(``tensor_elapsed_pct``, ``cycles``, ``low``, ``high``, or None) and ``baselines`` (name: percent). Errors are in points
 of utilization. Rows with ``to_stages`` equal to ``from_stages`` say what was measured there and are not scored.
 """
 
@@ -138,7 +138,7 @@ def _measured(rows: Iterable[Row], like: Row) -> dict[int, float]:
 
 
 def _ours(row: Row) -> float | None:
-    return row["predicted"]["tensor_active_pct"] if row["predicted"] else None
+    return row["predicted"]["tensor_elapsed_pct"] if row["predicted"] else None
 
 
 def _baseline(name: str) -> Value:

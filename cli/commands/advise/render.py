@@ -46,8 +46,8 @@ def _depths(advice: dict[str, Any], cells: int) -> Table:
         now = depth == str(advice["stages"])
         interval = Text("measured", style="dim") if now else f"{told['low']:.1f} – {told['high']:.1f}"
         change = "" if now or not present else f"{100 * (told['cycles'] / present['cycles'] - 1):+.1f} %"
-        length = bar(told["tensor_active_pct"], cells, PARTS["tensor_busy"].color)
-        row = (depth, f"{told['tensor_active_pct']:.1f}", interval, f"{told['cycles']:,.0f}", change, length)
+        length = bar(told["tensor_elapsed_pct"], cells, PARTS["tensor_busy"].color)
+        row = (depth, f"{told['tensor_elapsed_pct']:.1f}", interval, f"{told['cycles']:,.0f}", change, length)
         table.add_row(*row, style="bold" if now else "")
     return table
 

@@ -34,7 +34,7 @@ CheckedPaths = Annotated[
 ]
 Rules = Annotated[
     list[str] | None,
-    typer.Option("--limit", metavar="RULE", help="'cycles 2%', 'tensor_active_pct >= 50', 'data_wait +2' …"),
+    typer.Option("--limit", metavar="RULE", help="'cycles 2%', 'tensor_elapsed_pct >= 50', 'data_wait +2' …"),
 ]
 Thresholds = Annotated[
     list[str] | None, typer.Option("--metric-threshold", metavar="NAME=PCT", help="The same as --limit 'NAME PCT%'.")

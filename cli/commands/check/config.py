@@ -23,7 +23,7 @@ PLACES = {"pyproject.toml": ("tool", "ncubble", "gate"), "ncubble.toml": ("gate"
 KEYS = ("baselines", "history", "kernels", "limits")
 KERNEL_KEYS = ("limits", "match")
 _IGNORE = "or ignore the file by --no-config (pytest: --ncubble-no-config)"
-_EXAMPLE = 'limits = ["tensor_active_pct 1%", "cycles <= 2.1e6"]'
+_EXAMPLE = 'limits = ["tensor_elapsed_pct 1%", "cycles <= 2.1e6"]'
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def print_baselines(baselines: Sequence[Baseline], console: Console) -> None:
     for name in ("ncu", "recorded"):
         table.add_column(name, no_wrap=True)
     for item in baselines:
-        texts = [_spread(item, "tensor_active_pct"), _spread(item, "cycles"), str(item.repeats)]
+        texts = [_spread(item, "tensor_elapsed_pct"), _spread(item, "cycles"), str(item.repeats)]
         row = [item.key.label, item.device.name, *texts, item.ncu_version, item.recorded[:10]]
         table.add_row(*(Text(printable(text)) for text in row))
     console.print(table)

@@ -26,7 +26,7 @@ def query(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            "--where", metavar="COND", help="As in: tensor_active_pct < 50 and cause in (data_wait, copy_cost)."
+            "--where", metavar="COND", help="As in: tensor_elapsed_pct < 50 and cause in (data_wait, copy_cost)."
         ),
     ] = None,
     columns: Annotated[str, typer.Option(metavar="NAME,…", help="Columns to show; `all` for all.")] = "",

@@ -60,7 +60,7 @@ def _cells(one: Matched) -> list[Text | str]:
     if one.missing:
         missing = ", ".join(map(str, one.missing[:8])) + (" …" if len(one.missing) > 8 else "")
         title.append(f" not on rank {missing}", style="yellow not bold")
-    times, tensor, apart = one.values.get("duration_ns"), one.values.get("tensor_active_pct"), most_apart(one)
+    times, tensor, apart = one.values.get("duration_ns"), one.values.get("tensor_elapsed_pct"), most_apart(one)
     return [
         title,
         *([duration(value) for value in (times.min, times.median, times.max)] if times else ["–"] * 3),

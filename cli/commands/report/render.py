@@ -92,7 +92,7 @@ def print_launch(out: Console, launch: dict[str, Any], label: str) -> None:
         printable(launch["device"] or "device not known"),
         f"launch {launch['launch']}",
         _duration(launch["duration_ns"]) + _clock(launch["sm_clock_hz"]),
-        f"tensor {fixed(launch['tensor_active_pct'], 1, '–')} %",
+        f"tensor {fixed(launch['tensor_elapsed_pct'], 1, '–')} %",
         f"DRAM {fixed(launch['dram_pct'], 1, '–')} %",
     ]
     out.print(_title(launch, label).append("  " + " · ".join(facts), style="dim not bold"))

@@ -79,7 +79,7 @@ def _launches(folder: Path, records: Mapping[str, Record]) -> dict[str, list[dic
 
 def _row(task: Any, record: Record, launches: list[dict[str, Any]]) -> dict[str, Any]:
     """A job as JSON: its point, what became of it, and for each launch what the table shows."""
-    shown = ("duration_ns", "tensor_active_pct", "dram_pct", "cause", "disease")
+    shown = ("duration_ns", "tensor_elapsed_pct", "dram_pct", "cause", "disease")
     about = {name: task.job.about[name] for name in _ABOUT}
     last = record.attempts[-1] if record.attempts else None
     return {
@@ -141,7 +141,7 @@ def _table(rows: list[dict[str, Any]]) -> Any:
             cause = launches[0]["cause"] or ""
         cells = [
             _mean(launches, "duration_ns", 1e-3),
-            _mean(launches, "tensor_active_pct"),
+            _mean(launches, "tensor_elapsed_pct"),
             _mean(launches, "dram_pct"),
         ]
         note = " (incomplete)" if row["state"] == "incomplete" else ""

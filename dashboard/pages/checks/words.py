@@ -13,7 +13,7 @@ from ncubble.dashboard.pages.checks.model import Subject
 from ncubble.text.values import NOT_COLLECTED, duration, number
 
 METRIC_WORDS = {
-    "tensor_active_pct": "tensor pipe active",
+    "tensor_elapsed_pct": "tensor pipe active",
     "cycles": "elapsed SM cycles",
     "duration_ns": "duration",
     "dram_pct": "DRAM throughput",

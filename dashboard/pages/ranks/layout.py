@@ -164,7 +164,7 @@ def _cells(one: Matched, href: str, chosen: bool) -> list[Component | str]:
         *([duration(value) for value in (times.min, times.median, times.max)] if times else [gone] * 3),
         gone if one.skew_pct is None else f"{one.skew_pct:.1f} %",
         gone if one.slowest is None else f"rank {one.slowest}",
-        gone if "tensor_active_pct" not in one.values else f"{_range(one.values['tensor_active_pct'])} %",
+        gone if "tensor_elapsed_pct" not in one.values else f"{_range(one.values['tensor_elapsed_pct'])} %",
         f"{part_label(apart[0])} {_range(apart[1])} %, most on rank {apart[1].max_rank}" if apart else "less than 1 %",
     ]
 

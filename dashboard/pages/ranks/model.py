@@ -66,7 +66,7 @@ def verdict_of(row: Mapping[str, Any]) -> dict[str, Any]:
         "kernel": row["kernel"],
         "label": f"{row['name']} {row['label']}".strip(),
         "duration_ns": row["duration_ns"],
-        "tensor_active_pct": row["tensor"],
+        "tensor_elapsed_pct": row["tensor"],
         "dram_pct": row["dram"],
         "account": {part: account.get(part, 0.0) for part in PARTS} if account else None,
     }

@@ -148,7 +148,7 @@ def _row(one: Depth, present: int) -> list[Component | str]:
     return [
         str(one.depth),
         measured[0],
-        f"{told.tensor_active_pct:.1f} %",
+        f"{told.tensor_elapsed_pct:.1f} %",
         f"{told.low:.1f} to {told.high:.1f}",
         f"{error:+.1f}" if error is not None else "",
         measured[1],

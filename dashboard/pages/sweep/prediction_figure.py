@@ -93,6 +93,6 @@ def _predicted(told: Sequence[Depth], cycles: bool) -> Drawn:
 def _bounds(told: Any, cycles: bool) -> tuple[float, float, float]:
     """(low, expected, high) busy share, or the cycles that stand for it."""
     if not cycles:
-        return told.low, told.tensor_active_pct, told.high
-    work = told.cycles * told.tensor_active_pct
+        return told.low, told.tensor_elapsed_pct, told.high
+    work = told.cycles * told.tensor_elapsed_pct
     return work / max(told.high, 1e-9), told.cycles, work / max(told.low, 1e-9)

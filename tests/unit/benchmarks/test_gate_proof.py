@@ -14,7 +14,7 @@ import pytest
 from ncubble.analysis.gate.noise.metrics import BY_NAME
 from ncubble.analysis.gate.noise.noise import Sample
 
-TENSOR = BY_NAME["tensor_active_pct"]
+TENSOR = BY_NAME["tensor_elapsed_pct"]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_sides_have_n_launches_of_processes_and_gpus_of_their_own(
 
 
 def test_a_loss_makes_both_metrics_worse_by_as_much(draws: ModuleType) -> None:
-    assert draws.factor("tensor_active_pct", 1.0) == pytest.approx(0.99)
+    assert draws.factor("tensor_elapsed_pct", 1.0) == pytest.approx(0.99)
     assert draws.factor("cycles", 1.0) == pytest.approx(1 / 0.99)
 
 
@@ -77,7 +77,7 @@ def test_a_merge_request_sees_the_worst_of_both_metrics(proof: ModuleType) -> No
 def test_a_kernel_without_products_is_judged_by_cycles_alone(proof: ModuleType) -> None:
     tally = proof.judged(("numba_tiled_matmul", "same GPU", 3), 2)
     assert tally["cycles", 5.0, "regressed"] == 2
-    assert not any(what == "tensor_active_pct" and outcome for what, _, outcome in tally)
+    assert not any(what == "tensor_elapsed_pct" and outcome for what, _, outcome in tally)
     assert proof.kernel_row("numba_tiled_matmul", "same GPU", tally)[2] == "–"
 
 

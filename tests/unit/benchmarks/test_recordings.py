@@ -23,7 +23,7 @@ for path in sys.argv[1:]:
             value = lambda name: action.metric_by_name(name).value()
             rows.append({
                 "report": path,
-                "tensor_active_pct": value("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"),
+                "tensor_elapsed_pct": value("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"),
                 "duration_ns": value("gpu__time_duration.sum"),
                 "dram_pct": value("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
             })
@@ -49,7 +49,7 @@ def test_every_value_is_the_one_that_ncu_report_reads(reported):
     assert len(truth) == len(reported["launches"]) >= 20
     for expected, one in zip(truth, reported["launches"], strict=True):
         assert Path(expected["report"]).parent == Path(one["report"])
-        for name in ("tensor_active_pct", "duration_ns", "dram_pct"):
+        for name in ("tensor_elapsed_pct", "duration_ns", "dram_pct"):
             assert one[name] == expected[name], (one["label"], name)
 
 

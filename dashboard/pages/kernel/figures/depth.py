@@ -66,7 +66,7 @@ def depth_rows(advice: Mapping[str, Any]) -> list[DepthRow]:
 def _row(depth: int, told: Mapping[str, Any], present: bool, now: float | None) -> DepthRow:
     cycles = number(told.get("cycles"))
     change = 100.0 * (cycles / now - 1.0) if cycles is not None and now else None
-    busy, low, high = (number(told.get(name)) for name in ("tensor_active_pct", "low", "high"))
+    busy, low, high = (number(told.get(name)) for name in ("tensor_elapsed_pct", "low", "high"))
     return DepthRow(depth, busy, low, high, cycles, change, present)
 
 

@@ -110,7 +110,7 @@ def test_cycles_without_a_cta_are_missed_aloud():
 def test_what_lacks_is_null_in_json_and_never_zero(foreign_like):
     shown = json.loads(json.dumps(foreign_like))
     assert shown["account"] is None and shown["unit"] is None and shown["cause"] == "unknown"
-    assert shown["tensor_active_pct"] is None and shown["dram_pct"] is None
+    assert shown["tensor_elapsed_pct"] is None and shown["dram_pct"] is None
     assert shown["async_copy"] == {"ldgsts": None, "tma": None}
 
 

@@ -58,7 +58,7 @@ def test_parts_of_every_side_sum_to_100_and_their_times_to_the_duration() -> Non
 def test_repeats_tell_a_slower_copy_from_noise() -> None:
     slow = REPEATS / "tensor_core_gemm" / "stages3-vec4"
     (found,) = recorded(REPEATS / "tensor_core_gemm" / "stages3", slow).comparisons
-    for name in ("duration_ns", "cycles", "tensor_active_pct"):
+    for name in ("duration_ns", "cycles", "tensor_elapsed_pct"):
         row = found.row("launch", name)
         assert row and row.changes[1] and row.changes[1].outcome == "worse", name
         assert row.values[0] and row.values[0].n == 5
@@ -206,7 +206,7 @@ def test_units_that_differ_are_not_said_to_rise_or_fall() -> None:
 
 
 def test_launches_without_numbers_have_nothing_in_common() -> None:
-    nothing = dict.fromkeys(("duration_ns", "cycles", "sm_clock_hz", "tensor_active_pct"), math.nan)
+    nothing = dict.fromkeys(("duration_ns", "cycles", "sm_clock_hz", "tensor_elapsed_pct"), math.nan)
     bare = Group((subject(values=nothing, verdict={"account": None, "unit": None}),))
     assert sentences(compare_groups([bare, bare])) == ["B and A have no measurement in common."]
 

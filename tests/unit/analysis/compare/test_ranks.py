@@ -93,7 +93,7 @@ def test_names_that_differ_in_one_number_are_ranks_if_they_count_from_0() -> Non
 def verdict(rank: int, launch: int, time: float | None, kernel: str = "k", **parts: float) -> RankLaunch:
     account = {"tensor_busy": 50.0, "data_wait": 50.0} | parts
     told = {"report": f"r{rank}", "launch": launch, "label": kernel, "kernel": kernel, "duration_ns": time}
-    told |= {"tensor_active_pct": 50.0, "dram_pct": None, "account": account}
+    told |= {"tensor_elapsed_pct": 50.0, "dram_pct": None, "account": account}
     return RankLaunch(Rank(rank, 4, "RANK", "p"), told, "1,1,1", "32,1,1")
 
 

@@ -26,7 +26,7 @@ from ncubble.errors import NcubbleError, ReportError, UsageError
 def tables(report: str, launches: int = 2, cause: str = "data_wait", metrics: int = 3) -> dict[str, pa.Table]:
     """Rows of a report that was never measured."""
     told = [
-        {"report": report, "launch": n, "label": f"k{n}", "cause": cause, "tensor_active_pct": 10.0 * n, "rank": None}
+        {"report": report, "launch": n, "label": f"k{n}", "cause": cause, "tensor_elapsed_pct": 10.0 * n, "rank": None}
         for n in range(launches)
     ]
     values = [
@@ -208,15 +208,15 @@ def test_a_dataset_can_be_copied_elsewhere(folder: Path, tmp_path: Path) -> None
 
 
 CONDITIONS: list[tuple[str, Callable[[dict[str, Any]], bool]]] = [
-    ("tensor_active_pct < 15", lambda row: row["tensor_active_pct"] < 15),
-    ("tensor_active_pct>=10 and not launch = 2", lambda row: row["tensor_active_pct"] >= 10 and row["launch"] != 2),
+    ("tensor_elapsed_pct < 15", lambda row: row["tensor_elapsed_pct"] < 15),
+    ("tensor_elapsed_pct>=10 and not launch = 2", lambda row: row["tensor_elapsed_pct"] >= 10 and row["launch"] != 2),
     ("(cause = tail OR launch in (0, 3)) and label != 'k0'", lambda row: row["launch"] == 3 and row["label"] != "k0"),
     ("rank is null", lambda row: True),
     ("rank IS NOT NULL", lambda row: False),
     ('label contains "K1" or cause in ("x", data_wait) and launch > 2', lambda row: row["launch"] in (1, 3)),
     ("label not in (k0,k1)", lambda row: row["launch"] > 1),
     ("rank < 5 or launch == 1", lambda row: row["launch"] == 1),
-    ("tensor_active_pct > -1e1", lambda row: True),
+    ("tensor_elapsed_pct > -1e1", lambda row: True),
 ]
 
 
@@ -234,8 +234,8 @@ def test_a_condition_lets_pass_what_it_says(
 @pytest.mark.parametrize(
     ("condition", "said"),
     [
-        ("tensor_actve_pct < 5", "tensor_active_pct"),
-        ("tensor_active_pct < fast", "a number"),
+        ("tensor_actve_pct < 5", "tensor_elapsed_pct"),
+        ("tensor_elapsed_pct < fast", "a number"),
         ("launch <", "a value"),
         ("launch 5", "an operator"),
         ("(launch = 1", "`\\)`"),

@@ -47,8 +47,8 @@ def test_json_has_the_members_of_the_contract(advice: dict[str, Any]) -> None:
     assert (told["schema"], told["launch"], told["stages"], told["stages_from"]) == (1, 0, 3, "manifest")
     assert list(told["depths"]) == [str(depth) for depth in range(1, 9)]
     for found in filter(None, told["depths"].values()):
-        assert list(found) == ["tensor_active_pct", "cycles", "low", "high"]
-        assert found["low"] <= found["tensor_active_pct"] <= found["high"]
+        assert list(found) == ["tensor_elapsed_pct", "cycles", "low", "high"]
+        assert found["low"] <= found["tensor_elapsed_pct"] <= found["high"]
     for fix in told["fixes"]:
         assert list(fix) == ["fix", "cause", "predicted_gain_pct", "low", "high"]
 
@@ -57,7 +57,7 @@ def test_the_present_depth_is_as_measured(advice: dict[str, Any]) -> None:
     report = Report.open(RUN)
     present = advice["depths"]["3"]
     assert present["cycles"] == report.launch(0).identity["cycles"]
-    assert present["low"] == present["high"] == present["tensor_active_pct"]
+    assert present["low"] == present["high"] == present["tensor_elapsed_pct"]
     told = predict_sweep(report.launch(0))
     assert {str(depth): found and found.cycles for depth, found in told.items()} == {
         depth: found and found["cycles"] for depth, found in advice["depths"].items()
@@ -108,7 +108,7 @@ def test_text_for_a_person(advice: dict[str, Any]) -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert "depth 3, as its manifest says" in " ".join(text.split())
     row = next(line for line in text.splitlines() if line.strip().startswith("2 "))
-    assert f"{advice['depths']['2']['tensor_active_pct']:.1f}" in row
+    assert f"{advice['depths']['2']['tensor_elapsed_pct']:.1f}" in row
     assert "see notes" in next(line for line in text.splitlines() if line.strip().startswith("8 "))
 
 

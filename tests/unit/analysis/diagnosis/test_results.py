@@ -1,17 +1,20 @@
 """Verdicts of whole reports: remembered for as long as report, manifest and rules are the same."""
 
 import json
+import math
 import shutil
 import subprocess
 import sys
 
 import pytest
 
+from ncubble.analysis.account.units import tensor_share_of_active
 from ncubble.analysis.diagnosis import results, verdict
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 from ncubble.files import memo
 from ncubble.recordings import REPEATS, ROOT
+from tests.helpers.one_launch import OneLaunch
 
 RUN = ROOT / "softmax_online" / "default"
 
@@ -124,3 +127,26 @@ def test_other_numbers_of_a_chip_are_other_rules(tmp_path, monkeypatch):
     with (tmp_path / "chips.toml").open("a") as file:
         file.write("# other numbers")
     assert results.rules_hash.__wrapped__() != before
+
+
+def test_schema_2_names_both_shares_of_the_tensor_pipe():
+    path = ROOT / "tensor_core_gemm" / "stages3"
+    result = results.report_json([path])
+    (launch,) = result["launches"]
+    measured = Report.open(path).launch(0)
+    assert result["schema"] == 2 and "tensor_active_pct" not in launch
+    for member, suffix in (("tensor_elapsed_pct", "elapsed"), ("tensor_of_active_pct", "active")):
+        counter = f"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_{suffix}"
+        assert launch[member] == measured.value(counter) > 0
+
+
+def test_a_share_of_active_cycles_that_was_not_collected_is_null():
+    elapsed = {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed": 40.0}
+    active = {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active": 50.0}
+    assert math.isnan(tensor_share_of_active(OneLaunch(elapsed)))
+    assert math.isnan(tensor_share_of_active(OneLaunch({})))
+    assert tensor_share_of_active(OneLaunch(elapsed | active)) == 50.0
+    hmma = {
+        f"sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_{of}": 30.0 for of in ("active", "elapsed")
+    }
+    assert tensor_share_of_active(OneLaunch(hmma)) == 30.0

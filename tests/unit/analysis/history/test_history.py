@@ -49,7 +49,7 @@ def by_metric(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def test_a_regression_is_told_with_its_numbers_and_origin() -> None:
     found = by_metric(of_check(tensor=40.0, paths=["runs/new"], sha="b" * 40, version="1.2"))
-    row = found["tensor_active_pct"]
+    row = found["tensor_elapsed_pct"]
     assert (row["verdict"], row["kernel_verdict"], row["gate_verdict"], row["exit_code"]) == (
         *["regressed"] * 3,
         1,

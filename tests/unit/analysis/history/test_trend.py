@@ -44,7 +44,7 @@ def row(index: int, mean: float, **more: Any) -> dict[str, Any]:
         "check": f"c{index}",
         "checked": pd.Timestamp(WHEN + timedelta(days=index)),
         **{"id": "gemm-1", "label": "gemm", "device": "NVIDIA H200", "kernel": "gemm"},
-        **{"metric": "tensor_active_pct", "unit": "%", "better": "higher", "gated": True, "counter": "c"},
+        **{"metric": "tensor_elapsed_pct", "unit": "%", "better": "higher", "gated": True, "counter": "c"},
         **{"mean": mean, "sd": 0.1, "n": 5, "git_sha": f"{index:040x}", "git_dirty": False, "checked_sha": None},
         **{"gpu": ["GPU-1"], "driver": "580", "ncu_version": "2025.3", "reports": [f"{index:016x}"]},
     }
@@ -200,7 +200,7 @@ class TestHistories:
         rows = HistoryReader(CHECKS).read().table.select(list(COLUMNS)).to_pandas()
         late = rows["checked"] >= rows["checked"].drop_duplicates().sort_values().iloc[4]
         rows["mean"] = rows["mean"].where(~late, rows["mean"] * 0.98)
-        found = [one for one in all_series(rows) if one.gated and one.enough and one.metric == "tensor_active_pct"]
+        found = [one for one in all_series(rows) if one.gated and one.enough and one.metric == "tensor_elapsed_pct"]
         assert [[change.direction for change in one.changes] for one in found] == [["worse"], ["worse"]]
 
     def test_an_empty_history_has_no_series(self) -> None:
@@ -240,7 +240,7 @@ class TestCommand:
         told = json.loads(run(str(folder), "--json", "--changed").stdout)
         (one,) = told["series"]
         (change,) = one["changes"]
-        assert (told["schema"], one["metric"], change["sha"]) == (1, "tensor_active_pct", "7" * 40)
+        assert (told["schema"], one["metric"], change["sha"]) == (1, "tensor_elapsed_pct", "7" * 40)
         assert change["last_sha_before"] == "6" * 40 and change["checked"] == "2026-09-07T00:00:00+00:00"
         assert change["change_pct"] == pytest.approx(-3.95, abs=0.01) and change["direction"] == "worse"
 
@@ -284,4 +284,4 @@ class TestCommand:
         for arguments in ([str(folder), "--all"], [str(CHECKS), "--all"]):
             told = run(*arguments).stdout
             assert max(map(len, told.splitlines())) <= columns
-            assert "tensor_active_pct" in told and "…" not in told
+            assert "tensor_elapsed_pct" in told and "…" not in told

@@ -67,12 +67,12 @@ def test_ends_are_not_pipelined() -> None:
     short, long = (predict(replace(STARVED, outside=outside), 3) for outside in (40.0, 300.0))
     assert short is not None
     assert long is not None
-    assert long.tensor_active_pct < short.tensor_active_pct - 3.0
+    assert long.tensor_elapsed_pct < short.tensor_elapsed_pct - 3.0
 
 
 def test_depth_cures_waits_up_to_the_pipe() -> None:
     sweep = [predict(STARVED, depth) for depth in (1, 2, 3)]
-    shares = [told.tensor_active_pct for told in sweep if told]
+    shares = [told.tensor_elapsed_pct for told in sweep if told]
     assert len(shares) == 3
     assert shares[0] < shares[1] == STARVED.busy_pct < shares[2] <= 100.0
     ideal = STARVED.busy_pct * STARVED.cycle / (STARVED.ctas * STARVED.busy)
@@ -83,14 +83,14 @@ def test_depth_does_nothing_where_nobody_waits() -> None:
     for depth in (3, 4, 6):
         told = predict(replace(FED, residency=None), depth)
         assert told is not None
-        assert told.tensor_active_pct == pytest.approx(FED.busy_pct, rel=0.01)
+        assert told.tensor_elapsed_pct == pytest.approx(FED.busy_pct, rel=0.01)
         assert told.low < FED.busy_pct < told.high
 
 
 def test_the_present_depth_is_as_measured() -> None:
     told = predict(STARVED, 2)
     assert told is not None
-    assert (told.tensor_active_pct, told.cycles, told.low, told.high) == (48.0, 400_000.0, 48.0, 48.0)
+    assert (told.tensor_elapsed_pct, told.cycles, told.low, told.high) == (48.0, 400_000.0, 48.0, 48.0)
 
 
 def test_residency_falls_with_depth_and_ends() -> None:
@@ -105,7 +105,7 @@ def test_a_lost_cta_costs_a_kernel_that_does_not_wait() -> None:
     cliff, without = predict(FED, 4), predict(replace(FED, residency=None), 4)
     assert cliff is not None
     assert without is not None
-    assert cliff.tensor_active_pct < without.tensor_active_pct
+    assert cliff.tensor_elapsed_pct < without.tensor_elapsed_pct
 
 
 def test_what_no_measurement_carries_is_not_identified() -> None:
@@ -136,8 +136,8 @@ def test_predictions_are_monotonic_bounded_and_conserve_work(now: Pipeline, pack
     sweep = [told for depth in range(1, 9) if (told := predict(now, depth))]
     assert len(sweep) == 8
     for told in sweep:
-        assert 0.0 < told.low <= told.tensor_active_pct <= told.high <= 100.0
-        assert told.tensor_active_pct * told.cycles == pytest.approx(now.busy_pct * now.elapsed)
+        assert 0.0 < told.low <= told.tensor_elapsed_pct <= told.high <= 100.0
+        assert told.tensor_elapsed_pct * told.cycles == pytest.approx(now.busy_pct * now.elapsed)
     cycles = [told.cycles for told in sweep]
     assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(cycles))
 
@@ -166,7 +166,7 @@ def test_recorded_sweeps(sweeps: dict[str, dict[int, Pipeline]]) -> None:
     the validation."""
     for name, sweep in sweeps.items():
         pairs = [(told, sweep[one], now) for now in sweep.values() for one in sweep if (told := predict(now, one))]
-        errors = [abs(told.tensor_active_pct - there.busy_pct) for told, there, now in pairs if there is not now]
+        errors = [abs(told.tensor_elapsed_pct - there.busy_pct) for told, there, now in pairs if there is not now]
         naive = [abs(now.busy_pct - there.busy_pct) for _, there, now in pairs if there is not now]
         assert fmean(errors) <= 5.0, name
         assert max(errors) <= 12.0, name

@@ -23,7 +23,7 @@ WRITTEN, STARTED = "2026-11-21T18:00:00Z", "2026-11-21T19:00:00+00:00"
 
 def prediction(start: int, to: int, off: float | None = 2.0) -> dict[str, Any]:
     value = None if off is None else MEASURED.get(to, 50.0) + off
-    told = value and {"tensor_active_pct": value, "cycles": 1e6, "low": value - 5, "high": value + 5}
+    told = value and {"tensor_elapsed_pct": value, "cycles": 1e6, "low": value - 5, "high": value + 5}
     names = {"family": "gemm", "config": "gemm 128x128", "split": "test", "from_stages": start, "to_stages": to}
     return {**names, "predicted": told, "baselines": {"no_change": MEASURED[start]}}
 
@@ -33,7 +33,7 @@ def launch(stages: int) -> dict[str, Any]:
         "family": "gemm",
         "config": "gemm 128x128",
         "stages": stages,
-        "tensor_active_pct": MEASURED[stages],
+        "tensor_elapsed_pct": MEASURED[stages],
         "cycles": 1e6,
     }
 

@@ -29,7 +29,7 @@ def rows(told: Mapping[int, float | None], start: int = 1, **more: Any) -> list[
             "family": "gemm", "config": "cube", "split": "test", "from_stages": start, "to_stages": depth,
             "measured_pct": pct, "measured_cycles": 1000.0 / pct, "baselines": {"no_change": MEASURED[start]},
             "predicted": None if (value := told.get(depth)) is None else {
-                "tensor_active_pct": value, "cycles": 1000.0 / value, "low": value - 5.0, "high": value + 5.0,
+                "tensor_elapsed_pct": value, "cycles": 1000.0 / value, "low": value - 5.0, "high": value + 5.0,
             },
             **more,
         }

@@ -100,7 +100,7 @@ def test_the_table_keeps_names_and_verdicts_readable_at_any_width(one, width):
 
 def test_a_launch_without_account_is_drawn_without_a_bar(one):
     bare = {**one, "account": None, "unit": None, "merged": {}, "causes": [], "cause": "unknown", "disease": None}
-    bare |= {"duration_ns": None, "dram_pct": None, "tensor_active_pct": None, "compute_capability": None}
+    bare |= {"duration_ns": None, "dram_pct": None, "tensor_elapsed_pct": None, "compute_capability": None}
     assert "unknown" in drawn(bare, 120)
 
 

@@ -118,7 +118,7 @@ def test_the_tensor_pipe_is_busy_enough(gated, played):
 def test_the_tensor_pipe_is_not_busy_enough(gated):
     result = gated("min=45.5")
     result.assert_outcomes(failed=1)
-    assert "tensor_active_pct is 44.99 %, below min=45.5 (5 launches, 44.93 to 45.03)" in said(result)
+    assert "tensor_elapsed_pct is 44.99 %, below min=45.5 (5 launches, 44.93 to 45.03)" in said(result)
 
 
 def test_a_baseline_is_recorded_kept_and_regressed_from(gated, played, pytester):
@@ -130,12 +130,12 @@ def test_a_baseline_is_recorded_kept_and_regressed_from(gated, played, pytester)
     of_another_run(pytester.path / "kept")
     result = gated("baseline='kept'", "--ncubble-history=hist", "--junitxml=out.xml")
     result.assert_outcomes(passed=1)
-    assert "tensor_active_pct +0.00 % from 44.99" in said(result)
+    assert "tensor_elapsed_pct +0.00 % from 44.99" in said(result)
     table = history_file.HistoryReader(pytester.path / "hist").read().table.to_pylist()
     assert {(row["kernel_verdict"], row["paths"][0]) for row in table} == {("pass", "test_it.py::test_gemm")}
     xml = (pytester.path / "out.xml").read_text()
     assert '<property name="ncubble_verdict" value="pass" />' in xml
-    assert 'name="tensor_active_pct[tensor_core_gemm grid 32,32,1 block 256,1,1]" value="44.9' in xml
+    assert 'name="tensor_elapsed_pct[tensor_core_gemm grid 32,32,1 block 256,1,1]" value="44.9' in xml
     played.report = "stages1"
     for place in ("kept", file.relative_to(pytester.path)):
         result = gated(f"baseline={str(place)!r}")
@@ -205,11 +205,11 @@ def test_a_marker_that_asks_for_nothing_sensible_fails_before_anything_runs(gate
 
 
 def test_absolute_limits_need_no_baseline(gated, played, pytester):
-    result = gated("limits=['cycles <= 2e6', 'tensor_active_pct >= 40']", "--ncubble-history=hist")
+    result = gated("limits=['cycles <= 2e6', 'tensor_elapsed_pct >= 40']", "--ncubble-history=hist")
     result.assert_outcomes(passed=1)
-    assert "cycles 847,496 (limit cycles <= 2000000), tensor_active_pct 44.99 (limit" in said(result)
+    assert "cycles 847,496 (limit cycles <= 2000000), tensor_elapsed_pct 44.99 (limit" in said(result)
     assert not (pytester.path / "hist").exists()
-    result = gated("min=40, limits=['cycles <= 8e5', 'tensor_active_pct >= 40']")
+    result = gated("min=40, limits=['cycles <= 8e5', 'tensor_elapsed_pct >= 40']")
     result.assert_outcomes(failed=1)
     assert "test_gemm: regressed: tensor_core_gemm" in said(result) and "above the limit 'cycles <= 8" in said(result)
 
@@ -368,7 +368,7 @@ def test_what_cannot_be_measured_is_refused(gated, played):
 
 def test_a_callable_is_measured_and_held_to_the_marker(gated, played):
     test = "@pytest.mark.tensor_util(min={}, kernel='gemm')\ndef test_it(ncubble):\n    {}"
-    body = "result = ncubble.profile(launch, 3, repeats=9)\n    assert 44 < result.tensor_active_pct < 46"
+    body = "result = ncubble.profile(launch, 3, repeats=9)\n    assert 44 < result.tensor_elapsed_pct < 46"
     gated(test.format(40, body), source=FIXTURE).assert_outcomes(passed=1)
     assert (played.plans[0].repeats, played.plans[0].kernel) == (9, "gemm")
     result = gated(test.format(60, body), source=FIXTURE)
@@ -437,8 +437,8 @@ def test_it(ncubble):
     assert [kernel.launches for kernel in both.kernels] == [1, 5]
     both.assert_tensor_util(min=30)
     with pytest.raises(Exception, match="choose one by kernel=REGEX"):
-        both.tensor_active_pct
-    assert 44 < ncubble.report({str(run)!r}, {str(other)!r}, kernel="stages=3").tensor_active_pct < 46
+        both.tensor_elapsed_pct
+    assert 44 < ncubble.report({str(run)!r}, {str(other)!r}, kernel="stages=3").tensor_elapsed_pct < 46
 """
     gated(body, source=FIXTURE).assert_outcomes(passed=1)
 

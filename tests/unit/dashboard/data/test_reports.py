@@ -51,7 +51,7 @@ def test_a_row_repeats_the_verdict_of_its_launch(recorded: ReportStore) -> None:
         entry = recorded.find(key, int(launch))
         assert entry is not None
         verdict = launch_verdict(entry.launch)
-        assert row["tensor"] == pytest.approx(verdict["tensor_active_pct"], abs=0.005)
+        assert row["tensor"] == pytest.approx(verdict["tensor_elapsed_pct"], abs=0.005)
         assert row["dram"] == pytest.approx(verdict["dram_pct"], abs=0.005)
         assert row["duration_ns"] == pytest.approx(verdict["duration_ns"], abs=0.05)
         assert sum(share for _, share in row["account"]) == pytest.approx(100.0, abs=0.1)

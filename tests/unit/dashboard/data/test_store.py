@@ -148,7 +148,7 @@ def test_a_row_names_the_busy_unit_and_what_its_cause_costs() -> None:
 
 def test_a_row_rounds_like_the_verdict() -> None:
     report = frames.gemm()
-    row = launch_row(report, 0, frames.verdict("k", 1e5, "copy_cost", tensor_active_pct=71.7463))
+    row = launch_row(report, 0, frames.verdict("k", 1e5, "copy_cost", tensor_elapsed_pct=71.7463))
     assert f"{row['tensor']:.1f}" == "71.7"
 
 

@@ -142,7 +142,7 @@ def test_a_kernel_without_tensor_work_is_gated_by_cycles_alone(pct: float) -> No
     (item,) = recorded(report([pct] * 5))
     assert any("only cycles are gated" in text for text in weaknesses(item))
     assert {name: metric.gated for name, metric in item.metrics.items()} == {
-        "tensor_active_pct": False,
+        "tensor_elapsed_pct": False,
         "cycles": True,
         "duration_ns": False,
         "dram_pct": False,
@@ -151,7 +151,7 @@ def test_a_kernel_without_tensor_work_is_gated_by_cycles_alone(pct: float) -> No
 
 def test_the_fallback_counter_is_recorded_by_its_own_name() -> None:
     (item,) = recorded(report(counters={TENSOR_ACTIVE: [43.0] * 5, CYCLES: [5e5] * 5}))
-    assert item.metrics["tensor_active_pct"].counter == TENSOR_ACTIVE
+    assert item.metrics["tensor_elapsed_pct"].counter == TENSOR_ACTIVE
 
 
 def saved(tmp_path: Path) -> Path:
@@ -167,7 +167,7 @@ def test_a_baseline_is_not_overwritten_without_force(tmp_path: Path) -> None:
         baseline_file.save([(other, recorded()[0]), (path, recorded()[0])])
     assert not other.exists()
     baseline_file.save([(path, recorded(report([50.0] * 5))[0])], force=True)
-    assert baseline_file.load(path).metrics["tensor_active_pct"].values == (50.0,) * 5
+    assert baseline_file.load(path).metrics["tensor_elapsed_pct"].values == (50.0,) * 5
 
 
 def test_a_failed_write_leaves_the_old_baseline_and_no_rubbish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,8 +243,8 @@ def test_a_wrong_field_is_named_with_its_file(tmp_path: Path, field: str, value:
 
 def test_a_newer_schema_asks_for_an_upgrade(tmp_path: Path) -> None:
     path = saved(tmp_path)
-    path.write_text(path.read_text().replace('"schema": 2', '"schema": 3'))
-    with pytest.raises(ReportError, match="schema 3 is newer than 2") as caught:
+    path.write_text(path.read_text().replace('"schema": 3', '"schema": 4'))
+    with pytest.raises(ReportError, match="schema 4 is newer than 3") as caught:
         baseline_file.load(path)
     assert "upgrade" in caught.value.remedy
 

@@ -70,7 +70,7 @@ def test_unknown_and_other_gpus_are_declared_weak_unless_they_are_said_to_be_the
 def test_a_limit_of_the_user_decides() -> None:
     worse = report(scaled(0.97))
     assert judged(worse).exit_code == 1
-    assert judged(worse, rules=GateRules(parse_all(["tensor_active_pct 10%"]))).exit_code == 0
+    assert judged(worse, rules=GateRules(parse_all(["tensor_elapsed_pct 10%"]))).exit_code == 0
 
 
 def test_duration_and_dram_never_decide() -> None:

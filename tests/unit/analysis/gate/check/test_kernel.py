@@ -82,19 +82,19 @@ def test_parts_of_another_unit_do_not_mean_the_same(base: Baseline) -> None:
     assert result.exit_code == 3 and "busiest unit" in result.kernels[0].reason
 
 
-@pytest.mark.parametrize(("rule", "code"), [("tensor_active_pct >= 42", 0), ("tensor_active_pct >= 44", 1)])
+@pytest.mark.parametrize(("rule", "code"), [("tensor_elapsed_pct >= 42", 0), ("tensor_elapsed_pct >= 44", 1)])
 def test_an_absolute_limit_needs_no_baseline(rule: str, code: int) -> None:
     options = CheckOptions(GateRules(parse_all([rule])), allow_new=True)
     assert check(groups(report()), [], options).exit_code == code
 
 
 def test_a_missed_absolute_limit_is_a_regression_where_the_baseline_is_missing() -> None:
-    options = CheckOptions(GateRules(parse_all(["tensor_active_pct >= 44"])))
+    options = CheckOptions(GateRules(parse_all(["tensor_elapsed_pct >= 44"])))
     assert check(groups(report()), [], options).exit_code == 1
 
 
 def test_limits_of_one_kernel_leave_others_alone() -> None:
-    limits = GateRules(overrides=(Override("stages=2", parse_all(["tensor_active_pct >= 90"])),))
+    limits = GateRules(overrides=(Override("stages=2", parse_all(["tensor_elapsed_pct >= 90"])),))
     result = check(
         groups(report(), report(kernel=gemm(2))), recorded(report(), report(kernel=gemm(2))), CheckOptions(limits)
     )
@@ -102,7 +102,7 @@ def test_limits_of_one_kernel_leave_others_alone() -> None:
 
 
 def test_an_override_that_fits_no_kernel_is_named(base: Baseline) -> None:
-    limits = GateRules(overrides=(Override("renamed", parse_all(["tensor_active_pct >= 90"])),))
+    limits = GateRules(overrides=(Override("renamed", parse_all(["tensor_elapsed_pct >= 90"])),))
     result = check(groups(report()), [base], CheckOptions(limits))
     assert any("warning: no kernel matches 'renamed'" in note for note in result.notes)
 
@@ -153,7 +153,7 @@ def test_a_baseline_of_the_first_schema_is_read_as_of_an_unknown_gpu(tmp_path: P
 def test_an_update_keeps_what_it_replaces_and_why(base: Baseline) -> None:
     twice = replaced(replaced(base, base, "first"), base, "second")
     assert [entry["because"] for entry in twice.history] == ["second", "first"]
-    assert twice.history[0]["mean_sd_n"]["tensor_active_pct"][2] == 5
+    assert twice.history[0]["mean_sd_n"]["tensor_elapsed_pct"][2] == 5
 
 
 def test_an_update_refuses_another_kernel(base: Baseline) -> None:
@@ -163,7 +163,7 @@ def test_an_update_refuses_another_kernel(base: Baseline) -> None:
 
 
 def test_a_stale_override_fails_where_everything_must_be_judged(base: Baseline) -> None:
-    limits = GateRules(overrides=(Override("renamed", parse_all(["tensor_active_pct >= 90"])),))
+    limits = GateRules(overrides=(Override("renamed", parse_all(["tensor_elapsed_pct >= 90"])),))
     assert check(groups(report()), [base], CheckOptions(limits, require_all=True)).exit_code == 3
 
 

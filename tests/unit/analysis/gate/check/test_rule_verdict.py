@@ -13,7 +13,7 @@ from ncubble.analysis.gate.check.rule_verdict import check_absolute, check_growt
 from ncubble.analysis.gate.check.rules import parse
 from ncubble.analysis.gate.noise.noise import Sample, Shifts
 
-FLOOR = parse("tensor_active_pct >= 44")
+FLOOR = parse("tensor_elapsed_pct >= 44")
 CEILING = parse("cycles <= 2.1e6")
 GROWTH = parse("data_wait +2")
 STEADY = [20.1, 20.3, 19.9, 20.0, 20.2]
@@ -48,7 +48,7 @@ def test_the_reason_gives_mean_limit_and_spread() -> None:
         "cycles is 2300000, above the limit 'cycles <= 2100000' (2 launches, 2200000 to 2400000)"
     )
     assert check_absolute(FLOOR, [12.3]).reason == (
-        "tensor_active_pct is 12.3, below the limit 'tensor_active_pct >= 44' (1 launch)"
+        "tensor_elapsed_pct is 12.3, below the limit 'tensor_elapsed_pct >= 44' (1 launch)"
     )
 
 
@@ -69,7 +69,7 @@ def test_an_absolute_limit_is_never_kept_by_measuring_nothing(limit, values) -> 
 
 def test_launches_that_lack_the_value_are_counted() -> None:
     found = check_absolute(FLOOR, [50.0, None, math.nan])
-    assert found.verdict == "pass" and found.note == "tensor_active_pct: 2 of 3 launches lack it"
+    assert found.verdict == "pass" and found.note == "tensor_elapsed_pct: 2 of 3 launches lack it"
 
 
 def test_a_limit_within_the_interval_of_the_mean_is_called_near() -> None:

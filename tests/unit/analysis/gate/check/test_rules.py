@@ -35,9 +35,9 @@ RULES = st.builds(
 @pytest.mark.parametrize(
     ("text", "limit"),
     [
-        ("tensor_active_pct 1%", GateRule("tensor_active_pct", "relative", 1.0)),
-        ("tensor_active_pct >= 50", GateRule("tensor_active_pct", "at_least", 50.0)),
-        ("tensor_active_pct>=50%", GateRule("tensor_active_pct", "at_least", 50.0)),
+        ("tensor_elapsed_pct 1%", GateRule("tensor_elapsed_pct", "relative", 1.0)),
+        ("tensor_elapsed_pct >= 50", GateRule("tensor_elapsed_pct", "at_least", 50.0)),
+        ("tensor_elapsed_pct>=50%", GateRule("tensor_elapsed_pct", "at_least", 50.0)),
         ("cycles <= 2.1e6", GateRule("cycles", "at_most", 2_100_000.0)),
         (" duration_ns  <=  250000 ", GateRule("duration_ns", "at_most", 250_000.0)),
         ("dram_pct <= 80", GateRule("dram_pct", "at_most", 80.0)),
@@ -65,7 +65,7 @@ def test_a_rule_says_metric_kind_and_value(text: str, limit: GateRule) -> None:
         ("cycels 2%", "'cycels'; nearest: cycles", "data_wait"),
         ("sm__cycles_elapsed.max 2%", "nearest: cycles", "parts: "),
         ("cycles >= 3", "of cycles, less is better: a floor makes no sense", "'cycles <= 2100000'"),
-        ("tensor_active_pct <= 50", "more is better: a ceiling", "'tensor_active_pct >= 50'"),
+        ("tensor_elapsed_pct <= 50", "more is better: a ceiling", "'tensor_elapsed_pct >= 50'"),
         ("tensor_busy +2", "more is better: a limit of its growth", "'tensor_busy >= 50'"),
         ("data_wait >= 3", "less is better: a floor", "'data_wait +2'"),
         ("dram_pct 1%", "there is no loss", "'dram_pct <= 50'"),
@@ -84,8 +84,8 @@ def test_a_rule_says_metric_kind_and_value(text: str, limit: GateRule) -> None:
         ("cycles 0%", "not a percentage between 0 and 100", "cycles"),
         ("cycles 100%", "not a percentage between 0 and 100", "cycles"),
         ("data_wait +100", "not a number of points between 0 and 100", "data_wait"),
-        ("tensor_active_pct >= 101", "between 0 and 100", "tensor"),
-        ("tensor_active_pct >= 0", "it can never fail", "tensor"),
+        ("tensor_elapsed_pct >= 101", "between 0 and 100", "tensor"),
+        ("tensor_elapsed_pct >= 0", "it can never fail", "tensor"),
         ("data_wait <= 100", "it can never fail", "data_wait"),
     ],
 )
@@ -128,7 +128,7 @@ def test_every_form_that_a_remedy_offers_is_accepted() -> None:
 
 def test_the_older_form_is_a_relative_limit_and_nothing_else() -> None:
     assert from_threshold("cycles=3") == parse("cycles 3%")
-    for text in ("cycles", "cycles=", "cycles=>=3", "tensor_active_pct=>=3", "cycles=nan", "dram_pct=1", "x=1"):
+    for text in ("cycles", "cycles=", "cycles=>=3", "tensor_elapsed_pct=>=3", "cycles=nan", "dram_pct=1", "x=1"):
         with pytest.raises(UsageError):
             from_threshold(text)
 
@@ -150,17 +150,17 @@ def test_a_later_rule_replaces_those_of_its_metric_and_kind_only() -> None:
 
 def test_overrides_hold_in_order_for_the_kernels_that_they_match() -> None:
     limits = GateRules(
-        rules("cycles 2%", "tensor_active_pct 1%"),
+        rules("cycles 2%", "tensor_elapsed_pct 1%"),
         (
             Override("tensor_core_gemm", rules("cycles 4%")),
             Override("softmax", rules("cycles off")),
             Override(r"stages=3\b", rules("cycles 5%", "data_wait +2")),
         ),
     )
-    assert texts(limits) == {"cycles 5%", "tensor_active_pct 1%", "data_wait +2"}
-    assert texts(limits, "tensor_core_gemm stages=32") == {"cycles 4%", "tensor_active_pct 1%"}
-    assert texts(limits, "softmax_online") == {"cycles off", "tensor_active_pct 1%"}
-    assert texts(limits, "copy") == {"cycles 2%", "tensor_active_pct 1%"}
+    assert texts(limits) == {"cycles 5%", "tensor_elapsed_pct 1%", "data_wait +2"}
+    assert texts(limits, "tensor_core_gemm stages=32") == {"cycles 4%", "tensor_elapsed_pct 1%"}
+    assert texts(limits, "softmax_online") == {"cycles off", "tensor_elapsed_pct 1%"}
+    assert texts(limits, "copy") == {"cycles 2%", "tensor_elapsed_pct 1%"}
 
 
 def test_an_override_matches_the_full_name_of_a_foreign_kernel() -> None:

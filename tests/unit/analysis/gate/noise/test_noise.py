@@ -125,12 +125,12 @@ def test_what_cannot_be_compared_raises(before: list[float], now: list[float]) -
 
 
 def test_gated_metrics_have_a_direction() -> None:
-    assert [metric.name for metric in METRICS if metric.gated] == ["tensor_active_pct", "cycles"]
+    assert [metric.name for metric in METRICS if metric.gated] == ["tensor_elapsed_pct", "cycles"]
     assert all(metric.better != "neutral" for metric in METRICS if metric.gated)
 
 
 def test_impossible_values_are_not_plausible() -> None:
-    tensor, cycles = BY_NAME["tensor_active_pct"], BY_NAME["cycles"]
+    tensor, cycles = BY_NAME["tensor_elapsed_pct"], BY_NAME["cycles"]
     assert tensor.plausible(0.0)
     assert not any(tensor.plausible(value) for value in (-1.0, 4e9, math.nan, math.inf))
     assert not any(cycles.plausible(value) for value in (0.0, -5.0, math.nan, math.inf))

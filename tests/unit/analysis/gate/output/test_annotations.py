@@ -53,7 +53,7 @@ def with_moved(result: GateResult, *moved: Moved) -> GateResult:
 def test_a_regression_is_an_error_with_its_numbers() -> None:
     (line,) = marks(judged(40.0))
     assert line.startswith("::error title=ncubble%3A regression::tensor_core_gemm stages=3")
-    assert re.search(r"tensor_active_pct 43 -> 40.02 %25 \(-6.93 %25, fails beyond -[\d.]+ %25\)", line)
+    assert re.search(r"tensor_elapsed_pct 43 -> 40.02 %25 \(-6.93 %25, fails beyond -[\d.]+ %25\)", line)
     assert "NVIDIA H200" in line
 
 

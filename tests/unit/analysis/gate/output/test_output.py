@@ -43,7 +43,7 @@ def test_json_holds_the_numbers_behind_each_verdict() -> None:
     assert found["counts"] == {"pass": 1, "regressed": 1, "not_comparable": 1}
     assert found["errors"] == [{"file": "f", "error": "bad"}]
     metric = found["kernels"][1]["metrics"][0]
-    assert (metric["name"], metric["verdict"], metric["now"]["n"]) == ("tensor_active_pct", "regressed", 5)
+    assert (metric["name"], metric["verdict"], metric["now"]["n"]) == ("tensor_elapsed_pct", "regressed", 5)
     assert metric["change_pct"] == pytest.approx(-metric["loss_pct"]) == pytest.approx(-6.98, abs=0.01)
     assert 0.5 <= metric["decision_pct"] < metric["detectable_pct"]
 
@@ -223,7 +223,7 @@ def test_a_filter_that_leaves_nothing_measures_nothing(ncubble: Commands) -> Non
 
 
 def test_junit_does_not_hide_a_missing_baseline_behind_a_limit_that_holds() -> None:
-    limits = GateRules(parse_all(["tensor_active_pct >= 40"]))
+    limits = GateRules(parse_all(["tensor_elapsed_pct >= 40"]))
     result = check(groups(report()), recorded(report(kernel=gemm(9))), CheckOptions(limits))
     assert result.exit_code == 3
     suite = parsed(gate_output.junit(result)).find("testsuite")

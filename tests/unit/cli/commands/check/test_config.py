@@ -18,13 +18,13 @@ WHOLE = f"""
 name = "mine"
 
 {GATE}
-limits = ["tensor_active_pct 1%", "cycles 2%"]
+limits = ["tensor_elapsed_pct 1%", "cycles 2%"]
 baselines = "perf/baselines"
 history = "perf/checks"
 
 {KERNEL}
 match = "tensor_core_gemm stages=3"
-limits = ["tensor_active_pct >= 44", "data_wait +2"]
+limits = ["tensor_elapsed_pct >= 44", "data_wait +2"]
 """
 
 
@@ -43,8 +43,8 @@ def write(folder: Path, text: str, name: str = "pyproject.toml") -> Path:
 
 def test_a_table_says_limits_overrides_and_places(top: Path) -> None:
     path = write(top, WHOLE)
-    overrides = (Override("tensor_core_gemm stages=3", parse_all(["tensor_active_pct >= 44", "data_wait +2"])),)
-    limits = GateRules(parse_all(["tensor_active_pct 1%", "cycles 2%"]), overrides)
+    overrides = (Override("tensor_core_gemm stages=3", parse_all(["tensor_elapsed_pct >= 44", "data_wait +2"])),)
+    limits = GateRules(parse_all(["tensor_elapsed_pct 1%", "cycles 2%"]), overrides)
     assert load(top) == GateConfig(path, limits, top / "perf/baselines", top / "perf/checks")
 
 

@@ -114,7 +114,7 @@ def test_regressed_kernels_come_first_then_those_checked_last(folder: Path) -> N
     ]
     first = found[0]
     assert first.strip == ("pass",) * 4 + ("regressed",) and first.counts == {"pass": 4, "regressed": 1}
-    assert first.metric == "tensor_active_pct" and first.change_pct == pytest.approx(-6.93, abs=0.01)
+    assert first.metric == "tensor_elapsed_pct" and first.change_pct == pytest.approx(-6.93, abs=0.01)
     assert found[2].change_pct is not None and "different GPU" in found[1].reason
 
 
@@ -137,8 +137,8 @@ def test_subjects_are_found_by_kernel_and_gpu(folder: Path) -> None:
 def test_rows_of_one_subject_hold_every_check_once_per_metric(folder: Path) -> None:
     known = history(folder)
     frame = checks_of(known, subjects(known)[0])
-    assert metrics_of(frame) == ["tensor_active_pct", "cycles", "duration_ns", "dram_pct"]
-    chosen = of_metric(frame, "tensor_active_pct")
+    assert metrics_of(frame) == ["tensor_elapsed_pct", "cycles", "duration_ns", "dram_pct"]
+    chosen = of_metric(frame, "tensor_elapsed_pct")
     assert list(chosen["verdict"]) == ["pass"] * 4 + ["regressed"]
     assert chosen["checked"].is_monotonic_increasing
 
@@ -150,7 +150,7 @@ def test_only_the_newest_checks_are_drawn(folder: Path, monkeypatch: pytest.Monk
     assert len(chosen) == 2 and chosen["checked"].max() == WHEN + timedelta(days=4)
 
 
-def trend(folder: Path, metric: str = "tensor_active_pct", even: bool = False) -> Any:
+def trend(folder: Path, metric: str = "tensor_elapsed_pct", even: bool = False) -> Any:
     known = history(folder)
     return trend_figure(of_metric(checks_of(known, subjects(known)[0]), metric), even)
 
@@ -203,7 +203,7 @@ def test_the_baseline_moves_where_it_was_recorded_anew(folder: Path) -> None:
     append(folder, rows(result, Occasion(checked=WHEN + timedelta(days=9))))
     kernel = find(history(folder), next(one.kernel for one in subjects(history(folder))), "nvidia-h200")
     assert kernel is not None and kernel.verdict == "pass"
-    steps = trace(trend_figure(of_metric(checks_of(history(folder), kernel), "tensor_active_pct")), "fails below").y
+    steps = trace(trend_figure(of_metric(checks_of(history(folder), kernel), "tensor_elapsed_pct")), "fails below").y
     assert steps[0] > 42 and steps[-1] < 40
 
 

@@ -39,7 +39,7 @@ def made(folder: Path, tensor: Sequence[float], gpus: Sequence[str] = ()) -> Any
         append(folder, rows(result, Occasion(checked=WHEN + timedelta(days=day))))
     history = HistoryReader(folder).read()
     (subject,) = subjects(history)
-    shown = of_metric(checks_of(history, subject), "tensor_active_pct")
+    shown = of_metric(checks_of(history, subject), "tensor_elapsed_pct")
     return shown, trend_of(shown, subject)
 
 
@@ -117,7 +117,7 @@ def test_the_page_shows_them(tmp_path: Path) -> None:
     store = frames.store(tmp_path)
     store.checks = tmp_path / "checks"
     (subject,) = subjects(HistoryReader(store.checks).read())
-    said = texts(checks.layout(store, ChecksAddress.parse(f"?kernel={subject.kernel}&metric=tensor_active_pct")))
+    said = texts(checks.layout(store, ChecksAddress.parse(f"?kernel={subject.kernel}&metric=tensor_elapsed_pct")))
     assert any("changed for good on 2026-09-07" in text for text in said)
     said = texts(checks.layout(store, ChecksAddress.parse(f"?kernel={subject.kernel}&metric=dram_pct")))
     assert "No lasting change over 12 checks." in said

@@ -105,7 +105,7 @@ def test_the_class_figure_is_stacked_to_the_share_of_each_class() -> None:
 
 
 def advice(**depths: tuple[float, float, float, float] | None) -> dict[str, Any]:
-    names = ("tensor_active_pct", "low", "high", "cycles")
+    names = ("tensor_elapsed_pct", "low", "high", "cycles")
     told = {name[1:]: dict(zip(names, given, strict=True)) if given else None for name, given in depths.items()}
     return {"stages": 2, "stages_from": "sass", "depths": told, "notes": [], "fixes": []}
 

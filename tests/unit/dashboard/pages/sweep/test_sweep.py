@@ -111,7 +111,7 @@ def test_every_figure_is_one_that_plotly_takes() -> None:
             2,
             one.series[0].points[0].spread("busy"),
             None,
-            SimpleNamespace(tensor_active_pct=60.0, cycles=1.0, low=60.0, high=60.0),
+            SimpleNamespace(tensor_elapsed_pct=60.0, cycles=1.0, low=60.0, high=60.0),
             "",
         )
     ]
@@ -178,7 +178,7 @@ def depth(number: int, measured: float | None, predicted: float | None, cycles: 
     told = (
         None
         if predicted is None
-        else SimpleNamespace(tensor_active_pct=predicted, cycles=cycles, low=predicted - 5, high=predicted + 5)
+        else SimpleNamespace(tensor_elapsed_pct=predicted, cycles=cycles, low=predicted - 5, high=predicted + 5)
     )
     points = (
         [] if measured is None else found([row(0, stages=number, busy=measured), row(1, stages=99)]).series[0].points

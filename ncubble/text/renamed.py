@@ -1,0 +1,29 @@
+"""Names of quantities that earlier versions used, read as what they are called now."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+RENAMED = {"tensor_active_pct": "tensor_elapsed_pct"}
+"""It holds ncu's ``…pct_of_peak_sustained_elapsed``; percent of active cycles is ``tensor_of_active_pct``."""
+
+
+def current_name(name: str) -> str:
+    """What ``name`` is called now; an old name is noted once in a process."""
+    if name not in RENAMED:
+        return name
+    _note(name)
+    return RENAMED[name]
+
+
+@cache
+def _note(name: str) -> None:
+    logging.getLogger(__name__).warning("%s is called %s now: the old name is still read", name, RENAMED[name])
+
+
+def renamed_keys(members: Mapping[str, Any]) -> dict[str, Any]:
+    """``members`` by their current names, without a note: for files that nobody edits by hand."""
+    return {RENAMED.get(name, name): value for name, value in members.items()}
