@@ -1,7 +1,7 @@
 """Launches side by side: how the others differ from the first, part by part, and which differences noise explains.
 
 Every value is the mean over the repeats of a side. A difference is tested where the first side has repeats, by the
-rule and the noise of the gate (``noise``, ``gate_metrics``); where GPU, ncu or clock differ it is shown and not tested.
+rule and the noise of the gate (``gate.noise``); where GPU, ncu or clock differ it is shown and not tested.
 Nothing here passes or fails: that is the gate's part. Pure functions.
 """
 

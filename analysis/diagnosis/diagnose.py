@@ -1,6 +1,6 @@
 """What stands between this launch and a busy pipe: ranked causes in the words of the field, with evidence and fix.
 
-The share of a cause is its part of the account. What removing it gives is estimated from that (``gain_model``), and
+The share of a cause is its part of the account. What removing it gives is estimated from that (``model.gain``), and
 held against measured cures by ``ncubble validate diagnosis``. It is None, not identified, where nothing in the pipeline
 bounds the launch, and for idle time that the report cannot split.
 """

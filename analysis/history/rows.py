@@ -1,6 +1,6 @@
 """The history of the gate: one row per kernel, GPU model and metric of every check, so that a trend can be read off it.
 
-Pure: ``rows`` turns a check into rows of ``COLUMNS``; ``history_file`` keeps them on disk. A kernel that could not be
+Pure: ``rows`` turns a check into rows of ``COLUMNS``; ``file`` keeps them on disk. A kernel that could not be
 judged by any metric, and a check without any kernel, have one row without a metric: nothing that was tried is missing.
 """
 

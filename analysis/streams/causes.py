@@ -96,7 +96,7 @@ _LOADING = (
 def call_class(name: str) -> str:
     """What a call of the CUDA runtime or driver does to the host: one of the causes above, by its name alone.
 
-    Copies are told by what they copied, which their name does not say: see ``stream_gaps``.
+    Copies are told by what they copied, which their name does not say: see ``gaps``.
     """
     bare = name.removeprefix("cuda").removeprefix("cu")
     if any(bare.startswith(part) for part in _ALLOCATING) or bare.startswith("Free"):

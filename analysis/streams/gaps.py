@@ -1,6 +1,6 @@
 """Why no SM works: every gap between the first and the last work of a device, split by cause. Pure functions.
 
-A gap ends with a kernel. ``stream_why`` tells the cause of every moment of it. The parts of a gap sum to its length,
+A gap ends with a kernel. ``blockers`` tells the cause of every moment of it. The parts of a gap sum to its length,
 and so do the parts of all gaps to the idle time of the SMs.
 """
 

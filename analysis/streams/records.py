@@ -3,7 +3,7 @@
 ``activity.parquet`` of a run directory. Columns: ``kind`` (one of ``KINDS``), ``name`` (of a kernel or call),
 ``process``, ``device``, ``context``, ``stream``, ``start_ns``, ``end_ns`` (one clock for host and GPU, zero is the
 first record), ``bytes``, ``correlation`` (the same for a call and the work that it queued), ``thread`` (of a call),
-``flags``, ``source``, ``target``, ``channel``, ``graph``, ``extra`` (as CUPTI tells them: ``profiling.stream_raw``).
+``flags``, ``source``, ``target``, ``channel``, ``graph``, ``extra`` (as CUPTI tells them: ``profiling.streams.raw``).
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ class Sweep:
 
 
 def timed(y: str, series: SweepSeries, point: SweepPoint) -> PointSpread | None:
-    """Time in ns or elapsed cycles at a point, or as a multiple of the best of its series (``sweep_address.YS``)."""
+    """Time in ns or elapsed cycles at a point, or as a multiple of the best of its series (``-best``)."""
     name = "duration_ns" if y.startswith("time") else "cycles"
     found = point.spread(name)
     if found is None or not y.endswith("-best"):

@@ -1,7 +1,7 @@
 """``python -m ncubble.cli.pytest_plugin.call ORDER``: calls a function in this process, inside ncu's window.
 
 The program that ncu wraps where the fixture ``ncubble`` was given a callable. ORDER is a JSON file, written by
-``pytest_fixture``.
+``fixture``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """``python -m ncubble.cli.pytest_plugin.inner ORDER``: runs one test in this process, its call inside ncu's window.
 
 The program that ncu wraps where a test is measured by its own launches. ORDER is a JSON file, written by
-``pytest_body``; what came of the test is written to the file that it names.
+``body``; what came of the test is written to the file that it names.
 """
 
 from __future__ import annotations

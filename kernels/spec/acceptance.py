@@ -1,4 +1,4 @@
-"""``Gates``: what a kernel must reach beyond being right, declared in its spec and evaluated by ``kernels.gates``."""
+"""``Gates``: what a kernel must reach beyond being right, declared in its spec, checked by ``run.acceptance``."""
 
 from __future__ import annotations
 

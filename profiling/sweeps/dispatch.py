@@ -33,7 +33,7 @@ _FOREIGN_S = 1.0
 
 
 class Workers(Protocol):
-    """What this module needs of ``sweep_pool.Pool``."""
+    """What this module needs of ``pool.DaskPool``."""
 
     events: queue.SimpleQueue[Event]
 

@@ -45,7 +45,7 @@ def say(topic: str, order: str, sentence: str) -> None:
 
 class DaskPool:
     """The workers of the cluster of ``client`` (``distributed.Client``). ``child`` and ``limit_s`` are as in
-    ``sweep_worker.run_job``, which is ``work``."""
+    ``worker.run_job``, which is ``work``."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""A sweep: jobs, a store and workers brought together. What runs where is decided in ``sweep_dispatch``."""
+"""A sweep: jobs, a store and workers brought together. What runs where is decided in ``dispatch``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The bubble account as the gate keeps it: its parts in every repeat, and the lines that hold them. Pure.
 
-Percentages are of elapsed SM cycles. What moved between two of these: ``gate_moves``.
+Percentages are of elapsed SM cycles. What moved between two of these: ``moves``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Baselines: what one kernel measured on one GPU model, recorded from repeats. One readable JSON file each.
 
-Layout of a store: ``<root>/<gpu>/<kernel and parameters>-<hash of the key>.json``; see ``baseline_file``.
+Layout of a store: ``<root>/<gpu>/<kernel and parameters>-<hash of the key>.json``; see ``file``.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def line_near(lines: Sequence[str], line: int, text: str) -> int:
 
 
 def _plain(text: str) -> str:
-    """A line as ``gate_places`` keeps it: blanks run together, nothing unprintable."""
+    """A line as ``accounts.places`` keeps it: blanks run together, nothing unprintable."""
     return "".join(char for char in " ".join(text.split()) if char.isprintable())
 
 

@@ -1,6 +1,6 @@
 """Holds the bubble account of recorded kernels against what vanished when their parts were left out.
 
-Compared are the parts that a case has a truth for (``account_truth``); all others are ``rest``, on every side. The
+Compared are the parts that a case has a truth for (``truth``); all others are ``rest``, on every side. The
 naive account (``naive``) is scored on the same parts.
 """
 

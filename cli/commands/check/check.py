@@ -1,4 +1,4 @@
-"""Commands of the gate: ``ncubble check``, and those of ``gate_baselines``."""
+"""Commands of the gate: ``ncubble check``, and those of ``baselines``."""
 
 from __future__ import annotations
 

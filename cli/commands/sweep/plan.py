@@ -146,7 +146,7 @@ def _job(
 
 
 def _order(request: SweepRequest, case: Case, code: str) -> dict[str, Any]:
-    """What ``cli.sweep_job.measure`` is told."""
+    """What ``job.measure`` is told."""
     return {
         "kernel": case.spec.name,
         "parameters": [f"{name}={value}" for name, value in case.parameters.items()],

@@ -1,6 +1,6 @@
 """What the Checks page shows of a history: one subject per kernel and GPU model, and the checks of one of them.
 
-Pure functions of ``analysis.history_file.History``; what takes time is remembered by the history's token.
+Pure functions of ``analysis.history.file.History``; what takes time is remembered by the history's token.
 """
 
 from __future__ import annotations

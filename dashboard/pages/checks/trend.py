@@ -41,7 +41,7 @@ class Mark:
 
 
 def trend_of(rows: pd.DataFrame, subject: Subject) -> TrendSeries | None:
-    """The trend of one metric (``checks_model.of_metric``); None where no check has a value."""
+    """The trend of one metric (``model.of_metric``); None where no check has a value."""
     if not rows["mean"].map(lambda value: number(value) is not None).any():
         return None
     named = rows.assign(id=subject.kernel, label=subject.label, device=subject.device)

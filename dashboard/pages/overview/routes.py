@@ -1,6 +1,6 @@
 """What the browser asks for beside pages: blocks of the table's rows, and downloads of what it lists.
 
-Every request carries the query of the overview's address, which is checked there (``overview_address.view``).
+Every request carries the query of the overview's address, which is checked there (``address``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the Ranks page shows: the rows of the store, matched over ranks (``analysis/by_rank``)."""
+"""What the Ranks page shows: the rows of the store, matched over ranks (``analysis.compare.ranks``)."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Packed:
     _kept: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
 
     def of(self, store: ReportStore, entry: Entry) -> bytes:
-        """The gzip of ``source_model.view``. Raises what reading the report raises."""
+        """The gzip of ``source_columns.view``. Raises what reading the report raises."""
         name = str(entry.row["id"])
         with self._lock:
             if name in self._kept:

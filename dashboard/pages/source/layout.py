@@ -1,7 +1,7 @@
 """The page of one launch's code: source and SASS side by side, with heat by cause.
 
 Only its head is made here, from the row, so that no report is opened for it. The code comes in one piece from
-``source_callbacks`` and is drawn by ``assets/source.js``, which keeps the visible rows in the document and no others.
+``callbacks`` and is drawn by ``assets/source.js``, which keeps the visible rows in the document and no others.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ CAUSES_HINT = "by what their cure gains, in % of kernel time; gains overlap and 
 
 
 def causes(entry: Entry, fixes: list[dict[str, Any]] | None = None) -> Component:
-    """The verdict's causes; with ``fixes`` (``analysis.advise``) their gains have an interval."""
+    """The verdict's causes; with ``fixes`` (``analysis.diagnosis.advise``) their gains have an interval."""
     verdict = entry.verdict
     found = verdict.get("causes") or []
     if not found and verdict.get("cause") in GOOD_CAUSES:
