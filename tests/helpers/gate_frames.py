@@ -13,6 +13,7 @@ import pandas as pd
 
 from ncubble.analysis.gate.baseline.baseline import Baseline, record
 from ncubble.analysis.gate.baseline.repeats import Repeats, collect
+from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.runs.run import Manifest, Run
 
 TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
@@ -37,6 +38,9 @@ class FakeReport:
     def wide(self, names: list[str]) -> pd.DataFrame:
         missing = [float("nan")] * len(self.launches)
         return pd.DataFrame({name: self.counters.get(name, missing) for name in names}, index=self.launches["launch"])
+
+    def launch(self, number: int) -> Launch:
+        return Launch(self, number)  # type: ignore[arg-type]
 
 
 def gemm(stages: int = 3, **more: Any) -> dict[str, Any]:
