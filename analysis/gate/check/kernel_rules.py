@@ -5,16 +5,19 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
+from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.gate.accounts.moves import incomparable
 from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.baseline.repeats import Repeats
 from ncubble.analysis.gate.check.rule_verdict import RuleVerdict, check_absolute, check_growth, in_baseline_time
 from ncubble.analysis.gate.check.rules import GateRule
 from ncubble.analysis.gate.noise.metrics import BY_NAME
-from ncubble.analysis.gate.noise.noise import Sample, mean_sd
-from ncubble.analysis.gate.noise.parts import part_sd, part_shifts
+from ncubble.analysis.gate.noise.noise import Sample, Shifts, mean_sd
 
 RulesByMetric = Mapping[str, tuple[GateRule, ...]]
+_RUN_SD = 0.1
+"""Deviation, in points, that all launches of a process share of any part; by ``benchmarks.gate.part_noise``, as those
+between launches and between GPUs, which ``Part`` holds."""
 
 
 def check_rules(rules: RulesByMetric, group: Repeats, baseline: Baseline, same_gpu: bool) -> tuple[RuleVerdict, ...]:
@@ -63,7 +66,7 @@ def _judge(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -
 def _judge_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -> RuleVerdict:
     if rule.of_part:
         account = group.account
-        return check_absolute(rule, account.parts.get(rule.metric, ()) if account else (), part_sd(rule.metric))
+        return check_absolute(rule, account.parts.get(rule.metric, ()) if account else (), PARTS[rule.metric].launch_sd)
     known = BY_NAME[rule.metric]
     before = baseline.metrics.get(rule.metric) if baseline else None
     counters = [before.counter] if before else list(known.counters)
@@ -86,7 +89,8 @@ def _judge_growth(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: 
     now = in_baseline_time(after.parts.get(rule.metric, ()) if after else (), *cycles)
     same = one_gpu([report.get("gpu", "") for report in baseline.reports], group.gpu_of, same_gpu)
     sides = [_sample(then, len(baseline.reports), "one"), _sample(now, len(group.reports), "one" if same else "other")]
-    return check_growth(rule, sides[0], sides[1], part_sd(rule.metric), part_shifts(rule.metric))
+    shifts = Shifts(run_pct=_RUN_SD, gpu_pct=PARTS[rule.metric].gpu_sd)
+    return check_growth(rule, sides[0], sides[1], PARTS[rule.metric].launch_sd, shifts)
 
 
 def _sample(values: Sequence[float | None], runs: int, gpu: str) -> Sample:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from ncubble.analysis.gate.accounts.moves import Move
 from ncubble.analysis.gate.check.result import RANKS, GateResult, KernelVerdict, MetricVerdict
 from ncubble.analysis.gate.output.output import cells
 from ncubble.text.markdown import printable
@@ -22,7 +22,7 @@ LONGEST = 1000
 _KINDS = (("error", "regression", "regressions"), ("warning", "not judged", "not judged"), ("notice", "gain", "gains"))
 NEAR = 5
 """Lines by which a text may stand off the line that a report names."""
-Locate = Callable[[Any], tuple[str, int]]
+Locate = Callable[[Move], tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Annotation:
     line: int = 0
 
 
-def stated(move: Any) -> tuple[str, int]:
+def stated(move: Move) -> tuple[str, int]:
     """File and line of a move as the report says them."""
-    return str(move.file), _line(move)
+    return move.file, move.line or 0
 
 
 def marks(result: GateResult, locate: Locate = stated) -> list[str]:
@@ -88,31 +88,22 @@ def _of_inputs(result: GateResult) -> Iterable[Annotation]:
 
 def _regression(kernel: KernelVerdict, locate: Locate) -> Annotation:
     sentences = [_numbers(metric) for metric in kernel.metrics if metric.verdict == "regressed"]
-    sentences += [_moved_words(move) for move in moved(kernel)]
+    sentences += [_moved_words(move) for move in kernel.moved]
     sentences += [kernel.reason] if kernel.reason else []
-    places = (locate(move) for move in moved(kernel) if move.file)
+    places = (locate(move) for move in kernel.moved if move.file)
     file, line = next((place for place in places if place[0]), ("", 0))
     message = f"{_name(kernel)}: {'; '.join(sentences)}"
     return Annotation("error", "ncubble: regression", message, _weight(kernel), kernel.label, file, line)
 
 
-def moved(kernel: KernelVerdict) -> list[Any]:
-    """The parts of the account that moved (``part``, ``points``, ``file``, ``line``), the largest first; often none."""
-    value = getattr(kernel, "moved", None)
-    if value is None:
-        return []
-    return [value] if hasattr(value, "part") else list(value)
+def _moved_words(move: Move) -> str:
+    where = f" at {move.file}:{move.line}" if move.file and move.line else ""
+    return f"{move.part.replace('_', ' ')} {move.points:+.1f} points{where}"
 
 
-def _moved_words(move: Any) -> str:
-    where = f" at {move.file}:{_line(move)}" if move.file and _line(move) else ""
-    return f"{str(move.part).replace('_', ' ')} {move.points:+.1f} points{where}"
-
-
-def text_of(move: Any) -> str:
+def text_of(move: Move) -> str:
     """The source line of a move as its report holds it, blanks run together; empty where it holds none."""
-    place = getattr(move, "place", None)
-    return "" if place is None or place.sass else " ".join(place.text.split())
+    return "" if move.place is None or move.place.sass else " ".join(move.place.text.split())
 
 
 def line_near(lines: Sequence[str], line: int, text: str) -> int:
@@ -130,10 +121,6 @@ def line_near(lines: Sequence[str], line: int, text: str) -> int:
 def _plain(text: str) -> str:
     """A line as ``accounts.places`` keeps it: blanks run together, nothing unprintable."""
     return "".join(char for char in " ".join(text.split()) if char.isprintable())
-
-
-def _line(move: Any) -> int:
-    return int(move.line or 0)
 
 
 def _name(kernel: KernelVerdict) -> str:

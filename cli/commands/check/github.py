@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 if TYPE_CHECKING:
+    from ncubble.analysis.gate.accounts.moves import Move
     from ncubble.analysis.gate.check.result import GateResult
 
 LARGEST_SUMMARY_B = 1_000_000
@@ -57,7 +58,7 @@ class CheckoutFiles:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def locate(self, move: Any) -> tuple[str, int]:
+    def locate(self, move: Move) -> tuple[str, int]:
         """Path in the repository and line of a move; an empty path if it is not sure.
 
         Reports mostly name the bare file. That is the file of the repository of which exactly one has the name, and

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
@@ -18,27 +18,51 @@ REPEATS, ROUNDS = 5, 3
 QUICK = ("tensor", "dram")
 
 
+def _now(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=NOW, **more)
+
+
+def _other(*names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=OTHER, **more)
+
+
 @dataclass(frozen=True)
 class Measuring:
     """What is to be measured. ``program`` is what followed ``--``; ``rounds`` and ``repeat`` are None if not given."""
 
-    profile: bool = False
-    profile_all: bool = False
-    against: str | None = None
-    parameters: tuple[str, ...] = ()
-    shape: str = ""
-    catalog: Path | None = None
-    repeat: int | None = None
-    rounds: int | None = None
-    sets: tuple[str, ...] = ()
-    quick: bool = False
-    nvtx: str = ""
-    skip: int = 0
-    count: int | None = None
-    build: str = ""
-    skip_same: bool = False
-    out: Path | None = None
-    timeout: float | None = None
+    profile: Annotated[bool, _now("--profile", help="PATHS are kernels of the catalog: measure them.")] = False
+    profile_all: Annotated[
+        bool, _now("--profile-all", help="Measure all kernels that have a baseline on this GPU.")
+    ] = False
+    parameters: Annotated[list[str], _now("-p", metavar="K=V", help="Kernel parameter, repeatable.")] = field(
+        default_factory=list
+    )
+    shape: Annotated[str, _now("--shape", metavar="K=V,…", help="Kernel shape, for example m=4096,n=4096.")] = ""
+    catalog: Annotated[Path | None, _now("--catalog", metavar="DIR", help="Folder with kernels of your own.")] = None
+    repeat: Annotated[int | None, _now("--repeat", min=1, help="Launches of a kernel per process (5).")] = None
+    rounds: Annotated[int | None, _now("--rounds", min=1, help="Processes (1; with --against 3 on each side).")] = None
+    sets: Annotated[list[str], _now("--set", metavar="SET", help="Metric set, repeatable (else the default ones).")] = (
+        field(default_factory=list)
+    )
+    quick: Annotated[bool, _now("--quick", help="Sets tensor and dram: fewer passes, and no cause can be named.")] = (
+        False
+    )
+    nvtx: Annotated[
+        str, _now("--nvtx", metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")
+    ] = ""
+    skip: Annotated[int, _now("--skip", min=0, help="Matching launches to pass over first.")] = 0
+    count: Annotated[int | None, _now("--count", min=1, help="Matching launches to profile, then no more.")] = None
+    out: Annotated[
+        Path | None, _now("--out", metavar="DIR", help="Where the runs go (else a new folder in ./runs).")
+    ] = None
+    timeout: Annotated[float | None, _now("--timeout", metavar="S", help="End a process after so many seconds.")] = None
+    against: Annotated[
+        str | None, _other("--against", metavar="REV", help="Compare the working tree with REV, in turns.")
+    ] = None
+    build: Annotated[str, _other("--build", metavar="CMD", help="Run in both trees first, without a shell.")] = ""
+    skip_same: Annotated[
+        bool, _other("--skip-same", help="Measure no kernel whose machine code is the same in REV.")
+    ] = False
     program: list[str] | None = None
     store_named: bool = False
 
@@ -57,7 +81,7 @@ class Measuring:
         """Names of the metric sets: those given, or the default, from which a cause can be named."""
         from ncubble.profiling.metrics.metrics import DEFAULT_SETS
 
-        return self.sets or (QUICK if self.quick else tuple(DEFAULT_SETS))
+        return tuple(self.sets) or (QUICK if self.quick else tuple(DEFAULT_SETS))
 
     def check(self, names: Sequence[Path]) -> None:
         """Raise UsageError where options contradict each other, or ``names`` do not go with them."""
@@ -118,92 +142,26 @@ def _refuse(options: Mapping[str, object], why: str, remedy: str) -> None:
             raise UsageError(f"{option} {why}", remedy)
 
 
-def _now(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=NOW, **more)
-
-
-def _other(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=OTHER, **more)
-
-
-Profile = Annotated[bool, _now("--profile", help="PATHS are kernels of the catalog: measure them.")]
-ProfileAll = Annotated[bool, _now("--profile-all", help="Measure all kernels that have a baseline on this GPU.")]
-Parameters = Annotated[list[str] | None, _now("-p", metavar="K=V", help="Kernel parameter, repeatable.")]
-Shape = Annotated[str, _now("--shape", metavar="K=V,…", help="Kernel shape, for example m=4096,n=4096.")]
-Catalog = Annotated[Path | None, _now("--catalog", metavar="DIR", help="Folder with kernels of your own.")]
-Repeat = Annotated[int | None, _now("--repeat", min=1, help="Launches of a kernel per process (5).")]
-Rounds = Annotated[int | None, _now("--rounds", min=1, help="Processes (1; with --against 3 on each side).")]
-Sets = Annotated[list[str] | None, _now("--set", metavar="SET", help="Metric set, repeatable (else the default ones).")]
-Quick = Annotated[bool, _now("--quick", help="Sets tensor and dram: fewer passes, and no cause can be named.")]
-Nvtx = Annotated[str, _now("--nvtx", metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")]
-Skip = Annotated[int, _now("--skip", min=0, help="Matching launches to pass over first.")]
-Count = Annotated[int | None, _now("--count", min=1, help="Matching launches to profile, then no more.")]
-Out = Annotated[Path | None, _now("--out", metavar="DIR", help="Where the runs go (else a new folder in ./runs).")]
-Timeout = Annotated[float | None, _now("--timeout", metavar="S", help="End a process after so many seconds.")]
-Against = Annotated[str | None, _other("--against", metavar="REV", help="Compare the working tree with REV, in turns.")]
-BuildCommand = Annotated[str, _other("--build", metavar="CMD", help="Run in both trees first, without a shell.")]
-SkipSame = Annotated[bool, _other("--skip-same", help="Measure no kernel whose machine code is the same in REV.")]
-
-
-def options(
-    ctx: typer.Context,
-    profile: Profile = False,
-    profile_all: ProfileAll = False,
-    parameter: Parameters = None,
-    shape: Shape = "",
-    catalog: Catalog = None,
-    repeat: Repeat = None,
-    rounds: Rounds = None,
-    set_: Sets = None,
-    quick: Quick = False,
-    nvtx: Nvtx = "",
-    skip: Skip = 0,
-    count: Count = None,
-    out: Out = None,
-    timeout: Timeout = None,
-    against: Against = None,
-    build: BuildCommand = "",
-    skip_same: SkipSame = False,
-) -> Measuring:
-    """What the command line says of measuring."""
-    source = ctx.get_parameter_source("baseline")
-    return Measuring(
-        profile=profile,
-        profile_all=profile_all,
-        against=against,
-        parameters=tuple(parameter or ()),
-        shape=shape,
-        catalog=catalog,
-        repeat=repeat,
-        rounds=rounds,
-        sets=tuple(set_ or ()),
-        quick=quick,
-        nvtx=nvtx,
-        skip=skip,
-        count=count,
-        build=build,
-        skip_same=skip_same,
-        out=out,
-        timeout=timeout,
-        program=ctx.meta[PROGRAM],
-        store_named=source is not None and source.name != "DEFAULT",
-    )
-
-
 def measurable(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` with the options above beside its own; it gets them as the argument ``measuring``."""
-    own, more = inspect.signature(command).parameters, inspect.signature(options).parameters
+    """``command`` with the options of ``Measuring`` beside its own; it gets them as the argument ``measuring``."""
+    hints = {**get_type_hints(command, include_extras=True), **get_type_hints(Measuring, include_extras=True)}
+    own = list(inspect.signature(command).parameters.values())
+    options = [item for item in fields(Measuring) if get_origin(hints[item.name]) is Annotated]
 
-    def run(**given: Any) -> None:
-        measuring = options(**{name: given.pop(name) for name in more})
-        command(measuring=measuring, **given)
+    def run(ctx: typer.Context, **given: Any) -> None:
+        chosen = {item.name: value for item in options if (value := given.pop(item.name)) is not None}
+        source = ctx.get_parameter_source("baseline")
+        named = source is not None and source.name != "DEFAULT"
+        command(measuring=Measuring(**chosen, program=ctx.meta[PROGRAM], store_named=named), **given)
 
-    joined = {**own, **more}
-    del joined["measuring"]
-    hints = {**get_type_hints(command, include_extras=True), **get_type_hints(options, include_extras=True)}
+    joined = {item.name: item.default for item in own if item.name != "measuring"}
+    joined |= {item.name: None if item.default is MISSING else item.default for item in options}
     keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [item.replace(kind=keyword, annotation=hints[name]) for name, item in joined.items()]
+    parameters = [
+        inspect.Parameter(name, keyword, default=default, annotation=hints[name]) for name, default in joined.items()
+    ]
+    context = inspect.Parameter("ctx", keyword, annotation=typer.Context)
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__annotations__ = {name: hints[name] for name in joined}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {"ctx": typer.Context, **{name: hints[name] for name in joined}}
+    run.__signature__ = inspect.Signature([context, *parameters])  # type: ignore[attr-defined]
     return run
