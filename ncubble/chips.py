@@ -78,6 +78,7 @@ class Chip:
 
     capability: Version
     generation: str = ""
+    architecture: str = ""
     products: tuple[Product, ...] = ()
     limits: SmLimits | None = None
     flop_per_clock_sm: Mapping[str, float] = field(default_factory=dict)

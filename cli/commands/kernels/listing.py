@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ncubble.chips import Version, chip_of
 from ncubble.cli.render import printable
 from ncubble.errors import UsageError
 
@@ -18,7 +19,6 @@ INDENT = "  "
 WIDEST = 120  # columns; longer lines are hard to read
 TIED = "\N{NO-BREAK SPACE}"  # textwrap does not break here
 OLDEST = 80  # Ampere: what every kernel needs, so that it is not said
-GENERATIONS = {90: "Hopper"}
 PEERS = {"matmul": "cuBLAS", "sdpa": "cuDNN", "softmax": "torch.softmax", "copy": "a device copy"}
 
 
@@ -74,8 +74,14 @@ def _generation(spec: KernelSpec, parameters: Parameters) -> str:
     except Exception as error:  # the spec is the user's code
         raise UsageError(f"spec of {spec.name!r}: arch_of: {type(error).__name__}: {error}", "fix the spec") from error
     if only is not None:
-        return f"{GENERATIONS.get(only, f'sm_{only}')} only"
-    return f"{GENERATIONS.get(least, f'sm_{least}')} or later" if least > OLDEST else ""
+        return f"{_architecture(only)} only"
+    return f"{_architecture(least)} or later" if least > OLDEST else ""
+
+
+def _architecture(number: int) -> str:
+    """``Hopper`` for 90; nvcc's name where no other is known."""
+    chip = chip_of(Version(*divmod(number, 10)))
+    return chip.architecture if chip and chip.architecture else f"sm_{number}"
 
 
 def _tied(item: str, width: int) -> str:
