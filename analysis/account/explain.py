@@ -7,21 +7,23 @@ those of steady parts instructions with their warp samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
 import pandas as pd
 
-from ncubble.analysis.account import evidence, lacking
+from ncubble.analysis.account import lacking
 from ncubble.analysis.account.account import BubbleAccount, find_phases, steady_weights
 from ncubble.analysis.account.parts import LAUNCH_SHAPE, WORK
 from ncubble.analysis.account.phases import Phases
 from ncubble.analysis.account.sm_load import SmLoad, sm_load
 from ncubble.analysis.account.stalls import CLASSES, classified
-from ncubble.analysis.account.units import busy_of, cta_share
+from ncubble.analysis.account.units import ACTIVE, DIRECTION, DIRECTIONS, ELAPSED, busy_of, cta_share
 from ncubble.analysis.report import series as timeline
 from ncubble.analysis.report.launch import Launch
+from ncubble.profiling.metrics.generations import Unit, load_generations
 
+Counters = dict[str, float]
 MOST = 5
 """Instructions named for a steady part; one more term holds the others."""
 
@@ -113,14 +115,14 @@ def _busy(launch: Launch, account: BubbleAccount, part: str, pct: float) -> Part
     if (part == "tensor_busy") != (account.unit == "tensor"):
         other = "the kernel issues no MMA" if part == "tensor_busy" else "the tensor pipe is the unit"
         return PartExplained(part, pct, other, {}, ())
-    words, counters = evidence.of_unit(launch, account.unit)
+    words, counters = unit_counters(launch, account.unit)
     choice = "" if account.unit == "tensor" else f", of the busiest unit that was collected ({account.unit})"
     return PartExplained(part, pct, f"{words}{choice}", counters, (Term(f"{account.unit} busy", pct),))
 
 
 def _outer(launch: Launch, account: BubbleAccount, part: str, pct: float, series: str) -> PartExplained:
     """Idle time outside the steady state: by the timeline, and what the counters see beyond it, which is tail."""
-    counters = evidence.of_cta_share(launch)
+    counters = cta_share_counters(launch)
     if part == "no_cta" or account.phases is None:
         return PartExplained(part, pct, "100 × (1 - cycles with a CTA / elapsed)", counters, (Term("no CTA", pct),))
     found = account.phases
@@ -216,3 +218,51 @@ class _Steady:
         reasons = {str(reason): float(number) for reason, number in ranked.items()}
         file, line = place["file"] or None, int(place["line"]) or None
         return Term("instruction", count * scale, file, line, str(place["sass"]), count, reasons)
+
+
+def cta_share_counters(launch: Launch) -> Counters:
+    """The pair of counters whose quotient is the share of cycles with a CTA; empty where no pair was collected."""
+    for part, whole in load_generations().ratios["cta_share"]:
+        values = {part: launch.value(part), whole: launch.value(whole)}
+        if values[part] >= 0 and values[whole] > 0:
+            return values
+    return {}
+
+
+def unit_counters(launch: Launch, name: str) -> tuple[str, Counters]:
+    """How a unit's busy share was found, in words, and the counters that it was found from. ``tensor`` is the busiest
+    tensor pipe."""
+    units = [unit for unit in load_generations().units if (unit.kind if name == "tensor" else unit.name) == name]
+    shares = [share for unit in units for share in _pipe_shares(launch, unit)]
+    return max(shares, key=lambda share: share[2])[:2] if shares else ("", {})
+
+
+def _pipe_shares(launch: Launch, unit: Unit) -> list[tuple[str, Counters, float]]:
+    """Formula, counters and share by the first counter of a unit, else by each of those of single operations."""
+    if whole := next(_shares(launch, unit.counters), None):
+        return [whole]
+    return list(_shares(launch, unit.single))
+
+
+def _shares(launch: Launch, stems: Iterable[str]) -> Iterator[tuple[str, Counters, float]]:
+    for stem in stems:
+        words, values = _elapsed_counters(launch, stem)
+        share = math.fsum(values.values())
+        if stem not in DIRECTIONS and len(values) > 1:
+            active, part, whole = values.values()
+            share = active * min(1.0, part / whole)
+        if values and not math.isnan(share):
+            yield words, values, share
+
+
+def _elapsed_counters(launch: Launch, stem: str) -> tuple[str, Counters]:
+    """As ``units.utilization`` finds it: the sum of both directions, of elapsed cycles, or of active ones."""
+    if stem in DIRECTIONS:
+        names = [part + DIRECTION for part in DIRECTIONS[stem]]
+        return "the sum of both directions", {name: launch.value(name) for name in names}
+    if not math.isnan(value := launch.value(stem + ELAPSED)):
+        return "the counter", {stem + ELAPSED: value}
+    value, cta = launch.value(stem + ACTIVE), cta_share_counters(launch)
+    if math.isnan(value) or not cta:
+        return "", {}
+    return "the counter of active cycles × the share of cycles with a CTA", {stem + ACTIVE: value, **cta}

@@ -8,16 +8,17 @@ that breaks one is shown with the values that contradict each other, never silen
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from itertools import islice
 
 import numpy as np
 
-from ncubble.analysis.account.rollups import disagreements
-from ncubble.analysis.account.stalls import reasons_of
 from ncubble.analysis.account.units import MEMORY, PIPES, TENSOR, utilization
 from ncubble.analysis.report.frames import STALLED
 from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.samples import stall_columns
 
 CLOCK_TOLERANCE = 0.1
 """Cycles against duration times clock: from different passes; they agree to 2.3 % at worst in the reports above."""
@@ -31,6 +32,12 @@ INSTRUCTION_B = 16
 """From compute capability 7.0 on. Older GPUs are not in reports that this reader opens."""
 MOST_ALIKE = 3
 _OF_PEAK = ".pct_of_peak_sustained_elapsed"
+_ROLLUP = re.compile(r"(.+)\.(min|avg|max|sum)(\..+)?")
+_TOLERANCE = 1e-6
+_SHARE_TOLERANCE = 5.0
+"""Points: each unit has cycles of its own, so that the average of a share may lie a little beyond its extremes."""
+_NOT_ORDERED = ".pct_of_peak_sustained_active"
+"""Active cycles differ far more: a share of them is not compared with its extremes."""
 
 
 def doubts(launch: Launch) -> list[str]:
@@ -85,7 +92,7 @@ def _samples(launch: Launch) -> Iterator[str]:
     source = launch.source
     if source.empty:
         return
-    reasons = reasons_of(source)
+    reasons = stall_columns(source)
     counted = dict(zip(reasons, source[reasons].to_numpy().sum(axis=0).tolist(), strict=True))
     samples, executed = np.nansum(source[["samples", "executed"]].to_numpy(), axis=0).tolist()
     totals = {reason: (counted[reason], launch.value(STALLED + reason)) for reason in reasons}
@@ -146,3 +153,27 @@ def _timeline(launch: Launch) -> Iterator[str]:
         if len(steps) and np.ptp(steps) > PACE_TOLERANCE * abs(np.median(steps)):
             yield f"samples of a series are {steps.min()} to {steps.max()} ns apart"
             return
+
+
+def disagreements(scalars: Mapping[str, float]) -> Iterator[str]:
+    """Sentences about counters whose roll-ups cannot be true together, NaN aside."""
+    rollups: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for name, value in scalars.items():
+        if (match := _ROLLUP.fullmatch(name)) and not math.isnan(value):
+            rollups[match[1], match[3] or ""][match[2]] = value
+    for (counter, share), values in rollups.items():
+        if wrong := _wrong(share, values):
+            yield f"{counter}{share}: {wrong}"
+
+
+def _wrong(share: str, values: Mapping[str, float]) -> str:
+    low, mean, high, total = (values.get(name, math.nan) for name in ("min", "avg", "max", "sum"))
+    exact = _TOLERANCE * max(abs(low), abs(high), abs(mean)) + 1e-9
+    slack = _SHARE_TOLERANCE if share.startswith(".pct") else exact
+    if share != _NOT_ORDERED and (low > mean + slack or mean > high + slack):
+        return f"an average of {mean:.6g} between {low:.6g} and {high:.6g}"
+    if share.startswith(".pct") and abs(total - mean) > exact:
+        return f"{total:.6g} % in all, but {mean:.6g} % on average"
+    if not share and mean > 0 and total >= mean and abs(total / mean - round(total / mean)) > 1e-3:
+        return f"a sum of {total:.6g} and an average of {mean:.6g}: not a whole number of units"
+    return ""

@@ -15,6 +15,7 @@ import pandas as pd
 from ncubble.analysis.account.overlap import Loop, weigh
 from ncubble.analysis.account.parts import STEADY
 from ncubble.analysis.account.sm_load import SmLoad
+from ncubble.analysis.report.samples import stall_columns
 from ncubble.sass.bystanders import Bystanders, homes
 from ncubble.sass.opcodes import role
 from ncubble.sass.producers import SHARED, CopyOperands, ShortProducers
@@ -25,12 +26,6 @@ UNIT_OPCODES = {"fma": ("FFMA", "FMUL", "FADD"), "fp64": ("DFMA", "DMUL", "DADD"
 LOOKBACK = 12
 """Instructions to look back for the barrier, shared load or copy wait that a stall belongs to."""
 _FRONT_END = ("no_instructions", "imc_miss", "misc", "sleeping")
-_NOT_REASONS = ("launch", "pc", "sass", "opcode", "file", "line", "samples", "executed")
-
-
-def reasons_of(source: pd.DataFrame) -> list[str]:
-    """The stall-reason columns of a source frame."""
-    return [column for column in source.columns if column not in _NOT_REASONS]
 
 
 def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
@@ -43,7 +38,7 @@ def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None =
     named = zip(source["opcode"].tolist(), source["sass"].tolist(), strict=True)
     context = _Context(source, ["mma" if op.startswith(own) else _role(op, sass) for op, sass in named])
     found: list[tuple[int, str, str, float]] = []
-    for reason in reasons_of(source):
+    for reason in stall_columns(source):
         counts = source[reason].to_numpy(dtype=float)
         rows = np.flatnonzero(counts > 0).tolist()
         found += [(row, reason, _class_of(reason, row, context), counts[row]) for row in rows]

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ncubble.analysis.account.account import MIN_SAMPLES
 from ncubble.analysis.account.parts import STEADY, part_color, part_label
-from ncubble.analysis.account.stalls import reasons_of
+from ncubble.analysis.report.samples import stall_columns
 from ncubble.sass.opcodes import role
 
 MOST_ROWS = 400_000
@@ -156,7 +156,7 @@ def _cause(
 def _stalls(source: pd.DataFrame, total: float, rows: int) -> list[dict[str, Any]]:
     taken = {"samples", *_APART, *STEADY}
     found = []
-    for number, reason in enumerate(reasons_of(source)):
+    for number, reason in enumerate(stall_columns(source)):
         counts = _counts(source[reason])
         usable = bool(_PLAIN.fullmatch(reason)) and reason not in taken
         name, label = reason if usable else f"stall.{number}", reason.replace("_", " ")

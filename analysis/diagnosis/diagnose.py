@@ -18,8 +18,7 @@ from ncubble.analysis.account.places import hottest
 from ncubble.analysis.account.units import MEMORY
 from ncubble.analysis.diagnosis.diseases import disease_of, fix_of
 from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
-from ncubble.analysis.model.depth_gain import depth_gain
-from ncubble.analysis.model.gain import Gain, gain_of
+from ncubble.analysis.model.gain import Gain, depth_gain, gain_of
 from ncubble.analysis.report.launch import Launch
 from ncubble.chips import Chip
 

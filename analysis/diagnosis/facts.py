@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.stalls import reasons_of
 from ncubble.analysis.account.units import MEMORY, ratio, utilization
 from ncubble.analysis.report.launch import Launch, once_per_launch
+from ncubble.analysis.report.samples import stall_columns
 from ncubble.chips import Chip, chip_of
 from ncubble.profiling.metrics.generations import load_generations
 from ncubble.sass.bystanders import Bystanders
@@ -135,7 +135,7 @@ class LaunchFacts:
     @cached_property
     def _samples(self) -> np.ndarray:
         """Warp samples of each instruction, those of all stall reasons together."""
-        return np.asarray(self.source[reasons_of(self.source)].to_numpy(dtype=float).sum(axis=1))
+        return np.asarray(self.source[stall_columns(self.source)].to_numpy(dtype=float).sum(axis=1))
 
     @cached_property
     def producer_idle(self) -> float:

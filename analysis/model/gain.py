@@ -11,10 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
+from ncubble.analysis.model.predict import predict
+from ncubble.analysis.report.launch import Launch
+
 ALONG = 0.5
 """Of the other idle time's proportional share, what goes along."""
 KEPT = 0.5
 """Of the cause's own share, what may fall to other causes once it is gone (the ablations' strongest overlaps)."""
+DEEPEST = 8
 
 
 @dataclass(frozen=True)
@@ -35,3 +41,22 @@ def gain_of(pct: float, idle_pct: float) -> Gain:
     others = max(0.0, idle_pct - pct)
     along = others * pct / idle_pct if idle_pct > 0 else 0.0
     return Gain(pct + ALONG * along, KEPT * pct, pct + along)
+
+
+def depth_gain(launch: Launch, account: BubbleAccount) -> Gain | None:
+    """The gain of the best depth beyond the present one, in percent of kernel time, 0 if none is better.
+
+    None where the present depth or the effect of another is not identified, or no deeper ring fits.
+    """
+    now = pipeline_of(launch, account)
+    if isinstance(now, Unidentified):
+        return None
+    deeper = (predict(now, depth) for depth in range(now.stages + 1, DEEPEST + 1))
+    best = max(filter(None, deeper), key=lambda prediction: prediction.tensor_elapsed_pct, default=None)
+    if best is None:
+        return None
+    busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
+    expected, low, high = (
+        max(0.0, 100.0 * (1.0 - busy / share)) for share in (best.tensor_elapsed_pct, best.low, best.high)
+    )
+    return Gain(expected, low, high)

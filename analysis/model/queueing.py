@@ -8,7 +8,7 @@ S. S. Lavenberg, "Mean-value analysis of closed multichain queuing networks", J.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 STEPS = 40
 """Halvings of an interval of cycles: to a billionth of a cycle."""
@@ -38,13 +38,8 @@ def own_time(cycle: float, demands: Sequence[float], ctas: float) -> float:
 
     Where the busiest pipe alone explains the cycle, many values do; the largest of them is not known, and the smallest
     is returned."""
-    low, high = min(demands[0], cycle) if demands else 0.0, cycle
-    if cycle_time(low, demands, ctas) >= cycle:
-        return low
-    for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if cycle_time(middle, demands, ctas) < cycle else (low, middle)
-    return low
+    least = min(demands[0], cycle) if demands else 0.0
+    return _solve(lambda own: cycle_time(own, demands, ctas), cycle, least)
 
 
 def flight_time(latency: float, service: float, tiles: float) -> float:
@@ -65,10 +60,15 @@ def flight_time(latency: float, service: float, tiles: float) -> float:
 
 def idle_flight(total: float, service: float, tiles: float) -> float:
     """The ``latency`` for which ``flight_time`` is ``total``; 0 where the port alone takes as long."""
-    low, high = 0.0, total
-    if flight_time(low, service, tiles) >= total:
+    return _solve(lambda latency: flight_time(latency, service, tiles), total, 0.0)
+
+
+def _solve(rising: Callable[[float], float], result: float, low: float) -> float:
+    """The argument from ``low`` to ``result`` for which ``rising`` gives ``result``; ``low`` where it gives more."""
+    high = result
+    if rising(low) >= result:
         return low
     for _ in range(STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if flight_time(middle, service, tiles) < total else (low, middle)
+        low, high = (middle, high) if rising(middle) < result else (low, middle)
     return low

@@ -14,8 +14,8 @@ from statistics import fmean
 from typing import Any
 
 from ncubble.analysis.account.account import account
-from ncubble.analysis.account.stalls import reasons_of
 from ncubble.analysis.report.report import Report
+from ncubble.analysis.report.samples import stall_columns
 from ncubble.analysis.validation.account.naive import naive_account
 from ncubble.analysis.validation.account.truth import JOINED, MEASURE, REST, Truth, truth
 from ncubble.analysis.validation.recorded import load, opener, origin_of
@@ -83,7 +83,7 @@ def _score_case(case: Mapping[str, Any], report: Report) -> tuple[dict[str, Any]
     busy = math.fsum(found.parts.get(part, 0.0) for part in BUSY)
     measured = truth(case["variants"], busy)
     source = launch.source
-    samples = {reason: float(source[reason].sum()) for reason in reasons_of(source)}
+    samples = {reason: float(source[reason].sum()) for reason in stall_columns(source)}
     sides = {"account": fold(found.parts, measured), "naive": fold(naive_account(samples, busy), measured)}
     name, split = str(case["case"]), str(case["split"])
     pairs = [

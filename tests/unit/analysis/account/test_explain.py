@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ncubble.analysis.account.account import account
-from ncubble.analysis.account.evidence import of_unit
-from ncubble.analysis.account.explain import MOST, explain
+from ncubble.analysis.account.explain import MOST, explain, unit_counters
 from ncubble.analysis.account.parts import LAUNCH_SHAPE
 from ncubble.analysis.diagnosis.results import as_json
 from ncubble.analysis.report.report import open_reports
@@ -128,13 +127,13 @@ def test_a_report_without_timeline_and_samples_names_both():
 
 
 def test_shares_of_active_cycles_are_traced_to_three_counters():
-    words, counters = of_unit(OneLaunch({TENSOR + ACTIVE: 50.0, **CYCLES}), "tensor")
+    words, counters = unit_counters(OneLaunch({TENSOR + ACTIVE: 50.0, **CYCLES}), "tensor")
     assert counters == {TENSOR + ACTIVE: 50.0, **CYCLES} and "active cycles" in words
 
 
 def test_the_busiest_of_single_operations_is_the_one_that_is_named():
     hmma, imma = ("sm__pipe_tensor_op_hmma_cycles_active", "sm__pipe_tensor_op_imma_cycles_active")
-    _, counters = of_unit(OneLaunch({hmma + ELAPSED: 10.0, imma + ELAPSED: 60.0}), "tensor")
+    _, counters = unit_counters(OneLaunch({hmma + ELAPSED: 10.0, imma + ELAPSED: 60.0}), "tensor")
     assert counters == {imma + ELAPSED: 60.0}
 
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from ncubble.analysis.account.rollups import disagreements
+from ncubble.analysis.account.plausibility import disagreements
 
 WHOLE = {"c.min": 2.0, "c.avg": 3.0, "c.max": 5.0, "c.sum": 30.0}
 SHARE = {f"c.{name}.pct_of_peak_sustained_elapsed": 40.0 for name in ("min", "avg", "max", "sum")}

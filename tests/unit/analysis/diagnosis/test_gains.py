@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from ncubble.analysis.account.account import account
 from ncubble.analysis.diagnosis.diagnose import diagnose, gains
 from ncubble.analysis.diagnosis.gains import fixes
-from ncubble.analysis.model.depth_gain import depth_gain
-from ncubble.analysis.model.gain import gain_of
+from ncubble.analysis.model.gain import depth_gain, gain_of
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT
 
