@@ -64,7 +64,7 @@ class PathResources:
 
 
 @dataclass(frozen=True)
-class GatesOutcome:
+class AcceptanceOutcome:
     """All that was found. ``timings`` and ``facts`` by path; a path that was wrong on the timed shape has no timing."""
 
     name: str
@@ -129,7 +129,7 @@ class GatesOutcome:
             raise GateError(f"{self.name}: over its resources: {broken}", "use less, or change the spec's gates")
 
 
-def run_gates(name: str, catalog: Path | None = None, run: Execute = execute) -> GatesOutcome:
+def run_acceptance(name: str, catalog: Path | None = None, run: Execute = execute) -> AcceptanceOutcome:
     """Verifies both paths of the kernel ``name`` on all shapes and seeds of its gates, and times both on one of them.
 
     Raises:
@@ -150,7 +150,7 @@ def run_gates(name: str, catalog: Path | None = None, run: Execute = execute) ->
                 checks.append(_checked(gates, path, shape, outcome))
                 if times:
                     timed[path] = outcome
-    return GatesOutcome(
+    return AcceptanceOutcome(
         name=name,
         gates=gates,
         checks=tuple(checks),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from ncubble.kernels.run.acceptance import GatesOutcome
+from ncubble.kernels.run.acceptance import AcceptanceOutcome
 
 HEADER = ("", "baseline", "candidate", "change", "limit", "verdict")
 Row = tuple[str, ...]
 
 
-def compare_markdown(outcome: GatesOutcome) -> str:
+def compare_markdown(outcome: AcceptanceOutcome) -> str:
     """The table under a heading that names kernel, paths, device and shape; ends with a line on the target."""
     gates, device = outcome.gates, next(iter(outcome.facts.values()))["device"]
     settings = {path: " ".join(f"{key}={value}" for key, value in gates.paths[path].items()) for path in gates.paths}
@@ -25,7 +25,7 @@ def compare_markdown(outcome: GatesOutcome) -> str:
     return f"# {outcome.name}: candidate against baseline\n\n{text}\n\n{table}\n\n{_verdict(outcome)}\n"
 
 
-def _verdict(outcome: GatesOutcome) -> str:
+def _verdict(outcome: AcceptanceOutcome) -> str:
     gain, target = outcome.gain_pct, outcome.gates.target_gain_pct
     if gain is None:
         return "**Overall**: not timed, because a path is wrong."
@@ -33,7 +33,7 @@ def _verdict(outcome: GatesOutcome) -> str:
     return f"**Overall**: {gain:+.1f} % of the baseline's median time saved; the target of {target:g} % is {met}."
 
 
-def _correctness(outcome: GatesOutcome) -> list[Row]:
+def _correctness(outcome: AcceptanceOutcome) -> list[Row]:
     gates, verdict = outcome.gates, _word(outcome.correct)
     by_path = [[check for check in outcome.checks if check.path == path] for path in gates.paths]
     passed = [f"{sum(check.passed for check in checks)} of {len(checks)}" for checks in by_path]
@@ -46,7 +46,7 @@ def _correctness(outcome: GatesOutcome) -> list[Row]:
     ]
 
 
-def _resources(outcome: GatesOutcome) -> list[Row]:
+def _resources(outcome: AcceptanceOutcome) -> list[Row]:
     """A row for each resource, its limit, and whether every path stays within it; none where no path was timed."""
     gates = outcome.gates
     by_path = {item.path: item for item in outcome.resources}
@@ -70,7 +70,7 @@ def _resources(outcome: GatesOutcome) -> list[Row]:
     ]
 
 
-def _times(outcome: GatesOutcome) -> list[Row]:
+def _times(outcome: AcceptanceOutcome) -> list[Row]:
     target, met = f"-{outcome.gates.target_gain_pct:g} %", outcome.target_met
     verdict = "" if met is None else ("met" if met else "missed")
     rows = []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
-    from ncubble.kernels.run.acceptance import GatesOutcome
+    from ncubble.kernels.run.acceptance import AcceptanceOutcome
 
 
 def verify_gates(name: str, catalog: Path | None, out: Path | None, as_json: bool) -> None:
@@ -17,14 +17,14 @@ def verify_gates(name: str, catalog: Path | None, out: Path | None, as_json: boo
     import typer
 
     from ncubble.cli.render import emit_json
-    from ncubble.kernels.run.acceptance import run_gates
+    from ncubble.kernels.run.acceptance import run_acceptance
     from ncubble.kernels.run.acceptance_table import compare_markdown
     from ncubble.profiling.runs import provenance
 
     started = provenance.utc_now()
     if out is not None:
         _claim(out)
-    outcome = run_gates(name, catalog)
+    outcome = run_acceptance(name, catalog)
     meta = build_meta(outcome, started, provenance.git_state(Path.cwd()))
     table = compare_markdown(outcome)
     try:
@@ -38,7 +38,7 @@ def verify_gates(name: str, catalog: Path | None, out: Path | None, as_json: boo
     outcome.require()
 
 
-def build_meta(outcome: GatesOutcome, started: str, git: dict[str, Any]) -> dict[str, Any]:
+def build_meta(outcome: AcceptanceOutcome, started: str, git: dict[str, Any]) -> dict[str, Any]:
     """Where the figures come from, with the names that ``run.json`` of a profile uses; ``build`` for each path."""
     facts = next(iter(outcome.facts.values()))
     return {
@@ -52,7 +52,7 @@ def build_meta(outcome: GatesOutcome, started: str, git: dict[str, Any]) -> dict
     }
 
 
-def files(outcome: GatesOutcome, meta: dict[str, Any], table: str) -> dict[str, str]:
+def files(outcome: AcceptanceOutcome, meta: dict[str, Any], table: str) -> dict[str, str]:
     """Texts of the files by name: what was right, the times of each path, where they come from, and the comparison."""
     from ncubble.cli.render import finite
 

@@ -18,7 +18,7 @@ from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.catalog import sdpa
 from ncubble.kernels.device.occupancy import occupancy
 from ncubble.kernels.run import acceptance as module
-from ncubble.kernels.run.acceptance import gates_of, run_gates
+from ncubble.kernels.run.acceptance import gates_of, run_acceptance
 from ncubble.kernels.run.acceptance_table import compare_markdown
 from ncubble.kernels.run.bench import Timing
 from ncubble.kernels.run.session import KernelOutcome, execute
@@ -60,7 +60,7 @@ class Runs:
 
 
 def evaluate(**told):
-    return run_gates(NAME, run=Runs(**told))
+    return run_acceptance(NAME, run=Runs(**told))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_gates_that_could_not_be_evaluated_are_refused(changes, complaint):
 
 def test_both_paths_are_verified_on_every_shape_and_seed_and_timed_once():
     runs = Runs()
-    outcome = run_gates(NAME, run=runs)
+    outcome = run_acceptance(NAME, run=runs)
     seen = [(r.parameters["use_cp_async"], r.shape["s"], r.seed) for r in runs.requests]
     assert seen == [(path, s, seed) for path in (0, 1) for s in (100, 512) for seed in (0, 1, 2)]
     assert [r.iterations for r in runs.requests if r.iterations] == [500, 500]
@@ -157,7 +157,7 @@ def test_a_missed_target_is_told_and_fails_nothing():
 
 def test_a_kernel_without_gates_is_refused_with_those_that_have():
     with pytest.raises(UsageError, match="tiled_matmul has no gates") as error:
-        run_gates("tiled_matmul", run=Runs())
+        run_acceptance("tiled_matmul", run=Runs())
     assert NAME in error.value.remedy
 
 
@@ -220,7 +220,7 @@ def test_quantizing_uses_the_whole_range_and_errs_by_half_a_step():
 
 
 def run_cli(monkeypatch, capsys, *argv, **told):
-    monkeypatch.setattr(module, "run_gates", functools.partial(run_gates, run=Runs(**told)))
+    monkeypatch.setattr(module, "run_acceptance", functools.partial(run_acceptance, run=Runs(**told)))
     with pytest.raises(SystemExit) as ended:
         cli.main(["verify", NAME, "--gates", *argv])
     return ended.value.code or 0, capsys.readouterr()
@@ -297,7 +297,7 @@ def test_from_start_to_end_on_a_gpu_of_host_memory():
         find_tool("nvcc")
     except MeasurementError as error:
         pytest.skip(str(error))
-    outcome = run_gates(NAME, run=lambda request: execute(replace(request, iterations=0), FakeGpu))
+    outcome = run_acceptance(NAME, run=lambda request: execute(replace(request, iterations=0), FakeGpu))
     outcome.require()
     assert {item.path for item in outcome.resources} == {"baseline", "candidate"}
     assert len(outcome.checks) == 12
