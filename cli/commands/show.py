@@ -97,15 +97,15 @@ def _bind(
     paths: list[Path], host: str, port: int, trust: list[str], upload_mb: int = 0, checks: Path | None = None
 ) -> tuple[Server, ReportStore]:
     """Listen before anything is printed: a port that is taken is said at once. Reports load in the background."""
+    from ncubble.analysis.history.checked import default_checks
     from ncubble.dashboard.app.app import create_app
     from ncubble.dashboard.app.server import Server
     from ncubble.dashboard.data.store import ReportStore
-    from ncubble.dashboard.pages.checks.model import default_checks
-    from ncubble.dashboard.pages.open.uploads import Limits, clear_leftovers
+    from ncubble.dashboard.pages.open.uploads import UploadLimits, clear_leftovers
 
     clear_leftovers()
     history = (checks or default_checks(paths, Path.cwd())).absolute()  # now: the working directory may vanish later
-    store, limits = ReportStore(paths, watch=True, checks=history), Limits.of_megabytes(upload_mb)
+    store, limits = ReportStore(paths, watch=True, checks=history), UploadLimits.of_megabytes(upload_mb)
     return Server(create_app(paths, host=host, trusted=trust, store=store, limits=limits), host, port), store
 
 

@@ -12,7 +12,7 @@ from ncubble.dashboard.app import callbacks, routes, security, shell
 from ncubble.dashboard.app.document import Document
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.open import routes as upload_routes
-from ncubble.dashboard.pages.open.uploads import Limits, Uploads
+from ncubble.dashboard.pages.open.uploads import UploadLimits, Uploads
 from ncubble.dashboard.pages.overview.table import table_of
 
 HOST = "127.0.0.1"
@@ -41,7 +41,7 @@ def create_app(
     host: str = HOST,
     trusted: Sequence[str] = (),
     store: ReportStore | None = None,
-    limits: Limits | None = None,
+    limits: UploadLimits | None = None,
 ) -> Dash:
     """The dashboard of the reports at ``paths``, which load in the background from now on. Nothing is served yet.
 
@@ -62,7 +62,7 @@ def create_app(
         enable_mcp=False,
     )
     app.layout = shell.layout()
-    upload_routes.register(app.server, Uploads(loaded, limits or Limits()))
+    upload_routes.register(app.server, Uploads(loaded, limits or UploadLimits()))
     callbacks.register(app, loaded)
     policy = security.content_policy(app.csp_hashes())
     security.protect(

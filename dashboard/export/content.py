@@ -15,7 +15,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.export.choice import Row, entry_of
 from ncubble.dashboard.export.names import Rename, renamed, renamer
 from ncubble.dashboard.export.page import Section, document, index
-from ncubble.dashboard.export.static_html import Context, Drawn, figures
+from ncubble.dashboard.export.static_html import Context, StaticFigure, figures
 from ncubble.dashboard.pages.compare import layout as compare
 from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.pages.kernel import layout as kernel
@@ -69,12 +69,12 @@ def late_sections(store: ReportStore, entry: Entry, whole: bool = True) -> dict[
     return made
 
 
-def page_figures(store: ReportStore, entry: Entry) -> list[Drawn]:
+def page_figures(store: ReportStore, entry: Entry) -> list[StaticFigure]:
     """Every figure of a launch's page, in its order."""
     return figures(kernel.layout(store, entry), late_sections(store, entry))
 
 
-def comparison_figures(store: ReportStore, address: CompareAddress) -> list[Drawn]:
+def comparison_figures(store: ReportStore, address: CompareAddress) -> list[StaticFigure]:
     """Every figure of a comparison's page, in its order."""
     return figures(compare.layout(store, address))
 

@@ -73,7 +73,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class StaticFigure:
     """A figure of a page: its name, what it shows in words, and data and layout without a template."""
 
     name: str
@@ -88,7 +88,7 @@ def render(tree: Any, context: Context | None = None) -> str:
     return _any(tree, known)
 
 
-def figures(tree: Any, late: Mapping[str, Callable[[], Any]] | None = None) -> list[Drawn]:
+def figures(tree: Any, late: Mapping[str, Callable[[], Any]] | None = None) -> list[StaticFigure]:
     """Every figure of a page that ``components.figure`` made, in their order, those that come ``late`` included."""
     found, label = [], ""
     for node in _walk(tree, late or {}):
@@ -97,7 +97,7 @@ def figures(tree: Any, late: Mapping[str, Callable[[], Any]] | None = None) -> l
         name = _part_of(node, "drawn")
         drawn = getattr(node, "data", None)
         if name and isinstance(drawn, Mapping) and "layout" in drawn:
-            found.append(Drawn(name, label, dict(drawn)))
+            found.append(StaticFigure(name, label, dict(drawn)))
     return found
 
 

@@ -9,13 +9,11 @@ import html
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
-from ncubble.analysis.account.palette import ACCENT, text_color
-from ncubble.analysis.account.parts import CAUSES, PARTS, display_order, part_color, part_label, part_style
+from ncubble.analysis.account.palette import ACCENT
+from ncubble.analysis.account.parts import CAUSES, PARTS, part_color, part_label
 from ncubble.dashboard.ui.drawn import HATCH as HATCH
-from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of, filled
-from ncubble.text.values import duration, number, percent, short_name
+from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of
+from ncubble.text.values import duration, percent, short_name
 
 NO_STALL = "selected"
 
@@ -23,46 +21,6 @@ NO_STALL = "selected"
 def safe(value: object) -> str:
     """Text from a report, for plotly: shown as it stands, never taken for markup."""
     return html.escape(str(value), quote=True)
-
-
-def account_bar(account: Mapping[str, Any], unit: str = "") -> Figure:
-    """The account of one launch as a stacked bar from 0 to 100 % of elapsed SM cycles, in display order.
-
-    Segments of 4 % and more carry their share; wide ones their name, too. Parts that are zero or unknown are left out.
-    ``unit`` is the name of the unit that is counted as busy, in words.
-    """
-    layout: Drawn = {
-        "barmode": "stack",
-        "bargap": 0,
-        "showlegend": False,
-        "height": 104,
-        "margin": {"l": 16, "r": 22, "t": 4, "b": 34},
-        "xaxis": {"range": [0, 100], "ticksuffix": " %", "dtick": 20, "showgrid": False},
-        "yaxis": {"visible": False},
-    }
-    return figure_of(
-        [_segment(name, share, unit) for name in display_order(account) if (share := number(account[name]))], layout
-    )
-
-
-def _segment(name: str, share: float, unit: str) -> Drawn:
-    """The bar of one part of the account."""
-    style, label = part_style(name), safe(part_label(name, unit))
-    return {
-        "type": "bar",
-        "x": [share],
-        "y": [""],
-        "orientation": "h",
-        "name": label,
-        "text": segment_text(label, share),
-        "textposition": "inside",
-        "insidetextanchor": "middle",
-        "textangle": 0,
-        "constraintext": "none",
-        "textfont": {"color": text_color(style.color), "size": 13},
-        "marker": filled(style.color, style.hatch),
-        "hovertemplate": f"<b>{label}</b> %{{x:.2f}} %<br>{safe(style.meaning)}<extra></extra>",
-    }
 
 
 def segment_text(label: str, share: float) -> str:
@@ -100,11 +58,6 @@ def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
         "yaxis": {"autorange": "reversed", "automargin": True, "showgrid": False, "ticksuffix": " "},
     }
     return figure_of([bars], layout)
-
-
-def utilization_scatter(rows: Sequence[Mapping[str, Any]]) -> go.Figure:
-    """``utilization_data`` as a figure of plotly."""
-    return go.Figure(utilization_data(rows))
 
 
 def utilization_data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

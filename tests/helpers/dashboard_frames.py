@@ -372,9 +372,9 @@ def judge(report: FakeReport, launch: int) -> dict[str, Any]:
 def late_parts(store: ReportStore, path: str) -> list[Any]:
     """What comes after the first paint at the address of a launch, but the table of metrics;
     nothing at others."""
-    from ncubble.dashboard.pages.kernel.sections.late import STAGES, Shown, made
+    from ncubble.dashboard.pages.kernel.sections.late import STAGES, LaunchStage, made
 
     kind, _, address = path.removeprefix("/").partition("/")
     key, _, launch = address.partition("/")
     entry = store.find(key, int(launch)) if kind == "kernel" else None
-    return [made(name, Shown(store, entry)) for places in STAGES for name in places] if entry is not None else []
+    return [made(name, LaunchStage(store, entry)) for places in STAGES for name in places] if entry is not None else []

@@ -15,7 +15,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.export import content
 from ncubble.dashboard.export.choice import chosen, comparisons, entry_of
 from ncubble.dashboard.export.images import Look, image
-from ncubble.dashboard.export.static_html import Drawn
+from ncubble.dashboard.export.static_html import StaticFigure
 from ncubble.errors import MeasurementError, ReportError, UsageError
 
 POLL_S = 0.1
@@ -101,7 +101,7 @@ def _located(failure: Failure) -> str:
     return failure.error if failure.error.startswith(failure.where) else f"{failure.where}: {failure.error}"
 
 
-def _figures(job: Job, store: ReportStore, rows: list[dict[str, Any]]) -> tuple[str, list[Drawn], Sequence[str]]:
+def _figures(job: Job, store: ReportStore, rows: list[dict[str, Any]]) -> tuple[str, list[StaticFigure], Sequence[str]]:
     """Title and figures of the one page that a picture can be taken of, and the launches on it."""
     if job.compare:
         found = comparisons(store, rows, job.paths)

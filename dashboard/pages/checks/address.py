@@ -5,17 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ncubble.analysis.history.checked import NAME
 from ncubble.dashboard.pages.address_codec import Address, flag, matching, parameter
 
 LONGEST_SEARCH = 100
-NAME = r"(?=.{1,120}$)[a-z0-9]+(?:-[a-z0-9]+)*"
-"""Names of kernels and GPU models in an address."""
 
 
 @dataclass(frozen=True)
 class ChecksAddress(Address):
-    """``kernel`` and ``gpu`` are names as in ``checks.model``. ``even`` draws checks in their order at even distances
-    instead of by time."""
+    """``kernel`` and ``gpu`` are names as in ``analysis.history.checked``. ``even`` draws checks in their
+    order at even distances instead of by time."""
 
     PATH: ClassVar[str] = "/checks"
     LONGEST: ClassVar[int] = 2048

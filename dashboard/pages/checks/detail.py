@@ -9,13 +9,13 @@ import pandas as pd
 from dash import dcc, html
 from dash.development.base_component import Component
 
+from ncubble.analysis.history.checked import MOST_CHECKS, CheckedKernel, checks_of, metrics_of, of_metric
 from ncubble.analysis.history.file import History
 from ncubble.analysis.history.trend import TrendSeries
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.checks.address import ChecksAddress
 from ncubble.dashboard.pages.checks.changes import changes
 from ncubble.dashboard.pages.checks.figures import trend_figure
-from ncubble.dashboard.pages.checks.model import MOST_CHECKS, Subject, checks_of, metrics_of, of_metric
 from ncubble.dashboard.pages.checks.trend import in_words, marks, trend_of
 from ncubble.dashboard.pages.checks.words import (
     change,
@@ -37,7 +37,7 @@ LISTED = 50
 """Checks that the table lists, the newest."""
 
 
-def detail(store: ReportStore, history: History, subject: Subject, address: ChecksAddress) -> Component:
+def detail(store: ReportStore, history: History, subject: CheckedKernel, address: ChecksAddress) -> Component:
     """The card of one subject; ``address`` says which metric, and how checks stand on the axis."""
     frame = checks_of(history, subject)
     metrics = metrics_of(frame)
@@ -94,7 +94,7 @@ def _choices(metrics: Sequence[str], metric: str, even: bool) -> Component:
     return html.Div(groups, className="checks-choices")
 
 
-def _drawn(rows: pd.DataFrame, metric: str, subject: Subject, even: bool, trend: TrendSeries | None) -> Component:
+def _drawn(rows: pd.DataFrame, metric: str, subject: CheckedKernel, even: bool, trend: TrendSeries | None) -> Component:
     if not metric:
         return note("empty", "No value was ever compared for this kernel; the reasons stand in the table.")
     counts = rows["verdict"].map(lambda verdict: style_of(str(verdict)).label).value_counts()
@@ -107,7 +107,7 @@ def _drawn(rows: pd.DataFrame, metric: str, subject: Subject, even: bool, trend:
     return html.Div(drawn)
 
 
-def _runs(store: ReportStore, subject: Subject, told: Sequence[Check]) -> dict[str, tuple[str, str]]:
+def _runs(store: ReportStore, subject: CheckedKernel, told: Sequence[Check]) -> dict[str, tuple[str, str]]:
     """Address and name of a loaded launch by the report's key: that of this kernel, else the report's first."""
     keys = {str(key) for one in told for key in _many(one["reports"])}
     found: dict[str, tuple[str, str]] = {}
@@ -134,7 +134,7 @@ def _links(row: Check, runs: Mapping[str, tuple[str, str]]) -> list[tuple[str, s
     return [runs[str(key)] for key in _many(row["reports"]) if str(key) in runs]
 
 
-def _listed(newest: Sequence[Check], runs: Mapping[str, tuple[str, str]], subject: Subject) -> Component:
+def _listed(newest: Sequence[Check], runs: Mapping[str, tuple[str, str]], subject: CheckedKernel) -> Component:
     head = ["Checked", "Verdict", "Value", "Baseline", "Change", "Fails", "Commit", "Runs", "Why"]
     cells = [_line(row, runs) for row in newest]
     more = f", the newest {LISTED} of {subject.checks}" if subject.checks > LISTED else ""

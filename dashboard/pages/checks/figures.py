@@ -39,7 +39,7 @@ _DAY_MS = 86_400_000.0
 def trend_figure(rows: pd.DataFrame, even: bool = False, moved: Sequence[Mark] = ()) -> go.Figure:
     """Value and spread per check with its verdict, the baseline with its band, the threshold, and lasting changes.
 
-    ``rows``: as ``model.of_metric`` gives them, oldest first. Times are UTC; with ``even`` checks stand in their
+    ``rows``: as ``checked.of_metric`` gives them, oldest first. Times are UTC; with ``even`` checks stand in their
     order. A check without a value is a mark on the strip below. ``moved``: the lines of ``trend.marks``.
     """
     checks: Sequence[Check] = rows.to_dict("records")

@@ -7,20 +7,20 @@ from typing import Any
 
 from ncubble.analysis.account.palette import VERDICT_STYLES
 from ncubble.analysis.gate.check.result import RANKS
+from ncubble.analysis.history.checked import CheckedKernel
 from ncubble.dashboard.pages.checks.address import ChecksAddress
-from ncubble.dashboard.pages.checks.model import Subject
 from ncubble.dashboard.pages.checks.words import change, metric_words, short_sha, style_of, when
 from ncubble.dashboard.ui.grid import ag_grid
 
 _RANK = {verdict: place for place, verdict in enumerate(RANKS)}
 
 
-def rows(found: Sequence[Subject]) -> list[dict[str, Any]]:
+def rows(found: Sequence[CheckedKernel]) -> list[dict[str, Any]]:
     """JSON-ready rows in the order of the subjects; texts from reports stay texts."""
     return [_row(place, one) for place, one in enumerate(found)]
 
 
-def _row(place: int, one: Subject) -> dict[str, Any]:
+def _row(place: int, one: CheckedKernel) -> dict[str, Any]:
     counted = [f"{count} {style_of(verdict).label}" for verdict, count in sorted(one.counts.items(), key=_rank_of)]
     decided = f"{change(one.change_pct)} {metric_words(one.metric)}" if one.metric else one.reason or "not compared"
     return {
@@ -69,7 +69,7 @@ def columns() -> list[dict[str, Any]]:
     ]
 
 
-def grid(found: Sequence[Subject], address: ChecksAddress) -> Any:
+def grid(found: Sequence[CheckedKernel], address: ChecksAddress) -> Any:
     """The table, with the row of ``address`` selected and its search applied."""
     styles = {name: [style.label, style.color, style.sign] for name, style in VERDICT_STYLES.items()}
     chosen = f"{address.kernel}/{address.gpu}"

@@ -12,12 +12,12 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import VERDICT_STYLES
 from ncubble.analysis.gate.check.result import RANKS
+from ncubble.analysis.history.checked import NO_KERNEL, CheckedKernel, find, reader, subjects
 from ncubble.analysis.history.file import History
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks.detail import detail
 from ncubble.dashboard.pages.checks.grid import grid
-from ncubble.dashboard.pages.checks.model import NO_KERNEL, Subject, find, reader, subjects
 from ncubble.dashboard.pages.checks.words import style_of
 from ncubble.dashboard.ui.components import aria, note
 
@@ -76,7 +76,7 @@ def selected(store: ReportStore, history: History, address: ChecksAddress) -> Co
     return note("empty", "Choose a row to see its checks over time, with the baseline and the threshold.")
 
 
-def _head(history: History, found: list[Subject]) -> Component:
+def _head(history: History, found: list[CheckedKernel]) -> Component:
     parts: list[Any] = [html.H1("Checks")]
     if found:
         verdicts = Counter(one.verdict for one in found)
@@ -109,7 +109,7 @@ def _problems(history: History) -> list[Component]:
     return blocks
 
 
-def _table(found: list[Subject], address: ChecksAddress) -> Component:
+def _table(found: list[CheckedKernel], address: ChecksAddress) -> Component:
     search = dcc.Input(
         id="checks-search",
         type="search",

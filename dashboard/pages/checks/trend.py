@@ -11,10 +11,10 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from ncubble.analysis.account.palette import VERDICT_STYLES, VerdictStyle
+from ncubble.analysis.history.checked import CheckedKernel
 from ncubble.analysis.history.output import changed, commits, confidence, interval, short, size
 from ncubble.analysis.history.steps import LEAST_POINTS
 from ncubble.analysis.history.trend import Boundary, LevelShift, TrendSeries, series_of
-from ncubble.dashboard.pages.checks.model import Subject
 from ncubble.dashboard.pages.checks.words import when
 from ncubble.dashboard.ui.figures import safe
 from ncubble.text.values import number
@@ -40,8 +40,8 @@ class Mark:
     dash: str
 
 
-def trend_of(rows: pd.DataFrame, subject: Subject) -> TrendSeries | None:
-    """The trend of one metric (``model.of_metric``); None where no check has a value."""
+def trend_of(rows: pd.DataFrame, subject: CheckedKernel) -> TrendSeries | None:
+    """The trend of one metric (``history.checked.of_metric``); None where no check has a value."""
     if not rows["mean"].map(lambda value: number(value) is not None).any():
         return None
     named = rows.assign(id=subject.kernel, label=subject.label, device=subject.device)

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ncubble.analysis.account.palette import VERDICT_STYLES, VerdictStyle
-from ncubble.dashboard.pages.checks.model import Subject
+from ncubble.analysis.history.checked import CheckedKernel
 from ncubble.text.values import NOT_COLLECTED, duration, number
 
 METRIC_WORDS = {
@@ -101,7 +101,7 @@ def reason_of(row: Mapping[Any, Any]) -> str:
     return next((text for text in texts if isinstance(text, str) and text), "")
 
 
-def sentence(subject: Subject, row: Mapping[Any, Any] | None) -> str:
+def sentence(subject: CheckedKernel, row: Mapping[Any, Any] | None) -> str:
     """The last check in one sentence. ``row`` is that of the shown metric, if it was measured."""
     word = _PAST.get(subject.verdict) or style_of(subject.verdict).label
     head = f"{word[:1].upper()}{word[1:]} at the last check, {when(subject.checked)}"

@@ -11,7 +11,7 @@ from dash.exceptions import PreventUpdate
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.address import KernelAddress
-from ncubble.dashboard.pages.kernel.sections.late import LATE, STAGES, Shown, made
+from ncubble.dashboard.pages.kernel.sections.late import LATE, STAGES, LaunchStage, made
 
 TIMELINE = {"type": "figure", "name": "timeline"}
 DRAWN = {"type": "drawn", "name": "timeline"}
@@ -45,7 +45,7 @@ def _stage(app: Dash, store: ReportStore, number: int, places: Sequence[str]) ->
 
     @app.callback(*outputs, before, State("kernel-launch", "data"), State("kernel-asked", "data"))
     def fill(_: Any, address: str | None, search: str | None) -> list[Any]:
-        shown = Shown(store, entry_of(store, address), KernelAddress.parse(search))
+        shown = LaunchStage(store, entry_of(store, address), KernelAddress.parse(search))
         return [address, *(made(name, shown) for name in places)]
 
 

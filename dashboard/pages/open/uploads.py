@@ -40,7 +40,7 @@ _ENDED = ("this upload has ended: it was cancelled, or nothing came for a while"
 
 
 @dataclass(frozen=True)
-class Limits:
+class UploadLimits:
     """What is taken: bytes of one file (0: none at all), number of files and bytes that are kept at a time."""
 
     file_bytes: int = 512 * MB
@@ -48,7 +48,7 @@ class Limits:
     total_bytes: int = 4000 * MB
 
     @classmethod
-    def of_megabytes(cls, megabytes: int) -> Limits:
+    def of_megabytes(cls, megabytes: int) -> UploadLimits:
         """The limits where one file may have so many MB; the total grows with them."""
         return cls(megabytes * MB, total_bytes=max(cls.total_bytes, megabytes * MB))
 
@@ -94,7 +94,7 @@ class Uploads:
     """The files that were added since this process began. Methods may be called from any thread."""
 
     store: Taker
-    limits: Limits = field(default_factory=Limits)
+    limits: UploadLimits = field(default_factory=UploadLimits)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32))
     version: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)

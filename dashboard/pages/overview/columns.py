@@ -17,7 +17,7 @@ MOST_PARAMETERS = 40
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column. ``kind``: text, number, percent, time (ns in rows), bytes, or account (parts of elapsed time).
 
     ``metric`` is ncu's own name of what is shown, where there is one; ``formatter`` a function of ``assets/grid.js``;
@@ -57,14 +57,14 @@ _DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 _TFLOPS = "Floating-point operations per second: those the run names, else those that counters of the report give"
 _BYTES = "(dram__bytes_read.sum + dram__bytes_write.sum) / gpu__time_duration.sum"
 
-COLUMNS: tuple[Column, ...] = (
-    Column("name", "Kernel", "text", "Kernel name", shown=True, width=168, flex=2, renderer="NcKernel"),
-    Column("label", "Parameters", "text", "Parameters of the run, or grid × block", shown=True, width=236, flex=3),
-    Column("duration_ns", "Duration", "time", "Time of the launch", "ns", "gpu__time_duration.sum", True, 98),
-    Column("recoverable_ns", "Recoverable ≤", "time", _GAIN, "ns", shown=True, width=142),
-    Column("busy", "Busy %", "percent", _BUSY, "%", shown=True, width=112, renderer="NcBusy"),
-    Column("dram", "DRAM %", "percent", "DRAM throughput, of its peak", "%", _DRAM, True, 92),
-    Column(
+COLUMNS: tuple[TableColumn, ...] = (
+    TableColumn("name", "Kernel", "text", "Kernel name", shown=True, width=168, flex=2, renderer="NcKernel"),
+    TableColumn("label", "Parameters", "text", "Parameters of the run, or grid × block", shown=True, width=236, flex=3),
+    TableColumn("duration_ns", "Duration", "time", "Time of the launch", "ns", "gpu__time_duration.sum", True, 98),
+    TableColumn("recoverable_ns", "Recoverable ≤", "time", _GAIN, "ns", shown=True, width=142),
+    TableColumn("busy", "Busy %", "percent", _BUSY, "%", shown=True, width=112, renderer="NcBusy"),
+    TableColumn("dram", "DRAM %", "percent", "DRAM throughput, of its peak", "%", _DRAM, True, 92),
+    TableColumn(
         "account",
         "Account",
         "account",
@@ -74,10 +74,12 @@ COLUMNS: tuple[Column, ...] = (
         width=94,
         renderer="NcAccount",
     ),
-    Column("cause", "Cause", "text", _CAUSE, shown=True, width=230, flex=3, renderer="NcCause"),
-    Column("tensor", "Tensor %", "percent", "Tensor pipe active over elapsed time, of peak", "%", _TENSOR, True, 94),
-    Column("gpu", "GPU", "text", "GPU that ran it", shown=True, width=92, hover="device"),
-    Column(
+    TableColumn("cause", "Cause", "text", _CAUSE, shown=True, width=230, flex=3, renderer="NcCause"),
+    TableColumn(
+        "tensor", "Tensor %", "percent", "Tensor pipe active over elapsed time, of peak", "%", _TENSOR, True, 94
+    ),
+    TableColumn("gpu", "GPU", "text", "GPU that ran it", shown=True, width=92, hover="device"),
+    TableColumn(
         "bubble_pct",
         "Biggest bubble",
         "percent",
@@ -87,22 +89,28 @@ COLUMNS: tuple[Column, ...] = (
         width=144,
         renderer="NcBubble",
     ),
-    Column("shape", "Shape", "text", "Problem shape of the run, or grid × block", shown=True, width=190, flex=2),
-    Column("report", "Report", "text", "Run or report file", shown=True, width=240, flex=2, hover="path"),
-    Column("demangled", "Full name", "text", "Demangled name with its arguments", width=320, flex=2),
-    Column("unit", "Counted unit", "text", "The unit whose idle time the account splits", width=110),
-    Column("disease", "Disease", "text", "What exactly the cause is, where it was recognized", width=150),
-    Column("cause_pct", "Cause %", "percent", "What the cause costs, of kernel time", "%", width=90),
-    Column("cycles", "Cycles", "number", "Elapsed SM cycles", "cycles", "sm__cycles_elapsed.max", width=110),
-    Column("clock_ghz", "SM clock", "number", "SM clock during the launch", "GHz", "sm__cycles_elapsed.avg.per_second"),
-    Column("grid", "Grid", "text", "CTAs of the launch in x, y, z", metric="launch__grid_dim_x, _y, _z", width=110),
-    Column("block", "Block", "text", "Threads of a CTA in x, y, z", metric="launch__block_dim_x, _y, _z", width=100),
-    Column("ctas", "CTAs", "number", "CTAs of the launch", "CTAs", "launch__grid_size", width=90),
-    Column(
+    TableColumn("shape", "Shape", "text", "Problem shape of the run, or grid × block", shown=True, width=190, flex=2),
+    TableColumn("report", "Report", "text", "Run or report file", shown=True, width=240, flex=2, hover="path"),
+    TableColumn("demangled", "Full name", "text", "Demangled name with its arguments", width=320, flex=2),
+    TableColumn("unit", "Counted unit", "text", "The unit whose idle time the account splits", width=110),
+    TableColumn("disease", "Disease", "text", "What exactly the cause is, where it was recognized", width=150),
+    TableColumn("cause_pct", "Cause %", "percent", "What the cause costs, of kernel time", "%", width=90),
+    TableColumn("cycles", "Cycles", "number", "Elapsed SM cycles", "cycles", "sm__cycles_elapsed.max", width=110),
+    TableColumn(
+        "clock_ghz", "SM clock", "number", "SM clock during the launch", "GHz", "sm__cycles_elapsed.avg.per_second"
+    ),
+    TableColumn(
+        "grid", "Grid", "text", "CTAs of the launch in x, y, z", metric="launch__grid_dim_x, _y, _z", width=110
+    ),
+    TableColumn(
+        "block", "Block", "text", "Threads of a CTA in x, y, z", metric="launch__block_dim_x, _y, _z", width=100
+    ),
+    TableColumn("ctas", "CTAs", "number", "CTAs of the launch", "CTAs", "launch__grid_size", width=90),
+    TableColumn(
         "waves", "Waves", "number", "CTAs over those that fit the GPU at once", "", "launch__waves_per_multiprocessor"
     ),
-    Column("registers", "Registers", "number", "Registers per thread", "", "launch__registers_per_thread"),
-    Column(
+    TableColumn("registers", "Registers", "number", "Registers per thread", "", "launch__registers_per_thread"),
+    TableColumn(
         "smem_B",
         "Shared memory",
         "bytes",
@@ -111,7 +119,7 @@ COLUMNS: tuple[Column, ...] = (
         "launch__shared_mem_per_block_static + launch__shared_mem_per_block_dynamic",
         width=120,
     ),
-    Column(
+    TableColumn(
         "occupancy",
         "Occupancy %",
         "percent",
@@ -120,7 +128,7 @@ COLUMNS: tuple[Column, ...] = (
         "sm__warps_active.avg.pct_of_peak_sustained_active",
         width=112,
     ),
-    Column(
+    TableColumn(
         "occupancy_limit",
         "Occupancy limit %",
         "percent",
@@ -129,16 +137,22 @@ COLUMNS: tuple[Column, ...] = (
         "sm__maximum_warps_per_active_cycle_pct",
         width=130,
     ),
-    Column("tflops", "TFLOP/s", "number", _TFLOPS, "TFLOP/s", width=96),
-    Column("dram_gbs", "DRAM GB/s", "number", "Bytes from and to DRAM over the time of the launch", "GB/s", _BYTES),
-    Column("intensity", "FLOP/byte", "number", "Floating-point operations for each byte from or to DRAM", "FLOP/byte"),
-    Column("flops_from", "FLOP source", "text", "Whether the run names its FLOPs, or counters give them", width=130),
-    Column("compute_capability", "CC", "text", "Compute capability of the GPU", width=70),
-    Column("device", "Device", "text", "Full name of the GPU", width=180),
-    Column("ncu_version", "ncu", "text", "Release of Nsight Compute that wrote the report", width=90),
-    Column("nvtx", "NVTX", "text", "NVTX ranges around the launch", width=150),
-    Column("launch", "Launch", "number", "Number of the launch in its report", "", width=80),
-    Column("path", "Path", "text", "Where the report lies", width=300, flex=2),
+    TableColumn("tflops", "TFLOP/s", "number", _TFLOPS, "TFLOP/s", width=96),
+    TableColumn(
+        "dram_gbs", "DRAM GB/s", "number", "Bytes from and to DRAM over the time of the launch", "GB/s", _BYTES
+    ),
+    TableColumn(
+        "intensity", "FLOP/byte", "number", "Floating-point operations for each byte from or to DRAM", "FLOP/byte"
+    ),
+    TableColumn(
+        "flops_from", "FLOP source", "text", "Whether the run names its FLOPs, or counters give them", width=130
+    ),
+    TableColumn("compute_capability", "CC", "text", "Compute capability of the GPU", width=70),
+    TableColumn("device", "Device", "text", "Full name of the GPU", width=180),
+    TableColumn("ncu_version", "ncu", "text", "Release of Nsight Compute that wrote the report", width=90),
+    TableColumn("nvtx", "NVTX", "text", "NVTX ranges around the launch", width=150),
+    TableColumn("launch", "Launch", "number", "Number of the launch in its report", "", width=80),
+    TableColumn("path", "Path", "text", "Where the report lies", width=300, flex=2),
 )
 
 SEARCHED = (
@@ -158,7 +172,7 @@ SEARCHED = (
 """Fields that the search looks through."""
 
 
-def of_parameters(rows: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
+def of_parameters(rows: Iterable[Mapping[str, Any]]) -> tuple[TableColumn, ...]:
     """A column for each parameter and dimension that a row names, at most ``MOST_PARAMETERS``, most common first.
 
     Numeric where every value is a number.
@@ -176,10 +190,10 @@ def of_parameters(rows: Iterable[Mapping[str, Any]]) -> tuple[Column, ...]:
     return tuple(_parameter(field, field in words) for field in common[:MOST_PARAMETERS])
 
 
-def _parameter(field: str, is_text: bool) -> Column:
+def _parameter(field: str, is_text: bool) -> TableColumn:
     group, name = field.split(".", 1)
     what = "Parameter of the run" if group == "parameters" else "Dimension of the problem"
-    return Column(field, name, "text" if is_text else "number", f"{what}: {name}", width=90)
+    return TableColumn(field, name, "text" if is_text else "number", f"{what}: {name}", width=90)
 
 
 def value_of(row: Mapping[str, Any], field: str) -> Any:

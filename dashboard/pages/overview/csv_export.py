@@ -14,13 +14,13 @@ from typing import Any
 import orjson
 
 from ncubble.analysis.account.parts import part_label
-from ncubble.dashboard.pages.overview.columns import Column, value_of
+from ncubble.dashboard.pages.overview.columns import TableColumn, value_of
 
 ROWS_A_PIECE = 200
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Iterator[str]:
+def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Iterator[str]:
     """The table in RFC 4180 with a line of names; the last column is the launch's id. Missing values stay empty."""
     yield _lines([[*(_title(column) for column in columns), "id"]])
     for start in range(0, len(rows), ROWS_A_PIECE):
@@ -28,7 +28,7 @@ def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Iter
         yield _lines([[*(cell(value_of(row, column.field)) for column in columns), str(row["id"])] for row in piece])
 
 
-def as_json(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Iterator[bytes]:
+def as_json(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Iterator[bytes]:
     """``{"launches": [...]}``: per launch its id and the fields of ``columns``, null where not collected."""
     yield b'{"launches":['
     for start in range(0, len(rows), ROWS_A_PIECE):
@@ -52,7 +52,7 @@ def cell(value: Any) -> str:
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
-def _title(column: Column) -> str:
+def _title(column: TableColumn) -> str:
     return cell(f"{column.name} [{column.unit}]" if column.unit else column.name)
 
 

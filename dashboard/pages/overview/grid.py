@@ -12,7 +12,7 @@ from dash.development.base_component import Component
 from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES
 from ncubble.analysis.account.parts import PARTS
 from ncubble.dashboard.pages.overview.address import NUMBER_TYPES, TEXT_TYPES, OverviewAddress
-from ncubble.dashboard.pages.overview.columns import Column
+from ncubble.dashboard.pages.overview.columns import TableColumn
 from ncubble.dashboard.pages.overview.table import LaunchTable
 from ncubble.dashboard.ui.components import aria, swatch
 from ncubble.dashboard.ui.grid import ag_grid
@@ -25,7 +25,7 @@ _COMPARED = {"duration_ns", "recoverable_ns", "busy", "dram", "tensor", "cycles"
 """Fields whose difference to the pinned row is shown."""
 
 
-def columns_of(table: LaunchTable, address: OverviewAddress) -> list[Column]:
+def columns_of(table: LaunchTable, address: OverviewAddress) -> list[TableColumn]:
     """The columns that a view shows, in its order; the usual ones where it names none that there is."""
     chosen = [table.columns[name] for name in address.columns if name in table.columns]
     return chosen or [column for column in table.columns.values() if column.shown]
@@ -46,7 +46,7 @@ def definitions(table: LaunchTable, address: OverviewAddress) -> list[dict[str, 
     return found
 
 
-def _definition(column: Column) -> dict[str, Any]:
+def _definition(column: TableColumn) -> dict[str, Any]:
     base: dict[str, Any] = {
         "colId": column.field,
         "field": column.field,
@@ -61,7 +61,7 @@ def _definition(column: Column) -> dict[str, Any]:
     return base | (_number(column) if column.numeric else _text(column))
 
 
-def _text(column: Column) -> dict[str, Any]:
+def _text(column: TableColumn) -> dict[str, Any]:
     if column.kind == "account":
         return {"sortable": False, "filter": False, "cellDataType": False}
     return {
@@ -74,7 +74,7 @@ def _text(column: Column) -> dict[str, Any]:
     }
 
 
-def _number(column: Column) -> dict[str, Any]:
+def _number(column: TableColumn) -> dict[str, Any]:
     options: dict[str, Any] = {"filterOptions": list(NUMBER_TYPES), "maxNumConditions": 4, "debounceMs": 250}
     if column.kind == "time":
         options |= {

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-
 from ncubble.analysis.model.roofline import (
     Groups,
     Roof,
@@ -23,11 +21,6 @@ from ncubble.dashboard.ui.figures import point_text, point_traces, safe, scatter
 
 _DASHES = ("solid", "dash", "dot")
 ROOF_COLOR = "#7d8894"
-
-
-def roofline(rows: Sequence[Row]) -> go.Figure:
-    """``roofline_data`` as a figure of plotly."""
-    return go.Figure(roofline_data(rows))
 
 
 def roofline_data(rows: Sequence[Row]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.overview.columns import COLUMNS, SEARCHED, Column, of_parameters, value_of
+from ncubble.dashboard.pages.overview.columns import COLUMNS, SEARCHED, TableColumn, of_parameters, value_of
 
 Row = dict[str, Any]
 MISSING = -1
@@ -43,7 +43,7 @@ class LaunchTable:
 
     rows: Sequence[Row]
     version: int = 0
-    columns: dict[str, Column] = field(default_factory=dict)
+    columns: dict[str, TableColumn] = field(default_factory=dict)
     selected: dict[Any, Any] = field(default_factory=dict)
     _numbers: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     _texts: dict[str, TextColumn] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from dash.development.base_component import Component
 
 from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.dashboard.pages.overview.address import LONGEST_TEXT, OverviewAddress
-from ncubble.dashboard.pages.overview.columns import Column
+from ncubble.dashboard.pages.overview.columns import TableColumn
 from ncubble.dashboard.pages.overview.grid import columns_of
 from ncubble.dashboard.pages.overview.query import remembered
 from ncubble.dashboard.pages.overview.table import LaunchTable
@@ -59,7 +59,7 @@ def column_options(table: LaunchTable) -> list[dict[str, str]]:
     return [_option(column) for column in table.columns.values()]
 
 
-def _option(column: Column) -> dict[str, str]:
+def _option(column: TableColumn) -> dict[str, str]:
     group = column.field.partition(".")[0] if "." in column.field else ""
     what = {"parameters": " (parameter)", "dims": " (dimension)"}.get(group, "")
     return {"label": f"{column.name}{what}", "value": column.field, "title": column.explained}

@@ -44,7 +44,7 @@ _NAMED = 0.06
 
 
 @dataclass(frozen=True)
-class Drawn:
+class LanesFigure:
     """The figure, and what it does not show: lanes beyond ``MOST_LANES``, and detail within steps of ``step_ns``."""
 
     figure: go.Figure
@@ -55,7 +55,7 @@ class Drawn:
     step_ns: float
 
 
-def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None) -> Drawn:
+def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None) -> LanesFigure:
     """Lanes of ``frame`` over ``window`` (ns after the first start; the whole by default), grouped, time in µs. Lanes
     of which nothing lies in the window are not drawn."""
     frame = few_tags(frame)
@@ -75,7 +75,7 @@ def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None)
     for index, (tag, look) in enumerate(tag_looks(tags).items()):
         _add_tag(figure, bars[bars["tag"] == index], names, tag, look, high - low)
     _lay_out(figure, names, len(tags), low, high)
-    return Drawn(figure, len(placed), len(bars), len(names), len(every) - len(names), step)
+    return LanesFigure(figure, len(placed), len(bars), len(names), len(every) - len(names), step)
 
 
 def close_up(frame: pd.DataFrame) -> tuple[float, float] | None:

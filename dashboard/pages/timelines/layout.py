@@ -18,7 +18,7 @@ from ncubble.analysis.traces.lanes import FILE, LaneRun, find_lanes, lane_kind, 
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.causes import idle_tables
-from ncubble.dashboard.pages.timelines.figures import Drawn, close_up, lanes_figure
+from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
 from ncubble.dashboard.ui.components import card, figure, note, table
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration
@@ -130,7 +130,7 @@ def shown(run: LaneRun, address: TimelinesAddress) -> Component:
     return card(f"{NAMES[kind]}: {run.path.name}", parts, "drag to zoom; waits are hatched and count as no work")
 
 
-def drawn(store: ReportStore, address: TimelinesAddress) -> Drawn | None:
+def drawn(store: ReportStore, address: TimelinesAddress) -> LanesFigure | None:
     """The figure of a run over a window; None where it is not, or no longer, there."""
     run = next((one for one in runs_of(store) if one.id == address.run), None)
     try:
@@ -154,7 +154,7 @@ def told(found: Concurrency) -> str:
     return f"{idle}; {' and '.join(best.what)} work together for {best.pct_of_span:.1f} %."
 
 
-def hint(drawn: Drawn) -> str:
+def hint(drawn: LanesFigure) -> str:
     """What the figure leaves out, in sentences."""
     merged = f"{drawn.intervals:,} intervals"
     if drawn.step_ns:

@@ -50,11 +50,6 @@ def rules(entry: Entry) -> Component:
     return card("Nsight's rules", [rules_list(found)], "by Nsight's own estimates, as it states them")
 
 
-def depth_waiting() -> Component:
-    """What stands in the place of the depths until they are predicted."""
-    return card("Depth of the pipeline", [html.P("Predicting other depths.", className="hint")])
-
-
 def depth(entry: Entry, advice: dict[str, Any]) -> Component:
     """Predicted utilization by stages, the best depth in words, and why a depth is not identified."""
     title = "Depth of the pipeline"

@@ -28,7 +28,7 @@ from ncubble.dashboard.ui.components import aria, card, guarded
 
 
 @dataclass
-class Shown:
+class LaunchStage:
     """One launch while a stage of its page is made: what the parts of a stage share."""
 
     store: ReportStore
@@ -48,7 +48,7 @@ class Shown:
         return self.store.account_of(self.entry)
 
 
-PARTS: dict[str, tuple[str, Callable[[Shown], Any]]] = {
+PARTS: dict[str, tuple[str, Callable[[LaunchStage], Any]]] = {
     "kernel-rules": ("Nsight's rules", lambda shown: kernel_advice.rules(shown.entry)),
     "kernel-limits": ("Launch and occupancy", lambda shown: kernel_limits.section(shown.entry)),
     "kernel-metrics-count": ("All metrics", lambda shown: kernel_metrics.counted(shown.entry)),
@@ -81,14 +81,14 @@ STAGES: tuple[tuple[str, ...], ...] = (
 """Places that are filled together: metrics are read by the first, code by the second, PM samples by the third."""
 
 
-def made(name: str, shown: Shown) -> Any:
+def made(name: str, shown: LaunchStage) -> Any:
     """The part of one place; a card that says so where it fails."""
     title, build = PARTS[name]
     return guarded(title, lambda: build(shown))
 
 
 def _alone(name: str, store: ReportStore, entry: Entry) -> Any:
-    return made(name, Shown(store, entry))
+    return made(name, LaunchStage(store, entry))
 
 
 LATE: dict[str, Callable[[ReportStore, Entry], Any]] = {name: partial(_alone, name) for name in PARTS}

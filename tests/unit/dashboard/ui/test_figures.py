@@ -16,20 +16,13 @@ from ncubble.analysis.details.tracks import NO_MARKS, Marks, Window, stretches, 
 from ncubble.analysis.report.samples import stall_shares
 from ncubble.dashboard.pages.kernel.figures.timeline import timeline_figure
 from ncubble.dashboard.ui.components import bare
-from ncubble.dashboard.ui.figures import account_bar, cause_symbol, stall_bar, utilization_scatter
+from ncubble.dashboard.ui.figures import cause_symbol, stall_bar, utilization_data
 from ncubble.dashboard.ui.themes import TEMPLATES
 from tests.helpers import dashboard_frames as frames
 
 
 def marked(phases: object, shown: Window) -> Marks:
     return Marks.of(phases, frames.PARTS, shown, "tensor")
-
-
-def test_the_account_bar_shows_every_part_that_is_not_zero_and_sums_to_100() -> None:
-    bar = account_bar(frames.PARTS)
-    assert [trace.name for trace in bar.data][:3] == ["tensor busy", "ramp", "tail"]
-    assert sum(trace.x[0] for trace in bar.data) == pytest.approx(100.0)
-    assert "busiest unit busy" not in {trace.name for trace in bar.data}
 
 
 def test_every_cause_has_a_marker_of_its_own() -> None:
@@ -39,20 +32,6 @@ def test_every_cause_has_a_marker_of_its_own() -> None:
     assert len(shapes) == 2  # their colours are close
     known = set(plotly.graph_objects.scatter.Marker()._get_validator("symbol").values)
     assert set(symbols) <= known
-
-
-def test_hatched_segments_keep_their_own_colour() -> None:
-    for trace in account_bar(frames.PARTS).data:
-        assert trace.marker.pattern.bgcolor == trace.marker.color
-
-
-def test_parts_that_a_later_version_adds_are_drawn_too() -> None:
-    bar = account_bar({"tensor_busy": 60.0, "brand_new": 40.0})
-    assert [trace.name for trace in bar.data] == ["tensor busy", "brand new"]
-
-
-def test_the_busy_unit_is_named() -> None:
-    assert account_bar({"unit_busy": 100.0}, "DRAM").data[0].name == "DRAM busy"
 
 
 def test_stall_shares_are_percent_of_all_samples() -> None:
@@ -72,7 +51,7 @@ def test_many_stall_reasons_are_cut_and_the_rest_is_said() -> None:
 
 def test_the_scatter_draws_what_has_both_numbers(tmp_path: Path) -> None:
     rows = frames.store(tmp_path).rows()
-    drawn = [point for trace in utilization_scatter(rows).data for point in trace.customdata]
+    drawn = [point for trace in utilization_data(rows)["data"] for point in trace["customdata"]]
     complete = [row["id"] for row in rows if row["tensor"] is not None and row["dram"] is not None]
     assert sorted(drawn) == sorted(complete)
     assert len(drawn) == len(rows) - 1
@@ -160,7 +139,7 @@ def test_both_themes_are_transparent_so_that_the_card_shows(theme: str) -> None:
 
 
 def test_figures_are_sent_without_a_template() -> None:
-    data = bare(account_bar(frames.PARTS))
+    data = bare(stall_bar([("barrier", 100.0)]))
     assert "template" not in data["layout"]
     assert len(json.dumps(data)) < 20_000
 
@@ -189,10 +168,9 @@ def test_hostile_names_are_text_in_every_figure(tmp_path: Path) -> None:
     shown = window(report.timeline)
     assert shown is not None
     figures = [
-        utilization_scatter(rows),
+        plotly.graph_objects.Figure(utilization_data(rows)),
         stall_bar(stall_shares(report.source)),
         timeline_figure(shown, marked(frames.phases(), shown)),
-        account_bar({frames.HOSTILE: 100.0}, frames.HOSTILE),
     ]
     texts = [text for figure in figures for text in _texts(figure)]
     assert any("&lt;img" in text for text in texts)

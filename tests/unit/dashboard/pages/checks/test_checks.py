@@ -15,17 +15,17 @@ import pytest
 from ncubble.analysis.account.palette import VERDICT_STYLES, contrast
 from ncubble.analysis.gate.check.check import check
 from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.history import checked as checks_model
+from ncubble.analysis.history.checked import checks_of, find, metrics_of, of_metric, subjects
 from ncubble.analysis.history.file import History, HistoryReader, append
 from ncubble.analysis.history.rows import Occasion, rows
 from ncubble.cli.commands import show
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.checks import callbacks as checks_callbacks
 from ncubble.dashboard.pages.checks import layout as checks
-from ncubble.dashboard.pages.checks import model as checks_model
 from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks.figures import trend_figure
 from ncubble.dashboard.pages.checks.grid import rows as grid_rows
-from ncubble.dashboard.pages.checks.model import checks_of, find, metrics_of, of_metric, subjects
 from ncubble.dashboard.pages.checks.words import amount, commit, fails, spread, style_of
 from ncubble.errors import UsageError
 from ncubble.recordings import FULL, ROOT

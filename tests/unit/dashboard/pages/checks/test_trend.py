@@ -12,6 +12,7 @@ import pytest
 
 from ncubble.analysis.gate.check.check import check
 from ncubble.analysis.gate.check.result import CheckOptions
+from ncubble.analysis.history.checked import checks_of, of_metric, subjects
 from ncubble.analysis.history.file import HistoryReader, append
 from ncubble.analysis.history.rows import Occasion, rows
 from ncubble.dashboard.pages.checks import layout as checks
@@ -19,7 +20,6 @@ from ncubble.dashboard.pages.checks import trend as checks_trend
 from ncubble.dashboard.pages.checks.address import ChecksAddress
 from ncubble.dashboard.pages.checks.changes import changes
 from ncubble.dashboard.pages.checks.figures import HEIGHT, trend_figure
-from ncubble.dashboard.pages.checks.model import checks_of, of_metric, subjects
 from ncubble.dashboard.pages.checks.trend import in_words, lines, marks, trend_of
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.gate_frames import STEADY_CYCLES, groups, recorded, report

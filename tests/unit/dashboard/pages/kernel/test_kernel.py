@@ -22,7 +22,7 @@ from ncubble.dashboard.pages.kernel.figures.depth import best_depth, depth_figur
 from ncubble.dashboard.pages.kernel.figures.stall_classes import class_figure
 from ncubble.dashboard.pages.kernel.sections import advice as kernel_advice
 from ncubble.dashboard.pages.kernel.sections import head as kernel_head
-from ncubble.dashboard.pages.kernel.sections.late import PARTS, STAGES, Shown, made
+from ncubble.dashboard.pages.kernel.sections.late import PARTS, STAGES, LaunchStage, made
 from ncubble.dashboard.ui.components import guarded
 from tests.helpers import dashboard_frames as frames
 
@@ -136,7 +136,7 @@ def test_the_page_draws_what_it_has_and_names_links_for_keys(tmp_path: Path) -> 
     store = frames.store(tmp_path)
     entry = store.find(GEMM, 0)
     assert entry is not None
-    shown = Shown(store, entry, KernelAddress.parse("?range=10,20"))
+    shown = LaunchStage(store, entry, KernelAddress.parse("?range=10,20"))
     late = [made(name, shown) for places in STAGES for name in places]
     page = sent([kernel.layout(store, entry, KernelAddress((10.0, 20.0))), late])
     for name in ("account", "timeline", "stalls", "stall-classes"):
@@ -171,7 +171,7 @@ def test_a_part_that_fails_says_so_and_leaves_the_others(tmp_path: Path, monkeyp
     entry = store.find(GEMM, 0)
     assert entry is not None
     monkeypatch.setattr(store, "accountant", lambda report, launch: 1 / 0)
-    shown = Shown(store, entry)
+    shown = LaunchStage(store, entry)
     assert "This section could not be shown: division by zero" in sent(made("kernel-timeline", shown))
     assert "could not be shown" not in sent(made("kernel-limits", shown))
 
@@ -180,7 +180,7 @@ def test_an_account_is_made_once_for_all_stages(tmp_path: Path) -> None:
     store = frames.store(tmp_path)
     entry = store.find(GEMM, 0)
     assert entry is not None
-    assert Shown(store, entry).account is Shown(store, entry).account
+    assert LaunchStage(store, entry).account is LaunchStage(store, entry).account
 
 
 def test_intervals_stand_beside_gains_and_a_failing_prediction_leaves_the_causes(tmp_path: Path) -> None:

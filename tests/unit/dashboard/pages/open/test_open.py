@@ -18,7 +18,7 @@ from ncubble.dashboard.pages.open import lists as open_lists
 from ncubble.dashboard.pages.open import routes as upload_routes
 from ncubble.dashboard.pages.open.address import OpenAddress
 from ncubble.dashboard.pages.open.layout import layout, version
-from ncubble.dashboard.pages.open.uploads import Limits, Upload, Uploads
+from ncubble.dashboard.pages.open.uploads import Upload, UploadLimits, Uploads
 from tests.helpers import dashboard_frames as frames
 
 
@@ -31,7 +31,7 @@ def store(tmp_path: Path) -> ReportStore:
     return frames.store(tmp_path)
 
 
-def shown(store: Any, limits: Limits) -> str:
+def shown(store: Any, limits: UploadLimits) -> str:
     server = Flask("test")
     upload_routes.register(server, Uploads(store, limits))
     with server.app_context():
@@ -39,12 +39,12 @@ def shown(store: Any, limits: Limits) -> str:
 
 
 def test_the_limits_are_said_where_files_are_dropped(store: ReportStore) -> None:
-    sent = shown(store, Limits.of_megabytes(300))
+    sent = shown(store, UploadLimits.of_megabytes(300))
     assert "up to 300 MB each" in sent and "At most 64 files and 4 GB" in sent and "open-choose" in sent
 
 
 def test_a_server_that_takes_no_files_says_what_to_do(store: ReportStore) -> None:
-    for sent in (shown(store, Limits.of_megabytes(0)), tree(layout(store, OpenAddress()))):
+    for sent in (shown(store, UploadLimits.of_megabytes(0)), tree(layout(store, OpenAddress()))):
         assert "takes no files" in sent and "ncubble dashboard FILE_OR_FOLDER" in sent and "open-choose" not in sent
 
 

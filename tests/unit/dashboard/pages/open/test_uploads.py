@@ -22,7 +22,7 @@ from ncubble.dashboard.pages.open import routes as upload_routes
 from ncubble.dashboard.pages.open import uploads
 from ncubble.dashboard.pages.open import words as upload_words
 from ncubble.dashboard.pages.open.routes import OFFSET, TOKEN
-from ncubble.dashboard.pages.open.uploads import PIECE_B, Limits, Upload, UploadError, Uploads
+from ncubble.dashboard.pages.open.uploads import PIECE_B, Upload, UploadError, UploadLimits, Uploads
 
 REPORT = MAGIC + bytes(range(256)) * 4
 
@@ -54,7 +54,7 @@ def store() -> Taken:
 
 @pytest.fixture
 def kept(cache: Path, store: Taken) -> Any:
-    made = Uploads(store, Limits(file_bytes=4000, files=3, total_bytes=6000))
+    made = Uploads(store, UploadLimits(file_bytes=4000, files=3, total_bytes=6000))
     yield made
     made.close()
 
@@ -357,7 +357,7 @@ def test_an_upload_is_found_by_its_id_and_by_nothing_else(client: FlaskClient, k
 
 
 def test_a_server_that_takes_no_files_says_so(cache: Path, store: Taken) -> None:
-    off = Uploads(store, Limits.of_megabytes(0))
+    off = Uploads(store, UploadLimits.of_megabytes(0))
     assert not off.allowed
     with pytest.raises(UploadError, match="takes no files"):
         off.admit("a", 1)
@@ -366,4 +366,4 @@ def test_a_server_that_takes_no_files_says_so(cache: Path, store: Taken) -> None
 def test_sizes_are_said_in_the_units_of_file_managers() -> None:
     said = [upload_words.megabytes(size) for size in (0, 12, 4200, 12_500_000, 4_000_000_000)]
     assert said == ["0 kB", "1 kB", "4 kB", "12.5 MB", "4 GB"]
-    assert Limits.of_megabytes(9000) == Limits(9_000_000_000, 64, 9_000_000_000)
+    assert UploadLimits.of_megabytes(9000) == UploadLimits(9_000_000_000, 64, 9_000_000_000)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import plotly.graph_objects as go
 import pytest
 
 from ncubble.analysis.model.roofs import BUS, GUIDED, STATED
-from ncubble.dashboard.pages.overview.roofline import roofline
+from ncubble.dashboard.pages.overview.roofline import roofline_data
 from ncubble.dashboard.ui.components import bare
 
 
@@ -34,7 +35,7 @@ def row(index: int, **changes: Any) -> dict[str, Any]:
 
 
 def test_the_roofline_draws_points_roofs_and_names_them() -> None:
-    drawn = roofline([row(0), row(1, cause_key="data_wait")])
+    drawn = go.Figure(roofline_data([row(0), row(1, cause_key="data_wait")]))
     points = [trace for trace in drawn.data if trace.mode == "markers"]
     lines = [trace for trace in drawn.data if trace.mode == "lines"]
     assert [len(trace.x) for trace in points] == [1, 1] and len(lines) == 2
@@ -46,18 +47,18 @@ def test_the_roofline_draws_points_roofs_and_names_them() -> None:
 
 
 def test_a_gpu_whose_memory_has_no_roof_keeps_those_of_its_cores() -> None:
-    drawn = roofline([row(0, dram_gbs=9000.0)])
+    drawn = go.Figure(roofline_data([row(0, dram_gbs=9000.0)]))
     (line,) = [trace for trace in drawn.data if trace.mode == "lines"]
     assert set(line.y) == {60.0} and line.x[0] < 50.0 < line.x[-1]
     assert [note.text for note in drawn.layout.annotations] == ["FP32 60 TFLOP/s"]
 
 
 def test_an_empty_roofline_is_a_figure_too() -> None:
-    assert not roofline([]).data
+    assert not go.Figure(roofline_data([])).data
 
 
 def test_names_of_roofs_that_lie_close_stand_on_both_sides_of_them() -> None:
     close = {"FP32": [60.0, GUIDED], "tensor FP16": [945.0, STATED], "tensor BF16": [915.0, STATED]}
-    drawn = roofline([row(0, tflops=100.0, tensor=40.0, roofs=close)])
+    drawn = go.Figure(roofline_data([row(0, tflops=100.0, tensor=40.0, roofs=close)]))
     sides = {note.text.split(" TFLOP")[0]: note.yanchor for note in drawn.layout.annotations}
     assert sides == {"tensor FP16 945": "bottom", "tensor BF16 915": "top", "FP32 60": "bottom"}

@@ -1,6 +1,6 @@
-"""What the Checks page shows of a history: one subject per kernel and GPU model, and the checks of one of them.
+"""The kernels that a history holds, one per kernel and GPU model, and the checks of one of them.
 
-Pure functions of ``analysis.history.file.History``; what takes time is remembered by the history's token.
+Pure functions of ``History``; what takes time is remembered by the history's token.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from ncubble.analysis.gate.check.result import RANKS
 from ncubble.analysis.gate.noise.metrics import METRICS
 from ncubble.analysis.history.file import History, HistoryReader
 from ncubble.analysis.report.launch_key import slug
-from ncubble.dashboard.pages.checks.address import NAME
 from ncubble.text.values import number, short_name, string
 
 MOST_CHECKS = 200
@@ -31,6 +30,8 @@ MOST_CHECKS = 200
 STRIP = 14
 """Verdicts that the strip of a subject shows, the newest last."""
 NO_KERNEL = "no kernel checked"
+NAME = r"(?=.{1,120}$)[a-z0-9]+(?:-[a-z0-9]+)*"
+"""Names of kernels and GPU models in an address."""
 _LISTED = [
     *("check", "checked", "id", "key", "label", "device", "kernel_verdict", "kernel_reason"),
     *("metric", "gated", "verdict", "change_pct", "git_sha", "checked_sha"),
@@ -46,7 +47,7 @@ _RANK = {verdict: place for place, verdict in enumerate(RANKS)}
 
 
 @dataclass(frozen=True)
-class Subject:
+class CheckedKernel:
     """One kernel with its parameters on one GPU model, and how its checks went.
 
     ``strip`` holds the verdicts of the last ``STRIP`` checks, oldest first; ``counts`` those of all by verdict;
@@ -88,10 +89,10 @@ def default_checks(paths: Iterable[Path], here: Path = Path()) -> Path:
     return shipped if shown and all(path.is_relative_to(ours) for path in shown) else own
 
 
-_listed: dict[Path, tuple[str, list[Subject]]] = {}
+_listed: dict[Path, tuple[str, list[CheckedKernel]]] = {}
 
 
-def subjects(history: History) -> list[Subject]:
+def subjects(history: History) -> list[CheckedKernel]:
     """All subjects, regressed ones first, then those checked last. Computed once per state of the folder."""
     known = _listed.get(history.folder)
     if known is None or known[0] != history.token:
@@ -99,7 +100,7 @@ def subjects(history: History) -> list[Subject]:
     return known[1]
 
 
-def _subjects(history: History) -> list[Subject]:
+def _subjects(history: History) -> list[CheckedKernel]:
     if not len(history.table):
         return []
     frame = history.table.select(_LISTED).to_pandas()
@@ -114,8 +115,10 @@ def _subjects(history: History) -> list[Subject]:
     return sorted(found, key=lambda one: (one.verdict != "regressed", -one.checked.value, one.label))
 
 
-def _subject(row: Mapping[Any, Any], verdicts: Sequence[str], decided: tuple[str, float | None] | None) -> Subject:
-    return Subject(
+def _subject(
+    row: Mapping[Any, Any], verdicts: Sequence[str], decided: tuple[str, float | None] | None
+) -> CheckedKernel:
+    return CheckedKernel(
         kernel=_name(row["id"]),
         gpu=slug(string(row["device"])),
         label=short_name(string(row["label"]), 200) or NO_KERNEL,
@@ -150,13 +153,13 @@ def _deciding(rows: pd.DataFrame) -> dict[Any, tuple[str, float | None]]:
     }
 
 
-def find(history: History, kernel: str, gpu: str) -> Subject | None:
+def find(history: History, kernel: str, gpu: str) -> CheckedKernel | None:
     """The subject of an address. Without a GPU model, the first of that kernel."""
     named = (one for one in subjects(history) if one.kernel == kernel and (not gpu or one.gpu == gpu))
     return next(named, None) if kernel else None
 
 
-def checks_of(history: History, subject: Subject) -> pd.DataFrame:
+def checks_of(history: History, subject: CheckedKernel) -> pd.DataFrame:
     """All rows of the last ``MOST_CHECKS`` checks of one subject, oldest first."""
     table = history.table
     devices = [text for text in pc.unique(table["device"]).to_pylist() if slug(string(text)) == subject.gpu]
