@@ -14,8 +14,6 @@ EXEMPT = ("cli/commands", "kernels/catalog", "kernels/catalog/numba")
 
 # Names that still stand for several things. May only shrink.
 SHARED_NAMES = """
-Asked Cause Change Check Checkout Column Comparison Drawn Gap Item Job Known Leftover Limit Limits Outcome Pair
-Part Place Plan Pool Reader Recorder Request Resources Selection Series Shown Side Spread Step Subject Wanted Writer
 _Reader
 """
 # Folders that still hold too much. May only shrink.
