@@ -25,7 +25,7 @@ from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.sections.late import STAGES, made
-from ncubble.dashboard.pages.kernel.sections.late import Shown as Late
+from ncubble.dashboard.pages.kernel.sections.late import LaunchStage as Late
 from ncubble.dashboard.pages.overview.routes import sent
 
 LABEL = "suspicious:"
