@@ -22,12 +22,12 @@ between launches and between GPUs, which ``Part`` holds."""
 
 def check_rules(rules: RulesByMetric, group: Repeats, baseline: Baseline, same_gpu: bool) -> tuple[RuleVerdict, ...]:
     """Verdicts by absolute limits, limits of growth, and relative ones of metrics that the baseline does not hold."""
-    return tuple(_judge(rule, group, baseline, same_gpu) for rule in _all(rules) if _extra(rule, baseline))
+    return tuple(_check_rule(rule, group, baseline, same_gpu) for rule in _all(rules) if _extra(rule, baseline))
 
 
 def check_absolute_rules(rules: RulesByMetric, group: Repeats) -> tuple[RuleVerdict, ...]:
     """Verdicts by the absolute limits alone, which need no baseline."""
-    return tuple(_judge_absolute(rule, group, None) for rule in _all(rules) if rule.absolute)
+    return tuple(_check_absolute(rule, group, None) for rule in _all(rules) if rule.absolute)
 
 
 def cycles_of(group: Repeats, baseline: Baseline) -> tuple[float, float] | None:
@@ -54,16 +54,16 @@ def _extra(rule: GateRule, baseline: Baseline) -> bool:
     return rule.kind != "off"
 
 
-def _judge(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -> RuleVerdict:
+def _check_rule(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -> RuleVerdict:
     if rule.kind == "relative":
         reason = f"{rule.metric}: the baseline does not hold it, so no loss can be told; record it anew"
         return RuleVerdict(rule, "not_comparable", reason)
     if rule.absolute:
-        return _judge_absolute(rule, group, baseline)
-    return _judge_growth(rule, group, baseline, same_gpu)
+        return _check_absolute(rule, group, baseline)
+    return _check_growth(rule, group, baseline, same_gpu)
 
 
-def _judge_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -> RuleVerdict:
+def _check_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -> RuleVerdict:
     if rule.of_part:
         account = group.account
         return check_absolute(rule, account.parts.get(rule.metric, ()) if account else (), PARTS[rule.metric].launch_sd)
@@ -74,7 +74,7 @@ def _judge_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -
     return check_absolute(rule, values, known.cv_pct / 100 * abs(mean_sd(values)[0]) if values else None)
 
 
-def _judge_growth(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -> RuleVerdict:
+def _check_growth(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bool) -> RuleVerdict:
     before, after, cycles = baseline.account, group.account, cycles_of(group, baseline)
     if cycles is None:
         reason = f"{rule.metric}: cycles were not measured on both sides, so growth cannot be told"

@@ -125,7 +125,7 @@ def _take_program(
         taken.notes.append(NOT_SKIPPED)
     out = _out_of(plan, Path(program[0]).name)
     runs = _measure(plan, pair, {side.name: (program, "") for side in pair}, out, kept)
-    _judge_against(plan, runs, taken, same=None)
+    _check_against(plan, runs, taken, same=None)
 
 
 def _take_kernel(
@@ -153,7 +153,7 @@ def _take_kernel(
     described = ((old, before), (new, there))
     programs = {side.name: (launching(plan.measuring, side, subject), launch.function) for side, launch in described}
     runs = _measure(plan, pair, programs, _out_of(plan, subject.label), kept)
-    _judge_against(plan, runs, taken, same)
+    _check_against(plan, runs, taken, same)
 
 
 def _verdict(label: str, verdict: str, reason: str) -> KernelVerdict:
@@ -193,7 +193,7 @@ def _measure(
     return runs
 
 
-def _judge_against(plan: AgainstPlan, runs: dict[str, list[Path]], taken: CheckInputs, same: str | None) -> None:
+def _check_against(plan: AgainstPlan, runs: dict[str, list[Path]], taken: CheckInputs, same: str | None) -> None:
     """Add B's runs to what is to be judged, with baselines of A's. ``same`` is to be said of the machine code; None:
     what the reports show."""
     from ncubble.analysis.gate.baseline import repeats, same_code

@@ -91,7 +91,7 @@ def check(
     options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel)
     unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
     taken, baselines, broken = _take(measuring, paths or [], kernel, not no_nvtx, None if unneeded else store)
-    result = _judged(
+    result = _checked(
         taken, baselines, options, [(str(store), f"{error.message} ({error.remedy})") for error in broken], not no_nvtx
     )
     _show(result, json, github)
@@ -117,18 +117,18 @@ def _outputs(junit: Path | None, markdown: Path | None) -> list[Output]:
     return outputs
 
 
-def _judged(
+def _checked(
     taken: CheckInputs, baselines: list[Baseline], options: CheckOptions, errors: list[tuple[str, str]], nvtx: bool
 ) -> GateResult:
     from ncubble.analysis.gate.baseline import repeats
-    from ncubble.analysis.gate.check.check import check as judge
+    from ncubble.analysis.gate.check.check import check as check_groups
 
     reports, failures = _open(taken.paths, taken.kernel)
     unread = [(str(failure.path), failure.error.message) for failure in failures]
     groups, notes = repeats.collect(reports, nvtx=nvtx, kernel=taken.kernel)
     all_notes = [*taken.notes, *notes, *_left_out(reports, taken.kernel, bool(groups or taken.judged))]
     return taken.complete(
-        judge(groups, baselines, taken.options(options), [*unread, *taken.errors, *errors], all_notes)
+        check_groups(groups, baselines, taken.options(options), [*unread, *taken.errors, *errors], all_notes)
     )
 
 

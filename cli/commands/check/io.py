@@ -18,23 +18,24 @@ if TYPE_CHECKING:
 PIPED_WIDTH = 150
 
 
-def open_all(paths: list[Path], kernel: str) -> tuple[list[Report], list[ReportFailure]]:
-    """All reports below ``paths``, and those that cannot be read; ``kernel`` must be a regular expression."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from ncubble.analysis.report.report import open_reports
-
+def kernel_pattern(text: str) -> re.Pattern[str]:
+    """The expression of ``--kernel``; raises UsageError where it is none."""
     try:
-        re.compile(kernel)
+        return re.compile(text)
     except re.error as error:
         raise UsageError(
-            f"--kernel {kernel!r}: not a regular expression ({error})", "escape special characters"
+            f"--kernel {text!r}: not a regular expression ({error})", "escape special characters"
         ) from error
-    stderr = Console(stderr=True)
-    with Progress(console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
-        task = progress.add_task("reading reports", total=None)
-        return open_reports(paths, lambda done, total: progress.update(task, completed=done, total=total))
+
+
+def open_all(paths: list[Path], kernel: str) -> tuple[list[Report], list[ReportFailure]]:
+    """All reports below ``paths``, and those that cannot be read; ``kernel`` must be a regular expression."""
+    from ncubble.analysis.report.report import open_reports
+    from ncubble.cli.progress import reading
+
+    kernel_pattern(kernel)
+    with reading() as progress:
+        return open_reports(paths, progress)
 
 
 def refuse_foreign(file: Path | None, mark: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ncubble.cli.commands.check.io import kernel_pattern
 from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def trend(
     from ncubble.cli.commands.trend.render import print_series, print_unchanged
     from ncubble.cli.render import emit_json
 
-    pattern = _pattern(kernel)
+    pattern = kernel_pattern(kernel)
     history = _history(folder or HISTORY)
     for problem in history.problems:
         typer.echo(f"ncubble: {problem.name}: {problem.error}\n  remedy: {problem.remedy}", err=True)
@@ -90,15 +91,6 @@ def _chosen(history: History, pattern: re.Pattern[str], everything: bool) -> lis
     if not gated:
         raise MeasurementError(f"{len(matching)} series match, and none is of a gated metric", "add --all to see them")
     return gated
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise UsageError(
-            f"--kernel {text!r}: not a regular expression ({error})", "escape special characters"
-        ) from error
 
 
 def _series(history: History, pattern: re.Pattern[str]) -> list[TrendSeries]:
