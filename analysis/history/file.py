@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ncubble.analysis.history.rows import COLUMNS, SCHEMA
+from ncubble.files.atomic import sync
 from ncubble.profiling.processes.scratch import abandoned, scratch
 from ncubble.text.renamed import RENAMED
 
@@ -84,15 +85,10 @@ def _write(folder: Path, path: Path, table: pa.Table) -> None:
     with scratch(folder, UNFINISHED, {path.name: "a check"}) as work:
         made = work / path.name
         pq.write_table(marked, made, compression="zstd")
-        with made.open("rb") as file:
-            os.fsync(file.fileno())
+        sync(made)
         made.chmod(0o644)
         made.replace(path)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync(folder)
 
 
 def merge(folder: Path) -> int:

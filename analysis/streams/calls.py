@@ -40,7 +40,7 @@ class Thread:
         places, first = np.unique(holder, return_index=True)
         plain = cause[places] == LAUNCH_GAP
         cause[places[plain]] = cause[inner[first[plain]]]
-        self.start, self.end, self.name, self.cause = asked_again(start[outer], end[outer], name[outer], cause[outer])
+        self.start, self.end, self.name, self.cause = merge_polls(start[outer], end[outer], name[outer], cause[outer])
         self._starts = self.start.tolist()
 
     def at(self, time: int) -> tuple[Call | None, int]:
@@ -59,7 +59,7 @@ class Thread:
         return reaching(self.start[self.cause != LAUNCH_GAP], self.end[self.cause != LAUNCH_GAP])
 
 
-def asked_again(
+def merge_polls(
     start: np.ndarray, end: np.ndarray, name: np.ndarray, cause: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Calls in order, with those that ask again and again whether work is done as one: the host waits by them."""

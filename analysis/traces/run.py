@@ -16,7 +16,7 @@ from ncubble.analysis.traces.lanes import FILE, MOST_ROWS, SCHEMA
 from ncubble.analysis.traces.probe_lanes import Clock, Loss, Recorded
 from ncubble.analysis.traces.summary import Summary, summarize
 
-TOLD = b"ncubble.trace"
+FACTS = b"ncubble.trace"
 """The member of the file's metadata that holds what a trace tells of itself, a JSON object."""
 FINEST_NS = 1 / 16
 """Times are kept to this step, an eighth of a cycle: what lies below is rounding, and takes room."""
@@ -24,7 +24,7 @@ _LEVEL = 12
 _TEXTS, _TIMES, _NUMBERS = ("lane", "group", "tag"), ("start_ns", "end_ns"), ("index", "sm", "cta", "warp", "launch")
 
 
-def trace_told(recorded: Recorded, summary: Summary, more: dict[str, Any]) -> dict[str, Any]:
+def trace_facts(recorded: Recorded, summary: Summary, more: dict[str, Any]) -> dict[str, Any]:
     """All numbers of a trace as one JSON-ready object; ``more`` are facts of kernel, build, device and cost."""
     clock = {**asdict(recorded.clock), "mhz": recorded.clock.mhz}
     return {**more, "clock": clock, "loss": asdict(recorded.loss), **_numbers(summary)}
@@ -54,7 +54,7 @@ def cut(lanes: pd.DataFrame, low_ns: float, high_ns: float) -> pd.DataFrame:
     return lanes.assign(start_ns=start, end_ns=end)[start < end].reset_index(drop=True)
 
 
-def cut_told(lanes: pd.DataFrame, facts: dict[str, Any], low_ns: float, high_ns: float) -> dict[str, Any]:
+def cut_facts(lanes: pd.DataFrame, facts: dict[str, Any], low_ns: float, high_ns: float) -> dict[str, Any]:
     """``facts`` with the numbers of a stretch: ``lanes`` are what ``cut`` left of it."""
     warps = lanes[lanes["warp"] >= 0] if "warp" in lanes else lanes.assign(launch=0, sm=0, warp=0, cta=0)
     lives = warps.groupby(["launch", "sm", "cta", "warp", "group"], as_index=False, sort=False)
@@ -71,7 +71,7 @@ def save_lanes(folder: Path, lanes: pd.DataFrame, kind: str, facts: dict[str, An
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, table.column(name).cast(pa.string()).dictionary_encode())
     marks = {b"ncubble.lanes": str(SCHEMA).encode(), b"ncubble.lanes.kind": kind.encode()}
-    marks[TOLD] = json.dumps(facts).encode()
+    marks[FACTS] = json.dumps(facts).encode()
     split = {name: "BYTE_STREAM_SPLIT" for name in _TIMES if pa.types.is_floating(table.schema.field(name).type)}
     pq.write_table(
         table.replace_schema_metadata(marks),
@@ -83,10 +83,10 @@ def save_lanes(folder: Path, lanes: pd.DataFrame, kind: str, facts: dict[str, An
     )
 
 
-def read_told(folder: Path) -> dict[str, Any]:
+def read_trace_facts(folder: Path) -> dict[str, Any]:
     """What the trace in ``folder`` tells of itself; empty where there is none or it is not readable."""
     try:
-        facts = json.loads((pq.read_schema(folder / FILE).metadata or {}).get(TOLD, b"{}"))
+        facts = json.loads((pq.read_schema(folder / FILE).metadata or {}).get(FACTS, b"{}"))
     except (OSError, ValueError, RecursionError, pa.ArrowException):
         return {}
     return facts if isinstance(facts, dict) else {}

@@ -36,7 +36,7 @@ from benchmarks.harness.command import NCUBBLE
 from benchmarks.probe.waits import waits
 from ncubble.analysis.traces.dump import parse_dumps
 from ncubble.analysis.traces.probe_lanes import decode, only
-from ncubble.analysis.traces.run import lanes_of, save_lanes, trace_told
+from ncubble.analysis.traces.run import lanes_of, save_lanes, trace_facts
 from ncubble.analysis.traces.summary import summarize
 from ncubble.errors import NcubbleError
 from ncubble.kernels.probe.tracing import TraceOptions, trace
@@ -88,7 +88,7 @@ def compare(case: str, folder: Path) -> dict[str, Any]:
     kept = folder.parent.parent / "lanes" / folder.name
     kept.mkdir(parents=True, exist_ok=True)
     first = only(recorded, int(recorded.warps["sm"].min()))
-    save_lanes(kept, lanes_of(first), "warps", trace_told(first, summarize(first), {"case": case}))
+    save_lanes(kept, lanes_of(first), "warps", trace_facts(first, summarize(first), {"case": case}))
     row = {"case": case, "unit": launch["unit"], "busy": busy, "profiled_us": launch["duration_ns"] / 1e3}
     row |= {"traced_us": float(recorded.warps["end_ns"].max()) / 1e3, "lost": recorded.loss.full}
     row |= found

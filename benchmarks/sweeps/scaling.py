@@ -34,7 +34,7 @@ from typing import Any
 
 from benchmarks.harness.command import module
 from ncubble.cli.commands.sweep.job import CHILD
-from ncubble.cli.commands.sweep.plan import asked, plan
+from ncubble.cli.commands.sweep.plan import plan, sweep_request
 from ncubble.profiling.runs import provenance
 from ncubble.profiling.sweeps import cluster as sweep_cluster
 from ncubble.profiling.sweeps import sweep
@@ -52,7 +52,7 @@ TENSOR_CV_PCT = 0.26  # the largest of 12 repeats of 11 kernels on an H200
 
 def jobs_of(name: str, count: int, *axes: str) -> tuple[list[SweepJob], tuple[str, ...]]:
     """The first ``count`` points of a grid of a catalog kernel."""
-    found = plan(asked(name, axes, [], None, Sampling(), None, [], [], 1))
+    found = plan(sweep_request(name, axes, [], None, Sampling(), None, [], [], 1))
     if len(found.jobs) < count:
         raise SystemExit(f"the grid has {len(found.jobs)} points, not {count}")
     return found.jobs[:count], found.tools

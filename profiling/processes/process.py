@@ -73,7 +73,7 @@ def ending(status: int) -> str:
 
 
 @contextmanager
-def told_if_not_started(program: str) -> Iterator[None]:
+def explain_start_failure(program: str) -> Iterator[None]:
     """Says which program could not be started, and why, where the system does."""
     try:
         yield

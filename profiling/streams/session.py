@@ -45,7 +45,7 @@ def record(request: RecordingRequest, folder: Path, on_text: Callable[[process.S
     """
     refuse_inside_profiler(os.environ)
     argv, env = prepared(request, folder.absolute())
-    with process.told_if_not_started(request.program[0]):
+    with process.explain_start_failure(request.program[0]):
         status = process.stream(argv, env, on_text, request.timeout_s)
     refused = folder / REFUSED
     # Of several processes some may be refused: what the others recorded is kept, and the notes say it.

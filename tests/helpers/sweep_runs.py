@@ -36,7 +36,7 @@ def planned(*axes: str, **more: Any) -> sweep_plan.Planned:
         "repeat": 1,
         "catalog": DATA / "catalog",
     } | more
-    return sweep_plan.plan(sweep_plan.asked("saxpy", axes, sampling=sampling, **given))
+    return sweep_plan.plan(sweep_plan.sweep_request("saxpy", axes, sampling=sampling, **given))
 
 
 def jobs(*sizes: int) -> list[SweepJob]:

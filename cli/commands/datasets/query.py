@@ -21,7 +21,7 @@ def query(
     dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="What `ncubble ingest -o` wrote.")],
     sql: Annotated[
         str | None,
-        typer.Argument(metavar="[SQL]", help='One SELECT over the tables, as in: "SELECT label FROM launches".'),
+        typer.Argument(metavar="SQL", help='One SELECT over the tables, as in: "SELECT label FROM launches".'),
     ] = None,
     where: Annotated[
         list[str] | None,

@@ -48,7 +48,7 @@ class Planned:
     tools: tuple[str, ...]
 
 
-def asked(
+def sweep_request(
     name: str,
     axes: Sequence[str],
     parameters: Sequence[str],

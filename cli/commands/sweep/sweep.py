@@ -67,7 +67,7 @@ def sweep(
         raise UsageError(f"--timeout {timeout:g} --wait {wait:g}: not a number of seconds", "give positive numbers")
     sampling = Sampling.of(method, sample, seed)
     texts = axis or [], parameter or [], shape
-    request = sweep_plan.asked(
+    request = sweep_plan.sweep_request(
         name, *texts, sampling, catalog, set_ or [], metric or [], repeat, (clock_control, cache_control)
     )
     planned = sweep_plan.plan(request)

@@ -14,7 +14,7 @@ from typing import Any
 from ncubble.analysis.traces.dump import Dump, parse_dumps, read_dumps
 from ncubble.analysis.traces.lanes import FILE, LaneRun, read_lanes
 from ncubble.analysis.traces.probe_lanes import decode
-from ncubble.analysis.traces.run import cut, cut_told, lanes_of, read_told, save_lanes, trace_told
+from ncubble.analysis.traces.run import cut, cut_facts, lanes_of, read_trace_facts, save_lanes, trace_facts
 from ncubble.analysis.traces.summary import summarize
 from ncubble.cli.commands.profile import default_out
 from ncubble.cli.render import emit_json
@@ -95,7 +95,7 @@ def _run(program: Sequence[str], env: dict[str, str], timeout_s: float | None) -
     from ncubble.cli.running import ended_by_signals, pass_on
     from ncubble.profiling.processes import process
 
-    with ended_by_signals(), process.told_if_not_started(program[0]):
+    with ended_by_signals(), process.explain_start_failure(program[0]):
         try:
             status = process.stream(program, env, pass_on, timeout_s)
         except process.TimedOutError as error:
@@ -121,7 +121,7 @@ def _keep(dumps: list[Dump], more: dict[str, Any], wanted: TraceRequest, out: Pa
         message = f"no warp started on the first {wanted.sms} SMs"
         raise MeasurementError(message, "record more of them with --sms, or launch more CTAs")
     summary = summarize(recorded)
-    facts = trace_told(recorded, summary, {"schema": 1, "started": utc_now(), **more})
+    facts = trace_facts(recorded, summary, {"schema": 1, "started": utc_now(), **more})
     lanes = lanes_of(recorded)
     _write(out, lanes, facts, wanted.force)
     _show(out, facts, lanes, wanted)
@@ -152,7 +152,7 @@ def trace_shown(folder: Path, wanted: TraceRequest) -> None:
     lanes = cut(lanes, low, high)
     if lanes.empty:
         raise UsageError("nothing lies between --from and --to", "both are µs of the trace, --from the earlier one")
-    facts = cut_told(lanes, facts, low, high)
+    facts = cut_facts(lanes, facts, low, high)
     if wanted.out is not None:
         _write(wanted.out, lanes, facts, wanted.force)
     _show(wanted.out or folder, facts, lanes, wanted)
@@ -167,7 +167,7 @@ def _told(folder: Path) -> dict[str, Any]:
     kind, _ = read_lanes(LaneRun(folder))
     if kind != "warps":
         raise UsageError(f"{folder}: holds lanes of {kind}, not a trace of warps", f"ncubble {kind} {folder}")
-    facts = read_told(folder)
+    facts = read_trace_facts(folder)
     try:
         list(trace_lines(facts))
     except (LookupError, TypeError, ValueError, AttributeError) as error:

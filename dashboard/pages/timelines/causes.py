@@ -9,7 +9,7 @@ from dash import html
 from dash.development.base_component import Component
 
 from ncubble.analysis.streams.causes import CAUSES
-from ncubble.analysis.traces.run import read_told
+from ncubble.analysis.traces.run import read_trace_facts
 from ncubble.dashboard.ui.components import table
 from ncubble.text.values import duration
 
@@ -19,7 +19,7 @@ _HEAD = ["No SM works because of", "Time", "Of the run", "Gaps", "What helps"]
 
 def idle_tables(folder: Path) -> list[Component]:
     """Time without work on the SMs by cause; nothing for a run that tells none, as one of warps."""
-    devices = read_told(folder).get("devices")
+    devices = read_trace_facts(folder).get("devices")
     blocks: list[Component] = []
     for device in devices[:MOST_DEVICES] if isinstance(devices, list) else []:
         try:

@@ -20,7 +20,7 @@ from ncubble.analysis.traces.flights import flights
 from ncubble.analysis.traces.lanes import LaneRun, read_lanes
 from ncubble.analysis.traces.perfetto import write_perfetto
 from ncubble.analysis.traces.probe_lanes import Recorded, decode
-from ncubble.analysis.traces.run import lanes_of, read_told, save_lanes, trace_told
+from ncubble.analysis.traces.run import lanes_of, read_trace_facts, save_lanes, trace_facts
 from ncubble.analysis.traces.summary import summarize
 from ncubble.cli.commands.trace.trace import register
 from ncubble.errors import MeasurementError, ReportError, UsageError
@@ -350,30 +350,30 @@ def test_overlap_is_within_an_sm_only():
 
 def test_a_saved_trace_is_read_as_lanes_and_tells_its_numbers(tmp_path):
     found = pipeline()
-    told = trace_told(found, summarize(found), {"argv": ["relay"]})
+    told = trace_facts(found, summarize(found), {"argv": ["relay"]})
     save_lanes(tmp_path, lanes_of(found), "warps", told)
     kind, frame = read_lanes(LaneRun(tmp_path))
     assert kind == "warps"
     assert set(frame["group"]) == {"loader", "computer", "copies"}
-    assert read_told(tmp_path) == json.loads(json.dumps(told))
+    assert read_trace_facts(tmp_path) == json.loads(json.dumps(told))
 
 
 def test_a_file_without_a_trace_tells_nothing(tmp_path):
-    assert read_told(tmp_path) == {}
+    assert read_trace_facts(tmp_path) == {}
     (tmp_path / "lanes.parquet").write_bytes(b"PAR1")
-    assert read_told(tmp_path) == {}
+    assert read_trace_facts(tmp_path) == {}
 
 
 def test_a_stretch_of_a_trace_is_cut_and_its_numbers_are_its_own(tmp_path):
     found = pipeline()
     (tmp_path / "whole").mkdir()
-    save_lanes(tmp_path / "whole", lanes_of(found), "warps", trace_told(found, summarize(found), {"argv": ["relay"]}))
+    save_lanes(tmp_path / "whole", lanes_of(found), "warps", trace_facts(found, summarize(found), {"argv": ["relay"]}))
     folder = str(tmp_path / "whole")
     told = json.loads(command(folder, "--from", "0.21", "--to", "0.4", "--out", str(tmp_path / "cut"), "--json"))
     assert told["cut_ns"] == [210, 400]
     assert told["span_ns"] == pytest.approx(190)
     assert told["busy_pct"]["compute"] == pytest.approx(100 * 180 / 190)
-    assert read_told(tmp_path / "cut") == {key: value for key, value in told.items() if key != "run"}
+    assert read_trace_facts(tmp_path / "cut") == {key: value for key, value in told.items() if key != "run"}
     kept = read_lanes(LaneRun(tmp_path / "cut"))[1]
     assert (kept["start_ns"].min(), kept["end_ns"].max()) == (210, 400)
     with pytest.raises(UsageError, match="nothing lies between"):
@@ -426,7 +426,7 @@ def test_trace_events_are_complete_and_named(tmp_path):
 
 def test_the_command_shows_a_folder_again(tmp_path):
     found = pipeline()
-    save_lanes(tmp_path, lanes_of(found), "warps", trace_told(found, summarize(found), {"argv": ["relay"]}))
+    save_lanes(tmp_path, lanes_of(found), "warps", trace_facts(found, summarize(found), {"argv": ["relay"]}))
     text = command(str(tmp_path), "--perfetto", str(tmp_path / "t.json"))
     assert "copy in flight" in text
     assert "nothing was lost" in text
