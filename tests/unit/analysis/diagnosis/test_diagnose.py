@@ -174,7 +174,7 @@ def test_a_producer_that_never_waits_for_a_slot_is_what_the_others_wait_for(samp
     assert cause.disease == disease
 
 
-@pytest.mark.parametrize("disease", DISEASES.values(), ids=str)
+@pytest.mark.parametrize("disease", DISEASES.values(), ids=lambda disease: disease.name)
 def test_a_disease_refines_causes_that_there_are_and_has_words_and_a_fix(disease):
     assert disease.causes and set(disease.causes) <= set(CAUSES)
     assert disease.words and fix_of(disease.causes[0], disease.name) == disease.fix != ""
