@@ -67,9 +67,9 @@ def account(launch: Launch) -> BubbleAccount | None:
     busy = busy_of(launch)
     if busy is None:
         return None
-    _, found = find_phases(launch, busy)
+    _, timed = find_phases(launch, busy)
     load = sm_load(launch, busy.pct)
-    return build(launch.number, busy, cta_share(launch), found, launch.source, load)
+    return build(launch.number, busy, cta_share(launch), timed, launch.source, load)
 
 
 def find_phases(launch: Launch, busy: Busy) -> tuple[str, Phases | None]:
@@ -78,8 +78,8 @@ def find_phases(launch: Launch, busy: Busy) -> tuple[str, Phases | None]:
     frame = launch.timeline
     active = timeline.series(frame, "sm_active")
     for name in (busy.series, "issue"):
-        if name and (found := phases(timeline.series(frame, name), active)):
-            return name, found
+        if name and (timed := phases(timeline.series(frame, name), active)):
+            return name, timed
     return "", None
 
 
@@ -87,48 +87,48 @@ def build(
     launch: int,
     busy: Busy,
     with_cta: float,
-    found: Phases | None,
+    timed: Phases | None,
     source: pd.DataFrame,
     load: SmLoad | None = None,
 ) -> BubbleAccount:
-    """Pure core of ``account``. ``with_cta`` may be NaN, ``found`` None, ``source`` empty; each then merges parts.
+    """Pure core of ``account``. ``with_cta`` may be NaN, ``timed`` None, ``source`` empty; each then merges parts.
     Without ``load`` all samples weigh the same."""
     parts = dict.fromkeys(WORK, 0.0)
     parts["tensor_busy" if busy.unit == "tensor" else "unit_busy"] = busy.pct
     room = 100.0 - busy.pct
     merged: dict[str, tuple[str, ...]] = {}
-    outer = _outer(with_cta, found, room, merged)
+    outer = _outer(with_cta, timed, room, merged)
     parts |= outer
     room = max(0.0, 100.0 - math.fsum(parts.values()))
     enough = len(source) and source["samples"].sum() >= MIN_SAMPLES
     weights = classify(source, busy.unit, load) if enough else None
     if weights is None:
         parts["idle"] = room
-        merged["idle"] = (*_unseen(with_cta, found), *STEADY)
+        merged["idle"] = (*_unseen(with_cta, timed), *STEADY)
     else:
         active = busy.pct / max(with_cta, 0.01) if with_cta > 0 else busy.pct
         parts |= _share(room, steady_weights(weights.sum(), active, float(source["samples"].sum())))
     ordered = {part: parts[part] for part in PARTS if part in parts}
-    return BubbleAccount(launch, busy.unit, _exact(ordered), merged, busy.missing, found, weights)
+    return BubbleAccount(launch, busy.unit, _exact(ordered), merged, busy.missing, timed, weights)
 
 
-def _outer(with_cta: float, found: Phases | None, room: float, merged: dict[str, tuple[str, ...]]) -> dict[str, float]:
+def _outer(with_cta: float, timed: Phases | None, room: float, merged: dict[str, tuple[str, ...]]) -> dict[str, float]:
     """Idle time outside the steady state. The counter of CTA-less cycles bounds ramp and tail together from below."""
     without = 0.0 if math.isnan(with_cta) else min(room, 100.0 * (1.0 - with_cta))
-    if found is None:
+    if timed is None:
         if math.isnan(with_cta):
             return {}
         merged["no_cta"] = COARSE["no_cta"]
         return {"no_cta": without}
-    ramp, tail, gap = found.ramp, found.tail, found.wave_gap
+    ramp, tail, gap = timed.ramp, timed.tail, timed.wave_gap
     tail += max(0.0, without - ramp - tail)
     scale = min(1.0, room / (ramp + tail + gap)) if ramp + tail + gap > 0 else 1.0
     return {"ramp": ramp * scale, "tail": tail * scale, "wave_gap": gap * scale}
 
 
-def _unseen(with_cta: float, found: Phases | None) -> tuple[str, ...]:
+def _unseen(with_cta: float, timed: Phases | None) -> tuple[str, ...]:
     """Parts outside the steady state that nothing tells from it."""
-    if found:
+    if timed:
         return ()
     return ("ramp", "tail", "wave_gap") if math.isnan(with_cta) else ("wave_gap",)
 

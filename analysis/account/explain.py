@@ -87,7 +87,7 @@ def explain(launch: Launch, account: BubbleAccount | None) -> Explanation:
     busy = busy_of(launch)
     if account is None or busy is None:
         return Explanation((), None, {}, (lacking.no_account(launch).text,))
-    series, found = find_phases(launch, busy)
+    series, timed = find_phases(launch, busy)
     load = sm_load(launch, busy.pct)
     steady = _Steady.of(launch, account, load)
     parts = []
@@ -100,15 +100,15 @@ def explain(launch: Launch, account: BubbleAccount | None) -> Explanation:
             parts.append(steady.idle(pct) if part == "idle" else steady.part(part, pct))
     missing = tuple(lack.text for lack in lacking.of_account(launch, account))
     known = {name: value for name, value in asdict(load).items() if not math.isnan(value)}
-    return Explanation(tuple(parts), _borders(launch, series, found), steady.by_class(), missing, known)
+    return Explanation(tuple(parts), _borders(launch, series, timed), steady.by_class(), missing, known)
 
 
-def _borders(launch: Launch, series: str, found: Phases | None) -> Borders | None:
-    if found is None:
+def _borders(launch: Launch, series: str, timed: Phases | None) -> Borders | None:
+    if timed is None:
         return None
     with_ctas = len(timeline.series(launch.timeline, "sm_active")) > 0
-    borders = (found.start_ns, found.ramp_end_ns, found.tail_start_ns, found.end_ns)
-    return Borders(series, with_ctas, found.steady, *borders, found.dips)
+    borders = (timed.start_ns, timed.ramp_end_ns, timed.tail_start_ns, timed.end_ns)
+    return Borders(series, with_ctas, timed.steady, *borders, timed.dips)
 
 
 def _busy(launch: Launch, account: BubbleAccount, part: str, pct: float) -> PartExplained:
@@ -125,10 +125,10 @@ def _outer(launch: Launch, account: BubbleAccount, part: str, pct: float, series
     counters = cta_share_counters(launch)
     if part == "no_cta" or account.phases is None:
         return PartExplained(part, pct, "100 × (1 - cycles with a CTA / elapsed)", counters, (Term("no CTA", pct),))
-    found = account.phases
-    terms = {f"timeline of {series}": {"ramp": found.ramp, "tail": found.tail, "wave_gap": found.wave_gap}[part]}
+    timed = account.phases
+    terms = {f"timeline of {series}": {"ramp": timed.ramp, "tail": timed.tail, "wave_gap": timed.wave_gap}[part]}
     if part == "tail":
-        terms[_BEYOND] = max(0.0, _without_cta(launch, account) - found.ramp - found.tail)
+        terms[_BEYOND] = max(0.0, _without_cta(launch, account) - timed.ramp - timed.tail)
     inputs = {f"loss by the {name}" if name != _BEYOND else name: lost for name, lost in terms.items()}
     inputs |= counters if part == "tail" else {}
     total = math.fsum(terms.values())

@@ -91,56 +91,56 @@ def _per_active(launch: Launch) -> list[str]:
 
 def of_account(launch: Launch, account: BubbleAccount) -> list[Lack]:
     """What keeps an account from being split further."""
-    found = [no_samples(launch)] if account.weights is None else []
+    lacks = [no_samples(launch)] if account.weights is None else []
     if account.phases is None:
-        found.append(no_timeline(launch))
+        lacks.append(no_timeline(launch))
         if math.isnan(cta_share(launch)):
-            found.append(
+            lacks.append(
                 Lack(
                     "cycles with a CTA",
                     f"time in which SMs have no CTA is not told apart: {' and '.join(_CYCLES)} were not collected "
                     "(set 'tensor')",
                 )
             )
-    return found
+    return lacks
 
 
 def no_samples(launch: Launch) -> Lack:
     """Why idle time is not split by warp samples."""
     source = launch.source
     count = source["samples"].sum() if len(source) else 0.0
-    said = "idle time is not split: "
+    why = "idle time is not split: "
     if count > 0:
         return Lack(
             "enough warp samples",
-            f"{said}{count:.0f} warp samples, and fewer than {MIN_SAMPLES} carry no split (profile a longer launch)",
+            f"{why}{count:.0f} warp samples, and fewer than {MIN_SAMPLES} carry no split (profile a longer launch)",
         )
     if launch.first(load_generations().quantities["samples"]) > 0:
         return Lack(
             "warp samples by instruction",
-            f"{said}the report holds the total of its warp samples, not those of each instruction (set 'source')",
+            f"{why}the report holds the total of its warp samples, not those of each instruction (set 'source')",
         )
-    return Lack("warp samples", f"{said}the report was made without warp samples (collect the set 'source')")
+    return Lack("warp samples", f"{why}the report was made without warp samples (collect the set 'source')")
 
 
 def no_timeline(launch: Launch) -> Lack:
     """Why ramp, tail and wave gaps are not told apart: too few samples, none that this GPU and ncu can take, or none
     that were asked for."""
-    said = "ramp, tail and wave gaps are not separated: "
+    why = "ramp, tail and wave gaps are not separated: "
     if (count := _samples_within(launch)) >= phases.MIN_SAMPLES:
-        return Lack("a timeline of its unit", f"{said}neither the unit nor issued instructions were seen at work")
+        return Lack("a timeline of its unit", f"{why}neither the unit nor issued instructions were seen at work")
     if count:
         return Lack(
             "a longer timeline",
-            f"{said}{count} PM samples within the kernel, and fewer than {phases.MIN_SAMPLES} tell no phase (profile a "
+            f"{why}{count} PM samples within the kernel, and fewer than {phases.MIN_SAMPLES} tell no phase (profile a "
             "longer launch, or sample at a shorter --pm-sampling-interval)",
         )
     gap = load_generations().gaps["timeline"]
     if reason := gap.of_chip(capability_of(launch)):
-        return Lack("a timeline (this GPU has none)", f"{said}{reason}")
+        return Lack("a timeline (this GPU has none)", f"{why}{reason}")
     if reason := gap.of_ncu(_ncu_of(launch)):
-        return Lack("a timeline (this ncu has none)", f"{said}{reason} (collect the set 'timeline' with a later one)")
-    return Lack("a timeline", f"{said}the report was made without a PM-sampling timeline (collect the set 'timeline')")
+        return Lack("a timeline (this ncu has none)", f"{why}{reason} (collect the set 'timeline' with a later one)")
+    return Lack("a timeline", f"{why}the report was made without a PM-sampling timeline (collect the set 'timeline')")
 
 
 def _samples_within(launch: Launch) -> int:

@@ -78,9 +78,9 @@ class Limits:
 def limits_of(scalars: Mapping[str, float]) -> Limits:
     """Read the limits of one launch off its scalar metrics."""
     get = _Values(scalars)
-    found = {name: get(metric) for name, metric in RESOURCES.items()}
+    allowed = {name: get(metric) for name, metric in RESOURCES.items()}
     # Versions without barriers, and launches without registers, tell 0 or leave it out: that limits nothing.
-    known = {name: value for name, value in found.items() if value >= 1}
+    known = {name: value for name, value in allowed.items() if value >= 1}
     ctas = min(known.values(), default=math.nan)
     threads = get("launch__block_size")
     warps = math.ceil(threads / WARP) if 0 < threads <= MOST_THREADS else math.nan
@@ -117,9 +117,9 @@ def _first(*values: float) -> float:
 
 def _theoretical(get: _Values, ctas: float, warps: float) -> float:
     """As the report tells it, else from the limits."""
-    told = get("sm__maximum_warps_per_active_cycle_pct")
+    reported = get("sm__maximum_warps_per_active_cycle_pct")
     most = get(f"{_ATTRIBUTE}max_warps_per_multiprocessor")
-    return told if not math.isnan(told) else 100.0 * ctas * warps / most
+    return reported if not math.isnan(reported) else 100.0 * ctas * warps / most
 
 
 def _limit(name: str, allowed: float, ctas: float, warps: float, get: _Values) -> Limit:

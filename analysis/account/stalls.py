@@ -37,12 +37,12 @@ def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None =
     own = UNIT_OPCODES.get(unit, ())
     named = zip(source["opcode"].tolist(), source["sass"].tolist(), strict=True)
     context = _Context(source, ["mma" if op.startswith(own) else _role(op, sass) for op, sass in named])
-    found: list[tuple[int, str, str, float]] = []
+    entries: list[tuple[int, str, str, float]] = []
     for reason in stall_columns(source):
         counts = source[reason].to_numpy(dtype=float)
         rows = np.flatnonzero(counts > 0).tolist()
-        found += [(row, reason, _class_of(reason, row, context), counts[row]) for row in rows]
-    table = pd.DataFrame(found, columns=["row", "reason", "part", "samples"])
+        entries += [(row, reason, _class_of(reason, row, context), counts[row]) for row in rows]
+    table = pd.DataFrame(entries, columns=["row", "reason", "part", "samples"])
     return weigh(table, Loop(context.roles, context.opcodes, context.loop, context.home), load)
 
 

@@ -161,5 +161,5 @@ def busy_of(launch: Launch) -> Busy | None:
     if used is not False or not known:
         return None
     unit = max(known, key=lambda name: known[name])
-    lacking = tuple(one.counters[0] + ELAPSED for one in lacking_units(launch) if one.kind != "tensor")
+    lacking = tuple(lack.counters[0] + ELAPSED for lack in lacking_units(launch) if lack.kind != "tensor")
     return Busy(unit, min(known[unit], 100.0), _OTHERS[unit].series, lacking)

@@ -197,8 +197,8 @@ def _samples(launch: Launch, account: BubbleAccount, begin: int) -> Mapping[str,
     table = classified(launch.source, account.unit, sm_load(launch, busy))
     counted = table[table["part"] != "aside"]
     total = float(counted["samples"].sum())
-    found = counted.groupby("part")["samples"].sum() / total
-    shares = {name: float(found.get(name, 0.0)) for name in CLASSES}
+    by_part = counted.groupby("part")["samples"].sum() / total
+    shares = {name: float(by_part.get(name, 0.0)) for name in CLASSES}
     return {**shares, "before": float(counted.loc[counted["row"] < begin, "samples"].sum()) / total}
 
 

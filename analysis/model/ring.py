@@ -125,8 +125,8 @@ class _Code:
 
     def pending(self, waits: Sequence[int], groups: int) -> float | None:
         """Tiles of so many groups that are on their way when the wait ends."""
-        found = [match for row in waits if (match := _PENDING.search(self.sass[row]))]
-        return int(found[-1][1], 16) / groups if found and groups else None
+        matches = [match for row in waits if (match := _PENDING.search(self.sass[row]))]
+        return int(matches[-1][1], 16) / groups if matches and groups else None
 
     def delay(self, waits: Sequence[int], inside: Sequence[int]) -> float:
         """Products from the last wait of the loop on, around to each copy: their mean share of all in an iteration."""

@@ -88,13 +88,13 @@ def speeds(subject: Subject) -> dict[str, Any]:
 
 def roofs(subject: Subject) -> dict[str, list[Any]]:
     """The roofs of the GPU at the clocks of this launch, by name."""
-    found: dict[str, list[Any]] = {}
+    known: dict[str, list[Any]] = {}
     if memory := _dram_roof(subject):
-        found[DRAM] = memory
+        known[DRAM] = memory
     for kind in _KINDS:
         if (roof := _core_roof(subject, kind)) and (kind == "FP32" or _rate(subject, kind)):
-            found[kind] = roof
-    return found | _tensor_roofs(subject)
+            known[kind] = roof
+    return known | _tensor_roofs(subject)
 
 
 def _tflops(subject: Subject) -> tuple[float | None, str]:
@@ -117,7 +117,7 @@ def _rate(subject: Subject, kind: str) -> float | None:
     counted = [_per_cycle(subject.scalars, name, weight) for name, weight in _KINDS[kind].items()]
     if clock is None or None in counted:
         return None
-    return clock * math.fsum(one or 0.0 for one in counted)
+    return clock * math.fsum(flops or 0.0 for flops in counted)
 
 
 def _per_cycle(scalars: Scalars, name: str, weight: int) -> float | None:
@@ -131,8 +131,8 @@ def _idle(subject: Subject, kind: str) -> bool:
     pipes = _PIPES[kind]
     if kind == "FP16" and _version(subject.compute_capability) <= _FP16_PIPE_UNTIL:
         pipes = (*pipes, _FP16_PIPE)
-    told = (number(subject.scalars.get(pipe + form)) for pipe in pipes for form in _PIPE_FORMS)
-    known = [value for value in told if value is not None]
+    values = (number(subject.scalars.get(pipe + form)) for pipe in pipes for form in _PIPE_FORMS)
+    known = [value for value in values if value is not None]
     return bool(known) and not any(known)
 
 
@@ -165,8 +165,8 @@ def _dram_gbs(subject: Subject) -> float | None:
             ("dram__bytes_write.sum", "dram__bytes_op_write.sum"),
         )
     ]
-    if subject.duration_ns and all(one is not None for one in counted):
-        return sum(one or 0.0 for one in counted) / subject.duration_ns
+    if subject.duration_ns and all(size is not None for size in counted):
+        return sum(size or 0.0 for size in counted) / subject.duration_ns
     rate = number(subject.scalars.get("dram__bytes.sum.per_second"))
     return None if rate is None else rate / 1e9
 
@@ -202,16 +202,16 @@ def _guided(subject: Subject, kind: str) -> list[Any] | None:
 
 def _tensor_roofs(subject: Subject) -> dict[str, list[Any]]:
     """The dense roof of each type of input that the tensor pipe worked on."""
-    found: dict[str, list[Any]] = {}
+    dense_roofs: dict[str, list[Any]] = {}
     for kind in _tensor_rates(subject):
         peaks = {name: value for name, value in subject.scalars.items() if _is_peak(name, kind)}
         dense = [value for name, value in peaks.items() if "sparsity_off" in name] or list(peaks.values())
         if dense and subject.clock_hz:
-            found[f"tensor {kind.split('_')[0].upper()}"] = [_short(max(dense) * subject.clock_hz / 1e12), STATED]
+            dense_roofs[f"tensor {kind.split('_')[0].upper()}"] = [_short(max(dense) * subject.clock_hz / 1e12), STATED]
     halves = subject.dtype in ("float16", "bfloat16") and (subject.tensor_pct or 0.0) > IDLE_TENSOR_PCT
-    if halves and not found and (guided := _guided(subject, "tensor FP16")):
-        found["tensor FP16"] = guided
-    return found
+    if halves and not dense_roofs and (guided := _guided(subject, "tensor FP16")):
+        dense_roofs["tensor FP16"] = guided
+    return dense_roofs
 
 
 def _is_peak(name: str, kind: str) -> bool:

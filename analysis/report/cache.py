@@ -104,8 +104,8 @@ def load(sha256: str, name: str, launch: int | None = None) -> pd.DataFrame:
 
 def seal(folder: Path) -> None:
     """Write down what the tables in ``folder`` are; raises OSError."""
-    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.glob("*.parquet")}
-    (folder / DIGESTS).write_text(json.dumps(found), encoding="utf-8")
+    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.glob("*.parquet")}
+    (folder / DIGESTS).write_text(json.dumps(digests), encoding="utf-8")
 
 
 def merge(folders: Sequence[Path], target: Path) -> Path:

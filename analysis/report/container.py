@@ -144,8 +144,8 @@ class _Reader:
 
     def look(self, data: bytes) -> None:
         """Remember the version of ncu if it is written in ``data``."""
-        if not self.version and (found := _VERSION.search(data)):
-            self.version = found.group(1).decode()
+        if not self.version and (match := _VERSION.search(data)):
+            self.version = match.group(1).decode()
 
     def truncated(self, why: str) -> ReportError:
         return ReportError(f"{self.path}: truncated, {why}", _AGAIN)

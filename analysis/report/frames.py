@@ -89,10 +89,10 @@ def _possible(values: Any) -> Any:
 def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:
     """Duration in ns. The reader gives base units; a report that names another unit is converted, an unknown one is
     NaN."""
-    told = metrics[metrics["metric"].isin(DURATION)].drop_duplicates("launch").set_index("launch")["unit"]
-    units = told.astype("category").cat
+    unit_of = metrics[metrics["metric"].isin(DURATION)].drop_duplicates("launch").set_index("launch")["unit"]
+    units = unit_of.astype("category").cat
     factors = np.array([NANOSECONDS.get(unit, np.nan) for unit in units.categories])
-    factor = pd.Series(factors[units.codes] if len(told) else np.nan, index=told.index).reindex(list(ids))
+    factor = pd.Series(factors[units.codes] if len(unit_of) else np.nan, index=unit_of.index).reindex(list(ids))
     return (first_of(table, DURATION) * factor).to_numpy()
 
 

@@ -154,19 +154,19 @@ class _Reader:
         """Samples and executions per instruction, and the instructions themselves, by their offset from the first."""
         wanted = [name for name in sorted(names) if name.startswith(STALLED) and not name.endswith("_not_issued")]
         wanted += [name for name in ("smsp__pcsamp_sample_count", "inst_executed") if name in names]
-        found: list[tuple[str, list[int], list[float]]] = []
+        series: list[tuple[str, list[int], list[float]]] = []
         for name in wanted:
             metric = action.metric_by_name(name)
             if metric is not None and metric.has_correlation_ids():  # else only the total was kept
                 count = metric.num_instances()
                 pcs = self._integers(metric.correlation_ids(), count)
-                found.append((name, pcs, self._doubles(metric, count)))
-        addresses = sorted({pc for _, pcs, _ in found for pc in pcs if pc})
+                series.append((name, pcs, self._doubles(metric, count)))
+        addresses = sorted({pc for _, pcs, _ in series for pc in pcs if pc})
         if not addresses:
             return
         self._add_listing(action, launch, function, addresses)
         table, base = self.tables["samples"], addresses[0]
-        for name, pcs, values in found:
+        for name, pcs, values in series:
             kept = [(pc - base, value) for pc, value in zip(pcs, values, strict=True) if pc]
             table["launch"].repeat(launch, len(kept))
             table["pc"].extend(offset for offset, _ in kept)
@@ -194,16 +194,16 @@ class _Reader:
         kinds = {1: "ok", 2: "optimization", 3: "warning", 4: "error"}
         scopes = {1: "local", 2: "global"}
         for rule in action.rule_results_as_dicts():
-            said = rule.get("rule_message") or {}
+            text = rule.get("rule_message") or {}
             gain = rule.get("speedup_estimation") or {}
             add_row(
                 self.tables["rules"],
                 launch,
                 rule.get("section_identifier", ""),
                 rule.get("rule_identifier", ""),
-                said.get("title") or rule.get("name", ""),
-                said.get("message", ""),
-                kinds.get(said.get("type", 0), ""),
+                text.get("title") or rule.get("name", ""),
+                text.get("message", ""),
+                kinds.get(text.get("type", 0), ""),
                 float(gain["speedup"]) if "speedup" in gain else None,
                 scopes.get(gain.get("type", 0), ""),
             )
@@ -231,13 +231,13 @@ def _nvtx(action: Any) -> str:
     state = action.nvtx_state()
     if state is None:
         return ""
-    found = []
+    domains = []
     for identifier in state.domains():
         domain = state.domain_by_id(identifier)
         ranges = [*domain.push_pop_ranges(), *domain.start_end_ranges()]
         if ranges:
-            found.append(f"{domain.name()}:{'/'.join(ranges)}")
-    return ";".join(found)
+            domains.append(f"{domain.name()}:{'/'.join(ranges)}")
+    return ";".join(domains)
 
 
 def _sass(action: Any, pc: int) -> str:

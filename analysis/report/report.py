@@ -228,18 +228,20 @@ def open_found(
     paths: Iterable[Path], progress: Callable[[int, int], None] | None = None, *, details: bool = True
 ) -> tuple[list[Report], list[ReportFailure]]:
     """``open_reports`` of run directories and report files themselves: nothing below them is looked for."""
-    found: dict[int, tuple[Run, Source]] = {}
+    sources: dict[int, tuple[Run, Source]] = {}
     failed: dict[int, ReportFailure] = {}
     for index, path in enumerate(paths):
         try:
             run = Run.load(path)
-            found[index] = run, _checked(run)
+            sources[index] = run, _checked(run)
         except NcubbleError as error:
             failed[index] = ReportFailure(path, error)
-    numbers = list(found)
-    errors = ingest([source for _, source in found.values()], tuple(store.PARTS) if details else ("scalars",), progress)
-    failed |= {numbers[i]: ReportFailure(found[numbers[i]][0].path, error) for i, error in errors.items()}
-    opened = [Report(*found[index]) for index in numbers if index not in failed]
+    numbers = list(sources)
+    errors = ingest(
+        [source for _, source in sources.values()], tuple(store.PARTS) if details else ("scalars",), progress
+    )
+    failed |= {numbers[i]: ReportFailure(sources[numbers[i]][0].path, error) for i, error in errors.items()}
+    opened = [Report(*sources[index]) for index in numbers if index not in failed]
     return opened, [failed[i] for i in sorted(failed)]
 
 

@@ -19,8 +19,8 @@ _STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
 def short_name(metric: str) -> str:
     """``tensor``, ``dram``, ``l2``, ``sm_active``, ``stall_REASON``, or the metric's own name without version
     prefix."""
-    found = series_prefix().match(metric)
-    bare = metric[found.end() :] if found else metric
+    prefix = series_prefix().match(metric)
+    bare = metric[prefix.end() :] if prefix else metric
     if stall := _STALL.match(bare):
         return f"stall_{stall.group(1)}"
     stem, _, rollup = bare.partition(".")

@@ -25,10 +25,10 @@ Signature = tuple[int, int, int, int, int]
 def signature_of(path: Path) -> Signature:
     """Device, inode, size and time stamps (ns) of a file. Raises ReportError where it cannot be asked."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError as error:
         raise ReportError(f"{path}: cannot be read ({error.strerror or error})", "check the path") from error
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def frame_of(path: Path) -> tuple[Frame, Signature]:

@@ -28,7 +28,7 @@ def homes(sass: Sequence[str], opcodes: Sequence[str]) -> list[int]:
 
     Wait and repetition branch to the same place: the check that is repeated.
     """
-    found = list(range(len(sass)))
+    home_of = list(range(len(sass)))
     first: dict[str, int] = {}
     for i, opcode in enumerate(opcodes):
         target = _TARGET.search(sass[i]) if opcode.startswith("BRA") else None
@@ -39,8 +39,8 @@ def homes(sass: Sequence[str], opcodes: Sequence[str]) -> list[int]:
             continue
         begin = i - 2 if opcodes[i - 2] == "YIELD" else i - 1
         behind = i + 1 < len(sass) and opcodes[i + 1].startswith("BRA")
-        found[begin : i + 1 + behind] = [home] * (i + 1 + behind - begin)
-    return found
+        home_of[begin : i + 1 + behind] = [home] * (i + 1 + behind - begin)
+    return home_of
 
 
 class Bystanders:

@@ -55,9 +55,9 @@ class ShortProducers:
             stretches = [range(self.loop.start, row), range(row, self.loop.stop), range(self.loop.start)]
         for stretch in stretches:
             before = [positions[bisect_left(positions, stretch.stop) - 1] for positions in held if positions]
-            found = [i for i in before if i in stretch]
-            if found:
-                return max(found)
+            inside = [i for i in before if i in stretch]
+            if inside:
+                return max(inside)
         return None
 
 

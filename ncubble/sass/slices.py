@@ -82,12 +82,12 @@ def _operand_span(mnemonic: str) -> int:
 
 
 def _names(field: str, span: int) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     several = 1 if field.startswith(("[", "desc")) else span
     for kind, number, pair in _NAME.findall(field):
         width = 1 if kind.endswith("P") else 2 if pair else several
-        found.update(f"{kind}{int(number) + i}" for i in range(width))
-    return found
+        names.update(f"{kind}{int(number) + i}" for i in range(width))
+    return names
 
 
 def serving(sass: Sequence[str], targets: Sequence[bool], candidates: Sequence[bool], loop: range) -> list[bool]:
@@ -119,13 +119,15 @@ def _closed(targets: Sequence[bool], serves: Sequence[bool], uses: Sequence[tupl
 
 def _reaching(targets: Sequence[bool], serves: Sequence[bool], uses: Sequence[tuple[int, ...]]) -> list[bool]:
     """Keep what reaches a target at all: a counter that feeds only itself serves nothing."""
-    found = [False] * len(serves)
+    reaching = [False] * len(serves)
     while more := [
-        i for i, alive in enumerate(serves) if alive and not found[i] and any(targets[j] or found[j] for j in uses[i])
+        i
+        for i, alive in enumerate(serves)
+        if alive and not reaching[i] and any(targets[j] or reaching[j] for j in uses[i])
     ]:
         for i in more:
-            found[i] = True
-    return found
+            reaching[i] = True
+    return reaching
 
 
 class _Index:
@@ -171,7 +173,7 @@ def staged_through_registers(sass: Sequence[str], roles: Sequence[str]) -> list[
     computed.
     """
     parsed = [operands(text) for text in sass]
-    found = [False] * len(sass)
+    staged = [False] * len(sass)
     for i, name in enumerate(roles):
         if name != "store_shared":
             continue
@@ -179,11 +181,11 @@ def staged_through_registers(sass: Sequence[str], roles: Sequence[str]) -> list[
         for j in range(i - 1, -1, -1):
             hit = wanted & parsed[j][0]
             if hit and roles[j] == "load_global":
-                found[i] = found[j] = True
+                staged[i] = staged[j] = True
             wanted = wanted - hit
             if not wanted:
                 break
-    return found
+    return staged
 
 
 def stored(sass: str) -> Names:
