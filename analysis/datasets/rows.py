@@ -64,8 +64,11 @@ def rows_of(known: KnownReport, report: Report, details: bool) -> dict[str, pa.T
         "details": details,
         "ncu_version": text(report.frame.ncu_version or report.run.manifest.ncu_version),
     }
-    identities = [report.launch(verdict["launch"]).identity for verdict in verdicts]
-    launches = [launch_row(about, *pair, report.run) for pair in zip(verdicts, identities, strict=True)]
+    identities = [report.launch(verdict.launch).identity for verdict in verdicts]
+    launches = [
+        launch_row(about, verdict.to_json(), identity, report.run)
+        for verdict, identity in zip(verdicts, identities, strict=True)
+    ]
     tables = {
         "reports": pa.Table.from_pylist([about], schema=REPORTS),
         "launches": pa.Table.from_pylist(launches, schema=LAUNCHES),

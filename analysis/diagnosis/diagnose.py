@@ -18,6 +18,7 @@ from ncubble.analysis.account.places import hottest
 from ncubble.analysis.account.units import MEMORY
 from ncubble.analysis.diagnosis.diseases import disease_of, fix_of
 from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
+from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.analysis.model.gain import Gain, depth_gain, gain_of
 from ncubble.analysis.report.launch import Launch
 from ncubble.chips import Chip
@@ -37,18 +38,6 @@ WAITS_PCT = 3.0
 """Waits for data from which on the effect of other depths is predicted, which takes longer than all else here."""
 NEGLIGIBLE_PCT = 1.0
 PLACES = 3
-
-
-@dataclass(frozen=True)
-class Cause:
-    """One cause with its share in percent of kernel time; ``where`` lists file, line, sass and pct of kernel time."""
-
-    cause: str
-    disease: str | None
-    pct: float
-    where: list[dict[str, object]] = field(default_factory=list)
-    fix: str = ""
-    predicted_gain_pct: float | None = None
 
 
 @dataclass(frozen=True)
@@ -183,9 +172,9 @@ def _fix(cause: str, disease: str | None, facts: LaunchFacts) -> str:
     return fix_of(cause, disease)
 
 
-def _where(part: str, pct: float, account: BubbleAccount, source: pd.DataFrame) -> list[dict[str, object]]:
+def _where(part: str, pct: float, account: BubbleAccount, source: pd.DataFrame) -> list[Place]:
     """The source lines with most samples of this part; by instruction where the report has no line information."""
     if account.weights is None or part not in account.weights:
         return []
     places = hottest(source, account.weights[part], PLACES)
-    return [{**{key: place[key] for key in ("file", "line", "sass")}, "pct": pct * place["share"]} for place in places]
+    return [Place(place["file"], place["line"], place["sass"], pct * place["share"]) for place in places]

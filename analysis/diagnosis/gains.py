@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.account.units import capability_of
-from ncubble.analysis.diagnosis.diagnose import Cause, Diagnosis, gains, slow_path_gain
+from ncubble.analysis.diagnosis.diagnose import Diagnosis, gains, slow_path_gain
+from ncubble.analysis.diagnosis.verdict import Cause
 from ncubble.analysis.model.gain import Gain
 from ncubble.analysis.report.launch import Launch
 from ncubble.chips import chip_of

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report, ReportFailure, open_reports
@@ -42,21 +44,17 @@ def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure], explai
     launches: list[dict[str, Any]] = []
     errors = [{"report": str(failure.path), "error": str(failure.error)} for failure in failures]
     for report in reports:
-        found, cannot = judge(report)
+        verdicts, cannot = judge(report)
         failed = list(cannot)
-        launches += (
-            [one | {"explain": _explained(report.launch(one["launch"]), failed)} for one in found]
-            if explained
-            else found
-        )
+        for verdict in verdicts:
+            more = {"explain": _explained(report.launch(verdict.launch), failed)} if explained else {}
+            launches.append(verdict.to_json() | more)
         errors += [{"report": str(report.path), "error": str(error)} for error in failed]
     return {"schema": SCHEMA, "launches": launches, "errors": errors}
 
 
 def _explained(launch: Launch, failed: list[NcubbleError]) -> dict[str, Any] | None:
     """The explanation of one launch; None, and an error in ``failed``, where its values allow none."""
-    from dataclasses import asdict
-
     from ncubble.analysis.account.account import account
     from ncubble.analysis.account.explain import explain
 
@@ -68,17 +66,18 @@ def _explained(launch: Launch, failed: list[NcubbleError]) -> dict[str, Any] | N
 
 
 @lru_cache(maxsize=1)
-def judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
-    """The verdict of every launch that can be judged, and why others cannot be. Do not write to what is returned."""
+def judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
+    """The verdict of every launch that can be judged, and why others cannot be."""
     place = verdicts_file(report.frame.sha256, report.run.manifest)
     known = memo.recall(place)
     if known and known["rules"] == rules_hash():
         path, label = str(report.path), report.run.label_of
-        return [one | {"report": path, "label": label(one["launch"])} for one in known["verdicts"]], []
-    found, failed = _judge(report)
+        kept = [LaunchVerdict.from_json(members) for members in known["verdicts"]]
+        return [replace(verdict, report=path, label=label(verdict.launch)) for verdict in kept], []
+    verdicts, failed = _judge(report)
     if not failed:
-        memo.remember(place, {"rules": rules_hash(), "verdicts": found})
-    return found, failed
+        memo.remember(place, {"rules": rules_hash(), "verdicts": [verdict.to_json() for verdict in verdicts]})
+    return verdicts, failed
 
 
 def verdicts_file(sha256: str, manifest: Manifest) -> Path:
@@ -91,22 +90,22 @@ def facts_hash(manifest: Manifest) -> str:
     return hashlib.sha256(manifest.to_json().encode()).hexdigest()[:32]
 
 
-def _judge(report: Report) -> tuple[list[dict[str, Any]], list[NcubbleError]]:
-    from ncubble.analysis.diagnosis.verdict import launch_verdict
+def _judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
+    from ncubble.analysis.diagnosis.judge import launch_verdict
 
-    found: list[dict[str, Any]] = []
+    verdicts: list[LaunchVerdict] = []
     failed: dict[str, NcubbleError] = {}
     try:
         launches = list(report)
     except _CONTRADICTIONS as error:
-        return found, [_said(report.path, "", error)]
+        return verdicts, [_said(report.path, "", error)]
     for launch in launches:
         try:
-            found.append(launch_verdict(launch))
+            verdicts.append(launch_verdict(launch))
         except _CONTRADICTIONS as error:
             said = _said(report.path, f"launch {launch.number} ", error)
             failed[str(said)] = said  # one that all launches meet is said once
-    return found, list(failed.values())
+    return verdicts, list(failed.values())
 
 
 def _said(path: Path, which: str, error: Exception) -> NcubbleError:

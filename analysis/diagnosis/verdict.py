@@ -1,66 +1,74 @@
-"""The verdict of a launch as plain data: what the command line prints and the dashboard shows (schema:
-docs/reference/verdicts.md)."""
+"""The verdict of a launch: what the command line prints and the dashboard shows (docs/reference/verdicts.md).
+
+Plain data; pandas is not imported for it.
+"""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ncubble.analysis.account.account import BubbleAccount, account
-from ncubble.analysis.account.plausibility import doubts
-from ncubble.analysis.account.units import MEMORY, tensor_share_of_active, tensor_utilization, utilization
-from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
-from ncubble.analysis.report.launch import Launch
-from ncubble.profiling.metrics.generations import load_generations
-from ncubble.text.values import number, string
+from ncubble.files.typed import typed
 
 
-def launch_verdict(launch: Launch) -> dict[str, Any]:
-    """One element of ``launches`` in the JSON contract; values that the report does not hold are None."""
-    found = account(launch)
-    return describe(launch, found, diagnose(launch, found))
+@dataclass(frozen=True)
+class Place:
+    """A line of the source, or an instruction where there are no lines; ``pct`` of kernel time."""
+
+    file: str | None
+    line: int | None
+    sass: str
+    pct: float
 
 
-def describe(launch: Launch, found: BubbleAccount | None, diagnosis: Diagnosis) -> dict[str, Any]:
-    """Put identity, headline figures, account and diagnosis of one launch together."""
-    row, doubted = launch.identity, doubts(launch)
-    return {
-        "report": str(launch.report.path),
-        "launch": launch.number,
-        "integrity": "suspicious" if doubted else "ok",
-        "label": launch.label,
-        "shape": dict(launch.report.run.manifest.kernel_of(launch.number).get("shape") or {}),
-        "kernel": str(row["kernel"]),
-        "device": string(row["device"]) or None,
-        "compute_capability": string(row["compute_capability"]) or None,
-        "duration_ns": number(row["duration_ns"]),
-        "cycles": number(row["cycles"]),
-        "sm_clock_hz": number(row["sm_clock_hz"]),
-        "tensor_elapsed_pct": number(tensor_utilization(launch)),
-        "tensor_of_active_pct": number(tensor_share_of_active(launch)),
-        "dram_pct": number(utilization(launch, MEMORY["dram"])),
-        "async_copy": {
-            "ldgsts": _count(launch, "ldgsts", "LDGSTS"),
-            "tma": _count(launch, "tma", "UTMALDG"),
-        },
-        "unit": found.unit if found else None,
-        "account": {part: float(pct) for part, pct in found.parts.items()} if found else None,
-        "merged": {part: list(finer) for part, finer in found.merged.items()} if found else {},
-        "cause": diagnosis.cause,
-        "disease": diagnosis.disease,
-        "causes": [asdict(cause) for cause in diagnosis.causes],
-        "warnings": [*doubted, *diagnosis.warnings],
-    }
+@dataclass(frozen=True)
+class Cause:
+    """One cause with its share in percent of kernel time; ``where`` lists its hottest places."""
+
+    cause: str
+    disease: str | None
+    pct: float
+    where: list[Place] = field(default_factory=list)
+    fix: str = ""
+    predicted_gain_pct: float | None = None
 
 
-def _count(launch: Launch, quantity: str, opcode: str) -> float | None:
-    """Executed asynchronous copies, in warp instructions: by counter, else summed over the code; None if neither is
-    there."""
-    value = launch.first(load_generations().quantities[quantity])
-    if not math.isnan(value):
-        return value
-    source = launch.source
-    if source.empty or source["executed"].isna().all():
-        return None
-    return float(source.loc[source["opcode"].str.startswith(opcode), "executed"].sum())
+@dataclass(frozen=True, kw_only=True)
+class LaunchVerdict:
+    """One launch of a report, judged. None stands for what the report does not hold.
+
+    ``account``: percent of elapsed SM cycles by part; ``merged``: finer parts that a coarser one
+    stands for. ``async_copy``: executed copies in warp instructions. ``causes`` are ranked.
+    """
+
+    report: str
+    launch: int
+    integrity: str
+    label: str
+    shape: dict[str, Any]
+    kernel: str
+    device: str | None
+    compute_capability: str | None
+    duration_ns: float | None
+    cycles: float | None
+    sm_clock_hz: float | None
+    tensor_elapsed_pct: float | None
+    tensor_of_active_pct: float | None
+    dram_pct: float | None
+    async_copy: dict[str, float | None]
+    unit: str | None
+    account: dict[str, float] | None
+    merged: dict[str, list[str]]
+    cause: str
+    disease: str | None
+    causes: list[Cause]
+    warnings: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """One element of ``launches`` in the JSON of ``ncubble report``."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, members: dict[str, Any]) -> LaunchVerdict:
+        """A verdict that was remembered. Raises WrongFieldError where it is none."""
+        return typed(members, cls)

@@ -71,7 +71,7 @@ def seeds(paths: Sequence[Path]) -> list[Seed]:
     assert reports and not failures, failures
     found = []
     for report in reports:
-        for verdict in results.judge(report)[0]:
+        for verdict in (known.to_json() for known in results.judge(report)[0]):
             row = launch_row(report, verdict["launch"], verdict)
             found.append(Seed(report, verdict["launch"], verdict, row))
     return found

@@ -39,11 +39,11 @@ def open_reports(paths: Sequence[Path]) -> tuple[Sequence[Any], Sequence[Any]]:
 
 def verdict_of(report: Any, launch: int) -> dict[str, Any]:
     """The verdict of a launch, remembered or made; raises NcubbleError where there is none."""
+    from ncubble.analysis.diagnosis.judge import launch_verdict
     from ncubble.analysis.diagnosis.results import judge
-    from ncubble.analysis.diagnosis.verdict import launch_verdict
 
-    known = next((one for one in judge(report)[0] if one["launch"] == launch), None)
-    return known if known is not None else launch_verdict(report.launch(launch))  # which says again why there is none
+    known = next((verdict for verdict in judge(report)[0] if verdict.launch == launch), None)
+    return (known or launch_verdict(report.launch(launch))).to_json()  # which says again why there is none
 
 
 def account_of(report: Any, launch: int) -> Any:

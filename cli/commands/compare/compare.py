@@ -86,4 +86,4 @@ def _judged(report: Report, errors: list[tuple[str, str]]) -> list[ComparedLaunc
 
     verdicts, failed = judge(report)
     errors += [(str(report.path), str(error)) for error in failed]
-    return [compared_launch(report.launch(verdict["launch"]), verdict) for verdict in verdicts]
+    return [compared_launch(report.launch(verdict.launch), verdict.to_json()) for verdict in verdicts]

@@ -120,10 +120,10 @@ def foreign_like():
     2020.3."""
     from pathlib import Path
 
-    from ncubble.analysis.diagnosis.verdict import describe
+    from ncubble.analysis.diagnosis.judge import describe
     from ncubble.profiling.runs.run import Run
 
     launch = OneLaunch({}, capability="8.0", ncu="2020.3.1")
     launch.identity |= {"kernel": "k", "device": "A100", "duration_ns": NAN, "cycles": NAN, "sm_clock_hz": NAN}
     launch.report.path, launch.report.run = "a.ncu-rep", Run(Path("a.ncu-rep"), Path("a.ncu-rep"))
-    return describe(launch, None, diagnose(launch, None))
+    return describe(launch, None, diagnose(launch, None)).to_json()

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.account.plausibility import doubts
+from ncubble.analysis.diagnosis.judge import launch_verdict
 from ncubble.analysis.diagnosis.results import judge
-from ncubble.analysis.diagnosis.verdict import launch_verdict
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.recordings import REPEATS, ROOT
@@ -62,7 +62,7 @@ def test_a_lost_sample_is_told_and_stands_before_all_other_notes(tampered):
         frame.loc[rows[0], "value"] -= 1
 
     report = tampered("samples", lose)
-    first = launch_verdict(report.launch(0))["warnings"][0]
+    first = launch_verdict(report.launch(0)).warnings[0]
     assert first.startswith("suspicious: ") and "over the instructions, but" in first
 
 
@@ -112,7 +112,7 @@ def test_a_launch_value_beyond_any_count_is_told_and_hides_nothing(tampered, nam
     report = tampered("metrics", metric(name, value))
     (found,), failed = judge(report)
     assert failed == []
-    assert any(f"suspicious: {name} is" in text for text in found["warnings"])
+    assert any(f"suspicious: {name} is" in text for text in found.warnings)
 
 
 def test_cycles_that_were_not_collected_contradict_nothing(tampered):

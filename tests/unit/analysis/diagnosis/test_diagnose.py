@@ -145,8 +145,8 @@ def test_causes_are_ranked_and_their_places_share_out_the_part():
     found = BubbleAccount(0, "tensor", found.parts, weights=weights)
     _, causes = verdict(found, facts("LDGSTS.E.128 [R2], [R4.64]", HMMA))
     assert [cause.cause for cause in causes] == ["issue", "data_wait"]
-    assert [place["pct"] for place in causes[1].where] == pytest.approx([15.0, 5.0])
-    assert causes[1].where[0]["sass"].startswith("LDGSTS") and causes[1].where[0]["line"] is None
+    assert [place.pct for place in causes[1].where] == pytest.approx([15.0, 5.0])
+    assert causes[1].where[0].sass.startswith("LDGSTS") and causes[1].where[0].line is None
 
 
 def test_memory_traffic_far_beyond_what_must_move_is_told_beside_the_roof():

@@ -9,7 +9,8 @@ import sys
 import pytest
 
 from ncubble.analysis.account.units import tensor_share_of_active
-from ncubble.analysis.diagnosis import results, verdict
+from ncubble.analysis.diagnosis import judge, results
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 from ncubble.files import memo
@@ -35,8 +36,8 @@ def judged(path=RUN):
 @pytest.fixture
 def counted(monkeypatch):
     """How often a launch was judged anew."""
-    calls, judge = [], verdict.launch_verdict
-    monkeypatch.setattr(verdict, "launch_verdict", lambda *given: calls.append(given) or judge(*given))
+    calls, original = [], judge.launch_verdict
+    monkeypatch.setattr(judge, "launch_verdict", lambda *given: calls.append(given) or original(*given))
     return calls
 
 
@@ -79,15 +80,15 @@ def test_a_remembered_verdict_that_was_damaged_is_judged_anew(tmp_path, counted)
 
 
 def test_a_launch_that_cannot_be_judged_hides_no_other_and_is_not_remembered(monkeypatch):
-    judge = verdict.launch_verdict
+    original = judge.launch_verdict
 
     def failing(launch):
         if launch.number == 2:
             raise ReportError("launch 2 is odd", "look at it")
-        return judge(launch)
+        return original(launch)
 
     path = REPEATS / "softmax_online" / "default"
-    monkeypatch.setattr(verdict, "launch_verdict", failing)
+    monkeypatch.setattr(judge, "launch_verdict", failing)
     found = judged(path)
     assert [one["launch"] for one in found["launches"]] == [0, 1, 3, 4]
     assert [one["error"].splitlines()[0] for one in found["errors"]] == ["launch 2 is odd"]
@@ -150,3 +151,11 @@ def test_a_share_of_active_cycles_that_was_not_collected_is_null():
         f"sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_{of}": 30.0 for of in ("active", "elapsed")
     }
     assert tensor_share_of_active(OneLaunch(hmma)) == 30.0
+
+
+def test_a_verdict_is_the_same_after_it_was_written_and_read():
+    for verdict in results.judge(Report.open(ROOT / "tensor_core_gemm" / "stages3"))[0]:
+        assert verdict.causes and verdict.causes[0].where[0].pct > 0
+        assert LaunchVerdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
+    with pytest.raises(ValueError, match="launch"):
+        LaunchVerdict.from_json(verdict.to_json() | {"launch": "first"})

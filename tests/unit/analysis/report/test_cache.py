@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.diagnosis.verdict import launch_verdict
+from ncubble.analysis.diagnosis.judge import launch_verdict
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report import cache_folder as home
 from ncubble.analysis.report.report import open_reports
@@ -52,7 +52,7 @@ def shown(*paths):
     home._usable.cache_clear()
     reports, failures = open_reports(paths)
     assert failures == []
-    verdicts = [launch_verdict(launch) for report in reports for launch in report]
+    verdicts = [launch_verdict(launch).to_json() for report in reports for launch in report]
     return json.loads(json.dumps(verdicts))
 
 

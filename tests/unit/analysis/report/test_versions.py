@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from ncubble.analysis.diagnosis.verdict import launch_verdict
+from ncubble.analysis.diagnosis.judge import launch_verdict
 from ncubble.recordings import ROOT
 
 COLUMNS = ["repository", "commit", "path", "gpu", "cc", "ncu", "launches", "sha256"]
@@ -56,7 +56,7 @@ def test_every_foreign_launch_has_an_account_or_names_the_counters_that_it_takes
     seen = 0
     for report in opened:
         for launch in report:
-            verdict, seen = launch_verdict(launch), seen + 1
+            verdict, seen = launch_verdict(launch).to_json(), seen + 1
             if verdict["account"] is None:
                 (warning,) = [text for text in verdict["warnings"] if not text.startswith("suspicious")]
                 assert "Collect " in warning and "__" in warning and "`ncubble profile --set " in warning

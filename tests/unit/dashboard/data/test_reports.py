@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
-from ncubble.analysis.diagnosis.verdict import launch_verdict
+from ncubble.analysis.diagnosis.judge import launch_verdict
 from ncubble.dashboard.app.routes import content as page
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.profiling.runs.run import find_runs
@@ -50,7 +50,7 @@ def test_a_row_repeats_the_verdict_of_its_launch(recorded: ReportStore) -> None:
         key, launch = row["id"].split("/")
         entry = recorded.find(key, int(launch))
         assert entry is not None
-        verdict = launch_verdict(entry.launch)
+        verdict = launch_verdict(entry.launch).to_json()
         assert row["tensor"] == pytest.approx(verdict["tensor_elapsed_pct"], abs=0.005)
         assert row["dram"] == pytest.approx(verdict["dram_pct"], abs=0.005)
         assert row["duration_ns"] == pytest.approx(verdict["duration_ns"], abs=0.05)
