@@ -28,7 +28,7 @@ GEMM, SOFTMAX = ROOT / "tensor_core_gemm" / "stages2", ROOT / "softmax_online" /
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with one recorded run, and an index of its own."""
-    monkeypatch.setattr(index, "root", lambda: tmp_path / "cache")
+    monkeypatch.setattr(index, "cache_root", lambda: tmp_path / "cache")
     monkeypatch.setattr(data, "RESCAN_S", 0.05)
     shutil.copytree(GEMM, tmp_path / "runs" / "gemm")
     return tmp_path / "runs"

@@ -27,6 +27,7 @@ from ncubble.dashboard.export.images import GROUND, TITLE_HEIGHT, Look, prepared
 from ncubble.dashboard.export.names import renamed, renamer
 from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
+from ncubble.text.values import scaled
 from tests.helpers import dashboard_frames as frames
 
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -344,4 +345,4 @@ def test_a_browser_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_sizes_are_said_in_the_unit_that_fits() -> None:
-    assert export._size(4_887_539) == "4.9 MB" and export._size(13_251) == "13.3 kB"
+    assert [scaled(size, export._SIZES) for size in (4_887_539, 13_251)] == ["4.9 MB", "13.3 kB"]
