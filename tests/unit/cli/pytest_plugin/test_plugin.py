@@ -25,6 +25,7 @@ from ncubble.chips import Version
 from ncubble.cli.pytest_plugin import call as pytest_call
 from ncubble.cli.pytest_plugin import measured as pytest_measured
 from ncubble.cli.pytest_plugin import ncu as pytest_ncu
+from ncubble.cli.pytest_plugin import verdict  # noqa: F401
 from ncubble.cli.pytest_plugin.plan import Gate, MeasurePlan
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.devices import driver as device
