@@ -1,4 +1,5 @@
-"""``python -m ncubble.kernels NAME``: build, launch, verify and time one kernel. Also the program that is profiled."""
+"""``python -m ncubble.kernels NAME``: build, launch, verify and time one kernel. Also the program
+that is profiled."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from ncubble.errors import MeasurementError, UsageError
 
 
 class Version(NamedTuple):
-    """Two leading numbers of a version or compute capability; the rest never decides anything here."""
+    """Two leading numbers of a version or compute capability; the rest never decides anything
+    here."""
 
     major: int
     minor: int
@@ -28,7 +29,8 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True)
 class Product:
-    """What a chip is sold as, with its number of SMs and the peak of its DRAM in TB/s where they are known."""
+    """What a chip is sold as, with its number of SMs and the peak of its DRAM in TB/s where they
+    are known."""
 
     name: str
     sms: int | None = None
@@ -37,7 +39,8 @@ class Product:
 
 @dataclass(frozen=True)
 class SmLimits:
-    """What an SM holds at most, and the units in which it gives registers and shared memory (bytes) to CTAs."""
+    """What an SM holds at most, and the units in which it gives registers and shared memory (bytes)
+    to CTAs."""
 
     warps: int
     ctas: int
@@ -70,7 +73,8 @@ class CopyLatency:
 
 @dataclass(frozen=True)
 class Chip:
-    """One chip. ``generation`` says under which names ncu counts on it (empty: as the metric sets write them).
+    """One chip. ``generation`` says under which names ncu counts on it (empty: as the metric sets
+    write them).
 
     ``flop_per_clock_sm`` holds dense FLOP per clock and SM by pipe (``fp32``, ``tensor_fp16``),
     ``mma_flop_per_clock_sm`` those that each kind of MMA instruction reaches.
@@ -87,13 +91,15 @@ class Chip:
 
     @property
     def slow_mma_share(self) -> float:
-        """Share of mma.sync time that wgmma saves; 0 where the chip has no wgmma, or its rates are not known."""
+        """Share of mma.sync time that wgmma saves; 0 where the chip has no wgmma, or its rates are
+        not known."""
         rates = self.mma_flop_per_clock_sm
         return 1.0 - rates["mma.sync"] / rates["wgmma"] if {"mma.sync", "wgmma"} <= set(rates) else 0.0
 
 
 def parse_version(text: str) -> Version:
-    """``"2025.3.1.0"`` → 2025.3, ``"9.0"`` → 9.0; raises UsageError for anything without two leading numbers."""
+    """``"2025.3.1.0"`` → 2025.3, ``"9.0"`` → 9.0; raises UsageError for anything without two
+    leading numbers."""
     match = re.match(r"\s*(\d+)\.(\d+)", text)
     if not match:
         raise UsageError(f"not a version: {text!r}", "write it as major.minor, for example 9.0")
@@ -131,7 +137,8 @@ def _chip(entry: Mapping[str, Any], shared: Mapping[str, Any]) -> Chip:
 
 
 def chip_of(capability: Version | str | None) -> Chip | None:
-    """The chip of a compute capability (``9.0`` as text or version), or None where it is not known."""
+    """The chip of a compute capability (``9.0`` as text or version), or None where it is not
+    known."""
     if isinstance(capability, str):
         match = re.fullmatch(r"(\d+)\.(\d+)", capability)
         capability = Version(int(match[1]), int(match[2])) if match else None
@@ -139,7 +146,8 @@ def chip_of(capability: Version | str | None) -> Chip | None:
 
 
 def generation_of(capability: Version | None) -> str | None:
-    """Under whose names ncu counts on a chip, or None where it is unknown: then names are used as written."""
+    """Under whose names ncu counts on a chip, or None where it is unknown: then names are used as
+    written."""
     chip = chip_of(capability)
     return chip.generation or None if chip else None
 

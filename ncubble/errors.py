@@ -1,4 +1,5 @@
-"""Every error that a user of ncubble may see: one base class, few children, each with its exit code.
+"""Every error that a user of ncubble may see: one base class, few children, each with its exit
+code.
 
 Exit codes: 0 ok, 1 regression or failed gate, 2 usage, 3 could not measure, 4 verification failed.
 Library code raises; only ``ncubble.cli`` prints and exits.
@@ -32,7 +33,8 @@ class UsageError(NcubbleError):
 
 
 class MeasurementError(NcubbleError):
-    """The request is fine, but nothing could be measured: no GPU, no permission, the program failed."""
+    """The request is fine, but nothing could be measured: no GPU, no permission, the program
+    failed."""
 
     exit_code = 3
 

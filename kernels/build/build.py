@@ -20,14 +20,16 @@ from ncubble.kernels.spec.case import Case
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
 HEADERS = Path(__file__).resolve().parents[1] / "cuda"
 PROBED = ("-DBUBBLE_PROBE", "-DBUBBLE_PROBE_EXPORT")
-"""Flags that switch the probe on (``cuda/bubble_probe.cuh``), its configuration to be found by name."""
+"""Flags that switch the probe on (``cuda/bubble_probe.cuh``), its configuration to be found by
+name."""
 ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")  # nvcc adds what they hold to every command line
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class CompiledResources:
-    """What the compiler said a kernel uses: registers and spilled bytes per thread, static shared memory per CTA."""
+    """What the compiler said a kernel uses: registers and spilled bytes per thread, static shared
+    memory per CTA."""
 
     registers: int
     smem_static_B: int  # noqa: N815 - a column name of the reports
@@ -47,15 +49,18 @@ class Build:
 
 
 def arch_for(major: int, minor: int) -> str:
-    """nvcc's name of the architecture, with its specific features where there are any: (9, 0) gives ``sm_90a``."""
+    """nvcc's name of the architecture, with its specific features where there are any: (9, 0) gives
+    ``sm_90a``."""
     return f"sm_{major}{minor}{'a' if major >= 9 else ''}"
 
 
 def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
-    """The cubin of ``case`` for ``arch`` (such as ``sm_90a``), from the cache if nothing changed; ``more`` are flags.
+    """The cubin of ``case`` for ``arch`` (such as ``sm_90a``), from the cache if nothing changed;
+    ``more`` are flags.
 
     Raises:
-        MeasurementError: no nvcc, it refused the source (its text is in the message), or the cache cannot be written.
+        MeasurementError: no nvcc, it refused the source (its text is in the message), or the cache
+            cannot be written.
         UsageError: the kernel needs a newer architecture.
     """
     check_arch(case, arch)
@@ -98,7 +103,8 @@ def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, Com
 
 
 def parse_resources(text: str, function: str) -> CompiledResources:
-    """Resources of ``function`` from the output of ``ptxas -v``; raises MeasurementError if it is not there."""
+    """Resources of ``function`` from the output of ``ptxas -v``; raises MeasurementError if it is
+    not there."""
     start = text.find(f"Compiling entry function '{function}'")
     if start < 0:
         names = re.findall(r"Compiling entry function '([^']+)'", text)
@@ -126,12 +132,14 @@ def _key(case: Case, flags: tuple[str, ...], version: str) -> str:
 
 
 def source_files(source: Path) -> list[Path]:
-    """``source`` and every file beside it or in ``HEADERS`` that it includes, at any depth, in the order found."""
+    """``source`` and every file beside it or in ``HEADERS`` that it includes, at any depth, in the
+    order found."""
     return reachable(source, _included)
 
 
 def reachable(first: Path, named: Callable[[Path], Iterable[Path]]) -> list[Path]:
-    """``first``, the files that ``named`` says it names, those that these name, and so on: each once, nearest first."""
+    """``first``, the files that ``named`` says it names, those that these name, and so on: each
+    once, nearest first."""
     files: list[Path] = []
     pending = [first]
     while pending:
@@ -154,7 +162,8 @@ def cache_folder() -> Path:
 
 
 def _load(key: str) -> tuple[bytes, CompiledResources] | None:
-    """The cached cubin, or None: absent, or not what was written (the hash in the note must agree)."""
+    """The cached cubin, or None: absent, or not what was written (the hash in the note must
+    agree)."""
     cubin, note = cache_folder() / f"{key}.cubin", cache_folder() / f"{key}.json"
     try:
         data, facts = cubin.read_bytes(), json.loads(note.read_text(encoding="utf-8"))

@@ -1,8 +1,10 @@
-"""What a case is made of, as one hash: equal hashes, equal code, on whatever machine and at whatever path it lies.
+"""What a case is made of, as one hash: equal hashes, equal code, on whatever machine and at
+whatever path it lies.
 
-``cubin_sha256`` of a build says the same of machine code, but only after building. This needs no compiler: it covers
-the sources with all that they include or import from this package, the compiler's flags and what the spec derives from
-parameters and shape. The compiler itself is not part of it.
+``cubin_sha256`` of a build says the same of machine code, but only after building. This needs no
+compiler: it covers the sources with all that they include or import from this package, the
+compiler's flags and what the spec derives from parameters and shape. The compiler itself is not
+part of it.
 """
 
 from __future__ import annotations

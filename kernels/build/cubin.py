@@ -8,14 +8,16 @@ import struct
 from ncubble.errors import UsageError
 
 _CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".rodata")
-"""Sections of a cubin that a launch depends on. Others hold names, line numbers and paths, which say nothing of it."""
+"""Sections of a cubin that a launch depends on. Others hold names, line numbers and paths, which
+say nothing of it."""
 
 
 def code_hash(cubin: bytes) -> str:
-    """SHA-256 over those sections of ``cubin`` (ELF, 64 bits, little-endian) that a launch depends on.
+    """SHA-256 over those sections of ``cubin`` (ELF, 64 bits, little-endian) that a launch depends
+    on.
 
-    The cubin itself is another one wherever its source lies in another folder: line information holds the path.
-    Raises UsageError for what is no cubin.
+    The cubin itself is another one wherever its source lies in another folder: line information
+    holds the path. Raises UsageError for what is no cubin.
     """
     digest = hashlib.sha256()
     contents = sorted((name, data) for name, data in sections(cubin) if name.startswith(_CODE))

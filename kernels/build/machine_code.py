@@ -16,7 +16,8 @@ _INSTRUCTION = re.compile(r"/\*[0-9a-f]{4,}\*/\s+(?:@(?!!U?PT\s)!?U?P[0-9T]+\s+)
 
 
 def disassemble(cubin: bytes) -> str:
-    """SASS of ``cubin`` as nvdisasm prints it; raises MeasurementError if it is no cubin or the tool is missing."""
+    """SASS of ``cubin`` as nvdisasm prints it; raises MeasurementError if it is no cubin or the
+    tool is missing."""
     with tempfile.TemporaryDirectory(prefix="ncubble-") as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
@@ -29,18 +30,21 @@ def disassemble(cubin: bytes) -> str:
 def opcodes(sass: str) -> Counter[str]:
     """How often each opcode, modifiers included, stands in ``sass``.
 
-    Instructions that are never executed (``@!PT``) are left out: the assembler puts such LDS before LDGSTS.
+    Instructions that are never executed (``@!PT``) are left out: the assembler puts such LDS before
+    LDGSTS.
     """
     return Counter(_INSTRUCTION.findall(sass))
 
 
 def occurs(prefix: str, counts: Counter[str]) -> bool:
-    """Whether an opcode is ``prefix`` or continues it after a dot: ``LDGSTS`` covers ``LDGSTS.E``, ``LDG`` does not."""
+    """Whether an opcode is ``prefix`` or continues it after a dot: ``LDGSTS`` covers ``LDGSTS.E``,
+    ``LDG`` does not."""
     return any(opcode == prefix or opcode.startswith(f"{prefix}.") for opcode in counts)
 
 
 def check(case: Case, arch: str, built: Build) -> list[str]:
-    """What the machine code of ``case`` breaks of its spec's promises, in words; empty if nothing."""
+    """What the machine code of ``case`` breaks of its spec's promises, in words; empty if
+    nothing."""
     counts = opcodes(disassemble(built.cubin))
     broken = []
     for prefix, wanted in case.spec.sass(arch, case.parameters).items():

@@ -16,7 +16,8 @@ TIMEOUT_S = 600.0
 
 
 def find_tool(name: str) -> Path:
-    """Path of the tool ``name``; raises MeasurementError saying where it was looked for and how to get it."""
+    """Path of the tool ``name``; raises MeasurementError saying where it was looked for and how to
+    get it."""
     for folder in _folders():
         if tool := shutil.which(name, path=str(folder)):
             return Path(tool)
@@ -40,7 +41,8 @@ def wheel_folders() -> Iterator[Path]:
 
 
 def run_tool(argv: Sequence[str | Path]) -> subprocess.CompletedProcess[str]:
-    """Runs a tool to its end and returns what it said; raises MeasurementError when it cannot be started or hangs."""
+    """Runs a tool to its end and returns what it said; raises MeasurementError when it cannot be
+    started or hangs."""
     try:
         return subprocess.run(
             [str(part) for part in argv], capture_output=True, text=True, timeout=TIMEOUT_S, check=False

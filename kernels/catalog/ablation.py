@@ -1,8 +1,9 @@
-"""Kernels with one cause of lost time removed: what was lost is what vanishes (measured by ``ncubble validate``).
+"""Kernels with one cause of lost time removed: what was lost is what vanishes (measured by
+``ncubble validate``).
 
-A variant is named by the parts that it leaves out, joined by ``_``. The sources take them one by one, as macros
-``WITHOUT_<PART>`` (``kernels/cuda/ablate.cuh``). A variant without ``copy`` has nothing to wait for: it is without
-``wait``, too.
+A variant is named by the parts that it leaves out, joined by ``_``. The sources take them one by
+one, as macros ``WITHOUT_<PART>`` (``kernels/cuda/ablate.cuh``). A variant without ``copy`` has
+nothing to wait for: it is without ``wait``, too.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def removed(parameters: Parameters) -> frozenset[str]:
 
 
 def defines(shape: Shape, parameters: Parameters) -> dict[str, int]:
-    """``WITHOUT_<PART>``: 1 for each part that is left out. A whole kernel is built as if there were no variants."""
+    """``WITHOUT_<PART>``: 1 for each part that is left out. A whole kernel is built as if there
+    were no variants."""
     return {f"WITHOUT_{part.upper()}": 1 for part in PARTS if part in removed(parameters)}
 
 

@@ -1,4 +1,5 @@
-"""Rung 8, FlashAttention forward: cp.async and mma.sync on any GPU from Ampere on, TMA and wgmma on Hopper."""
+"""Rung 8, FlashAttention forward: cp.async and mma.sync on any GPU from Ampere on, TMA and wgmma on
+Hopper."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def _tma(parameters: Parameters) -> bool:
 
 
 def _rows(shape: Shape, parameters: Parameters) -> int:
-    """Queries per CTA: 64 per consumer warpgroup, of which there are 2 or 3; 32 per warp on the other path."""
+    """Queries per CTA: 64 per consumer warpgroup, of which there are 2 or 3; 32 per warp on the
+    other path."""
     return 192 if _tma(parameters) and shape["dim"] == 64 else 128
 
 
@@ -39,7 +41,8 @@ def _keys(parameters: Parameters) -> int:
 def _slack(shape: Shape, parameters: Parameters) -> int:
     """Binary orders by which the running maximum may lag behind; 0: never.
 
-    On an H200 it was faster to rescale the 64 columns of a small O for every tile than to ask whether it must be.
+    On an H200 it was faster to rescale the 64 columns of a small O for every tile than to ask
+    whether it must be.
     """
     return 8 if _tma(parameters) and shape["dim"] == 128 else 0
 
@@ -91,7 +94,8 @@ def _sass(arch: str, parameters: Parameters) -> dict[str, bool]:
 
 
 def _map(array: str, tile_rows: bool) -> TensorMap:
-    """64 columns of a tile: 128 bytes a row, swizzled. Heads are a dimension of their own, so tiles end with a head."""
+    """64 columns of a tile: 128 bytes a row, swizzled. Heads are a dimension of their own, so tiles
+    end with a head."""
     return TensorMap(
         array,
         box=lambda shape, parameters: (1, _rows(shape, parameters) if tile_rows else _keys(parameters), 64),
@@ -138,9 +142,9 @@ ATTENTION_FWD = KernelSpec(
     row_dims=3,
     reference=reference.attention,
     reference_of=lambda parameters: functools.partial(reference.attention, causal=bool(integer(parameters, "causal"))),
-    # Rounding the result to bfloat16 costs at most 2^-8 of it; rounding P up to 2^-8 of every term, at random: the
-    # sum is off by some 2^-9 of the row's root mean square. 2^-6 is beyond the largest of millions, and an eighth of
-    # what a lost tile of keys costs among four thousand.
+    # Rounding the result to bfloat16 costs at most 2^-8 of it; rounding P up to 2^-8 of every term,
+    # at random: the sum is off by some 2^-9 of the row's root mean square. 2^-6 is beyond the
+    # largest of millions, and an eighth of what a lost tile of keys costs among four thousand.
     tolerance=lambda shape: Tolerance(relative=2.0**-8, row=2.0**-6),
     unit="tensor_fp16",
     dtype="bfloat16",

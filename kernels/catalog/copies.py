@@ -66,7 +66,8 @@ def _through_tma(arch: str, parameters: Parameters) -> dict[str, bool]:
 
 
 def _pieces(shape: Shape) -> Extent:
-    """What a tensor map covers: whole pieces. Without one the kernel does not use the map, which must not be empty."""
+    """What a tensor map covers: whole pieces. Without one the kernel does not use the map, which
+    must not be empty."""
     return (shape["n"] // PIECE * PIECE or shape["n"],)
 
 

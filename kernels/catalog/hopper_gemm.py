@@ -1,4 +1,5 @@
-"""Rungs 5 and 6: tiles by TMA, products by wgmma; then with specialized warps, persistent CTAs and clusters."""
+"""Rungs 5 and 6: tiles by TMA, products by wgmma; then with specialized warps, persistent CTAs and
+clusters."""
 
 from __future__ import annotations
 
@@ -29,12 +30,14 @@ def _ceil(size: int, tile: int) -> int:
 
 
 def _dims() -> tuple[Dim, ...]:
-    """Any size: TMA clips at the edges. That rows have to be multiples of 16 bytes is checked with the tensor maps."""
+    """Any size: TMA clips at the edges. That rows have to be multiples of 16 bytes is checked with
+    the tensor maps."""
     return tuple(Dim(name, 4096, 1, LARGEST) for name in ("m", "n", "k"))
 
 
 def wgmma_maps(rows: Callable[[Parameters], int] | None = None) -> tuple[TensorMap, ...]:
-    """A by 128 rows x 64 of k and B by 64 of k x 64 columns, C by what a warp stores; ``rows`` of a box, if not all."""
+    """A by 128 rows x 64 of k and B by 64 of k x 64 columns, C by what a warp stores; ``rows`` of a
+    box, if not all."""
     return (
         TensorMap("a", box=lambda shape, parameters: (rows(parameters) if rows else TILE, DEPTH)),
         TensorMap("b", box=lambda shape, parameters: (rows(parameters) if rows else DEPTH, DEPTH)),
@@ -78,7 +81,8 @@ def _stage_bytes(parameters: Parameters) -> int:
 
 
 def _buffers(parameters: Parameters) -> int:
-    """Store boxes per warp: as many as a tile of C takes, or as many as fit beside the ring; 0 if none does."""
+    """Store boxes per warp: as many as a tile of C takes, or as many as fit beside the ring; 0 if
+    none does."""
     consumer_warps = 8
     boxes = _tile_columns(parameters) // DEPTH * (2 if parameters["schedule"] == "pingpong" else 1)
     left = LARGEST_SMEM - BARRIERS - integer(parameters, "stages") * _stage_bytes(parameters)
@@ -104,10 +108,12 @@ def _cluster_tiles(shape: Shape, parameters: Parameters) -> int:
 
 
 def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
-    """As many CTAs as finish in the fewest rounds: a CTA more would not save a round, only take power and cache.
+    """As many CTAs as finish in the fewest rounds: a CTA more would not save a round, only take
+    power and cache.
 
-    Every SM counts: SMs come in pairs, so clusters of 2 leave none idle. For larger clusters that is not so, and a
-    grid of more clusters than can be resident would leave the last ones to run alone.
+    Every SM counts: SMs come in pairs, so clusters of 2 leave none idle. For larger clusters that
+    is not so, and a grid of more clusters than can be resident would leave the last ones to run
+    alone.
     """
     cluster, tiles = integer(parameters, "cluster"), _cluster_tiles(shape, parameters)
     rounds = _ceil(tiles, max(1, sms // cluster))

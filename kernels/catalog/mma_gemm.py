@@ -1,4 +1,5 @@
-"""Rungs 3 and 4: tensor cores through nvcuda::wmma; then through ldmatrix and mma.sync, swizzled shared memory."""
+"""Rungs 3 and 4: tensor cores through nvcuda::wmma; then through ldmatrix and mma.sync, swizzled
+shared memory."""
 
 from __future__ import annotations
 

@@ -14,10 +14,12 @@ from ncubble.kernels.spec.spec import KernelSpec
 
 
 def catalog(folder: Path | None = None) -> dict[str, KernelSpec]:
-    """All specs by name: the shipped ones, then those of ``folder``. Python files of ``folder`` are executed.
+    """All specs by name: the shipped ones, then those of ``folder``. Python files of ``folder`` are
+    executed.
 
     Raises:
-        UsageError: the folder or a source is missing, a file fails to load, a name occurs twice, no spec is found.
+        UsageError: the folder or a source is missing, a file fails to load, a name occurs twice,
+            or there is no spec.
     """
     from ncubble.kernels.catalog.catalog import SPECS
 
@@ -41,7 +43,8 @@ def find_spec(name: str, folder: Path | None = None) -> KernelSpec:
 
 
 def user_specs(folder: Path) -> list[KernelSpec]:
-    """The ``SPEC`` or ``SPECS`` of every Python file in ``folder`` that mentions KernelSpec, bound to the folder."""
+    """The ``SPEC`` or ``SPECS`` of every Python file in ``folder`` that mentions KernelSpec, bound
+    to the folder."""
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder", "--catalog takes the folder that holds specs and their sources")
     # Hidden files are what editors and other systems leave behind: locks, resource forks.
@@ -73,7 +76,8 @@ def _specs_in(path: Path) -> list[KernelSpec]:
 
 
 def load_module(path: Path) -> ModuleType:
-    """Executes the Python file ``path`` and returns its module; raises UsageError with the reason if it fails."""
+    """Executes the Python file ``path`` and returns its module; raises UsageError with the reason
+    if it fails."""
     name = f"ncubble_source_{path.stem}"  # the same in every run: Numba puts it into the kernel's mangled name
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -1,4 +1,5 @@
-"""Rung 9: attention over keys and values in 8 bits, with and without copies that run ahead; and its gates."""
+"""Rung 9: attention over keys and values in 8 bits, with and without copies that run ahead; and its
+gates."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ Quantized = tuple[NDArray[np.uint8], NDArray[np.float32]]
 
 
 def quantize(x: NDArray[np.float32]) -> Quantized:
-    """``x`` (b, h, s, d) as bytes and a scale for each (b, h): its largest magnitude becomes 127 steps from zero."""
+    """``x`` (b, h, s, d) as bytes and a scale for each (b, h): its largest magnitude becomes 127
+    steps from zero."""
     scale = np.abs(x).max(axis=(2, 3)) / np.float32(STEPS)
     steps = np.rint(x / scale[:, :, None, None])
     return (steps + ZERO).clip(ZERO - STEPS, ZERO + STEPS).astype(np.uint8), scale.astype(np.float32)
@@ -41,7 +43,8 @@ def draw(generator: np.random.Generator, shape: Shape) -> dict[str, NDArray[Any]
 
 
 def attention(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
-    """``out``: softmax(q k^T / sqrt(d)) v for chosen queries, flat indices over (b, h, s), of dequantized k and v."""
+    """``out``: softmax(q k^T / sqrt(d)) v for chosen queries, flat indices over (b, h, s), of
+    dequantized k and v."""
     whole = {name: dequant_sim_fp8(inputs[name], inputs[f"{name}_scale"][..., None, None]) for name in ("k", "v")}
     return reference.attention({**inputs, **whole}, rows)
 
@@ -81,8 +84,9 @@ SDPA_FP8 = KernelSpec(
     unit="tensor_fp16",
     dtype="float16",
     flops=lambda shape: 4.0 * shape["b"] * shape["h"] * shape["s"] ** 2 * shape["d"],
-    # Rounding P and the result to half costs 2^-11 of the values' size at most, twice; values are below 6, the result's
-    # own size shrinks with the number of keys. One key of 512 lost, or taken twice, puts half of the elements outside.
+    # Rounding P and the result to half costs 2^-11 of the values' size at most, twice; values are
+    # below 6, the result's own size shrinks with the number of keys. One key of 512 lost, or taken
+    # twice, puts half of the elements outside.
     tolerance=lambda shape: Tolerance(absolute=5e-4, relative=1e-3),
     sass=_sass,
     gates=Gates(

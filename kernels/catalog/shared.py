@@ -1,4 +1,5 @@
-"""What several specs share: the planned device; the tiles, arrays, sizes and tolerances of the GEMMs."""
+"""What several specs share: the planned device; the tiles, arrays, sizes and tolerances of the
+GEMMs."""
 
 from __future__ import annotations
 
@@ -46,21 +47,22 @@ def gemm_arrays(dtype: str, result: str = "float32") -> tuple[Array, ...]:
 
 def fp32_tolerance(shape: Shape) -> Tolerance:
     """What fp32 accumulation over k may err by."""
-    # k terms of N(0, 1) x N(0, 1) add up to about sqrt(k), and k roundings of 2^-24 of that walk to about k * 6e-8.
-    # Eight times that leaves room for the largest of millions, and is far below a missing or doubled term (about 1).
+    # k terms of N(0, 1) x N(0, 1) add up to about sqrt(k), and k roundings of 2^-24 of that walk to
+    # about k * 6e-8. Eight times that leaves room for the largest of millions, and is far below a
+    # missing or doubled term (about 1).
     return Tolerance(absolute=5e-7 * shape["k"])
 
 
 def tensor_tolerance(shape: Shape) -> Tolerance:
     """What the tensor cores' fp32 accumulation over k may err by."""
-    # Tensor cores truncate when they add, so errors agree in sign in part and grow with k, not with its root. On an
-    # H200 the largest error seen at k=4096 is 0.002, half of this.
+    # Tensor cores truncate when they add, so errors agree in sign in part and grow with k, not with
+    # its root. On an H200 the largest error seen at k=4096 is 0.002, half of this.
     return Tolerance(absolute=1e-6 * shape["k"])
 
 
 def rounded_tolerance(bits: int, shape: Shape) -> Tolerance:
-    """What accumulation on tensor cores may err by, and C rounded to ``bits`` bits: half a unit in the last of them,
-    which is 2^-bits of a number just above a power of two."""
+    """What accumulation on tensor cores may err by, and C rounded to ``bits`` bits: half a unit in
+    the last of them, which is 2^-bits of a number just above a power of two."""
     return Tolerance(absolute=tensor_tolerance(shape).absolute, relative=2.0**-bits)
 
 
@@ -79,9 +81,11 @@ def integer(parameters: Parameters, name: str) -> int:
 
 
 def gemm_spec(name: str, dtype: str, result: str = "float32", ablate: tuple[str, ...] = (), **rules: Any) -> KernelSpec:
-    """C (m, n) of the type ``result`` = A (m, k) x B (k, n) of ``dtype``, by the CUDA source ``name``.
+    """C (m, n) of the type ``result`` = A (m, k) x B (k, n) of ``dtype``, by the CUDA source
+    ``name``.
 
-    ``ablate``: the variants that leave something out (``ablation``). ``rules``: further members, or others than usual.
+    ``ablate``: the variants that leave something out (``ablation``). ``rules``: further members, or
+    others than usual.
     """
     usual: dict[str, Any] = {
         "folder": CUDA,

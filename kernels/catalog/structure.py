@@ -1,4 +1,5 @@
-"""Rungs 10 to 12: a role for each warp, who brings what CTAs share, and how work is cut into launches."""
+"""Rungs 10 to 12: a role for each warp, who brings what CTAs share, and how work is cut into
+launches."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ SLOT = 3 * 4 * TILE + 4 * 8  # bytes: A, B and C, and four barriers
 
 
 def recurrence(parameters: Parameters) -> Reference:
-    """``c``: ``work`` steps x <- RATIO x + y from x = a + y, with y the mirrored element of b, in closed form."""
+    """``c``: ``work`` steps x <- RATIO x + y from x = a + y, with y the mirrored element of b, in
+    closed form."""
     decay = RATIO ** integer(parameters, "work")
 
     def reference(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
@@ -83,8 +85,9 @@ WARP_SPECIALIZED = KernelSpec(
     reference=recurrence({"work": 64}),
     reference_of=recurrence,
     work=lambda shape, parameters: 2.0 * (integer(parameters, "work") + 1) * shape["n"],
-    # A step rounds values below 16 by less than 2^-21, and RATIO damps what 256 steps add up to below 256 x 2^-21.
-    # Signs differ: a tenth of that is never reached. A step too many or too few is off by about 1.
+    # A step rounds values below 16 by less than 2^-21, and RATIO damps what 256 steps add up to
+    # below 256 x 2^-21. Signs differ: a tenth of that is never reached. A step too many or too few
+    # is off by about 1.
     tolerance=lambda shape: Tolerance(absolute=1.2e-5),
     sass=_roles_sass,
     demonstrates="load, compute and store side by side; data_wait while (latency + copy) / slots exceeds the computing",

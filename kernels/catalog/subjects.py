@@ -1,7 +1,9 @@
-"""What the validations measure: kernels to ablate, and sweeps of depth. As data; ``ncubble validate`` runs them.
+"""What the validations measure: kernels to ablate, and sweeps of depth. As data; ``ncubble
+validate`` runs them.
 
-Every subject says whether rules may be fitted to it (``dev``) or whether it was held out until they were fixed
-(``test``); ``second`` is the set held out once more after that: docs/validation/README.md.
+Every subject says whether rules may be fitted to it (``dev``) or whether it was held out until they
+were fixed (``test``); ``second`` is the set held out once more after that:
+docs/validation/README.md.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ TAIL = "tail"
 
 @dataclass(frozen=True)
 class ValidationSubject:
-    """A kernel with its parameters and shape. ``waves``: its grid is a CTA per tile, so that ``WHOLE_ROWS`` rows cut
-    its tail."""
+    """A kernel with its parameters and shape. ``waves``: its grid is a CTA per tile, so that
+    ``WHOLE_ROWS`` rows cut its tail."""
 
     kernel: str
     parameters: Mapping[str, Value] = field(default_factory=dict)
@@ -44,7 +46,8 @@ class ValidationSubject:
         return f"{self.kernel}/{'-'.join([*settings, *size]) or 'default'}"
 
     def entry(self, **more: Value) -> dict[str, Any]:
-        """The subject as an entry of a plan (``kernels/run/batch.py``), with ``more`` parameters."""
+        """The subject as an entry of a plan (``kernels/run/batch.py``), with ``more``
+        parameters."""
         return {"kernel": self.kernel, "parameters": {**self.parameters, **more}, "shape": dict(self.shape)}
 
 
@@ -53,7 +56,8 @@ DepthSweep = tuple[ValidationSubject, tuple[int, ...]]
 
 
 def variants(subject: ValidationSubject) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(name, plan entry) of the whole kernel and of all that can be left out of it, then of a shape without a tail.
+    """(name, plan entry) of the whole kernel and of all that can be left out of it, then of a shape
+    without a tail.
 
     Raises:
         UsageError: the whole kernel does not exist with these parameters.
@@ -108,8 +112,9 @@ SECOND_HELD_OUT = (
 
 
 def depth_sweeps() -> tuple[DepthSweep, ...]:
-    """Kernels without their parameter ``stages``, each with all of its depths that fit: sweeps on which predictions of
-    depth are developed, and those they are tested on. Some have nothing to gain; others lose a resident CTA on the way.
+    """Kernels without their parameter ``stages``, each with all of its depths that fit: sweeps on
+    which predictions of depth are developed, and those they are tested on. Some have nothing to
+    gain; others lose a resident CTA on the way.
     """
     heads = {"batch": 4, "heads": 16, "tokens": 4096, "dim": 128}
     small = {"m": 2048, "n": 2048}
@@ -133,7 +138,8 @@ def depth_sweeps() -> tuple[DepthSweep, ...]:
 
 
 def second_sweeps() -> tuple[DepthSweep, ...]:
-    """As ``depth_sweeps``, the second held-out set: the model was changed when those had been seen."""
+    """As ``depth_sweeps``, the second held-out set: the model was changed when those had been
+    seen."""
     heads = {"batch": 4, "heads": 16, "tokens": 4096, "dim": 64}
     return (
         _sweep("gemm_tma", {"m": 6144, "n": 4096, "k": 2048}, SECOND),

@@ -1,6 +1,8 @@
-"""One GPU: memory, copies, launches and events, through cuda-core and the driver API. The only file that touches them.
+"""One GPU: memory, copies, launches and events, through cuda-core and the driver API. The only file
+that touches them.
 
-Allocations are plain (``cuMemAlloc``), never from a pool, so that a profile shows nothing but the kernel.
+Allocations are plain (``cuMemAlloc``), never from a pool, so that a profile shows nothing but the
+kernel.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ class DeviceFacts:
 
 
 class DeviceArray:
-    """Device memory as others see it through the CUDA array interface (version 3): row-major, ``extent`` elements."""
+    """Device memory as others see it through the CUDA array interface (version 3): row-major,
+    ``extent`` elements."""
 
     def __init__(self, pointer: int, extent: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.__cuda_array_interface__ = {
@@ -60,7 +63,8 @@ class Gpu:
 
     @classmethod
     def open(cls, ordinal: int = 0) -> Gpu:
-        """The device ``ordinal``; raises MeasurementError if there is none or its software is missing."""
+        """The device ``ordinal``; raises MeasurementError if there is none or its software is
+        missing."""
         try:
             from cuda.core import Device
         except ImportError as error:
@@ -80,7 +84,8 @@ class Gpu:
         return arch_for(*self.facts.compute_capability)
 
     def allocate(self, nbytes: int) -> int:
-        """Device address of ``nbytes`` bytes, freed by ``close``; raises MeasurementError if they are not there."""
+        """Device address of ``nbytes`` bytes, freed by ``close``; raises MeasurementError if they
+        are not there."""
         free = int(call_driver("cuMemGetInfo")[0])
         if nbytes > free:
             message = f"{nbytes / 2**30:.2f} GiB of device memory are needed, {free / 2**30:.2f} GiB are free"
@@ -95,7 +100,8 @@ class Gpu:
         call_driver("cuCtxSynchronize")
 
     def download(self, pointer: int, array: NDArray[Any]) -> None:
-        """Fills a C-contiguous ``array`` from device memory after all work on the stream has ended."""
+        """Fills a C-contiguous ``array`` from device memory after all work on the stream has
+        ended."""
         self.sync()
         call_driver("cuMemcpyDtoH", array.ctypes.data, pointer, array.nbytes)
 
@@ -117,13 +123,14 @@ class Gpu:
             ) from error
 
     def load(self, cubin: bytes, case: Case) -> Any:
-        """The entry point of ``cubin``, allowed to use as much dynamic shared memory as ``case`` asks for."""
+        """The entry point of ``cubin``, allowed to use as much dynamic shared memory as ``case``
+        asks for."""
         from cuda.core import ObjectCode
 
         kernel = ObjectCode.from_cubin(cubin).get_kernel(case.spec.entry)
         if case.smem:
-            # Above 48 KiB, static shared memory included, a kernel must opt in: cuda-core shows the attribute, but only
-            # the driver sets it.
+            # Above 48 KiB, static shared memory included, a kernel must opt in: cuda-core shows the
+            # attribute, but only the driver sets it.
             self._set(kernel, "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", case.smem)
         if math.prod(case.cluster) > PORTABLE_CLUSTER:
             self._set(kernel, "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
@@ -142,9 +149,11 @@ class Gpu:
         return int(pointer), int(nbytes)
 
     def tensor_map(self, pointer: int, extent: tuple[int, ...], dtype: str, box: tuple[int, ...], swizzle: int) -> Any:
-        """A TMA descriptor of the row-major array at ``pointer``, as ``launch`` takes it (``CUtensorMap`` by value).
+        """A TMA descriptor of the row-major array at ``pointer``, as ``launch`` takes it
+        (``CUtensorMap`` by value).
 
-        ``box`` and ``extent`` in elements, outermost dimension first; ``swizzle`` in bytes. Raises MeasurementError.
+        ``box`` and ``extent`` in elements, outermost dimension first; ``swizzle`` in bytes. Raises
+        MeasurementError.
         """
         from cuda.core._tensor_map import TensorMapL2Promotion, TensorMapSwizzle
         from cuda.core.utils import StridedMemoryView
@@ -161,7 +170,8 @@ class Gpu:
             raise MeasurementError(message, "TMA needs 16-byte aligned rows and a box that fits the swizzle") from error
 
     def launch(self, kernel: Any, case: Case, maps: tuple[Any, ...], pointers: tuple[int, ...]) -> None:
-        """Queues one run of ``case``: its launches, without waiting. Arguments: ``maps``, ``pointers``, the scalars."""
+        """Queues one run of ``case``: its launches, without waiting. Arguments: ``maps``,
+        ``pointers``, the scalars."""
         from cuda.core import LaunchConfig, launch
 
         sms = self.facts.sm_count
@@ -176,7 +186,8 @@ class Gpu:
             launch(self.stream, config, kernel, *maps, *pointers, *case.scalars(index, sms))
 
     def event(self) -> Any:
-        """An event with timing, recorded now. ``later - earlier`` is in milliseconds once both have happened."""
+        """An event with timing, recorded now. ``later - earlier`` is in milliseconds once both have
+        happened."""
         from cuda.core import EventOptions
 
         return self.stream.record(options=EventOptions(timing_enabled=True))
@@ -194,7 +205,8 @@ class Gpu:
         return {}
 
     def free(self, *pointers: int) -> None:
-        """Frees these, or all memory that ``allocate`` gave. Never raises: after a fault the driver frees nothing."""
+        """Frees these, or all memory that ``allocate`` gave. Never raises: after a fault the driver
+        frees nothing."""
         for pointer in pointers or tuple(self._pointers):
             self._pointers.remove(pointer)
             with contextlib.suppress(MeasurementError):
@@ -206,7 +218,8 @@ class Gpu:
 
 
 def call_driver(name: str, *arguments: Any) -> tuple[Any, ...]:
-    """Results of a driver function; raises MeasurementError with the driver's name of the failure."""
+    """Results of a driver function; raises MeasurementError with the driver's name of the
+    failure."""
     from cuda.bindings import driver
 
     status, *results = getattr(driver, name)(*arguments)
@@ -242,7 +255,8 @@ def _driver_version(pci_bus_id: str) -> str:
 
 @functools.cache
 def _nvml(pci_bus_id: str) -> tuple[Any, Any]:
-    """NVML and its handle of the device. It stays open: clocks must be read while a short burst of work is running."""
+    """NVML and its handle of the device. It stays open: clocks must be read while a short burst of
+    work is running."""
     import pynvml
 
     pynvml.nvmlInit()

@@ -1,4 +1,5 @@
-"""How many CTAs of a kernel fit on an SM, from what the compiler says it uses and the limits of the chip."""
+"""How many CTAs of a kernel fit on an SM, from what the compiler says it uses and the limits of the
+chip."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class Occupancy:
 
 
 def occupancy(capability: tuple[int, int], threads: int, registers: int, smem: int) -> Occupancy:
-    """Occupancy of a kernel with ``threads`` per CTA, ``registers`` per thread and ``smem`` bytes per CTA.
+    """Occupancy of a kernel with ``threads`` per CTA, ``registers`` per thread and ``smem`` bytes
+    per CTA.
 
     Raises:
         MeasurementError: the limits of this compute capability are not known.

@@ -1,7 +1,9 @@
-"""The host's side of ``stream_pipeline``: chunks go up, through the kernel and down again, on several streams at once.
+"""The host's side of ``stream_pipeline``: chunks go up, through the kernel and down again, on
+several streams at once.
 
-Every chunk is queued on the next stream in turn: copy to the device, kernel, copy back. A GPU with two copy engines can
-do all three at once for different chunks, unless the host serializes them. The parameters name the ways to do so.
+Every chunk is queued on the next stream in turn: copy to the device, kernel, copy back. A GPU with
+two copy engines can do all three at once for different chunks, unless the host serializes them. The
+parameters name the ways to do so.
 """
 
 from __future__ import annotations
@@ -62,7 +64,8 @@ class Reserved(Buffers):
 
 
 class StreamOrdered(Buffers):
-    """From a pool, in the order of the lane: ``cudaMallocAsync`` and ``cudaFreeAsync`` for every chunk."""
+    """From a pool, in the order of the lane: ``cudaMallocAsync`` and ``cudaFreeAsync`` for every
+    chunk."""
 
     def __init__(self, driver: HostDriver, threshold: int, nbytes: int) -> None:
         self.pool, self._nbytes = driver.pool(threshold), nbytes
@@ -80,7 +83,8 @@ class StreamOrdered(Buffers):
 class Synchronous(Buffers):
     """``cudaMalloc`` and ``cudaFree`` for every chunk.
 
-    Memory may only be freed when its chunk is done, so the CPU waits for the chunk that the lane had before.
+    Memory may only be freed when its chunk is done, so the CPU waits for the chunk that the lane
+    had before.
     """
 
     def __init__(self, driver: HostDriver, lanes: list[Stream], nbytes: int) -> None:
@@ -111,7 +115,8 @@ class Synchronous(Buffers):
 
 @dataclass
 class Slot:
-    """Pinned memory for one chunk of x and of y, its signal, and the place in y that its chunk belongs to."""
+    """Pinned memory for one chunk of x and of y, its signal, and the place in y that its chunk
+    belongs to."""
 
     x: Host
     y: Host
@@ -120,7 +125,8 @@ class Slot:
 
 
 class Staging:
-    """A ring of pinned slots between pageable arrays and the device. A host callback says when a slot is free again."""
+    """A ring of pinned slots between pageable arrays and the device. A host callback says when a
+    slot is free again."""
 
     def __init__(self, driver: HostDriver, slots: int, nbytes: int) -> None:
         def floats() -> Host:
@@ -130,7 +136,8 @@ class Staging:
         self._turn = 0
 
     def take(self, x: Host, y: Host) -> Slot:
-        """The next slot, filled with the chunk ``x``; what it held before is copied to its place first."""
+        """The next slot, filled with the chunk ``x``; what it held before is copied to its place
+        first."""
         slot = self._slots[self._turn % len(self._slots)]
         self._turn += 1
         self._empty(slot)
@@ -153,7 +160,8 @@ class Staging:
 
 
 class StreamPipeline:
-    """One prepared pipeline. ``arrays`` holds the bytes of x and of y on the host, y with a guard behind it."""
+    """One prepared pipeline. ``arrays`` holds the bytes of x and of y on the host, y with a guard
+    behind it."""
 
     def __init__(self, case: Case, kernel: Any, driver: HostDriver) -> None:
         chosen, count = case.parameters, case.shape["n"]
@@ -170,9 +178,11 @@ class StreamPipeline:
         self._stray = driver.reserve(FLOAT) if chosen["stray"] else None
 
     def run(self, steps: tuple[str, ...] = STEPS) -> None:
-        """Queues the whole pipeline between two points of the main stream, or only some of its ``steps`` to time them.
+        """Queues the whole pipeline between two points of the main stream, or only some of its
+        ``steps`` to time them.
 
-        Returns at once with pinned memory that is reserved or from a pool; else the CPU takes part until the end.
+        Returns at once with pinned memory that is reserved or from a pool; else the CPU takes part
+        until the end.
         """
         self._driver.fork(self._lanes)
         for index, (x, y) in enumerate(self._chunks()):
@@ -183,7 +193,8 @@ class StreamPipeline:
             self._staging.finish()
 
     def poison(self) -> None:
-        """Sets what the device will send back to 0xFF, so that a chunk that no kernel wrote is not a number."""
+        """Sets what the device will send back to 0xFF, so that a chunk that no kernel wrote is not
+        a number."""
         nbytes = self._chunk * FLOAT
         for lane in self._lanes:
             pair = self.buffers.take(lane)

@@ -1,4 +1,5 @@
-"""Streams, events, pinned memory, memory pools and host callbacks of the driver, for programs that run on the host."""
+"""Streams, events, pinned memory, memory pools and host callbacks of the driver, for programs that
+run on the host."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ Event = Any  # cuda.core.Event
 
 
 class HostDriver:
-    """What a host program needs of the driver, all of it on one device. ``main`` is the stream that is timed."""
+    """What a host program needs of the driver, all of it on one device. ``main`` is the stream that
+    is timed."""
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
@@ -36,8 +38,8 @@ class HostDriver:
     def lanes(self, kind: str, count: int) -> list[Stream]:
         """``count`` streams of a ``kind``.
 
-        ``nonblocking`` ones never wait for the legacy default stream, ``blocking`` ones do and make it wait; as
-        ``default`` every lane is the legacy default stream itself.
+        ``nonblocking`` ones never wait for the legacy default stream, ``blocking`` ones do and make
+        it wait; as ``default`` every lane is the legacy default stream itself.
         """
         from cuda.core import LEGACY_DEFAULT_STREAM, Device, StreamOptions
 
@@ -68,7 +70,8 @@ class HostDriver:
         event.sync()
 
     def to_device(self, lane: Stream, pointer: int, host: NDArray[Any]) -> None:
-        """Queues a copy of ``host``. From pageable memory the driver stages it, and the CPU takes part."""
+        """Queues a copy of ``host``. From pageable memory the driver stages it, and the CPU takes
+        part."""
         call_driver("cuMemcpyHtoDAsync", pointer, host.ctypes.data, host.nbytes, int(lane.handle))
 
     def to_host(self, lane: Stream, host: NDArray[Any], pointer: int) -> None:
@@ -86,7 +89,8 @@ class HostDriver:
         launch(lane, LaunchConfig(grid=grid, block=block), kernel, *arguments)
 
     def touch_default_stream(self, pointer: int) -> None:
-        """Queues four bytes of work on the legacy default stream: the stray operation that serializes all others."""
+        """Queues four bytes of work on the legacy default stream: the stray operation that
+        serializes all others."""
         from cuda.core import LEGACY_DEFAULT_STREAM
 
         self.fill(LEGACY_DEFAULT_STREAM, pointer, 0, 4)
@@ -115,12 +119,14 @@ class HostDriver:
         return Signal()
 
     def pinned(self, nbytes: int) -> NDArray[np.uint8]:
-        """Page-locked host memory, which copy engines reach without the CPU; freed with the array."""
+        """Page-locked host memory, which copy engines reach without the CPU; freed with the
+        array."""
         return np.asarray(_Pinned(nbytes))
 
 
 class MemoryPool:
-    """Stream-ordered memory (``cuMemAllocFromPoolAsync``): an allocation is one more entry in a stream's queue."""
+    """Stream-ordered memory (``cuMemAllocFromPoolAsync``): an allocation is one more entry in a
+    stream's queue."""
 
     def __init__(self, threshold: int) -> None:
         from cuda.bindings import driver
@@ -157,9 +163,9 @@ class MemoryPool:
 class Signal:
     """A semaphore that a stream posts when it gets there, by ``cuLaunchHostFunc``.
 
-    The callback is the C library's ``sem_post`` itself: no Python runs in the driver's thread, which must not wait for
-    the interpreter's lock while the interpreter waits for the driver. The binding would run it under that lock, so the
-    driver is called directly.
+    The callback is the C library's ``sem_post`` itself: no Python runs in the driver's thread,
+    which must not wait for the interpreter's lock while the interpreter waits for the driver. The
+    binding would run it under that lock, so the driver is called directly.
     """
 
     def __init__(self) -> None:
@@ -176,7 +182,8 @@ class Signal:
             raise MeasurementError(f"cuLaunchHostFunc failed with {status}", AFTER_A_FAULT)
 
     def wait(self, seconds: float = 30.0) -> None:
-        """Keeps the CPU waiting for one post; raises MeasurementError after ``seconds``: after a fault none comes."""
+        """Keeps the CPU waiting for one post; raises MeasurementError after ``seconds``: after a
+        fault none comes."""
         until = time.time() + seconds
         limit = _TimeSpec(int(until), int(until % 1 * 1e9))
         while self._c.sem_timedwait(self._semaphore, ctypes.byref(limit)):
@@ -210,6 +217,7 @@ def _free_all(pointers: set[int]) -> None:
 
 
 def _quietly(name: str, *arguments: Any) -> None:
-    """Calls the driver for the last time: at the end of the process it may be gone, and after a fault it refuses."""
+    """Calls the driver for the last time: at the end of the process it may be gone, and after a
+    fault it refuses."""
     with contextlib.suppress(Exception):
         call_driver(name, *arguments)

@@ -1,4 +1,5 @@
-"""Kernels with the probe switched on (``cuda/bubble_probe.cuh``): where it writes to, what it costs, what it wrote."""
+"""Kernels with the probe switched on (``cuda/bubble_probe.cuh``): where it writes to, what it
+costs, what it wrote."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ MOST_SMS = 512
 WARP_B, MARK_B = 64, 8
 _CONFIG = struct.Struct(f"<QQQII?7x{MOST_SMS // 64}Q")
 _MOST_B = 1 << 30
-"""Device memory that is taken at most: slots that do not fit are left out, and their warps counted."""
+"""Device memory that is taken at most: slots that do not fit are left out, and their warps
+counted."""
 _TABLE = re.compile(r"^\s*#\s*define BUBBLE_((?:OWN_)?(?:TAGS|ROLES))\(X\)((?:.*\\\n)*.*)", re.MULTILINE)
 
 
@@ -69,8 +71,9 @@ class ProbeRecorder:
     """The buffers of a probed kernel on a GPU. ``slots`` warps of ``marks`` marks each, the last of
     which stands for what did not fit. ``sources`` are the kernel's, for its own tags and roles.
 
-    Where every SM is recorded in one launch, and ``slots`` were asked for all its warps, a warp's slot is its number in
-    the grid (``numbered``): taking turns at a counter costs every CTA a round trip to L2. Elsewhere they take turns.
+    Where every SM is recorded in one launch, and ``slots`` were asked for all its warps, a warp's
+    slot is its number in the grid (``numbered``): taking turns at a counter costs every CTA a round
+    trip to L2. Elsewhere they take turns.
     """
 
     gpu: Gpu
@@ -99,8 +102,8 @@ class ProbeRecorder:
         self._pointers = self._marks_pointer(), warps, started
 
     def _marks_pointer(self) -> int:
-        """Memory for the marks within 4 GB from a multiple of 4 GB, as the header demands: of two buffers of up to
-        1 GB one lies so."""
+        """Memory for the marks within 4 GB from a multiple of 4 GB, as the header demands: of two
+        buffers of up to 1 GB one lies so."""
         for _ in range(2):
             pointer = self.gpu.allocate(self._sizes[0])
             if pointer >> 32 == pointer + self._sizes[0] - 1 >> 32:
@@ -108,8 +111,8 @@ class ProbeRecorder:
         raise MeasurementError("no memory for the probe that the header could use", "record fewer events: --events")
 
     def aim(self, sms: range, numbered: bool = True) -> None:
-        """Records warps that start on these SMs from now on, ``numbered`` where that is possible; waits for the stream
-        first."""
+        """Records warps that start on these SMs from now on, ``numbered`` where that is possible;
+        waits for the stream first."""
         self.numbered = numbered and self._room and len(sms) >= self.gpu.facts.sm_count
         words = [0] * (MOST_SMS // 64)
         for sm in sms:
@@ -134,9 +137,11 @@ class ProbeRecorder:
         return int(count[0])
 
     def apart(self) -> bool:
-        """Whether every warp that was recorded since ``clear`` has a slot to itself; waits for the stream.
+        """Whether every warp that was recorded since ``clear`` has a slot to itself; waits for the
+        stream.
 
-        Not so where a warp makes two probes and slots are numbered: the later one then writes over the earlier.
+        Not so where a warp makes two probes and slots are numbered: the later one then writes over
+        the earlier.
         """
         if not self.numbered:
             return True
@@ -145,7 +150,8 @@ class ProbeRecorder:
         return int(self._written(warps).sum()) == self.started()
 
     def release(self) -> None:
-        """Frees the buffers, after all work on the stream: the probe must be aimed by another recorder from then on."""
+        """Frees the buffers, after all work on the stream: the probe must be aimed by another
+        recorder from then on."""
         self.gpu.sync()
         self.gpu.free(*self._pointers)
 
@@ -181,10 +187,11 @@ class ProbeRecorder:
 
 @dataclass(frozen=True)
 class Cost:
-    """Median times in µs of a launch: without the probe, with it while no SM is recorded, and while every SM is.
+    """Median times in µs of a launch: without the probe, with it while no SM is recorded, and while
+    every SM is.
 
-    The ratios are medians over rounds, ``_low`` and ``_high`` their range; ``chosen_pct`` is that with the ``sms`` SMs
-    recorded that the trace records. ``kept_pct``: warps that found a slot.
+    The ratios are medians over rounds, ``_low`` and ``_high`` their range; ``chosen_pct`` is that
+    with the ``sms`` SMs recorded that the trace records. ``kept_pct``: warps that found a slot.
     """
 
     off_us: float
@@ -203,7 +210,8 @@ class Cost:
 def measure_cost(
     gpu: Gpu, off: Callable[[], None], on: Callable[[], None], recorder: ProbeRecorder, sms: int = 1, rounds: int = 10
 ) -> Cost:
-    """What the probe costs: four builds or states of a kernel in turns, each launch behind a clear of L2."""
+    """What the probe costs: four builds or states of a kernel in turns, each launch behind a clear
+    of L2."""
     states = ((off, 0), (on, 0), (on, sms), (on, MOST_SMS))
     sides: list[list[float]] = [[] for _ in states]
     size = 4 * gpu.facts.l2_bytes

@@ -1,4 +1,5 @@
-"""One trace of a kernel of the catalog: built with the probe and without, timed in turns, recorded, and verified."""
+"""One trace of a kernel of the catalog: built with the probe and without, timed in turns, recorded,
+and verified."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from ncubble.kernels.spec.case import Case
 
 @dataclass(frozen=True)
 class TraceOptions:
-    """What is recorded: warps that start on the first ``sms`` SMs, ``marks`` marks each. ``cost``: measure it."""
+    """What is recorded: warps that start on the first ``sms`` SMs, ``marks`` marks each. ``cost``:
+    measure it."""
 
     sms: int = 1
     marks: int = 2048
@@ -57,7 +59,8 @@ class Traced:
 
 
 def trace(request: KernelRequest, options: TraceOptions, open_gpu: Callable[[], Gpu] = Gpu.open) -> Traced:
-    """Runs the kernel of ``request`` with the probe on; raises UsageError and MeasurementError as ``execute`` does."""
+    """Runs the kernel of ``request`` with the probe on; raises UsageError and MeasurementError as
+    ``execute`` does."""
     case = request.case()
     require_probe(case)
     gpu = open_gpu()

@@ -1,4 +1,5 @@
-"""Holds a kernel against the gates of its spec: both paths right and within the resources, their times compared."""
+"""Holds a kernel against the gates of its spec: both paths right and within the resources, their
+times compared."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class AcceptanceCheck:
     passed: bool
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-ready; ``passed`` is the gate's verdict, which allows what ``ncubble verify`` would not."""
+        """JSON-ready; ``passed`` is the gate's verdict, which allows what ``ncubble verify`` would
+        not."""
         return {"path": self.path, "shape": self.shape, "seed": self.seed, **self.verification.to_json()} | {
             "passed": self.passed
         }
@@ -40,7 +42,8 @@ class AcceptanceCheck:
 
 @dataclass(frozen=True)
 class PathResources:
-    """What a path takes: registers and spilled bytes per thread, shared memory per CTA, and how many CTAs fit an SM.
+    """What a path takes: registers and spilled bytes per thread, shared memory per CTA, and how
+    many CTAs fit an SM.
 
     ``spill_B`` is None where the compiler does not tell; ``broken`` then says so.
     """
@@ -65,7 +68,8 @@ class PathResources:
 
 @dataclass(frozen=True)
 class AcceptanceOutcome:
-    """All that was found. ``timings`` and ``facts`` by path; a path that was wrong on the timed shape has no timing."""
+    """All that was found. ``timings`` and ``facts`` by path; a path that was wrong on the timed
+    shape has no timing."""
 
     name: str
     gates: Gates
@@ -86,7 +90,8 @@ class AcceptanceOutcome:
 
     @property
     def gain_pct(self) -> float | None:
-        """Share of the baseline's median time that the candidate saves, in percent; None if one was not timed."""
+        """Share of the baseline's median time that the candidate saves, in percent; None if one was
+        not timed."""
         if set(self.timings) != set(self.gates.paths):
             return None
         return 100.0 * (1.0 - self.timings["candidate"].p50_us / self.timings["baseline"].p50_us)
@@ -114,7 +119,8 @@ class AcceptanceOutcome:
         }
 
     def require(self) -> None:
-        """Raises VerificationError unless ``correct``, GateError unless ``affordable``; a missed target is no error."""
+        """Raises VerificationError unless ``correct``, GateError unless ``affordable``; a missed
+        target is no error."""
         wrong = [check for check in self.checks if not check.passed]
         if wrong:
             first = wrong[0]
@@ -130,11 +136,12 @@ class AcceptanceOutcome:
 
 
 def run_acceptance(name: str, catalog: Path | None = None, run: Execute = execute) -> AcceptanceOutcome:
-    """Verifies both paths of the kernel ``name`` on all shapes and seeds of its gates, and times both on one of them.
+    """Verifies both paths of the kernel ``name`` on all shapes and seeds of its gates, and times
+    both on one of them.
 
     Raises:
         UsageError: no such kernel, or its spec has no gates.
-        MeasurementError: no GPU, no compiler, a kernel that faults, a device whose occupancy is not known.
+        MeasurementError: no GPU, no compiler, a kernel that faults, or unknown occupancy.
     """
     gates = gates_of(name, catalog)
     checks: list[AcceptanceCheck] = []

@@ -1,4 +1,5 @@
-"""What came of gates as one Markdown table: candidate against baseline, with limits and verdicts."""
+"""What came of gates as one Markdown table: candidate against baseline, with limits and
+verdicts."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ Row = tuple[str, ...]
 
 
 def compare_markdown(outcome: AcceptanceOutcome) -> str:
-    """The table under a heading that names kernel, paths, device and shape; ends with a line on the target."""
+    """The table under a heading that names kernel, paths, device and shape; ends with a line on the
+    target."""
     gates, device = outcome.gates, next(iter(outcome.facts.values()))["device"]
     settings = {path: " ".join(f"{key}={value}" for key, value in gates.paths[path].items()) for path in gates.paths}
     sizes = ", ".join(f"{key}={value}" for key, value in gates.shapes[gates.timed].items())
@@ -47,7 +49,8 @@ def _correctness(outcome: AcceptanceOutcome) -> list[Row]:
 
 
 def _resources(outcome: AcceptanceOutcome) -> list[Row]:
-    """A row for each resource, its limit, and whether every path stays within it; none where no path was timed."""
+    """A row for each resource, its limit, and whether every path stays within it; none where no
+    path was timed."""
     gates = outcome.gates
     by_path = {item.path: item for item in outcome.resources}
     paths = [by_path[path] for path in gates.paths]

@@ -1,9 +1,11 @@
-"""``python -m ncubble.kernels.run.batch PLAN.json``: many cases in one process, each launched in turn. For profilers.
+"""``python -m ncubble.kernels.run.batch PLAN.json``: many cases in one process, each launched in
+turn. For profilers.
 
-Starting a profiler, the driver and this program costs seconds, a launch milliseconds: sweeps and ablations run as one
-batch. PLAN.json holds a list of objects ``{"kernel", "parameters", "shape", "launches"}``, of which only the first is
-needed. Nothing is verified or timed. ``build_all`` builds everything beforehand: a profiler does not like the program
-that it watches to start compilers from several threads (ncu 2025.3 ended one such program by a segmentation fault).
+Starting a profiler, the driver and this program costs seconds, a launch milliseconds: sweeps and
+ablations run as one batch. PLAN.json holds a list of objects ``{"kernel", "parameters", "shape",
+"launches"}``, of which only the first is needed. Nothing is verified or timed. ``build_all`` builds
+everything beforehand: a profiler does not like the program that it watches to start compilers from
+several threads (ncu 2025.3 ended one such program by a segmentation fault).
 """
 
 from __future__ import annotations
@@ -72,7 +74,8 @@ def _item(entry: Any, where: str, catalog: Path | None) -> PlannedCase:
 
 
 def build_all(items: Sequence[PlannedCase], arch: str) -> None:
-    """Builds all CUDA C++ of a plan, in parallel, so that it is in the cache. Raises UsageError or MeasurementError."""
+    """Builds all CUDA C++ of a plan, in parallel, so that it is in the cache. Raises UsageError or
+    MeasurementError."""
     cuda = [item.case for item in items if item.case.spec.language == "cuda"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda case: build(case, arch), cuda))

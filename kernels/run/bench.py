@@ -36,7 +36,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Times of one of several that were timed in turns: all together, and the median of every round."""
+    """Times of one of several that were timed in turns: all together, and the median of every
+    round."""
 
     timing: Timing
     p50_us: tuple[float, ...]
@@ -44,7 +45,8 @@ class Rounds:
 
 @dataclass(frozen=True)
 class Rates:
-    """Throughput at the median time, and its ``fraction`` of the ``peak`` that ``roof`` names; None if unknown."""
+    """Throughput at the median time, and its ``fraction`` of the ``peak`` that ``roof`` names; None
+    if unknown."""
 
     tflops: float | None
     gb_per_s: float
@@ -56,9 +58,9 @@ class Rates:
 def time_launches(gpu: Gpu, run: Callable[[], None], iterations: int = MIN_ITERATIONS, warmup: int = WARMUP) -> Timing:
     """Times ``run``, which must queue its work and not wait.
 
-    Between launches a buffer four times as large as L2 is set. That clears the cache, so every launch starts alike, and
-    it keeps the GPU busy while the CPU queues the next launch: otherwise a short kernel would be timed with the gap
-    before it.
+    Between launches a buffer four times as large as L2 is set. That clears the cache, so every
+    launch starts alike, and it keeps the GPU busy while the CPU queues the next launch: otherwise a
+    short kernel would be timed with the gap before it.
     """
     clear = _clearing(gpu)
     for _ in range(warmup):
@@ -72,10 +74,12 @@ def time_launches(gpu: Gpu, run: Callable[[], None], iterations: int = MIN_ITERA
 def time_in_rounds(
     gpu: Gpu, runs: Sequence[Callable[[], None]], iterations: int = MIN_ITERATIONS, rounds: int = ROUNDS
 ) -> tuple[Rounds, ...]:
-    """Times several ``runs`` in turns, so that temperature, power and clocks are the same for all of them.
+    """Times several ``runs`` in turns, so that temperature, power and clocks are the same for all
+    of them.
 
-    A round is a share of the ``iterations`` of the first, then of the second, and so on. Each share is timed as by
-    ``time_launches``, behind a head start that lets the CPU queue calls which take it longer than an L2 clear.
+    A round is a share of the ``iterations`` of the first, then of the second, and so on. Each share
+    is timed as by ``time_launches``, behind a head start that lets the CPU queue calls which take
+    it longer than an L2 clear.
     """
     clear = _clearing(gpu)
     for run in runs:
@@ -110,7 +114,8 @@ def _clearing(gpu: Gpu) -> Callable[[], None]:
 def queue_launches(
     gpu: Gpu, run: Callable[[], None], before: Callable[[], None], iterations: int
 ) -> list[tuple[Any, Any]]:
-    """Queues ``iterations`` runs, ``before`` ahead of each; returns the events around each run, without waiting."""
+    """Queues ``iterations`` runs, ``before`` ahead of each; returns the events around each run,
+    without waiting."""
     spans = []
     for _ in range(iterations):
         before()
@@ -143,7 +148,8 @@ def _median_clocks(seen: list[dict[str, int]]) -> dict[str, int]:
 
 
 def copy_gb_per_s(gpu: Gpu, nbytes: int) -> float:
-    """Rate of a device-to-device copy that moves ``nbytes`` in all (half read, half written), timed like a kernel."""
+    """Rate of a device-to-device copy that moves ``nbytes`` in all (half read, half written), timed
+    like a kernel."""
     half = max(nbytes // 2, 1)
     source, target = gpu.allocate(half), gpu.allocate(half)
     timing = time_launches(gpu, lambda: gpu.copy(target, source, half))
@@ -153,8 +159,9 @@ def copy_gb_per_s(gpu: Gpu, nbytes: int) -> float:
 def rates(case: Case, gpu: Gpu, timing: Timing) -> Rates:
     """Throughput of ``case`` at the median of ``timing``, related to the roof of the spec's unit.
 
-    ``dram`` kernels are related to a device copy of as many bytes, measured now; the others to FLOP per clock times SMs
-    times the highest SM clock, which a busy GPU does not hold: the fraction errs on the low side.
+    ``dram`` kernels are related to a device copy of as many bytes, measured now; the others to FLOP
+    per clock times SMs times the highest SM clock, which a busy GPU does not hold: the fraction
+    errs on the low side.
     """
     gb_per_s = case.bytes / timing.p50_us / 1e3
     tflops = case.flops / timing.p50_us / 1e6 if case.flops else None

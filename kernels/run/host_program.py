@@ -1,4 +1,5 @@
-"""Brings a kernel that a host program drives onto a GPU: its arrays live on the host, and a run is a whole pipeline."""
+"""Brings a kernel that a host program drives onto a GPU: its arrays live on the host, and a run is
+a whole pipeline."""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ from ncubble.kernels.spec.spec import Array
 class HostProgram(Protocol):
     """What the program's ``make(case, gpu, kernel)`` returns.
 
-    ``arrays``: the bytes of every array on the host, outputs with ``GUARD`` bytes behind them. ``run`` queues one run
-    between two points of the GPU's stream. ``poison`` sets device memory of which results come back to 0xFF.
+    ``arrays``: the bytes of every array on the host, outputs with ``GUARD`` bytes behind them.
+    ``run`` queues one run between two points of the GPU's stream. ``poison`` sets device memory of
+    which results come back to 0xFF.
     """
 
     arrays: Mapping[str, NDArray[np.uint8]]
@@ -49,7 +51,8 @@ class HostPrepared(Prepared):
                 np.copyto(self.program.arrays[array.name], raw_bytes(np.ascontiguousarray(inputs[array.name])))
 
     def poison(self) -> None:
-        """Sets every byte of the outputs, of the guards behind them and of their places on the device to 0xFF."""
+        """Sets every byte of the outputs, of the guards behind them and of their places on the
+        device to 0xFF."""
         self.gpu.sync()
         for array in self.case.spec.outputs:
             self.program.arrays[array.name].fill(POISON)
@@ -64,8 +67,8 @@ class HostPrepared(Prepared):
 def prepare_host(case: Case, gpu: Gpu) -> HostPrepared:
     """Builds the kernel of ``case`` and makes the program that drives it; launches nothing.
 
-    The program's module is the spec's ``program``. Its ``COMPILED`` names the parameters that the kernel depends on
-    (without it: all), so that one binary serves every setting of the others.
+    The program's module is the spec's ``program``. Its ``COMPILED`` names the parameters that the
+    kernel depends on (without it: all), so that one binary serves every setting of the others.
 
     Raises:
         UsageError: the module has no ``make(case, gpu, kernel)``, or it failed.

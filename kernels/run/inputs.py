@@ -55,10 +55,11 @@ def _drawn_by_spec(case: Case, drawn: Mapping[str, NDArray[Any]]) -> dict[str, N
 
 
 def choose_rows(case: Case, seed: int) -> NDArray[np.intp]:
-    """Rows (flat indices over the outputs' first ``row_dims`` axes) to compare: all of a small problem, else a sample.
+    """Rows (flat indices over the outputs' first ``row_dims`` axes) to compare: all of a small
+    problem, else a sample.
 
-    The sample holds every position within a tile of 128 rows, and a row of every such tile, paired at random: an error
-    tied to a thread, a warp or a row of CTAs cannot hide.
+    The sample holds every position within a tile of 128 rows, and a row of every such tile, paired
+    at random: an error tied to a thread, a warp or a row of CTAs cannot hide.
     """
     rows = math.prod(case.extent(case.spec.outputs[0])[: case.spec.row_dims])
     wanted = _affordable(case, rows)

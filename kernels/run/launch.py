@@ -1,4 +1,5 @@
-"""Brings a case onto a GPU: built, checked against the device, its arrays allocated, ready to be launched."""
+"""Brings a case onto a GPU: built, checked against the device, its arrays allocated, ready to be
+launched."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def prepare(case: Case, gpu: Gpu) -> Prepared:
     """Builds ``case`` for ``gpu`` and allocates its arrays; launches nothing.
 
     Raises:
-        UsageError: the parameters do not exist for this device, or need more shared memory than a CTA of it can have.
+        UsageError: the parameters do not exist for this device, or need more shared memory than a
+            CTA of it can have.
         MeasurementError: the source does not compile, or device memory is short.
     """
     check_arch(case, gpu.arch)
@@ -43,7 +45,8 @@ def _prepare_cuda(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
 
 
 def load_built(built: Build, case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Any, Callable[[], None]]:
-    """The kernel of a build, and what queues one run of it over ``pointers``; raises as ``prepare`` does."""
+    """The kernel of a build, and what queues one run of it over ``pointers``; raises as ``prepare``
+    does."""
     _check_smem(case, gpu, built.resources.smem_static_B)
     kernel = gpu.load(built.cubin, case)
     maps = tuple(_tensor_map(case, gpu, item, pointers) for item in case.tensor_maps)

@@ -1,4 +1,5 @@
-"""Brings a Numba-CUDA kernel onto a GPU. Apart, so that CUDA C++ kernels never pay for importing Numba."""
+"""Brings a Numba-CUDA kernel onto a GPU. Apart, so that CUDA C++ kernels never pay for importing
+Numba."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from ncubble.kernels.spec.case import Case
 
 
 def make_dispatcher(case: Case) -> Any:
-    """The dispatcher that the source's ``make(**parameters)`` returns; raises UsageError if there is no ``make``."""
+    """The dispatcher that the source's ``make(**parameters)`` returns; raises UsageError if there
+    is no ``make``."""
     module = load_module(case.spec.path)
     make = getattr(module, "make", None)
     if not callable(make):
@@ -29,7 +31,8 @@ def make_dispatcher(case: Case) -> Any:
 
 
 def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[BuildFacts, Callable[[], None]]:
-    """Compiles, without launching, for the arguments that ``run`` passes; raises MeasurementError if Numba refuses."""
+    """Compiles, without launching, for the arguments that ``run`` passes; raises MeasurementError
+    if Numba refuses."""
     try:
         from numba import cuda
     except Exception as error:  # not only ImportError: with a numpy that is too new, AttributeError
@@ -63,7 +66,8 @@ def _facts(case: Case, compiled: Any) -> BuildFacts:
         registers=int(compiled.regs_per_thread),
         smem_static_B=int(compiled.shared_mem_per_block),
         smem_dynamic_B=case.smem,
-        # Numba tells local memory only, which holds spills and local arrays alike: just none of it is no spills.
+        # Numba tells local memory only, which holds spills and local arrays alike: just none of it
+        # is no spills.
         spill_B=None if compiled.local_mem_per_thread else 0,
         cubin_sha256=None,
     )

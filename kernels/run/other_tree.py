@@ -1,9 +1,11 @@
-"""``python -m ncubble.kernels.run.other_tree``: the kernels of another checkout of ncubble, and what a launch would be.
+"""``python -m ncubble.kernels.run.other_tree``: the kernels of another checkout of ncubble, and
+what a launch would be.
 
-With ``--tree DIR`` the kernels, and all that builds and launches them, are those of the checkout at DIR. What follows
-is as for ``python -m ncubble.kernels``. With ``--describe ARCH`` nothing is launched: a JSON object says what would be,
-its label, its function, how it is launched, and a hash of its machine code for ARCH (null: it cannot be told before a
-launch). ``--describe none`` builds nothing.
+With ``--tree DIR`` the kernels, and all that builds and launches them, are those of the checkout at
+DIR. What follows is as for ``python -m ncubble.kernels``. With ``--describe ARCH`` nothing is
+launched: a JSON object says what would be, its label, its function, how it is launched, and a hash
+of its machine code for ARCH (null: it cannot be told before a launch). ``--describe none`` builds
+nothing.
 """
 
 from __future__ import annotations
@@ -52,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def adopt(tree: Path) -> None:
-    """From now on ``ncubble`` and ``ncubble.kernels`` are those of the checkout at ``tree``; raises UsageError."""
+    """From now on ``ncubble`` and ``ncubble.kernels`` are those of the checkout at ``tree``; raises
+    UsageError."""
     folders = {name: tree / folder for name, folder in PACKAGES.items()}
     for folder in folders.values():
         if not (folder / "__init__.py").is_file():
@@ -77,7 +80,8 @@ def _load(name: str, folder: Path) -> None:
 
 
 def describe(arguments: Sequence[str], arch: str) -> dict[str, Any]:
-    """What ``arguments`` would launch, as the module's text says. Raises as ``kernels.session`` does."""
+    """What ``arguments`` would launch, as the module's text says. Raises as ``kernels.session``
+    does."""
     session = _of_tree("run.request", "run.session", "session")
     request = getattr(session, "KernelRequest", None) or session.Request
     parser = argparse.ArgumentParser(add_help=False)
@@ -97,7 +101,8 @@ def describe(arguments: Sequence[str], arch: str) -> dict[str, Any]:
 
 
 def _of_tree(*names: str) -> Any:
-    """The first module of ``names`` that the adopted checkout has: in older ones it has other names."""
+    """The first module of ``names`` that the adopted checkout has: in older ones it has other
+    names."""
     for name in names[:-1]:
         with suppress(ModuleNotFoundError):
             return importlib.import_module(f"ncubble.kernels.{name}")
@@ -112,8 +117,8 @@ def _tensor_maps(case: Any) -> list[Any]:
 
 
 def _code(case: Any, arch: str) -> str | None:
-    """Hash of the machine code that nvcc makes of ``case``; None for kernels that are compiled at their launch, and for
-    programs that do more than launch one kernel."""
+    """Hash of the machine code that nvcc makes of ``case``; None for kernels that are compiled at
+    their launch, and for programs that do more than launch one kernel."""
     if case.spec.language != "cuda":
         return None
     return code_hash(_of_tree("build.build", "build").build(case, arch).cubin)

@@ -1,4 +1,5 @@
-"""A kernel beside the library's: the same operation on the same inputs, timed in turns in one run."""
+"""A kernel beside the library's: the same operation on the same inputs, timed in turns in one
+run."""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ TAKES = {"matmul": 2, "sdpa": 3, "softmax": 1}  # inputs of the library's call, 
 class Against:
     """What timing both gave.
 
-    ``ratio`` is the library's median time over the kernel's: above 1 the kernel is faster. ``ratio_low`` and
-    ``ratio_high`` are its extremes over the rounds. ``fraction`` is the library's share of the kernel's roof.
+    ``ratio`` is the library's median time over the kernel's: above 1 the kernel is faster.
+    ``ratio_low`` and ``ratio_high`` are its extremes over the rounds. ``fraction`` is the library's
+    share of the kernel's roof.
     """
 
     library: str
@@ -54,12 +56,14 @@ def check_peer(case: Case) -> None:
 
 
 def make_peer(prepared: Prepared) -> Peer:
-    """The library's call for a kernel that is prepared and whose inputs are uploaded; see ``check_peer``."""
+    """The library's call for a kernel that is prepared and whose inputs are uploaded; see
+    ``check_peer``."""
     return MAKERS[prepared.case.spec.peer](prepared)
 
 
 def time_against(prepared: Prepared, peer: Peer, iterations: int) -> tuple[Timing, Callable[[Rates], Against]]:
-    """Times kernel and library in turns. Gives the kernel's times, and what completes the rest with its rates.
+    """Times kernel and library in turns. Gives the kernel's times, and what completes the rest with
+    its rates.
 
     Raises:
         MeasurementError: the library refuses the call.

@@ -1,4 +1,5 @@
-"""A case on a GPU, ready to be launched; its facts for a profiler; and the library's call that stands beside it."""
+"""A case on a GPU, ready to be launched; its facts for a profiler; and the library's call that
+stands beside it."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.spec import Array
 
 VARIABLE = "NCUBBLE_FACTS"
-"""Where a profiled program writes what it tells about itself: the facts file (docs/reference/runs.md)."""
+"""Where a profiled program writes what it tells about itself: the facts file
+(docs/reference/runs.md)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,8 @@ def _code_sha256(cubin: bytes) -> str | None:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A case on a GPU. ``run`` queues one run, without waiting; ``pointers`` follow the order of the spec's arrays."""
+    """A case on a GPU. ``run`` queues one run, without waiting; ``pointers`` follow the order of
+    the spec's arrays."""
 
     case: Case
     gpu: Gpu
@@ -102,10 +105,12 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Peer:
-    """The library's call. ``run`` queues it on the stream of the kernel that it stands beside, without waiting.
+    """The library's call. ``run`` queues it on the stream of the kernel that it stands beside,
+    without waiting.
 
-    ``difference`` gives the largest absolute difference between both results, after both have run; None if the
-    library's call does not compute what the kernel computes (a plain copy beside a kernel that copies and scales).
+    ``difference`` gives the largest absolute difference between both results, after both have run;
+    None if the library's call does not compute what the kernel computes (a plain copy beside a
+    kernel that copies and scales).
     """
 
     library: str
@@ -146,12 +151,14 @@ def device_facts(gpu: Gpu) -> dict[str, str]:
 
 
 def write_facts(prepared: Prepared, clocks: dict[str, int]) -> None:
-    """Writes the facts to the path in ``NCUBBLE_FACTS``, if set; raises MeasurementError if that cannot be written."""
+    """Writes the facts to the path in ``NCUBBLE_FACTS``, if set; raises MeasurementError if that
+    cannot be written."""
     _write(facts(prepared, clocks))
 
 
 def write_batch_facts(launches: list[dict[str, Any]], gpu: Gpu) -> None:
-    """The same for a program of many launches, with what ``kernel_facts`` says of each, in their order."""
+    """The same for a program of many launches, with what ``kernel_facts`` says of each, in their
+    order."""
     _write({"launches": launches, "device": device_facts(gpu), "clocks": gpu.clocks()})
 
 

@@ -1,4 +1,5 @@
-"""What to do with which kernel, as a command line names it: name, parameters, shape, folder of own kernels, seed."""
+"""What to do with which kernel, as a command line names it: name, parameters, shape, folder of own
+kernels, seed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class KernelRequest:
-    """What to do with which kernel. ``iterations`` 0 times nothing; ``launches`` counts the launches before that.
+    """What to do with which kernel. ``iterations`` 0 times nothing; ``launches`` counts the
+    launches before that.
 
     ``verify``: compare with the reference, if the parameters compute anything that has one.
     ``against``: time the library's call of the spec's ``peer`` beside it.
@@ -49,7 +51,8 @@ class KernelRequest:
     def parse(
         cls, name: str, parameters: Sequence[str] | None, shape: Sequence[str] | str | None, *rest: Any, **more: Any
     ) -> KernelRequest:
-        """The request of a command line: ``parameters`` as ``NAME=VALUE``, ``shape`` as ``M=…,N=…``, once or repeated.
+        """The request of a command line: ``parameters`` as ``NAME=VALUE``, ``shape`` as
+        ``M=…,N=…``, once or repeated.
 
         ``rest`` and ``more`` are further members. Raises UsageError.
         """
@@ -62,7 +65,8 @@ class KernelRequest:
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, Value]:
-    """``["stages=3"]`` as ``{"stages": "3"}``; raises UsageError for anything that is no ``name=value``."""
+    """``["stages=3"]`` as ``{"stages": "3"}``; raises UsageError for anything that is no
+    ``name=value``."""
     parameters: dict[str, Value] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -73,7 +77,8 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, Value]:
 
 
 def parse_shape(texts: Sequence[str]) -> dict[str, int]:
-    """``["m=4096,n=64"]`` as ``{"m": 4096, "n": 64}``; raises UsageError for anything that is no ``name=integer``."""
+    """``["m=4096,n=64"]`` as ``{"m": 4096, "n": 64}``; raises UsageError for anything that is no
+    ``name=integer``."""
     shape: dict[str, int] = {}
     for part in ",".join(texts).split(","):
         if not part.strip():

@@ -49,13 +49,16 @@ class KernelOutcome:
 
 
 def execute(request: KernelRequest, open_gpu: Callable[[], Gpu] = Gpu.open) -> KernelOutcome:
-    """Carries ``request`` out. A failed verification ends it: nothing is timed, and the outcome says so.
+    """Carries ``request`` out. A failed verification ends it: nothing is timed, and the outcome
+    says so.
 
-    What cannot be verified is timed without; a request that asks for nothing but verification is refused then.
+    What cannot be verified is timed without; a request that asks for nothing but verification is
+    refused then.
 
     Raises:
         UsageError: the request names something unknown or not allowed.
-        MeasurementError: no GPU, no compiler, source that does not compile, a kernel that faults, no library.
+        MeasurementError: no GPU, no compiler, source that does not compile, a kernel that faults,
+            no library.
     """
     case = request.case()
     if case.unverified is not None and (request.against or (request.verify and not request.iterations)):

@@ -1,4 +1,5 @@
-"""What PyTorch calls of cuBLAS, cuDNN and its own kernels, on the memory and the stream of a prepared kernel.
+"""What PyTorch calls of cuBLAS, cuDNN and its own kernels, on the memory and the stream of a
+prepared kernel.
 
 PyTorch is no dependency: it is imported when ``--against`` asks for it.
 """
@@ -38,7 +39,8 @@ def import_torch() -> Any:
 
 
 def make(name: str, prepared: Prepared) -> Peer:
-    """The call for ``name`` (``matmul``, ``sdpa`` or ``softmax``), on the stream of ``prepared``."""
+    """The call for ``name`` (``matmul``, ``sdpa`` or ``softmax``), on the stream of
+    ``prepared``."""
     torch = import_torch()
     torch.cuda.init()
     torch.cuda.set_stream(torch.cuda.ExternalStream(int(prepared.gpu.stream.handle)))
@@ -61,7 +63,8 @@ Call = tuple[str, str, Callable[[], Any]]
 
 
 def _matmul(torch: Any, case: Case, inputs: list[Any]) -> Call:
-    """``a @ b`` by cuBLAS. The result has the inputs' type, and a place of its own, so that nothing is allocated."""
+    """``a @ b`` by cuBLAS. The result has the inputs' type, and a place of its own, so that nothing
+    is allocated."""
     a, b = inputs
     torch.set_float32_matmul_precision("highest")  # no TF32 where the kernel computes in fp32
     out = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device="cuda")
@@ -79,7 +82,8 @@ def _softmax(torch: Any, case: Case, inputs: list[Any]) -> Call:
 def _sdpa(torch: Any, case: Case, inputs: list[Any]) -> Call:
     """Attention forward by cuDNN, and by nothing else: the other backends are switched off.
 
-    The call has no ``out``; after the warm-up its result comes from PyTorch's allocator without a call of the driver.
+    The call has no ``out``; after the warm-up its result comes from PyTorch's allocator without a
+    call of the driver.
     """
     backends = torch.backends.cuda
     backends.enable_flash_sdp(False)
@@ -97,7 +101,8 @@ CALLS: dict[str, Callable[[Any, Case, list[Any]], Call]] = {"matmul": _matmul, "
 
 
 def _tensor(torch: Any, case: Case, array: Array, pointer: int) -> Any:
-    """The array as a tensor on the same memory. The array interface knows no bfloat16: it travels as 16-bit words."""
+    """The array as a tensor on the same memory. The array interface knows no bfloat16: it travels
+    as 16-bit words."""
     extra = array.dtype in EXTRA
     dtype = np.dtype("int16") if extra else dtype_of(array.dtype)
     tensor = torch.as_tensor(DeviceArray(pointer, case.extent(array), dtype), device="cuda")

@@ -1,4 +1,5 @@
-"""Compares a kernel's outputs with the float64 reference. NaN is wrong, and so is an element that was never written."""
+"""Compares a kernel's outputs with the float64 reference. NaN is wrong, and so is an element that
+was never written."""
 
 from __future__ import annotations
 
@@ -23,9 +24,9 @@ GUARD = 4096  # poisoned bytes behind every output: a write past the end shows
 class Verification:
     """Outcome of a comparison.
 
-    ``checked`` of ``total`` output elements were compared with the reference, ``bad`` of them are outside its
-    tolerance. All ``total`` were looked through for NaN and infinity: ``nonfinite``. ``overrun`` names outputs
-    that were written past their end.
+    ``checked`` of ``total`` output elements were compared with the reference, ``bad`` of them are
+    outside its tolerance. All ``total`` were looked through for NaN and infinity: ``nonfinite``.
+    ``overrun`` names outputs that were written past their end.
     """
 
     max_abs_error: float
@@ -68,7 +69,8 @@ class Verification:
 
 
 def verify(case: Case, inputs: Arrays, outputs: Arrays, seed: int, overrun: tuple[str, ...] = ()) -> Verification:
-    """Compares ``outputs`` (arrays of the whole result by name) with the reference on a choice of rows."""
+    """Compares ``outputs`` (arrays of the whole result by name) with the reference on a choice of
+    rows."""
     rows = choose_rows(case, seed)
     expected = _expected(case, inputs, rows)
     tolerance = case.spec.tolerance(case.shape)

@@ -1,4 +1,5 @@
-"""``Gates``: what a kernel must reach beyond being right, declared in its spec, checked by ``run.acceptance``."""
+"""``Gates``: what a kernel must reach beyond being right, declared in its spec, checked by
+``run.acceptance``."""
 
 from __future__ import annotations
 
@@ -13,13 +14,15 @@ class Gates:
     """Limits of a kernel that has two paths, a baseline and a candidate.
 
     - ``baseline``, ``candidate``: the parameters that make the two paths.
-    - ``shapes``: sizes by name; every path is verified on each of them with each of ``seeds``. An element is bad if it
-      is outside the spec's own tolerance; at most ``max_bad_pct`` percent may be, and no error may exceed
-      ``max_abs_error``.
-    - ``max_registers`` and ``max_spill_B`` per thread, ``max_smem_B`` per CTA, ``min_occupancy_pct`` of the warps that
-      an SM can hold, as far as registers, shared memory and threads of a CTA decide it: of every path.
-    - ``timed``: the name of the shape on which both paths are timed, ``iterations`` launches each. ``target_gain_pct``
-      is the share of the baseline's median time that the candidate is to save; it is reported, and fails nothing.
+    - ``shapes``: sizes by name; every path is verified on each of them with each of ``seeds``. An
+      element is bad if it is outside the spec's own tolerance; at most ``max_bad_pct`` percent may
+      be, and no error may exceed ``max_abs_error``.
+    - ``max_registers`` and ``max_spill_B`` per thread, ``max_smem_B`` per CTA,
+      ``min_occupancy_pct`` of the warps that an SM can hold, as far as registers, shared memory and
+      threads of a CTA decide it: of every path.
+    - ``timed``: the name of the shape on which both paths are timed, ``iterations`` launches each.
+      ``target_gain_pct`` is the share of the baseline's median time that the candidate is to save;
+      it is reported, and fails nothing.
     """
 
     baseline: Mapping[str, int | str]

@@ -1,4 +1,5 @@
-"""``Case``: one spec with chosen parameters and shape, checked: all a launch needs to know before there is a GPU."""
+"""``Case``: one spec with chosen parameters and shape, checked: all a launch needs to know before
+there is a GPU."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class Case:
         return _three(self.spec.grid(self.shape, self.parameters))
 
     def grid_on(self, sms: int) -> tuple[int, int, int]:
-        """CTAs along x, y, z on a device of ``sms`` SMs; other than ``grid`` for persistent kernels only."""
+        """CTAs along x, y, z on a device of ``sms`` SMs; other than ``grid`` for persistent kernels
+        only."""
         if self.spec.persistent is None:
             return self.grid
         return _three(self.spec.persistent(sms, self.shape, self.parameters))
@@ -77,7 +79,8 @@ class Case:
 
     @property
     def only_arch(self) -> int | None:
-        """The one architecture that the chosen parameters can be built for; None: any from ``min_arch`` on."""
+        """The one architecture that the chosen parameters can be built for; None: any from
+        ``min_arch`` on."""
         return self.spec.only_arch(self.parameters) if self.spec.only_arch else None
 
     @property
@@ -99,7 +102,8 @@ class Case:
 
     @property
     def bytes(self) -> float:
-        """Compulsory memory traffic per run in bytes: every array once, unless the spec says otherwise."""
+        """Compulsory memory traffic per run in bytes: every array once, unless the spec says
+        otherwise."""
         if self.spec.bytes is not None:
             return float(self.spec.bytes(self.shape))
         return float(sum(self.nbytes(array) for array in self.spec.arrays))
@@ -147,7 +151,8 @@ class Case:
         return tuple(item.view(self.shape)) if item.view else self.extent(self.array(item.array))
 
     def scalars(self, launch: int = 0, sms: int = 0) -> tuple[Any, ...]:
-        """The scalar arguments of the launch with index ``launch``, as NumPy scalars of the argument's type."""
+        """The scalar arguments of the launch with index ``launch``, as NumPy scalars of the
+        argument's type."""
         late = {LAUNCH: launch, SMS: sms}
         return tuple(
             np.dtype(item.dtype).type(item.value)
@@ -163,8 +168,8 @@ def make_case(
     """A checked Case; what is not given takes its default.
 
     Raises:
-        UsageError: unknown name, value not allowed, size that the kernel does not take, grid, cluster or tensor map
-            that no GPU takes.
+        UsageError: unknown name, value not allowed, size that the kernel does not take, grid,
+            cluster or tensor map that no GPU takes.
     """
     given, sizes = dict(parameters or {}), dict(shape or {})
     _refuse_unknown(spec, "parameter", given, [parameter.name for parameter in spec.parameters])
@@ -210,7 +215,8 @@ def _check_launch(case: Case) -> None:
 
 
 def check_cluster(case: Case, grid: tuple[int, int, int]) -> None:
-    """Raises UsageError unless the clusters of ``case`` are ones that a GPU can have, and ``grid`` whole ones."""
+    """Raises UsageError unless the clusters of ``case`` are ones that a GPU can have, and ``grid``
+    whole ones."""
     cluster = case.cluster
     if min(cluster) < 1 or math.prod(cluster) > MAX_CLUSTER:
         message = f"{case.label}: a cluster of {cluster} CTAs, allowed are 1..{MAX_CLUSTER} in all"
@@ -240,7 +246,8 @@ def _check_map(case: Case, item: TensorMap) -> None:
 
 
 def _evaluate(case: Case) -> None:
-    """Calls every rule of the spec once, so that a mistake in one shows here, by its name, and not after a launch."""
+    """Calls every rule of the spec once, so that a mistake in one shows here, by its name, and not
+    after a launch."""
     shape, parameters, spec = case.shape, case.parameters, case.spec
     rules: dict[str, Callable[[], object]] = {
         "grid": lambda: case.grid,

@@ -1,7 +1,8 @@
 """``KernelSpec``: everything the suite knows about a kernel, declared once beside its source.
 
-Build, launch, verification and benchmark derive all they do from it. Functions in a spec take ``(shape, parameters)``:
-``shape`` maps dimension names to sizes, ``parameters`` maps parameter names to chosen values.
+Build, launch, verification and benchmark derive all they do from it. Functions in a spec take
+``(shape, parameters)``: ``shape`` maps dimension names to sizes, ``parameters`` maps parameter
+names to chosen values.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ LAUNCH, SMS = "@launch", "@sms"  # scalars that are known only at the launch: it
 
 @dataclass(frozen=True)
 class Parameter:
-    """A compile-time choice. CUDA C++ sees ``-DNAME=value``; for words also ``-DNAME_WORD=index`` to compare with.
+    """A compile-time choice. CUDA C++ sees ``-DNAME=value``; for words also ``-DNAME_WORD=index``
+    to compare with.
 
-    ``tacit``: labels, facts and the compiler hear of it only where it differs from its default, so that a parameter
-    which is added later leaves the names of earlier runs as they are.
+    ``tacit``: labels, facts and the compiler hear of it only where it differs from its default, so
+    that a parameter which is added later leaves the names of earlier runs as they are.
     """
 
     name: str
@@ -56,7 +58,8 @@ class Parameter:
         return ", ".join(str(value) for value in self.choices)
 
     def parse(self, value: Value) -> Value:
-        """``value`` as one of the choices; raises UsageError naming parameter, value and what is allowed."""
+        """``value`` as one of the choices; raises UsageError naming parameter, value and what is
+        allowed."""
         for choice in self.choices:
             if str(choice) == str(value):
                 return choice
@@ -73,7 +76,8 @@ class Dim:
     maximum: int = 2**31 - 1
 
     def check(self, size: int) -> None:
-        """Raises UsageError unless ``size`` is positive, a multiple of ``multiple`` and at most ``maximum``."""
+        """Raises UsageError unless ``size`` is positive, a multiple of ``multiple`` and at most
+        ``maximum``."""
         if size < 1 or size > self.maximum:
             raise UsageError(f"shape {self.name}={size} is out of range", f"{self.name} must lie in 1..{self.maximum}")
         if size % self.multiple:
@@ -84,7 +88,8 @@ class Dim:
 
 @dataclass(frozen=True)
 class Array:
-    """A row-major array argument over named dimensions; inputs are drawn from N(0, 1), outputs are poisoned."""
+    """A row-major array argument over named dimensions; inputs are drawn from N(0, 1), outputs are
+    poisoned."""
 
     name: str
     dims: tuple[str, ...]
@@ -94,7 +99,8 @@ class Array:
 
 @dataclass(frozen=True)
 class Scalar:
-    """A constant scalar argument. A plain string among ``KernelSpec.scalars`` is a dimension, passed as int32."""
+    """A constant scalar argument. A plain string among ``KernelSpec.scalars`` is a dimension,
+    passed as int32."""
 
     name: str
     dtype: str
@@ -103,11 +109,13 @@ class Scalar:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A TMA descriptor of ``array``, encoded on the host and passed by value (``const __grid_constant__``).
+    """A TMA descriptor of ``array``, encoded on the host and passed by value (``const
+    __grid_constant__``).
 
-    ``box`` gives the elements of one copy, outermost dimension first; ``swizzle`` is 0, 32, 64 or 128 bytes; ``view``
-    lets the map see the array with other row-major extents. What lies outside is read as zero and never written.
-    ``when(parameters)`` tells whether the kernel takes the map at all: one of several paths may do without.
+    ``box`` gives the elements of one copy, outermost dimension first; ``swizzle`` is 0, 32, 64 or
+    128 bytes; ``view`` lets the map see the array with other row-major extents. What lies outside
+    is read as zero and never written. ``when(parameters)`` tells whether the kernel takes the map
+    at all: one of several paths may do without.
     """
 
     array: str
@@ -119,9 +127,11 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """An element is good if ``|out - reference| <= absolute + relative * |reference| + row * rms``; NaN is never good.
+    """An element is good if ``|out - reference| <= absolute + relative * |reference| + row * rms``;
+    NaN is never good.
 
-    ``rms`` is the root mean square of the reference row: for results whose error follows the row, not the element.
+    ``rms`` is the root mean square of the reference row: for results whose error follows the row,
+    not the element.
     """
 
     absolute: float = 0.0
@@ -141,28 +151,37 @@ def _is_dimension(item: object) -> bool:
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """A kernel of the catalog. Its arguments, in order: ``tensor_maps``, pointers of ``arrays``, ``scalars``.
+    """A kernel of the catalog. Its arguments, in order: ``tensor_maps``, pointers of ``arrays``,
+    ``scalars``.
 
-    - ``source``: a file beside the spec: CUDA C++ (``.cu``, entry point ``extern "C" function``), or a Python module
-      with a function ``make(**parameters)`` that returns a Numba-CUDA dispatcher. ``function`` defaults to ``name``.
-    - ``reference(inputs, rows)``: float64 results of every output for chosen rows: flat indices over the first
-      ``row_dims`` dimensions. ``reference_of(parameters)`` replaces it where parameters change what is computed.
-    - ``flops``: per run; 0 if nobody counts them. ``work`` replaces it where it depends on parameters, too.
-      ``bytes``: compulsory traffic per run, by default each array once.
-    - ``launches``: launches of the kernel per run. A scalar ``LAUNCH`` is the index of the launch, ``SMS`` the number
-      of SMs of the device.
-    - ``cluster``: CTAs of a cluster; ``grid`` counts CTAs all the same. ``persistent(sms, shape, parameters)``: the
-      grid on a device of that many SMs, for kernels that loop over tiles.
-    - ``min_arch``, or ``arch_of(parameters)``: the oldest architecture. ``only_arch(parameters)``: the one architecture
-      it exists for (``wgmma``: 90), or None.
-    - ``requires``: what shape and parameters break together, in words, or None. ``defines``: macros from the shape.
-    - ``draw(generator, shape)``: the inputs, where N(0, 1) and uniform integers are not what the kernel takes.
-    - ``unverified(parameters)``: why the chosen parameters compute nothing that could be verified, or None.
-    - ``gates``: the limits that ``ncubble verify --gates`` holds it against, where it has two paths.
-    - ``peer``: the library's operation that ``ncubble bench --against`` times beside it: ``matmul``, ``sdpa``,
-      ``copy``, ``softmax``, or nothing. ``program``: the Python module in the folder that drives it from the host.
-    - ``smem``: dynamic shared memory per CTA in bytes. ``unit``: the roof, one of ``fp32``, ``tensor_fp16``,
-      ``dram`` (a device copy); another name, as ``link``, stands for none that is known.
+    - ``source``: a file beside the spec: CUDA C++ (``.cu``, entry point ``extern "C" function``),
+      or a Python module with a function ``make(**parameters)`` that returns a Numba-CUDA
+      dispatcher. ``function`` defaults to ``name``.
+    - ``reference(inputs, rows)``: float64 results of every output for chosen rows: flat indices
+      over the first ``row_dims`` dimensions. ``reference_of(parameters)`` replaces it where
+      parameters change what is computed.
+    - ``flops``: per run; 0 if nobody counts them. ``work`` replaces it where it depends on
+      parameters, too. ``bytes``: compulsory traffic per run, by default each array once.
+    - ``launches``: launches of the kernel per run. A scalar ``LAUNCH`` is the index of the launch,
+      ``SMS`` the number of SMs of the device.
+    - ``cluster``: CTAs of a cluster; ``grid`` counts CTAs all the same. ``persistent(sms, shape,
+      parameters)``: the grid on a device of that many SMs, for kernels that loop over tiles.
+    - ``min_arch``, or ``arch_of(parameters)``: the oldest architecture. ``only_arch(parameters)``:
+      the one architecture it exists for (``wgmma``: 90), or None.
+    - ``requires``: what shape and parameters break together, in words, or None. ``defines``: macros
+      from the shape.
+    - ``draw(generator, shape)``: the inputs, where N(0, 1) and uniform integers are not what the
+      kernel takes.
+    - ``unverified(parameters)``: why the chosen parameters compute nothing that could be verified,
+      or None.
+    - ``gates``: the limits that ``ncubble verify --gates`` holds it against, where it has two
+      paths.
+    - ``peer``: the library's operation that ``ncubble bench --against`` times beside it:
+      ``matmul``, ``sdpa``, ``copy``, ``softmax``, or nothing. ``program``: the Python module in the
+      folder that drives it from the host.
+    - ``smem``: dynamic shared memory per CTA in bytes. ``unit``: the roof, one of ``fp32``,
+      ``tensor_fp16``, ``dram`` (a device copy); another name, as ``link``, stands for none that is
+      known.
     - ``sass(arch, parameters)``: opcode prefix -> whether it must (True) or must not (False) occur.
     """
 
@@ -242,7 +261,8 @@ class KernelSpec:
 
     @property
     def language(self) -> str:
-        """``cuda``, ``numba`` (the source is Python) or ``host`` (a program drives the source's kernel)."""
+        """``cuda``, ``numba`` (the source is Python) or ``host`` (a program drives the source's
+        kernel)."""
         if self.program:
             return "host"
         return "numba" if self.source.endswith(".py") else "cuda"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
-    """An empty file beside ``path`` that takes its name when the block ends well, and vanishes when it does not.
+    """An empty file beside ``path`` that takes its name when the block ends well, and vanishes when
+    it does not.
 
     Raises OSError.
     """

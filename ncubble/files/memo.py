@@ -20,7 +20,8 @@ def recall(path: Path) -> Any:
 
 
 def remember(path: Path, content: Any) -> None:
-    """Write ``content`` (JSON) to ``path``. Where the cache cannot be written, nothing is remembered."""
+    """Write ``content`` (JSON) to ``path``. Where the cache cannot be written, nothing is
+    remembered."""
     text = json.dumps(content)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with suppress(OSError):

@@ -19,7 +19,8 @@ _LONGEST = 40
 
 
 class WrongFieldError(ValueError):
-    """A value is of another type than its field. ``field`` is its path, ``what`` the rest of the sentence."""
+    """A value is of another type than its field. ``field`` is its path, ``what`` the rest of the
+    sentence."""
 
     def __init__(self, field: str, what: str) -> None:
         self.field, self.what = field, what
@@ -27,7 +28,8 @@ class WrongFieldError(ValueError):
 
 
 def typed(raw: Any, kind: type[T], within: str = "") -> T:
-    """``raw`` as a ``kind``: a dataclass, or whatever else msgspec converts to. ``within`` leads the path of a field.
+    """``raw`` as a ``kind``: a dataclass, or whatever else msgspec converts to. ``within`` leads
+    the path of a field.
 
     Raises WrongFieldError for the first value of another type, beyond its bounds, or missing.
     """
@@ -46,8 +48,8 @@ def typed(raw: Any, kind: type[T], within: str = "") -> T:
 
 
 def _keys(raw: Any, kind: type[Any], path: str) -> list[Any]:
-    """The keys on the ``path`` of an error. msgspec writes ``[...]`` for that of a mapping: the one by which it fails
-    alone is meant."""
+    """The keys on the ``path`` of an error. msgspec writes ``[...]`` for that of a mapping: the one
+    by which it fails alone is meant."""
     keys: list[Any] = []
     for name, index in _STEP.findall(path):
         if index == "...":

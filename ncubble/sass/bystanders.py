@@ -1,12 +1,14 @@
-"""Which waits hold nothing up: of warps that run ahead, that come behind, or that have no work left. By SASS alone.
+"""Which waits hold nothing up: of warps that run ahead, that come behind, or that have no work
+left. By SASS alone.
 
-A warp-specialized kernel always has such warps, whatever bounds it. A producer waits for a free slot once the ring is
-full; a storer waits for results that the computing warps make, so that their own waits name the cause; and warps
-without a role stand at the last barrier from start to end (in a GEMM of three warpgroups on an H200, three of the
-producer's four warps: a quarter of all samples). Samples of these say nothing about the unit's idle time.
+A warp-specialized kernel always has such warps, whatever bounds it. A producer waits for a free
+slot once the ring is full; a storer waits for results that the computing warps make, so that their
+own waits name the cause; and warps without a role stand at the last barrier from start to end (in a
+GEMM of three warpgroups on an H200, three of the producer's four warps: a quarter of all samples).
+Samples of these say nothing about the unit's idle time.
 
-The compiler puts the repetition of a wait on an mbarrier behind the end of the code, where nothing around it tells what
-it waits for: ``homes`` leads from there to the wait itself.
+The compiler puts the repetition of a wait on an mbarrier behind the end of the code, where nothing
+around it tells what it waits for: ``homes`` leads from there to the wait itself.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _TO_THE_END = ("CCTL", "NOP", "EXIT", "BSYNC", "WARPSYNC")
 
 
 def homes(sass: Sequence[str], opcodes: Sequence[str]) -> list[int]:
-    """For each instruction its own index; for the repetition of an mbarrier wait the index of the wait's branch.
+    """For each instruction its own index; for the repetition of an mbarrier wait the index of the
+    wait's branch.
 
     Wait and repetition branch to the same place: the check that is repeated.
     """
@@ -60,8 +63,8 @@ class Bystanders:
         return not self.sass[row].startswith("@!PT")
 
     def ahead(self, row: int) -> bool:
-        """Whether a wait on an mbarrier stands before a TMA load, or in code that only copies: a producer that waits
-        for a free slot."""
+        """Whether a wait on an mbarrier stands before a TMA load, or in code that only copies: a
+        producer that waits for a free slot."""
         for i in range(row, min(self._end(row), row + AHEAD)):
             if self.opcodes[i].startswith(("UTMALDG", "UBLKCP")):
                 return True
@@ -70,8 +73,9 @@ class Bystanders:
         return self.only_copies(row)
 
     def behind(self, row: int) -> bool:
-        """Whether a wait stands before shared loads that go to global memory unchanged, in a kernel whose other warps
-        compute what is in shared memory: a storer. Where nothing is computed, it is a copy that waits for its data."""
+        """Whether a wait stands before shared loads that go to global memory unchanged, in a kernel
+        whose other warps compute what is in shared memory: a storer. Where nothing is computed, it
+        is a copy that waits for its data."""
         if not self.computes:
             return False
         loaded: set[str] = set()
@@ -96,13 +100,14 @@ class Bystanders:
         return False
 
     def _end(self, row: int) -> int:
-        """Where the warps that run ``row`` end at the latest: behind it stands the code of other roles."""
+        """Where the warps that run ``row`` end at the latest: behind it stands the code of other
+        roles."""
         end = bisect_left(self.ends, row)
         return self.ends[end] if end < len(self.ends) else len(self.roles)
 
     def only_copies(self, row: int) -> bool:
-        """Whether the code around ``row``, between two ends of the kernel, copies with ``cp.async`` and does nothing
-        else with tiles."""
+        """Whether the code around ``row``, between two ends of the kernel, copies with ``cp.async``
+        and does nothing else with tiles."""
         end = bisect_left(self.ends, row)
         if end not in self._copying:
             around = range(self.ends[end - 1] + 1 if end else 0, self._end(row))

@@ -1,8 +1,9 @@
 """What a SASS instruction does in a pipelined kernel: its role, told by mnemonic alone.
 
-Roles: ``mma``, ``mma_wait`` (waits for asynchronous MMAs), ``copy`` (asynchronous global → shared), ``copy_wait``
-(waits for such copies), ``load_global``, ``store_shared``, ``load_shared``, ``store_global``, ``local`` (spills),
-``barrier``, ``other``. Mnemonics: CUDA Binary Utilities, instruction set reference for Volta to Blackwell.
+Roles: ``mma``, ``mma_wait`` (waits for asynchronous MMAs), ``copy`` (asynchronous global → shared),
+``copy_wait`` (waits for such copies), ``load_global``, ``store_shared``, ``load_shared``,
+``store_global``, ``local`` (spills), ``barrier``, ``other``. Mnemonics: CUDA Binary Utilities,
+instruction set reference for Volta to Blackwell.
 """
 
 from __future__ import annotations
@@ -75,7 +76,8 @@ def is_wgmma(opcode: str) -> bool:
 
 
 def width_bytes(opcode: str) -> int:
-    """Bytes a thread moves with one global or shared access: 4 unless the opcode says 128, 64, 16 or 8 bits."""
+    """Bytes a thread moves with one global or shared access: 4 unless the opcode says 128, 64, 16
+    or 8 bits."""
     parts = opcode.split(".")[1:]
     if "128" in parts:
         return 16

@@ -1,4 +1,5 @@
-"""Which instruction a scoreboard stall waits for: the nearest one whose result or operand is still in use."""
+"""Which instruction a scoreboard stall waits for: the nearest one whose result or operand is still
+in use."""
 
 from __future__ import annotations
 
@@ -26,12 +27,13 @@ SHORT_LATENCY: tuple[str, ...] = (
     "POPC",
 )
 SHORT_LATENCY += ("BREV", "VOTE", "MATCH", "REDUX", "SYNCS", "MOVM", "CS2R", "R2B", "B2R")
-"""Prefixes of what passes the MIO queue but not L1TEX, or the XU pipe (Nsight Compute, kernel profiling guide: warp
-stall reasons)."""
+"""Prefixes of what passes the MIO queue but not L1TEX, or the XU pipe (Nsight Compute, kernel
+profiling guide: warp stall reasons)."""
 
 
 class ShortProducers:
-    """Instructions of short variable latency in one kernel, by the registers and predicates that they hold."""
+    """Instructions of short variable latency in one kernel, by the registers and predicates that
+    they hold."""
 
     def __init__(self, sass: Sequence[str], opcodes: Sequence[str], loop: range) -> None:
         self.sass, self.loop = sass, loop
@@ -45,8 +47,8 @@ class ShortProducers:
                         table[name].append(i)
 
     def of(self, row: int) -> int | None:
-        """The nearest before ``row``, once around the loop, whose result ``row`` reads or overwrites, or whose operand
-        it overwrites; None if there is none."""
+        """The nearest before ``row``, once around the loop, whose result ``row`` reads or
+        overwrites, or whose operand it overwrites; None if there is none."""
         writes, reads = operands(self.sass[row])
         held = [self.writes[name] for name in writes | reads if name in self.writes]
         held += [self.reads[name] for name in writes if name in self.reads]
@@ -64,9 +66,10 @@ class ShortProducers:
 class CopyOperands:
     """Copies from global to shared memory (LDGSTS) in one kernel, by the registers that they read.
 
-    A copy that stands in the queue of the load/store unit has not read its addresses yet, and whoever overwrites them
-    waits for it under the name ``long_scoreboard``, as if for data: the wait of an address behind LDGDEPBAR in a WMMA
-    GEMM (H200), which does not end sooner where nobody awaits the data.
+    A copy that stands in the queue of the load/store unit has not read its addresses yet, and
+    whoever overwrites them waits for it under the name ``long_scoreboard``, as if for data: the
+    wait of an address behind LDGDEPBAR in a WMMA GEMM (H200), which does not end sooner where
+    nobody awaits the data.
     """
 
     def __init__(self, sass: Sequence[str], opcodes: Sequence[str], loop: range) -> None:
@@ -79,8 +82,8 @@ class CopyOperands:
                     self.reads[name].append(i)
 
     def held_at(self, row: int) -> bool:
-        """Whether ``row`` overwrites an operand of a copy before it, with no wait for copies in between, or is a copy
-        itself."""
+        """Whether ``row`` overwrites an operand of a copy before it, with no wait for copies in
+        between, or is a copy itself."""
         writes, _ = operands(self.sass[row])
         before = [self.reads[name][bisect_left(self.reads[name], row) - 1] for name in writes if name in self.reads]
         nearest = max((i for i in before if i < row), default=None)

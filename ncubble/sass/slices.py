@@ -1,7 +1,9 @@
-"""Which instructions only serve a copy: addresses and predicates whose every use is a copy instruction.
+"""Which instructions only serve a copy: addresses and predicates whose every use is a copy
+instruction.
 
-The stall reasons of a copy loop's address arithmetic say ``wait`` or ``selected`` like any other arithmetic. What makes
-it a cost of copying is where its results go, so this follows registers through the SASS text.
+The stall reasons of a copy loop's address arithmetic say ``wait`` or ``selected`` like any other
+arithmetic. What makes it a cost of copying is where its results go, so this follows registers
+through the SASS text.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ Names = frozenset[str]
 
 @lru_cache(maxsize=1 << 16)
 def operands(sass: str) -> tuple[Names, Names]:
-    """Registers and predicates that an instruction writes and reads, pairs and quads spelled out."""
+    """Registers and predicates that an instruction writes and reads, pairs and quads spelled
+    out."""
     guard, text = _split_guard(sass.rstrip(" ;"))
     mnemonic, _, rest = text.partition(" ")
     fields = [field.strip() for field in rest.split(",")] if rest else []
@@ -91,11 +94,12 @@ def _names(field: str, span: int) -> set[str]:
 
 
 def serving(sass: Sequence[str], targets: Sequence[bool], candidates: Sequence[bool], loop: range) -> list[bool]:
-    """For each instruction, whether all its results go to ``targets`` or to other serving instructions.
+    """For each instruction, whether all its results go to ``targets`` or to other serving
+    instructions.
 
-    ``candidates`` says which instructions may serve (arithmetic, not memory or MMA); ``loop`` is the index range of the
-    main loop, around which results are carried. Greatest fixed point: an induction variable that feeds itself and a
-    copy serves.
+    ``candidates`` says which instructions may serve (arithmetic, not memory or MMA); ``loop`` is
+    the index range of the main loop, around which results are carried. Greatest fixed point: an
+    induction variable that feeds itself and a copy serves.
     """
     parsed = [operands(text) for text in sass]
     index = _Index(sass, parsed)
@@ -131,7 +135,8 @@ def _reaching(targets: Sequence[bool], serves: Sequence[bool], uses: Sequence[tu
 
 
 class _Index:
-    """Where each register and predicate is read and where it is certainly overwritten, in order of the code.
+    """Where each register and predicate is read and where it is certainly overwritten, in order of
+    the code.
 
     A guarded write may not happen, so what was there before lives on.
     """
@@ -147,8 +152,8 @@ class _Index:
                 self.kills[name].append(i)
 
     def uses(self, start: int, loop: range) -> tuple[int, ...]:
-        """Instructions that read a result of ``start`` before it is overwritten, once around the loop if it is
-        inside."""
+        """Instructions that read a result of ``start`` before it is overwritten, once around the
+        loop if it is inside."""
         stretches = [range(start + 1, len(self.parsed))]
         if start in loop:
             behind = range(loop.stop, len(self.parsed))
@@ -167,10 +172,11 @@ class _Index:
 
 
 def staged_through_registers(sass: Sequence[str], roles: Sequence[str]) -> list[bool]:
-    """For each instruction, whether it is a global load or shared store of a tile that travels through registers.
+    """For each instruction, whether it is a global load or shared store of a tile that travels
+    through registers.
 
-    A shared store stages if the register it stores was last written by a global load. Reductions store what they
-    computed.
+    A shared store stages if the register it stores was last written by a global load. Reductions
+    store what they computed.
     """
     parsed = [operands(text) for text in sass]
     staged = [False] * len(sass)

@@ -8,18 +8,21 @@ from typing import Any
 
 
 def short_gpu(device: Any) -> str | None:
-    """``H200`` of ``NVIDIA H200``; a long name loses the memory size and the form factor, ``device`` keeps them."""
+    """``H200`` of ``NVIDIA H200``; a long name loses the memory size and the form factor,
+    ``device`` keeps them."""
     words = [word for word in str(device or "").split() if word not in ("NVIDIA", "GeForce", "Graphics", "Device")]
     return " ".join(words).split("-")[0] or None
 
 
 def device_of(row: Mapping[str, Any]) -> str:
-    """The full name of a row's GPU, by which launches are grouped; the short one where that is all there is."""
+    """The full name of a row's GPU, by which launches are grouped; the short one where that is all
+    there is."""
     return str(row.get("device") or row.get("gpu") or "")
 
 
 def gpu_names(devices: Iterable[str]) -> dict[str, str]:
-    """What stands for each GPU among ``devices``: its short name, or the full one where two share the short one."""
+    """What stands for each GPU among ``devices``: its short name, or the full one where two share
+    the short one."""
     short = {device: short_gpu(device) or device for device in devices}
     shared = Counter(short.values())
     return {device: name if shared[name] == 1 else device for device, name in short.items()}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """``text`` on one line, every control, bidirectional or unencodable character replaced by U+FFFD."""
+    """``text`` on one line, every control, bidirectional or unencodable character replaced by
+    U+FFFD."""
     one_line = " ".join(text.split())
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in one_line)
 
 
 def escape(text: str) -> str:
-    """Text that Markdown and HTML show as it is: everything that either could read as markup becomes an entity."""
+    """Text that Markdown and HTML show as it is: everything that either could read as markup
+    becomes an entity."""
     return "".join(f"&#{ord(char)};" if char in "\\`*_{}[]()<>#+!|~&$:@\"'" else char for char in printable(text))
 
 

@@ -8,7 +8,8 @@ from functools import cache
 from typing import Any
 
 RENAMED = {"tensor_active_pct": "tensor_elapsed_pct"}
-"""It holds ncu's ``…pct_of_peak_sustained_elapsed``; percent of active cycles is ``tensor_of_active_pct``."""
+"""It holds ncu's ``…pct_of_peak_sustained_elapsed``; percent of active cycles is
+``tensor_of_active_pct``."""
 
 
 def current_name(name: str) -> str:

@@ -1,4 +1,5 @@
-"""Numbers and names as text. Every value that a report does not hold reads ``not collected``, never 0 or blank."""
+"""Numbers and names as text. Every value that a report does not hold reads ``not collected``, never
+0 or blank."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ _RULE_LINK = re.compile(r"@url:([^:@]*):[^@]*@|@(?:section|metric|source):[^:@]*
 
 
 def number(value: Any) -> float | None:
-    """``value`` as a finite float, or None for everything that is not one (None, NaN, infinity, text, bool)."""
+    """``value`` as a finite float, or None for everything that is not one (None, NaN, infinity,
+    text, bool)."""
     if isinstance(value, bool) or value is None:
         return None
     try:
@@ -25,18 +27,21 @@ def number(value: Any) -> float | None:
 
 
 def string(value: Any) -> str:
-    """``value`` where it is text, else the empty string: cells of frames hold NaN where a report holds nothing."""
+    """``value`` where it is text, else the empty string: cells of frames hold NaN where a report
+    holds nothing."""
     return value if isinstance(value, str) else ""
 
 
 def fixed(value: Any, digits: int = 1, missing: str = NOT_COLLECTED) -> str:
-    """``value`` with so many digits behind the point, without a negative zero; ``missing`` where it is no number."""
+    """``value`` with so many digits behind the point, without a negative zero; ``missing`` where it
+    is no number."""
     result = number(value)
     return missing if result is None else f"{round(result, digits) + 0.0:.{digits}f}"
 
 
 def significant(value: Any, missing: str = NOT_COLLECTED, thousands: str = "") -> str:
-    """``value`` with four significant digits, or all of a count from 1000 on, in groups by ``thousands``."""
+    """``value`` with four significant digits, or all of a count from 1000 on, in groups by
+    ``thousands``."""
     result = number(value)
     if result is None:
         return missing
@@ -44,7 +49,8 @@ def significant(value: Any, missing: str = NOT_COLLECTED, thousands: str = "") -
 
 
 class UnitStep(NamedTuple):
-    """A unit for values of at least ``least``: what they are divided by, the format of the quotient, and the name."""
+    """A unit for values of at least ``least``: what they are divided by, the format of the
+    quotient, and the name."""
 
     least: float
     size: float
@@ -53,7 +59,8 @@ class UnitStep(NamedTuple):
 
 
 def scaled(value: Any, steps: Sequence[UnitStep], missing: str = NOT_COLLECTED, sign: str = "") -> str:
-    """``value`` in the first unit whose ``least`` it reaches, else in the last; ``sign="+"`` writes pluses, too."""
+    """``value`` in the first unit whose ``least`` it reaches, else in the last; ``sign="+"`` writes
+    pluses, too."""
     result = number(value)
     if result is None:
         return missing
@@ -68,7 +75,8 @@ def percent(value: Any, digits: int = 1) -> str:
 
 
 def duration(nanoseconds: Any) -> str:
-    """A duration given in ns with three to four significant digits and its SI unit, or ``not collected``."""
+    """A duration given in ns with three to four significant digits and its SI unit, or ``not
+    collected``."""
     value = number(nanoseconds)
     if value is None:
         return NOT_COLLECTED
@@ -92,7 +100,8 @@ def text(value: Any) -> str:
 
 
 def short_name(kernel: str, limit: int = 72) -> str:
-    """A kernel name cut in the middle so that both its base name and its last template arguments stay readable."""
+    """A kernel name cut in the middle so that both its base name and its last template arguments
+    stay readable."""
     if len(kernel) <= limit:
         return kernel
     head = limit * 2 // 3
@@ -100,7 +109,8 @@ def short_name(kernel: str, limit: int = 72) -> str:
 
 
 def plain(message: str) -> str:
-    """A message of Nsight's rules without its links (``@section:Name:shown text@``, ``@url:shown text:address@``)."""
+    """A message of Nsight's rules without its links (``@section:Name:shown text@``, ``@url:shown
+    text:address@``)."""
     return _RULE_LINK.sub(lambda match: match.group(1) or match.group(2) or "", message).strip()
 
 

@@ -1,4 +1,5 @@
-"""The GPU as its driver describes it, through libcuda alone, so that it works without any Python package for GPUs."""
+"""The GPU as its driver describes it, through libcuda alone, so that it works without any Python
+package for GPUs."""
 
 from __future__ import annotations
 
@@ -22,9 +23,11 @@ class DriverError(Exception):
 
 @dataclass(frozen=True)
 class Device:
-    """The first visible GPU. ``driver`` is the kernel module's version (580.82.07), ``cuda`` the newest it runs.
+    """The first visible GPU. ``driver`` is the kernel module's version (580.82.07), ``cuda`` the
+    newest it runs.
 
-    ``uuid`` tells this GPU from others of its model, as in ``nvidia-smi -L``; empty where the driver does not say.
+    ``uuid`` tells this GPU from others of its model, as in ``nvidia-smi -L``; empty where the
+    driver does not say.
     """
 
     name: str
@@ -50,7 +53,8 @@ class CudaDriver:
         self.call("cuInit", 0)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call one driver function; raises DriverError with the driver's own name for what went wrong."""
+        """Call one driver function; raises DriverError with the driver's own name for what went
+        wrong."""
         status = getattr(self._library, name)(*arguments)
         if status:
             text = ctypes.c_char_p()
@@ -106,7 +110,8 @@ def describe() -> Device:
 
 
 def visible_uuids() -> list[str]:
-    """``GPU-…`` of every visible GPU in the driver's order; raises DriverError. CUDA is initialized in this process."""
+    """``GPU-…`` of every visible GPU in the driver's order; raises DriverError. CUDA is initialized
+    in this process."""
     driver = CudaDriver()
     return [driver.uuid(driver.device(ordinal)) for ordinal in range(driver.count())]
 

@@ -1,4 +1,5 @@
-"""Reads the metric sets and aliases of ``profiling/metrics/sets/*.toml``; a malformed file is refused whole.
+"""Reads the metric sets and aliases of ``profiling/metrics/sets/*.toml``; a malformed file is
+refused whole.
 
 The third kind of file there, names by generation, is read by ``generations``.
 """
@@ -26,10 +27,10 @@ _T = TypeVar("_T")
 class Metric:
     """One metric of a set.
 
-    ``name`` is ncu's name, ``unit`` as ncu prints it for base units, ``direction`` which way is better, ``role`` the
-    part of the analysis that reads it. ``required``: a report without it cannot be accounted. ``chips`` renames it per
-    chip (empty text: that chip lacks it), ``only`` lists the chips that have it, ``min_cc`` the first capability that
-    does.
+    ``name`` is ncu's name, ``unit`` as ncu prints it for base units, ``direction`` which way is
+    better, ``role`` the part of the analysis that reads it. ``required``: a report without it
+    cannot be accounted. ``chips`` renames it per chip (empty text: that chip lacks it), ``only``
+    lists the chips that have it, ``min_cc`` the first capability that does.
     """
 
     name: str
@@ -43,7 +44,8 @@ class Metric:
     chips: Mapping[str, str] = field(default_factory=dict)
 
     def on(self, chip: str | None, capability: Version | None) -> str:
-        """The name on ``chip``, empty where the chip has none. An unknown chip of known capability obeys ``min_cc``."""
+        """The name on ``chip``, empty where the chip has none. An unknown chip of known capability
+        obeys ``min_cc``."""
         if self.min_cc and capability and capability < self.min_cc:
             return ""
         if self.only and chip and chip not in self.only:
@@ -55,7 +57,8 @@ class Metric:
 class MetricSet:
     """One file: metrics and ncu sections that answer one question.
 
-    ``since`` holds the first ncu with a section, ``slim`` the only metrics that are wanted of one, by parts of names.
+    ``since`` holds the first ncu with a section, ``slim`` the only metrics that are wanted of one,
+    by parts of names.
     """
 
     name: str
@@ -103,7 +106,8 @@ def load_aliases() -> dict[str, Alias]:
 
 
 def parse_set(name: str, content: Mapping[str, Any]) -> MetricSet:
-    """A set from its TOML table; raises UsageError for unknown keys, wrong words, repeated or empty names."""
+    """A set from its TOML table; raises UsageError for unknown keys, wrong words, repeated or empty
+    names."""
     known = {"title", "include", "sections", "since", "slim", "ncu_set", "import_source", "metrics"}
     if unknown := sorted(set(content) - known):
         raise malformed(name, f"unknown keys {unknown}")
@@ -150,7 +154,8 @@ def _parse_metric(origin: str, entry: Mapping[str, Any]) -> Metric:
 
 
 def build(kind: type[_T], origin: str, values: Mapping[str, Any]) -> _T:
-    """``kind(**values)``; raises UsageError naming the file ``origin`` for unknown or missing members."""
+    """``kind(**values)``; raises UsageError naming the file ``origin`` for unknown or missing
+    members."""
     try:
         return kind(**values)
     except TypeError as error:
@@ -158,7 +163,8 @@ def build(kind: type[_T], origin: str, values: Mapping[str, Any]) -> _T:
 
 
 def table(name: str) -> dict[str, Any]:
-    """The TOML table of one file of this folder. Raises UsageError for a file that is not there or no TOML."""
+    """The TOML table of one file of this folder. Raises UsageError for a file that is not there or
+    no TOML."""
     try:
         return tomllib.loads((files(_FOLDER) / f"{name}.toml").read_text(encoding="utf-8"))
     except (OSError, tomllib.TOMLDecodeError) as error:

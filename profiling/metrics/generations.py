@@ -1,4 +1,5 @@
-"""What chips and versions of ncu call the same thing, and what they lack: ``generations.toml``, typed.
+"""What chips and versions of ncu call the same thing, and what they lack: ``generations.toml``,
+typed.
 
 Analysis asks here for names and never compares versions itself.
 """
@@ -22,9 +23,10 @@ KINDS = ("tensor", "pipe", "memory")
 class Unit:
     """A unit whose busy share is read, by stems of counters (names without rollup).
 
-    Of ``counters`` the first that was collected counts, else the busiest of ``single``. ``directions`` gives the two
-    counters whose sum a counter is. ``issue`` proves use only. ``chips`` are those that have the unit (empty: all),
-    ``series`` is its short name in the timeline, ``set`` the metric set that collects it.
+    Of ``counters`` the first that was collected counts, else the busiest of ``single``.
+    ``directions`` gives the two counters whose sum a counter is. ``issue`` proves use only.
+    ``chips`` are those that have the unit (empty: all), ``series`` is its short name in the
+    timeline, ``set`` the metric set that collects it.
     """
 
     name: str
@@ -38,13 +40,15 @@ class Unit:
     series: str = ""
 
     def on(self, chip: str | None) -> bool:
-        """Whether ``chip`` has this unit. A unit that only some chips have is not expected of an unknown one."""
+        """Whether ``chip`` has this unit. A unit that only some chips have is not expected of an
+        unknown one."""
         return not self.chips or chip in self.chips
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Something that only later chips (``cc``) or versions of ncu (``ncu``) can give; ``source`` of that knowledge."""
+    """Something that only later chips (``cc``) or versions of ncu (``ncu``) can give; ``source`` of
+    that knowledge."""
 
     name: str
     what: str
@@ -53,13 +57,15 @@ class Gap:
     ncu: Version | None = None
 
     def of_chip(self, capability: Version | None) -> str:
-        """Why this chip cannot give it, in words; empty where it can, or where the chip is unknown."""
+        """Why this chip cannot give it, in words; empty where it can, or where the chip is
+        unknown."""
         if self.cc and capability and capability < self.cc:
             return f"compute capability {capability} has no {self.what} (from {self.cc} on)"
         return ""
 
     def of_ncu(self, ncu: Version | None) -> str:
-        """Why a report of this ncu cannot hold it, in words; empty where it can, or where the version is unknown."""
+        """Why a report of this ncu cannot hold it, in words; empty where it can, or where the
+        version is unknown."""
         if self.ncu and ncu and ncu < self.ncu:
             return f"ncu {ncu} made this report, and {self.what} is known from {self.ncu} on"
         return ""

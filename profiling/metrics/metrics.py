@@ -1,7 +1,7 @@
 """Metric sets: what is asked of ncu, why, and under which name on which chip.
 
-The sets are TOML files in ``profiling/metrics/sets``. ``resolve`` turns set names into the flat lists of an ncu
-command line for one chip and one version of ncu.
+The sets are TOML files in ``profiling/metrics/sets``. ``resolve`` turns set names into the flat
+lists of an ncu command line for one chip and one version of ncu.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from ncubble.profiling.metrics.catalog import Alias, Metric, MetricSet, load_ali
 
 DEFAULT_SETS = ("pipeline", "timeline", "source")
 
-# What ncu accepts: unit__counter.rollup[.submetric], group:…, regex:…, pmsampling:…, or a name of its own (launch__…).
+# What ncu accepts: unit__counter.rollup[.submetric], group:…, regex:…, pmsampling:…, or a name of
+# its own (launch__…).
 _NCU_NAME = re.compile(r"(?:(?:group|breakdown|pmsampling|warpsampling|regex):)?[A-Za-z0-9_^$.*+()|\[\]]+")
 
 
 @dataclass(frozen=True)
 class Target:
-    """What the metrics are collected with. None where unknown: then every name is used as the set writes it."""
+    """What the metrics are collected with. None where unknown: then every name is used as the set
+    writes it."""
 
     capability: Version | None = None
     ncu: Version | None = None
@@ -31,7 +33,8 @@ class Target:
 
 @dataclass(frozen=True)
 class MetricSelection:
-    """What one ncu command collects: names as this chip has them, each once, in the order of the sets."""
+    """What one ncu command collects: names as this chip has them, each once, in the order of the
+    sets."""
 
     sets: tuple[str, ...]
     metrics: tuple[str, ...] = ()
@@ -55,11 +58,12 @@ class _Draft:
 
 
 def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | None = None) -> MetricSelection:
-    """Everything that ``sets`` (by name) and further ``metrics`` ask for, under the names of ``target``.
+    """Everything that ``sets`` (by name) and further ``metrics`` ask for, under the names of
+    ``target``.
 
-    Names that people write and ncu does not know are replaced, with a note. Metrics of a set that the chip lacks are
-    left out. Raises UsageError for an unknown set, a metric that cannot be one (naming the nearest) or that the chip
-    lacks.
+    Names that people write and ncu does not know are replaced, with a note. Metrics of a set that
+    the chip lacks are left out. Raises UsageError for an unknown set, a metric that cannot be one
+    (naming the nearest) or that the chip lacks.
     """
     target = target or Target()
     draft = _Draft()
@@ -82,7 +86,8 @@ def resolve(sets: Sequence[str], metrics: Iterable[str] = (), target: Target | N
 
 
 def _expand(names: Sequence[str]) -> list[MetricSet]:
-    """The named sets with those that they include, each once, an included one before the one that includes it."""
+    """The named sets with those that they include, each once, an included one before the one that
+    includes it."""
     known = load_sets()
     ordered: dict[str, MetricSet] = {}
 

@@ -1,9 +1,9 @@
 """Cuts ncu's own section files down to the series that the analysis reads.
 
-ncu samples a series alone in a pass when it is named on the command line; only a section file puts many into one
-pass, in groups tuned per chip. The stock PM-sampling section collects 32 series on an H200, of which few are read here.
-So the installed section is taken as it is, less the series that nobody reads. Where it is not found, or not as it is
-expected, it is used whole, with a note.
+ncu samples a series alone in a pass when it is named on the command line; only a section file puts
+many into one pass, in groups tuned per chip. The stock PM-sampling section collects 32 series on an
+H200, of which few are read here. So the installed section is taken as it is, less the series that
+nobody reads. Where it is not found, or not as it is expected, it is used whole, with a note.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class Slimmed:
 
 
 def prepare(folder: Path, selection: MetricSelection, stock: Path | None) -> Slimmed:
-    """Write slim versions of the sections in ``selection.slim`` into ``folder``; ``stock`` holds ncu's own files."""
+    """Write slim versions of the sections in ``selection.slim`` into ``folder``; ``stock`` holds
+    ncu's own files."""
     names = [name for name in selection.sections if name in selection.slim]
     if not names:
         return Slimmed(selection)
@@ -57,7 +58,8 @@ def _slim_file(stock: Path | None, name: str, stems: Sequence[str]) -> str:
 
 
 def slim(text: str, stems: Sequence[str]) -> str:
-    """A section without the metrics whose names hold none of ``stems``, under a name of its own; "" if none is left."""
+    """A section without the metrics whose names hold none of ``stems``, under a name of its own; ""
+    if none is left."""
     blocks = list(_innermost(text))
     kept = [block for block in blocks if any(stem in text[slice(*block)] for stem in stems)]
     if not kept or not _IDENTIFIER.search(text):
@@ -87,7 +89,8 @@ def _closing(text: str, start: int) -> int:
 
 
 def stock_sections(ncu: str, release: str) -> Path | None:
-    """Folder of ncu's own section files: the user's deployed copy of this release, or the installation's."""
+    """Folder of ncu's own section files: the user's deployed copy of this release, or the
+    installation's."""
     version = ".".join(release.split(".")[:3])
     real = Path(ncu).resolve()
     places = [

@@ -61,8 +61,8 @@ _DEVICE = "driver and GPU"
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """One finding. ``need`` says what does not work without it: viewing runs, profiling, the catalog's kernels,
-    streams of Python programs, or sweeps."""
+    """One finding. ``need`` says what does not work without it: viewing runs, profiling, the
+    catalog's kernels, streams of Python programs, or sweeps."""
 
     name: str
     need: Need
@@ -72,7 +72,8 @@ class DoctorCheck:
 
 
 def examine() -> list[DoctorCheck]:
-    """All checks, in the order in which a person would mend what is wrong. Takes some seconds where there is a GPU."""
+    """All checks, in the order in which a person would mend what is wrong. Takes some seconds where
+    there is a GPU."""
     gpu, tool = check_gpu(), check_ncu()
     counters = check_counters() if gpu.status == tool.status == "ok" else _skipped_counters(gpu, tool)
     return [
@@ -90,7 +91,8 @@ def examine() -> list[DoctorCheck]:
 
 
 def as_json(checks: list[DoctorCheck]) -> dict[str, Any]:
-    """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps"}, "checks": […]}``."""
+    """``{"schema": 1, "can": {"view", "profile", "kernels", "streams", "sweeps"}, "checks":
+    […]}``."""
     return {
         "schema": 1,
         "can": {need: able(checks, need) for need in NEEDS},
@@ -99,8 +101,8 @@ def as_json(checks: list[DoctorCheck]) -> dict[str, Any]:
 
 
 def able(checks: list[DoctorCheck], need: str) -> bool:
-    """Whether nothing that ``need`` rests on is missing or wrong. Kernels and streams rest on the GPU as profiling
-    does, and sweeps on all that profiling and kernels rest on."""
+    """Whether nothing that ``need`` rests on is missing or wrong. Kernels and streams rest on the
+    GPU as profiling does, and sweeps on all that profiling and kernels rest on."""
     if need == "sweeps" and not (able(checks, "profile") and able(checks, "kernels")):
         return False
     rests_on = [check for check in checks if check.need == need or (need in _WITH_GPU and check.name == _DEVICE)]
@@ -197,7 +199,8 @@ def _skipped_counters(*needed: DoctorCheck) -> DoctorCheck:
 
 
 def check_compiler(program: str, remedy: str, environ: Mapping[str, str] = os.environ) -> DoctorCheck:
-    """A compiler on PATH (nvcc: also under CUDA_HOME, CUDA_PATH and in PyPI's CUDA wheels), and its version."""
+    """A compiler on PATH (nvcc: also under CUDA_HOME, CUDA_PATH and in PyPI's CUDA wheels), and its
+    version."""
     wheels = [str(place) for place in Path(sysconfig.get_path("purelib")).glob("nvidia/cu*/bin")]
     places = [str(Path(root) / "bin") for name in ("CUDA_HOME", "CUDA_PATH") if (root := environ.get(name))]
     further = os.pathsep.join([*places, *wheels]) if program == "nvcc" else ""

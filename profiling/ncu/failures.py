@@ -1,4 +1,5 @@
-"""Every way in which a profiling run fails, each with its own message and remedy. Exit code 3 unless said otherwise."""
+"""Every way in which a profiling run fails, each with its own message and remedy. Exit code 3
+unless said otherwise."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class NcuTooOldError(MeasurementError):
 
 
 class NcuUnusableError(MeasurementError):
-    """ncu exists but does not say its version: not executable, for another platform, or something else by that name."""
+    """ncu exists but does not say its version: not executable, for another platform, or something
+    else by that name."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(f"{path}: cannot be used as ncu ({why})", f"reinstall Nsight Compute, or set {ENVIRONMENT}")
@@ -107,7 +109,8 @@ class ProgramFailedError(MeasurementError):
 
 
 class LaunchFaultError(MeasurementError):
-    """A kernel failed on the GPU while it was profiled: a bad address, a trap. ncu then ends the program."""
+    """A kernel failed on the GPU while it was profiled: a bad address, a trap. ncu then ends the
+    program."""
 
     def __init__(self, kernel: str, detail: str) -> None:
         super().__init__(

@@ -1,9 +1,10 @@
-"""What ncu prints, taken apart while it runs: its own messages, the progress of a kernel, and the program's output.
+"""What ncu prints, taken apart while it runs: its own messages, the progress of a kernel, and the
+program's output.
 
-ncu marks its lines ``==PROF==``, ``==WARNING==`` and ``==ERROR==`` and mixes them with the program's. A progress line
-grows while a kernel is replayed: ``==PROF== Profiling "name" - 3: 0%....50%....100% - 10 passes``. The index may lack
-(ncu 2025.3.1 writes ``Profiling "name": 0%...``); launches are then counted, and a line that ends one is read once,
-when it is whole.
+ncu marks its lines ``==PROF==``, ``==WARNING==`` and ``==ERROR==`` and mixes them with the
+program's. A progress line grows while a kernel is replayed: ``==PROF== Profiling "name" - 3:
+0%....50%....100% - 10 passes``. The index may lack (ncu 2025.3.1 writes ``Profiling "name":
+0%...``); launches are then counted, and a line that ends one is read once, when it is whole.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class ReplayedLaunch:
 
 @dataclass
 class NcuLog:
-    """The state after everything fed so far. ``on_launch`` hears of each change of a launch, ``on_output`` of each line
-    of the program.
+    """The state after everything fed so far. ``on_launch`` hears of each change of a launch,
+    ``on_output`` of each line of the program.
     """
 
     on_launch: Callable[[ReplayedLaunch], None] = lambda launch: None

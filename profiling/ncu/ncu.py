@@ -1,4 +1,5 @@
-"""Nsight Compute's command line: finding ncu, composing its argv, telling its failures apart. Nothing here profiles."""
+"""Nsight Compute's command line: finding ncu, composing its argv, telling its failures apart.
+Nothing here profiles."""
 
 from __future__ import annotations
 
@@ -25,9 +26,10 @@ _PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/nvidia/nsight-c
 class Filters:
     """Which launches are profiled: all, where everything is left as it is.
 
-    ``kernel`` is a regular expression searched in the function's base name, ``nvtx`` an NVTX include expression of ncu
-    (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the launches that match. With ``window``, only
-    launches between ``cuProfilerStart`` and ``cuProfilerStop`` count (``profiling.window``).
+    ``kernel`` is a regular expression searched in the function's base name, ``nvtx`` an NVTX
+    include expression of ncu (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the
+    launches that match. With ``window``, only launches between ``cuProfilerStart`` and
+    ``cuProfilerStop`` count (``profiling.window``).
     """
 
     kernel: str = ""
@@ -59,9 +61,11 @@ class Filters:
 
 @dataclass(frozen=True)
 class Control:
-    """What ncu does to the machine while it measures. Clocks are left alone: a locked clock is not the user's clock.
+    """What ncu does to the machine while it measures. Clocks are left alone: a locked clock is not
+    the user's clock.
 
-    ``cache`` = ``all`` empties the caches before each pass, so that passes agree; ``none`` keeps them warm.
+    ``cache`` = ``all`` empties the caches before each pass, so that passes agree; ``none`` keeps
+    them warm.
     """
 
     clock: str = "none"
@@ -94,9 +98,11 @@ def ncu_argv(
     control: Control | None = None,
     section_folders: Sequence[Path] = (),
 ) -> list[str]:
-    """The whole command line that profiles ``program`` into ``report`` (path without the suffix .ncu-rep). Pure.
+    """The whole command line that profiles ``program`` into ``report`` (path without the suffix
+    .ncu-rep). Pure.
 
-    ncu expands %-macros in the report's path, so they are escaped. Raises UsageError where ``program`` is none.
+    ncu expands %-macros in the report's path, so they are escaped. Raises UsageError where
+    ``program`` is none.
     """
     filters, control = filters or Filters(), control or Control()
     if not program or program[0].startswith("-"):
@@ -177,7 +183,8 @@ def ncu_version(path: str) -> Ncu:
 
 
 def failure(log: NcuLog, status: int, wanted: str) -> NcubbleError | None:
-    """Why a finished run of ncu is a failure, most telling reason first, or None. ``wanted`` names the filters."""
+    """Why a finished run of ncu is a failure, most telling reason first, or None. ``wanted`` names
+    the filters."""
     messages = "\n".join(log.errors + log.warnings)
     if "ERR_NVGPUCTRPERM" in messages:
         return failures.CounterPermissionError()

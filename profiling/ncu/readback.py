@@ -1,4 +1,5 @@
-"""Reads a fresh report back through ncu itself: an unknown metric is no error for ncu, it just comes back ``n/a``."""
+"""Reads a fresh report back through ncu itself: an unknown metric is no error for ncu, it just
+comes back ``n/a``."""
 
 from __future__ import annotations
 
@@ -16,13 +17,15 @@ _TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class ReadBack:
-    """What ncu's raw page of a report holds: how many launches, and which metrics have a value in any of them."""
+    """What ncu's raw page of a report holds: how many launches, and which metrics have a value in
+    any of them."""
 
     launches: int
     present: frozenset[str]
 
     def missing(self, names: Iterable[str]) -> list[str]:
-        """Those of ``names`` without a value in any launch. Groups and other prefixed names are not checked."""
+        """Those of ``names`` without a value in any launch. Groups and other prefixed names are not
+        checked."""
         return [name for name in names if ":" not in name and name not in self.present]
 
 
@@ -44,7 +47,8 @@ def read_back(ncu: str, report: Path) -> ReadBack | None:
 
 
 def parse_raw_page(text: str) -> ReadBack | None:
-    """The CSV of ncu's raw page: a row of names that starts with ID, a row of units, then one row a launch."""
+    """The CSV of ncu's raw page: a row of names that starts with ID, a row of units, then one row a
+    launch."""
     rows = list(csv.reader(text.splitlines()))
     start = next((number for number, row in enumerate(rows) if row and row[0] == "ID"), None)
     if start is None:

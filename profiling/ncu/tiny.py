@@ -1,6 +1,7 @@
 """The smallest program that launches a kernel (``python -m …ncu.tiny``), for ``ncubble doctor``.
 
-It needs the driver and nothing else: the kernel is PTX text that the driver compiles, called through ctypes.
+It needs the driver and nothing else: the kernel is PTX text that the driver compiles, called
+through ctypes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _BLOCK = (32, 1, 1)
 
 
 def launch() -> None:
-    """Launch one empty kernel on the first visible GPU and wait for it; raises DriverError naming the failing call."""
+    """Launch one empty kernel on the first visible GPU and wait for it; raises DriverError naming
+    the failing call."""
     driver = CudaDriver()
     device = driver.device()
     context, module, function = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()

@@ -1,4 +1,5 @@
-"""The window in which ncu measures: launches before and after it run unmeasured (``ncu.Filters.window``)."""
+"""The window in which ncu measures: launches before and after it run unmeasured
+(``ncu.Filters.window``)."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from ncubble.profiling.devices.driver import CudaDriver, DriverError
 def measured() -> Iterator[None]:
     """Launches inside the block are profiled, by ``cuProfilerStart`` and ``cuProfilerStop``.
 
-    It goes for this process only, not for its children. Outside of a profiler it does nothing. Where no context is
-    current yet, the calls are made in the first visible GPU's primary context. Raises DriverError where
-    it cannot be opened.
+    It goes for this process only, not for its children. Outside of a profiler it does nothing.
+    Where no context is current yet, the calls are made in the first visible GPU's primary context.
+    Raises DriverError where it cannot be opened.
     """
     driver = CudaDriver()
     with _context(driver):
@@ -30,7 +31,8 @@ def measured() -> Iterator[None]:
 
 @contextmanager
 def _context(driver: CudaDriver) -> Iterator[None]:
-    """A current context: the one that is, or the primary one, which stays alive for who comes after."""
+    """A current context: the one that is, or the primary one, which stays alive for who comes
+    after."""
     current = ctypes.c_void_p()
     driver.call("cuCtxGetCurrent", ctypes.byref(current))
     if current:

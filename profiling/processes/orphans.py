@@ -1,6 +1,8 @@
-"""No process outlives the one that it works for: children tied to their parent, and what slipped away found by a mark.
+"""No process outlives the one that it works for: children tied to their parent, and what slipped
+away found by a mark.
 
-A mark is an environment variable, which every descendant inherits, whatever process group or session it moves to.
+A mark is an environment variable, which every descendant inherits, whatever process group or
+session it moves to.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 MARK = "NCUBBLE_SWEEP_JOB"
-"""``PID-START-NUMBER`` of the process that supervises: its id, and the boot-relative time at which it started."""
+"""``PID-START-NUMBER`` of the process that supervises: its id, and the boot-relative time at which
+it started."""
 PARENT = "NCUBBLE_SWEEP_PARENT"
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _PF_KTHREAD = 0x00200000  # linux/sched.h
@@ -24,9 +27,11 @@ _PAUSE_S = 0.05
 
 
 def tie_to_parent() -> bool:
-    """Have the kernel send SIGTERM when the process named in ``PARENT`` ends; False where it has already.
+    """Have the kernel send SIGTERM when the process named in ``PARENT`` ends; False where it has
+    already.
 
-    Linux ties a child to the *thread* that started it, which here is the one thread in which a worker runs jobs.
+    Linux ties a child to the *thread* that started it, which here is the one thread in which a
+    worker runs jobs.
     """
     parent = os.environ.get(PARENT, "")
     with suppress(OSError, AttributeError):
@@ -40,7 +45,8 @@ def mark(number: str) -> str:
 
 
 def end_marked(text: str) -> int:
-    """SIGKILL all processes whose mark begins so; returns how many there were. This process is spared."""
+    """SIGKILL all processes whose mark begins so; returns how many there were. This process is
+    spared."""
     ended = 0
     for _ in range(_PASSES):  # a process may fork while the others are ended
         processes, unknown = _marked()
@@ -56,7 +62,8 @@ def end_marked(text: str) -> int:
 
 
 def end_orphans() -> int:
-    """SIGKILL all marked processes of this user whose supervisor is dead; returns how many there were."""
+    """SIGKILL all marked processes of this user whose supervisor is dead; returns how many there
+    were."""
     ended = 0
     for _ in range(_PASSES):
         processes, unknown = _marked()
@@ -74,10 +81,12 @@ def marked() -> list[tuple[int, str]]:
 
 
 def _marked() -> tuple[list[tuple[int, str]], bool]:
-    """What ``marked`` returns, and whether there are processes of this user that could not be asked.
+    """What ``marked`` returns, and whether there are processes of this user that could not be
+    asked.
 
-    A process that sleeps in the kernel is not asked: it may hold the lock on its memory, as in a call of a driver that
-    does not answer, and whoever reads its environment then sleeps with it. One within execve has no environment yet.
+    A process that sleeps in the kernel is not asked: it may hold the lock on its memory, as in a
+    call of a driver that does not answer, and whoever reads its environment then sleeps with it.
+    One within execve has no environment yet.
     """
     needle, processes, unknown = f"{MARK}=".encode(), [], False
     for folder in Path("/proc").glob("[0-9]*"):
@@ -117,7 +126,8 @@ def with_mark(text: str) -> list[Process]:
 
 
 def outlast(processes: Iterable[Process], limit_s: float) -> list[int]:
-    """Wait until processes that were ended are gone, ``limit_s`` at most; returns the ids of those that are not.
+    """Wait until processes that were ended are gone, ``limit_s`` at most; returns the ids of those
+    that are not.
 
     One that was using a GPU may take long: the driver has to stop its kernel first.
     """
@@ -141,7 +151,8 @@ def _supervised(own: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Start of a process in clock ticks since boot; empty where there is none (proc(5), field 22 of stat)."""
+    """Start of a process in clock ticks since boot; empty where there is none (proc(5), field 22 of
+    stat)."""
     fields = _fields(Path(f"/proc/{pid}/stat"))
     return "" if not fields or fields[0] in ("Z", "X") else fields[_STARTTIME]
 

@@ -1,4 +1,5 @@
-"""Runs one program in its own process group, streams what it prints, and leaves nothing of it behind."""
+"""Runs one program in its own process group, streams what it prints, and leaves nothing of it
+behind."""
 
 from __future__ import annotations
 
@@ -34,14 +35,15 @@ def stream(
     folder: Path | None = None,
     before_end: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run ``argv`` (no shell), hand over its output as it comes, return its exit status (negative: ended by a signal).
+    """Run ``argv`` (no shell), hand over its output as it comes, return its exit status (negative:
+    ended by a signal).
 
-    It runs in ``folder``, by default in the current directory. ``before_end`` is called before a program that ran past
-    its limit is ended.
+    It runs in ``folder``, by default in the current directory. ``before_end`` is called before a
+    program that ran past its limit is ended.
 
-    Whatever ends this call, an exception in ``on_text`` or an interrupt included, the whole process group is gone then,
-    but for what the kernel does not let go: that is waited for no longer than 10 s.
-    Raises TimedOutError, and OSError if the program cannot be started.
+    Whatever ends this call, an exception in ``on_text`` or an interrupt included, the whole process
+    group is gone then, but for what the kernel does not let go: that is waited for no longer than
+    10 s. Raises TimedOutError, and OSError if the program cannot be started.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     process = subprocess.Popen(
@@ -95,7 +97,8 @@ def _pump(process: subprocess.Popen[bytes], on_text: Callable[[Stream, str], Non
             if deadline is not None and time.monotonic() > deadline:
                 raise TimedOutError
             ready = selector.select(_POLL_S)
-            # A grandchild may hold the pipes open for ever: once the program is gone, silence is the end.
+            # A grandchild may hold the pipes open for ever: once the program is gone, silence is
+            # the end.
             if not ready and process.poll() is not None:
                 return
             for key, _ in ready:
@@ -106,7 +109,8 @@ def _pump(process: subprocess.Popen[bytes], on_text: Callable[[Stream, str], Non
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End whatever is left of the process group: SIGTERM, a grace, SIGKILL. Safe to call when all is gone."""
+    """End whatever is left of the process group: SIGTERM, a grace, SIGKILL. Safe to call when all
+    is gone."""
     try:
         if process.poll() is None:
             _signal_group(process.pid, signal.SIGTERM)

@@ -1,9 +1,11 @@
-"""Folders of unfinished work: each belongs to a living process, and what a dead one left is found, named and removed.
+"""Folders of unfinished work: each belongs to a living process, and what a dead one left is found,
+named and removed.
 
-``parent/PREFIXxxxxxxxx/`` holds ``owner.json`` (its host, and what is being made) and ``work/``. The owner keeps a lock
-on ``owner.json``. The kernel ends it with the process, however that ends, so that a free lock means a dead owner; where
-a file system has no locks, nothing is ever taken for dead. A lock of another host may not be seen here: folders from
-elsewhere count as left behind after a week only.
+``parent/PREFIXxxxxxxxx/`` holds ``owner.json`` (its host, and what is being made) and ``work/``.
+The owner keeps a lock on ``owner.json``. The kernel ends it with the process, however that ends, so
+that a free lock means a dead owner; where a file system has no locks, nothing is ever taken for
+dead. A lock of another host may not be seen here: folders from elsewhere count as left behind after
+a week only.
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ class AbandonedWork:
 
 @contextmanager
 def scratch(parent: Path, prefix: str, making: Mapping[str, str]) -> Iterator[Path]:
-    """An empty folder below ``parent``, gone at the end with whatever was not moved out of it; raises OSError.
+    """An empty folder below ``parent``, gone at the end with whatever was not moved out of it;
+    raises OSError.
 
-    ``making`` says, by relative path in the folder, what will be made there: this is what is named if it is cut off.
+    ``making`` says, by relative path in the folder, what will be made there: this is what is named
+    if it is cut off.
     """
     folder, lock = _claim(parent, prefix, making)
     try:
@@ -50,14 +54,17 @@ def scratch(parent: Path, prefix: str, making: Mapping[str, str]) -> Iterator[Pa
 
 
 def intact(work: Path) -> bool:
-    """Whether a folder that ``scratch`` gave is still the same: nobody deleted it, or what it lies in."""
+    """Whether a folder that ``scratch`` gave is still the same: nobody deleted it, or what it lies
+    in."""
     return (work.parent / _OWNER).exists()
 
 
 def abandoned(parent: Path, prefix: str) -> Iterator[AbandonedWork]:
-    """What dead processes left in ``parent``. Each is removed when the loop goes on, so save from it what is worth it.
+    """What dead processes left in ``parent``. Each is removed when the loop goes on, so save from
+    it what is worth it.
 
-    Links are never followed, and folders of living processes, of other users and unknown ones are left alone.
+    Links are never followed, and folders of living processes, of other users and unknown ones are
+    left alone.
     """
     for folder in _folders(parent, prefix):
         with suppress(OSError):
@@ -70,7 +77,8 @@ def abandoned(parent: Path, prefix: str) -> Iterator[AbandonedWork]:
 
 
 def cut_off(folder: Path) -> list[str]:
-    """What a dead process was making in ``folder``; nothing where its owner may live. Changes nothing."""
+    """What a dead process was making in ``folder``; nothing where its owner may live. Changes
+    nothing."""
     with _locked(folder, os.O_RDONLY, fcntl.LOCK_SH) as left:
         return left.unfinished if left else []
 
@@ -90,7 +98,8 @@ def _folders(parent: Path, prefix: str) -> list[Path]:
 def _claim(parent: Path, prefix: str, making: Mapping[str, str]) -> tuple[Path, int]:
     """A new folder, and the descriptor that locks it.
 
-    Until the lock is held another process may take the folder for a leftover and remove it: then a new one is made.
+    Until the lock is held another process may take the folder for a leftover and remove it: then a
+    new one is made.
     """
     note = json.dumps({"host": platform.node(), "making": dict(making)}).encode()
     while True:
@@ -160,7 +169,8 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    """The owner's file goes last: a folder that cannot be emptied now is found again, and tried again.
+    """The owner's file goes last: a folder that cannot be emptied now is found again, and tried
+    again.
 
     A child that was interrupted with its parent may write a last file while the folder is emptied.
     """

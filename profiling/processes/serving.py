@@ -1,6 +1,8 @@
-"""Programs that answer requests, one JSON object a line, and may crash, hang or run out of memory alone.
+"""Programs that answer requests, one JSON object a line, and may crash, hang or run out of memory
+alone.
 
-``ServingProcess`` starts such a program and asks it; ``answer_requests`` and ``limit_memory`` are for the program.
+``ServingProcess`` starts such a program and asks it; ``answer_requests`` and ``limit_memory`` are
+for the program.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ _DYING_S = 2.0
 
 
 class ServerDiedError(Exception):
-    """A program ended before its answer, because it showed no progress if ``expired``; ``status`` as of ``Popen``."""
+    """A program ended before its answer, because it showed no progress if ``expired``; ``status``
+    as of ``Popen``."""
 
     def __init__(self, expired: bool, status: int) -> None:
         super().__init__(ending(status))
@@ -33,8 +36,9 @@ class ServerDiedError(Exception):
 class ServingProcess:
     """``python -m module``, started when first asked and again after each death.
 
-    For one thread at a time, but for ``end``. ``environment`` returns the variables to add at each start. With
-    ``own_group`` an interrupt at the terminal does not reach the program, and what it has started ends with it.
+    For one thread at a time, but for ``end``. ``environment`` returns the variables to add at each
+    start. With ``own_group`` an interrupt at the terminal does not reach the program, and what it
+    has started ends with it.
     """
 
     def __init__(
@@ -44,10 +48,11 @@ class ServingProcess:
         self.process: subprocess.Popen[str] | None = None
 
     def ask(self, request: Mapping[str, Any], silent_s: float) -> dict[str, Any]:
-        """Return the answer to a request; lines with a member ``at`` that come before it show progress.
+        """Return the answer to a request; lines with a member ``at`` that come before it show
+        progress.
 
-        Raises ServerDiedError where the program ends before it, or shows no progress for ``silent_s``, and OSError
-        where it cannot be started.
+        Raises ServerDiedError where the program ends before it, or shows no progress for
+        ``silent_s``, and OSError where it cannot be started.
         """
         process, expired = self._started(), threading.Event()
         assert process.stdin is not None  # noqa: S101
@@ -97,7 +102,8 @@ class ServingProcess:
             self._kill(process)
 
     def close(self, patience_s: float = 0.0) -> int:
-        """End the program, unless it does so by itself within ``patience_s``, and return its exit status."""
+        """End the program, unless it does so by itself within ``patience_s``, and return its exit
+        status."""
         process, self.process = self.process, None
         if process is None:
             return 0
@@ -118,19 +124,22 @@ class ServingProcess:
 
 
 def _has_ended(process: subprocess.Popen[str]) -> bool:
-    """Whether a process has ended. It is not collected yet, so that its id and its group are no one else's."""
+    """Whether a process has ended. It is not collected yet, so that its id and its group are no one
+    else's."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def limit_memory(limit_b: int) -> None:
-    """Let whatever asks for absurd amounts of memory fail, or end this process, and leave no core file."""
+    """Let whatever asks for absurd amounts of memory fail, or end this process, and leave no core
+    file."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (limit_b if hard == resource.RLIM_INFINITY else min(hard, limit_b), hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def answer_requests(answer: Callable[[dict[str, Any], Callable[[], None]], Mapping[str, Any]]) -> None:
-    """Answer requests from stdin until it closes; ``answer`` also gets what to call whenever it gets further."""
+    """Answer requests from stdin until it closes; ``answer`` also gets what to call whenever it
+    gets further."""
     with os.fdopen(os.dup(1), "w") as replies:
         os.dup2(2, 1)  # whatever native code prints is no answer
 

@@ -1,4 +1,5 @@
-"""Two trees that are compared: where each is, what runs there, and the order in which they take turns."""
+"""Two trees that are compared: where each is, what runs there, and the order in which they take
+turns."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _LAST_LINES = 12
 
 @dataclass(frozen=True)
 class RevisionSide:
-    """One of two trees: ``name`` (A or B), what it is in words, its root, and where its programs run."""
+    """One of two trees: ``name`` (A or B), what it is in words, its root, and where its programs
+    run."""
 
     name: str
     what: str
@@ -37,8 +39,9 @@ class RevisionSide:
 
 
 def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path) -> tuple[RevisionSide, RevisionSide]:
-    """A, the revision that is checked out at ``tree``, and B, the user's working tree. ``folder``: relative, where
-    programs run. What A compiles goes to a cache of its own: its paths are never seen again."""
+    """A, the revision that is checked out at ``tree``, and B, the user's working tree. ``folder``:
+    relative, where programs run. What A compiles goes to a cache of its own: its paths are never
+    seen again."""
     env = {CACHE: str(tree.parent / "cache"), **_moved(checkout.root, tree)}
     old = ProgramPlace(tree / folder, env, {"sha": sha, "dirty": False})
     new = ProgramPlace(
@@ -50,7 +53,8 @@ def sides(checkout: Checkout, revision: str, sha: str, tree: Path, folder: Path)
 
 
 def _moved(root: Path, tree: Path) -> dict[str, str]:
-    """Search paths of the environment, with folders of the user's tree replaced by the other's where it has them."""
+    """Search paths of the environment, with folders of the user's tree replaced by the other's
+    where it has them."""
     moved = {}
     for name in _SEARCHED:
         entries = os.environ.get(name, "").split(os.pathsep)
@@ -74,7 +78,8 @@ def in_turns(pair: Sequence[RevisionSide], rounds: int) -> Iterator[tuple[int, R
 
 
 def refuse_fixed_paths(root: Path, words: Sequence[str], option: str) -> None:
-    """Raise UsageError where a word names the user's tree: both sides would then run what lies there."""
+    """Raise UsageError where a word names the user's tree: both sides would then run what lies
+    there."""
     named = re.compile(rf"(?<![\w./-]){re.escape(str(root))}(?![\w.-])")
     for word in words:
         if named.search(word) or (word.startswith(os.sep) and Path(word).resolve().is_relative_to(root)):
@@ -85,8 +90,8 @@ def refuse_fixed_paths(root: Path, words: Sequence[str], option: str) -> None:
 
 
 def build(side: RevisionSide, command: str, on_text: Callable[[process.Stream, str], None]) -> None:
-    """Run ``command`` (split as a shell would, without one) in the folder of ``side``; raises MeasurementError if it
-    fails, UsageError where it cannot be started."""
+    """Run ``command`` (split as a shell would, without one) in the folder of ``side``; raises
+    MeasurementError if it fails, UsageError where it cannot be started."""
     argv = shlex.split(command)
     last: deque[str] = deque(maxlen=_LAST_LINES)
 
@@ -109,7 +114,8 @@ def build(side: RevisionSide, command: str, on_text: Callable[[process.Stream, s
 
 
 def require_program(side: RevisionSide, program: Sequence[str]) -> None:
-    """Raise UsageError where the first word of ``program`` is no program in the folder of ``side``."""
+    """Raise UsageError where the first word of ``program`` is no program in the folder of
+    ``side``."""
     first = program[0] if program else ""
     there = side.folder / first if os.sep in first else Path(shutil.which(first) or "")
     if not first or not os.access(there, os.X_OK) or there.is_dir():

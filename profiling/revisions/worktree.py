@@ -1,5 +1,6 @@
-"""Another revision of a git repository, checked out beside it for a while: ``ncubble check --against REV`` builds and
-profiles it there. The user's checkout, index and stash are never written."""
+"""Another revision of a git repository, checked out beside it for a while: ``ncubble check
+--against REV`` builds and profiles it there. The user's checkout, index and stash are never
+written."""
 
 from __future__ import annotations
 
@@ -17,18 +18,20 @@ from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes.scratch import abandoned, scratch
 
 PREFIX = "ncubble-against-"
-"""How the names of folders begin in which revisions are checked out, in the folder for temporary files."""
+"""How the names of folders begin in which revisions are checked out, in the folder for temporary
+files."""
 _SETTINGS = ("--no-optional-locks", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 _LOCATION = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE")
-"""Set inside of hooks: git would take another index and another tree for the ones that are named."""
+"""Set inside of hooks: git would take another index and another tree for the ones that are
+named."""
 _GITLINK = "160000"
 _SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """The user's working tree: its root, its commit, the paths that differ from that, and those that git does not
-    know (ignored ones left out)."""
+    """The user's working tree: its root, its commit, the paths that differ from that, and those
+    that git does not know (ignored ones left out)."""
 
     root: Path
     sha: str
@@ -43,7 +46,8 @@ class Checkout:
             raise UsageError(f"{folder}: not in {self.root}", "name a folder of one repository") from error
 
     def resolve(self, revision: str) -> str:
-        """The commit that ``revision`` names; raises UsageError with the remedy that fits the clone."""
+        """The commit that ``revision`` names; raises UsageError with the remedy that fits the
+        clone."""
         name = f"{revision}^{{commit}}"
         done = None if revision.startswith("-") or not revision else _git(self.root, "rev-parse", "--verify", name)
         if done is not None and done.returncode == 0:
@@ -61,7 +65,8 @@ class Checkout:
 
 
 def checkout_of(folder: Path) -> Checkout:
-    """The working tree around ``folder``; raises UsageError where there is none, MeasurementError without git."""
+    """The working tree around ``folder``; raises UsageError where there is none, MeasurementError
+    without git."""
     done = _git(folder, "rev-parse", "--show-toplevel")
     root = done.stdout.rstrip("\n")
     if done.returncode or not root:
@@ -78,11 +83,12 @@ def checkout_of(folder: Path) -> Checkout:
 
 @contextmanager
 def worktree(checkout: Checkout, sha: str) -> Iterator[Path]:
-    """A detached checkout of the commit ``sha`` in the folder for temporary files, gone when the block ends.
+    """A detached checkout of the commit ``sha`` in the folder for temporary files, gone when the
+    block ends.
 
-    Submodules that the user's tree has checked out are there, too, at the commits of ``sha``. What a killed process
-    left is removed first. Raises UsageError where a submodule's clone lacks its commit, MeasurementError where git
-    cannot write the files.
+    Submodules that the user's tree has checked out are there, too, at the commits of ``sha``. What
+    a killed process left is removed first. Raises UsageError where a submodule's clone lacks its
+    commit, MeasurementError where git cannot write the files.
     """
     parent = Path(tempfile.gettempdir()).resolve()
     for left in abandoned(parent, PREFIX):
@@ -104,7 +110,8 @@ def worktree(checkout: Checkout, sha: str) -> Iterator[Path]:
 
 
 def _add(repository: Path, sha: str, tree: Path, added: list[tuple[Path, Path]]) -> None:
-    """Check ``sha`` out at ``tree`` with its submodules; notes what is to be removed before it is made."""
+    """Check ``sha`` out at ``tree`` with its submodules; notes what is to be removed before it is
+    made."""
     added.append((repository, tree))
     done = _git(repository, "worktree", "add", "--detach", "--quiet", str(tree), sha)
     if done.returncode:
@@ -146,9 +153,11 @@ def _forget_all(work: Path) -> None:
 
 
 def _forget(link: Path) -> None:
-    """The same for one worktree, by its file ``.git``: only where the repository's note names this very file.
+    """The same for one worktree, by its file ``.git``: only where the repository's note names this
+    very file.
 
-    ``git worktree prune`` would also drop the user's own worktrees on a disk that is not mounted now.
+    ``git worktree prune`` would also drop the user's own worktrees on a disk that is not mounted
+    now.
     """
     with suppress(OSError, UnicodeDecodeError):
         admin = Path(link.read_text(encoding="utf-8").removeprefix("gitdir:").strip())
@@ -160,7 +169,8 @@ def _forget(link: Path) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Signals that end a program wait until the block is done; what it starts is not reached by them either."""
+    """Signals that end a program wait until the block is done; what it starts is not reached by
+    them either."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
@@ -169,7 +179,8 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What git says in ``folder``; raises MeasurementError where there is no git, UsageError where no such folder."""
+    """What git says in ``folder``; raises MeasurementError where there is no git, UsageError where
+    no such folder."""
     env = {name: value for name, value in os.environ.items() if name not in _LOCATION}
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder", "check the path")

@@ -1,4 +1,5 @@
-"""Where a run comes from: the state of the source tree, the facts that the program wrote, the report's hash."""
+"""Where a run comes from: the state of the source tree, the facts that the program wrote, the
+report's hash."""
 
 from __future__ import annotations
 
@@ -22,15 +23,17 @@ _FACTS_LIMIT_B = 1 << 20
 
 @dataclass(frozen=True)
 class Facts:
-    """The members of a facts file, each an object, its list ``launches``, and notes on what could not be used."""
+    """The members of a facts file, each an object, its list ``launches``, and notes on what could
+    not be used."""
 
     members: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     launches: tuple[dict[str, Any], ...] = ()
 
     def of_launches(self, kernels: Sequence[str], skipped: int = 0, limited: bool = False) -> Facts:
-        """The facts of a run that profiled launches of these ``kernels`` behind ``skipped`` ones, all that there were
-        unless ``limited``. A list of another length, or of other functions, tells nothing of them."""
+        """The facts of a run that profiled launches of these ``kernels`` behind ``skipped`` ones,
+        all that there were unless ``limited``. A list of another length, or of other functions,
+        tells nothing of them."""
         count, chosen = len(kernels), self.launches[skipped : skipped + len(kernels)]
         fits = len(chosen) == count and (limited or len(self.launches) == skipped + count)
         if fits and all(
@@ -49,7 +52,8 @@ def utc_now() -> str:
 
 
 def git_state(folder: Path) -> dict[str, Any]:
-    """``{"sha": …, "dirty": bool}`` of the repository around ``folder``; empty where there is none, or no git."""
+    """``{"sha": …, "dirty": bool}`` of the repository around ``folder``; empty where there is none,
+    or no git."""
     sha = _git(folder, "rev-parse", "HEAD")
     status = _git(folder, "status", "--porcelain")
     if not sha or status is None:
@@ -68,7 +72,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def read_facts(path: Path) -> Facts:
-    """What the program wrote to ``NCUBBLE_FACTS``. A file that is not what it should be is noted, never guessed at."""
+    """What the program wrote to ``NCUBBLE_FACTS``. A file that is not what it should be is noted,
+    never guessed at."""
     if not path.is_file():
         return Facts()
     if path.stat().st_size > _FACTS_LIMIT_B:

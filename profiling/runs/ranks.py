@@ -1,4 +1,5 @@
-"""Which rank of a program on many GPUs a run belongs to: told by the launcher's environment, or by a file's name."""
+"""Which rank of a program on many GPUs a run belongs to: told by the launcher's environment, or by
+a file's name."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ LAUNCHERS = (
     ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
 )
-"""What launchers tell a process, the nearest first: mpirun below Slurm sets both. Each counts only together with its
-size: RANK alone may be anybody's variable, and a batch script of Slurm has a SLURM_PROCID, too."""
+"""What launchers tell a process, the nearest first: mpirun below Slurm sets both. Each counts only
+together with its size: RANK alone may be anybody's variable, and a batch script of Slurm has a
+SLURM_PROCID, too."""
 VARIABLES = frozenset(name for names in LAUNCHERS for name in names)
 FROM_NAME = "name"
 _LARGEST = 1 << 24
@@ -33,8 +35,9 @@ _NUMBERED = re.compile(r"[._-](\d{1,7})(?!\d)")
 class Rank:
     """The place of a run among the processes of its program.
 
-    ``size`` is how many there are, None where not known. ``source`` is the variable that told it, or ``name``.
-    ``program`` is equal for all ranks of one program and names it: the path without what tells the ranks apart.
+    ``size`` is how many there are, None where not known. ``source`` is the variable that told it,
+    or ``name``. ``program`` is equal for all ranks of one program and names it: the path without
+    what tells the ranks apart.
     """
 
     rank: int
@@ -44,7 +47,8 @@ class Rank:
 
 
 def of_environ(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """The member ``rank`` of a manifest: ``rank``, ``size``, ``local_rank`` (or null) and ``source``.
+    """The member ``rank`` of a manifest: ``rank``, ``size``, ``local_rank`` (or null) and
+    ``source``.
 
     Empty where no launcher tells a rank, and where there is one process only.
     """
@@ -61,7 +65,8 @@ def _number(text: str | None) -> int | None:
 
 
 def folder_of(out: Path, rank: Mapping[str, Any], named: bool) -> Path:
-    """Where one rank's run goes: below a folder that was named, beside the other ranks' under a default name.
+    """Where one rank's run goes: below a folder that was named, beside the other ranks' under a
+    default name.
 
     Without a rank it is ``out`` itself.
     """
@@ -72,7 +77,8 @@ def folder_of(out: Path, rank: Mapping[str, Any], named: bool) -> Path:
 
 
 def rank_of(run: Run) -> Rank | None:
-    """The rank of a run, by its manifest, else by the names of its file and of the folder that this lies in."""
+    """The rank of a run, by its manifest, else by the names of its file and of the folder that this
+    lies in."""
     recorded = run.manifest.rank
     path = run.path if run.path != run.report or run.path.stem != "report" else run.path.parent
     by_name = _from_name(path)
@@ -84,7 +90,8 @@ def rank_of(run: Run) -> Rank | None:
 
 
 def _from_name(path: Path) -> Rank | None:
-    """The last part of a path, or the folder that it lies in, names a rank: ``rank3``, ``report.rank3.ncu-rep``."""
+    """The last part of a path, or the folder that it lies in, names a rank: ``rank3``,
+    ``report.rank3.ncu-rep``."""
     for part in (path, path.parent):
         if match := next(iter(_NAMED.finditer(part.name)), None):
             without = part.name[: match.start()] + "*" + part.name[match.end() :]
@@ -94,10 +101,12 @@ def _from_name(path: Path) -> Rank | None:
 
 
 def numbered(paths: list[Path]) -> dict[Path, Rank]:
-    """Ranks of files whose names differ in one number alone, as ``report_0.ncu-rep`` and ``report_1.ncu-rep`` do.
+    """Ranks of files whose names differ in one number alone, as ``report_0.ncu-rep`` and
+    ``report_1.ncu-rep`` do.
 
-    ``ncu -o report_%q{SLURM_PROCID}`` writes such names. They count where the numbers are those from 0 on, and at least
-    two: a series of experiments looks the same, so this is for whoever asked for a view by rank.
+    ``ncu -o report_%q{SLURM_PROCID}`` writes such names. They count where the numbers are those
+    from 0 on, and at least two: a series of experiments looks the same, so this is for whoever
+    asked for a view by rank.
     """
     series: dict[str, dict[int, Path]] = {}
     for path in paths:

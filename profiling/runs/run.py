@@ -1,7 +1,8 @@
 """One ``Run``: a report file and the manifest that says how it came to be.
 
-A run is a directory with ``report.ncu-rep`` (or ``.ncu-repz``) and ``run.json``. Recording writes it, viewing reads it,
-and they meet nowhere else. A bare report file is a ``Run`` with an empty manifest.
+A run is a directory with ``report.ncu-rep`` (or ``.ncu-repz``) and ``run.json``. Recording writes
+it, viewing reads it, and they meet nowhere else. A bare report file is a ``Run`` with an empty
+manifest.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ UNFINISHED = ".ncubble-"
 class Manifest:
     """How a report was made. Every field may be empty: a bare report knows nothing of this.
 
-    ``outcome`` is ``ok``, or ``incomplete`` where a metric came back n/a that the account needs. ``kernel`` holds name,
-    function (demangled base name that launches are matched by), parameters, shape, stages, flops and bytes per launch;
-    ``build`` the compiler, flags, registers, smem_static_B and spill_B; ``device`` name, compute_capability and driver;
-    ``clocks`` what the driver said beside the run, in MHz; ``report`` file, bytes, sha256, raw_bytes (uncompressed) and
-    launches (kernel and replay passes of each). ``launches`` holds what ``kernel`` does for every launch of the report,
-    in order, where the program launched different ones; else it is empty. ``rank`` says which of several processes of
-    one program this is (``profiling.ranks``); it is empty for a single one.
+    ``outcome`` is ``ok``, or ``incomplete`` where a metric came back n/a that the account needs.
+    ``kernel`` holds name, function (demangled base name that launches are matched by), parameters,
+    shape, stages, flops and bytes per launch; ``build`` the compiler, flags, registers,
+    smem_static_B and spill_B; ``device`` name, compute_capability and driver; ``clocks`` what the
+    driver said beside the run, in MHz; ``report`` file, bytes, sha256, raw_bytes (uncompressed) and
+    launches (kernel and replay passes of each). ``launches`` holds what ``kernel`` does for every
+    launch of the report, in order, where the program launched different ones; else it is empty.
+    ``rank`` says which of several processes of one program this is (``profiling.ranks``); it is
+    empty for a single one.
     """
 
     schema: int = SCHEMA
@@ -61,12 +64,14 @@ class Manifest:
     rank: dict[str, Any] = field(default_factory=dict)
 
     def kernel_of(self, launch: int) -> dict[str, Any]:
-        """What is known of the kernel of one launch, by its number in the report: its own facts, else the run's."""
+        """What is known of the kernel of one launch, by its number in the report: its own facts,
+        else the run's."""
         return self.launches[launch] if 0 <= launch < len(self.launches) else self.kernel
 
     @classmethod
     def from_json(cls, text: str, origin: Path) -> Manifest:
-        """Parse ``run.json``; raises ReportError naming ``origin`` for anything that is not a manifest we can read."""
+        """Parse ``run.json``; raises ReportError naming ``origin`` for anything that is not a
+        manifest we can read."""
         try:
             raw = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -97,7 +102,8 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Run:
-    """A report file with its manifest. ``path`` is what the user named: the run directory or the bare file."""
+    """A report file with its manifest. ``path`` is what the user named: the run directory or the
+    bare file."""
 
     path: Path
     report: Path
@@ -105,7 +111,8 @@ class Run:
 
     @property
     def label(self) -> str:
-        """Short human name: kernel and parameters, or the file's name where the manifest says nothing."""
+        """Short human name: kernel and parameters, or the file's name where the manifest says
+        nothing."""
         return self._label(self.manifest.kernel)
 
     def label_of(self, launch: int) -> str:
@@ -120,7 +127,8 @@ class Run:
 
     @classmethod
     def load(cls, path: Path) -> Run:
-        """The run at ``path`` (run directory or report file); raises ReportError or UsageError with the remedy."""
+        """The run at ``path`` (run directory or report file); raises ReportError or UsageError with
+        the remedy."""
         try:
             return cls._load(path)
         except OSError as error:  # no permission on the way to it, a name that is too long, …
@@ -151,7 +159,8 @@ class Run:
 
 
 def _migrated(raw: dict[str, Any], origin: Path) -> dict[str, Any]:
-    """A manifest of an older schema as one of today's; raises ReportError for newer and unknown ones."""
+    """A manifest of an older schema as one of today's; raises ReportError for newer and unknown
+    ones."""
     if raw["schema"] > SCHEMA:
         raise ReportError(f"{origin}: schema {raw['schema']} is newer than {SCHEMA}", "upgrade ncubble")
     while raw["schema"] < SCHEMA:
@@ -162,7 +171,8 @@ def _migrated(raw: dict[str, Any], origin: Path) -> dict[str, Any]:
 
 
 def wrong_kernel(kernel: object) -> str:
-    """The first member of a manifest's ``kernel`` that is not what its readers rely on; "" if all are."""
+    """The first member of a manifest's ``kernel`` that is not what its readers rely on; "" if all
+    are."""
     if not isinstance(kernel, dict):
         return "itself"
     kinds = {"name": str, "function": str, "parameters": dict, "shape": dict, "stages": int}
@@ -185,9 +195,9 @@ def _read_manifest(path: Path) -> Manifest:
 def find_runs(paths: Iterable[Path]) -> Iterator[Path]:
     """Every run directory and bare report below ``paths``, in a stable order, each once.
 
-    A named file is passed on as it is, so that a wrong one is reported and not skipped, and so is a folder that cannot
-    be listed. Links to directories are not followed: a tree of reports never leads out of itself. A profiling that was
-    cut off is named in the log.
+    A named file is passed on as it is, so that a wrong one is reported and not skipped, and so is a
+    folder that cannot be listed. Links to directories are not followed: a tree of reports never
+    leads out of itself. A profiling that was cut off is named in the log.
     """
     seen: set[Path] = set()
     for path in paths:

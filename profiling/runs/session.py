@@ -27,8 +27,9 @@ _FULL_B = 1 << 20  # less free space than this beside a failed run: the disk is 
 
 @dataclass(frozen=True)
 class ProgramPlace:
-    """Where a program runs: its working directory (None: the current one), what is added to the environment, and the
-    state of the source tree that the manifest keeps (None: read off the directory by ``provenance.git_state``)."""
+    """Where a program runs: its working directory (None: the current one), what is added to the
+    environment, and the state of the source tree that the manifest keeps (None: read off the
+    directory by ``provenance.git_state``)."""
 
     folder: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +38,8 @@ class ProgramPlace:
 
 @dataclass(frozen=True)
 class ProfileRequest:
-    """What is to be profiled and how. ``program`` is an argv, run in ``place``; ``out`` is relative to here."""
+    """What is to be profiled and how. ``program`` is an argv, run in ``place``; ``out`` is relative
+    to here."""
 
     program: Sequence[str]
     out: Path
@@ -57,17 +59,20 @@ class ProfileRequest:
 
 @dataclass(frozen=True)
 class Observer:
-    """Who hears of the progress: of each launch while it is replayed, and of each line that the program prints."""
+    """Who hears of the progress: of each launch while it is replayed, and of each line that the
+    program prints."""
 
     launch: Callable[[ReplayedLaunch], None] = lambda launch: None
     output: Callable[[Stream, str], None] = lambda stream, line: None
 
 
 def profile(request: ProfileRequest, observer: Observer | None = None) -> Run:
-    """Profile a program and return the run, which is then on disk at ``request.out``; on any failure nothing is.
+    """Profile a program and return the run, which is then on disk at ``request.out``; on any
+    failure nothing is.
 
-    ``manifest.outcome`` is ``incomplete`` where a metric came back n/a that the account needs; ``manifest.report``
-    lists all that did under ``missing``. Raises UsageError, and the MeasurementErrors of ``profiling.failures``.
+    ``manifest.outcome`` is ``incomplete`` where a metric came back n/a that the account needs;
+    ``manifest.report`` lists all that did under ``missing``. Raises UsageError, and the
+    MeasurementErrors of ``profiling.failures``.
     """
     staging.check_target(request.out, request.force)
     resolve(request.sets, request.metrics)  # a wrong name is wrong on every machine: say so before anything else
@@ -147,7 +152,8 @@ def _run(
 
 
 def _missing(tool: ncu.Ncu, report: Path, log: NcuLog, selection: MetricSelection) -> list[str]:
-    """Metrics that were asked for and have no value. Raises NcuFailedError for a report without launches."""
+    """Metrics that were asked for and have no value. Raises NcuFailedError for a report without
+    launches."""
     if not report.is_file():
         raise failures.NcuFailedError(0, f"it wrote no report; it said: {'; '.join(log.warnings) or 'nothing'}")
     back = read_back(tool.path, report)
@@ -178,12 +184,14 @@ def _stored(raw: Path, compress: bool, log: NcuLog, missing: list[str]) -> dict[
 
 
 def _notable(warnings: list[str], control: ncu.Control) -> list[str]:
-    """ncu's warnings without the one that says what was asked for: that the clocks are left alone."""
+    """ncu's warnings without the one that says what was asked for: that the clocks are left
+    alone."""
     return [text for text in warnings if not (control.clock == "none" and "unmodified GPU clocks" in text)]
 
 
 def _located(tool: str) -> str:
-    """The path of ncu as it is found from any directory; a bare name is looked up on PATH there, too."""
+    """The path of ncu as it is found from any directory; a bare name is looked up on PATH there,
+    too."""
     return str(Path(tool).absolute()) if os.sep in tool else tool
 
 
@@ -199,6 +207,7 @@ def _gpu() -> Device | DriverError:
 
 
 def _portable(argv: Sequence[str]) -> list[str]:
-    """Without what says nothing on another machine: the path of this interpreter, and whose home it is."""
+    """Without what says nothing on another machine: the path of this interpreter, and whose home it
+    is."""
     home = f"{Path.home()}{os.sep}"
     return ["python" if text == sys.executable else text.replace(home, f"~{os.sep}") for text in argv]

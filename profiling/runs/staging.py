@@ -1,4 +1,5 @@
-"""A run directory appears whole or not at all: it is written beside its place, synced, and renamed into it."""
+"""A run directory appears whole or not at all: it is written beside its place, synced, and renamed
+into it."""
 
 from __future__ import annotations
 
@@ -30,11 +31,13 @@ RECORDED = ("activity.parquet", "lanes.parquet")
 
 @contextmanager
 def staged(out: Path, force: bool = False) -> Iterator[Path]:
-    """A directory beside ``out`` that becomes ``out`` when the block ends well, and vanishes when it does not.
+    """A directory beside ``out`` that becomes ``out`` when the block ends well, and vanishes when
+    it does not.
 
-    After SIGKILL or a power loss it stays in a folder whose name starts with a dot: it is never taken for a run, and
-    the next call beside it says so and removes it. An existing ``out`` is refused, or replaced where ``force`` and it
-    is a run and nothing else. Raises UsageError and DiskError.
+    After SIGKILL or a power loss it stays in a folder whose name starts with a dot: it is never
+    taken for a run, and the next call beside it says so and removes it. An existing ``out`` is
+    refused, or replaced where ``force`` and it is a run and nothing else. Raises UsageError and
+    DiskError.
     """
     check_target(out, force)
     try:
@@ -52,8 +55,8 @@ def staged(out: Path, force: bool = False) -> Iterator[Path]:
 
 
 def tidy(parent: Path) -> None:
-    """Remove what killed calls left in ``parent``, and say what they were making. A run that was being replaced when
-    that happened is put back."""
+    """Remove what killed calls left in ``parent``, and say what they were making. A run that was
+    being replaced when that happened is put back."""
     for left in abandoned(parent, UNFINISHED):
         for name in left.unfinished:
             log.warning("an earlier profiling into %s was cut off: what it had written is removed", parent / name)
@@ -64,7 +67,8 @@ def tidy(parent: Path) -> None:
 
 
 def check_target(out: Path, force: bool) -> None:
-    """Raise UsageError where ``out`` may not be written: it exists without ``force``, or it is no run directory."""
+    """Raise UsageError where ``out`` may not be written: it exists without ``force``, or it is no
+    run directory."""
     try:
         out.lstat()
     except FileNotFoundError:
@@ -79,7 +83,8 @@ def check_target(out: Path, force: bool) -> None:
 
 
 def _publish(folder: Path, out: Path, force: bool) -> None:
-    """Rename ``folder`` to ``out``. An old run changes places with it, at once where the file system can do that."""
+    """Rename ``folder`` to ``out``. An old run changes places with it, at once where the file
+    system can do that."""
     check_target(out, force)
     if not out.exists():
         folder.rename(out)
@@ -96,7 +101,8 @@ def _publish(folder: Path, out: Path, force: bool) -> None:
 
 
 def _exchange(first: Path, other: Path) -> bool:
-    """Whether two directories could be exchanged in one step: no kill then falls between two renames."""
+    """Whether two directories could be exchanged in one step: no kill then falls between two
+    renames."""
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "renameat2"):
         return False
@@ -113,7 +119,8 @@ def _make_folder(path: Path) -> None:
 
 
 def compress(report: Path) -> Path:
-    """Replace ``report.ncu-rep`` by ``report.ncu-repz`` (zstd, with a checksum) and return its path; raises OSError."""
+    """Replace ``report.ncu-rep`` by ``report.ncu-repz`` (zstd, with a checksum) and return its
+    path; raises OSError."""
     target = report.with_suffix(SUFFIXES[1])
     size = report.stat().st_size
     level = _LEVEL if size < _LARGE_B else _LEVEL_LARGE

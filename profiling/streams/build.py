@@ -1,4 +1,5 @@
-"""Builds the library that records programs which are no Python, with the system's C++ compiler, once per CUPTI."""
+"""Builds the library that records programs which are no Python, with the system's C++ compiler,
+once per CUPTI."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Cupti:
 def injection() -> Path:
     """The library for CUDA_INJECTION64_PATH, from the cache where it was built before.
 
-    Raises MeasurementError where there is no C++ compiler or no CUPTI, or where it does not compile.
+    Raises MeasurementError where there is no C++ compiler or no CUPTI, or where it does not
+    compile.
     """
     compiler = shutil.which(os.environ.get("CXX") or "g++") or shutil.which("c++")
     if compiler is None:
@@ -50,7 +52,8 @@ def injection() -> Path:
 
 
 def find_cupti() -> Cupti:
-    """CUPTI of the CUDA toolkit, else of the wheels from PyPI; raises MeasurementError where there is none."""
+    """CUPTI of the CUDA toolkit, else of the wheels from PyPI; raises MeasurementError where there
+    is none."""
     for headers, libraries in _places():
         candidates = sorted(libraries.glob("libcupti.so.[0-9]*")) or sorted(libraries.glob("libcupti.so"))
         if not (headers / "cupti_activity.h").is_file() or not candidates:

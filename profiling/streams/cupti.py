@@ -1,4 +1,5 @@
-"""Records the GPU activity of this process through cupti-python. Imported by the starter, before the program begins."""
+"""Records the GPU activity of this process through cupti-python. Imported by the starter, before
+the program begins."""
 
 from __future__ import annotations
 
@@ -60,7 +61,8 @@ class ActivityRecorder:
                 self._refused.append(name)
 
     def close(self) -> None:
-        """Flushes what is left and ends the files; does nothing in a child that was forked, and at a second call."""
+        """Flushes what is left and ends the files; does nothing in a child that was forked, and at
+        a second call."""
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
@@ -81,7 +83,8 @@ class ActivityRecorder:
         )
 
     def _subscribe(self) -> None:
-        """Takes CUPTI's one place for a client, so that a second one is refused rather than given our records."""
+        """Takes CUPTI's one place for a client, so that a second one is refused rather than given
+        our records."""
         try:
             self._cupti.subscribe(_nothing, None)
         except Exception as error:  # without a driver the library raises errors of its own
@@ -89,7 +92,8 @@ class ActivityRecorder:
             raise OccupiedError(f"{what} ({error})") from error
 
     def _completed(self, activities: Iterable[Any]) -> None:
-        """Takes a buffer of records. An exception in here would be lost in CUPTI's thread, so it is counted."""
+        """Takes a buffer of records. An exception in here would be lost in CUPTI's thread, so it is
+        counted."""
         if self._ended or os.getpid() != self._pid:
             return
         for activity in activities:

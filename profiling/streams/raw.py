@@ -1,9 +1,10 @@
-"""What a recorder of GPU activity writes while a program runs, and how it is read back. Standard library only: the
-recorder runs in the program's own interpreter.
+"""What a recorder of GPU activity writes while a program runs, and how it is read back. Standard
+library only: the recorder runs in the program's own interpreter.
 
-A folder with, per process, ``records-PID.bin`` (a head of 16 bytes, then records of 80 bytes, little-endian),
-``names-PID.txt`` (a name per line, records hold its number) and, where the recorder came to its end, ``end-PID.json``.
-All times are in ns on the clock of CUPTI, the same for calls of the host and work of the GPU.
+A folder with, per process, ``records-PID.bin`` (a head of 16 bytes, then records of 80 bytes,
+little-endian), ``names-PID.txt`` (a name per line, records hold its number) and, where the recorder
+came to its end, ``end-PID.json``. All times are in ns on the clock of CUPTI, the same for calls of
+the host and work of the GPU.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ FIELDS: Final = (
     *("start", "end", "bytes", "extra"),
     *("correlation", "thread", "name", "flags", "source", "target", "channel", "graph"),
 )
-"""Of a record, in order: four of 4 bytes, four of 8, eight of 4; what each kind does not use is 0."""
+"""Of a record, in order: four of 4 bytes, four of 8, eight of 4; what each kind does not use is
+0."""
 
 KERNEL, COPY, SET, DRIVER, RUNTIME, SYNC, STREAM, CONTEXT, GRAPH, EVENT, OVERHEAD, POOL = range(1, 13)
-"""``kind``. ``flags``: the direction of a copy, the type of a synchronization, the flag of a stream, the null stream of
-a context, the returned status of a call, the operation of a pool. ``source`` and ``target``: kinds of memory of a copy
-or set; of events and waits for them, ``source`` is the event and ``extra`` tells which of its recordings."""
+"""``kind``. ``flags``: the direction of a copy, the type of a synchronization, the flag of a
+stream, the null stream of a context, the returned status of a call, the operation of a pool.
+``source`` and ``target``: kinds of memory of a copy or set; of events and waits for them,
+``source`` is the event and ``extra`` tells which of its recordings."""
 
 REFUSED: Final = "refused.txt"
 """In the folder: why a process could not be recorded."""

@@ -1,4 +1,5 @@
-"""Runs a program while its GPU activity is recorded: Python in its own interpreter, anything else by a library."""
+"""Runs a program while its GPU activity is recorded: Python in its own interpreter, anything else
+by a library."""
 
 from __future__ import annotations
 
@@ -20,16 +21,19 @@ RECORDERS = ("auto", "python", "library")
 MOST = 1_000_000
 """Records that are kept by default."""
 TAKEN = ("CUDA_INJECTION64_PATH", "NV_TPS_LAUNCH_TOKEN", "NVIDIA_PROCESS_INJECTION_CRASH_REPORTING")
-"""Set where another profiler has started this process: ncu, nsys, or another library for injection."""
+"""Set where another profiler has started this process: ncu, nsys, or another library for
+injection."""
 _WITH_VALUE = ("--check-hash-based-pycs",)
 _FLAGS_WITH_VALUE = re.compile(r"-[bBdEIOPqRsSuvx]*[XW]")
 _ENDS_OPTIONS = re.compile(r"-([bBdEIOPqRsSuvx]*)([cm])(.*)", re.DOTALL)
-"""What follows ``-c`` and ``-m`` is the program's; both may end a row of flags and begin their value (``-uc...``)."""
+"""What follows ``-c`` and ``-m`` is the program's; both may end a row of flags and begin their
+value (``-uc...``)."""
 
 
 @dataclass(frozen=True)
 class RecordingRequest:
-    """What is to be recorded. ``most``: records that are kept; ``recorder``: one of ``RECORDERS``."""
+    """What is to be recorded. ``most``: records that are kept; ``recorder``: one of
+    ``RECORDERS``."""
 
     program: Sequence[str]
     most: int = MOST
@@ -38,17 +42,19 @@ class RecordingRequest:
 
 
 def record(request: RecordingRequest, folder: Path, on_text: Callable[[process.Stream, str], None]) -> int:
-    """Runs the program, its records are in ``folder`` then; returns its exit status (negative: ended by a signal).
+    """Runs the program, its records are in ``folder`` then; returns its exit status (negative:
+    ended by a signal).
 
-    Raises UsageError, and MeasurementError where nothing can be recorded; a program that ran past its time was ended,
-    and what it had recorded is kept (``process.TimedOutError``).
+    Raises UsageError, and MeasurementError where nothing can be recorded; a program that ran past
+    its time was ended, and what it had recorded is kept (``process.TimedOutError``).
     """
     refuse_inside_profiler(os.environ)
     argv, env = prepared(request, folder.absolute())
     with process.explain_start_failure(request.program[0]):
         status = process.stream(argv, env, on_text, request.timeout_s)
     refused = folder / REFUSED
-    # Of several processes some may be refused: what the others recorded is kept, and the notes say it.
+    # Of several processes some may be refused: what the others recorded is kept, and the notes say
+    # it.
     if refused.is_file() and not any(map(_holds_records, folder.glob("records-*.bin"))):
         why = refused.read_text(encoding="utf-8", errors="replace")[:2000]
         raise MeasurementError(f"GPU activity cannot be recorded: {why}", _remedy(why))
@@ -70,7 +76,8 @@ def _remedy(why: str) -> str:
 
 
 def refuse_inside_profiler(env: Mapping[str, str]) -> None:
-    """Raises MeasurementError where another profiler has this process, which would have the program, too."""
+    """Raises MeasurementError where another profiler has this process, which would have the
+    program, too."""
     taken = next((name for name in TAKEN if env.get(name)), None)
     if taken is not None:
         message = f"another profiler is active here ({taken} is set)"
@@ -100,17 +107,20 @@ def prepared(request: RecordingRequest, folder: Path) -> tuple[list[str], dict[s
 
 
 def is_our_python(name: str) -> bool:
-    """Whether a program is the interpreter that runs this: another one need not have ncubble and cupti-python."""
+    """Whether a program is the interpreter that runs this: another one need not have ncubble and
+    cupti-python."""
     path = shutil.which(name)
     if path is None:
         return False
-    # Not the resolved file: all virtual environments link to one interpreter, and differ in what they hold.
+    # Not the resolved file: all virtual environments link to one interpreter, and differ in what
+    # they hold.
     ours = Path(sys.executable)
     return Path(path).parent.absolute() == ours.parent.absolute() and Path(path).resolve() == ours.resolve()
 
 
 def python_split(program: Sequence[str]) -> tuple[list[str], list[str]] | None:
-    """The interpreter's own options, and what it runs (``SCRIPT …``, ``-m MODULE …``, ``-c CODE …``); else None.
+    """The interpreter's own options, and what it runs (``SCRIPT …``, ``-m MODULE …``, ``-c CODE
+    …``); else None.
 
     >>> python_split(["python", "-X", "dev", "-u", "train.py", "-x"])
     (['-X', 'dev', '-u'], ['train.py', '-x'])

@@ -1,8 +1,9 @@
-"""``python -m ncubble.profiling.streams.start FOLDER MOST (SCRIPT | -m MODULE | -c CODE) …``: runs a Python program as
-the interpreter itself would, and records its GPU activity into FOLDER.
+"""``python -m ncubble.profiling.streams.start FOLDER MOST (SCRIPT | -m MODULE | -c CODE) …``: runs
+a Python program as the interpreter itself would, and records its GPU activity into FOLDER.
 
-The program keeps its arguments, working directory, standard streams and exit status. What it leaves on SIGTERM or by an
-exception is recorded; ``os._exit`` and SIGKILL lose what CUPTI had not handed over.
+The program keeps its arguments, working directory, standard streams and exit status. What it leaves
+on SIGTERM or by an exception is recorded; ``os._exit`` and SIGKILL lose what CUPTI had not handed
+over.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def main() -> int:
 
 
 def end_with_process(recorder: Closing) -> None:
-    """Closes ``recorder`` after all exit handlers of the program, and on SIGTERM, which ends the process as before."""
+    """Closes ``recorder`` after all exit handlers of the program, and on SIGTERM, which ends the
+    process as before."""
     atexit.register(recorder.close)
 
     def ended(number: int, frame: Any) -> None:
@@ -97,7 +99,8 @@ def _source(path: str) -> bytes:
 
 
 def _execute(source: str | bytes, name: str, file: str | None) -> None:
-    """Runs code in a fresh ``__main__`` that outlives the call: threads and exit handlers may still use it."""
+    """Runs code in a fresh ``__main__`` that outlives the call: threads and exit handlers may still
+    use it."""
     module = types.ModuleType("__main__")
     module.__dict__["__builtins__"] = __builtins__
     if file is not None:
@@ -109,7 +112,8 @@ def _execute(source: str | bytes, name: str, file: str | None) -> None:
 
 
 def without_our_frames(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
-    """Prints an exception of the program as the interpreter would, from the program's own first frame on."""
+    """Prints an exception of the program as the interpreter would, from the program's own first
+    frame on."""
     ours = (__file__, runpy.__file__, "<frozen runpy>")
     while trace is not None and trace.tb_frame.f_code.co_filename in ours:
         trace = trace.tb_next

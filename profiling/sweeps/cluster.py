@@ -1,4 +1,5 @@
-"""Where a sweep runs: a Dask cluster of this host with a worker for each GPU, or one that is running already."""
+"""Where a sweep runs: a Dask cluster of this host with a worker for each GPU, or one that is
+running already."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ _QUIET = {"DASK_LOGGING__DISTRIBUTED": "critical"}
 _SETTINGS = {
     "distributed.admin.tick.limit": "1h",
     "distributed.scheduler.allowed-failures": 0,
-    # A cluster looks 15 s after a worker was lost whether it is there, and if not closes its nanny for good: also when
-    # it came back long ago, and was just then being restarted once more.
+    # A cluster looks 15 s after a worker was lost whether it is there, and if not closes its nanny
+    # for good: also when it came back long ago, and was just then being restarted once more.
     "distributed.deploy.lost-worker-timeout": "1000d",
 }
 
@@ -48,10 +49,12 @@ def require_dask() -> Any:
 
 @contextmanager
 def local(gpus: Sequence[str]) -> Iterator[Any]:
-    """A ``distributed.Client`` of a new cluster on this host: for each of ``gpus`` (as CUDA_VISIBLE_DEVICES has it; ""
-    for none) one worker process of one thread, which a nanny restarts when it dies. It listens on 127.0.0.1 only.
+    """A ``distributed.Client`` of a new cluster on this host: for each of ``gpus`` (as
+    CUDA_VISIBLE_DEVICES has it; "" for none) one worker process of one thread, which a nanny
+    restarts when it dies. It listens on 127.0.0.1 only.
 
-    Raises UsageError for a GPU that is named twice, and MeasurementError where the cluster does not start.
+    Raises UsageError for a GPU that is named twice, and MeasurementError where the cluster does not
+    start.
     """
     twice = sorted({gpu for gpu in gpus if gpu and list(gpus).count(gpu) > 1})
     if twice:
@@ -84,7 +87,8 @@ def local(gpus: Sequence[str]) -> Iterator[Any]:
 
 @contextmanager
 def _no_orphans() -> Iterator[None]:
-    """Afterwards: the workers are gone, and no later job on this host need come to end what theirs have left."""
+    """Afterwards: the workers are gone, and no later job on this host need come to end what theirs
+    have left."""
     try:
         yield
     finally:
@@ -92,7 +96,8 @@ def _no_orphans() -> Iterator[None]:
 
 
 async def _revive(cluster: Any) -> None:
-    """A nanny does not restart a worker that dies before it has heard that the worker runs (distributed 2026.8)."""
+    """A nanny does not restart a worker that dies before it has heard that the worker runs
+    (distributed 2026.8)."""
     dead: dict[Any, float] = {}
     while cluster.status.name == "running":
         await asyncio.sleep(_LOOK_S)
@@ -111,8 +116,9 @@ def _environment(gpu: str) -> dict[str, str]:
 
 @contextmanager
 def _security() -> Iterator[Any]:
-    """TLS with a certificate that lasts as long as the cluster: whoever can connect to a worker can run code in it, and
-    on a host of several users that is all of them. None where the package ``cryptography`` is missing."""
+    """TLS with a certificate that lasts as long as the cluster: whoever can connect to a worker can
+    run code in it, and on a host of several users that is all of them. None where the package
+    ``cryptography`` is missing."""
     try:
         yield require_dask().Security.temporary()
     except ImportError:
@@ -121,7 +127,8 @@ def _security() -> Iterator[Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Dask's own messages, of workers that die and are replaced, say nothing that the sweep does not say better."""
+    """Dask's own messages, of workers that die and are replaced, say nothing that the sweep does
+    not say better."""
     import dask
 
     require_dask()  # first: where its settings are not there yet, leaving the block would take all of them away
@@ -139,8 +146,8 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def running(address: str) -> Iterator[Any]:
-    """A ``distributed.Client`` of the cluster at ``address``, or whose scheduler wrote the file ``address``. The
-    cluster is left running.
+    """A ``distributed.Client`` of the cluster at ``address``, or whose scheduler wrote the file
+    ``address``. The cluster is left running.
 
     Raises MeasurementError where nothing answers there, and UsageError for what is no address.
     """
@@ -161,6 +168,7 @@ def running(address: str) -> Iterator[Any]:
 
 
 def default_gpus(visible: Sequence[str]) -> list[str]:
-    """All visible GPUs, or what CUDA_VISIBLE_DEVICES names where the driver knows only parts of GPUs (MIG)."""
+    """All visible GPUs, or what CUDA_VISIBLE_DEVICES names where the driver knows only parts of
+    GPUs (MIG)."""
     named = [piece.strip() for piece in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if piece.strip()]
     return named if any(piece.startswith("MIG-") for piece in named) else list(visible)

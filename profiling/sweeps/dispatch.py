@@ -1,9 +1,11 @@
-"""Gives the jobs of a sweep to workers, one each, and writes down what comes back, until nothing is left to do.
+"""Gives the jobs of a sweep to workers, one each, and writes down what comes back, until nothing is
+left to do.
 
-Rules. A job that fails is recorded and not tried again. A job whose worker dies is tried again, ``tries`` times in all.
-A worker whose machine cannot measure is left out, and its job goes to another. A job that another process has claimed
-is left to it, and taken over if that process ends without a result. A worker that is silent for longer than a job can
-take is replaced, as if it had died.
+Rules. A job that fails is recorded and not tried again. A job whose worker dies is tried again,
+``tries`` times in all. A worker whose machine cannot measure is left out, and its job goes to
+another. A job that another process has claimed is left to it, and taken over if that process ends
+without a result. A worker that is silent for longer than a job can take is replaced, as if it had
+died.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ TRIES = 3
 WAIT_S = 60.0
 _HOPELESS_S, _TELL_S = 1.0, 10.0
 _SILENT_S = 60.0
-"""Beyond its limit, a job takes some seconds to be ended; while it waits for anything, its worker says so."""
+"""Beyond its limit, a job takes some seconds to be ended; while it waits for anything, its worker
+says so."""
 _POLL_S = 0.5
 _FOREIGN_S = 1.0
 
@@ -69,8 +72,8 @@ class Task:
 
 
 class Dispatch:
-    """One sweep under way. ``observe`` hears of every task that is settled, with its record; ``tell`` of what happens
-    to workers, in a sentence."""
+    """One sweep under way. ``observe`` hears of every task that is settled, with its record;
+    ``tell`` of what happens to workers, in a sentence."""
 
     def __init__(
         self,
@@ -102,7 +105,8 @@ class Dispatch:
         return len(self.pending) + len(self.foreign) + len(self.running)
 
     def run(self) -> None:
-        """Settle every task; raises SchedulerLostError, NoWorkerError, DiskError. What is recorded then is kept."""
+        """Settle every task; raises SchedulerLostError, NoWorkerError, DiskError. What is recorded
+        then is kept."""
         try:
             while self.left:
                 self._take_back()
@@ -197,7 +201,8 @@ class Dispatch:
         return True
 
     def _take_back(self) -> None:
-        """Look after jobs that another process had: its record settles them, its end makes them ours."""
+        """Look after jobs that another process had: its record settles them, its end makes them
+        ours."""
         if not self.foreign or time.monotonic() - self._asked_foreign < _FOREIGN_S:
             return
         self._asked_foreign = time.monotonic()
@@ -238,7 +243,8 @@ class Dispatch:
             self.pending.append(task)  # behind the others: it may be what kills workers
 
     def _broken(self, worker: str, event: Event) -> None:
-        """A worker that could not run what it was sent; one that died is told of as ``left``, too."""
+        """A worker that could not run what it was sent; one that died is told of as ``left``,
+        too."""
         self._expected.discard(worker)
         task = self.running.pop(worker, None) if event.order else None
         if "KilledWorker" in str(event.value):

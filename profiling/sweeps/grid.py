@@ -1,4 +1,5 @@
-"""The points of a sweep: axes as they are written (``stages=1:6``), and all, some, or well spread ones of their grid.
+"""The points of a sweep: axes as they are written (``stages=1:6``), and all, some, or well spread
+ones of their grid.
 
 Pure: what a point means, and whether a kernel takes it, is not known here.
 """
@@ -29,7 +30,8 @@ Point = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Axis:
-    """One thing that is varied: ``names`` that have the same value at every point, and their ``values``."""
+    """One thing that is varied: ``names`` that have the same value at every point, and their
+    ``values``."""
 
     names: tuple[str, ...]
     values: tuple[str, ...]
@@ -37,7 +39,8 @@ class Axis:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which points of the grid: all of them, or ``count`` by ``random`` or ``lhs``; equal seeds give equal points."""
+    """Which points of the grid: all of them, or ``count`` by ``random`` or ``lhs``; equal seeds
+    give equal points."""
 
     method: Method = "grid"
     count: int | None = None
@@ -57,7 +60,8 @@ class Sampling:
 
 @dataclass
 class Chosen:
-    """The points that were taken, each with what ``take`` made of it, those refused with the reason, and notes."""
+    """The points that were taken, each with what ``take`` made of it, those refused with the
+    reason, and notes."""
 
     taken: list[tuple[dict[str, str], Any]] = field(default_factory=list)
     refused: list[tuple[dict[str, str], str]] = field(default_factory=list)
@@ -65,7 +69,8 @@ class Chosen:
 
 
 def parse_axes(texts: Sequence[str]) -> tuple[Axis, ...]:
-    """The axes in the order given; raises UsageError for what is no axis, has no values, or names something twice."""
+    """The axes in the order given; raises UsageError for what is no axis, has no values, or names
+    something twice."""
     axes = tuple(_axis(text) for text in texts)
     names = [name for axis in axes for name in axis.names]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -122,10 +127,12 @@ def at(axes: Sequence[Axis], index: int) -> dict[str, str]:
 
 
 def choose(axes: Sequence[Axis], sampling: Sampling, take: Callable[[Point], Any]) -> Chosen:
-    """The points of the sweep in the order of the grid. ``take`` makes something of a point, or refuses it by raising
-    UsageError: refused points are listed, and a sample goes on until it has its number of others.
+    """The points of the sweep in the order of the grid. ``take`` makes something of a point, or
+    refuses it by raising UsageError: refused points are listed, and a sample goes on until it has
+    its number of others.
 
-    Raises UsageError for a grid of more than ``MOST_POINTS`` that is not sampled, or a larger sample.
+    Raises UsageError for a grid of more than ``MOST_POINTS`` that is not sampled, or a larger
+    sample.
     """
     total, wanted = size(axes), sampling.count if sampling.count is not None else size(axes)
     if wanted > MOST_POINTS:
@@ -167,8 +174,9 @@ def _candidates(axes: Sequence[Axis], sampling: Sampling) -> Iterator[int]:
 
 
 def _spread(axes: Sequence[Axis], sampling: Sampling) -> Iterator[int]:
-    """Latin hypercubes of ``count`` points one after the other: in each, every axis is cut into ``count`` equal layers
-    and each layer is hit once. Points of an axis with fewer values than layers coincide."""
+    """Latin hypercubes of ``count`` points one after the other: in each, every axis is cut into
+    ``count`` equal layers and each layer is hit once. Points of an axis with fewer values than
+    layers coincide."""
     import numpy as np
     from scipy.stats import qmc
 

@@ -1,4 +1,5 @@
-"""One job of a sweep: what is to be measured, where, and the name by which a store knows that it has it."""
+"""One job of a sweep: what is to be measured, where, and the name by which a store knows that it
+has it."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 State = Literal["ok", "incomplete", "failed", "unable", "lost"]
-"""``ok`` and ``incomplete`` have a run (as ``Manifest.outcome``); ``failed``: this job cannot be measured; ``unable``:
-this worker cannot measure anything; ``lost``: the worker ended during the job."""
+"""``ok`` and ``incomplete`` have a run (as ``Manifest.outcome``); ``failed``: this job cannot be
+measured; ``unable``: this worker cannot measure anything; ``lost``: the worker ended during the
+job."""
 
 KEY_DIGITS = 16
 LONGEST_LABEL = 80
@@ -19,10 +21,12 @@ LONGEST_LABEL = 80
 
 @dataclass(frozen=True)
 class Machine:
-    """A worker's machine, as far as it decides what a measurement stands for, and how to tell its GPU from others.
+    """A worker's machine, as far as it decides what a measurement stands for, and how to tell its
+    GPU from others.
 
-    ``tools`` are versions by name (``ncu``, ``nvcc``, ``numba``), empty where there is none. ``why_not`` says why
-    nothing can be measured there; empty if it can. ``gpus`` are all that are visible there, the worker's own first.
+    ``tools`` are versions by name (``ncu``, ``nvcc``, ``numba``), empty where there is none.
+    ``why_not`` says why nothing can be measured there; empty if it can. ``gpus`` are all that are
+    visible there, the worker's own first.
     """
 
     device: str = ""
@@ -40,14 +44,16 @@ class Machine:
         return cls(**{**raw, "gpus": tuple(raw.get("gpus", ()))})
 
     def kind(self, tools: Sequence[str]) -> tuple[str, ...]:
-        """What two machines must share for their measurements to be one sweep: GPU model, and versions of ``tools``."""
+        """What two machines must share for their measurements to be one sweep: GPU model, and
+        versions of ``tools``."""
         return (self.device, *(self.tools.get(name, "") for name in tools))
 
 
 @dataclass(frozen=True)
 class SweepJob:
-    """``about`` says what is measured (kernel, parameters, shape, code, sets, …), JSON-ready; equal ``about`` on equal
-    machines is equal work. ``order`` is what the worker's child needs to do it. ``point`` are the varied values."""
+    """``about`` says what is measured (kernel, parameters, shape, code, sets, …), JSON-ready; equal
+    ``about`` on equal machines is equal work. ``order`` is what the worker's child needs to do it.
+    ``point`` are the varied values."""
 
     about: Mapping[str, Any]
     order: Mapping[str, Any]
@@ -67,7 +73,8 @@ class SweepJob:
 
 @dataclass(frozen=True)
 class Attempt:
-    """One try: when (UTC), for how long, where, and what came of it. ``exit_code`` is that of ``ncubble profile``."""
+    """One try: when (UTC), for how long, where, and what came of it. ``exit_code`` is that of
+    ``ncubble profile``."""
 
     state: State
     started: str = ""
@@ -86,8 +93,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a worker sends back. ``suspect``: the job ended so badly that the worker is restarted. ``files`` are those
-    of the run directory, by name; empty without a run."""
+    """What a worker sends back. ``suspect``: the job ended so badly that the worker is restarted.
+    ``files`` are those of the run directory, by name; empty without a run."""
 
     attempt: Attempt
     suspect: bool = False

@@ -1,7 +1,8 @@
-"""The workers of a Dask cluster as a sweep sees them: which there are, one order at a time each, and what came back.
+"""The workers of a Dask cluster as a sweep sees them: which there are, one order at a time each,
+and what came back.
 
-Orders are pinned to a worker, so that none ever has two, and so that the sweep, not the cluster, decides what happens
-to the job of a worker that died.
+Orders are pinned to a worker, so that none ever has two, and so that the sweep, not the cluster,
+decides what happens to the job of a worker that died.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ _RESULT_S = 60.0  # to fetch a result that is there
 
 @dataclass(frozen=True)
 class Event:
-    """What happened to the worker ``worker``: it ``joined`` or ``left`` the cluster, was ``probed`` (a Machine), is
-    ``done`` with its order (a Reply), could not even run it (``broken``: why), or ``waits`` outside of the job's limit
-    (for what, or "" if that is known). ``order`` is what ``start`` gave."""
+    """What happened to the worker ``worker``: it ``joined`` or ``left`` the cluster, was ``probed``
+    (a Machine), is ``done`` with its order (a Reply), could not even run it (``broken``: why), or
+    ``waits`` outside of the job's limit (for what, or "" if that is known). ``order`` is what
+    ``start`` gave."""
 
     kind: Literal["joined", "left", "probed", "done", "broken", "waits"]
     worker: str
@@ -37,15 +39,16 @@ class Event:
 
 
 def say(topic: str, order: str, sentence: str) -> None:
-    """Called on a worker, in its thread for jobs: tell the sweep that has ``topic`` what an order waits for."""
+    """Called on a worker, in its thread for jobs: tell the sweep that has ``topic`` what an order
+    waits for."""
     with suppress(Exception):  # a word that does not arrive costs nothing
         worker = import_module("distributed").get_worker()
         worker.log_event(topic, {"worker": worker.address, "order": order, "waits": sentence})
 
 
 class DaskPool:
-    """The workers of the cluster of ``client`` (``distributed.Client``). ``child`` and ``limit_s`` are as in
-    ``worker.run_job``, which is ``work``."""
+    """The workers of the cluster of ``client`` (``distributed.Client``). ``child`` and ``limit_s``
+    are as in ``worker.run_job``, which is ``work``."""
 
     def __init__(
         self,
@@ -70,11 +73,13 @@ class DaskPool:
 
     @property
     def connected(self) -> bool:
-        """Whether the scheduler is there, and has been all the time: one that was restarted knows nothing of us."""
+        """Whether the scheduler is there, and has been all the time: one that was restarted knows
+        nothing of us."""
         return not self._lost and self._client.status == "running"
 
     def open(self) -> int:
-        """Begin to hear of workers; returns how many there are, each of which has joined as an event."""
+        """Begin to hear of workers; returns how many there are, each of which has joined as an
+        event."""
         self._client.subscribe_topic("all", self._hear)
         self._client.subscribe_topic(self._topic, self._hear_waiting)
         workers = list(self._client.scheduler_info(n_workers=-1)["workers"])
@@ -117,7 +122,8 @@ class DaskPool:
         self._client.loop.add_callback(self._fetch, kind, worker, name, future)
 
     async def _fetch(self, kind: Literal["probed", "done"], worker: str, name: str, future: Any) -> None:
-        """In the client's event loop: many results come at once, and one whose worker is gone holds up no other."""
+        """In the client's event loop: many results come at once, and one whose worker is gone holds
+        up no other."""
         try:
             async with self._fetching:
                 result = await asyncio.wait_for(self._client.gather(future, asynchronous=True), _RESULT_S)
@@ -128,7 +134,8 @@ class DaskPool:
         self.events.put(event)
 
     def give_up(self, worker: str) -> None:
-        """Forget what a worker that left was asked: the cluster would wait for ever for it to come back."""
+        """Forget what a worker that left was asked: the cluster would wait for ever for it to come
+        back."""
         for key in [key for key, (owner, _) in list(self._futures.items()) if owner == worker]:
             under_way = self._futures.pop(key, None)
             if under_way is not None:
@@ -136,10 +143,11 @@ class DaskPool:
                     under_way[1].cancel(force=True)
 
     def restart(self, worker: str) -> None:
-        """Replace the worker's process by a new one, which joins. Without a nanny it stays, and joins again.
+        """Replace the worker's process by a new one, which joins. Without a nanny it stays, and
+        joins again.
 
-        It ends itself, as if it had died: a nanny that is told to restart its worker while that dies ends the next one,
-        too, and then leaves it at that (distributed 2026.8).
+        It ends itself, as if it had died: a nanny that is told to restart its worker while that
+        dies ends the next one, too, and then leaves it at that (distributed 2026.8).
         """
         threading.Thread(target=self._restart, args=(worker,), daemon=True).start()
 
@@ -152,7 +160,8 @@ class DaskPool:
                 self._client.run(sweep_worker.leave, workers=[worker], wait=False, on_error="ignore")
 
     def close(self) -> None:
-        """Give up what is still under way, and end it on its workers as far as these can be reached."""
+        """Give up what is still under way, and end it on its workers as far as these can be
+        reached."""
         self._closing = True
         with suppress(Exception):
             self._client.unsubscribe_topic("all")

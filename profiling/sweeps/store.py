@@ -1,9 +1,11 @@
-"""The store of a sweep: a folder of run directories, and a journal that says of every job what came of it.
+"""The store of a sweep: a folder of run directories, and a journal that says of every job what came
+of it.
 
-``DIR/LABEL-KEY/`` are runs, ``DIR/journal/KEY.json`` one small file per job. A run gets its name before its journal
-entry: a kill between the two leaves a run whose name ends in the key, and it is taken up when the store is opened
-again. Every file is written beside its place, synced, and renamed. What is being measured now is not written down: the
-process that has a job done holds a lock on it, which the kernel ends with the process.
+``DIR/LABEL-KEY/`` are runs, ``DIR/journal/KEY.json`` one small file per job. A run gets its name
+before its journal entry: a kill between the two leaves a run whose name ends in the key, and it is
+taken up when the store is opened again. Every file is written beside its place, synced, and
+renamed. What is being measured now is not written down: the process that has a job done holds a
+lock on it, which the kernel ends with the process.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ _MOST_ATTEMPTS = 20
 
 @dataclass(frozen=True)
 class Record:
-    """What the journal knows of a job. ``state`` is ``ok``, ``incomplete``, ``failed`` or ``lost`` (to be tried again);
-    ``run`` names its directory, or is empty; ``about`` and ``machine`` are what its key was made of."""
+    """What the journal knows of a job. ``state`` is ``ok``, ``incomplete``, ``failed`` or ``lost``
+    (to be tried again); ``run`` names its directory, or is empty; ``about`` and ``machine`` are
+    what its key was made of."""
 
     key: str
     state: str
@@ -83,7 +86,8 @@ class Record:
 
 
 class Store:
-    """An open store. One process writes through one of these; several processes may have the same folder open."""
+    """An open store. One process writes through one of these; several processes may have the same
+    folder open."""
 
     def __init__(self, folder: Path) -> None:
         """Makes the folder where it is missing; raises UsageError and DiskError."""
@@ -110,10 +114,11 @@ class Store:
         self.close()
 
     def find(self, key: str, folder: str) -> Record | None:
-        """What is known of a job, by its key and the name of its run directory; None where nothing is.
+        """What is known of a job, by its key and the name of its run directory; None where nothing
+        is.
 
-        A record whose run was deleted counts for nothing; a run without a record, left by a kill between the two, gets
-        one. Raises ReportError for a damaged record.
+        A record whose run was deleted counts for nothing; a run without a record, left by a kill
+        between the two, gets one. Raises ReportError for a damaged record.
         """
         record = self._read(key)
         if record is not None and (record.state not in DONE or (self.folder / record.run).is_dir()):
@@ -157,14 +162,16 @@ class Store:
             raise DiskError(str(target), error.strerror or str(error)) from error
 
     def keep(self, folder: str, files: Mapping[str, bytes]) -> None:
-        """Write a run directory from its files, whole or not at all; raises UsageError and DiskError."""
+        """Write a run directory from its files, whole or not at all; raises UsageError and
+        DiskError."""
         with staging.staged(self.folder / folder, force=True) as place:
             for name, data in files.items():
                 (place / name).write_bytes(data)
                 sync(place / name)
 
     def claim(self, key: str) -> bool:
-        """Take a job for this process, until ``release`` or its end; False where another process has it."""
+        """Take a job for this process, until ``release`` or its end; False where another process
+        has it."""
         try:
             fcntl.fcntl(self._claims, fcntl.F_OFD_SETLK, _region(fcntl.F_WRLCK, key))
         except OSError as error:
@@ -181,5 +188,6 @@ class Store:
 
 
 def _region(kind: int, key: str) -> bytes:
-    """A ``struct flock`` (Linux, 64 bit) for the one byte of the claims file that stands for a job."""
+    """A ``struct flock`` (Linux, 64 bit) for the one byte of the claims file that stands for a
+    job."""
     return struct.pack("hhqqi4x", kind, os.SEEK_SET, int(key, 16) >> 2, 1, 0)

@@ -1,4 +1,5 @@
-"""A sweep: jobs, a store and workers brought together. What runs where is decided in ``dispatch``."""
+"""A sweep: jobs, a store and workers brought together. What runs where is decided in
+``dispatch``."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _LATE_S = 3.0  # a worker that joins later has no say in which GPU model the swe
 
 @dataclass
 class SweepPlan:
-    """Jobs under their names for machines of one kind: ``todo``, and those that the store settles already."""
+    """Jobs under their names for machines of one kind: ``todo``, and those that the store settles
+    already."""
 
     machine: Machine
     todo: list[Task] = field(default_factory=list)
@@ -36,8 +38,9 @@ class SweepPlan:
 
 @dataclass(frozen=True)
 class Options:
-    """``retry_failed``: failed jobs are tried again. ``device``: only GPUs of this name. ``tries``: of a job whose
-    workers die. ``wait_s``: how long the sweep goes on without any worker. ``limit_s``: of a job."""
+    """``retry_failed``: failed jobs are tried again. ``device``: only GPUs of this name. ``tries``:
+    of a job whose workers die. ``wait_s``: how long the sweep goes on without any worker.
+    ``limit_s``: of a job."""
 
     retry_failed: bool = False
     device: str = ""
@@ -47,7 +50,8 @@ class Options:
 
 
 def plan(jobs: Sequence[SweepJob], store: Store, machine: Machine, tools: Sequence[str], options: Options) -> SweepPlan:
-    """What is left to do on machines like ``machine``, in the order of ``jobs``; raises ReportError."""
+    """What is left to do on machines like ``machine``, in the order of ``jobs``; raises
+    ReportError."""
     planned = SweepPlan(machine)
     for job in jobs:
         task = Task(job.key(machine, tools), job)
@@ -65,9 +69,11 @@ def plan(jobs: Sequence[SweepJob], store: Store, machine: Machine, tools: Sequen
 
 
 def gather(pool: Workers, expected: int, tools: Sequence[str], options: Options) -> Team:
-    """The workers that there are when the sweep begins, and the kind of machine that most of them have.
+    """The workers that there are when the sweep begins, and the kind of machine that most of them
+    have.
 
-    Waits for the first that can measure, then a moment for the others. Raises SchedulerLostError and NoWorkerError.
+    Waits for the first that can measure, then a moment for the others. Raises SchedulerLostError
+    and NoWorkerError.
     """
     machines: dict[str, Machine] = {}
     probed: set[str] = set()

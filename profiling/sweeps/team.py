@@ -1,4 +1,5 @@
-"""The workers that a sweep knows: their machines, which of them are free, which were left out, and what ends it."""
+"""The workers that a sweep knows: their machines, which of them are free, which were left out, and
+what ends it."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class NoWorkerError(MeasurementError):
 
 @dataclass
 class Team:
-    """The workers that are known: what their machines are, who is free, and who was left out and why."""
+    """The workers that are known: what their machines are, who is free, and who was left out and
+    why."""
 
     tools: Sequence[str]
     kind: tuple[str, ...] | None = None
@@ -45,7 +47,8 @@ class Team:
     left_out: dict[str, str] = field(default_factory=dict)
 
     def admit(self, worker: str, machine: Machine) -> str:
-        """Take a probed worker in; returns why not, or "". Of several on one GPU one is taken, the others are spare."""
+        """Take a probed worker in; returns why not, or "". Of several on one GPU one is taken, the
+        others are spare."""
         why_not = machine.why_not
         if not why_not and self.kind is not None and machine.kind(self.tools) != self.kind:
             kind, wanted = (", ".join(filter(None, parts)) for parts in (machine.kind(self.tools), self.kind))

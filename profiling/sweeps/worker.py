@@ -1,7 +1,9 @@
-"""What a worker does: one job at a time, each in a child process of its own, and what came of it as a ``Reply``.
+"""What a worker does: one job at a time, each in a child process of its own, and what came of it as
+a ``Reply``.
 
-The child is a program that is started with a folder: it finds ``order.json`` there, writes the run directory ``run``
-and ``result.json``, and ends with 0. Whatever else happens to it is a failure of the job. Nothing of it is left behind.
+The child is a program that is started with a folder: it finds ``order.json`` there, writes the run
+directory ``run`` and ``result.json``, and ends with 0. Whatever else happens to it is a failure of
+the job. Nothing of it is left behind.
 """
 
 from __future__ import annotations
@@ -48,8 +50,9 @@ _STICKY = re.compile(
     r"|LaunchFailed|an illegal memory access was encountered|unspecified launch failure|misaligned address"
     r"|an illegal instruction was encountered|device-side assert"
 )
-"""Errors after which a CUDA context cannot be used any more (CUDA driver API, ``CUresult``: "This leaves the process in
-an inconsistent state"), by the driver's, the runtime's and their messages' names."""
+"""Errors after which a CUDA context cannot be used any more (CUDA driver API, ``CUresult``: "This
+leaves the process in an inconsistent state"), by the driver's, the runtime's and their messages'
+names."""
 _numbers = itertools.count()
 
 
@@ -61,10 +64,12 @@ def run_job(
     apart: bool = False,
     say: Callable[[str], None] = log.info,
 ) -> Reply:
-    """Do one job on the GPU of ``machine`` (``asdict`` of a ``Machine``); never raises for what the job does.
+    """Do one job on the GPU of ``machine`` (``asdict`` of a ``Machine``); never raises for what the
+    job does.
 
-    ``child`` is what follows the interpreter in the child's argv. ``apart``: other GPUs of this host are profiled at
-    the same time. ``say`` is told what the job waits for outside of its limit, and every 10 s that it still waits ("").
+    ``child`` is what follows the interpreter in the child's argv. ``apart``: other GPUs of this
+    host are profiled at the same time. ``say`` is told what the job waits for outside of its limit,
+    and every 10 s that it still waits ("").
     """
     here = Machine.from_dict(machine)
     tidy()
@@ -89,7 +94,8 @@ def run_job(
 
 
 def probe(child: Sequence[str]) -> Machine:
-    """What this worker's machine is, asked in a child, so that no driver is loaded here; never raises."""
+    """What this worker's machine is, asked in a child, so that no driver is loaded here; never
+    raises."""
     host = platform.node()
     tidy()
     with scratch(Path(tempfile.gettempdir()), PREFIX, {}) as work:
@@ -101,7 +107,8 @@ def probe(child: Sequence[str]) -> Machine:
 
 
 def tidy() -> None:
-    """End what workers that died have left running on this host, and remove what they have left lying."""
+    """End what workers that died have left running on this host, and remove what they have left
+    lying."""
     orphans.end_orphans()
     for left in abandoned(Path(tempfile.gettempdir()), PREFIX):
         log.info("%s: left by a worker that died", left.work)
@@ -121,8 +128,8 @@ async def leave() -> None:
 def _run_child(
     child: Sequence[str], work: Path, env: Mapping[str, str], limit_s: float, probing: bool = False
 ) -> tuple[dict[str, Any], bool, list[orphans.Process]]:
-    """What the child wrote into its result (or, where it wrote none, how it ended), whether that is suspect, and the
-    processes that were ended at the time limit."""
+    """What the child wrote into its result (or, where it wrote none, how it ended), whether that is
+    suspect, and the processes that were ended at the time limit."""
     token = orphans.mark(str(next(_numbers)))
     own = {orphans.MARK: token, orphans.PARENT: str(os.getpid())}
     tail: deque[str] = deque(maxlen=_TAIL)
@@ -156,8 +163,8 @@ def _run_child(
 
 
 def _let_go(killed: Sequence[orphans.Process], say: Callable[[str], None]) -> str:
-    """Wait until the driver has let go of processes that were ended: the next job's limit would pass meanwhile. Returns
-    which are still there after ``LET_GO_S``, in words."""
+    """Wait until the driver has let go of processes that were ended: the next job's limit would
+    pass meanwhile. Returns which are still there after ``LET_GO_S``, in words."""
     announced, deadline = False, time.monotonic() + LET_GO_S
     left = orphans.outlast(killed, _BRIEF_S)
     while left and time.monotonic() < deadline:
@@ -176,8 +183,9 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _environment(machine: Machine, apart: bool) -> dict[str, str]:
-    """ncu lets one process of a host profile at a time, by a lock in TMPDIR, whatever their GPUs are. Counters belong
-    to a GPU, so that jobs on different GPUs need not wait for each other: then each GPU has a TMPDIR of its own."""
+    """ncu lets one process of a host profile at a time, by a lock in TMPDIR, whatever their GPUs
+    are. Counters belong to a GPU, so that jobs on different GPUs need not wait for each other: then
+    each GPU has a TMPDIR of its own."""
     env = {"CUDA_VISIBLE_DEVICES": machine.uuid} if machine.uuid else {}
     if machine.uuid and (apart or gpus_of_host() > 1):
         own = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-{_short(machine.uuid)}"
@@ -189,16 +197,18 @@ def _environment(machine: Machine, apart: bool) -> dict[str, str]:
 
 
 def gpus_of_host() -> int:
-    """GPUs that the driver lists on this host, visible to CUDA here or not; 0 where it does not say."""
+    """GPUs that the driver lists on this host, visible to CUDA here or not; 0 where it does not
+    say."""
     return len(list(Path("/proc/driver/nvidia/gpus").glob("*")))
 
 
 @contextmanager
 def gpu_lock(uuid: str, say: Callable[[str], None] = log.info) -> Iterator[bool]:
-    """Held by one process of this user and host at a time for each GPU: its counters serve one profiler at a time.
+    """Held by one process of this user and host at a time for each GPU: its counters serve one
+    profiler at a time.
 
-    False where another one has held it for an hour. It is the descriptor's: no child inherits it, and whatever becomes
-    of a job's processes, it ends with the worker.
+    False where another one has held it for an hour. It is the descriptor's: no child inherits it,
+    and whatever becomes of a job's processes, it ends with the worker.
     """
     if not uuid:
         yield True

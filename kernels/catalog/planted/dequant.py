@@ -1,4 +1,5 @@
-"""A GEMM whose A comes in bytes and is converted in the main loop: fast, or slowly as a planted disease."""
+"""A GEMM whose A comes in bytes and is converted in the main loop: fast, or slowly as a planted
+disease."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def columns(k: int) -> NDArray[np.intp]:
 
 
 def draw(generator: np.random.Generator, shape: Shape) -> dict[str, NDArray[Any]]:
-    """A from N(0, 1) in steps of ``SCALE`` (beyond four standard deviations cut off), B from N(0, 1)."""
+    """A from N(0, 1) in steps of ``SCALE`` (beyond four standard deviations cut off), B from N(0,
+    1)."""
     a = generator.standard_normal((shape["m"], shape["k"]), dtype=np.float32)
     b = generator.standard_normal((shape["k"], shape["n"]), dtype=np.float32)
     steps = np.rint(a / np.float32(SCALE)) + ZERO
@@ -42,7 +44,8 @@ def draw(generator: np.random.Generator, shape: Shape) -> dict[str, NDArray[Any]
 
 
 def matmul(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
-    """``c[rows]``: what the bytes of A (m, k) stand for, times B (k, n) in the order in which A is stored."""
+    """``c[rows]``: what the bytes of A (m, k) stand for, times B (k, n) in the order in which A is
+    stored."""
     a, b = inputs["a"][rows].astype(np.float64), inputs["b"].astype(np.float64)
     return {"c": (a - ZERO) * SCALE @ b[columns(len(b))]}
 

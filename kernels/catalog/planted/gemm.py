@@ -138,8 +138,9 @@ PAIRS: tuple[PlantedPair, ...] = (
         "narrow_copies",
         "cp.async brings 4 bytes per thread; 16 bytes take a quarter of the instructions and pass L1 by.",
     ),
-    # Each copy of 16 bytes, which L1 does not keep, fetches its sector of 32 from L2: twice the traffic, and eight
-    # times the lines per instruction. That is work of L1 and L2, and the ring is deep already: no data_wait.
+    # Each copy of 16 bytes, which L1 does not keep, fetches its sector of 32 from L2: twice the
+    # traffic, and eight times the lines per instruction. That is work of L1 and L2, and the ring is
+    # deep already: no data_wait.
     PlantedPair(
         "uncoalesced",
         _sick(disease="uncoalesced"),

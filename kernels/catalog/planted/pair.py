@@ -1,7 +1,8 @@
-"""A planted disease and its cured twin: two launches of catalog kernels that do the same useful work.
+"""A planted disease and its cured twin: two launches of catalog kernels that do the same useful
+work.
 
-Spec modules import both classes from here, everybody else from ``planted.pairs``, which joins the pairs of all spec
-modules and so imports those.
+Spec modules import both classes from here, everybody else from ``planted.pairs``, which joins the
+pairs of all spec modules and so imports those.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ class PlantedSide:
 
 @dataclass(frozen=True)
 class PlantedPair:
-    """A kernel with one known loss, and the same useful work without it: gain = 1 - cycles(cured) / cycles(sick).
+    """A kernel with one known loss, and the same useful work without it: gain = 1 - cycles(cured) /
+    cycles(sick).
 
-    ``causes``: each counts as named right, nearly always one; ``disease``: the finer word that should be told, None
-    where there is none (the words of ``ncubble report``). ``cured``: None for an honest control, with nothing to cure.
-    ``what``: one sentence: what is wrong, and what the twin changes.
+    ``causes``: each counts as named right, nearly always one; ``disease``: the finer word that
+    should be told, None where there is none (the words of ``ncubble report``). ``cured``: None for
+    an honest control, with nothing to cure. ``what``: one sentence: what is wrong, and what the
+    twin changes.
     """
 
     name: str

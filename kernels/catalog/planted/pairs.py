@@ -1,6 +1,8 @@
-"""All pairs of a planted disease and its cure, by which the diagnosis is scored, and controls without a disease.
+"""All pairs of a planted disease and its cure, by which the diagnosis is scored, and controls
+without a disease.
 
-A pair is a claim about a kernel, made by how it was written: what its dominant loss is, and which change removes it.
+A pair is a claim about a kernel, made by how it was written: what its dominant loss is, and which
+change removes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Planted diseases of structure (grid, waves, roles, memory): small kernels with one loss each, and their cures.
+"""Planted diseases of structure (grid, waves, roles, memory): small kernels with one loss each, and
+their cures.
 
 All of them are C = A x B in bfloat16 by wgmma, on the healthy ring of ``planted_ring.cuh``.
 """
@@ -88,15 +89,16 @@ def _waves_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
 
 
 def scaled(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
-    """``c[rows]`` = a x b, times the scale of the group that a row lies in: the first that ends behind it."""
+    """``c[rows]`` = a x b, times the scale of the group that a row lies in: the first that ends
+    behind it."""
     group = np.searchsorted(inputs["ends"], rows, side="right")
     factor = inputs["scale"][group].astype(np.float64)
     return {"c": reference.matmul(inputs, rows)["c"] * factor[:, np.newaxis]}
 
 
 def groups_at_the_end(generator: np.random.Generator, shape: Shape) -> Mapping[str, NDArray[Any]]:
-    """Inputs whose first groups are empty: what has rows stands last in the table, a group per 128 rows, as far as
-    there are groups; the last one has the rest. Scales lie in [0.5, 1)."""
+    """Inputs whose first groups are empty: what has rows stands last in the table, a group per 128
+    rows, as far as there are groups; the last one has the rest. Scales lie in [0.5, 1)."""
     used = min(shape["groups"], shape["m"] // TILE)
     ends = np.zeros(shape["groups"], np.int32)
     ends[-used:] = TILE * np.arange(1, used + 1)

@@ -1,7 +1,8 @@
-"""Pairs of structure: grids, waves, roles, memory; and controls. Sizes are meant for the 132 SMs of an H200.
+"""Pairs of structure: grids, waves, roles, memory; and controls. Sizes are meant for the 132 SMs of
+an H200.
 
-A CTA with four slots of 128 x 128 tiles or more has an SM for itself, with three it shares it with another: a wave is
-132 or 264 tiles.
+A CTA with four slots of 128 x 128 tiles or more has an SM for itself, with three it shares it with
+another: a wave is 132 or 264 tiles.
 """
 
 from __future__ import annotations
@@ -56,8 +57,9 @@ BETWEEN_TILES = (
         "Nothing runs beside the start and the end of the one CTA that fits on an SM, 32 times; the twin's CTAs stay, "
         "and copy and store during the products of the neighbouring tile.",
     ),
-    # So short along k that start and end weigh as much as they can in waves this long. CTAs drift apart, after which
-    # most SMs multiply while one stores: dips of the whole GPU fade, and the same loss is told as epilogue.
+    # So short along k that start and end weigh as much as they can in waves this long. CTAs drift
+    # apart, after which most SMs multiply while one stores: dips of the whole GPU fade, and the
+    # same loss is told as epilogue.
     PlantedPair(
         "occupancy_cliff",
         PlantedSide("gemm_tma", {"stages": 6}, WAVES),

@@ -1,4 +1,5 @@
-"""The guide and the reference name files that exist, and the picture of rooms is the one of today."""
+"""The guide and the reference name files that exist, and the picture of rooms is the one of
+today."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ def guides(repository: Path) -> list[Path]:
 
 
 def missing(text: str, folder: Path, files: set[str], repository: Path) -> list[str]:
-    """Files and folders that ``text`` names and the repository lacks. A short name may lie in any folder."""
+    """Files and folders that ``text`` names and the repository lacks. A short name may lie in any
+    folder."""
     names = [code or link for code, link in NAMED.findall(text)]
     lost = [
         name
