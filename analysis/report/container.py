@@ -90,10 +90,10 @@ class _Tap:
             pass
 
 
-def _plain(path: Path, tap: _Tap) -> _Reader:
+def _plain(path: Path, tap: _Tap) -> _FrameReader:
     """The uncompressed bytes of the report, told by its name as the native reader does."""
     if path.suffix != ".ncu-repz":
-        return _Reader(path, tap)
+        return _FrameReader(path, tap)
     import zstandard
 
     head = os.pread(tap.file.fileno(), 4, 0)
@@ -104,10 +104,10 @@ def _plain(path: Path, tap: _Tap) -> _Reader:
         )
     largest = min(LARGEST_PLAIN_B, LARGEST_RATIO * max(path.stat().st_size, 64 << 10))
     stream = zstandard.ZstdDecompressor().stream_reader(tap, read_across_frames=False)  # type: ignore[arg-type]
-    return _Reader(path, stream, largest)
+    return _FrameReader(path, stream, largest)
 
 
-class _Reader:
+class _FrameReader:
     """Exact reads and skips over a stream, remembering the first version string that passes by."""
 
     def __init__(self, path: Path, stream: object, largest: int | None = None) -> None:
@@ -156,7 +156,7 @@ class _Reader:
             raise ReportError(f"{self.path}: unpacks to more than {self.largest:,} bytes: no report does", _AGAIN)
 
 
-def _walk(path: Path, reader: _Reader) -> None:
+def _walk(path: Path, reader: _FrameReader) -> None:
     try:
         _walk_blocks(path, reader)
     except ReportError:
@@ -167,7 +167,7 @@ def _walk(path: Path, reader: _Reader) -> None:
         raise
 
 
-def _walk_blocks(path: Path, reader: _Reader) -> None:
+def _walk_blocks(path: Path, reader: _FrameReader) -> None:
     """Every block up to the end of the file."""
     magic = reader.some(4)
     if not magic:
@@ -191,7 +191,7 @@ def _walk_blocks(path: Path, reader: _Reader) -> None:
         raise reader.truncated("nothing follows the header")
 
 
-def _walk_block(path: Path, reader: _Reader, size: int, name: str) -> None:
+def _walk_block(path: Path, reader: _FrameReader, size: int, name: str) -> None:
     """One block behind its length."""
     if not 0 < size <= LARGEST_HEADER_B:
         raise ReportError(f"{path}: damaged, the header of {name} would have {size} bytes", _AGAIN)

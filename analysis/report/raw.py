@@ -58,7 +58,7 @@ def extract(path: str, parts: Sequence[str], announced: int, first: int, last: i
     import ncu_report
 
     tables = _empty(details="details" in parts)
-    reader = _Reader(ncu_report, tables)
+    reader = _RawReader(ncu_report, tables)
     context = ncu_report.load_report(path)
     ranges = [context.range_by_idx(index) for index in range(context.num_ranges())]
     places = [(part, number) for part in ranges for number in range(part.num_actions())]
@@ -76,7 +76,7 @@ def _empty(details: bool) -> Tables:
     return {name: {key: new_column(kind) for key, kind in columns.items()} for name, columns in kinds.items()}
 
 
-class _Reader:
+class _RawReader:
     """Appends one action after the other to the tables that there are."""
 
     def __init__(self, binding: Any, tables: Tables) -> None:

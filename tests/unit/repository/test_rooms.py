@@ -12,13 +12,6 @@ SIBLINGS = 3
 # One module per command, and kernels by the names of their CUDA sources.
 EXEMPT = ("cli/commands", "kernels/catalog", "kernels/catalog/numba")
 
-# Names that still stand for several things. May only shrink.
-SHARED_NAMES = """
-_Reader
-"""
-# Folders that still hold too much. May only shrink.
-CROWDED: set[str] = set()
-
 
 def modules_by_folder(repository: Path, files: list[Path]) -> dict[str, list[str]]:
     """Names of the modules of each folder, relative to the repository; ``__init__`` is none."""
@@ -49,13 +42,12 @@ def test_no_folder_is_crowded(repository: Path, sources: list[Path]) -> None:
     files = [*sources, *(repository / "benchmarks").rglob("*.py")]
     folders = modules_by_folder(repository, files).items()
     crowded = {folder for folder, names in folders if len(names) > MODULES or common_prefixes(names)}
-    assert crowded - set(EXEMPT) <= CROWDED, "a folder holds at most 16 modules; three with one prefix are a folder"
+    assert crowded <= set(EXEMPT), "a folder holds at most 16 modules; three with one prefix are a folder"
 
 
 def test_class_names_are_unique(repository: Path, sources: list[Path]) -> None:
-    allowed = SHARED_NAMES.split()
     shared = {name: files for name, files in class_homes(repository, sources).items() if len(files) > 1}
-    assert {name: files for name, files in shared.items() if name not in allowed} == {}
+    assert shared == {}
 
 
 def test_a_common_prefix_is_recognized() -> None:
