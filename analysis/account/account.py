@@ -1,11 +1,12 @@
 """The bubble account: where the elapsed SM cycles of one launch went, in parts that sum to 100 %.
 
-First the counters: cycles with the unit busy, and cycles in which SMs had no CTA. Then the timeline: ramp, tail and
-gaps between waves. What is left is steady idle time; it is shared out by classified warp samples (``stalls``). Waits on
-the MMA coincide with a busy pipe and take no share, up to the share of active time in which the pipe was busy; beyond
-that they are dependent latency and count as ``issue``. Warps that hold nothing up (``bystanders``) count for nothing.
-Where a report lacks the data for a split, the finer parts are
-merged into a coarser one that says so: ``no_cta`` for ramp and tail, ``idle`` for all steady parts.
+First the counters: cycles with the unit busy, and cycles in which SMs had no CTA. Then the
+timeline: ramp, tail and gaps between waves. What is left is steady idle time; it is shared out by
+classified warp samples (``stalls``). Waits on the MMA coincide with a busy pipe and take no share,
+up to the share of active time in which the pipe was busy; beyond that they are dependent latency
+and count as ``issue``. Warps that hold nothing up (``bystanders``) count for nothing. Where a
+report lacks the data for a split, the finer parts are merged into a coarser one that says so:
+``no_cta`` for ramp and tail, ``idle`` for all steady parts.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from ncubble.analysis.report import series as timeline
 from ncubble.analysis.report.launch import Launch, once_per_launch
 
 MIN_SAMPLES = 50
-"""Fewer warp samples than this carry no split: at 50 a share of 10 % has a standard error of 4 points."""
+"""Fewer warp samples than this carry no split: at 50 a share of 10 % has a standard error of 4
+points."""
 
 
 @dataclass(frozen=True)
 class BubbleAccount:
-    """Parts of one launch in percent of elapsed SM cycles. ``weights`` holds samples per instruction and
-    class, weighed by ``overlap``."""
+    """Parts of one launch in percent of elapsed SM cycles. ``weights`` holds samples per
+    instruction and class, weighed by ``overlap``."""
 
     launch: int
     unit: str
@@ -62,8 +64,8 @@ class BubbleAccount:
 
 @once_per_launch
 def account(launch: Launch) -> BubbleAccount | None:
-    """The account of one launch; None where the report holds no utilization of any unit (say which with
-    ``busy_of``)."""
+    """The account of one launch; None where the report holds no utilization of any unit (say which
+    with ``busy_of``)."""
     busy = busy_of(launch)
     if busy is None:
         return None
@@ -73,8 +75,8 @@ def account(launch: Launch) -> BubbleAccount | None:
 
 
 def find_phases(launch: Launch, busy: Busy) -> tuple[str, Phases | None]:
-    """Phases by the unit's own series, or by issued instructions where that was not sampled; with the series' name,
-    which is empty where none tells phases."""
+    """Phases by the unit's own series, or by issued instructions where that was not sampled; with
+    the series' name, which is empty where none tells phases."""
     frame = launch.timeline
     active = timeline.series(frame, "sm_active")
     for name in (busy.series, "issue"):
@@ -91,8 +93,8 @@ def build(
     source: pd.DataFrame,
     load: SmLoad | None = None,
 ) -> BubbleAccount:
-    """Pure core of ``account``. ``with_cta`` may be NaN, ``timed`` None, ``source`` empty; each then merges parts.
-    Without ``load`` all samples weigh the same."""
+    """Pure core of ``account``. ``with_cta`` may be NaN, ``timed`` None, ``source`` empty; each
+    then merges parts. Without ``load`` all samples weigh the same."""
     parts = dict.fromkeys(WORK, 0.0)
     parts["tensor_busy" if busy.unit == "tensor" else "unit_busy"] = busy.pct
     room = 100.0 - busy.pct
@@ -113,7 +115,8 @@ def build(
 
 
 def _outer(with_cta: float, timed: Phases | None, room: float, merged: dict[str, tuple[str, ...]]) -> dict[str, float]:
-    """Idle time outside the steady state. The counter of CTA-less cycles bounds ramp and tail together from below."""
+    """Idle time outside the steady state. The counter of CTA-less cycles bounds ramp and tail
+    together from below."""
     without = 0.0 if math.isnan(with_cta) else min(room, 100.0 * (1.0 - with_cta))
     if timed is None:
         if math.isnan(with_cta):
@@ -134,8 +137,8 @@ def _unseen(with_cta: float, timed: Phases | None) -> tuple[str, ...]:
 
 
 def steady_weights(weighed: pd.Series, busy_of_active: float, samples: float) -> dict[str, float]:
-    """Weight of each steady part from weighed samples per class; ``busy_of_active`` is the pipe's share of CTA time in
-    percent, ``samples`` the number of all samples."""
+    """Weight of each steady part from weighed samples per class; ``busy_of_active`` is the pipe's
+    share of CTA time in percent, ``samples`` the number of all samples."""
     weights = {part: float(weighed[part]) for part in CLASSES if part not in ("unit", "aside")}
     counted = samples - float(weighed["aside"])
     weights["issue"] += max(0.0, float(weighed["unit"]) - counted * min(busy_of_active, 100.0) / 100.0)

@@ -1,7 +1,8 @@
-"""Where every part of an account comes from: the values that it was computed from, how, and the lines behind it.
+"""Where every part of an account comes from: the values that it was computed from, how, and the
+lines behind it.
 
-The terms of a part sum to the part. Those of busy time are counters, those of ramp, tail and gaps the timeline's, and
-those of steady parts instructions with their warp samples.
+The terms of a part sum to the part. Those of busy time are counters, those of ramp, tail and gaps
+the timeline's, and those of steady parts instructions with their warp samples.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ MOST = 5
 
 @dataclass(frozen=True)
 class Term:
-    """A share of a part, in percent of elapsed SM cycles. Steady parts have terms of one instruction each: ``samples``
-    of the part there, as they are weighed, and ``reasons`` with those of each, largest first."""
+    """A share of a part, in percent of elapsed SM cycles. Steady parts have terms of one
+    instruction each: ``samples`` of the part there, as they are weighed, and ``reasons`` with those
+    of each, largest first."""
 
     what: str
     pct: float
@@ -44,7 +46,8 @@ class Term:
 
 @dataclass(frozen=True)
 class PartExplained:
-    """One part: ``formula`` in words over ``inputs`` (names of metrics, or words, with their values)."""
+    """One part: ``formula`` in words over ``inputs`` (names of metrics, or words, with their
+    values)."""
 
     part: str
     pct: float
@@ -55,8 +58,8 @@ class PartExplained:
 
 @dataclass(frozen=True)
 class Borders:
-    """The timeline that phases were read off: its series, steady level in percent, samples within the kernel, and the
-    borders in ns."""
+    """The timeline that phases were read off: its series, steady level in percent, samples within
+    the kernel, and the borders in ns."""
 
     series: str
     with_ctas: bool
@@ -70,9 +73,10 @@ class Borders:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All parts of one account in its order, the timeline behind its phases (or None), warp samples by class, counted
-    and not weighed (empty where idle time is not split), what the report lacks, in sentences, and how loaded an SM is,
-    by which samples are split and weighed (``sm_load``; what is not known is left out)."""
+    """All parts of one account in its order, the timeline behind its phases (or None), warp samples
+    by class, counted and not weighed (empty where idle time is not split), what the report lacks,
+    in sentences, and how loaded an SM is, by which samples are split and weighed (``sm_load``; what
+    is not known is left out)."""
 
     parts: tuple[PartExplained, ...]
     timeline: Borders | None
@@ -82,8 +86,8 @@ class Explanation:
 
 
 def explain(launch: Launch, account: BubbleAccount | None) -> Explanation:
-    """Trace the account of one launch to what the report holds. Without an account there are no parts, only what is
-    missing."""
+    """Trace the account of one launch to what the report holds. Without an account there are no
+    parts, only what is missing."""
     busy = busy_of(launch)
     if account is None or busy is None:
         return Explanation((), None, {}, (lacking.no_account(launch).text,))
@@ -121,7 +125,8 @@ def _busy(launch: Launch, account: BubbleAccount, part: str, pct: float) -> Part
 
 
 def _outer(launch: Launch, account: BubbleAccount, part: str, pct: float, series: str) -> PartExplained:
-    """Idle time outside the steady state: by the timeline, and what the counters see beyond it, which is tail."""
+    """Idle time outside the steady state: by the timeline, and what the counters see beyond it,
+    which is tail."""
     counters = cta_share_counters(launch)
     if part == "no_cta" or account.phases is None:
         return PartExplained(part, pct, "100 × (1 - cycles with a CTA / elapsed)", counters, (Term("no CTA", pct),))
@@ -149,7 +154,8 @@ _WORDS = {
 
 
 def _without_cta(launch: Launch, account: BubbleAccount) -> float:
-    """Cycles without a CTA in percent of elapsed ones, as far as the unit was idle; 0 where not collected."""
+    """Cycles without a CTA in percent of elapsed ones, as far as the unit was idle; 0 where not
+    collected."""
     share = cta_share(launch)
     room = 100.0 - math.fsum(account.parts[part] for part in WORK)
     return 0.0 if math.isnan(share) else min(room, 100.0 * (1.0 - share))
@@ -188,7 +194,8 @@ class _Steady:
         return PartExplained("idle", pct, "what the other parts leave of 100", {}, (Term("not split", pct),))
 
     def part(self, part: str, pct: float) -> PartExplained:
-        """A steady part by its instructions; the last terms are the rest of them, and what no instruction holds."""
+        """A steady part by its instructions; the last terms are the rest of them, and what no
+        instruction holds."""
         total, weight = math.fsum(self.weights.values()), self.weights[part]
         inputs = {"steady idle time": self.room, "its warp samples": weight, "those of all steady parts": total}
         words = "steady idle time × its warp samples / those of all steady parts"
@@ -221,7 +228,8 @@ class _Steady:
 
 
 def cta_share_counters(launch: Launch) -> Counters:
-    """The pair of counters whose quotient is the share of cycles with a CTA; empty where no pair was collected."""
+    """The pair of counters whose quotient is the share of cycles with a CTA; empty where no pair
+    was collected."""
     for part, whole in load_generations().ratios["cta_share"]:
         values = {part: launch.value(part), whole: launch.value(whole)}
         if values[part] >= 0 and values[whole] > 0:
@@ -230,15 +238,16 @@ def cta_share_counters(launch: Launch) -> Counters:
 
 
 def unit_counters(launch: Launch, name: str) -> tuple[str, Counters]:
-    """How a unit's busy share was found, in words, and the counters that it was found from. ``tensor`` is the busiest
-    tensor pipe."""
+    """How a unit's busy share was found, in words, and the counters that it was found from.
+    ``tensor`` is the busiest tensor pipe."""
     units = [unit for unit in load_generations().units if (unit.kind if name == "tensor" else unit.name) == name]
     shares = [share for unit in units for share in _pipe_shares(launch, unit)]
     return max(shares, key=lambda share: share[2])[:2] if shares else ("", {})
 
 
 def _pipe_shares(launch: Launch, unit: Unit) -> list[tuple[str, Counters, float]]:
-    """Formula, counters and share by the first counter of a unit, else by each of those of single operations."""
+    """Formula, counters and share by the first counter of a unit, else by each of those of single
+    operations."""
     if whole := next(_shares(launch, unit.counters), None):
         return [whole]
     return list(_shares(launch, unit.single))
@@ -256,7 +265,8 @@ def _shares(launch: Launch, stems: Iterable[str]) -> Iterator[tuple[str, Counter
 
 
 def _elapsed_counters(launch: Launch, stem: str) -> tuple[str, Counters]:
-    """As ``units.utilization`` finds it: the sum of both directions, of elapsed cycles, or of active ones."""
+    """As ``units.utilization`` finds it: the sum of both directions, of elapsed cycles, or of
+    active ones."""
     if stem in DIRECTIONS:
         names = [part + DIRECTION for part in DIRECTIONS[stem]]
         return "the sum of both directions", {name: launch.value(name) for name in names}

@@ -1,4 +1,5 @@
-"""Accounts that split time differently, brought to the same parts: what one of them cannot split is merged in all.
+"""Accounts that split time differently, brought to the same parts: what one of them cannot split is
+merged in all.
 
 Pure."""
 
@@ -9,8 +10,9 @@ from collections.abc import Iterable, Mapping
 
 
 def merged_by_any(accounts: Iterable[Mapping[str, Iterable[str]]]) -> dict[str, set[str]]:
-    """Which finer parts a coarser one stands for in any of several accounts: then in all of them, so that parts of a
-    name mean the same. ``accounts`` holds what each of them merged: the finer parts by the coarse one."""
+    """Which finer parts a coarser one stands for in any of several accounts: then in all of them,
+    so that parts of a name mean the same. ``accounts`` holds what each of them merged: the finer
+    parts by the coarse one."""
     coarser: dict[str, set[str]] = {}
     for merged in accounts:
         for coarse, finer in merged.items():
@@ -21,7 +23,8 @@ def merged_by_any(accounts: Iterable[Mapping[str, Iterable[str]]]) -> dict[str, 
 
 
 def folded(account: Mapping[str, float], merged: Mapping[str, set[str]]) -> dict[str, float]:
-    """``account`` with finer parts added to the coarser ones that ``merged`` names; its sum stays what it was."""
+    """``account`` with finer parts added to the coarser ones that ``merged`` names; its sum stays
+    what it was."""
     shares = {name: float(share) for name, share in account.items()}
     for coarse in sorted(merged, key=lambda name: len(merged[name])):
         held = [shares.pop(name) for name in list(shares) if name in merged[coarse]]

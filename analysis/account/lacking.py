@@ -1,7 +1,7 @@
 """What a report does not hold, whether it could have held it, and what to collect: in words.
 
-"Made without it" and "this GPU or this ncu has none" are different things, and only the first has a remedy on the same
-machine. Which is which is data (``profiling/generations``).
+"Made without it" and "this GPU or this ncu has none" are different things, and only the first has a
+remedy on the same machine. Which is which is data (``profiling/generations``).
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ _CYCLES = load_generations().ratios["cta_share"][0]
 
 @dataclass(frozen=True)
 class Lack:
-    """One thing that a report does not hold: ``short`` for a column of a table, ``text`` with what to do about it."""
+    """One thing that a report does not hold: ``short`` for a column of a table, ``text`` with what
+    to do about it."""
 
     short: str
     text: str
 
 
 def no_account(launch: Launch) -> Lack:
-    """Why there is no ``busy_of`` of this launch, which counters an account takes on its GPU, and how to get them."""
+    """Why there is no ``busy_of`` of this launch, which counters an account takes on its GPU, and
+    how to get them."""
     used, known = uses_tensor(launch), other_shares(launch)
     lacking = [unit for unit in lacking_units(launch) if used is not False or unit.kind != "tensor"]
     tensor = [unit for unit in lacking if unit.kind == "tensor"]
@@ -74,14 +76,16 @@ def _ask_for(counters: Iterable[str], sets: Iterable[str]) -> str:
 
 
 def _without_value(launch: Launch) -> list[str]:
-    """Counters of utilization that the launch names without a number, if it has no number for any of them."""
+    """Counters of utilization that the launch names without a number, if it has no number for any
+    of them."""
     names = [stem + rollup for stems in _STEMS.values() for stem in stems for rollup in (ELAPSED, ACTIVE)]
     named = [name for name in names if name in launch.scalars]
     return named if all(math.isnan(launch.value(name)) for name in named) else []
 
 
 def _per_active(launch: Launch) -> list[str]:
-    """Units whose share of active cycles is there, where nothing makes it a share of elapsed cycles."""
+    """Units whose share of active cycles is there, where nothing makes it a share of elapsed
+    cycles."""
     if not math.isnan(cta_share(launch)):
         return []
     return [
@@ -124,8 +128,8 @@ def no_samples(launch: Launch) -> Lack:
 
 
 def no_timeline(launch: Launch) -> Lack:
-    """Why ramp, tail and wave gaps are not told apart: too few samples, none that this GPU and ncu can take, or none
-    that were asked for."""
+    """Why ramp, tail and wave gaps are not told apart: too few samples, none that this GPU and ncu
+    can take, or none that were asked for."""
     why = "ramp, tail and wave gaps are not separated: "
     if (count := _samples_within(launch)) >= phases.MIN_SAMPLES:
         return Lack("a timeline of its unit", f"{why}neither the unit nor issued instructions were seen at work")
@@ -144,7 +148,8 @@ def no_timeline(launch: Launch) -> Lack:
 
 
 def _samples_within(launch: Launch) -> int:
-    """PM samples in which SMs had CTAs; all samples where that was not sampled. The series go on after the kernel."""
+    """PM samples in which SMs had CTAs; all samples where that was not sampled. The series go on
+    after the kernel."""
     rows = launch.timeline
     active = rows.loc[rows["metric"] == "sm_active", "value"]
     if len(active) and active.max() > 0:

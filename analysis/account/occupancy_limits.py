@@ -1,8 +1,10 @@
-"""What limits the CTAs of an SM: each resource by its own count, the one that binds, and what one more CTA would need.
+"""What limits the CTAs of an SM: each resource by its own count, the one that binds, and what one
+more CTA would need.
 
-The counts are those of the report (section ``Occupancy``). What one more CTA needs is computed, and only told where the
-same arithmetic gives the report's own count for the launch as it is: an SM's registers are handed out in units of 256
-per warp, a quarter of them to each scheduler; shared memory in units of 128 B, of the size that is configured.
+The counts are those of the report (section ``Occupancy``). What one more CTA needs is computed, and
+only told where the same arithmetic gives the report's own count for the launch as it is: an SM's
+registers are handed out in units of 256 per warp, a quarter of them to each scheduler; shared
+memory in units of 128 B, of the size that is configured.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ _ATTRIBUTE = "device__attribute_"
 
 @dataclass(frozen=True)
 class Limit:
-    """One resource: ``ctas`` per SM that it allows (NaN: not collected), what a CTA ``uses`` and an SM ``has`` of it in
-    words, and what one more CTA would need of it: empty where it has room, or where that is not told."""
+    """One resource: ``ctas`` per SM that it allows (NaN: not collected), what a CTA ``uses`` and an
+    SM ``has`` of it in words, and what one more CTA would need of it: empty where it has room, or
+    where that is not told."""
 
     resource: str
     ctas: float
@@ -46,10 +49,12 @@ class Limit:
 
 @dataclass(frozen=True)
 class Limits:
-    """Launch and occupancy of one launch; NaN where not collected, percentages of the warps that an SM can hold.
+    """Launch and occupancy of one launch; NaN where not collected, percentages of the warps that an
+    SM can hold.
 
-    ``ctas`` is what the tightest resource allows on an SM, ``binding`` which those are. ``grid_ctas`` is the whole
-    grid, ``cluster`` the CTAs of a cluster (0: launched without), ``clusters`` how many fit the GPU at once.
+    ``ctas`` is what the tightest resource allows on an SM, ``binding`` which those are.
+    ``grid_ctas`` is the whole grid, ``cluster`` the CTAs of a cluster (0: launched without),
+    ``clusters`` how many fit the GPU at once.
     """
 
     limits: tuple[Limit, ...]
@@ -79,7 +84,8 @@ def limits_of(scalars: Mapping[str, float]) -> Limits:
     """Read the limits of one launch off its scalar metrics."""
     get = _Values(scalars)
     allowed = {name: get(metric) for name, metric in RESOURCES.items()}
-    # Versions without barriers, and launches without registers, tell 0 or leave it out: that limits nothing.
+    # Versions without barriers, and launches without registers, tell 0 or leave it out: that limits
+    # nothing.
     known = {name: value for name, value in allowed.items() if value >= 1}
     ctas = min(known.values(), default=math.nan)
     threads = get("launch__block_size")
@@ -142,7 +148,8 @@ def ctas_by_registers(per_thread: float, warps: float, sm_registers: float) -> i
 
 
 def registers_for(ctas: float, warps: float, sm_registers: float) -> int:
-    """The most registers a thread may have so that ``ctas`` fit; 0 where even the fewest are too many."""
+    """The most registers a thread may have so that ``ctas`` fit; 0 where even the fewest are too
+    many."""
     counts = range(REGISTER_STEP * 32 - REGISTER_STEP, 0, -REGISTER_STEP)
     return next((count for count in counts if ctas_by_registers(count, warps, sm_registers) >= ctas), 0)
 

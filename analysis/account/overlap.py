@@ -1,21 +1,26 @@
-"""Which warp samples say why the unit stands idle. Classes alone do not: a wait that coincides with a busy pipe costs
-nothing, and what a warp waits for in a queue is what stands before it there.
+"""Which warp samples say why the unit stands idle. Classes alone do not: a wait that coincides with
+a busy pipe costs nothing, and what a warp waits for in a queue is what stands before it there.
 
-Rules, each with the experiment behind it (kernels without one cause, H200: docs/validation/README.md). They split
-and weigh the samples of ``stalls.classified``; the sum of samples stays.
+Rules, each with the experiment behind it (kernels without one cause, H200:
+docs/validation/README.md). They split and weigh the samples of ``stalls.classified``; the sum of
+samples stays.
 
-1. *Asynchronous MMAs* (wgmma) run from their issue on. What a warp does, or waits for, in the time after coincides with
-   them: of an iteration's samples, in program order from the first MMA, as large a share as the CTA's MMAs take.
-2. *Phases.* Of all other kernels: where the CTA's barrier stands outside the stretch of MMAs, all its warps are in that
-   stretch or out of it. A wait among the MMAs then coincides with the other warps' MMAs, except for the share that
-   ``idle_among`` gives. At the barrier itself on average half of the warps still compute.
+1. *Asynchronous MMAs* (wgmma) run from their issue on. What a warp does, or waits for, in the time
+   after coincides with them: of an iteration's samples, in program order from the first MMA, as
+   large a share as the CTA's MMAs take.
+2. *Phases.* Of all other kernels: where the CTA's barrier stands outside the stretch of MMAs, all
+   its warps are in that stretch or out of it. A wait among the MMAs then coincides with the other
+   warps' MMAs, except for the share that ``idle_among`` gives. At the barrier itself on average
+   half of the warps still compute.
 3. *Queue.* A shared load that is issued behind LDGSTS waits for them in the load/store unit first.
-4. *Drain.* A wait for copies right behind their issue, with one buffer, is first for their passage through the
-   load/store unit, as far as shared loads of other CTAs compete for it, then for the latency of memory. Where operands
-   do not go through that unit (wgmma), or an SM has one CTA, copies pass unhindered: depth cures all of such waits.
-5. *Full data stage.* Where wavefronts fill the data stage of L1, whoever waits in a queue of the load/store unit waits
-   for them, be it a copy or a load.
-6. *Full copy engine.* Where TMA has as many boxes as it can take, waits for its data are for its work.
+4. *Drain.* A wait for copies right behind their issue, with one buffer, is first for their passage
+   through the load/store unit, as far as shared loads of other CTAs compete for it, then for the
+   latency of memory. Where operands do not go through that unit (wgmma), or an SM has one CTA,
+   copies pass unhindered: depth cures all of such waits.
+5. *Full data stage.* Where wavefronts fill the data stage of L1, whoever waits in a queue of the
+   load/store unit waits for them, be it a copy or a load.
+6. *Full copy engine.* Where TMA has as many boxes as it can take, waits for its data are for its
+   work.
 """
 
 from __future__ import annotations
@@ -32,15 +37,18 @@ from ncubble.analysis.account.sm_load import SmLoad
 from ncubble.sass.opcodes import is_wgmma
 
 QUEUES = ("mio_throttle", "lg_throttle", "short_scoreboard", "long_scoreboard")
-"""Stall reasons of warps that wait for the load/store unit, in classes ``copy_cost`` and ``smem_wait``."""
+"""Stall reasons of warps that wait for the load/store unit, in classes ``copy_cost`` and
+``smem_wait``."""
 FULL_FROM, FULL = 0.7, 0.9
-"""Load of a unit at which queues before it begin to be its doing, and from which on they are that alone."""
+"""Load of a unit at which queues before it begin to be its doing, and from which on they are that
+alone."""
 LEAST_IDLE = 0.05
 
 
 @dataclass(frozen=True)
 class Loop:
-    """Roles of the instructions, where the main loop is, and to which row a repeated wait belongs."""
+    """Roles of the instructions, where the main loop is, and to which row a repeated wait
+    belongs."""
 
     roles: list[str]
     opcodes: list[str]
@@ -49,7 +57,8 @@ class Loop:
 
     @cached_property
     def stretch(self) -> range:
-        """From the first MMA of the loop to the last MMA, or wait for MMAs, in it; empty without MMAs."""
+        """From the first MMA of the loop to the last MMA, or wait for MMAs, in it; empty without
+        MMAs."""
         mma = [i for i in self.rows if self.roles[i] == "mma"]
         if not mma:
             return range(0)
@@ -68,7 +77,8 @@ class Loop:
         return bool(stretch) and bool(bars) and not any(i in stretch for i in bars)
 
     def place(self, row: int, part: str) -> str:
-        """``before`` the MMAs of an iteration (their operands included), ``among`` them, or ``outside`` the loop."""
+        """``before`` the MMAs of an iteration (their operands included), ``among`` them, or
+        ``outside`` the loop."""
         home, stretch = self.home[row], self.stretch
         if home not in self.rows:
             return "outside"
@@ -78,12 +88,14 @@ class Loop:
 
     @cached_property
     def copies_before(self) -> range:
-        """Rows of the loop behind its first LDGSTS, as long as no MMA comes between; empty without."""
+        """Rows of the loop behind its first LDGSTS, as long as no MMA comes between; empty
+        without."""
         copies = [i for i in self.rows if self.opcodes[i].startswith("LDGSTS") and i < self.stretch.start]
         return range(copies[0] + 1, self.stretch.start + 1) if copies else range(0)
 
     def drains(self, row: int) -> bool:
-        """Whether a wait at ``row`` stands behind copies with no MMA in between: they have only just been issued."""
+        """Whether a wait at ``row`` stands behind copies with no MMA in between: they have only
+        just been issued."""
         for i in (*range(row, self.rows.start - 1, -1), *range(self.rows.stop - 1, row, -1)):
             if self.roles[i] == "mma":
                 return False
@@ -93,8 +105,8 @@ class Loop:
 
 
 def weigh(samples: pd.DataFrame, loop: Loop, load: SmLoad | None) -> pd.DataFrame:
-    """``samples`` (columns row, reason, part, samples) split by the rules, with a further column ``idle``: the share of
-    them that coincides with an idle unit."""
+    """``samples`` (columns row, reason, part, samples) split by the rules, with a further column
+    ``idle``: the share of them that coincides with an idle unit."""
     entries = list(samples.itertuples(index=False, name=None))
     if load is not None and loop.stretch:
         entries = list(_split(entries, loop, load))
@@ -134,8 +146,9 @@ def _uncovered(samples: pd.DataFrame, loop: Loop, load: SmLoad) -> np.ndarray:
 def idle_among(samples: pd.DataFrame, loop: Loop, load: SmLoad) -> float:
     """Probability that the unit is idle of the CTA's own MMAs while the CTA is among them.
 
-    With ``q`` the probability that a CTA there keeps the unit busy, ``s`` the share of time that it is there, and
-    ``W`` CTAs that are independent of each other, the unit is busy for ``1 - (1 - q s)^W``: solved for ``q``.
+    With ``q`` the probability that a CTA there keeps the unit busy, ``s`` the share of time that it
+    is there, and ``W`` CTAs that are independent of each other, the unit is busy for ``1 - (1 - q
+    s)^W``: solved for ``q``.
     """
     counted = samples[samples["part"] != "aside"]
     inside = [loop.place(row, part) == "among" for row, part in zip(counted["row"], counted["part"], strict=True)]
@@ -176,6 +189,7 @@ def _full(load: float) -> float:
 
 
 def _filled(shares: dict[str, float], full: float, reads: float) -> dict[str, float]:
-    """The shares of copies and loads, drawn towards the wavefronts of each as the data stage fills."""
+    """The shares of copies and loads, drawn towards the wavefronts of each as the data stage
+    fills."""
     wanted = {"copy_cost": 1.0 - reads, "smem_wait": reads}
     return {name: (1.0 - full) * shares.get(name, 0.0) + full * wanted[name] for name in wanted}

@@ -1,5 +1,5 @@
-"""Colours and hatchings that the terminal and the dashboard share, beside those of parts (``parts``), and what
-verdicts say that name no part. Plain data."""
+"""Colours and hatchings that the terminal and the dashboard share, beside those of parts
+(``parts``), and what verdicts say that name no part. Plain data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Style:
-    """How something is shown: ``color`` as ``#rrggbb``, ``hatch`` as a plotly pattern shape or empty."""
+    """How something is shown: ``color`` as ``#rrggbb``, ``hatch`` as a plotly pattern shape or
+    empty."""
 
     label: str
     color: str
@@ -64,7 +65,8 @@ SIDE_STYLES: tuple[Side, ...] = (
 
 @dataclass(frozen=True)
 class VerdictStyle:
-    """How a verdict of the gate is shown: words, colour, plotly's ``symbol`` and the ``sign`` that looks like it."""
+    """How a verdict of the gate is shown: words, colour, plotly's ``symbol`` and the ``sign`` that
+    looks like it."""
 
     label: str
     color: str
@@ -85,7 +87,8 @@ VERDICT_STYLES: dict[str, VerdictStyle] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome(Style):
-    """A verdict that names no part. ``good``: its idle time is no bubble that a change of this kernel removes."""
+    """A verdict that names no part. ``good``: its idle time is no bubble that a change of this
+    kernel removes."""
 
     name: str
     symbol: str

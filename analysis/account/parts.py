@@ -1,9 +1,10 @@
 """Parts of the bubble account: one record each, with words, fix and colours.
 
 Families of hue carry the meaning, so that the bar can be read without the legend: green is work,
-orange is data on its way, violet is waiting for each other or for an issue slot, blue is the shape of
-the launch. Neighbours also differ in hatching and in lightness, because twelve hues cannot be told
-apart by every eye. All colours keep a contrast of 3:1 or more on both surfaces of the dashboard.
+orange is data on its way, violet is waiting for each other or for an issue slot, blue is the shape
+of the launch. Neighbours also differ in hatching and in lightness, because twelve hues cannot be
+told apart by every eye. All colours keep a contrast of 3:1 or more on both surfaces of the
+dashboard.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from ncubble.analysis.account.palette import OUTCOMES, Outcome, Style
 class Part(Style):
     """One part of the account.
 
-    ``kind`` is ``work``, ``launch`` (shape of the launch, found on the timeline), ``steady`` (shared
-    out by warp samples) or ``rest``. ``symbol`` is plotly's marker of launches with this cause,
-    ``letter`` its cell in a bar without colour. A part with a ``fix`` can be removed; ``cause`` is
-    what it is called then. ``launch_sd`` and ``gpu_sd``: standard deviation between launches of one
-    process, and between GPUs of one model, in points of kernel time (``benchmarks/gate/part_noise.py``).
+    ``kind`` is ``work``, ``launch`` (shape of the launch, found on the timeline), ``steady``
+    (shared out by warp samples) or ``rest``. ``symbol`` is plotly's marker of launches with this
+    cause, ``letter`` its cell in a bar without colour. A part with a ``fix`` can be removed;
+    ``cause`` is what it is called then. ``launch_sd`` and ``gpu_sd``: standard deviation between
+    launches of one process, and between GPUs of one model, in points of kernel time
+    (``benchmarks/gate/part_noise.py``).
     """
 
     name: str
@@ -222,7 +224,8 @@ def _of_kind(kind: str) -> tuple[str, ...]:
 
 
 WORK, LAUNCH_SHAPE, STEADY = _of_kind("work"), _of_kind("launch"), _of_kind("steady")
-"""Parts in which the unit works (all others are bubbles); parts found on the timeline; parts by warp samples."""
+"""Parts in which the unit works (all others are bubbles); parts found on the timeline; parts by
+warp samples."""
 COARSE: dict[str, tuple[str, ...]] = {"idle": STEADY, "no_cta": ("ramp", "tail")}
 """Parts of accounts whose report lacks what would split them, and what they stand for."""
 
@@ -243,7 +246,8 @@ def display_order(names: Iterable[str]) -> list[str]:
 
 
 def part_label(name: str, unit: str = "") -> str:
-    """The words for a part or cause; an unknown name is shown as it is, with spaces. ``unit`` names the busy unit."""
+    """The words for a part or cause; an unknown name is shown as it is, with spaces. ``unit`` names
+    the busy unit."""
     if name == "unit_busy" and unit:
         return f"{unit} busy"
     return CAUSES[name].label if name in CAUSES else name.replace("_", " ")

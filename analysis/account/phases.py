@@ -1,10 +1,12 @@
-"""When the unit starved: ramp, tail and gaps between waves, read off the PM-sampling timeline. Pure functions.
+"""When the unit starved: ramp, tail and gaps between waves, read off the PM-sampling timeline. Pure
+functions.
 
-Per sample let ``a`` be the share of SM cycles with a CTA and ``v`` the share with the unit busy. In the steady state
-the unit is busy for ``r`` of the active time. A sample loses ``1 - a`` to missing CTAs and ``max(0, a*r - v)`` against
-the steady state. Losses before the unit first reaches half its steady level are ramp. The tail begins where SMs run
-out of CTAs for good (``a`` stays below 85 %: a partial last wave), or where the unit last is at half its steady level.
-Losses in dips between are gaps between waves. The steady idle time itself, ``a*(1 - r)``, is not theirs.
+Per sample let ``a`` be the share of SM cycles with a CTA and ``v`` the share with the unit busy. In
+the steady state the unit is busy for ``r`` of the active time. A sample loses ``1 - a`` to missing
+CTAs and ``max(0, a*r - v)`` against the steady state. Losses before the unit first reaches half its
+steady level are ramp. The tail begins where SMs run out of CTAs for good (``a`` stays below 85 %: a
+partial last wave), or where the unit last is at half its steady level. Losses in dips between are
+gaps between waves. The steady idle time itself, ``a*(1 - r)``, is not theirs.
 """
 
 from __future__ import annotations
@@ -15,17 +17,20 @@ import numpy as np
 import pandas as pd
 
 MIN_SAMPLES = 20
-"""Fewer samples than this resolve no phase: at the shortest interval of 1.5 µs that is a kernel of 30 µs."""
+"""Fewer samples than this resolve no phase: at the shortest interval of 1.5 µs that is a kernel of
+30 µs."""
 FULL = 0.85
-"""Share of SM cycles with a CTA from which on the GPU is full: within waves it drops to 0.9 (Triton GEMM, H200)."""
+"""Share of SM cycles with a CTA from which on the GPU is full: within waves it drops to 0.9 (Triton
+GEMM, H200)."""
 DIP = 0.7
-"""A sample below this share of the steady level is a dip: noise of neighbouring samples stays within it (SM timelines
-of GEMMs)."""
+"""A sample below this share of the steady level is a dip: noise of neighbouring samples stays
+within it (SM timelines of GEMMs)."""
 
 
 @dataclass(frozen=True)
 class Phases:
-    """Loss of each phase in percent of kernel time, the steady level, and the borders in ns from the first sample."""
+    """Loss of each phase in percent of kernel time, the steady level, and the borders in ns from
+    the first sample."""
 
     ramp: float
     tail: float
@@ -39,7 +44,8 @@ class Phases:
 
 
 def phases(busy: pd.Series, active: pd.Series) -> Phases | None:
-    """Phases of a kernel from ``busy`` (% of peak, indexed by t_ns) and ``active`` (any unit; empty if not sampled).
+    """Phases of a kernel from ``busy`` (% of peak, indexed by t_ns) and ``active`` (any unit; empty
+    if not sampled).
 
     None where the timeline is too short to tell, or the unit was never busy.
     """
@@ -79,14 +85,16 @@ def phases(busy: pd.Series, active: pd.Series) -> Phases | None:
 
 
 def _running(busy: pd.Series, active: pd.Series) -> np.ndarray:
-    """Samples inside the kernel. The series goes on after its end, and DRAM may still write back then."""
+    """Samples inside the kernel. The series goes on after its end, and DRAM may still write back
+    then."""
     if len(active) == len(busy) and active.max() > 0:
         return np.asarray(active > 0.01 * active.max())
     return np.asarray(busy > 0)
 
 
 def _share_active(busy: pd.Series, active: pd.Series) -> np.ndarray:
-    """Share of SM cycles with a CTA per sample, by the largest sample; 1 where it was not sampled."""
+    """Share of SM cycles with a CTA per sample, by the largest sample; 1 where it was not
+    sampled."""
     if len(active) != len(busy) or not active.max() > 0:
         return np.ones(len(busy))
     values = active.to_numpy(dtype=float)

@@ -1,4 +1,5 @@
-"""The places in the source that carry most of some weight: lines, or instructions where there are no lines."""
+"""The places in the source that carry most of some weight: lines, or instructions where there are
+no lines."""
 
 from __future__ import annotations
 
@@ -11,10 +12,11 @@ Weights = pd.Series | np.ndarray
 
 
 def hottest(source: pd.DataFrame, weights: Weights, most: int) -> list[dict[str, Any]]:
-    """Up to ``most`` places with a share of ``weights`` (one number per row of ``source``), largest share first.
+    """Up to ``most`` places with a share of ``weights`` (one number per row of ``source``), largest
+    share first.
 
-    Each has ``file`` and ``line`` (None where the report has no line information), the ``sass`` of its heaviest
-    instruction, and its ``share`` of all weight, 0 to 1.
+    Each has ``file`` and ``line`` (None where the report has no line information), the ``sass`` of
+    its heaviest instruction, and its ``share`` of all weight, 0 to 1.
     """
     weight = np.asarray(weights, dtype=float)
     total = weight.sum()

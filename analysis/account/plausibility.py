@@ -1,8 +1,10 @@
-"""Whether the values of a launch can be true together: what a flipped bit inside a report's blocks gives away.
+"""Whether the values of a launch can be true together: what a flipped bit inside a report's blocks
+gives away.
 
-The frame of a file cannot tell (see ``container``), nor does the native reader. These relations hold in every launch
-of 118 public reports (ncu 2020.3 to 2025.2, compute capability 7.0 to 12.0) and of the shipped recordings; a launch
-that breaks one is shown with the values that contradict each other, never silently.
+The frame of a file cannot tell (see ``container``), nor does the native reader. These relations
+hold in every launch of 118 public reports (ncu 2020.3 to 2025.2, compute capability 7.0 to 12.0)
+and of the shipped recordings; a launch that breaks one is shown with the values that contradict
+each other, never silently.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.samples import stall_columns
 
 CLOCK_TOLERANCE = 0.1
-"""Cycles against duration times clock: from different passes; they agree to 2.3 % at worst in the reports above."""
+"""Cycles against duration times clock: from different passes; they agree to 2.3 % at worst in the
+reports above."""
 PCT_RANGE = (-0.5, 103.0)
 """Utilization in percent: passes disagree by some 3 points on a saturated unit."""
 PACE_TOLERANCE = 0.5
@@ -35,7 +38,8 @@ _OF_PEAK = ".pct_of_peak_sustained_elapsed"
 _ROLLUP = re.compile(r"(.+)\.(min|avg|max|sum)(\..+)?")
 _TOLERANCE = 1e-6
 _SHARE_TOLERANCE = 5.0
-"""Points: each unit has cycles of its own, so that the average of a share may lie a little beyond its extremes."""
+"""Points: each unit has cycles of its own, so that the average of a share may lie a little beyond
+its extremes."""
 _NOT_ORDERED = ".pct_of_peak_sustained_active"
 """Active cycles differ far more: a share of them is not compared with its extremes."""
 
@@ -55,7 +59,8 @@ def doubts(launch: Launch) -> list[str]:
 
 
 def _end(launch: Launch) -> Iterator[str]:
-    """A cut between two blocks leaves a shorter report; it shows where the cut is right behind the first launch."""
+    """A cut between two blocks leaves a shorter report; it shows where the cut is right behind the
+    first launch."""
     frame = launch.report.frame
     if not (frame.ends and frame.ncu_version):
         yield "the report lacks what ncu writes behind the first launch, so that others may be missing, too"
@@ -72,7 +77,8 @@ def _clock(launch: Launch) -> Iterator[str]:
 
 
 def _shares(launch: Launch) -> Iterator[str]:
-    """Throughputs in percent of what is possible in the elapsed time: those of the units that count by their names."""
+    """Throughputs in percent of what is possible in the elapsed time: those of the units that count
+    by their names."""
     known = {"tensor": TENSOR, **PIPES, **MEMORY}
     shares = {unit: utilization(launch, stems) for unit, stems in known.items()}
     shares |= {name: value for name, value in launch.scalars.items() if name.endswith(_OF_PEAK)}

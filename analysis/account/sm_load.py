@@ -1,4 +1,5 @@
-"""How loaded an SM is while it has CTAs: what the account needs beside warp samples. Shares of active cycles."""
+"""How loaded an SM is while it has CTAs: what the account needs beside warp samples. Shares of
+active cycles."""
 
 from __future__ import annotations
 
@@ -16,16 +17,18 @@ WAVEFRONT_B = 128
 LIMITS = ("registers", "shared_mem", "warps", "blocks")
 """What bounds the CTAs of an SM."""
 COPY_PASSES = 2
-"""An LDGSTS passes the load/store unit as a request, and what comes back is written to shared memory."""
+"""An LDGSTS passes the load/store unit as a request, and what comes back is written to shared
+memory."""
 BOX_CYCLES = 10.0
-"""Cycles of TMA for a box, however small: a GEMM of boxes of 256 bytes gets one in that time (planted_boxes, H200)."""
+"""Cycles of TMA for a box, however small: a GEMM of boxes of 256 bytes gets one in that time
+(planted_boxes, H200)."""
 
 
 @dataclass(frozen=True)
 class SmLoad:
-    """``resident``: CTAs of an SM at a time. ``busy``: the bounding unit. ``copies``, ``reads``: the load/store unit,
-    by LDGSTS and by shared loads. ``data_pipe``: its data stage. ``boxes``: TMA, by the number of its boxes. NaN where
-    the report does not tell."""
+    """``resident``: CTAs of an SM at a time. ``busy``: the bounding unit. ``copies``, ``reads``:
+    the load/store unit, by LDGSTS and by shared loads. ``data_pipe``: its data stage. ``boxes``:
+    TMA, by the number of its boxes. NaN where the report does not tell."""
 
     resident: float = math.nan
     busy: float = math.nan
@@ -36,12 +39,14 @@ class SmLoad:
 
     @property
     def contended(self) -> float:
-        """The load/store unit's time for the copies of a CTA, as far as the shared loads of other CTAs take as much."""
+        """The load/store unit's time for the copies of a CTA, as far as the shared loads of other
+        CTAs take as much."""
         return float(np.minimum(self.copies, self.reads)) * (self.resident - 1.0) / self.resident
 
     @property
     def copies_ahead(self) -> float:
-        """Of the time that a shared load waits in a queue behind copies and loads, the copies' part."""
+        """Of the time that a shared load waits in a queue behind copies and loads, the copies'
+        part."""
         both = self.copies + self.reads
         return self.copies / both if both > 0 else 0.0
 
@@ -68,7 +73,8 @@ def sm_load(launch: Launch, busy_pct: float) -> SmLoad:
 
 
 def _copied_bytes(launch: Launch) -> float:
-    """Bytes that came into L1, which are those of LDGSTS but for few; NaN without LDGSTS, or with TMA beside it."""
+    """Bytes that came into L1, which are those of LDGSTS but for few; NaN without LDGSTS, or with
+    TMA beside it."""
     quantities = load_generations().quantities
     if not launch.first(quantities["ldgsts"]) > 0 or launch.first(quantities["tma"]) > 0:
         return math.nan

@@ -1,10 +1,12 @@
-"""Which part of the account each warp sample belongs to: by stall reason and opcode context, never by the reason alone.
+"""Which part of the account each warp sample belongs to: by stall reason and opcode context, never
+by the reason alone.
 
-A sample's instruction is the one the warp could not issue, so the cause stands before it: the wait for ``cp.async``
-shows as ``long_scoreboard`` after DEPBAR, the wait for ``wgmma`` as ``barrier`` after WARPGROUP.DEPBAR, BAR.SYNC
-several instructions after itself (PC samples on an H200). Classes are the parts of the account, and two that take no
-share of idle time: ``unit``, issuing to, or waiting for, the bounding unit itself (the MMA of a matrix kernel), and
-``aside``, waits of warps that hold nothing up (``bystanders``).
+A sample's instruction is the one the warp could not issue, so the cause stands before it: the wait
+for ``cp.async`` shows as ``long_scoreboard`` after DEPBAR, the wait for ``wgmma`` as ``barrier``
+after WARPGROUP.DEPBAR, BAR.SYNC several instructions after itself (PC samples on an H200). Classes
+are the parts of the account, and two that take no share of idle time: ``unit``, issuing to, or
+waiting for, the bounding unit itself (the MMA of a matrix kernel), and ``aside``, waits of warps
+that hold nothing up (``bystanders``).
 """
 
 from __future__ import annotations
@@ -29,10 +31,12 @@ _FRONT_END = ("no_instructions", "imc_miss", "misc", "sleeping")
 
 
 def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
-    """Samples of one launch by instruction (``row``, numbered as in ``source``), stall ``reason`` and ``part``, which
-    is one of ``CLASSES``: columns row, reason, part, samples, idle (``overlap``; 1 without ``load``).
+    """Samples of one launch by instruction (``row``, numbered as in ``source``), stall ``reason``
+    and ``part``, which is one of ``CLASSES``: columns row, reason, part, samples, idle
+    (``overlap``; 1 without ``load``).
 
-    ``unit`` is the bounding unit. Instructions of a bounding FMA, FP64 or XU pipe take the place of the MMA.
+    ``unit`` is the bounding unit. Instructions of a bounding FMA, FP64 or XU pipe take the place of
+    the MMA.
     """
     own = UNIT_OPCODES.get(unit, ())
     named = zip(source["opcode"].tolist(), source["sass"].tolist(), strict=True)
@@ -47,8 +51,8 @@ def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None =
 
 
 def classify(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
-    """Samples of one launch per instruction (rows as in ``source``) and class (columns ``CLASSES``), weighed by
-    ``load``; without it as they were counted."""
+    """Samples of one launch per instruction (rows as in ``source``) and class (columns
+    ``CLASSES``), weighed by ``load``; without it as they were counted."""
     long = classified(source, unit, load)
     table = np.zeros((len(source), len(CLASSES)))
     columns = np.array([CLASSES.index(part) for part in long["part"]], dtype=int)
@@ -58,7 +62,8 @@ def classify(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = N
 
 
 def _role(opcode: str, sass: str) -> str:
-    """``@!PT LDS RZ, [RZ]``, which never runs, is put before LDGSTS by the compiler, and queues up like it."""
+    """``@!PT LDS RZ, [RZ]``, which never runs, is put before LDGSTS by the compiler, and queues up
+    like it."""
     return "copy" if opcode == "LDS" and sass.startswith("@!PT") else role(opcode)
 
 
@@ -92,8 +97,8 @@ class _Context:
         return [target or served for target, served in zip(targets, serves, strict=True)]
 
     def _epilogue(self) -> list[bool]:
-        """Instructions behind the last MMA, from there to the last global store of the same warps: those of other roles
-        stand behind their end."""
+        """Instructions behind the last MMA, from there to the last global store of the same warps:
+        those of other roles stand behind their end."""
         stores = [i for i, name in enumerate(self.roles) if name == "store_global"]
         if self.last_mma is None:
             return [False] * len(self.roles)
@@ -111,8 +116,9 @@ class _Context:
 
 
 def main_loop(roles: list[str], executed: np.ndarray, home: list[int]) -> range:
-    """Index range of the instructions that run as often as the busiest MMA (or, without MMAs, as the busiest
-    instruction). Repetitions of waits, which stand behind the code, do not belong to it, however often they run."""
+    """Index range of the instructions that run as often as the busiest MMA (or, without MMAs, as
+    the busiest instruction). Repetitions of waits, which stand behind the code, do not belong to
+    it, however often they run."""
     if not len(executed) or np.isnan(executed).all():
         return range(len(roles))
     mma = np.array([name == "mma" for name in roles])
@@ -141,7 +147,8 @@ def _class_of(reason: str, row: int, context: _Context) -> str:
 
 
 def _mbarrier_wait(row: int, context: _Context) -> str:
-    """A wait for an asynchronous copy, unless the warp runs ahead of the computing ones or comes behind them."""
+    """A wait for an asynchronous copy, unless the warp runs ahead of the computing ones or comes
+    behind them."""
     home = context.home[row]
     return "aside" if context.aside.ahead(home) or context.aside.behind(home) else "data_wait"
 
@@ -167,7 +174,8 @@ def _waiting(reason: str, row: int, context: _Context) -> str:
 
 
 def _short_wait(row: int, context: _Context) -> str:
-    """By what produces the operand: shared memory, an mbarrier, the bounding XU pipe itself, or other short latency."""
+    """By what produces the operand: shared memory, an mbarrier, the bounding XU pipe itself, or
+    other short latency."""
     if context.before(row, ("copy_wait",)) and context.aside.ahead(context.home[row]):
         return "aside"
     producer = context.short.of(row)
@@ -183,8 +191,9 @@ def _short_wait(row: int, context: _Context) -> str:
 def _throttled(row: int, context: _Context) -> str:
     """A full queue between the warp and the memory units: whose instruction could not enter it.
 
-    An MMA that reads shared memory takes this queue, too, and what fills it then are the MMAs before: HGMMAs show
-    ``mio_throttle`` while the pipe is busy in 99 % of the cycles (warp-specialized GEMM, H200).
+    An MMA that reads shared memory takes this queue, too, and what fills it then are the MMAs
+    before: HGMMAs show ``mio_throttle`` while the pipe is busy in 99 % of the cycles
+    (warp-specialized GEMM, H200).
     """
     here = context.roles[row]
     if here == "mma":

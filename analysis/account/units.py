@@ -1,9 +1,9 @@
 """Which unit bounds a kernel, and for how much of the elapsed time it was busy.
 
-The tensor pipe wherever a kernel issues MMAs. Kernels without tensor work are measured by their busiest unit instead,
-DRAM and L2 included, so that their account says what they are bound by. Percentages are of elapsed cycles; a metric
-that exists only per active cycle is scaled by the share of cycles with a CTA. Names of counters by chip and version
-are data (``profiling/generations``).
+The tensor pipe wherever a kernel issues MMAs. Kernels without tensor work are measured by their
+busiest unit instead, DRAM and L2 included, so that their account says what they are bound by.
+Percentages are of elapsed cycles; a metric that exists only per active cycle is scaled by the share
+of cycles with a CTA. Names of counters by chip and version are data (``profiling/generations``).
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ MEMORY = {name: unit.counters for name, unit in load_generations().of_kind("memo
 UNREADABLE = ("", "???")
 """Opcodes of code that the reader cannot disassemble."""
 INCIDENTAL_PCT = 5.0
-"""Below this, and without the code, a busy tensor pipe is no proof of MMAs: HFMA2.MMA moves constants through it
-(elementwise kernels of public GH200 reports show 1 %, of A100 reports 3.5 %)."""
+"""Below this, and without the code, a busy tensor pipe is no proof of MMAs: HFMA2.MMA moves
+constants through it (elementwise kernels of public GH200 reports show 1 %, of A100 reports 3.5
+%)."""
 
 
 @dataclass(frozen=True)
 class Busy:
-    """The bounding unit, its busy share of elapsed cycles in percent, its timeline series, and metrics that were
-    lacking."""
+    """The bounding unit, its busy share of elapsed cycles in percent, its timeline series, and
+    metrics that were lacking."""
 
     unit: str
     pct: float
@@ -51,14 +52,15 @@ def capability_of(launch: Launch) -> Version | None:
 
 
 def utilization(launch: Launch, stems: Iterable[str]) -> float:
-    """Busy share of elapsed cycles, in percent, by the first of ``stems`` that is collected; NaN where none is."""
+    """Busy share of elapsed cycles, in percent, by the first of ``stems`` that is collected; NaN
+    where none is."""
     return next((value for stem in stems if not math.isnan(value := _elapsed(launch, stem))), math.nan)
 
 
 def tensor_utilization(launch: Launch) -> float:
-    """Tensor pipe's busy share of elapsed cycles, in percent; NaN where not collected. Where only the counters of
-    single operations are there, the busiest of them: kernels use one kind of MMA. Likewise where a chip counts two
-    tensor pipes apart."""
+    """Tensor pipe's busy share of elapsed cycles, in percent; NaN where not collected. Where only
+    the counters of single operations are there, the busiest of them: kernels use one kind of MMA.
+    Likewise where a chip counts two tensor pipes apart."""
     return max(_tensor_shares(launch).values(), default=math.nan)
 
 
@@ -69,8 +71,8 @@ def _tensor_shares(launch: Launch) -> dict[str, float]:
 
 
 def tensor_share_of_active(launch: Launch) -> float:
-    """Tensor pipe's busy share of active SM cycles, in percent, by the counter of ``tensor_utilization``; NaN where its
-    share of active cycles was not collected."""
+    """Tensor pipe's busy share of active SM cycles, in percent, by the counter of
+    ``tensor_utilization``; NaN where its share of active cycles was not collected."""
     stems = [item for unit in _TENSOR.values() for item in _tensor_stems(launch, unit).items()]
     return launch.value(max(stems, key=lambda item: item[1])[0] + ACTIVE) if stems else math.nan
 
@@ -80,7 +82,8 @@ def _tensor_share(launch: Launch, unit: Unit) -> float:
 
 
 def _tensor_stems(launch: Launch, unit: Unit) -> dict[str, float]:
-    """Busy shares of a tensor pipe by counter: its first one that was collected, else those of single operations."""
+    """Busy shares of a tensor pipe by counter: its first one that was collected, else those of
+    single operations."""
     shares = {stem: _elapsed(launch, stem) for stem in (*unit.counters, *unit.single)}
     known = {stem: share for stem, share in shares.items() if not math.isnan(share)}
     whole = [stem for stem in unit.counters if stem in known][:1]
@@ -95,7 +98,8 @@ def _elapsed(launch: Launch, stem: str) -> float:
 
 
 def ratio(launch: Launch, name: str) -> float:
-    """A share by the first of its pairs of counters that is collected, 0 or more; NaN where none is."""
+    """A share by the first of its pairs of counters that is collected, 0 or more; NaN where none
+    is."""
     for part, whole in load_generations().ratios[name]:
         value, of = launch.value(part), launch.value(whole)
         if value >= 0 and of > 0:
@@ -113,8 +117,8 @@ def cta_share(launch: Launch) -> float:
 def uses_tensor(launch: Launch) -> bool | None:
     """Whether the kernel issues MMAs, by its code or by counters; None where the report cannot say.
 
-    Code with execution counts decides. Warp samples alone prove an MMA, but not that there is none; nor do counters,
-    unless they are there for every tensor pipe of the chip.
+    Code with execution counts decides. Warp samples alone prove an MMA, but not that there is none;
+    nor do counters, unless they are there for every tensor pipe of the chip.
     """
     source = launch.source
     ran = source[(source["executed"].fillna(0.0) > 0) | (source["samples"] > 0)]
@@ -131,13 +135,15 @@ def uses_tensor(launch: Launch) -> bool | None:
 
 
 def _use(launch: Launch, unit: Unit) -> float:
-    """The largest share of a tensor pipe, of time or of instruction slots; NaN where neither was collected."""
+    """The largest share of a tensor pipe, of time or of instruction slots; NaN where neither was
+    collected."""
     values = [_tensor_share(launch, unit), *(_elapsed(launch, stem) for stem in unit.issue)]
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
 def other_shares(launch: Launch) -> dict[str, float]:
-    """Busy share of elapsed cycles of every unit but the tensor pipe that was collected, in percent, by name."""
+    """Busy share of elapsed cycles of every unit but the tensor pipe that was collected, in
+    percent, by name."""
     shares = {name: utilization(launch, unit.counters) for name, unit in _OTHERS.items()}
     return {name: value for name, value in shares.items() if not math.isnan(value)}
 
@@ -151,7 +157,8 @@ def lacking_units(launch: Launch) -> list[Unit]:
 
 @once_per_launch
 def busy_of(launch: Launch) -> Busy | None:
-    """The unit that the account of this launch is about; None where no unit's utilization was collected."""
+    """The unit that the account of this launch is about; None where no unit's utilization was
+    collected."""
     tensor = _tensor_shares(launch)
     used = uses_tensor(launch)
     if used and tensor:

@@ -1,8 +1,9 @@
-"""Launches side by side: how the others differ from the first, part by part, and which differences noise explains.
+"""Launches side by side: how the others differ from the first, part by part, and which differences
+noise explains.
 
-Every value is the mean over the repeats of a side. A difference is tested where the first side has repeats, by the
-rule and the noise of the gate (``gate.noise``); where GPU, ncu or clock differ it is shown and not tested.
-Nothing here passes or fails: that is the gate's part. Pure functions.
+Every value is the mean over the repeats of a side. A difference is tested where the first side has
+repeats, by the rule and the noise of the gate (``gate.noise``); where GPU, ncu or clock differ it
+is shown and not tested. Nothing here passes or fails: that is the gate's part. Pure functions.
 """
 
 from __future__ import annotations
@@ -34,13 +35,15 @@ METRICS = (
     ("ldgsts", "", "neutral"),
     ("tma", "", "neutral"),
 )
-"""Name, unit and better direction of what is compared beside the account. ``registers`` are a thread's, ``smem_B`` and
-``threads`` a CTA's, ``ldgsts`` and ``tma`` executed warp instructions of asynchronous copies."""
+"""Name, unit and better direction of what is compared beside the account. ``registers`` are a
+thread's, ``smem_B`` and ``threads`` a CTA's, ``ldgsts`` and ``tma`` executed warp instructions of
+asynchronous copies."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """A metric on one side: number of launches that hold it, their mean and standard deviation (NaN of one)."""
+    """A metric on one side: number of launches that hold it, their mean and standard deviation (NaN
+    of one)."""
 
     n: int
     mean: float
@@ -49,12 +52,13 @@ class Value:
 
 @dataclass(frozen=True)
 class Change:
-    """How a side differs from the first: ``difference`` in the metric's unit (points where that is %), ``pct`` of the
-    first side's value (NaN where that is 0).
+    """How a side differs from the first: ``difference`` in the metric's unit (points where that is
+    %), ``pct`` of the first side's value (NaN where that is 0).
 
-    ``outcome`` is ``better``, ``worse``, ``changed`` (no direction is better), ``same`` (within noise), ``unclear``
-    (the repeats scatter too much), or empty where nothing was tested; ``decision_pct`` is the change beyond which it
-    counts, ``p_value`` that of the gate's one-sided test.
+    ``outcome`` is ``better``, ``worse``, ``changed`` (no direction is better), ``same`` (within
+    noise), ``unclear`` (the repeats scatter too much), or empty where nothing was tested;
+    ``decision_pct`` is the change beyond which it counts, ``p_value`` that of the gate's one-sided
+    test.
     """
 
     difference: float
@@ -66,10 +70,12 @@ class Change:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a comparison. ``section`` is ``launch``, ``account`` (percent of elapsed SM cycles), ``time`` (the
-    account in ns; its differences sum to that of the duration) or ``stalls`` (percent of warp samples).
+    """One line of a comparison. ``section`` is ``launch``, ``account`` (percent of elapsed SM
+    cycles), ``time`` (the account in ns; its differences sum to that of the duration) or ``stalls``
+    (percent of warp samples).
 
-    ``values`` and ``changes`` run over the sides, None where a side lacks the value; the first has no change.
+    ``values`` and ``changes`` run over the sides, None where a side lacks the value; the first has
+    no change.
     """
 
     section: str
@@ -82,7 +88,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One kernel on all sides that have it (None: no partner there), with its rows and what to know about them."""
+    """One kernel on all sides that have it (None: no partner there), with its rows and what to know
+    about them."""
 
     sides: tuple[Group | None, ...]
     rows: tuple[Row, ...]
@@ -142,7 +149,8 @@ def compare_groups(sides: Sequence[Group | None]) -> Comparison:
 
 
 def _merged(sides: Sequence[Group | None]) -> dict[str, set[str]]:
-    """Which finer parts a coarser one stands for on any side: then on all, so that parts of a name mean the same."""
+    """Which finer parts a coarser one stands for on any side: then on all, so that parts of a name
+    mean the same."""
     subjects = (subject for side in sides if side for subject in side.subjects)
     return merged_by_any(launch.verdict.get("merged") or {} for launch in subjects)
 
@@ -179,13 +187,15 @@ def _metric_row(name: str, unit: str, better: str, sides: Sequence[Group | None]
 
 
 def _clock_bound(metric: GateMetric, first: Group | None, other: Group | None) -> bool:
-    """Whether the clocks differ so much that the metric says more about them than about the kernel."""
+    """Whether the clocks differ so much that the metric says more about them than about the
+    kernel."""
     change = clock_change_pct(first, other)
     return metric.name == "duration_ns" and change is not None and abs(change) > CLOCK_TOLERANCE_PCT
 
 
 def _tested(change: Change, metric: GateMetric, first: Sequence[float], other: Sequence[float]) -> Change:
-    """``change`` with the outcome of the noise model, where the first side has repeats that can be real."""
+    """``change`` with the outcome of the noise model, where the first side has repeats that can be
+    real."""
     before, after = ([value for value in side if metric.plausible(value)] for side in (first, other))
     if len(before) < 2 or not after or not math.fsum(before):
         return change
@@ -211,7 +221,8 @@ def _better(part: str) -> str:
 
 
 def _shares(accounts: Sequence[Sequence[Mapping[str, float]]], part: str) -> list[list[float]]:
-    """Percent of ``part`` in every launch that has an account: a part that it does not name is 0 there."""
+    """Percent of ``part`` in every launch that has an account: a part that it does not name is 0
+    there."""
     return [[account.get(part, 0.0) for account in side if account] for side in accounts]
 
 

@@ -1,4 +1,5 @@
-"""What to know about a comparison: other GPU, clock, ncu, problem or kernel, and what the reports cannot tell."""
+"""What to know about a comparison: other GPU, clock, ncu, problem or kernel, and what the reports
+cannot tell."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def _clock(side: Group | None) -> float | None:
 
 
 def incomparable(first: Group | None, other: Group) -> str:
-    """Why differences to ``other`` are not tested against noise, or nothing: another GPU, another ncu."""
+    """Why differences to ``other`` are not tested against noise, or nothing: another GPU, another
+    ncu."""
     if first is None:
         return ""
     gpus = [_listed({launch.device for launch in side.subjects}) for side in (first, other)]

@@ -1,6 +1,7 @@
 """A comparison as Markdown for a merge request, and as JSON (docs/reference/compare.md). Pure.
 
-Names of kernels, files and stall reasons come out of reports: they stand in Markdown as text, never as markup.
+Names of kernels, files and stall reasons come out of reports: they stand in Markdown as text, never
+as markup.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ MARK = "<!-- ncubble compare -->"
 
 
 def markdown(outcome: CompareResult, errors: Iterable[tuple[str, str]] = ()) -> str:
-    """The whole comparison for a merge request; beyond ``IN_FULL`` a summary, and the tables folded away."""
+    """The whole comparison for a merge request; beyond ``IN_FULL`` a summary, and the tables folded
+    away."""
     texts = [MARK, "### ncubble compare", ""]
     folded = len(outcome.comparisons) > IN_FULL
     summed = summaries(outcome.comparisons)

@@ -1,7 +1,8 @@
-"""Reports of one program on many GPUs side by side: the same launch of every rank, and how far ranks lie apart.
+"""Reports of one program on many GPUs side by side: the same launch of every rank, and how far
+ranks lie apart.
 
-A launch is matched by kernel, grid, block and the how-many-eth of these it is in its rank. Pure over ``RankLaunch``;
-``place`` makes those of reports.
+A launch is matched by kernel, grid, block and the how-many-eth of these it is in its rank. Pure
+over ``RankLaunch``; ``place`` makes those of reports.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 GPU = "gpu"
-"""Source of a rank where one report holds launches of several GPUs: the order of their places on the bus."""
+"""Source of a rank where one report holds launches of several GPUs: the order of their places on
+the bus."""
 VALUES = ("duration_ns", "tensor_elapsed_pct", "dram_pct")
 _BUS = tuple(f"device__attribute_pci_{part}_id" for part in ("domain", "bus", "device"))
 
@@ -44,7 +46,8 @@ class RankLaunch:
 
 @dataclass(frozen=True)
 class RankSpread:
-    """A value over the ranks that have it; ``min_rank`` and ``max_rank`` are the first ones with the extremes."""
+    """A value over the ranks that have it; ``min_rank`` and ``max_rank`` are the first ones with
+    the extremes."""
 
     n: int
     min: float
@@ -58,9 +61,9 @@ class RankSpread:
 class Matched:
     """One launch on all ranks: ``ordinal`` counts launches of this kernel, grid and block from 0.
 
-    ``values`` by name (``VALUES`` and parts of the account), those that at least one rank holds. ``skew_pct`` is
-    (longest - shortest) / median duration; ``slowest`` the rank that took longest; None without durations. ``missing``
-    are ranks of the program that have no such launch.
+    ``values`` by name (``VALUES`` and parts of the account), those that at least one rank holds.
+    ``skew_pct`` is (longest - shortest) / median duration; ``slowest`` the rank that took longest;
+    None without durations. ``missing`` are ranks of the program that have no such launch.
     """
 
     kernel: str
@@ -77,7 +80,8 @@ class Matched:
 
 @dataclass(frozen=True)
 class Program:
-    """All launches of one program. ``ranks`` has for each rank its ``launches`` and ``duration_ns`` in all."""
+    """All launches of one program. ``ranks`` has for each rank its ``launches`` and ``duration_ns``
+    in all."""
 
     name: str
     sources: tuple[str, ...]
@@ -88,7 +92,8 @@ class Program:
 
 @dataclass
 class ByRank:
-    """Everything that was asked for: programs, paths whose rank nothing tells, and what to know beside them."""
+    """Everything that was asked for: programs, paths whose rank nothing tells, and what to know
+    beside them."""
 
     programs: list[Program] = field(default_factory=list)
     unranked: list[str] = field(default_factory=list)
@@ -98,7 +103,8 @@ class ByRank:
 def place(
     reports: Sequence[Report], verdicts: Mapping[str, Sequence[Mapping[str, Any]]]
 ) -> tuple[list[RankLaunch], list[str]]:
-    """Every launch with its rank, and the paths of reports whose rank nothing tells. ``verdicts`` by path of report."""
+    """Every launch with its rank, and the paths of reports whose rank nothing tells. ``verdicts``
+    by path of report."""
     by_number = numbered([report.path for report in reports])
     placed: list[RankLaunch] = []
     unranked: list[str] = []
@@ -147,7 +153,8 @@ def by_rank(placed: Sequence[RankLaunch], unranked: Iterable[str] = ()) -> ByRan
 
 
 def _one_program(programs: Mapping[str, Sequence[RankLaunch]]) -> bool:
-    """Whether names that all differ are still ranks of one program: each has one rank, and no two the same."""
+    """Whether names that all differ are still ranks of one program: each has one rank, and no two
+    the same."""
     ranks = [{launch.rank.rank for launch in launches} for launches in programs.values()]
     return len(ranks) > 1 and all(len(each) == 1 for each in ranks) and len(set.union(*ranks)) == len(ranks)
 

@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable, Sequence
 
 
 def telling_dims(names: Sequence[Hashable], shapes: Sequence[Iterable[str]]) -> list[str]:
-    """For each launch the words of its shape (``m=4096``, …) that not all launches of its name have, joined by blanks.
+    """For each launch the words of its shape (``m=4096``, …) that not all launches of its name
+    have, joined by blanks.
 
     Empty for a name with one shape only. ``names`` and ``shapes`` have one element per launch.
     """

@@ -1,4 +1,5 @@
-"""What is compared: launches as plain values, gathered into repeats, and matched across sides. Pure."""
+"""What is compared: launches as plain values, gathered into repeats, and matched across sides.
+Pure."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ Matches = list[tuple["Group | None", ...]]
 class ComparedLaunch(LaunchKey):
     """One launch, by its key, with all that a comparison reads of it.
 
-    ``values`` holds numbers by metric, NaN where not collected (times in ns, clock in Hz, sizes in bytes, shares in
-    percent of elapsed time or of the peak); ``stalls`` percent of warp samples by reason, empty where there are none.
+    ``values`` holds numbers by metric, NaN where not collected (times in ns, clock in Hz, sizes in
+    bytes, shares in percent of elapsed time or of the peak); ``stalls`` percent of warp samples by
+    reason, empty where there are none.
     """
 
     report: str
@@ -35,13 +37,15 @@ class ComparedLaunch(LaunchKey):
 
     @property
     def account(self) -> Mapping[str, float]:
-        """Parts in percent of elapsed SM cycles; empty where the report holds no utilization of any unit."""
+        """Parts in percent of elapsed SM cycles; empty where the report holds no utilization of any
+        unit."""
         return self.verdict.get("account") or {}
 
 
 @dataclass(frozen=True)
 class Group:
-    """Repeats: launches of one kernel in one configuration, in order of appearance; at least one."""
+    """Repeats: launches of one kernel in one configuration, in order of appearance; at least
+    one."""
 
     subjects: tuple[ComparedLaunch, ...]
 
@@ -92,7 +96,8 @@ def compared_launch(launch: Launch, verdict: Mapping[str, Any]) -> ComparedLaunc
 
 
 def _geometry(row: Mapping[str, Any]) -> dict[str, float]:
-    """Numbers of the launch configuration: registers a thread, bytes of shared memory a CTA, CTAs and threads a CTA."""
+    """Numbers of the launch configuration: registers a thread, bytes of shared memory a CTA, CTAs
+    and threads a CTA."""
     memory = [_finite(row[name]) for name in ("smem_static_B", "smem_dynamic_B")]
     known = [size for size in memory if not math.isnan(size)]
     return {
@@ -118,7 +123,8 @@ def _finite(value: Any) -> float:
 
 
 def groups(subjects: Iterable[ComparedLaunch]) -> list[Group]:
-    """Gather repeats, in order of appearance. The same launch of the same report content counts once."""
+    """Gather repeats, in order of appearance. The same launch of the same report content counts
+    once."""
     gathered: dict[LaunchKey, dict[tuple[str, int], ComparedLaunch]] = {}
     for launch in subjects:
         gathered.setdefault(launch.of_repeats, {}).setdefault((launch.key, launch.launch), launch)
@@ -126,14 +132,17 @@ def groups(subjects: Iterable[ComparedLaunch]) -> list[Group]:
 
 
 _LEVELS = ("of_any_device", "of_problem", "of_configuration", "of_geometry", "of_instance", "of_function")
-"""What two groups must share to be partners, strictest first; among equals the order of appearance decides."""
+"""What two groups must share to be partners, strictest first; among equals the order of appearance
+decides."""
 
 
 def match(sides: Sequence[Sequence[Group]]) -> tuple[Matches, list[tuple[int, Group]]]:
-    """Partners of every group of the first side on each other side (None: it has none there), and what is left over.
+    """Partners of every group of the first side on each other side (None: it has none there), and
+    what is left over.
 
-    A last group left on both sides is paired whatever it is called: two kernels for the same work. A group of the first
-    side without any partner is left over, too; so are (side, group) of the others that no group of the first took.
+    A last group left on both sides is paired whatever it is called: two kernels for the same work.
+    A group of the first side without any partner is left over, too; so are (side, group) of the
+    others that no group of the first took.
     """
     first = list(sides[0])
     columns = [partners(first, side) for side in sides[1:]]

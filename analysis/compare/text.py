@@ -1,4 +1,5 @@
-"""A comparison in words and numbers: the lines of its tables, and a sentence for each side. Pure."""
+"""A comparison in words and numbers: the lines of its tables, and a sentence for each side.
+Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ OUTCOME_WORDS = {"same": "within noise", "": ""}
 
 @dataclass(frozen=True)
 class Line:
-    """One row as text: its name, its value on every side, its change and the change's outcome (both empty for A)."""
+    """One row as text: its name, its value on every side, its change and the change's outcome (both
+    empty for A)."""
 
     name: str
     values: tuple[str, ...]
@@ -55,7 +57,8 @@ _STEPS = {
 
 
 def amount(value: float, unit: str, sign: bool = False) -> str:
-    """``value`` with its unit: ``187.3 µs``, ``1.557 GHz``, ``96.1 KiB``, or signed ``+38.4 points``; ``–`` for NaN."""
+    """``value`` with its unit: ``187.3 µs``, ``1.557 GHz``, ``96.1 KiB``, or signed ``+38.4
+    points``; ``–`` for NaN."""
     if unit == "%" and math.isfinite(value):
         return f"{_rounded(value):+.1f} points" if sign else f"{value:.1f} %"
     return scaled(value, _STEPS.get(unit, _COUNT), "–", "+" if sign else "")
@@ -110,8 +113,8 @@ def _change_of(row: Row | None, index: int) -> Change | None:
 
 
 def lines(comparison: Comparison, section: str) -> list[Line]:
-    """The lines of one section's table: ``launch``, ``account`` or ``stalls``. What no side has to speak of is left
-    out, and so are stall reasons that only one side has."""
+    """The lines of one section's table: ``launch``, ``account`` or ``stalls``. What no side has to
+    speak of is left out, and so are stall reasons that only one side has."""
     rows = comparison.section(section)
     if section == "stalls" and not any(row.values[0] and any(row.values[1:]) for row in rows):
         return []
@@ -140,7 +143,8 @@ def cells(shown: Line, comparison: Comparison) -> list[str]:
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """One sentence per other side: how long it takes, what fell or rose most, and what the busy unit makes of it."""
+    """One sentence per other side: how long it takes, what fell or rose most, and what the busy
+    unit makes of it."""
     return [_sentence(comparison, index) for index, side in enumerate(comparison.sides) if index and side]
 
 
@@ -173,7 +177,8 @@ def _duration(comparison: Comparison, index: int, first: str) -> str:
 
 
 def _cycles(comparison: Comparison, index: int, took: Change) -> str:
-    """`` (44.8 % fewer cycles)`` where the clock makes time say something else by a point or more."""
+    """`` (44.8 % fewer cycles)`` where the clock makes time say something else by a point or
+    more."""
     change = _change_of(comparison.row("launch", "cycles"), index)
     if change is None or not abs(change.pct - took.pct) >= 1.0:
         return ""
@@ -181,7 +186,8 @@ def _cycles(comparison: Comparison, index: int, took: Change) -> str:
 
 
 def _bubble(comparison: Comparison, index: int) -> str:
-    """``data wait falls most, by 38.4 points (-115.4 µs)``: of the bubbles that moved, the one by most time."""
+    """``data wait falls most, by 38.4 points (-115.4 µs)``: of the bubbles that moved, the one by
+    most time."""
     rows = [row for row in comparison.section("account") if row.name not in WORK and row.changes[index]]
     shares = {row.name: change for row in rows if (change := row.changes[index]) and abs(change.difference) >= MOVED}
     times = {row.name: row.changes[index] for row in comparison.section("time")}
@@ -222,7 +228,8 @@ def spread(comparison: Comparison) -> str:
 
 
 def titles(groups: Sequence[Group | None], by_name: bool = False) -> list[str]:
-    """The title of each group, and behind it the dimensions of its problem in which the groups differ.
+    """The title of each group, and behind it the dimensions of its problem in which the groups
+    differ.
 
     ``by_name``: in which groups of the same title differ. A side that is None has an empty title.
     """
@@ -239,6 +246,7 @@ def _dims(shape: str) -> list[str]:
 
 
 def summaries(comparisons: Sequence[Comparison]) -> list[tuple[str, list[str]]]:
-    """For each comparison its title, which tells it from the others, and a sentence per other side."""
+    """For each comparison its title, which tells it from the others, and a sentence per other
+    side."""
     named = titles([comparison.sides[0] for comparison in comparisons], by_name=True)
     return [(name, sentences(comparison)) for name, comparison in zip(named, comparisons, strict=True)]

@@ -1,4 +1,5 @@
-"""Conditions of ``ncubble query``: a small language, parsed into Arrow expressions. Nothing is evaluated as code.
+"""Conditions of ``ncubble query``: a small language, parsed into Arrow expressions. Nothing is
+evaluated as code.
 
     condition  = all {"or" all}
     all        = one {"and" one}
@@ -8,8 +9,9 @@
                | "is" ["not"] "null"
                | ("contains" | "like") TEXT
 
-VALUE is a number, a text in single or double quotes, or a bare word. Words of the language may be in either case.
-A comparison with a column that is null is false, as is its ``not``: ask for ``is null``.
+VALUE is a number, a text in single or double quotes, or a bare word. Words of the language may be
+in either case. A comparison with a column that is null is false, as is its ``not``: ask for ``is
+null``.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _COMPARE = {"<": "__lt__", "<=": "__le__", ">": "__gt__", ">=": "__ge__", "=": "
 
 
 def parse(condition: str, schema: pa.Schema) -> pc.Expression:
-    """The condition as an Arrow expression over the columns of ``schema``. Raises UsageError that shows the place."""
+    """The condition as an Arrow expression over the columns of ``schema``. Raises UsageError that
+    shows the place."""
     if len(condition) > LONGEST:
         raise UsageError(f"--where: longer than {LONGEST} characters", "shorten it")
     parser = _Parser(condition, schema)
@@ -46,7 +49,8 @@ def parse(condition: str, schema: pa.Schema) -> pc.Expression:
 
 
 def column_of(name: str, schema: pa.Schema) -> pa.Field:
-    """The column of this name, or of what it is called now; raises UsageError with the nearest ones."""
+    """The column of this name, or of what it is called now; raises UsageError with the nearest
+    ones."""
     if name not in schema.names:
         name = current_name(name)
     if name not in schema.names:
@@ -57,7 +61,8 @@ def column_of(name: str, schema: pa.Schema) -> pa.Field:
 
 
 class _Parser:
-    """Recursive descent, one token ahead: ``kind`` and ``value`` are of the next one, "" at the end."""
+    """Recursive descent, one token ahead: ``kind`` and ``value`` are of the next one, "" at the
+    end."""
 
     def __init__(self, source: str, schema: pa.Schema) -> None:
         self.source, self.schema = source, schema

@@ -1,8 +1,10 @@
-"""``Dataset``: the tables that ``ncubble ingest`` wrote, opened at once and read only as far as a question goes.
+"""``Dataset``: the tables that ``ncubble ingest`` wrote, opened at once and read only as far as a
+question goes.
 
-``launches``, ``metrics`` and the others return a ``pyarrow.dataset.Scanner``: nothing is read before its
-``to_table()``, ``to_batches()`` or ``head(n)``, and then the columns that were named, in the row groups whose
-statistics do not rule the filter out. A dataset stays as it was when opened, whatever is ingested meanwhile.
+``launches``, ``metrics`` and the others return a ``pyarrow.dataset.Scanner``: nothing is read
+before its ``to_table()``, ``to_batches()`` or ``head(n)``, and then the columns that were named, in
+the row groups whose statistics do not rule the filter out. A dataset stays as it was when opened,
+whatever is ingested meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ class Dataset:
 
     @classmethod
     def open(cls, folder: Path) -> Dataset:
-        """The latest state. Raises UsageError where there is none, ReportError where it is damaged or newer."""
+        """The latest state. Raises UsageError where there is none, ReportError where it is damaged
+        or newer."""
         return cls(folder, read(folder))
 
     def files(self, table: str) -> list[Path]:
@@ -42,7 +45,8 @@ class Dataset:
         return sum(part.rows.get(_known(table), 0) for part in self.state.parts)
 
     def table(self, table: str) -> ds.Dataset:
-        """A table as an Arrow dataset. ``timeline``, ``source`` and ``rules`` are there after ``ingest --details``."""
+        """A table as an Arrow dataset. ``timeline``, ``source`` and ``rules`` are there after
+        ``ingest --details``."""
         schema = (TABLES | DETAILS)[_known(table)]
         files = [str(file) for file in self.files(table)]
         old = [part for part in self.state.parts if part.schema < SCHEMA and table == "launches" and table in part.rows]
@@ -63,7 +67,8 @@ class Dataset:
         columns: Sequence[str] | None = None,
         filters: Expression | None = None,
     ) -> ds.Scanner:
-        """Scalar metrics, long: report, launch, metric, value, unit; of the metrics in ``names`` (all)."""
+        """Scalar metrics, long: report, launch, metric, value, unit; of the metrics in ``names``
+        (all)."""
         wanted = ds.field("metric").isin(list(names)) if names is not None else None
         both = wanted & filters if wanted is not None and filters is not None else wanted
         chosen = both if both is not None else filters

@@ -1,10 +1,12 @@
-"""Which parts make up a dataset: a log of commits that only grows, so that every instant leaves a whole dataset.
+"""Which parts make up a dataset: a log of commits that only grows, so that every instant leaves a
+whole dataset.
 
-``DATASET/parts/NAME/TABLE.parquet`` are written first, under names that nobody else takes, and count from the moment
-when ``DATASET/log/NUMBER.json`` lists them. An entry gets its number by a hard link, which fails where the number is
-taken: of two writers one comes second, reads what the first did, and tries the next number. Nothing is locked, so this
-holds for several hosts that share a file system. Files in ``parts`` never change once they are listed; what an entry
-removes is deleted a day later, when no reader holds it any more. Every ``WHOLE``-th entry lists all parts.
+``DATASET/parts/NAME/TABLE.parquet`` are written first, under names that nobody else takes, and
+count from the moment when ``DATASET/log/NUMBER.json`` lists them. An entry gets its number by a
+hard link, which fails where the number is taken: of two writers one comes second, reads what the
+first did, and tries the next number. Nothing is locked, so this holds for several hosts that share
+a file system. Files in ``parts`` never change once they are listed; what an entry removes is
+deleted a day later, when no reader holds it any more. Every ``WHOLE``-th entry lists all parts.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 @dataclass(frozen=True)
 class DatasetPart:
-    """Files that were written together: ``rows`` by table, for those that have a file; ``schema`` of their columns."""
+    """Files that were written together: ``rows`` by table, for those that have a file; ``schema``
+    of their columns."""
 
     name: str
     rows: Mapping[str, int] = field(default_factory=dict)
@@ -54,7 +57,8 @@ class State:
         return [file_of(folder, part.name, table) for part in self.parts if table in part.rows]
 
     def after(self, add: Sequence[DatasetPart], remove: Sequence[str]) -> State:
-        """The state after one more entry. Raises KeyError where a part is to be removed that is not there."""
+        """The state after one more entry. Raises KeyError where a part is to be removed that is not
+        there."""
         parts = {part.name: part for part in self.parts}
         for name in remove:
             del parts[name]
@@ -72,7 +76,8 @@ def is_dataset(folder: Path) -> bool:
 
 
 def create(folder: Path) -> State:
-    """The dataset at ``folder``, made if there is nothing. Raises UsageError for a folder that holds something else."""
+    """The dataset at ``folder``, made if there is nothing. Raises UsageError for a folder that
+    holds something else."""
     if is_dataset(folder):
         return read(folder)
     if folder.exists() and (not folder.is_dir() or set(os.listdir(folder)) - {"log", "parts"}):  # noqa: PTH208
@@ -87,7 +92,8 @@ def create(folder: Path) -> State:
 
 
 def read(folder: Path) -> State:
-    """The latest state. Raises UsageError where there is no dataset, ReportError where its log is damaged."""
+    """The latest state. Raises UsageError where there is no dataset, ReportError where its log is
+    damaged."""
     try:
         names = os.listdir(folder / "log")  # noqa: PTH208
     except OSError as error:
@@ -132,7 +138,8 @@ def _damaged(folder: Path, number: int, why: str) -> ReportError:
 
 
 def commit(folder: Path, state: State, add: Sequence[DatasetPart], remove: Sequence[str]) -> State | None:
-    """Add and remove parts in one step; None where another writer was faster. Raises OSError and MeasurementError."""
+    """Add and remove parts in one step; None where another writer was faster. Raises OSError and
+    MeasurementError."""
     after = state.after(add, remove)
     whole = after.number % WHOLE == 0
     entry = {

@@ -1,5 +1,5 @@
-"""The files of a dataset's parts: written once, sorted, in bounded row groups; rewritten without some reports, or
-several as one."""
+"""The files of a dataset's parts: written once, sorted, in bounded row groups; rewritten without
+some reports, or several as one."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from ncubble.text.renamed import RENAMED
 
 SMALL_REPORTS = 16
 FEW_PARTS = 16
-"""From so many parts of at most ``SMALL_REPORTS`` reports on, they are made one: each ingest of a few adds one."""
+"""From so many parts of at most ``SMALL_REPORTS`` reports on, they are made one: each ingest of a
+few adds one."""
 
 
 def encode(tables: Sequence[Mapping[str, pa.Table]]) -> dict[str, tuple[bytes, int]]:
-    """Each table of all reports in ``tables`` as the bytes of one Parquet file, and its rows; none for no rows."""
+    """Each table of all reports in ``tables`` as the bytes of one Parquet file, and its rows; none
+    for no rows."""
     names = dict.fromkeys(name for by_name in tables for name in by_name)
     made: dict[str, tuple[bytes, int]] = {}
     for name in names:
@@ -49,7 +51,8 @@ def _write(rows: pa.Table, name: str, where: object) -> None:
 
 
 def store(folder: Path, made: Mapping[str, tuple[bytes, int]]) -> DatasetPart:
-    """Write the files of a new part to disk. It counts when it is committed. Raises MeasurementError."""
+    """Write the files of a new part to disk. It counts when it is committed. Raises
+    MeasurementError."""
     name = secrets.token_hex(10)
     place = folder / "parts" / name
     try:
@@ -73,7 +76,8 @@ def load(folder: Path, part: DatasetPart, table: str) -> pa.Table:
 
 
 def current(rows: pa.Table, table: str) -> pa.Table:
-    """Rows of a part of an older schema in the columns of the current one: null where it knew none."""
+    """Rows of a part of an older schema in the columns of the current one: null where it knew
+    none."""
     rows = rows.rename_columns([RENAMED.get(name, name) for name in rows.column_names])
     fields = (TABLES | DETAILS)[table]
     missing = pa.nulls(rows.num_rows)
@@ -82,7 +86,8 @@ def current(rows: pa.Table, table: str) -> pa.Table:
 
 
 def without(folder: Path, part: DatasetPart, reports: Collection[str]) -> DatasetPart | None:
-    """A new part with the rows of ``part`` but for some reports; None where nothing would be left."""
+    """A new part with the rows of ``part`` but for some reports; None where nothing would be
+    left."""
     dropped = pa.array(sorted(reports), pa.string())
     made: dict[str, tuple[bytes, int]] = {}
     for table in part.rows:
@@ -105,7 +110,8 @@ def drop(folder: Path, parts: Sequence[DatasetPart]) -> None:
 
 
 class DatasetWriter:
-    """Adds and removes reports. Several writers may do so at once, in one process or many: none undoes another's."""
+    """Adds and removes reports. Several writers may do so at once, in one process or many: none
+    undoes another's."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

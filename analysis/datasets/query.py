@@ -1,4 +1,5 @@
-"""One question to a table of a dataset: which rows, which columns, in which order, how many. Read as far as needed."""
+"""One question to a table of a dataset: which rows, which columns, in which order, how many. Read
+as far as needed."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ OWNER = ("report", "launch")
 
 @dataclass(frozen=True)
 class Query:
-    """``metrics`` adds a column for each metric of that name to rows of ``launches``; conditions may name them."""
+    """``metrics`` adds a column for each metric of that name to rows of ``launches``; conditions
+    may name them."""
 
     table: str = "launches"
     where: Sequence[str] = ()
@@ -37,7 +39,8 @@ class Query:
 
 
 def run(dataset: Dataset, query: Query) -> pa.Table:
-    """The rows that ``query`` asks for. Raises UsageError for columns that are not there and wrong conditions."""
+    """The rows that ``query`` asks for. Raises UsageError for columns that are not there and wrong
+    conditions."""
     source = dataset.table(query.table)
     if query.metrics:
         if query.table != "launches":

@@ -1,4 +1,5 @@
-"""From one report to its rows in the tables of a dataset. Pure, but for what a ``Report`` reads when asked."""
+"""From one report to its rows in the tables of a dataset. Pure, but for what a ``Report`` reads
+when asked."""
 
 from __future__ import annotations
 
@@ -48,14 +49,16 @@ def report_id(path: str) -> str:
 
 
 def text(value: Any) -> str | None:
-    """``value`` as text that a table can hold; None for nothing. Names of files need not be UTF-8."""
+    """``value`` as text that a table can hold; None for nothing. Names of files need not be
+    UTF-8."""
     if value is None or value != value or value == "":
         return None
     return str(value).encode("utf-8", "backslashreplace").decode()
 
 
 def rows_of(known: KnownReport, report: Report, details: bool) -> dict[str, pa.Table]:
-    """Every table's rows of a report. Launches that cannot be judged have a row of ``errors`` instead."""
+    """Every table's rows of a report. Launches that cannot be judged have a row of ``errors``
+    instead."""
     verdicts, failed = judge(report)
     about = report_row(known, report.run) | {
         "sha256": report.frame.sha256,

@@ -1,6 +1,8 @@
-"""What the tables of a dataset hold: their columns, and in which order and row groups they are written.
+"""What the tables of a dataset hold: their columns, and in which order and row groups they are
+written.
 
-A dataset is what ``ncubble ingest`` makes of many reports (``dataset``). Later versions only add nullable columns.
+A dataset is what ``ncubble ingest`` makes of many reports (``dataset``). Later versions only add
+nullable columns.
 """
 
 from __future__ import annotations
@@ -116,9 +118,11 @@ RULES = pa.schema(
 )
 TABLES = {"reports": REPORTS, "launches": LAUNCHES, "metrics": METRICS, "errors": ERRORS}
 DETAILS = {"timeline": TIMELINE, "source": SOURCE, "rules": RULES}
-# Texts are plain here and dictionaries in the file: Arrow uses no statistics of columns that are dictionaries to it.
+# Texts are plain here and dictionaries in the file: Arrow uses no statistics of columns that are
+# dictionaries to it.
 SORTED = {"metrics": ("metric", "report", "launch"), "timeline": ("report", "launch", "metric", "t_ns")}
-"""Rows of a part are sorted by these, so that the statistics of its row groups tell which hold a metric."""
+"""Rows of a part are sorted by these, so that the statistics of its row groups tell which hold a
+metric."""
 GROUP_ROWS = 8192
 """Rows of a row group, at most: what a reader decodes at once."""
 LONGEST = 2000

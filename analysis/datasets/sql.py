@@ -1,4 +1,5 @@
-"""SQL over the tables of a dataset, by DuckDB: one SELECT, which can neither write nor reach anything else."""
+"""SQL over the tables of a dataset, by DuckDB: one SELECT, which can neither write nor reach
+anything else."""
 
 from __future__ import annotations
 
@@ -29,8 +30,9 @@ _LOCKS = ("SET enable_external_access = false", "SET lock_configuration = true")
 def select(dataset: Dataset, statement: str, limit: int | None = None, time_limit_s: float = TIME_LIMIT_S) -> pa.Table:
     """Return the rows of one SELECT, at most ``limit``, in columns of plain types.
 
-    Every table of the dataset is a view of that name over the parts that its log lists. Raises UsageError for any
-    other statement, for a wrong one, and for one that takes longer than ``time_limit_s`` or returns more than 2 GiB.
+    Every table of the dataset is a view of that name over the parts that its log lists. Raises
+    UsageError for any other statement, for a wrong one, and for one that takes longer than
+    ``time_limit_s`` or returns more than 2 GiB.
     """
     for old in RENAMED:
         statement = re.sub(rf"\b{old}\b", lambda match: current_name(match[0]), statement)

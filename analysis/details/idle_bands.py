@@ -1,8 +1,10 @@
-"""Idle time of the unit, sample by sample, by the part of the account that it belongs to. Pure functions of arrays.
+"""Idle time of the unit, sample by sample, by the part of the account that it belongs to. Pure
+functions of arrays.
 
-Where a phase was found (ramp, gap between waves, tail), its loss is what ``analysis.phases`` counts: missing CTAs, and
-what the unit stays below its steady level. All other idle time is steady: the account shares it out by warp samples,
-which have no time stamp, so every sample's steady idle time is split in the account's proportions.
+Where a phase was found (ramp, gap between waves, tail), its loss is what ``analysis.phases``
+counts: missing CTAs, and what the unit stays below its steady level. All other idle time is steady:
+the account shares it out by warp samples, which have no time stamp, so every sample's steady idle
+time is split in the account's proportions.
 """
 
 from __future__ import annotations
@@ -16,15 +18,18 @@ import pandas as pd
 from ncubble.analysis.account.parts import LAUNCH_SHAPE, WORK, display_order
 
 SMALL = 1.0
-"""Percent of kernel time below which a steady part joins ``other``: a thinner band cannot be seen."""
+"""Percent of kernel time below which a steady part joins ``other``: a thinner band cannot be
+seen."""
 Bands = dict[str, np.ndarray]
 
 
 def idle_bands(busy: pd.Series, active: pd.Series | None, phases: Any, parts: Mapping[str, float]) -> Bands:
-    """Percent of each sample by part, in display order, at the times of ``busy`` (percent, indexed by t_ns).
+    """Percent of each sample by part, in display order, at the times of ``busy`` (percent, indexed
+    by t_ns).
 
-    Busy and bands together are 100 in every sample of the kernel, and 0 outside it. ``active`` is the series of SMs
-    with a CTA in any unit, None where it was not sampled with ``busy``; ``phases`` as of ``analysis.phases``.
+    Busy and bands together are 100 in every sample of the kernel, and 0 outside it. ``active`` is
+    the series of SMs with a CTA in any unit, None where it was not sampled with ``busy``;
+    ``phases`` as of ``analysis.phases``.
     """
     times, level = busy.index.to_numpy(dtype=float), np.clip(busy.to_numpy(dtype=float), 0.0, 100.0)
     inside = (times >= phases.start_ns) & (times <= phases.end_ns)
@@ -42,7 +47,8 @@ def idle_bands(busy: pd.Series, active: pd.Series | None, phases: Any, parts: Ma
 
 
 def _share_active(busy: pd.Series, active: pd.Series | None) -> np.ndarray:
-    """Share of SM cycles with a CTA, as ``analysis.phases`` reads it; 1 where it was not sampled along."""
+    """Share of SM cycles with a CTA, as ``analysis.phases`` reads it; 1 where it was not sampled
+    along."""
     if active is None or len(active) != len(busy) or not active.max() > 0:
         return np.ones(len(busy))
     values = active.to_numpy(dtype=float)
@@ -58,7 +64,8 @@ def _phases_of(times: np.ndarray, phases: Any) -> dict[str, np.ndarray]:
 
 
 def _steady_shares(parts: Mapping[str, float]) -> dict[str, float]:
-    """How steady idle time divides among parts, 0 to 1; all of it is ``other`` where the account has none."""
+    """How steady idle time divides among parts, 0 to 1; all of it is ``other`` where the account
+    has none."""
     known = {name: value for name, value in parts.items() if name not in (*WORK, *LAUNCH_SHAPE) and value > 0}
     total = sum(known.values())
     if total <= 0:

@@ -1,6 +1,8 @@
-"""What the Source page shows, as columns of plain data: instructions, samples by cause, source files, what is lacking.
+"""What the Source page shows, as columns of plain data: instructions, samples by cause, source
+files, what is lacking.
 
-Pure: frames of one launch in, a dict for JSON out. Rows are instructions, numbered as in the launch's source frame.
+Pure: frames of one launch in, a dict for JSON out. Rows are instructions, numbered as in the
+launch's source frame.
 """
 
 from __future__ import annotations
@@ -49,11 +51,12 @@ _PLAIN = re.compile(r"[a-z0-9_]{1,64}")
 def view(source: pd.DataFrame, files: Mapping[str, str], account: Any | None = None) -> dict[str, Any]:
     """Everything that the page needs of one launch.
 
-    ``source`` is the launch's source frame, ``files`` texts by name, ``account`` its ``BubbleAccount`` or None.
-    Members by row: ``pc``, ``sass``, ``file`` (number in ``files``, -1: none), ``line`` (0: none), ``executed`` (null:
-    not collected), ``kind`` (number in ``kinds``), ``stall`` (number in ``causes``, -1: none). Others: ``samples`` in
-    all; ``causes`` (``_cause``) with ``group`` (``all``, ``stall``, ``part``) and ``unit`` (percent of
-    ``samples``, or of kernel ``time``); ``kinds``; ``files``; ``notes``.
+    ``source`` is the launch's source frame, ``files`` texts by name, ``account`` its
+    ``BubbleAccount`` or None. Members by row: ``pc``, ``sass``, ``file`` (number in ``files``, -1:
+    none), ``line`` (0: none), ``executed`` (null: not collected), ``kind`` (number in ``kinds``),
+    ``stall`` (number in ``causes``, -1: none). Others: ``samples`` in all; ``causes`` (``_cause``)
+    with ``group`` (``all``, ``stall``, ``part``) and ``unit`` (percent of ``samples``, or of kernel
+    ``time``); ``kinds``; ``files``; ``notes``.
     """
     shown = source.iloc[:MOST_ROWS]
     names, listed = _files(shown, files)
@@ -78,8 +81,8 @@ def view(source: pd.DataFrame, files: Mapping[str, str], account: Any | None = N
 
 
 def notes(source: pd.DataFrame, files: Sequence[Mapping[str, Any]], account: Any | None) -> list[dict[str, str]]:
-    """What this launch's code lacks: ``about`` (``code``, ``samples``, ``lines``, ``parts``, ``rows``), ``text`` and
-    ``command``."""
+    """What this launch's code lacks: ``about`` (``code``, ``samples``, ``lines``, ``parts``,
+    ``rows``), ``text`` and ``command``."""
     if source.empty:
         text = "Not collected: this report holds no instructions of this launch. Profile with"
         return [{"about": "code", "text": text, "command": "--set source"}]
@@ -113,7 +116,8 @@ def _whole(column: pd.Series) -> list[int]:
 
 
 def _executed(source: pd.DataFrame) -> list[float | None] | None:
-    """Warp instructions by row, None where not collected; None instead of the list where no row has any."""
+    """Warp instructions by row, None where not collected; None instead of the list where no row has
+    any."""
     values = source["executed"].to_numpy(dtype=float)
     if not np.isfinite(values).any():
         return None
@@ -130,7 +134,8 @@ def _kinds(source: pd.DataFrame) -> tuple[list[str], list[int]]:
 
 
 def _causes(source: pd.DataFrame, account: Any | None, rows: int) -> list[dict[str, Any]]:
-    """All samples, then stall reasons, then parts of the account; within these the largest first."""
+    """All samples, then stall reasons, then parts of the account; within these the largest
+    first."""
     samples = _counts(source["samples"])
     total = float(samples.sum())
     if not total > 0:
@@ -142,8 +147,8 @@ def _causes(source: pd.DataFrame, account: Any | None, rows: int) -> list[dict[s
 def _cause(
     name: str, label: str, group: str, counts: np.ndarray, scale: float, rows: int, **extra: str
 ) -> dict[str, Any]:
-    """``counts`` of the rows that have any, at ``steps`` from row to row (the first from row 0); times ``scale`` they
-    are percent of ``unit``. ``sum`` is that of all rows, in percent."""
+    """``counts`` of the rows that have any, at ``steps`` from row to row (the first from row 0);
+    times ``scale`` they are percent of ``unit``. ``sum`` is that of all rows, in percent."""
     where = np.flatnonzero(counts[:rows] > 0)
     found = np.round(counts[where], 2)
     whole = found.astype(np.int64)
@@ -166,7 +171,8 @@ def _stalls(source: pd.DataFrame, total: float, rows: int) -> list[dict[str, Any
 
 
 def _parts(account: Any | None, total: float, rows: int) -> list[dict[str, Any]]:
-    """Steady parts in percent of kernel time, as in the account; what takes no share of it in percent of samples."""
+    """Steady parts in percent of kernel time, as in the account; what takes no share of it in
+    percent of samples."""
     weights = getattr(account, "weights", None)
     if account is None or weights is None:
         return []
@@ -184,15 +190,16 @@ def _parts(account: Any | None, total: float, rows: int) -> list[dict[str, Any]]
 
 
 def _time_per_sample(parts: Mapping[str, float], weights: pd.Series) -> float:
-    """Percent of kernel time that one weighed sample stands for: the same for all steady parts. ``issue`` also holds
-    samples that no instruction does, and is asked last."""
+    """Percent of kernel time that one weighed sample stands for: the same for all steady parts.
+    ``issue`` also holds samples that no instruction does, and is asked last."""
     known = [part for part in STEADY if float(weights.get(part, 0.0)) > 0]
     ranked = sorted(known, key=lambda part: (part == "issue", -float(weights[part])))
     return float(parts.get(ranked[0], 0.0)) / float(weights[ranked[0]]) if ranked else 0.0
 
 
 def _main_stall(source: pd.DataFrame, causes: Mapping[str, int]) -> list[int]:
-    """The cause of most samples of each row, ``selected`` only where there is no other; -1 where there are none."""
+    """The cause of most samples of each row, ``selected`` only where there is no other; -1 where
+    there are none."""
     if not causes or source.empty:
         return [-1] * len(source)
     columns = sorted(causes, key=lambda column: column == "selected")
@@ -205,8 +212,9 @@ def _main_stall(source: pd.DataFrame, causes: Mapping[str, int]) -> list[int]:
 
 
 def _files(source: pd.DataFrame, texts: Mapping[str, str]) -> tuple[list[int], list[dict[str, Any]]]:
-    """The number of each row's file, and the files that the launch's instructions name, most samples first: ``name``,
-    ``text`` (null where there is none) and ``state`` (``text``, ``missing``, ``large``)."""
+    """The number of each row's file, and the files that the launch's instructions name, most
+    samples first: ``name``, ``text`` (null where there is none) and ``state`` (``text``,
+    ``missing``, ``large``)."""
     codes, names = pd.factorize(source["file"])
     codes = np.where((source["line"].to_numpy(dtype=float) > 0) & (np.asarray(names == "")[codes] == 0), codes, -1)
     samples = np.bincount(codes + 1, _counts(source["samples"]), len(names) + 1)[1:]

@@ -1,9 +1,11 @@
-"""Warp samples by the class of the instruction that holds a warp up, with the stall reason inside. Pure functions.
+"""Warp samples by the class of the instruction that holds a warp up, with the stall reason inside.
+Pure functions.
 
-A sample's instruction is the one that the warp could not issue: what holds it up mostly stands before it. The wait for
-``cp.async`` shows as ``long_scoreboard`` at whatever follows DEPBAR. So samples of a reason that names a wait count at
-the nearest instruction before that such a wait is for, within the look-back of ``analysis.stalls``; all others where
-they were taken. The part of the account that samples were given to is shown beside each class.
+A sample's instruction is the one that the warp could not issue: what holds it up mostly stands
+before it. The wait for ``cp.async`` shows as ``long_scoreboard`` at whatever follows DEPBAR. So
+samples of a reason that names a wait count at the nearest instruction before that such a wait is
+for, within the look-back of ``analysis.stalls``; all others where they were taken. The part of the
+account that samples were given to is shown beside each class.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ CLASSES: dict[str, tuple[str, str]] = {
     "integer": ("address, integer", "integer arithmetic and logic, mostly addresses"),
     "move": ("move, other", "moves, constants, predicates and everything else"),
 }
-"""Classes in display order: label and meaning. Those of ``opcodes.role``; its ``other`` is split by mnemonic."""
+"""Classes in display order: label and meaning. Those of ``opcodes.role``; its ``other`` is split by
+mnemonic."""
 
 _FAMILIES = {
     "branch": ("BRA", "BRX", "JMP", "CALL", "RET", "EXIT", "BSSY", "BSYNC", "BREAK", "BMOV", "KILL", "YIELD",
@@ -61,15 +64,17 @@ AWAITED: dict[str, tuple[str, ...]] = {
     "drain": ("store_global",),
     "branch_resolving": ("branch",),
 }
-"""What a reason waits for: classes, of which the nearest instruction at or before a sample counts."""
+"""What a reason waits for: classes, of which the nearest instruction at or before a sample
+counts."""
 MOST_REASONS = 7
 """Reasons with a colour of their own in the figure; the others share one."""
 
 
 @dataclass(frozen=True)
 class ClassRow:
-    """One class: percent of all warp samples, by ``reasons`` (percent of all samples, largest first), and ``parts``:
-    percent of kernel time that its samples brought to each part of the account, largest first."""
+    """One class: percent of all warp samples, by ``reasons`` (percent of all samples, largest
+    first), and ``parts``: percent of kernel time that its samples brought to each part of the
+    account, largest first."""
 
     name: str
     label: str
@@ -90,11 +95,12 @@ def class_of(opcode: str) -> str:
 def class_rows(
     source: pd.DataFrame, weights: pd.DataFrame | None = None, parts: Mapping[str, float] | None = None
 ) -> list[ClassRow]:
-    """Classes that samples of one launch's ``source`` rows count at, largest first; empty without samples.
+    """Classes that samples of one launch's ``source`` rows count at, largest first; empty without
+    samples.
 
-    ``weights`` are those of ``BubbleAccount`` (rows as in ``source``, one column per class of samples), ``parts`` its
-    parts in percent: each part is shared out among instructions in proportion to its weights, and within an instruction
-    in proportion to samples.
+    ``weights`` are those of ``BubbleAccount`` (rows as in ``source``, one column per class of
+    samples), ``parts`` its parts in percent: each part is shared out among instructions in
+    proportion to its weights, and within an instruction in proportion to samples.
     """
     reasons = stall_columns(source)
     counts = source[reasons].to_numpy(dtype=float) if reasons else np.zeros((len(source), 0))
@@ -131,7 +137,8 @@ def _held_at(reason: str, classes: list[str]) -> np.ndarray:
 
 
 def _given(weights: pd.DataFrame | None, parts: Mapping[str, float], counts: np.ndarray) -> dict[str, np.ndarray]:
-    """Percent of kernel time that samples brought to each part, by instruction and reason (as in ``counts``)."""
+    """Percent of kernel time that samples brought to each part, by instruction and reason (as in
+    ``counts``)."""
     if weights is None or len(weights) != len(counts):
         return {}
     samples = counts.sum(axis=1, keepdims=True)
@@ -149,7 +156,8 @@ def _ranked(shares: dict[str, float]) -> dict[str, float]:
 
 
 def shown_reasons(rows: list[ClassRow]) -> list[str]:
-    """The reasons that get a colour: those with the most samples over all classes, largest first."""
+    """The reasons that get a colour: those with the most samples over all classes, largest
+    first."""
     totals: dict[str, float] = {}
     for row in rows:
         for reason, share in row.reasons.items():

@@ -1,4 +1,5 @@
-"""The PM-sampling timeline of one launch as data: tracks on one time axis, and the phases of the account."""
+"""The PM-sampling timeline of one launch as data: tracks on one time axis, and the phases of the
+account."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from ncubble.text.values import percent
 
 @dataclass(frozen=True)
 class Track:
-    """One row of the figure: the series it shows, by short name, in order of preference; the first that exists wins."""
+    """One row of the figure: the series it shows, by short name, in order of preference; the first
+    that exists wins."""
 
     label: str
     names: tuple[str, ...]
@@ -43,7 +45,8 @@ class Stretch:
 
 
 def series_of(timeline: pd.DataFrame, names: Iterable[str]) -> tuple[str, pd.Series, str] | None:
-    """(name, values indexed by t_ns, unit) of the first of ``names`` that was sampled in this launch, or None."""
+    """(name, values indexed by t_ns, unit) of the first of ``names`` that was sampled in this
+    launch, or None."""
     for name in names:
         rows = timeline[timeline["metric"] == name]
         if not rows.empty:
@@ -54,7 +57,8 @@ def series_of(timeline: pd.DataFrame, names: Iterable[str]) -> tuple[str, pd.Ser
 
 
 def sampling_interval_ns(timeline: pd.DataFrame) -> float | None:
-    """Median distance of samples of the finest series in ns, or None where nothing was sampled twice."""
+    """Median distance of samples of the finest series in ns, or None where nothing was sampled
+    twice."""
     steps = [
         float(np.median(np.diff(np.sort(rows["t_ns"].unique()))))
         for _, rows in timeline.groupby("metric")
@@ -64,7 +68,8 @@ def sampling_interval_ns(timeline: pd.DataFrame) -> float | None:
 
 
 def stretches(phases: Any | None) -> list[Stretch]:
-    """What is shaded: ramp, tail and gaps between waves of ``analysis.phases.Phases``; nothing where it is None."""
+    """What is shaded: ramp, tail and gaps between waves of ``analysis.phases.Phases``; nothing
+    where it is None."""
     if phases is None:
         return []
     found = [Stretch("ramp", phases.start_ns, phases.ramp_end_ns)] if phases.ramp_end_ns > phases.start_ns else []
@@ -75,10 +80,12 @@ def stretches(phases: Any | None) -> list[Stretch]:
 
 @dataclass(frozen=True)
 class Marks:
-    """What is marked in the figure: shaded stretches, the share of each part in the account, and the steady level.
+    """What is marked in the figure: shaded stretches, the share of each part in the account, and
+    the steady level.
 
-    ``series`` is what the phases were found on, ``label`` its name in words. ``unseen_tail`` is the share of the tail
-    that comes from counted cycles without a CTA and not from samples. Shares and level in percent.
+    ``series`` is what the phases were found on, ``label`` its name in words. ``unseen_tail`` is the
+    share of the tail that comes from counted cycles without a CTA and not from samples. Shares and
+    level in percent.
     """
 
     stretches: list[Stretch]
@@ -90,7 +97,8 @@ class Marks:
 
     @classmethod
     def of(cls, phases: Any, parts: Mapping[str, float], shown: Window, unit: str) -> Marks:
-        """The marks of ``analysis.phases.Phases``, which follow issued instructions where the unit was not sampled."""
+        """The marks of ``analysis.phases.Phases``, which follow issued instructions where the unit
+        was not sampled."""
         labels = {name: track.label for track, name, *_ in shown.tracks}
         series = unit if unit in labels else "issue"
         unseen = parts.get("tail", 0.0) - phases.tail
@@ -114,10 +122,11 @@ class Marks:
 
 @dataclass(frozen=True)
 class Window:
-    """The tracks of one launch that share its time base, the stretch that is shown, and what could not be shown.
+    """The tracks of one launch that share its time base, the stretch that is shown, and what could
+    not be shown.
 
-    ``start_ns`` is the first sample in which the launch is active; ``apart`` names tracks from passes whose clock does
-    not overlap it: drawn on this axis they would be wrong.
+    ``start_ns`` is the first sample in which the launch is active; ``apart`` names tracks from
+    passes whose clock does not overlap it: drawn on this axis they would be wrong.
     """
 
     tracks: list[tuple[Track, str, pd.Series, str]]
@@ -128,7 +137,8 @@ class Window:
 
 
 def tracks_of(unit: str) -> list[Track]:
-    """The tracks in the order of the figure, that of the account's unit first; a pipe that is none of them is added."""
+    """The tracks in the order of the figure, that of the account's unit first; a pipe that is none
+    of them is added."""
     own = next((track for track in TRACKS if unit in track.names), Track(unit_words(unit), (unit,), "tensor"))
     return [own, *(track for track in TRACKS if track != own)]
 
@@ -136,9 +146,10 @@ def tracks_of(unit: str) -> list[Track]:
 def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
     """What of one launch's ``timeline`` rows is drawn; None where none of the tracks was sampled.
 
-    The series of ``unit`` chooses the pass whose clock is shown, else that of active SMs, else the first track. Active
-    SMs bound the launch where they were sampled in that pass: caches and DRAM still write back after its end.
-    A tensor pipe that other pipes' instructions leak into has no track, unless ``unit`` is the tensor pipe.
+    The series of ``unit`` chooses the pass whose clock is shown, else that of active SMs, else the
+    first track. Active SMs bound the launch where they were sampled in that pass: caches and DRAM
+    still write back after its end. A tensor pipe that other pipes' instructions leak into has no
+    track, unless ``unit`` is the tensor pipe.
     """
     found = [(track, *series) for track in tracks_of(unit) if (series := series_of(timeline, track.names)) is not None]
     found = [one for one in found if one[1] == unit or one[0].color != "tensor" or one[2].max() >= INCIDENTAL_PCT]
@@ -156,7 +167,8 @@ def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
 
 
 def _alive(values: pd.Series) -> pd.Series:
-    """The samples in which the launch runs: sampling goes on after its end, and a little leaks into most series."""
+    """The samples in which the launch runs: sampling goes on after its end, and a little leaks into
+    most series."""
     running: pd.Series = values[values > 0.01 * values.max()]
     return running
 
@@ -167,7 +179,8 @@ NO_MARKS = "No bubbles are marked: the account's unit was not sampled, or too br
 
 
 def as_percent(name: str, values: pd.Series, unit: str) -> tuple[pd.Series, str]:
-    """Values and the words of their unit; active SMs, which are counted in cycles, become percent of their maximum."""
+    """Values and the words of their unit; active SMs, which are counted in cycles, become percent
+    of their maximum."""
     if name == "sm_active" and unit != "%" and values.max() > 0:
         return 100.0 * values / values.max(), "% of max"
     return values, unit

@@ -1,4 +1,5 @@
-"""Sampled warp states over time (set ``warp_states``): which reasons stalled the warps, as one stacked track."""
+"""Sampled warp states over time (set ``warp_states``): which reasons stalled the warps, as one
+stacked track."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ Stalls = dict[str, pd.Series]
 
 
 def stall_series(timeline: pd.DataFrame, shown: Window) -> tuple[Stalls, str]:
-    """(series by reason, their unit): sampled warp states that share the time base of ``shown``, largest first.
+    """(series by reason, their unit): sampled warp states that share the time base of ``shown``,
+    largest first.
 
-    At most ``MOST`` reasons and ``REST``; empty where none was sampled, or none on this clock. Of series that were
-    sampled in several passes, those stay that lie on the times of the first.
+    At most ``MOST`` reasons and ``REST``; empty where none was sampled, or none on this clock. Of
+    series that were sampled in several passes, those stay that lie on the times of the first.
     """
     names = sorted({str(name) for name in timeline["metric"].unique() if str(name).startswith(PREFIX)})
     found = {name.removeprefix(PREFIX): series for name in names if (series := _of(timeline, name, shown)) is not None}

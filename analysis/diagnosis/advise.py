@@ -19,7 +19,8 @@ DEPTHS = tuple(range(1, 9))
 
 
 def advise(launch: Launch, stages: int | None = None) -> dict[str, Any]:
-    """The JSON of ``ncubble advise``; ``stages`` overrules what manifest and code say of the present depth.
+    """The JSON of ``ncubble advise``; ``stages`` overrules what manifest and code say of the
+    present depth.
 
     Raises UsageError for a launch that is not there.
     """
@@ -43,7 +44,8 @@ def advise(launch: Launch, stages: int | None = None) -> dict[str, Any]:
 def predict_sweep(
     launch: Launch, stages: int | None = None, depths: Sequence[int] = DEPTHS
 ) -> dict[int, Prediction | None]:
-    """Predictions of one launch for each of ``depths``: what is written down before a sweep is measured."""
+    """Predictions of one launch for each of ``depths``: what is written down before a sweep is
+    measured."""
     return predict_all(pipeline_of(launch, account(launch), stages), depths)
 
 

@@ -1,8 +1,10 @@
-"""What stands between this launch and a busy pipe: ranked causes in the words of the field, with evidence and fix.
+"""What stands between this launch and a busy pipe: ranked causes in the words of the field, with
+evidence and fix.
 
-The share of a cause is its part of the account. What removing it gives is estimated from that (``model.gain``), and
-held against measured cures by ``ncubble validate diagnosis``. It is None, not identified, where nothing in the pipeline
-bounds the launch, and for idle time that the report cannot split.
+The share of a cause is its part of the account. What removing it gives is estimated from that
+(``model.gain``), and held against measured cures by ``ncubble validate diagnosis``. It is None, not
+identified, where nothing in the pipeline bounds the launch, and for idle time that the report
+cannot split.
 """
 
 from __future__ import annotations
@@ -25,24 +27,30 @@ from ncubble.chips import Chip
 
 SATURATED_PCT = 90.0
 MEMORY_ROOF_PCT = 80.0
-"""DRAM throughput from which on a matrix kernel counts as memory-bound: a plain copy reaches 86 to 90 % on an H200."""
+"""DRAM throughput from which on a matrix kernel counts as memory-bound: a plain copy reaches 86 to
+90 % on an H200."""
 MEMORY_BOUND_PCT = 60.0
-"""The same without tensor work, for DRAM or L2 as the busiest unit. Nsight calls less than this latency-bound."""
+"""The same without tensor work, for DRAM or L2 as the busiest unit. Nsight calls less than this
+latency-bound."""
 TINY_NS = 5_000.0
 """Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
 SLOW_PATH_FIRST = 1.5
-"""How many times the largest idle part that has to be, to be named first: an idle part is mended within the kernel."""
+"""How many times the largest idle part that has to be, to be named first: an idle part is mended
+within the kernel."""
 KNOWN_FIRST = 0.75
-"""Of the largest gain, how much a cause with a known disease has to give to be named first: its fix is known, too."""
+"""Of the largest gain, how much a cause with a known disease has to give to be named first: its fix
+is known, too."""
 WAITS_PCT = 3.0
-"""Waits for data from which on the effect of other depths is predicted, which takes longer than all else here."""
+"""Waits for data from which on the effect of other depths is predicted, which takes longer than all
+else here."""
 NEGLIGIBLE_PCT = 1.0
 PLACES = 3
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The verdict: one word, finer where it can be told, the ranked causes behind it, and what to know beside it."""
+    """The verdict: one word, finer where it can be told, the ranked causes behind it, and what to
+    know beside it."""
 
     cause: str
     disease: str | None
@@ -51,7 +59,8 @@ class Diagnosis:
 
 
 def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
-    """Ranked causes of one launch. Without an account the verdict is ``unknown`` and says what lacks."""
+    """Ranked causes of one launch. Without an account the verdict is ``unknown`` and says what
+    lacks."""
     if account is None:
         return Diagnosis("unknown", None, [], [lacking.no_account(launch).text])
     facts = launch_facts(launch)
@@ -67,8 +76,9 @@ def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
 
 
 def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = None) -> dict[str, Gain]:
-    """What removing each part of the account that can be removed gives. Waits for data: what the best depth gives,
-    where that is identified and depth is their cure, but no more than their share can."""
+    """What removing each part of the account that can be removed gives. Waits for data: what the
+    best depth gives, where that is identified and depth is their cure, but no more than their share
+    can."""
     facts, idle = facts or launch_facts(launch), idle_pct(account)
     parts = {part: pct for part, pct in account.bubbles.items() if PARTS[part].fix and pct >= NEGLIGIBLE_PCT}
     found = {part: gain_of(pct, idle) for part, pct in parts.items()}
@@ -79,13 +89,15 @@ def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = No
 
 
 def _depth_cures(facts: LaunchFacts) -> bool:
-    """Whether more stages are what waits for data call for, and not another way to copy, or less to copy."""
+    """Whether more stages are what waits for data call for, and not another way to copy, or less to
+    copy."""
     disease = disease_of("data_wait", facts)
     return facts.dram_pct < MEMORY_ROOF_PCT and (disease is None or disease.of_depth)
 
 
 def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
-    """The causes by what removing them gives; first one with a known disease, if it gives nearly as much."""
+    """The causes by what removing them gives; first one with a known disease, if it gives nearly as
+    much."""
     found = gains(launch, account, facts)
     ranked = sorted(found, key=lambda part: -found[part].expected)
     causes = [_cause(part, account.parts[part], account, facts, found[part].expected) for part in ranked]
@@ -120,7 +132,8 @@ def _with_slow_path(causes: list[Cause], verdict: str, account: BubbleAccount, f
 
 
 def slow_path_gain(account: BubbleAccount, chip: Chip | None) -> Gain:
-    """What the fast MMA path of ``chip`` gives: busy time that it does without, and what goes along."""
+    """What the fast MMA path of ``chip`` gives: busy time that it does without, and what goes
+    along."""
     pct = account.parts["tensor_busy"] * (chip.slow_mma_share if chip else 0.0)
     return gain_of(pct, idle_pct(account) + pct)
 
@@ -165,7 +178,8 @@ def _disease(cause: str, facts: LaunchFacts) -> str | None:
 
 
 def _fix(cause: str, disease: str | None, facts: LaunchFacts) -> str:
-    """What to do, without what the kernel already does: fragments that come by ldmatrix, banks without conflicts."""
+    """What to do, without what the kernel already does: fragments that come by ldmatrix, banks
+    without conflicts."""
     if cause == "smem_wait" and disease is None:
         wider = "" if any(opcode.startswith("LDSM") for opcode in facts.opcodes) else ", or wider loads (ldmatrix)"
         return fix_of(cause) + wider
@@ -173,7 +187,8 @@ def _fix(cause: str, disease: str | None, facts: LaunchFacts) -> str:
 
 
 def _where(part: str, pct: float, account: BubbleAccount, source: pd.DataFrame) -> list[Place]:
-    """The source lines with most samples of this part; by instruction where the report has no line information."""
+    """The source lines with most samples of this part; by instruction where the report has no line
+    information."""
     if account.weights is None or part not in account.weights:
         return []
     places = hottest(source, account.weights[part], PLACES)

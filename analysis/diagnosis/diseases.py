@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 CONFLICTS = 0.25
 """Share of shared-memory wavefronts that only conflicts make."""
 OVERFETCH = 1.8
-"""Bytes fetched for each that was asked for: sectors of 32 bytes of which half is used, or worse."""
+"""Bytes fetched for each that was asked for: sectors of 32 bytes of which half is used, or
+worse."""
 SMALL_BOX_B = 1024
-"""Below this a box is many times shorter than the 16 KB that a 128 x 64 tile of half precision takes at once."""
+"""Below this a box is many times shorter than the 16 KB that a 128 x 64 tile of half precision
+takes at once."""
 SHORT_LOOP = 8
 REREAD = 2.0
 """DRAM traffic over what must move, from which on the same data come again and again."""
@@ -34,13 +36,14 @@ IDLE_PRODUCER = 0.25
 FEW_WARPS_PCT = 1.0
 SPILL_INSTRUCTIONS = 4
 DEEP = 6
-"""Half as many stages are three still, which is depth enough for most tiles. It lies between two known cases: a Triton
-GEMM of four stages that loses with fewer, and a GEMM of six that gains."""
+"""Half as many stages are three still, which is depth enough for most tiles. It lies between two
+known cases: a Triton GEMM of four stages that loses with fewer, and a GEMM of six that gains."""
 
 
 @dataclass(frozen=True)
 class Disease:
-    """A finer word for one or more causes: ``applies`` says whether the evidence of a launch tells it.
+    """A finer word for one or more causes: ``applies`` says whether the evidence of a launch tells
+    it.
 
     ``of_depth``: more pipeline stages cure it.
     """
@@ -58,7 +61,8 @@ DISEASES: dict[str, Disease] = {}
 
 
 def disease(*causes: str, fix: str, words: str = "", of_depth: bool = False) -> Callable[[_Rule], _Rule]:
-    """Register a rule as the disease of its name, which refines ``causes``; ``words`` where they are not its name."""
+    """Register a rule as the disease of its name, which refines ``causes``; ``words`` where they
+    are not its name."""
 
     def register(rule: _Rule) -> _Rule:
         name = rule.__name__
@@ -74,7 +78,8 @@ def disease_of(cause: str, facts: LaunchFacts) -> Disease | None:
 
 
 def fix_of(cause: str, name: str | None = None) -> str:
-    """What to do about a cause, or about the disease ``name`` behind it; empty for an unknown cause."""
+    """What to do about a cause, or about the disease ``name`` behind it; empty for an unknown
+    cause."""
     known: Disease | Part | Outcome | None = DISEASES.get(name or "") or CAUSES.get(cause)
     return known.fix if known else ""
 
@@ -106,7 +111,8 @@ def small_boxes(facts: LaunchFacts) -> bool:
 
 @disease("data_wait", "copy_cost", fix="give the copies more warps, or to TMA: one thread asks for a whole tile")
 def role_imbalance(facts: LaunchFacts) -> bool:
-    """Warps that only copy, and hardly ever wait for a free slot: they are what all others wait for."""
+    """Warps that only copy, and hardly ever wait for a free slot: they are what all others wait
+    for."""
     return facts.producer_idle < IDLE_PRODUCER
 
 
@@ -126,7 +132,8 @@ def shallow_pipeline(facts: LaunchFacts) -> bool:
 
 @disease("copy_cost", fix="copy 16 bytes per thread and instruction (cp.async.cg 16), or use TMA")
 def narrow_copies(facts: LaunchFacts) -> bool:
-    """No copy has the 16 bytes per thread that pass L1 by: several instructions for the bytes of one."""
+    """No copy has the 16 bytes per thread that pass L1 by: several instructions for the bytes of
+    one."""
     return bool(facts.copies) and max(width_bytes(opcode) for opcode in facts.copies) < 16
 
 
@@ -134,7 +141,8 @@ def narrow_copies(facts: LaunchFacts) -> bool:
     "copy_cost", fix="let neighbouring threads copy neighbouring bytes: whole sectors of 32 bytes, best lines of 128"
 )
 def uncoalesced(facts: LaunchFacts) -> bool:
-    """Neighbouring threads ask for bytes of different sectors, so that more is fetched than is used."""
+    """Neighbouring threads ask for bytes of different sectors, so that more is fetched than is
+    used."""
     return facts.fetched >= OVERFETCH
 
 
@@ -160,7 +168,8 @@ def spills(facts: LaunchFacts) -> bool:
     "issue", fix="convert packed (prmt, lop3, magic numbers), once per operand, or give the narrow type to the MMA"
 )
 def dequant_issue(facts: LaunchFacts) -> bool:
-    """Operands are converted between load and product, with as many conversions as products or more."""
+    """Operands are converted between load and product, with as many conversions as products or
+    more."""
     return facts.products > 0 and facts.conversions >= CONVERSIONS_PER_MMA * facts.products
 
 
@@ -170,7 +179,8 @@ def dequant_issue(facts: LaunchFacts) -> bool:
     fix="take fewer stages, so that a second CTA fits on the SM and hides what a tile costs once",
 )
 def occupancy_cliff(facts: LaunchFacts) -> bool:
-    """Stages take the shared memory of a second CTA, which registers would allow, and which would hide what is lost."""
+    """Stages take the shared memory of a second CTA, which registers would allow, and which would
+    hide what is lost."""
     deep = facts.stages is not None and facts.stages >= DEEP
     return deep and facts.resident["shared_mem"] == 1.0 and facts.resident["registers"] >= 2.0
 

@@ -1,4 +1,5 @@
-"""What the report says of a launch beside its account: the evidence that diseases are told by. NaN, None: unknown."""
+"""What the report says of a launch beside its account: the evidence that diseases are told by. NaN,
+None: unknown."""
 
 from __future__ import annotations
 
@@ -22,16 +23,18 @@ WARP = 32
 WITH_A_FAST_PATH = ("HMMA", "IMMA")
 """MMAs of types that ``wgmma`` takes, too; it has no double precision."""
 CONVERSIONS = ("I2F", "I2HP")
-"""Mnemonics that make integers floating point; those of 8-bit floats say so by ``UNPACK``. Results that are rounded to
-half for the next product (attention) are no operands that came in another type."""
+"""Mnemonics that make integers floating point; those of 8-bit floats say so by ``UNPACK``. Results
+that are rounded to half for the next product (attention) are no operands that came in another
+type."""
 
 
 @dataclass(frozen=True)
 class LaunchFacts:
-    """Counters and code of one launch. ``stages`` and ``compulsory_B`` (bytes that must move) are the program's word.
+    """Counters and code of one launch. ``stages`` and ``compulsory_B`` (bytes that must move) are
+    the program's word.
 
-    ``fetched``: bytes that came into L1 for each byte that copies and loads asked for. ``box_B``: bytes of a TMA box.
-    ``resident``: CTAs of an SM that each resource allows, by its name.
+    ``fetched``: bytes that came into L1 for each byte that copies and loads asked for. ``box_B``:
+    bytes of a TMA box. ``resident``: CTAs of an SM that each resource allows, by its name.
     """
 
     source: pd.DataFrame
@@ -77,7 +80,8 @@ class LaunchFacts:
 
     @property
     def slow_mma_share(self) -> float:
-        """Share of mma.sync time that wgmma saves on this chip; 0 where it has no wgmma, or is not known."""
+        """Share of mma.sync time that wgmma saves on this chip; 0 where it has no wgmma, or is not
+        known."""
         return self.chip.slow_mma_share if self.chip else 0.0
 
     @property
@@ -109,15 +113,16 @@ class LaunchFacts:
 
     @cached_property
     def trips(self) -> float:
-        """Iterations of the main loop for each pass through the code behind it; NaN where that cannot be told."""
+        """Iterations of the main loop for each pass through the code behind it; NaN where that
+        cannot be told."""
         mma = [i for i, name in enumerate(self.roles) if name == "mma" and self.executed[i] == self.per_mma]
         stores = [i for i, name in enumerate(self.roles) if name == "store_global" and mma and i > mma[-1]]
         counts = [self.executed[i] for i in stores if self.executed[i] > 0]
         return self.per_mma / min(counts) if counts else math.nan
 
     def of_few_warps(self) -> np.ndarray:
-        """Which instructions between the MMAs run in a branch that only some warps take: a stretch of other counts
-        than the loop's, one of them at most half of it."""
+        """Which instructions between the MMAs run in a branch that only some warps take: a stretch
+        of other counts than the loop's, one of them at most half of it."""
         mma = [i for i, name in enumerate(self.roles) if name == "mma" and self.executed[i] == self.per_mma]
         found = np.zeros(len(self.roles), dtype=bool)
         if not mma:
@@ -139,8 +144,8 @@ class LaunchFacts:
 
     @cached_property
     def producer_idle(self) -> float:
-        """Share of their samples in which warps that only copy by ``cp.async`` wait for a free slot; NaN without
-        such."""
+        """Share of their samples in which warps that only copy by ``cp.async`` wait for a free
+        slot; NaN without such."""
         rows = np.array([self.bystanders.only_copies(row) for row in range(len(self.roles))], dtype=bool)
         if not len(rows) or self._samples[rows].sum() <= 0:
             return math.nan
@@ -154,7 +159,8 @@ class LaunchFacts:
 
     @cached_property
     def few_warps_pct(self) -> float:
-        """Percent of all samples in arithmetic that only some warps do between the MMAs; NaN without samples."""
+        """Percent of all samples in arithmetic that only some warps do between the MMAs; NaN
+        without samples."""
         rows = self.of_few_warps() & np.array([name in ("other", "local") for name in self.roles], dtype=bool)
         total = self._samples.sum()
         return float(100.0 * self._samples[rows].sum() / total) if total > 0 else math.nan

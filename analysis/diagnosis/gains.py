@@ -16,8 +16,8 @@ from ncubble.chips import chip_of
 
 @dataclass(frozen=True)
 class Fix:
-    """What to do about one cause, and what it gains in percent of kernel time: expected, least, most. None where that
-    is not identified."""
+    """What to do about one cause, and what it gains in percent of kernel time: expected, least,
+    most. None where that is not identified."""
 
     fix: str
     cause: str

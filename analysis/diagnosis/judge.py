@@ -53,8 +53,8 @@ def describe(launch: Launch, counted: BubbleAccount | None, diagnosis: Diagnosis
 
 
 def _count(launch: Launch, quantity: str, opcode: str) -> float | None:
-    """Executed asynchronous copies, in warp instructions: by counter, else summed over the code; None if neither is
-    there."""
+    """Executed asynchronous copies, in warp instructions: by counter, else summed over the code;
+    None if neither is there."""
     value = launch.first(load_generations().quantities[quantity])
     if not math.isnan(value):
         return value

@@ -1,7 +1,8 @@
-"""Verdicts of whole reports as plain data (schema: docs/reference/verdicts.md), remembered beside their tables.
+"""Verdicts of whole reports as plain data (schema: docs/reference/verdicts.md), remembered beside
+their tables.
 
-A verdict follows from the report, its manifest and the rules, so it is found again under the hashes of all three.
-pandas is imported only where there is something to judge.
+A verdict follows from the report, its manifest and the rules, so it is found again under the hashes
+of all three. pandas is imported only where there is something to judge.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ def report_json(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure], explained: bool = False) -> dict[str, Any]:
-    """Verdicts of opened reports, and errors of those that failed. A report or launch that cannot be judged becomes an
-    error, and hides no other. With ``explained`` each launch has a member ``explain``."""
+    """Verdicts of opened reports, and errors of those that failed. A report or launch that cannot
+    be judged becomes an error, and hides no other. With ``explained`` each launch has a member
+    ``explain``."""
     launches: list[dict[str, Any]] = []
     errors = [{"report": str(failure.path), "error": str(failure.error)} for failure in failures]
     for report in reports:
@@ -54,7 +56,8 @@ def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure], explai
 
 
 def _explained(launch: Launch, failed: list[NcubbleError]) -> dict[str, Any] | None:
-    """The explanation of one launch; None, and an error in ``failed``, where its values allow none."""
+    """The explanation of one launch; None, and an error in ``failed``, where its values allow
+    none."""
     from ncubble.analysis.account.account import account
     from ncubble.analysis.account.explain import explain
 
@@ -125,7 +128,8 @@ def rules_hash() -> str:
 
 
 def sources_hash(*packages: str) -> str:
-    """A hash over the Python and TOML files of ``packages`` and of all packages below them, by name and content."""
+    """A hash over the Python and TOML files of ``packages`` and of all packages below them, by name
+    and content."""
     digest = hashlib.sha256()
     for package in packages:
         for name, content in sorted(_sources(files(package), package)):

@@ -1,4 +1,5 @@
-"""The verdict of a launch: what the command line prints and the dashboard shows (docs/reference/verdicts.md).
+"""The verdict of a launch: what the command line prints and the dashboard shows
+(docs/reference/verdicts.md).
 
 Plain data; pandas is not imported for it.
 """

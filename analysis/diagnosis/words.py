@@ -16,14 +16,16 @@ def doubts(verdict: Mapping[str, Any]) -> list[str]:
 
 
 def biggest_bubble(account: Mapping[str, Any] | None) -> tuple[str, float] | None:
-    """Name and percent of the largest part that is not work, or None where nothing is accounted for."""
+    """Name and percent of the largest part that is not work, or None where nothing is accounted
+    for."""
     bubbles = [(name, number(value)) for name, value in (account or {}).items() if name not in WORK]
     known = [(name, value) for name, value in bubbles if value is not None and value > 0]
     return max(known, key=lambda item: item[1], default=None)
 
 
 def bubble_pct(account: Mapping[str, Any] | None) -> float | None:
-    """Percent of elapsed time in which the counted unit is idle (100 minus the work), or None without an account."""
+    """Percent of elapsed time in which the counted unit is idle (100 minus the work), or None
+    without an account."""
     values = {name: number(value) for name, value in (account or {}).items()}
     if not values or any(value is None for value in values.values()):
         return None
@@ -44,7 +46,8 @@ _UNITS = {
 
 
 def unit_words(unit: Any) -> str:
-    """The unit that the account is about, in words; an unknown one as it is, ``busiest unit`` without one."""
+    """The unit that the account is about, in words; an unknown one as it is, ``busiest unit``
+    without one."""
     return _UNITS.get(str(unit), str(unit)) if unit else "busiest unit"
 
 
@@ -68,7 +71,8 @@ def _busy_words(verdict: Mapping[str, Any]) -> str:
 
 
 def _hottest(cause: Mapping[str, Any]) -> str:
-    """Where a cause has most of its samples: a line, and a second one that is not far behind; else an instruction."""
+    """Where a cause has most of its samples: a line, and a second one that is not far behind; else
+    an instruction."""
     places = list(cause.get("where") or [])[:2]
     if not places:
         return ""
@@ -88,7 +92,8 @@ def _cost(cause: Mapping[str, Any]) -> str:
 
 
 def sentence(verdict: Mapping[str, Any]) -> str:
-    """The verdict of a launch in words: how busy, what is lost most and where, and on what it rests."""
+    """The verdict of a launch in words: how busy, what is lost most and where, and on what it
+    rests."""
     cause, busy = str(verdict.get("cause") or "unknown"), _busy_words(verdict)
     causes = list(verdict.get("causes") or [])
     if cause == "none":

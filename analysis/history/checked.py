@@ -26,7 +26,8 @@ from ncubble.analysis.report.launch_key import slug
 from ncubble.text.values import number, short_name, string
 
 MOST_CHECKS = 200
-"""Checks of one subject that are drawn, the newest: more would neither be told apart nor drawn at once."""
+"""Checks of one subject that are drawn, the newest: more would neither be told apart nor drawn at
+once."""
 STRIP = 14
 """Verdicts that the strip of a subject shows, the newest last."""
 NO_KERNEL = "no kernel checked"
@@ -50,8 +51,9 @@ _RANK = {verdict: place for place, verdict in enumerate(RANKS)}
 class CheckedKernel:
     """One kernel with its parameters on one GPU model, and how its checks went.
 
-    ``strip`` holds the verdicts of the last ``STRIP`` checks, oldest first; ``counts`` those of all by verdict;
-    ``metric`` and ``change_pct`` are what decided the last check, empty and None where no number did.
+    ``strip`` holds the verdicts of the last ``STRIP`` checks, oldest first; ``counts`` those of all
+    by verdict; ``metric`` and ``change_pct`` are what decided the last check, empty and None where
+    no number did.
     """
 
     kernel: str
@@ -78,7 +80,8 @@ def reader(folder: Path) -> HistoryReader:
 def default_checks(paths: Iterable[Path], here: Path = Path()) -> Path:
     """Where results of checks are looked for: ``here/checks``.
 
-    Where that is not there and all ``paths`` are recordings that are shipped, the shipped checks, if any are.
+    Where that is not there and all ``paths`` are recordings that are shipped, the shipped checks,
+    if any are.
     """
     from ncubble import recordings
 
@@ -93,7 +96,8 @@ _listed: dict[Path, tuple[str, list[CheckedKernel]]] = {}
 
 
 def subjects(history: History) -> list[CheckedKernel]:
-    """All subjects, regressed ones first, then those checked last. Computed once per state of the folder."""
+    """All subjects, regressed ones first, then those checked last. Computed once per state of the
+    folder."""
     known = _listed.get(history.folder)
     if known is None or known[0] != history.token:
         known = _listed[history.folder] = (history.token, _subjects(history))
@@ -136,13 +140,15 @@ def _subject(
 
 
 def _name(own: Any) -> str:
-    """The name of a kernel in addresses: its own, or a hash where a file holds something that is none."""
+    """The name of a kernel in addresses: its own, or a hash where a file holds something that is
+    none."""
     text = string(own)
     return text if re.fullmatch(NAME, text) else f"x{sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _deciding(rows: pd.DataFrame) -> dict[Any, tuple[str, float | None]]:
-    """Name and change of the gated metric that decided the last check, by group; groups without one are not there."""
+    """Name and change of the gated metric that decided the last check, by group; groups without one
+    are not there."""
     gated = rows[rows["gated"].eq(True) & rows["metric"].notna()]
     rank = gated["verdict"].astype(object).map(_RANK).fillna(9)
     order = gated["metric"].astype(object).map(_ORDER).fillna(9)
@@ -193,6 +199,7 @@ def metrics_of(frame: pd.DataFrame) -> list[str]:
 
 
 def of_metric(frame: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """One row per check: that of ``metric``, or the one that says why nothing was judged. A new index from 0."""
+    """One row per check: that of ``metric``, or the one that says why nothing was judged. A new
+    index from 0."""
     rows = frame[(frame["metric"] == metric) | frame["metric"].isna()]
     return rows.drop_duplicates("check", keep="last").reset_index(drop=True)

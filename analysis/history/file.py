@@ -1,9 +1,11 @@
-"""The folder of a gate's history: one small Parquet file per check, merged by and by, read whole in one go.
+"""The folder of a gate's history: one small Parquet file per check, merged by and by, read whole in
+one go.
 
-A check writes ``check-TIME-ID.parquet`` beside its place and renames it, so that two at once lose nothing and a reader
-never meets half of one. Every ``FAN`` files of a level are merged into one of the next (``pack1-…``, ``pack2-…``)
-under a lock: 10,000 checks lie in fewer than 100 files. A merge that is cut off leaves rows twice, which readers drop
-by their names (``check``, ``row``). Files that are damaged, foreign or of a newer schema are named and left alone.
+A check writes ``check-TIME-ID.parquet`` beside its place and renames it, so that two at once lose
+nothing and a reader never meets half of one. Every ``FAN`` files of a level are merged into one of
+the next (``pack1-…``, ``pack2-…``) under a lock: 10,000 checks lie in fewer than 100 files. A merge
+that is cut off leaves rows twice, which readers drop by their names (``check``, ``row``). Files
+that are damaged, foreign or of a newer schema are named and left alone.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from ncubble.text.renamed import RENAMED
 
 FAN = 32
 MOST_ROWS = 250_000
-"""Rows that are read, the newest: about 60,000 kernels checked. What is left out is counted and said."""
+"""Most rows that are read, newest first: about 60,000 kernels checked. The rest is counted."""
 LARGEST_B = 256 << 20
 PACKED_B = 8 << 20
 """Files that together are larger are not merged: old rows are read, or left out, by the file."""
@@ -69,7 +71,8 @@ class _UnusableError(Exception):
 
 
 def append(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write the rows of one check as a file of its own; returns its path. Raises OSError; nothing half is left then."""
+    """Write the rows of one check as a file of its own; returns its path. Raises OSError; nothing
+    half is left then."""
     folder.mkdir(parents=True, exist_ok=True)
     for _ in abandoned(folder, UNFINISHED):
         pass  # what a killed check left is removed; the check is not in the history
@@ -92,7 +95,8 @@ def _write(folder: Path, path: Path, table: pa.Table) -> None:
 
 
 def merge(folder: Path) -> int:
-    """Merge what can be merged unless another process does so already; returns the number of files that are gone."""
+    """Merge what can be merged unless another process does so already; returns the number of files
+    that are gone."""
     gone = 0
     with _alone(folder) as allowed:
         for level in range(9) if allowed else ():
@@ -105,7 +109,7 @@ def merge(folder: Path) -> int:
 
 
 def _merge_some(folder: Path, names: Sequence[str], level: int) -> int:
-    """One file of the rows of ``names``, which are removed once it is on disk; unreadable ones stay."""
+    """Merge the files ``names`` into one, then remove them; unreadable ones stay."""
     tables, merged = [], []
     for name in names:
         with suppress(_UnusableError, OSError):
@@ -124,7 +128,8 @@ def _merge_some(folder: Path, names: Sequence[str], level: int) -> int:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Whether this process may merge: the lock is free, and the file system has locks. It ends with the process."""
+    """Whether this process may merge: the lock is free, and the file system has locks. It ends with
+    the process."""
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         try:
@@ -145,7 +150,7 @@ def _levels(folder: Path) -> dict[str, int]:
 
 
 def _read(path: Path) -> pa.Table:
-    """The rows of one file in ``COLUMNS``; raises _UnusableError with the reason, or FileNotFoundError."""
+    """The rows of one file. Raises _UnusableError with the reason, or FileNotFoundError."""
     try:
         with pq.ParquetFile(path) as file:
             there = set(_examined(file).names)
@@ -217,7 +222,7 @@ def _first_line(error: BaseException) -> str:
 
 @dataclass
 class HistoryReader:
-    """Reads a folder again and again; files that did not change are read once. Several threads may use it."""
+    """Reads a folder repeatedly; unchanged files are read once. Safe to use from threads."""
 
     folder: Path
     _lock: Lock = field(default_factory=Lock)
@@ -254,7 +259,8 @@ class HistoryReader:
         return self._history
 
     def _one(self, file: tuple[str, int, int], enough: bool) -> pa.Table | Problem | int:
-        """The rows of a file, why it has none, or only their number where there are ``enough`` already."""
+        """The rows of a file, why it has none, or only their number where there are ``enough``
+        already."""
         name, size, _ = file
         if size > LARGEST_B:
             return Problem(name, f"{size} bytes are more than any check wrote", "delete it")
@@ -269,7 +275,8 @@ class HistoryReader:
 
 
 def _listed(folder: Path) -> tuple[list[tuple[str, int, int]], list[Problem]]:
-    """(name, bytes, time of change) of all Parquet files, newest check first by name; and what is no plain file.
+    """(name, bytes, time of change) of all Parquet files, newest check first by name; and what is
+    no plain file.
 
     Links are not followed: they could lead out of the folder.
     """

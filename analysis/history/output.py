@@ -12,8 +12,8 @@ JSON (``schema`` 1)::
                  "odd": [{"check", "checked", "sha", "value"}]}],
      "problems": [{"name", "error", "remedy"}]}
 
-Times are ISO 8601 in UTC. A commit that is not known is null. ``…_first`` and ``…_last`` bound the place of a change
-with 95 %. What the numbers mean is told in ``trend`` and ``steps``.
+Times are ISO 8601 in UTC. A commit that is not known is null. ``…_first`` and ``…_last`` bound the
+place of a change with 95 %. What the numbers mean is told in ``trend`` and ``steps``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def interval(change: LevelShift) -> str:
 
 
 def confidence(change: LevelShift) -> str:
-    """The confidence of a change in percent, cut, never rounded up to certainty: ``99.4 %``, ``> 99.99 %``."""
+    """The confidence of a change in percent, cut, never rounded up to certainty: ``99.4 %``, ``>
+    99.99 %``."""
     if change.confidence_pct > 99.99:
         return "> 99.99 %"
     return f"{int(change.confidence_pct * 100) / 100:.2f} %"
@@ -104,7 +105,8 @@ def short(sha: str) -> str:
 
 
 def changed(boundary: Boundary) -> str:
-    """What is new at a boundary: ``GPU 1a2b3c4d… → 5e6f7a8b…, driver 580.1 → 590.2``; UUIDs are shortened."""
+    """What is new at a boundary: ``GPU 1a2b3c4d… → 5e6f7a8b…, driver 580.1 → 590.2``; UUIDs are
+    shortened."""
     return ", ".join(f"{what} {_brief(before)} → {_brief(after)}" for what, before, after in boundary.changed)
 
 

@@ -1,7 +1,9 @@
-"""The history of the gate: one row per kernel, GPU model and metric of every check, so that a trend can be read off it.
+"""The history of the gate: one row per kernel, GPU model and metric of every check, so that a trend
+can be read off it.
 
-Pure: ``rows`` turns a check into rows of ``COLUMNS``; ``file`` keeps them on disk. A kernel that could not be
-judged by any metric, and a check without any kernel, have one row without a metric: nothing that was tried is missing.
+Pure: ``rows`` turns a check into rows of ``COLUMNS``; ``file`` keeps them on disk. A kernel that
+could not be judged by any metric, and a check without any kernel, have one row without a metric:
+nothing that was tried is missing.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from ncubble.analysis.gate.check.result import GateResult, KernelVerdict, Metric
 from ncubble.analysis.gate.noise.noise import mean_sd
 
 SCHEMA = 2
-"""Any change of ``COLUMNS`` raises it: files are merged, and a column that is not known here would be lost. Only
-nullable columns are added: files of an older schema are read with nulls there. 2: ``gpu``."""
+"""Any change of ``COLUMNS`` raises it: files are merged, and a column that is not known here would
+be lost. Only nullable columns are added: files of an older schema are read with nulls there. 2:
+``gpu``."""
 LONGEST = 2000
 """Characters of a reason, note or error that are kept."""
 _TEXT, _NUMBER, _COUNT, _FLAG = pa.string(), pa.float64(), pa.int32(), pa.bool_()
@@ -91,7 +94,8 @@ COLUMNS = pa.schema(
 
 @dataclass(frozen=True)
 class Occasion:
-    """When and where a check ran: ``paths`` as given, ``sha`` of the repository around the working directory."""
+    """When and where a check ran: ``paths`` as given, ``sha`` of the repository around the working
+    directory."""
 
     paths: Sequence[str] = ()
     sha: str = ""
@@ -106,7 +110,8 @@ class Occasion:
 
 
 def rows(result: GateResult, occasion: Occasion) -> list[dict[str, Any]]:
-    """The rows of a check, one per kernel and metric, as dicts by name of ``COLUMNS``; never empty."""
+    """The rows of a check, one per kernel and metric, as dicts by name of ``COLUMNS``; never
+    empty."""
     base = {
         "check": occasion.check,
         "checked": occasion.checked,

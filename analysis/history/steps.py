@@ -1,15 +1,17 @@
 """Steps in a series of means: where its level moved for good, by how much, and how surely.
 
-The model is a regression: the level of each *setup* (a GPU, its driver, the profiler) plus steps, columns that are 0
-before a check and 1 from it on, plus impulses for single odd checks (J. L. Castle, J. A. Doornik, D. F. Hendry and F.
-Pretis, Econometrics 3(2), 2015, doi:10.3390/econometrics3020240). With one setup the test of one step is the t test of
-the checks before against those after. A step that coincides with a new setup cannot be told from it, and is not
-searched; where two GPUs take turns, both tell of the kernel.
+The model is a regression: the level of each *setup* (a GPU, its driver, the profiler) plus steps,
+columns that are 0 before a check and 1 from it on, plus impulses for single odd checks (J. L.
+Castle, J. A. Doornik, D. F. Hendry and F. Pretis, Econometrics 3(2), 2015,
+doi:10.3390/econometrics3020240). With one setup the test of one step is the t test of the checks
+before against those after. A step that coincides with a new setup cannot be told from it, and is
+not searched; where two GPUs take turns, both tell of the kernel.
 
-Search: the step, impulse or pair of steps (a level that came and went) that explains most is taken while chance would
-explain it with less than ``ALPHA``, after Bonferroni over all places; places are moved to the best while others stand;
-what no longer holds is dropped. The variance is that of the checks around the model, and never below what their own
-repeats say of a mean. The shift between starts of a process or machine is in it: it is learned from the series itself.
+Search: the step, impulse or pair of steps (a level that came and went) that explains most is taken
+while chance would explain it with less than ``ALPHA``, after Bonferroni over all places; places are
+moved to the best while others stand; what no longer holds is dropped. The variance is that of the
+checks around the model, and never below what their own repeats say of a mean. The shift between
+starts of a process or machine is in it: it is learned from the series itself.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc, stdtr, stdtrit
 
 ALPHA = 0.01
-"""Bound of the chance of each kind of addition to a series without steps. ``benchmarks/gate/trend.py``
-prints what comes of it: 0 to 2 % of series show a false step."""
+"""Bound of the chance of each kind of addition to a series without steps.
+``benchmarks/gate/trend.py`` prints what comes of it: 0 to 2 % of series show a false step."""
 MOST_STEPS = 20
 LEAST_POINTS = 4
 _TELLING = 1.0 - 1e-9
-"""Information of a step: n m / (n + m) of n checks against m. Two against two is 1, one against any number is less."""
+"""Least information of a step, n m / (n + m): that of two checks against two."""
 _ROUNDS = 10
 _BESIDE = 4
 """Checks on either side that a check is held against, to see whether it is odd."""
@@ -37,10 +39,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class LevelStep:
-    """The level moves by ``change`` (± ``error``, one standard error) at ``index``, the first check of the new one.
+    """The level moves by ``change`` (± ``error``, one standard error) at ``index``, the first check
+    of the new one.
 
-    ``p_value``: chance of such a step anywhere in a series without any. The true place lies in ``first .. last`` with
-    95 %. ``half_width``: of the 95 % interval of ``change``.
+    ``p_value``: chance of such a step anywhere in a series without any. The true place lies in
+    ``first .. last`` with 95 %. ``half_width``: of the 95 % interval of ``change``.
     """
 
     index: int
@@ -54,7 +57,8 @@ class LevelStep:
 
 @dataclass(frozen=True)
 class Steps:
-    """All ``steps`` in order, the single ``odd`` checks, and the ``fitted`` value of every check without the latter."""
+    """All ``steps`` in order, the single ``odd`` checks, and the ``fitted`` value of every check
+    without the latter."""
 
     steps: tuple[LevelStep, ...]
     odd: tuple[int, ...]
@@ -69,8 +73,9 @@ def find_steps(
 ) -> Steps:
     """The steps of finite ``values``, oldest first. See the module's docstring.
 
-    ``variances``: of each value by its own repeats, NaN where unknown. ``setups``: equal numbers for checks that one
-    machine and tool chain made. Fewer than ``LEAST_POINTS`` values have no steps.
+    ``variances``: of each value by its own repeats, NaN where unknown. ``setups``: equal numbers
+    for checks that one machine and tool chain made. Fewer than ``LEAST_POINTS`` values have no
+    steps.
     """
     y = np.asarray(values, dtype=float)
     machines = np.asarray(setups or np.zeros(len(y)), dtype=int)
@@ -83,7 +88,7 @@ def find_steps(
 
 
 def _near_steps(search: _Search) -> frozenset[int]:
-    """Steps that parts of the series show: among many that come and go, none may stand out in the whole."""
+    """Steps that parts of the series show, where none stands out in the whole."""
     p_values: dict[int, float] = {}
     for length in (12, 24, 48, 96):
         for start in range(0, search.n - length + 1, length // 2) if length < search.n else ():
@@ -98,7 +103,7 @@ def _near_steps(search: _Search) -> frozenset[int]:
 
 
 def _far_off(search: _Search) -> frozenset[int]:
-    """Impulses of checks far off their neighbours: several hide each other from a test of one at a time."""
+    """Impulses of checks far off their neighbours, which may hide each other."""
     if search.n < 2 * _BESIDE:
         return frozenset()
     rest = np.zeros(search.n)
@@ -120,8 +125,9 @@ def _floor(y: Array, variances: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class _Left:
-    """What the model does not explain: of the columns, with their ``information`` and their ``products`` with the rest
-    of the values; the ``squares`` of the latter, and its degrees of freedom."""
+    """What the model does not explain: of the columns, with their ``information`` and their
+    ``products`` with the rest of the values; the ``squares`` of the latter, and its degrees of
+    freedom."""
 
     columns: Array
     information: Array
@@ -131,7 +137,8 @@ class _Left:
 
 
 class _Search:
-    """Columns are numbered: 0 .. n - 1 the step that begins at that check (0 is none), n .. 2 n - 1 the impulses."""
+    """Columns are numbered: 0 .. n - 1 the step that begins at that check (0 is none), n .. 2 n - 1
+    the impulses."""
 
     def __init__(self, y: Array, floor: float, setups: NDArray[Any], alpha: float) -> None:
         self.y, self.floor, self.alpha, self.n = y, floor, alpha, len(y)
@@ -157,7 +164,7 @@ class _Search:
         return sum(column < self.n for column in chosen)
 
     def left(self, chosen: frozenset[int], impulses: bool = True) -> _Left:
-        """What ``chosen`` leaves; of the steps alone without ``impulses``, which takes half the time.
+        """What ``chosen`` leaves; without ``impulses`` of the steps alone, in half the time.
 
         The last ones are remembered: settling, pruning and telling ask for the same.
         """
@@ -184,7 +191,7 @@ class _Search:
         return steps, impulses
 
     def best_addition(self, chosen: frozenset[int]) -> frozenset[int]:
-        """The step, impulse or pair of steps that explains most beyond chance; empty where nothing does."""
+        """The step, impulse or pair of steps that explains most beyond chance, if any."""
         left = self.left(chosen)
         steps, impulses = self._usable(left)
         additions = [addition for kind in (steps, impulses) if (addition := self._single(left, kind))]
@@ -281,7 +288,7 @@ class _Search:
         return LevelStep(column, change, error, wide * error, self._chance_of(column, chosen), near[0], near[1])
 
     def _near(self, column: int, left: _Left, least: float) -> tuple[int, int]:
-        """The connected places around ``column`` that explain at least ``least``: not worse than chance makes them."""
+        """The connected places around ``column`` that explain at least ``least``."""
         steps = set(self._usable(left)[0].tolist())
         explains = {step: float(left.products[step] ** 2 / left.information[step]) for step in steps}
         first = last = column

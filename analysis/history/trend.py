@@ -1,8 +1,10 @@
-"""Where a kernel's metric moved for good: change points over the history of the gate. Pure functions of its rows.
+"""Where a kernel's metric moved for good: change points over the history of the gate. Pure
+functions of its rows.
 
-A value is the mean of a check. Checks of one GPU, driver, ncu and counter are one *setup*; a change that comes with a
-new setup is a ``Boundary``, named by what is new, and never called the kernel's. The statistic is that of ``steps``.
-The same reports checked again are one measurement: only the first check of them counts.
+A value is the mean of a check. Checks of one GPU, driver, ncu and counter are one *setup*; a change
+that comes with a new setup is a ``Boundary``, named by what is new, and never called the kernel's.
+The statistic is that of ``steps``. The same reports checked again are one measurement: only the
+first check of them counts.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ Row = Mapping[Any, Any]
 
 @dataclass(frozen=True)
 class CheckPoint:
-    """One check as a point of a series. ``mean`` and ``sd`` in the metric's unit; ``sha`` is empty where unknown.
+    """One check as a point of a series. ``mean`` and ``sd`` in the metric's unit; ``sha`` is empty
+    where unknown.
 
     ``setup``: GPU, driver, ncu version and counter, each empty where not collected.
     """
@@ -52,10 +55,11 @@ class CheckPoint:
 class LevelShift:
     """The level moved at ``series.checks[index]``, by ``change`` in the metric's unit.
 
-    ``change_pct`` is in percent of the level before, with its 95 % interval ``low_pct .. high_pct``; all three are None
-    where that level is 0. ``direction``: ``worse``, ``better`` or ``moved`` (no side of the metric is better).
-    ``confidence_pct``: 100 minus the chance, in percent, of a change anywhere in such a series without any. The true
-    place lies in ``first .. last`` with 95 %.
+    ``change_pct`` is in percent of the level before, with its 95 % interval ``low_pct ..
+    high_pct``; all three are None where that level is 0. ``direction``: ``worse``, ``better`` or
+    ``moved`` (no side of the metric is better). ``confidence_pct``: 100 minus the chance, in
+    percent, of a change anywhere in such a series without any. The true place lies in ``first ..
+    last`` with 95 %.
     """
 
     index: int
@@ -74,9 +78,11 @@ class LevelShift:
 
 @dataclass(frozen=True)
 class Boundary:
-    """A setup that was not there before begins at ``index``; ``changed`` names each part of it with old and new value.
+    """A setup that was not there before begins at ``index``; ``changed`` names each part of it with
+    old and new value.
 
-    ``change_pct``: how far the value moved there, by whatever cause; None where the value before is 0.
+    ``change_pct``: how far the value moved there, by whatever cause; None where the value before is
+    0.
     """
 
     index: int
@@ -86,9 +92,11 @@ class Boundary:
 
 @dataclass(frozen=True)
 class TrendSeries:
-    """One metric of one kernel on one GPU model over its checks, oldest first, and what became of its level.
+    """One metric of one kernel on one GPU model over its checks, oldest first, and what became of
+    its level.
 
-    ``odd``: indices of single checks off the level. ``again``: checks left out, their reports were checked before.
+    ``odd``: indices of single checks off the level. ``again``: checks left out, their reports were
+    checked before.
     """
 
     id: str
@@ -111,7 +119,8 @@ class TrendSeries:
 
     @property
     def level(self) -> float:
-        """Where the metric stands since its last change or boundary: the mean of the checks that are not odd."""
+        """Where the metric stands since its last change or boundary: the mean of the checks that
+        are not odd."""
         begins = [*(index.index for index in self.changes), *(index.index for index in self.boundaries)]
         start = max(begins, default=0)
         kept = [check.mean for place, check in enumerate(self.checks) if place >= start and place not in self.odd]
@@ -119,7 +128,8 @@ class TrendSeries:
 
 
 def all_series(rows: pd.DataFrame) -> list[TrendSeries]:
-    """Every series of a history (``COLUMNS``, oldest first), those that changed last first, then by name."""
+    """Every series of a history (``COLUMNS``, oldest first), those that changed last first, then by
+    name."""
     valued = rows[rows["metric"].notna() & rows["mean"].notna()]
     groups = valued.groupby(["id", "device", "metric"], observed=True, dropna=False, sort=False)
     series = [series_of(group.to_dict("records")) for _, group in groups]
@@ -131,7 +141,8 @@ def _last_change(series: TrendSeries) -> float:
 
 
 def series_of(rows: Sequence[Row]) -> TrendSeries:
-    """The series of the rows of one metric of one kernel on one GPU model, oldest first; at least one has a mean."""
+    """The series of the rows of one metric of one kernel on one GPU model, oldest first; at least
+    one has a mean."""
     valued = [row for row in rows if _finite(row["mean"])]
     single = list(_once(valued))
     checks = tuple(_check(row) for row in single[-MOST_CHECKS:])
@@ -225,7 +236,8 @@ def _direction(change: float, better: str) -> str:
 
 
 def _boundaries(checks: Sequence[CheckPoint], fitted: Sequence[float]) -> Iterable[Boundary]:
-    """Where a setup is met for the first time; a pool of GPUs that take turns has one boundary for each."""
+    """Where a setup is met for the first time; a pool of GPUs that take turns has one boundary for
+    each."""
     seen: set[tuple[str, ...]] = set()
     for index, check in enumerate(checks):
         if index and check.setup not in seen:

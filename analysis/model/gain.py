@@ -1,10 +1,11 @@
 """What removing one cause gives back, from its share of the account.
 
-Parts are not independent: kernels that were cured of one planted disease lost time of other parts, too (barriers wait
-less where copies are cheap, for example), and the ablations show the same overlaps. How much goes along is not known
-before. The estimate is the mean of two cases: nothing else goes, or all other idle time shrinks in proportion. The
-least is half of the cause's share, the rest of which others may take. How far all this is off is measured by
-``ncubble validate diagnosis``.
+Parts are not independent: kernels that were cured of one planted disease lost time of other parts,
+too (barriers wait less where copies are cheap, for example), and the ablations show the same
+overlaps. How much goes along is not known before. The estimate is the mean of two cases: nothing
+else goes, or all other idle time shrinks in proportion. The least is half of the cause's share, the
+rest of which others may take. How far all this is off is measured by ``ncubble validate
+diagnosis``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from ncubble.analysis.report.launch import Launch
 ALONG = 0.5
 """Of the other idle time's proportional share, what goes along."""
 KEPT = 0.5
-"""Of the cause's own share, what may fall to other causes once it is gone (the ablations' strongest overlaps)."""
+"""Of the cause's own share, what may fall to other causes once it is gone (the ablations' strongest
+overlaps)."""
 DEEPEST = 8
 
 
@@ -37,14 +39,16 @@ class Gain:
 
 
 def gain_of(pct: float, idle_pct: float) -> Gain:
-    """The gain from removing a cause of ``pct`` of kernel time, out of ``idle_pct`` that is idle in all."""
+    """The gain from removing a cause of ``pct`` of kernel time, out of ``idle_pct`` that is idle in
+    all."""
     others = max(0.0, idle_pct - pct)
     along = others * pct / idle_pct if idle_pct > 0 else 0.0
     return Gain(pct + ALONG * along, KEPT * pct, pct + along)
 
 
 def depth_gain(launch: Launch, account: BubbleAccount) -> Gain | None:
-    """The gain of the best depth beyond the present one, in percent of kernel time, 0 if none is better.
+    """The gain of the best depth beyond the present one, in percent of kernel time, 0 if none is
+    better.
 
     None where the present depth or the effect of another is not identified, or no deeper ring fits.
     """

@@ -17,7 +17,8 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
 
 PADDING = 1.35
-"""A stage may take this much more shared memory than is copied into it: rows that are padded against conflicts."""
+"""A stage may take this much more shared memory than is copied into it: rows that are padded
+against conflicts."""
 LEAST_ITERATIONS = 2.0
 ROUNDING = 0.1
 """Traffic of a tile may exceed its bytes by this share: sectors that are read twice."""
@@ -25,16 +26,19 @@ ROUNDING = 0.1
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipelined loop as it ran. Times are in cycles of one iteration of one CTA, shares from 0 to 1.
+    """A pipelined loop as it ran. Times are in cycles of one iteration of one CTA, shares from 0 to
+    1.
 
-    ``ctas`` are resident on an SM, of ``grid`` for each SM in all. ``cycle`` is the CTA's whole life divided by its
-    iterations, ``busy`` what the bounding unit works for it, ``shared`` what the load/store unit does (0 where the
-    unit reads shared memory by itself). ``waiting``, ``copying`` and ``working`` are the shares of its warps'
-    samples that wait for data (also at a barrier, for warps whose data came late), stand at copies and at the unit;
-    ``outside`` is its time before and after the loop. ``roof`` is what DRAM or L2 need for the CTAs of one SM
-    together. ``busy_pct`` and ``elapsed`` (cycles) are the launch's, and ``measured_on`` its compute capability. Of
-    the code: ``delay``, ``asynchronous`` and ``compiled`` as in ``Ring``, ``plain`` where tiles go through
-    registers. ``evidence`` says in words what the depth was inferred from.
+    ``ctas`` are resident on an SM, of ``grid`` for each SM in all. ``cycle`` is the CTA's whole
+    life divided by its iterations, ``busy`` what the bounding unit works for it, ``shared`` what
+    the load/store unit does (0 where the unit reads shared memory by itself). ``waiting``,
+    ``copying`` and ``working`` are the shares of its warps' samples that wait for data (also at a
+    barrier, for warps whose data came late), stand at copies and at the unit; ``outside`` is its
+    time before and after the loop. ``roof`` is what DRAM or L2 need for the CTAs of one SM
+    together. ``busy_pct`` and ``elapsed`` (cycles) are the launch's, and ``measured_on`` its
+    compute capability. Of the code: ``delay``, ``asynchronous`` and ``compiled`` as in ``Ring``,
+    ``plain`` where tiles go through registers. ``evidence`` says in words what the depth was
+    inferred from.
     """
 
     stages: int
@@ -73,8 +77,9 @@ class Unidentified:
 
 @dataclass(frozen=True)
 class _Counted:
-    """What the launch and its counters say: CTAs, ``warps`` of each, SMs, resident CTAs (mean while an SM has any),
-    elapsed cycles, the share of them with a CTA, ``fill_B`` of traffic from L2 and ``shared_B`` of shared memory."""
+    """What the launch and its counters say: CTAs, ``warps`` of each, SMs, resident CTAs (mean while
+    an SM has any), elapsed cycles, the share of them with a CTA, ``fill_B`` of traffic from L2 and
+    ``shared_B`` of shared memory."""
 
     ctas: float
     warps: float
@@ -108,8 +113,8 @@ class _Counted:
 
 
 def pipeline_of(launch: Launch, account: BubbleAccount | None, stages: int | None = None) -> Pipeline | Unidentified:
-    """The pipeline of one launch. ``stages`` overrules what manifest and code say of its present depth. Raises
-    UsageError for a launch that is not there."""
+    """The pipeline of one launch. ``stages`` overrules what manifest and code say of its present
+    depth. Raises UsageError for a launch that is not there."""
     told, told_by = (stages, "given") if stages else _manifest_stages(launch)
     if account is None or account.unit in MEMORY:
         unit = "no unit's utilization was collected" if account is None else f"{account.unit} is its busiest unit"
@@ -191,8 +196,9 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
 
 
 def _samples(launch: Launch, account: BubbleAccount, begin: int) -> Mapping[str, float]:
-    """Shares of the time of warps that hold something up, by class, and of what stands before row ``begin``. Samples
-    are split among classes as in the account, but count in full also where they coincide with a busy unit."""
+    """Shares of the time of warps that hold something up, by class, and of what stands before row
+    ``begin``. Samples are split among classes as in the account, but count in full also where they
+    coincide with a busy unit."""
     busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
     table = classified(launch.source, account.unit, sm_load(launch, busy))
     counted = table[table["part"] != "aside"]
@@ -203,7 +209,8 @@ def _samples(launch: Launch, account: BubbleAccount, begin: int) -> Mapping[str,
 
 
 def _late(samples: Mapping[str, float]) -> float:
-    """The share of waits at barriers that is for warps whose data came late: that of data in all that delays a warp.
+    """The share of waits at barriers that is for warps whose data came late: that of data in all
+    that delays a warp.
 
     Not of wgmma: its warps also meet for the products, which run meanwhile.
     """
@@ -212,8 +219,8 @@ def _late(samples: Mapping[str, float]) -> float:
 
 
 def _stages_per_iteration(counted: _Counted, ring: Ring, depth: int) -> int:
-    """Stages that the code copies in one iteration of its loop: tiles of K and of V share a ring in attention. They are
-    as many as make the ring fit the CTA's shared memory."""
+    """Stages that the code copies in one iteration of its loop: tiles of K and of V share a ring in
+    attention. They are as many as make the ring fit the CTA's shared memory."""
     if ring.copies == "plain" or not counted.shared_B > 0:
         return 1
     tile = ring.tile_B if ring.tile_B > 0 else counted.fill_B / counted.ctas / ring.iterations
@@ -221,7 +228,8 @@ def _stages_per_iteration(counted: _Counted, ring: Ring, depth: int) -> int:
 
 
 def _stage_bytes(used: float, depth: int, tile: float, copies: str) -> float:
-    """Shared memory of a stage: an equal part of all where that is the tile with its padding, else the tile."""
+    """Shared memory of a stage: an equal part of all where that is the tile with its padding, else
+    the tile."""
     part = used / depth
     return part if copies != "tma" and tile <= part <= PADDING * tile else tile
 

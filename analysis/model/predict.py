@@ -1,11 +1,14 @@
-"""Utilization and cycles of a pipelined loop at other depths, from one profile. Pure functions over ``Pipeline``.
+"""Utilization and cycles of a pipelined loop at other depths, from one profile. Pure functions over
+``Pipeline``.
 
-An iteration of a CTA's loop takes as long as its own work beside that of its neighbours (``queueing``), or as long as a
-tile is on its way, divided by the tiles that are on their way at one time, whichever is longer. What a CTA does before
-and after its loop is added. Warp samples say how long warps wait for data, so that the own work is what remains. On its
-way, a tile takes its turn at the port through which an SM takes all of them; the rest of its flight is a latency, which
-follows from the present cycle where data bound it, and is the chip's ``copy_latency`` where they do not. How far each
-of these is known decides how wide the interval is, and whether anything is predicted at all.
+An iteration of a CTA's loop takes as long as its own work beside that of its neighbours
+(``queueing``), or as long as a tile is on its way, divided by the tiles that are on their way at
+one time, whichever is longer. What a CTA does before and after its loop is added. Warp samples say
+how long warps wait for data, so that the own work is what remains. On its way, a tile takes its
+turn at the port through which an SM takes all of them; the rest of its flight is a latency, which
+follows from the present cycle where data bound it, and is the chip's ``copy_latency`` where they do
+not. How far each of these is known decides how wide the interval is, and whether anything is
+predicted at all.
 """
 
 from __future__ import annotations
@@ -20,13 +23,16 @@ from ncubble.analysis.model.queueing import cycle_time, flight_time, idle_flight
 from ncubble.chips import CopyLatency, chip_of
 
 LATENCY_OF = "9.0"
-"""Compute capability whose copy latency stands in for that of chips without one of their own in ``chips.toml``."""
+"""Compute capability whose copy latency stands in for that of chips without one of their own in
+``chips.toml``."""
 PORT = 64.0
-"""Bytes that an SM takes from L2 in a cycle at most (NVIDIA V100 and A100 architecture white papers)."""
+"""Bytes that an SM takes from L2 in a cycle at most (NVIDIA V100 and A100 architecture white
+papers)."""
 ROOF = 0.92
 """Share of its peak that a plain copy reaches of DRAM; a kernel does no better."""
 SHARPNESS = 24.0
-"""Exponent of the norm that joins two bounds: where they are equal, the cycle is 3 % longer than either."""
+"""Exponent of the norm that joins two bounds: where they are equal, the cycle is 3 % longer than
+either."""
 SHOWN = 1.15
 """Latency shows where the cycle is longer than without waits by this factor."""
 WAIT_SPREAD = (0.75, 1.0, 1.2)
@@ -34,12 +40,14 @@ WAIT_SPREAD = (0.75, 1.0, 1.2)
 SHOWN_SPREAD = (0.9, 1.0, 1.1)
 """Factors on a latency that shows."""
 NOISE = 0.06
-"""Cycles of kernels that differ in depth alone, and have nothing to gain from it, spread by this share."""
+"""Cycles of kernels that differ in depth alone, and have nothing to gain from it, spread by this
+share."""
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Busy share of the bounding unit in percent of elapsed cycles, with bounds, and elapsed cycles."""
+    """Busy share of the bounding unit in percent of elapsed cycles, with bounds, and elapsed
+    cycles."""
 
     tensor_elapsed_pct: float
     cycles: float
@@ -49,8 +57,8 @@ class Prediction:
 
 @dataclass(frozen=True)
 class _Case:
-    """One combination of what is not known: the factor on the wait for data, the latency, and where the loop and the
-    ends of other numbers of CTAs lie between their bounds (0 to 1)."""
+    """One combination of what is not known: the factor on the wait for data, the latency, and where
+    the loop and the ends of other numbers of CTAs lie between their bounds (0 to 1)."""
 
     wait: float
     latency: float
@@ -58,7 +66,8 @@ class _Case:
 
 
 def predict(now: Pipeline, stages: int) -> Prediction | None:
-    """What to expect at depth ``stages``; None where it does not fit an SM or is not identified (``refusal`` says)."""
+    """What to expect at depth ``stages``; None where it does not fit an SM or is not identified
+    (``refusal`` says)."""
     if stages == now.stages:
         return Prediction(now.busy_pct, now.elapsed, now.busy_pct, now.busy_pct)
     if refusal(now, stages):
@@ -131,20 +140,22 @@ def _elapsed(now: Pipeline, stages: int, case: _Case) -> float:
 def _ends(now: Pipeline) -> float:
     """Cycles per iteration before and after the loop, with the wait for the first tile.
 
-    CTAs that share an SM start together and hold each other up in their loops, so that they also end together: none
-    hides the ends of another, as far as the unit was idle for so long.
+    CTAs that share an SM start together and hold each other up in their loops, so that they also
+    end together: none hides the ends of another, as far as the unit was idle for so long.
     """
     return min(now.outside + _fill(now), now.cycle - now.ctas * now.busy)
 
 
 def _at_ends(ctas: float, where: float) -> float:
-    """How much longer ends take among so many CTAs: as long as alone (``where`` 1), or each in its turn (0)."""
+    """How much longer ends take among so many CTAs: as long as alone (``where`` 1), or each in its
+    turn (0)."""
     return ctas + where * (1.0 - ctas)
 
 
 @lru_cache(maxsize=64)
 def _without_waits(now: Pipeline, factor: float = 1.0) -> tuple[float, float]:
-    """(own time of a CTA alone, cycle among its neighbours) of an iteration in the loop if data were always there."""
+    """(own time of a CTA alone, cycle among its neighbours) of an iteration in the loop if data
+    were always there."""
     demands, loop = (now.busy, now.shared), now.cycle - _ends(now)
     own = own_time(loop, demands, now.ctas)
     waiting = min(max(0.0, factor * _exposed(now) - _fill(now)), own - now.busy)
@@ -156,9 +167,9 @@ def _without_waits(now: Pipeline, factor: float = 1.0) -> tuple[float, float]:
 def _exposed(now: Pipeline) -> float:
     """Cycles of an iteration in which warps wait for data and their own products do not run.
 
-    Products of wgmma run by themselves: the pipe works for a CTA longer than its samples at the unit say. What lacks
-    there is hidden below what warps do between issuing a product and waiting for data, such as copies, and only what
-    is left of it below the wait.
+    Products of wgmma run by themselves: the pipe works for a CTA longer than its samples at the
+    unit say. What lacks there is hidden below what warps do between issuing a product and waiting
+    for data, such as copies, and only what is left of it below the wait.
     """
     waiting = now.waiting * now.cycle
     if not now.asynchronous:
@@ -170,7 +181,8 @@ def _exposed(now: Pipeline) -> float:
 
 
 def _fill(now: Pipeline) -> float:
-    """The wait for a CTA's first tile, which no depth removes, per iteration. With one stage all waits are alike."""
+    """The wait for a CTA's first tile, which no depth removes, per iteration. With one stage all
+    waits are alike."""
     return (_copy_latency(now).cycles + now.tile_B / PORT) / now.iterations if now.stages > 1 else 0.0
 
 
@@ -180,8 +192,8 @@ def _shows(now: Pipeline) -> bool:
 
 
 def _latency(now: Pipeline, own: float, free: float, case: _Case) -> float:
-    """Cycles of a tile's flight on an idle SM. ``case.latency`` is a factor where it shows, else the value itself, as
-    far as the present cycle allows so much."""
+    """Cycles of a tile's flight on an idle SM. ``case.latency`` is a factor where it shows, else
+    the value itself, as far as the present cycle allows so much."""
     loop = now.cycle - _ends(now)
     if now.stages == 1:
         return max(0.0, case.latency * (loop - own - _behind(now, now.ctas))) if _shows(now) else case.latency
@@ -200,10 +212,11 @@ def _ahead(now: Pipeline, stages: int) -> float:
 
 
 def _start(now: Pipeline, own: float, ctas: float) -> float:
-    """Cycles from the end of a wait until the tile that takes the free slot could start, if all of it started at once.
+    """Cycles from the end of a wait until the tile that takes the free slot could start, if all of
+    it started at once.
 
-    Copies that stand among products pass the port around their mean. Others follow the wait, and where issuing them
-    takes longer than the port, that is what it takes.
+    Copies that stand among products pass the port around their mean. Others follow the wait, and
+    where issuing them takes longer than the port, that is what it takes.
     """
     if now.stages == 1:
         return 0.0
@@ -222,11 +235,12 @@ def _copying(now: Pipeline, ctas: float) -> float:
 
 
 def _shared_out(now: Pipeline, free: float, ctas: float, where: float) -> float:
-    """Cycle of the loop without waits with another number of CTAs, between two bounds (``where`` 0 and 1).
+    """Cycle of the loop without waits with another number of CTAs, between two bounds (``where`` 0
+    and 1).
 
-    One: an SM does as much work in a cycle as now, which more CTAs do not change. The other, with fewer: products that
-    run by themselves keep the pipe busy, while products that warps issue in turn with other work leave it idle as they
-    do in a CTA that is alone.
+    One: an SM does as much work in a cycle as now, which more CTAs do not change. The other, with
+    fewer: products that run by themselves keep the pipe busy, while products that warps issue in
+    turn with other work leave it idle as they do in a CTA that is alone.
     """
     demands, same = (now.busy, now.shared), free * ctas / now.ctas
     if ctas > now.ctas:

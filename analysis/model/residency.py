@@ -12,13 +12,15 @@ _PER_SM = "device__attribute_max_shared_memory_per_multiprocessor"
 _PER_CTA = "device__attribute_max_shared_memory_per_block_optin"
 _RESERVED = "launch__shared_mem_per_block_driver"
 UNIT_B = 128
-"""Shared memory is handed out in multiples of this (CUDA occupancy calculator, compute capability 7.0 on)."""
+"""Shared memory is handed out in multiples of this (CUDA occupancy calculator, compute capability
+7.0 on)."""
 
 
 @dataclass(frozen=True)
 class Residency:
-    """``others`` is the number of CTAs per SM by registers, warps and the like; bytes are of shared memory:
-    ``used_B`` of a CTA at depth ``stages``, ``stage_B`` of one stage, ``reserved_B`` by the driver per CTA."""
+    """``others`` is the number of CTAs per SM by registers, warps and the like; bytes are of shared
+    memory: ``used_B`` of a CTA at depth ``stages``, ``stage_B`` of one stage, ``reserved_B`` by the
+    driver per CTA."""
 
     stages: int
     others: int

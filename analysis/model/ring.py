@@ -1,8 +1,9 @@
-"""What the code of a pipelined loop tells of its ring of buffers: depth, iterations, and when a copy starts.
+"""What the code of a pipelined loop tells of its ring of buffers: depth, iterations, and when a
+copy starts.
 
-Read off SASS and execution counts. A ring of S buffers that ``cp.async`` fills is S - 1 tiles ahead: as many are copied
-before the loop, and the wait in it leaves S - 2 tiles pending (CUDA C++ Programming Guide, asynchronous data copies). A
-ring that TMA fills is full before the loop begins.
+Read off SASS and execution counts. A ring of S buffers that ``cp.async`` fills is S - 1 tiles
+ahead: as many are copied before the loop, and the wait in it leaves S - 2 tiles pending (CUDA C++
+Programming Guide, asynchronous data copies). A ring that TMA fills is full before the loop begins.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from ncubble.sass.opcodes import is_wgmma, role, width_bytes
 from ncubble.sass.slices import staged_through_registers
 
 LOOP = 0.5
-"""Share of the most frequent copy's executions from which on an instruction counts as part of the loop."""
+"""Share of the most frequent copy's executions from which on an instruction counts as part of the
+loop."""
 BULK = ("UTMALDG", "UBLKCP")
 _PENDING = re.compile(r"DEPBAR\.LE SB\d+, 0x([0-9a-f]+)")
 _LANES = 32
@@ -31,13 +33,14 @@ _LANES = 32
 class Ring:
     """The loop over tiles. ``copies`` is ``tma``, ``cp.async`` or ``plain``.
 
-    ``iterations`` are per CTA, one for each tile that the loop waits for. ``preloaded`` counts tiles that are copied
-    before the loop; ``pending`` is the number of tiles that the wait leaves on their way (None where no wait says).
-    ``delay`` is the share of an iteration's products that warps issue between the wait for a tile and the mean copy of
-    a later one. ``asynchronous`` says whether products run while warps go on (wgmma). ``tile_B`` are the bytes that
-    copies of one iteration bring, by their number and width; NaN where that does not say. ``compiled`` says whether the
-    copies were written by a compiler of Python, which may build another loop for another depth. ``begin`` is the row
-    where the loop begins.
+    ``iterations`` are per CTA, one for each tile that the loop waits for. ``preloaded`` counts
+    tiles that are copied before the loop; ``pending`` is the number of tiles that the wait leaves
+    on their way (None where no wait says). ``delay`` is the share of an iteration's products that
+    warps issue between the wait for a tile and the mean copy of a later one. ``asynchronous`` says
+    whether products run while warps go on (wgmma). ``tile_B`` are the bytes that copies of one
+    iteration bring, by their number and width; NaN where that does not say. ``compiled`` says
+    whether the copies were written by a compiler of Python, which may build another loop for
+    another depth. ``begin`` is the row where the loop begins.
     """
 
     copies: str
@@ -52,8 +55,8 @@ class Ring:
 
 
 def ring_of(source: pd.DataFrame, ctas: float, warps: float, unit: str = "tensor") -> Ring | None:
-    """The ring of one launch from its ``source`` frame; ``warps`` per CTA. None without copies in a loop, or where
-    executions were not counted."""
+    """The ring of one launch from its ``source`` frame; ``warps`` per CTA. None without copies in a
+    loop, or where executions were not counted."""
     code = _Code(source, unit)
     copies = code.copies()
     if copies is None or not ctas > 0:
@@ -107,7 +110,8 @@ class _Code:
         return ("plain", rows) if rows else None
 
     def waits(self, most: float) -> list[int]:
-        """Waits for copies in the loop, without the repetitions of them that stand behind the code."""
+        """Waits for copies in the loop, without the repetitions of them that stand behind the
+        code."""
         return [
             row
             for row, name in enumerate(self.roles)
@@ -129,7 +133,8 @@ class _Code:
         return int(matches[-1][1], 16) / groups if matches and groups else None
 
     def delay(self, waits: Sequence[int], inside: Sequence[int]) -> float:
-        """Products from the last wait of the loop on, around to each copy: their mean share of all in an iteration."""
+        """Products from the last wait of the loop on, around to each copy: their mean share of all
+        in an iteration."""
         if not waits:
             return 0.0
         products = np.where([name == "mma" for name in self.roles], self.executed, 0.0)

@@ -1,9 +1,11 @@
-"""What a roofline of many launches consists of: launches with FLOPs and bytes, and the roofs of their GPUs.
+"""What a roofline of many launches consists of: launches with FLOPs and bytes, and the roofs of
+their GPUs.
 
-Pure: rows of launches in. x is measured FLOP per measured byte of DRAM, y measured TFLOP/s. A roof is the median over
-the launches of its GPU of what ``roofs`` found for each at its own clock. A roof that a measurement exceeds by more
-than 5 % is left out: DRAM by bytes, a compute roof by the FLOP/s of a launch that no other roof could hold.
-Those of CUDA cores do not bound launches whose tensor pipe worked, or may have.
+Pure: rows of launches in. x is measured FLOP per measured byte of DRAM, y measured TFLOP/s. A roof
+is the median over the launches of its GPU of what ``roofs`` found for each at its own clock. A roof
+that a measurement exceeds by more than 5 % is left out: DRAM by bytes, a compute roof by the FLOP/s
+of a launch that no other roof could hold. Those of CUDA cores do not bound launches whose tensor
+pipe worked, or may have.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ Row = Mapping[str, Any]
 
 
 def worth_drawing(rows: Sequence[Row], fields: Sequence[str]) -> tuple[list[Row], int]:
-    """Rows that hold every one of ``fields``, at most ``MOST_POINTS``, those with most recoverable time first kept;
-    and how many lack one."""
+    """Rows that hold every one of ``fields``, at most ``MOST_POINTS``, those with most recoverable
+    time first kept; and how many lack one."""
     complete = [row for row in rows if all(row.get(name) is not None for name in fields)]
     lacking = len(rows) - len(complete)
     if len(complete) > MOST_POINTS:
@@ -36,9 +38,11 @@ def worth_drawing(rows: Sequence[Row], fields: Sequence[str]) -> tuple[list[Row]
 
 @dataclass(frozen=True)
 class Roof:
-    """One roof of one GPU: ``peak`` in GB/s for DRAM, else in TFLOP/s; ``basis`` says where it comes from.
+    """One roof of one GPU: ``peak`` in GB/s for DRAM, else in TFLOP/s; ``basis`` says where it
+    comes from.
 
-    ``gpu`` is what the GPU is called in the figure: by its full name only where another one shares the short name.
+    ``gpu`` is what the GPU is called in the figure: by its full name only where another one shares
+    the short name.
     """
 
     gpu: str
@@ -48,7 +52,8 @@ class Roof:
 
 
 def roofs_of(rows: Sequence[Row]) -> list[Roof]:
-    """The roofs of the GPUs that most rows ran on, at most ``MOST_GPUS``, without those that a row exceeds."""
+    """The roofs of the GPUs that most rows ran on, at most ``MOST_GPUS``, without those that a row
+    exceeds."""
     devices = Counter(device_of(row) for row in rows)
     names, found = gpu_names(devices), list[Roof]()
     for device, _ in devices.most_common(MOST_GPUS):
@@ -70,7 +75,8 @@ def _exceeded(roof: Roof, rows: Sequence[Row]) -> bool:
 
 
 def _bounds(roof: Roof, row: Row) -> bool:
-    """Whether a launch cannot be faster than ``roof``: no higher one, and no pipe without one, may have worked."""
+    """Whether a launch cannot be faster than ``roof``: no higher one, and no pipe without one, may
+    have worked."""
     if roof.name == DRAM:
         return True
     peaks = {name: peak for name, (peak, _) in (row.get("roofs") or {}).items() if name != DRAM}
@@ -107,7 +113,8 @@ def padded(values: Sequence[float], below: float, above: float) -> Span:
 
 
 def ridge(memory: Roof, tops: Sequence[Roof], high: float) -> float:
-    """FLOP per byte at which the DRAM roof meets the highest compute roof; ``high`` where there is none."""
+    """FLOP per byte at which the DRAM roof meets the highest compute roof; ``high`` where there is
+    none."""
     return 1e3 * max((top.peak for top in tops), default=memory.peak * high / 1e3) / memory.peak
 
 

@@ -1,11 +1,13 @@
-"""What the roofline needs of one launch: FLOP/s, DRAM bytes, and the roofs of its GPU. Pure: numbers in, numbers out.
+"""What the roofline needs of one launch: FLOP/s, DRAM bytes, and the roofs of its GPU. Pure:
+numbers in, numbers out.
 
-Nothing is guessed. FLOPs are those that the run's facts name, else those that counters of the report give: added,
-multiplied and fused operations of CUDA cores of each width, and, where the tensor pipe worked, its operations. FLOPs
-are not known where a pipe's operations were not counted, unless the report shows that this pipe did nothing. Operations
-of halves count twice: their instructions work on pairs. Roofs are peaks that the report states (``peak_sustained``
-times the clock), else the memory's bus width times its clock, else FLOP per clock and SM of the CUDA programming guide
-times SMs times the clock.
+Nothing is guessed. FLOPs are those that the run's facts name, else those that counters of the
+report give: added, multiplied and fused operations of CUDA cores of each width, and, where the
+tensor pipe worked, its operations. FLOPs are not known where a pipe's operations were not counted,
+unless the report shows that this pipe did nothing. Operations of halves count twice: their
+instructions work on pairs. Roofs are peaks that the report states (``peak_sustained`` times the
+clock), else the memory's bus width times its clock, else FLOP per clock and SM of the CUDA
+programming guide times SMs times the clock.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ _PIPES = {
 }
 """Counters that are 0 where no operation of a kind was executed."""
 _FP16_PIPE, _FP16_PIPE_UNTIL = "sm__inst_executed_pipe_fp16", (7, 5)
-"""Up to this compute capability that pipe does all of halves; later ones do bfloat16, or all of them, with FMA."""
+"""Up to this compute capability that pipe does all of halves; later ones do bfloat16, or all of
+them, with FMA."""
 _PIPE_FORMS = [
     f".{rollup}{form}"
     for rollup in ("sum", "avg")
@@ -47,7 +50,8 @@ _PIPE_FORMS = [
 ]
 DRAM = "DRAM"
 GUIDE = {"FP32": "fp32", "tensor FP16": "tensor_fp16"}
-"""Pipes of ``chips.toml`` by kind of roof. A rate that is not listed there gives no roof, rather than a guessed one."""
+"""Pipes of ``chips.toml`` by kind of roof. A rate that is not listed there gives no roof, rather
+than a guessed one."""
 STATED, BUS, GUIDED = "peak that the report states", "bus width × memory clock", "FLOP per clock × SMs × SM clock"
 IDLE_TENSOR_PCT = 0.05
 """Below this share of time, the tensor pipe did nothing that FLOPs could miss."""
@@ -55,9 +59,11 @@ IDLE_TENSOR_PCT = 0.05
 
 @dataclass(frozen=True)
 class Subject:
-    """One launch: its scalar metrics, its duration, its SM clock in Hz, and what the run and the verdict say of it.
+    """One launch: its scalar metrics, its duration, its SM clock in Hz, and what the run and the
+    verdict say of it.
 
-    ``flops`` is what the run names; ``tensor_pct`` and ``compute_capability`` may be unknown (None).
+    ``flops`` is what the run names; ``tensor_pct`` and ``compute_capability`` may be unknown
+    (None).
     """
 
     scalars: Scalars
@@ -70,7 +76,8 @@ class Subject:
 
 
 def speeds(subject: Subject) -> dict[str, Any]:
-    """``tflops``, ``dram_gbs``, ``intensity`` (FLOP/byte), ``flops_from`` and ``roofs``; None for what is not known.
+    """``tflops``, ``dram_gbs``, ``intensity`` (FLOP/byte), ``flops_from`` and ``roofs``; None for
+    what is not known.
 
     ``roofs`` holds [peak, where it comes from] by name: DRAM in GB/s, the others in TFLOP/s.
     """

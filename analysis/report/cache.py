@@ -1,7 +1,8 @@
-"""The cache of extracted reports: per schema version, content hash and part, one directory of Parquet files.
+"""The cache of extracted reports: per schema version, content hash and part, one directory of
+Parquet files.
 
-A part appears whole or not at all (written beside, then renamed), so readers never see half of one and two writers of
-the same report cannot harm each other. Deleting the cache costs time only.
+A part appears whole or not at all (written beside, then renamed), so readers never see half of one
+and two writers of the same report cannot harm each other. Deleting the cache costs time only.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ PARTS = {
     "scalars": ("actions", "metrics", "texts"),
     "details": ("timeline", "code", "samples", "rules", "files"),
 }
-"""What is extracted together: one number per metric and launch is cheap, everything per instruction is not."""
+"""What is extracted together: one number per metric and launch is cheap, everything per instruction
+is not."""
 
 DIGESTS = "digests.json"
-"""Beside the tables of a part: the SHA-256 of each file. Parquet's own checksums leave the footer out."""
+"""Beside the tables of a part: the SHA-256 of each file. Parquet's own checksums leave the footer
+out."""
 _ATTEMPTS = 3  # the cache may be deleted at any time, also between two steps of ours
 
 
@@ -56,9 +59,11 @@ def holds(sha256: str, part: str) -> bool:
 
 @contextmanager
 def staging(reading: Mapping[str, Path] | None = None) -> Iterator[Path]:
-    """An empty directory on the cache's file system, gone at the end with whatever was not committed out of it.
+    """An empty directory on the cache's file system, gone at the end with whatever was not
+    committed out of it.
 
-    ``reading`` says, by the name of its folder in there, which report will be read: this is named if it is cut off.
+    ``reading`` says, by the name of its folder in there, which report will be read: this is named
+    if it is cut off.
     """
     parent = home(SCHEMA).parent
     making = {name: str(path) for name, path in (reading or {}).items()}
@@ -78,8 +83,9 @@ def _unwritable(folder: Path, error: OSError) -> MeasurementError:
 
 
 def load(sha256: str, name: str, launch: int | None = None) -> pd.DataFrame:
-    """One table of a stored report, or its rows of one launch. A part with a table that cannot be read is dropped
-    whole, so that it is read from the report again; raises MeasurementError then."""
+    """One table of a stored report, or its rows of one launch. A part with a table that cannot be
+    read is dropped whole, so that it is read from the report again; raises MeasurementError
+    then."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -109,7 +115,8 @@ def seal(folder: Path) -> None:
 
 
 def merge(folders: Sequence[Path], target: Path) -> Path:
-    """One directory with the rows of the tables in ``folders``, in their order: the only one itself, else ``target``.
+    """One directory with the rows of the tables in ``folders``, in their order: the only one
+    itself, else ``target``.
 
     Raises MeasurementError where it cannot be written.
     """
@@ -131,9 +138,11 @@ def merge(folders: Sequence[Path], target: Path) -> Path:
 
 
 def commit(folder: Path, sha256: str, part: str) -> None:
-    """Make ``folder``, which is in ``staging`` or is it, the stored tables of this part of a report.
+    """Make ``folder``, which is in ``staging`` or is it, the stored tables of this part of a
+    report.
 
-    Loses gracefully against a writer that was faster. Raises MeasurementError where the cache cannot be written.
+    Loses gracefully against a writer that was faster. Raises MeasurementError where the cache
+    cannot be written.
     """
     target, failure = folder_of(sha256, part), OSError()
     try:

@@ -1,10 +1,11 @@
 """Where the cache lies, and how it is kept clean.
 
-``cache_root()/reports/vSCHEMA`` holds what was read. It may be deleted at any time: that costs time only, so nothing
-here is synced to disk; what a power loss damages is dropped and read again. Work in progress lies beside it, in
-``scratch`` folders, so that what a killed process left is named and removed when the next one begins. Entries of an
-older schema are not converted but read again; they stay for older versions of ncubble until nothing was added for a
-month. Those of newer schemas are left alone.
+``cache_root()/reports/vSCHEMA`` holds what was read. It may be deleted at any time: that costs time
+only, so nothing here is synced to disk; what a power loss damages is dropped and read again. Work
+in progress lies beside it, in ``scratch`` folders, so that what a killed process left is named and
+removed when the next one begins. Entries of an older schema are not converted but read again; they
+stay for older versions of ncubble until nothing was added for a month. Those of newer schemas are
+left alone.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ _lock = threading.Lock()
 
 
 def home(schema: int) -> Path:
-    """The folder for entries of this schema: in ``cache_root()``, or in a temporary folder that lives as long as this
-    process where that cannot be written. Says so in the log, and cleans up what others left, when first asked for."""
+    """The folder for entries of this schema: in ``cache_root()``, or in a temporary folder that
+    lives as long as this process where that cannot be written. Says so in the log, and cleans up
+    what others left, when first asked for."""
     with _lock:
         return _usable(cache_root() / "reports" / f"v{schema}", schema)
 
@@ -56,7 +58,8 @@ def _usable(wanted: Path, schema: int) -> Path:
 
 
 def _temporary() -> Path:
-    """A folder that ends with this process; if that is killed, the next one that needs such a folder removes it."""
+    """A folder that ends with this process; if that is killed, the next one that needs such a
+    folder removes it."""
     parent, prefix = Path(tempfile.gettempdir()), f".ncubble-cache-{os.getuid()}-"
     for _ in abandoned(parent, prefix):
         pass

@@ -1,4 +1,5 @@
-"""Columns of the raw tables while a report is read: eight bytes a number, four a repeated word, no object per row."""
+"""Columns of the raw tables while a report is read: eight bytes a number, four a repeated word, no
+object per row."""
 
 from __future__ import annotations
 
@@ -87,7 +88,8 @@ class _Objects(Column):
 
 
 def new_column(kind: str) -> Column:
-    """An empty column: ``word`` for text that repeats itself, an Arrow type, or the type code of an ``array``."""
+    """An empty column: ``word`` for text that repeats itself, an Arrow type, or the type code of an
+    ``array``."""
     if kind == "word":
         return _Words()
     return _Objects(kind) if kind in ("string", "double") else _Numbers(kind)

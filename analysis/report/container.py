@@ -1,12 +1,13 @@
 """The frame of a report file: what the native reader does not check.
 
-A report is ``NVR\\0``, a little-endian u32 length with a header of that many bytes, then blocks up to the end of the
-file. A block is a u32 length, a header (a protobuf message that announces how many sources, results and range results
-follow, and their size in all), and these, each behind its own u32 length. ``.ncu-repz`` is the same inside one zstd
-frame. The native reader opens truncated, empty and foreign files without complaint and shows fewer launches; the walk
-finds every truncation inside a block, and ``launches`` is what a reader must come back with. Flipped bits inside a
-message pass. Source of the layout: the .proto files that Nsight Compute installs (``extras/FileFormat``), and the walk
-over 118 public reports of ncu 2020.3 to 2025.2, which all obey it.
+A report is ``NVR\\0``, a little-endian u32 length with a header of that many bytes, then blocks up
+to the end of the file. A block is a u32 length, a header (a protobuf message that announces how
+many sources, results and range results follow, and their size in all), and these, each behind its
+own u32 length. ``.ncu-repz`` is the same inside one zstd frame. The native reader opens truncated,
+empty and foreign files without complaint and shows fewer launches; the walk finds every truncation
+inside a block, and ``launches`` is what a reader must come back with. Flipped bits inside a message
+pass. Source of the layout: the .proto files that Nsight Compute installs (``extras/FileFormat``),
+and the walk over 118 public reports of ncu 2020.3 to 2025.2, which all obey it.
 """
 
 from __future__ import annotations
@@ -29,22 +30,23 @@ LARGEST_ENTRY_B = (2 << 30) - 1
 """The largest message that protobuf allows."""
 LARGEST_PLAIN_B = 16 << 30
 LARGEST_RATIO = 500
-"""What a compressed report may unpack to, in bytes and by its own size (if above 64 KiB): the 118 public ones shrink 4-
-to 41-fold, zeros 30 000-fold."""
+"""What a compressed report may unpack to, in bytes and by its own size (if above 64 KiB): the 118
+public ones shrink 4- to 41-fold, zeros 30 000-fold."""
 _AGAIN = "copy the file again, or profile again"
 _CHUNK = 1 << 20
 _VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)\.\d+ \(build ")
 _SOURCES, _RESULTS, _SESSION, _PAYLOAD_SIZE, _RANGES = 1, 2, 3, 5, 7
 """Field numbers of a block's header."""
 _SAID_LAST = {4, 5}
-"""Fields of the session details that come in blocks of their own behind the first launch, in all reports seen."""
+"""Fields of the session details that come in blocks of their own behind the first launch, in all
+reports seen."""
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What the frame says: content hash of the file as stored, its size in bytes, stored and uncompressed, how many
-    launches it announces, whether what ncu writes behind the first launch is there, and the version of ncu ("" if
-    none)."""
+    """What the frame says: content hash of the file as stored, its size in bytes, stored and
+    uncompressed, how many launches it announces, whether what ncu writes behind the first launch is
+    there, and the version of ncu ("" if none)."""
 
     sha256: str
     size: int
@@ -57,7 +59,8 @@ class Frame:
 def check_frame(path: Path) -> Frame:
     """Walk the frame of the report at ``path`` once, hashing it on the way.
 
-    Raises ReportError for unreadable, empty, foreign, truncated or overlong files, and for compression other than zstd.
+    Raises ReportError for unreadable, empty, foreign, truncated or overlong files, and for
+    compression other than zstd.
     """
     try:
         with path.open("rb") as file:
@@ -221,8 +224,8 @@ def _u32(data: bytes) -> int:
 
 
 def _fields(message: bytes) -> tuple[dict[int, int], dict[int, bytes]]:
-    """The integers of a protobuf message and its texts and messages, by their numbers; ValueError or IndexError where
-    it is none."""
+    """The integers of a protobuf message and its texts and messages, by their numbers; ValueError
+    or IndexError where it is none."""
     numbers: dict[int, int] = {}
     messages: dict[int, bytes] = {}
     at, end = 0, len(message)

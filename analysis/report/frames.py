@@ -1,4 +1,5 @@
-"""From raw tables to the tidy frames (columns and units: ``docs/reference/reports.md``). Pure functions."""
+"""From raw tables to the tidy frames (columns and units: ``docs/reference/reports.md``). Pure
+functions."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ STALLED = "smsp__pcsamp_warps_issue_stalled_"
 
 
 def wide(metrics: pd.DataFrame, names: Sequence[str], launches: Sequence[int]) -> pd.DataFrame:
-    """One column per metric of ``names``, indexed by launch; NaN where a launch does not hold the metric."""
+    """One column per metric of ``names``, indexed by launch; NaN where a launch does not hold the
+    metric."""
     known = metrics["metric"].astype("category").cat
     columns = pd.Index(names).get_indexer(known.categories)[known.codes]
     chosen = metrics[columns >= 0]
@@ -87,8 +89,8 @@ def _possible(values: Any) -> Any:
 
 
 def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) -> np.ndarray:
-    """Duration in ns. The reader gives base units; a report that names another unit is converted, an unknown one is
-    NaN."""
+    """Duration in ns. The reader gives base units; a report that names another unit is converted,
+    an unknown one is NaN."""
     unit_of = metrics[metrics["metric"].isin(DURATION)].drop_duplicates("launch").set_index("launch")["unit"]
     units = unit_of.astype("category").cat
     factors = np.array([NANOSECONDS.get(unit, np.nan) for unit in units.categories])
@@ -97,9 +99,11 @@ def _duration(metrics: pd.DataFrame, table: pd.DataFrame, ids: Sequence[int]) ->
 
 
 def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """The ``source`` frame: one row per sampled or executed instruction, in the order of its address.
+    """The ``source`` frame: one row per sampled or executed instruction, in the order of its
+    address.
 
-    ``samples`` and the stall columns count warp samples; ``executed`` counts warp instructions (NaN: not collected).
+    ``samples`` and the stall columns count warp samples; ``executed`` counts warp instructions
+    (NaN: not collected).
     """
     if code.empty:
         return pd.DataFrame(columns=["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"])
@@ -120,8 +124,8 @@ def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
 
 
 def _by_instruction(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
-    """The counts of ``samples`` beside the instructions of ``code`` (sorted), a column a metric; NaN where there is
-    none."""
+    """The counts of ``samples`` beside the instructions of ``code`` (sorted), a column a metric;
+    NaN where there is none."""
     reach = int(code["pc"].max()) + 1
     rows = np.searchsorted(_key(code, reach), _key(samples, reach))
     names = samples["metric"].astype("category").cat
@@ -140,7 +144,8 @@ def _opcodes(sass: pd.Series) -> pd.Series:
 
 
 def opcode(sass: str) -> str:
-    """The mnemonic with its modifiers: ``LDGSTS.E.BYPASS.128`` of ``@!P0 LDGSTS.E.BYPASS.128 [R1], [R2.64]``."""
+    """The mnemonic with its modifiers: ``LDGSTS.E.BYPASS.128`` of ``@!P0 LDGSTS.E.BYPASS.128 [R1],
+    [R2.64]``."""
     words = sass.split()
     if words and words[0].startswith("@"):
         words = words[1:]

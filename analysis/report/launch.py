@@ -59,15 +59,16 @@ class ReportOfLaunch(Protocol):
 
 @dataclass(frozen=True)
 class Launch:
-    """Launch ``number`` of ``report``. Its facts are read when they are first asked for, and the report keeps them, so
-    that two ``Launch`` of one number share them: do not write to them."""
+    """Launch ``number`` of ``report``. Its facts are read when they are first asked for, and the
+    report keeps them, so that two ``Launch`` of one number share them: do not write to them."""
 
     report: ReportOfLaunch
     number: int
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The row of the report's ``launches`` as a dict: kernel, geometry, device, duration_ns, cycles."""
+        """The row of the report's ``launches`` as a dict: kernel, geometry, device, duration_ns,
+        cycles."""
         return self.report.identity(self.number)
 
     @property
@@ -98,14 +99,15 @@ class Launch:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """The manifest's facts of the kernel, as declared by the program; empty where they name another function."""
+        """The manifest's facts of the kernel, as declared by the program; empty where they name
+        another function."""
         facts = self.report.run.manifest.kernel_of(self.number)
         return facts if str(facts.get("function") or "") == str(self.identity["kernel"]) else {}
 
     @property
     def memo(self) -> dict[object, Any]:
-        """What was computed of the launch (``once_per_launch``), with its source and timeline. A report that reads one
-        launch at a time lets go of it."""
+        """What was computed of the launch (``once_per_launch``), with its source and timeline. A
+        report that reads one launch at a time lets go of it."""
         return self.report.memo(self.number)
 
     def value(self, metric: str) -> float:

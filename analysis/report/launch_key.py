@@ -1,4 +1,5 @@
-"""What makes two launches the same kernel: their keys, and the coarser matches that are made with parts of one."""
+"""What makes two launches the same kernel: their keys, and the coarser matches that are made with
+parts of one."""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ _ABI = re.compile(r"\[abi:[^\]]*\]")
 
 @dataclass(frozen=True)
 class LaunchKey:
-    """A launch by all that tells it from others; equal for repeats on one GPU model. A part that is empty is not known,
-    or does not count in a coarser match.
+    """A launch by all that tells it from others; equal for repeats on one GPU model. A part that is
+    empty is not known, or does not count in a coarser match.
 
-    ``label``: the run's name for it. ``kernel``: the function. ``demangled``: the same with template arguments.
-    ``shape``: the problem, as JSON. ``nvtx``: ranges around it. ``device``: GPU model.
+    ``label``: the run's name for it. ``kernel``: the function. ``demangled``: the same with
+    template arguments. ``shape``: the problem, as JSON. ``nvtx``: ranges around it. ``device``: GPU
+    model.
     """
 
     label: str = ""
@@ -52,7 +54,8 @@ class LaunchKey:
 
     @property
     def of_configuration(self) -> LaunchKey:
-        """Equal for one instance of a kernel at one problem and geometry, whatever runs are called."""
+        """Equal for one instance of a kernel at one problem and geometry, whatever runs are
+        called."""
         return self.only("demangled", "shape", "grid", "block")
 
     @property
@@ -73,11 +76,12 @@ class LaunchKey:
 
 @dataclass(frozen=True)
 class KernelKey:
-    """What a baseline is filed under: the part of a launch's identity that outlives a change of the kernel.
+    """What a baseline is filed under: the part of a launch's identity that outlives a change of the
+    kernel.
 
-    A launch whose run says which kernel it is has name, parameters and shape (then tiles and grid may change
-    without changing the key). Any other launch has its demangled name, grid and block. NVTX ranges are part of the
-    key if any.
+    A launch whose run says which kernel it is has name, parameters and shape (then tiles and grid
+    may change without changing the key). Any other launch has its demangled name, grid and block.
+    NVTX ranges are part of the key if any.
     """
 
     kernel: str
@@ -89,8 +93,8 @@ class KernelKey:
 
     @classmethod
     def of(cls, launch: LaunchKey, facts: Mapping[str, Any], several: bool) -> KernelKey:
-        """The key of a launch. ``facts``: what its run's manifest says of it, if anything. ``several``: the run holds
-        it with several grids, which then tell its launches apart."""
+        """The key of a launch. ``facts``: what its run's manifest says of it, if anything.
+        ``several``: the run holds it with several grids, which then tell its launches apart."""
         if not facts:
             name = _ABI.sub("", launch.demangled) or launch.kernel
             return cls(name, grid=launch.grid, block=launch.block, nvtx=launch.nvtx)
@@ -123,7 +127,8 @@ def slug(text: str) -> str:
 
 
 def base_name(demangled: str) -> str:
-    """``gemm`` of ``void ns::gemm<(int)4, float>(float const*)``: without return type, templates and arguments."""
+    """``gemm`` of ``void ns::gemm<(int)4, float>(float const*)``: without return type, templates
+    and arguments."""
     text, depth = "", 0
     for char in demangled.replace("(anonymous namespace)", "anonymous"):
         if char == "(" and depth == 0:

@@ -1,11 +1,12 @@
 """The worker process that reads reports: it may crash, hang or run out of memory (see ``workers``).
 
-``python -m ncubble.analysis.report.native`` reads one JSON object per line from stdin: {"path", "parts": [name],
-"announced": how many launches the container announces, "first", "last": those wanted, "out": directory,
-"time_limit_s": after which the process ends itself, should nobody be left to end it}. It writes the raw tables of
-each part (``store.PARTS``) as Parquet files into ``out/PART`` and answers with one JSON object per line: {"ok":
-true}, {"error": text} where the report is at fault, {"disk": text} where ``out`` could not be written, or {"broken":
-text} where the native reader itself is not there. With "spent": true the process has grown so much that the next
+``python -m ncubble.analysis.report.native`` reads one JSON object per line from stdin: {"path",
+"parts": [name], "announced": how many launches the container announces, "first", "last": those
+wanted, "out": directory, "time_limit_s": after which the process ends itself, should nobody be left
+to end it}. It writes the raw tables of each part (``store.PARTS``) as Parquet files into
+``out/PART`` and answers with one JSON object per line: {"ok": true}, {"error": text} where the
+report is at fault, {"disk": text} where ``out`` could not be written, or {"broken": text} where the
+native reader itself is not there. With "spent": true the process has grown so much that the next
 report had better be read by a fresh one.
 """
 
@@ -41,7 +42,8 @@ def write(tables: Tables, part: str, out: Path) -> None:
 def readable(path: Path, out: Path) -> Iterator[str]:
     """``path`` as the native reader can open it: by a name in UTF-8, and uncompressed.
 
-    The reader itself unpacks ``.ncu-repz`` into /tmp and, where that is full, returns launches without names.
+    The reader itself unpacks ``.ncu-repz`` into /tmp and, where that is full, returns launches
+    without names.
     """
     plain = out / "input.ncu-rep"
     try:
@@ -59,7 +61,8 @@ def readable(path: Path, out: Path) -> Iterator[str]:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """The report, open; ValueError where it has vanished since it was checked: that is no fault of ``out``."""
+    """The report, open; ValueError where it has vanished since it was checked: that is no fault of
+    ``out``."""
     try:
         return path.open("rb")
     except OSError as error:
@@ -89,7 +92,8 @@ def _serve(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _import() -> str:
-    """Import what reads and writes; why that fails, or "" if it does not: no fault of any report."""
+    """Import what reads and writes; why that fails, or "" if it does not: no fault of any
+    report."""
     try:
         import ncu_report  # noqa: F401
         import pyarrow.parquet  # noqa: F401
@@ -99,7 +103,8 @@ def _import() -> str:
 
 
 def _resident_b() -> int:
-    """Memory that this process holds. Not its peak, which begins as that of the process that started it."""
+    """Memory that this process holds. Not its peak, which begins as that of the process that
+    started it."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
     except OSError:

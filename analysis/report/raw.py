@@ -1,7 +1,8 @@
-"""Reads the raw tables of a report through ``ncu_report``. Imported by the worker process alone (see ``native``).
+"""Reads the raw tables of a report through ``ncu_report``. Imported by the worker process alone
+(see ``native``).
 
-The binding has no call for many values at once. What it costs per value is one call into C: names, times and values of
-instances are taken by ``map`` over those calls, without Python code in between.
+The binding has no call for many values at once. What it costs per value is one call into C: names,
+times and values of instances are taken by ``map`` over those calls, without Python code in between.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from ncubble.profiling.metrics.generations import series_prefix
 Tables = dict[str, dict[str, Column]]
 STALLED = "smsp__pcsamp_warps_issue_stalled_"
 PROBED = 8
-"""Every how many instructions SASS is compared before a listing that is known already is believed again."""
+"""Every how many instructions SASS is compared before a listing that is known already is believed
+again."""
 
 _SCALARS = {
     "actions": {
@@ -49,11 +51,13 @@ _DETAILS = {
 
 
 def extract(path: str, parts: Sequence[str], announced: int, first: int, last: int) -> Tables:
-    """Raw tables of launches ``first`` to ``last`` (exclusive; at ``announced``: to the end) of the report at ``path``.
+    """Raw tables of launches ``first`` to ``last`` (exclusive; at ``announced``: to the end) of the
+    report at ``path``.
 
-    Those of ``scalars`` always, those of ``details`` where ``parts`` has it. ``announced`` is how many launches the
-    container announces. Raises ValueError for a report that contradicts itself. Each launch is taken once: what the
-    binding parses it keeps until the process ends, even if everything is deleted and even if it parses it again.
+    Those of ``scalars`` always, those of ``details`` where ``parts`` has it. ``announced`` is how
+    many launches the container announces. Raises ValueError for a report that contradicts itself.
+    Each launch is taken once: what the binding parses it keeps until the process ends, even if
+    everything is deleted and even if it parses it again.
     """
     import ncu_report
 
@@ -151,7 +155,8 @@ class _RawReader:
                 table["unit"].repeat(aligned.unit(), count)
 
     def _read_code(self, action: Any, launch: int, function: str, names: set[str]) -> None:
-        """Samples and executions per instruction, and the instructions themselves, by their offset from the first."""
+        """Samples and executions per instruction, and the instructions themselves, by their offset
+        from the first."""
         wanted = [name for name in sorted(names) if name.startswith(STALLED) and not name.endswith("_not_issued")]
         wanted += [name for name in ("smsp__pcsamp_sample_count", "inst_executed") if name in names]
         series: list[tuple[str, list[int], list[float]]] = []
@@ -174,10 +179,11 @@ class _RawReader:
             table["value"].extend(value for _, value in kept)
 
     def _add_listing(self, action: Any, launch: int, function: str, addresses: list[int]) -> None:
-        """Append ``code``. Launches of one function at one address share it: SASS is dear, and asked for once.
+        """Append ``code``. Launches of one function at one address share it: SASS is dear, and
+        asked for once.
 
-        A function may have been unloaded and another of its name loaded in its place, so all source lines and every
-        ``PROBED``-th instruction are compared first.
+        A function may have been unloaded and another of its name loaded in its place, so all source
+        lines and every ``PROBED``-th instruction are compared first.
         """
         known = self.listings.setdefault(function, {})
         shared = [pc for pc in addresses if pc in known]
@@ -222,12 +228,14 @@ class _RawReader:
 
 
 def _c_call(binding: Any, name: str) -> Any:
-    """The C function beneath a method of ``IMetric``, where this release of the binding shows it, else the method."""
+    """The C function beneath a method of ``IMetric``, where this release of the binding shows it,
+    else the method."""
     return getattr(getattr(binding, "_ncu_report", None), f"IMetric_{name}", getattr(binding.IMetric, name))
 
 
 def _nvtx(action: Any) -> str:
-    """All NVTX ranges that were open at the launch, as ``domain:a/b`` joined by ``;``. The state may be None."""
+    """All NVTX ranges that were open at the launch, as ``domain:a/b`` joined by ``;``. The state
+    may be None."""
     state = action.nvtx_state()
     if state is None:
         return ""

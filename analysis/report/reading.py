@@ -1,4 +1,5 @@
-"""From report files to tables in the cache: what is missing is read by workers, each content once."""
+"""From report files to tables in the cache: what is missing is read by workers, each content
+once."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from ncubble.errors import NcubbleError
 from ncubble.profiling.processes.scratch import intact
 
 REQUEST_B = 64 << 20
-"""Bytes of a report, uncompressed, that one request reads. The native reader frees nothing of what it parsed, some
-eleven times as much, until its process ends."""
+"""Bytes of a report, uncompressed, that one request reads. The native reader frees nothing of what
+it parsed, some eleven times as much, until its process ends."""
 WORTH_A_REQUEST_B = 8 << 20
 """Less is read in the time that a worker takes to start."""
 
@@ -43,10 +44,12 @@ def ingest(
     progress: Callable[[int, int], None] | None = None,
     attempts: int = 3,
 ) -> dict[int, NcubbleError]:
-    """Read the ``parts`` (``store.PARTS``) that the cache lacks of any of ``sources``; the errors by their index.
+    """Read the ``parts`` (``store.PARTS``) that the cache lacks of any of ``sources``; the errors
+    by their index.
 
-    ``progress(done, total)`` counts contents, of which several files may have the same. Where someone deletes the cache
-    meanwhile, what is missing then is read once more, up to ``attempts`` times in all.
+    ``progress(done, total)`` counts contents, of which several files may have the same. Where
+    someone deletes the cache meanwhile, what is missing then is read once more, up to ``attempts``
+    times in all.
     """
     users: dict[str, list[int]] = {}
     for index, source in enumerate(sources):
@@ -82,7 +85,8 @@ def ingest(
 
 
 class _Task:
-    """One content to be read: the jobs that it takes, how many are still out, and what went wrong."""
+    """One content to be read: the jobs that it takes, how many are still out, and what went
+    wrong."""
 
     def __init__(self, source: Source, parts: tuple[str, ...], folder: Path, beside: int) -> None:
         self.source, self.parts, self.folder = source, parts, folder
@@ -101,7 +105,8 @@ class _Task:
         return not self.out
 
     def store(self) -> NcubbleError | None:
-        """Commit what the workers wrote; the error where that cannot be, or where they read another file."""
+        """Commit what the workers wrote; the error where that cannot be, or where they read another
+        file."""
         try:
             seen.unchanged(self.source.path, self.source.signature)
             for part in self.parts:
@@ -115,7 +120,8 @@ class _Task:
 
 
 def split(frame: Frame, workers_free: int) -> list[tuple[int, int]]:
-    """First and last launch (exclusive) of each request for a report that ``workers_free`` workers may read."""
+    """First and last launch (exclusive) of each request for a report that ``workers_free`` workers
+    may read."""
     launches, total = max(frame.launches, 1), max(frame.plain_size, 1)
     most, least = REQUEST_B * launches // total, -(-WORTH_A_REQUEST_B * launches // total)
     size = max(1, min(most, max(-(-launches // workers_free), least)))

@@ -21,9 +21,11 @@ if TYPE_CHECKING:  # what needs pandas imports it when it is asked for: a rememb
     import pandas as pd
 
 ALONE = 4
-"""Launches of a report whose code is read by itself, at a twentieth of the time that all of 300 take."""
+"""Launches of a report whose code is read by itself, at a twentieth of the time that all of 300
+take."""
 KEPT = 3
-"""Launches whose details are kept where they are read one at a time: a page asks for them in several requests."""
+"""Launches whose details are kept where they are read one at a time: a page asks for them in
+several requests."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,11 @@ class Report:
 
     @classmethod
     def open(cls, path: Path) -> Report:
-        """The report of a run directory or report file. Raises ReportError (damaged) or UsageError (no such path).
+        """The report of a run directory or report file. Raises ReportError (damaged) or UsageError
+        (no such path).
 
-        Reads the scalar metrics; timeline, source, rules and files are read when they are first asked for.
+        Reads the scalar metrics; timeline, source, rules and files are read when they are first
+        asked for.
         """
         reports, failures = open_reports([path], details=False)
         if failures:
@@ -61,8 +65,8 @@ class Report:
         return reports[0]
 
     def _table(self, name: str, launch: int | None = None) -> pd.DataFrame:
-        """One raw table, or its rows of one launch. Where the cache lacks its part, or holds it damaged, the report is
-        read (again)."""
+        """One raw table, or its rows of one launch. Where the cache lacks its part, or holds it
+        damaged, the report is read (again)."""
         if store.holds(self.frame.sha256, store.part_of(name)):
             with suppress(MeasurementError):
                 return store.load(self.frame.sha256, name, launch)
@@ -86,14 +90,16 @@ class Report:
 
     @cached_property
     def timeline(self) -> pd.DataFrame:
-        """PM-sampling series on one time axis: launch, t_ns, metric, value, unit. Empty where not collected."""
+        """PM-sampling series on one time axis: launch, t_ns, metric, value, unit. Empty where not
+        collected."""
         from ncubble.analysis.report import series as timeline
 
         return timeline.tidy(self._table("timeline"))
 
     @cached_property
     def source(self) -> pd.DataFrame:
-        """One row per instruction: launch, pc, sass, opcode, file, line, samples, executed, stall reasons."""
+        """One row per instruction: launch, pc, sass, opcode, file, line, samples, executed, stall
+        reasons."""
         from ncubble.analysis.report import frames
 
         return frames.source(self._table("code"), self._table("samples"))
@@ -146,7 +152,8 @@ class Report:
             return memo
 
     def source_of(self, number: int) -> pd.DataFrame:
-        """``Launch.source``. Of a report of many launches, the first few that are asked for are read alone."""
+        """``Launch.source``. Of a report of many launches, the first few that are asked for are
+        read alone."""
         from ncubble.analysis.report import frames
 
         memo = self.memo(number)
@@ -175,9 +182,11 @@ class Report:
         return timeline
 
     def read_one_at_a_time(self) -> None:
-        """Let go of all that was read, and from now on keep the details of the last KEPT launches only.
+        """Let go of all that was read, and from now on keep the details of the last KEPT launches
+        only.
 
-        The code and samples of 100 launches, read at once, take a quarter of a second and some 100 MB.
+        The code and samples of 100 launches, read at once, take a quarter of a second and some 100
+        MB.
         """
         for name in ("launches", "metrics", "timeline", "source", "rules", "files", "_rows"):
             vars(self).pop(name, None)
@@ -218,8 +227,9 @@ def open_reports(
 ) -> tuple[list[Report], list[ReportFailure]]:
     """Open every report at or below ``paths``, in order; one that fails never hides another.
 
-    ``progress(done, total)`` is called as reports are read. Reports that are in the cache are not parsed again. Without
-    ``details``, only scalar metrics are read now, and the rest of a report when it is asked for.
+    ``progress(done, total)`` is called as reports are read. Reports that are in the cache are not
+    parsed again. Without ``details``, only scalar metrics are read now, and the rest of a report
+    when it is asked for.
     """
     return open_found(find_runs(paths), progress, details=details)
 
@@ -227,7 +237,8 @@ def open_reports(
 def open_found(
     paths: Iterable[Path], progress: Callable[[int, int], None] | None = None, *, details: bool = True
 ) -> tuple[list[Report], list[ReportFailure]]:
-    """``open_reports`` of run directories and report files themselves: nothing below them is looked for."""
+    """``open_reports`` of run directories and report files themselves: nothing below them is looked
+    for."""
     sources: dict[int, tuple[Run, Source]] = {}
     failed: dict[int, ReportFailure] = {}
     for index, path in enumerate(paths):
@@ -246,8 +257,8 @@ def open_found(
 
 
 def _checked(run: Run) -> Source:
-    """The frame of a run's report. A cut between two blocks passes the frame check and loses launches, and flipped bits
-    change values; both show against the hash in the manifest."""
+    """The frame of a run's report. A cut between two blocks passes the frame check and loses
+    launches, and flipped bits change values; both show against the hash in the manifest."""
     source, recorded = Source.of(run.report), run.manifest.report
     if recorded.get("file") == run.report.name and recorded.get("sha256") not in (None, "", source.frame.sha256):
         raise ReportError(

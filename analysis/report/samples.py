@@ -14,7 +14,8 @@ def stall_columns(source: pd.DataFrame) -> list[str]:
 
 
 def stall_shares(source: pd.DataFrame) -> list[tuple[str, float]]:
-    """(reason, percent of all warp samples), largest first; empty where no samples were collected."""
+    """(reason, percent of all warp samples), largest first; empty where no samples were
+    collected."""
     totals = {reason: float(source[reason].sum()) for reason in stall_columns(source)}
     whole = sum(totals.values())
     if whole <= 0:

@@ -1,7 +1,8 @@
-"""Names of PM-sampling series across GPU generations and ncu versions, and the time axis they share.
+"""Names of PM-sampling series across GPU generations and ncu versions, and the time axis they
+share.
 
-The same series is ``pmsampling:X`` in most versions and ``UNIT.TriageGROUP.X`` in others; the part after the prefix
-agrees. Which spellings there are is data (``profiling/generations``).
+The same series is ``pmsampling:X`` in most versions and ``UNIT.TriageGROUP.X`` in others; the part
+after the prefix agrees. Which spellings there are is data (``profiling/generations``).
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ _STALL = re.compile(r"^smsp__(?:pcsamp_)?warps_issue_stalled_(\w+?)(?:\.avg)?$")
 
 
 def short_name(metric: str) -> str:
-    """``tensor``, ``dram``, ``l2``, ``sm_active``, ``stall_REASON``, or the metric's own name without version
-    prefix."""
+    """``tensor``, ``dram``, ``l2``, ``sm_active``, ``stall_REASON``, or the metric's own name
+    without version prefix."""
     prefix = series_prefix().match(metric)
     bare = metric[prefix.end() :] if prefix else metric
     if stall := _STALL.match(bare):
@@ -31,10 +32,11 @@ def short_name(metric: str) -> str:
 
 
 def tidy(raw: pd.DataFrame) -> pd.DataFrame:
-    """The ``timeline`` frame: ``t_ns`` from the first aligned sample of the launch, ``metric`` by its short name.
+    """The ``timeline`` frame: ``t_ns`` from the first aligned sample of the launch, ``metric`` by
+    its short name.
 
-    Where two spellings of one series are in a report, the one sampled more finely stays. A series of ``raw`` is a run
-    of rows with the same launch and metric.
+    Where two spellings of one series are in a report, the one sampled more finely stays. A series
+    of ``raw`` is a run of rows with the same launch and metric.
     """
     if raw.empty:
         return raw.assign(t_ns=raw["t_ns"].astype("int64"))
@@ -53,7 +55,8 @@ def tidy(raw: pd.DataFrame) -> pd.DataFrame:
 
 
 def _runs(raw: pd.DataFrame) -> pd.DataFrame:
-    """One row per series: launch, short name, first row, count, time of the first sample and of the first above 0."""
+    """One row per series: launch, short name, first row, count, time of the first sample and of the
+    first above 0."""
     metric = raw["metric"].astype("category")
     launch, code = raw["launch"].to_numpy(), metric.cat.codes.to_numpy()
     first = np.flatnonzero(np.r_[True, (np.diff(launch) != 0) | (np.diff(code) != 0)])
@@ -73,13 +76,14 @@ def _runs(raw: pd.DataFrame) -> pd.DataFrame:
 
 
 def _starts(runs: pd.DataFrame) -> pd.Series:
-    """When the kernel starts on each series' own axis (ns): 0 where the reader aligned it, else when the first of the
-    series that begin together is above 0."""
+    """When the kernel starts on each series' own axis (ns): 0 where the reader aligned it, else
+    when the first of the series that begin together is above 0."""
     active = runs.groupby(["launch", "begin"])["active"].transform("min")
     return active.where(active < np.iinfo(np.int64).max, runs["begin"]).where(runs["begin"] != 0, 0)
 
 
 def series(timeline: pd.DataFrame, metric: str) -> pd.Series:
-    """One series of a launch's ``timeline``, as values indexed by ``t_ns``; empty where it was not sampled."""
+    """One series of a launch's ``timeline``, as values indexed by ``t_ns``; empty where it was not
+    sampled."""
     rows = timeline[timeline["metric"] == metric]
     return pd.Series(rows["value"].to_numpy(), index=rows["t_ns"].to_numpy(), name=metric)

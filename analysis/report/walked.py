@@ -1,7 +1,9 @@
-"""Which files were walked already: their frames, so that a large report is not hashed again each time it is opened.
+"""Which files were walked already: their frames, so that a large report is not hashed again each
+time it is opened.
 
-A file counts as the one that was seen while device, inode, size and both time stamps are the same. A time stamp may be
-as coarse as two seconds, so a file that changed less than ``SETTLED_S`` ago is not remembered at all.
+A file counts as the one that was seen while device, inode, size and both time stamps are the same.
+A time stamp may be as coarse as two seconds, so a file that changed less than ``SETTLED_S`` ago is
+not remembered at all.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ Signature = tuple[int, int, int, int, int]
 
 
 def signature_of(path: Path) -> Signature:
-    """Device, inode, size and time stamps (ns) of a file. Raises ReportError where it cannot be asked."""
+    """Device, inode, size and time stamps (ns) of a file. Raises ReportError where it cannot be
+    asked."""
     try:
         status = path.stat()
     except OSError as error:
@@ -32,7 +35,8 @@ def signature_of(path: Path) -> Signature:
 
 
 def frame_of(path: Path) -> tuple[Frame, Signature]:
-    """The frame of the report at ``path`` and what its file looked like; raises ReportError as ``check_frame`` does."""
+    """The frame of the report at ``path`` and what its file looked like; raises ReportError as
+    ``check_frame`` does."""
     signature = signature_of(path)
     key = f"{_walk()} {signature[:2]} {path.suffix}"
     place = cache_root() / "seen" / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.json"

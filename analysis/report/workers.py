@@ -1,7 +1,8 @@
-"""Runs the native reader in worker processes that may crash, hang or run out of memory without harming anything else.
+"""Runs the native reader in worker processes that may crash, hang or run out of memory without
+harming anything else.
 
-Each worker serves many reports, one after the other. One that dies costs its current report only: that report gets the
-cause as its error, and the next report starts a fresh worker.
+Each worker serves many reports, one after the other. One that dies costs its current report only:
+that report gets the cause as its error, and the next report starts a fresh worker.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ def extract_all(
 ) -> None:
     """Do all ``jobs`` in parallel; ``done(index, error)`` is called once for each.
 
-    ``done`` runs in worker threads. Never raises for a report; errors name the report and what happened to its worker.
-    An interrupt, or an exception in ``done``, ends it after the reports that are being read: nothing is called, and no
-    worker writes, once it has ended.
+    ``done`` runs in worker threads. Never raises for a report; errors name the report and what
+    happened to its worker. An interrupt, or an exception in ``done``, ends it after the reports
+    that are being read: nothing is called, and no worker writes, once it has ended.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for index in range(len(jobs)):
@@ -84,7 +85,8 @@ def extract_all(
 
 
 class _Crew:
-    """Who is at work. The pool does not know a thread whose start was interrupted, and would not wait for it."""
+    """Who is at work. The pool does not know a thread whose start was interrupted, and would not
+    wait for it."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -111,7 +113,8 @@ class _Crew:
 
 
 class NativeReader:
-    """A process that runs the native reader, started when first needed and again after each death."""
+    """A process that runs the native reader, started when first needed and again after each
+    death."""
 
     def __init__(self, time_limit_s: float) -> None:
         self.time_limit_s = time_limit_s

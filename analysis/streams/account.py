@@ -1,4 +1,5 @@
-"""What a recording says about each device: how busy its engines were, what overlapped, and why its SMs were idle."""
+"""What a recording says about each device: how busy its engines were, what overlapped, and why its
+SMs were idle."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class DeviceAccount:
-    """One device of one process. Times in ns; ``gaps`` in order of time; ``zero``: the first work of any device."""
+    """One device of one process. Times in ns; ``gaps`` in order of time; ``zero``: the first work
+    of any device."""
 
     process: int
     device: int
@@ -51,8 +53,8 @@ class DeviceAccount:
 def accounts(recording: Recording, whole: bool = False) -> list[DeviceAccount]:
     """One account per process and device that did anything, in order.
 
-    Only what a program does between ``cudaProfilerStart`` and ``cudaProfilerStop`` counts, if it calls them; ``whole``
-    takes everything.
+    Only what a program does between ``cudaProfilerStart`` and ``cudaProfilerStop`` counts, if it
+    calls them; ``whole`` takes everything.
     """
     rows = recording.rows if whole else within_profiled(recording.rows)
     work = work_of(rows)
@@ -84,7 +86,8 @@ def _account(
 
 
 def drawn_lanes(account: DeviceAccount) -> pd.DataFrame:
-    """The lanes with one more, in the group of the SMs: their gaps, as waits that name the cause."""
+    """The lanes with one more, in the group of the SMs: their gaps, as waits that name the
+    cause."""
     idle = pd.DataFrame(
         {
             "lane": "no SM works",

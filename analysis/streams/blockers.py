@@ -1,7 +1,9 @@
-"""What keeps a kernel from running at a moment of a gap, and which cause this moment is counted for. Pure functions.
+"""What keeps a kernel from running at a moment of a gap, and which cause this moment is counted
+for. Pure functions.
 
-The rule behind all of it: time counts for what would have to go for the kernel to begin that much earlier. So the
-hand-over after a wait belongs to what was waited for, and what a host does late because it waited belongs to the wait.
+The rule behind all of it: time counts for what would have to go for the kernel to begin that much
+earlier. So the hand-over after a wait belongs to what was waited for, and what a host does late
+because it waited belongs to the wait.
 """
 
 from __future__ import annotations
@@ -23,13 +25,15 @@ from ncubble.analysis.streams.engines import D2H, SMS, short_name
 from ncubble.analysis.streams.queue import Queue, QueueItem
 
 LATENCY_MOST = 50_000
-"""ns: a kernel that was queued and that nothing holds begins within this, else what held it is not known."""
+"""ns: a kernel that was queued and that nothing holds begins within this, else what held it is not
+known."""
 CHAIN_MOST = 64
 """Copies in a row that are followed back to what held the first of them."""
 
 
 class Reason(NamedTuple):
-    """``cause`` until ``until`` (ns), the evidence, and the work that the kernel waits for, if any."""
+    """``cause`` until ``until`` (ns), the evidence, and the work that the kernel waits for, if
+    any."""
 
     cause: str
     until: int
@@ -38,9 +42,11 @@ class Reason(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A call in which the host waited when the SMs ran dry: until ``blamed``, what comes after it is its doing.
+    """A call in which the host waited when the SMs ran dry: until ``blamed``, what comes after it
+    is its doing.
 
-    Had the host not waited, all that it did afterwards would have come as much earlier as the call took.
+    Had the host not waited, all that it did afterwards would have come as much earlier as the call
+    took.
     """
 
     call: Call
@@ -65,7 +71,8 @@ def reason(queue: Queue, kernel: QueueItem, begin: int, time: int) -> Reason:
 
 
 def wait_at(queue: Queue, kernel: QueueItem, begin: int) -> Wait | None:
-    """The wait that the launching thread was in when the gap began, if it queued ``kernel`` after it."""
+    """The wait that the launching thread was in when the gap began, if it queued ``kernel`` after
+    it."""
     thread = queue.calls.threads.get(kernel.thread)
     call = thread.at(begin)[0] if thread is not None else None
     if call is None or call.cause not in (HOST_SYNC, ALLOCATION, PAGEABLE_COPY) or kernel.queued < call.end:
@@ -79,8 +86,8 @@ def wait_at(queue: Queue, kernel: QueueItem, begin: int) -> Wait | None:
 def blamed_on(wait: Wait, queue: Queue, moment: Reason, begin: int) -> int:
     """Until when a moment counts for ``wait`` instead; ``begin`` where it does not.
 
-    That is so for what the host does after the wait, and for work that it queued after it, as far as that work could
-    have run earlier: its stream was done with the work before it.
+    That is so for what the host does after the wait, and for work that it queued after it, as far
+    as that work could have run earlier: its stream was done with the work before it.
     """
     if moment.cause == LAUNCH_GAP:
         return wait.blamed
@@ -102,8 +109,8 @@ def _until_end(queue: Queue, item: QueueItem, begin: int, time: int, why: str) -
 
 
 def _awaits(queue: Queue, copy: QueueItem, kernel: QueueItem, time: int) -> Call | None:
-    """The call in which the host waits while a download of the default stream runs, if it queues ``kernel`` after it:
-    with the download in any other stream the kernel would come as late."""
+    """The call in which the host waits while a download of the default stream runs, if it queues
+    ``kernel`` after it: with the download in any other stream the kernel would come as late."""
     if copy.engine != D2H or not queue.is_null(copy.lane) or copy.pageable:
         return None
     thread = queue.calls.threads.get(kernel.thread)
@@ -135,7 +142,8 @@ def _held_by_default(queue: Queue, item: QueueItem) -> int:
 
 
 def _held_in_line(queue: Queue, copy: QueueItem) -> int:
-    """How long a copy stood in the legacy default stream behind work of another engine, itself or in a row of them."""
+    """How long a copy stood in the legacy default stream behind work of another engine, itself or
+    in a row of them."""
     held_ns = copy.start
     for _ in range(CHAIN_MOST):
         if copy.call is None or not copy.at:
@@ -200,7 +208,8 @@ def _until_event(queue: Queue, last: QueueItem, lane: tuple[int, int], begin: in
 
 
 def _handed_over(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) -> Reason:
-    """Nothing holds ``head`` any more: the time until it begins belongs to what it waited for last."""
+    """Nothing holds ``head`` any more: the time until it begins belongs to what it waited for
+    last."""
     lanes = [*head.waits, *((lane, call.start) for lane in queue.serialized_with(head.lane))]
     ends = [(*queue.until(*asked_at), False) for asked_at in lanes]
     if head.at:

@@ -1,4 +1,5 @@
-"""What the threads of the host did: their calls of CUDA, by class, and which call queued which work."""
+"""What the threads of the host did: their calls of CUDA, by class, and which call queued which
+work."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class Call:
 
 
 class Thread:
-    """The calls of one thread in order, outermost only: a runtime call holds the driver calls within it."""
+    """The calls of one thread in order, outermost only: a runtime call holds the driver calls
+    within it."""
 
     def __init__(self, start: np.ndarray, end: np.ndarray, name: np.ndarray, cause: np.ndarray) -> None:
         order = np.lexsort((-end, start))
@@ -44,7 +46,8 @@ class Thread:
         self._starts = self.start.tolist()
 
     def at(self, time: int) -> tuple[Call | None, int]:
-        """The call that the thread is in, and when that may change: the call's end, or the start of the next one."""
+        """The call that the thread is in, and when that may change: the call's end, or the start of
+        the next one."""
         place = bisect_right(self._starts, time)
         if place and time < self.end[place - 1]:
             return self.call(place - 1), int(self.end[place - 1])
@@ -62,7 +65,8 @@ class Thread:
 def merge_polls(
     start: np.ndarray, end: np.ndarray, name: np.ndarray, cause: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Calls in order, with those that ask again and again whether work is done as one: the host waits by them."""
+    """Calls in order, with those that ask again and again whether work is done as one: the host
+    waits by them."""
     queries = {call for call in set(name.tolist()) if "Query" in call and call_class(call) == HOST_SYNC}
     if len(start) < 2 or not queries:
         return start, end, name, cause
@@ -81,7 +85,8 @@ def reaching(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def any_in(starts: np.ndarray, reach: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Whether one of the intervals of ``reaching`` overlaps each of the stretches from ``begin`` to ``end``."""
+    """Whether one of the intervals of ``reaching`` overlaps each of the stretches from ``begin`` to
+    ``end``."""
     if not len(starts):
         return np.zeros(len(begin), bool)
     place = np.searchsorted(starts, end, side="left")
@@ -90,7 +95,8 @@ def any_in(starts: np.ndarray, reach: np.ndarray, begin: np.ndarray, end: np.nda
 
 
 class Calls:
-    """All calls of a process. ``threads``: by thread; the arrays, one place per call, name what queued work."""
+    """All calls of a process. ``threads``: by thread; the arrays, one place per call, name what
+    queued work."""
 
     def __init__(self, rows: pd.DataFrame, work: pd.DataFrame) -> None:
         calls = rows[rows["kind"].isin(CALLS)]
@@ -118,7 +124,8 @@ class Calls:
         return Thread(self.start[own], self.end[own], self.name[own], self.cause[own])
 
     def queuing(self, correlation: np.ndarray, begun: np.ndarray) -> np.ndarray:
-        """The place of the outermost call of each correlation; -1 where none was recorded, or it came after ``begun``.
+        """The place of the outermost call of each correlation; -1 where none was recorded, or it
+        came after ``begun``.
 
         A call after its work: the number was used twice, and this call is not what queued it.
         """
@@ -130,7 +137,8 @@ class Calls:
         return np.where(right, call, -1)
 
     def started(self, correlation: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
-        """When the outermost call of each correlation began; ``otherwise`` where none was recorded."""
+        """When the outermost call of each correlation began; ``otherwise`` where none was
+        recorded."""
         place = self.queuing(correlation, np.full(len(correlation), FOREVER))
         return np.where(place >= 0, self.start[place] if len(self.start) else 0, otherwise)
 

@@ -94,7 +94,8 @@ _LOADING = (
 
 @functools.cache
 def call_class(name: str) -> str:
-    """What a call of the CUDA runtime or driver does to the host: one of the causes above, by its name alone.
+    """What a call of the CUDA runtime or driver does to the host: one of the causes above, by its
+    name alone.
 
     Copies are told by what they copied, which their name does not say: see ``gaps``.
     """
@@ -108,5 +109,6 @@ def call_class(name: str) -> str:
 
 @functools.cache
 def loads_code(name: str) -> bool:
-    """Whether a call loads or compiles code, or makes a context: a gap that a second run may not have."""
+    """Whether a call loads or compiles code, or makes a context: a gap that a second run may not
+    have."""
     return any(part in name for part in _LOADING)

@@ -1,4 +1,5 @@
-"""Which engine of a GPU did each piece of work, and how much of the time it was busy. Pure functions over activity."""
+"""Which engine of a GPU did each piece of work, and how much of the time it was busy. Pure
+functions over activity."""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ _DIRECTION = {UP: H2D, 3: H2D, DOWN: D2H, 4: D2H, PEER: P2P, ON_DEVICE: D2D, 5: 
 def work_of(rows: pd.DataFrame) -> pd.DataFrame:
     """Kernels, copies and sets, with ``engine`` and ``pageable``, in order of start.
 
-    Kernels run on the SMs, and so do sets and copies within the device that went through the compute channel, which is
-    how CUPTI tells that the driver did them by a kernel. Where it tells no channel, sets count for the SMs.
-    A whole graph (``graph``) is a row only where its nodes are not told apart.
+    Kernels run on the SMs, and so do sets and copies within the device that went through the
+    compute channel, which is how CUPTI tells that the driver did them by a kernel. Where it tells
+    no channel, sets count for the SMs. A whole graph (``graph``) is a row only where its nodes are
+    not told apart.
     """
     work = rows[rows["kind"].isin(WORK)].copy()
     kind, channel = work["kind"].to_numpy(), work["channel"].to_numpy()
@@ -33,15 +35,18 @@ def work_of(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def devices(work: pd.DataFrame) -> list[tuple[int, int]]:
-    """Process and device of all that worked, in order: numbers of devices mean nothing beyond a process."""
+    """Process and device of all that worked, in order: numbers of devices mean nothing beyond a
+    process."""
     pairs = work[["process", "device"]].drop_duplicates().sort_values(["process", "device"])
     return [(int(process), int(device)) for process, device in pairs.itertuples(index=False)]
 
 
 def lanes_of(work: pd.DataFrame, prefix: str = "") -> pd.DataFrame:
-    """Intervals in the format of ``analysis.lanes``: a lane per engine and stream, grouped by engine.
+    """Intervals in the format of ``analysis.lanes``: a lane per engine and stream, grouped by
+    engine.
 
-    ``tag`` says what the work is. ``prefix`` goes before every lane and group, where there are several devices.
+    ``tag`` says what the work is. ``prefix`` goes before every lane and group, where there are
+    several devices.
     """
     streams = [f"stream {number}" if number != NONE else "stream ?" for number in work["stream"].tolist()]
     frame = pd.DataFrame({"lane": streams, "group": [prefix + engine for engine in work["engine"].tolist()]})

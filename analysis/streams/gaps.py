@@ -1,7 +1,8 @@
-"""Why no SM works: every gap between the first and the last work of a device, split by cause. Pure functions.
+"""Why no SM works: every gap between the first and the last work of a device, split by cause. Pure
+functions.
 
-A gap ends with a kernel. ``blockers`` tells the cause of every moment of it. The parts of a gap sum to its length,
-and so do the parts of all gaps to the idle time of the SMs.
+A gap ends with a kernel. ``blockers`` tells the cause of every moment of it. The parts of a gap sum
+to its length, and so do the parts of all gaps to the idle time of the SMs.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ Parts = dict[str, int]
 
 
 class IdleGap:
-    """Time in ns in which no SM worked; ``next``: the kernel that ends it; ``parts``: ns by cause."""
+    """Time in ns in which no SM worked; ``next``: the kernel that ends it; ``parts``: ns by
+    cause."""
 
     __slots__ = ("_tell", "end", "next", "parts", "start")
 
@@ -50,8 +52,9 @@ class IdleGap:
 
 
 def gaps_of(work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) -> list[IdleGap]:
-    """All gaps of one device, in order of time. ``work``: its rows of ``work_of``; ``rows``: those of its process, and
-    ``everywhere`` the work of the process on all devices: the host may wait for another one."""
+    """All gaps of one device, in order of time. ``work``: its rows of ``work_of``; ``rows``: those
+    of its process, and ``everywhere`` the work of the process on all devices: the host may wait for
+    another one."""
     if work.empty:
         return []
     queue = Queue(work, rows, everywhere)
@@ -76,7 +79,8 @@ def gaps_of(work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) ->
 
 
 def _firsts(queue: Queue, times: np.ndarray) -> np.ndarray:
-    """The place of the kernel that begins at each of ``times``, the one queued first where several do; else -1."""
+    """The place of the kernel that begins at each of ``times``, the one queued first where several
+    do; else -1."""
     on_sms = np.flatnonzero(queue.engine == SMS)
     if not len(on_sms):
         return np.full(len(times), -1)
@@ -88,9 +92,9 @@ def _firsts(queue: Queue, times: np.ndarray) -> np.ndarray:
 def of_one_cause(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     """The cause of gaps that have one from begin to end and need no look at their moments; else "".
 
-    Of many gaps nearly all are such: the kernel waits for no event and no default stream, nobody allocates, and either
-    it is first in its stream, and its thread is in no call that waits, allocates or copies; or it was queued, and all
-    that it stands behind is a copy that runs.
+    Of many gaps nearly all are such: the kernel waits for no event and no default stream, nobody
+    allocates, and either it is first in its stream, and its thread is in no call that waits,
+    allocates or copies; or it was queued, and all that it stands behind is a copy that runs.
     """
     causes = np.full(len(kernels), "", dtype=object)
     if not len(kernels) or not len(queue.calls.start):
@@ -115,7 +119,8 @@ def _plain(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray
 
 
 def _launched(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Kernels that are first in their stream all the time, and whose thread does nothing but launch."""
+    """Kernels that are first in their stream all the time, and whose thread does nothing but
+    launch."""
     call, before = queue.call[kernels], queue.before[kernels]
     launched, returned = queue.calls.start[call], queue.calls.end[call]
     handed = (before < 0) | (queue.engine[before] == SMS) | (queue.end[before] <= launched)
@@ -128,7 +133,8 @@ def _launched(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndar
 
 
 def _behind_copy(queue: Queue, kernels: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Kernels that were queued when the gap began, behind a copy that ran then, and all before that was over."""
+    """Kernels that were queued when the gap began, behind a copy that ran then, and all before that
+    was over."""
     null = np.array([queue.is_null(lane) for lane in queue.lane_names])
     before = queue.before[kernels]
     behind: np.ndarray = (before >= 0) & (queue.engine[before] != SMS) & ~queue.pageable[before]

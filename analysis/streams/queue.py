@@ -1,4 +1,5 @@
-"""What was queued where and when: the look-ups behind the causes of gaps. Arrays with one place per piece of work."""
+"""What was queued where and when: the look-ups behind the causes of gaps. Arrays with one place per
+piece of work."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ Lane = tuple[int, int]
 
 @dataclass(slots=True)
 class QueueItem:
-    """A piece of work: ``call`` queued it (None: not recorded), ``at`` is its place in the order of its stream."""
+    """A piece of work: ``call`` queued it (None: not recorded), ``at`` is its place in the order of
+    its stream."""
 
     start: int
     end: int
@@ -34,7 +36,8 @@ class QueueItem:
     thread: int
     at: int
     waits: list[tuple[Lane, int]] = field(default_factory=list)
-    """Streams that it waited for by events, each with the time at which the event was recorded there."""
+    """Streams that it waited for by events, each with the time at which the event was recorded
+    there."""
 
     @property
     def queued(self) -> int:
@@ -43,8 +46,8 @@ class QueueItem:
 
 
 class Queue:
-    """All work of one device with the calls of its process (``rows``), which may have queued for others, too
-    (``everywhere``). ``streams``: flags by context and stream."""
+    """All work of one device with the calls of its process (``rows``), which may have queued for
+    others, too (``everywhere``). ``streams``: flags by context and stream."""
 
     def __init__(self, work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) -> None:
         self.streams, self._nulls = _stream_flags(rows)
@@ -115,7 +118,8 @@ class Queue:
         return self._made[place]
 
     def head(self, item: QueueItem, time: int) -> QueueItem:
-        """What stands first in the stream of ``item`` at ``time``: the first that has not ended, at most ``item``."""
+        """What stands first in the stream of ``item`` at ``time``: the first that has not ended, at
+        most ``item``."""
         place = bisect_right(self._reach[item.lane], time)
         return self.item(int(self.lanes[item.lane][min(place, item.at)]))
 
@@ -124,7 +128,8 @@ class Queue:
         return self._reach[item.lane][item.at - 1] if item.at else -FOREVER
 
     def until(self, lane: Lane, queued_by: int) -> tuple[int, QueueItem | None]:
-        """When all that was queued in ``lane`` before ``queued_by`` has ended, and what ended last."""
+        """When all that was queued in ``lane`` before ``queued_by`` has ended, and what ended
+        last."""
         place = bisect_right(self._asked.get(lane, []), queued_by)
         if not place:
             return 0, None
@@ -137,7 +142,8 @@ class Queue:
         return self.streams.get(lane) == NULL or self._nulls.get(lane[0]) == lane[1]
 
     def serialized_with(self, lane: Lane) -> list[Lane]:
-        """Streams that wait for ``lane`` and that it waits for, by the rules of the legacy default stream."""
+        """Streams that wait for ``lane`` and that it waits for, by the rules of the legacy default
+        stream."""
         if self.is_null(lane):
             return [other for other in self._blocking.get(lane[0], []) if other != lane]
         if self.streams.get(lane) != BLOCKING:
@@ -145,7 +151,8 @@ class Queue:
         return [other for other in self._null_lanes.get(lane[0], []) if other != lane]
 
     def _sort_lanes(self) -> None:
-        """Blocking streams and legacy default streams by context: of streams there may be tens of thousands."""
+        """Blocking streams and legacy default streams by context: of streams there may be tens of
+        thousands."""
         self._blocking: dict[int, list[Lane]] = defaultdict(list)
         self._null_lanes: dict[int, list[Lane]] = defaultdict(list)
         for lane in self.lane_names:
@@ -155,7 +162,8 @@ class Queue:
                 self._null_lanes[lane[0]].append(lane)
 
     def _on(self, engine: str, time: int) -> list[QueueItem]:
-        # Copies of one direction run one after the other; a few places back suffice for engines that share.
+        # Copies of one direction run one after the other; a few places back suffice for engines
+        # that share.
         places, starts = self._engines.get(engine, (np.array([], int), []))
         index = bisect_right(starts, time)
         return [self.item(int(place)) for place in places[max(0, index - 4) : index][::-1]]
@@ -200,7 +208,8 @@ class Queue:
         return next(((call.name, call.end) for call in calls[max(0, place - 4) : place][::-1] if call.end > time), None)
 
     def trimmed_in(self, call: Call) -> int | None:
-        """From when on a waiting call gives memory of a pool back: the GPU's last work before it; None if it does not.
+        """From when on a waiting call gives memory of a pool back: the GPU's last work before it;
+        None if it does not.
 
         Within the call, as the pool is trimmed only when the GPU has nothing left to do.
         """
@@ -252,14 +261,16 @@ def _stream_flags(rows: pd.DataFrame) -> tuple[dict[Lane, int], dict[int, int]]:
 
 
 def _add_waits(queue: Queue, rows: pd.DataFrame) -> None:
-    """Gives every item the waits for events that were queued in its stream between it and the item before it."""
+    """Gives every item the waits for events that were queued in its stream between it and the item
+    before it."""
     recorded: dict[tuple[int, int], tuple[Lane, int]] = {}
     events = rows[(rows["kind"] == "event") | ((rows["kind"] == "sync") & (rows["flags"] == STREAM_WAIT))]
     started = queue.calls.started(events["correlation"].to_numpy(np.int64), events["start_ns"].to_numpy(np.int64))
     columns = (events[name].to_numpy() for name in ("kind", "context", "stream", "source", "extra"))
     ordered = [column[np.argsort(started, kind="stable")].tolist() for column in (*columns, started)]
     for kind, context, stream, event, which, time in zip(*ordered, strict=True):
-        # The number of the recording where CUPTI tells it, else the event's own, which recordings share.
+        # The number of the recording where CUPTI tells it, else the event's own, which recordings
+        # share.
         keys = [(0, which)] * (which > 0) + [(context, event)]
         if kind == "event":
             recorded.update(dict.fromkeys(keys, ((context, stream), time)))

@@ -1,9 +1,11 @@
-"""What a program's host and GPU did, one row per call, kernel and copy: read from what a recorder wrote, and kept.
+"""What a program's host and GPU did, one row per call, kernel and copy: read from what a recorder
+wrote, and kept.
 
-``activity.parquet`` of a run directory. Columns: ``kind`` (one of ``KINDS``), ``name`` (of a kernel or call),
-``process``, ``device``, ``context``, ``stream``, ``start_ns``, ``end_ns`` (one clock for host and GPU, zero is the
-first record), ``bytes``, ``correlation`` (the same for a call and the work that it queued), ``thread`` (of a call),
-``flags``, ``source``, ``target``, ``channel``, ``graph``, ``extra`` (as CUPTI tells them: ``profiling.streams.raw``).
+``activity.parquet`` of a run directory. Columns: ``kind`` (one of ``KINDS``), ``name`` (of a kernel
+or call), ``process``, ``device``, ``context``, ``stream``, ``start_ns``, ``end_ns`` (one clock for
+host and GPU, zero is the first record), ``bytes``, ``correlation`` (the same for a call and the
+work that it queued), ``thread`` (of a call), ``flags``, ``source``, ``target``, ``channel``,
+``graph``, ``extra`` (as CUPTI tells them: ``profiling.streams.raw``).
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ PAGEABLE, PINNED = 1, 2
 BLOCKING, NON_BLOCKING, NULL = 1, 2, 3
 """``flags`` of streams."""
 EVENT_WAIT, STREAM_WAIT, STREAM_SYNC, DEVICE_SYNC = 1, 2, 3, 4
-"""``flags`` of synchronizations: the host waits for an event, a stream for one, the host for a stream, for all."""
+"""``flags`` of synchronizations: the host waits for an event, a stream for one, the host for a
+stream, for all."""
 TRIMMED = 3
 """``flags`` of pools: unused memory was given back to the device."""
 NONE = 2**32 - 1
@@ -52,7 +55,8 @@ _TYPE = np.dtype([(name, "<u8" if 4 <= at < 8 else "<u4") for at, name in enumer
 
 @dataclass(frozen=True)
 class Recording:
-    """All rows, in order of start, and what a reader must know: what is missing from them, in ``notes``."""
+    """All rows, in order of start, and what a reader must know: what is missing from them, in
+    ``notes``."""
 
     rows: pd.DataFrame
     notes: tuple[str, ...] = ()
@@ -65,9 +69,11 @@ def empty() -> pd.DataFrame:
 
 
 def read_raw(folder: Path) -> Recording:
-    """Everything that recorders wrote into ``folder``; raises ReportError for a file that no recorder wrote.
+    """Everything that recorders wrote into ``folder``; raises ReportError for a file that no
+    recorder wrote.
 
-    Work and calls without a time, or that end before they start, are left out and named in the notes.
+    Work and calls without a time, or that end before they start, are left out and named in the
+    notes.
     """
     notes: list[str] = []
     ends: list[dict[str, Any]] = []
@@ -137,7 +143,8 @@ def _names(path: Path) -> list[str]:
 
 
 def _frame(records: np.ndarray, process: int, names: list[str]) -> pd.DataFrame:
-    # A name is written before the record that holds its number, but a kill may fall between their flushes.
+    # A name is written before the record that holds its number, but a kill may fall between their
+    # flushes.
     table = np.array([*names, "?"], dtype=object)
     named = np.isin(records["kind"], (raw.KERNEL, raw.DRIVER, raw.RUNTIME))
     numbers = np.where(named, np.minimum(records["name"], len(names)), len(names))
@@ -178,7 +185,8 @@ def _demangler() -> Any:
 
 
 def readable(name: str) -> str:
-    """A kernel's name as its source has it: demangled where the C++ library is there, without ``void``."""
+    """A kernel's name as its source has it: demangled where the C++ library is there, without
+    ``void``."""
     demangle = _demangler()
     if not name.startswith("_Z") or demangle is None:
         return name
@@ -197,9 +205,11 @@ def _free() -> Any:
 
 
 def within_profiled(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows between ``cudaProfilerStart`` and ``cudaProfilerStop`` of each process that calls them, else all.
+    """The rows between ``cudaProfilerStart`` and ``cudaProfilerStop`` of each process that calls
+    them, else all.
 
-    Work belongs to a stretch if it was queued in it, whenever it runs; what only describes (streams) always stays.
+    Work belongs to a stretch if it was queued in it, whenever it runs; what only describes
+    (streams) always stays.
     """
     calls = rows[rows["kind"].isin(CALLS)]
     starts = calls[calls["name"].str.contains("ProfilerStart")]
@@ -234,7 +244,8 @@ def write(recording: Recording, folder: Path) -> Path:
 
 
 def read(folder: Path) -> Recording:
-    """The rows that ``write`` kept; raises ReportError naming the file and what is wrong with it."""
+    """The rows that ``write`` kept; raises ReportError naming the file and what is wrong with
+    it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

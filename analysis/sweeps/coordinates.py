@@ -1,7 +1,9 @@
-"""Where a launch stands among those of its kernel: its parameters and dimensions, or what its report tells of them.
+"""Where a launch stands among those of its kernel: its parameters and dimensions, or what its
+report tells of them.
 
-A run of the catalog, or of a program that writes facts of its launches, names parameters and shape. Of any other
-launch the arguments of its template are the parameters, with its block; the threads of all CTAs stand for its shape.
+A run of the catalog, or of a program that writes facts of its launches, names parameters and shape.
+Of any other launch the arguments of its template are the parameters, with its block; the threads of
+all CTAs stand for its shape.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from typing import Any
 Row = Mapping[str, Any]
 PARAMETER, GEOMETRY, SHAPE, CODE = "parameter", "launch", "shape", "code"
 LONGEST = 60
-"""Characters of a name or value that are shown; longer ones end in a hash, which tells them apart."""
+"""Characters of a name or value that are shown; longer ones end in a hash, which tells them
+apart."""
 LONG_ARGUMENT = 32
-"""A template argument of more characters is a type that code was written for, not a value that is varied."""
+"""A template argument of more characters is a type that code was written for, not a value that is
+varied."""
 MOST_ARGUMENTS = 24
 """A template with more arguments than this is one coordinate as a whole."""
 _CAST = re.compile(r"^\((?:unsigned )?(?:int|bool|long|short|char)\)(?=-?\d)")
@@ -27,8 +31,8 @@ _EXTENT = re.compile(r"grid ([\d,]+) × block ([\d,]+)")
 
 @dataclass(frozen=True)
 class Coordinate:
-    """``kind``: a parameter of the kernel or its template, how it was launched, a dimension of its problem, or another
-    code, which is told apart and never swept."""
+    """``kind``: a parameter of the kernel or its template, how it was launched, a dimension of its
+    problem, or another code, which is told apart and never swept."""
 
     kind: str
     name: str
@@ -84,7 +88,8 @@ def _template(row: Row) -> list[Coordinate]:
 
 
 def template_arguments(demangled: str, kernel: str) -> list[str]:
-    """``["128", "float"]`` of ``void space::gemm<(int)128, float>(float*)`` for the kernel ``gemm``; else empty."""
+    """``["128", "float"]`` of ``void space::gemm<(int)128, float>(float*)`` for the kernel
+    ``gemm``; else empty."""
     at = demangled.find(f"{kernel}<") if kernel else -1
     if at < 0:
         return []
@@ -101,7 +106,8 @@ def template_arguments(demangled: str, kernel: str) -> list[str]:
 
 
 def _geometry(row: Row) -> list[Coordinate]:
-    """The block, and the threads of all CTAs: blocks of other sizes that do the same work in all are a sweep."""
+    """The block, and the threads of all CTAs: blocks of other sizes that do the same work in all
+    are a sweep."""
     extents = _EXTENT.fullmatch(str(row.get("shape") or ""))
     if extents is None:
         return []

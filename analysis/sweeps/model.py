@@ -1,7 +1,9 @@
-"""Sweeps among launches: groups that differ in one parameter, or one dimension of the problem, and in nothing else.
+"""Sweeps among launches: groups that differ in one parameter, or one dimension of the problem, and
+in nothing else.
 
-Pure functions over the rows of the overview (``rows.launch_row``). Nothing has to declare a sweep: launches of one
-kernel on one GPU whose other coordinates agree form a series, wherever they were recorded.
+Pure functions over the rows of the overview (``rows.launch_row``). Nothing has to declare a sweep:
+launches of one kernel on one GPU whose other coordinates agree form a series, wherever they were
+recorded.
 """
 
 from __future__ import annotations
@@ -58,14 +60,16 @@ class SweepPoint:
         return PointSpread(math.fsum(known) / len(known), min(known), max(known), len(known)) if known else None
 
     def account(self) -> tuple[dict[str, float], int]:
-        """(percent by part, mean over launches, number of these launches): those whose idle time is split, if any."""
+        """(percent by part, mean over launches, number of these launches): those whose idle time is
+        split, if any."""
         held = [dict(row["account"]) for row in self.rows if row.get("account")]
         split = [one for one in held if not any(part in one for part in COARSE)] or held
         parts = dict.fromkeys(part for one in split for part in one)
         return {part: math.fsum(one.get(part, 0.0) for one in split) / len(split) for part in parts}, len(split)
 
     def typical(self) -> Row:
-        """The launch that stands for this value: of those with a split account, if any, the one in the middle."""
+        """The launch that stands for this value: of those with a split account, if any, the one in
+        the middle."""
         split = [row for row in self.rows if is_split(row)] or list(self.rows)
         return sorted(split, key=lambda row: number(row.get("duration_ns")) or math.inf)[(len(split) - 1) // 2]
 
@@ -83,7 +87,8 @@ class SweepSeries:
         return sum(len(point.rows) for point in self.points)
 
     def ends(self) -> tuple[SweepPoint, SweepPoint, str] | None:
-        """(best, worst, what of): the points with the least and most mean time, or cycles where time is not known."""
+        """(best, worst, what of): the points with the least and most mean time, or cycles where
+        time is not known."""
         for name in ("duration_ns", "cycles"):
             known = [(found.mean, index) for index, point in enumerate(self.points) if (found := point.spread(name))]
             if len(known) > 1:
@@ -100,9 +105,11 @@ class SweepSeries:
 
 @dataclass(frozen=True)
 class Sweep:
-    """All series in which one parameter of a kernel varies on one GPU; ``kind`` as in ``Coordinate``.
+    """All series in which one parameter of a kernel varies on one GPU; ``kind`` as in
+    ``Coordinate``.
 
-    ``gpu`` is its full name; ``gpu_shown`` the short one, where no other GPU with a sweep shares that.
+    ``gpu`` is its full name; ``gpu_shown`` the short one, where no other GPU with a sweep shares
+    that.
     """
 
     kernel: str
@@ -127,7 +134,8 @@ class Sweep:
         return max(one.ratio for one in self.series)
 
     def varying(self) -> dict[str, list[str]]:
-        """Other coordinates in which its series differ, with their values; those that some series lack are ``""``."""
+        """Other coordinates in which its series differ, with their values; those that some series
+        lack are ``""``."""
         names = dict.fromkeys(name for one in self.series for name, _ in one.fixed)
         found = {name: ordered({dict(one.fixed).get(name, "") for one in self.series}) for name in names}
         return {name: values for name, values in found.items() if len(values) > 1}
@@ -139,19 +147,21 @@ class Sweep:
         return replace(self, series=kept)
 
     def busy(self, _: SweepSeries, point: SweepPoint) -> PointSpread | None:
-        """Busy share of ``unit`` in percent. That of the tensor pipe is what was counted, else the account's."""
+        """Busy share of ``unit`` in percent. That of the tensor pipe is what was counted, else the
+        account's."""
         return point.spread("tensor" if self.unit() == "tensor" else "busy")
 
     def names(self) -> list[str]:
-        """What tells each series from the others, in words; the kernel's name where there is one series."""
+        """What tells each series from the others, in words; the kernel's name where there is one
+        series."""
         telling = self.varying()
         if not telling:
             return [self.kernel for _ in self.series]
         return [" ".join(f"{name}={value}" for name, value in one.fixed if name in telling) for one in self.series]
 
     def unit(self) -> str:
-        """The unit whose busy share is shown: the tensor pipe if it is that of any launch, else theirs if they agree,
-        else empty: that of each launch."""
+        """The unit whose busy share is shown: the tensor pipe if it is that of any launch, else
+        theirs if they agree, else empty: that of each launch."""
         units = {str(row["unit"]) for row in self._rows() if row.get("unit")}
         if "tensor" in units:
             return "tensor"
@@ -162,7 +172,8 @@ class Sweep:
 
 
 def timed(y: str, series: SweepSeries, point: SweepPoint) -> PointSpread | None:
-    """Time in ns or elapsed cycles at a point, or as a multiple of the best of its series (``-best``)."""
+    """Time in ns or elapsed cycles at a point, or as a multiple of the best of its series
+    (``-best``)."""
     name = "duration_ns" if y.startswith("time") else "cycles"
     found = point.spread(name)
     if found is None or not y.endswith("-best"):
@@ -183,7 +194,8 @@ def as_number(value: str) -> float | None:
 
 
 def ordered(values: Iterable[str]) -> list[str]:
-    """Distinct values: numbers by size, then texts, in which digits count as numbers (``64x64`` before ``128x64``)."""
+    """Distinct values: numbers by size, then texts, in which digits count as numbers (``64x64``
+    before ``128x64``)."""
     return sorted(set(values), key=_rank)
 
 
@@ -198,7 +210,8 @@ def _pieces(value: str) -> list[str]:
 
 
 def logarithmic(values: Sequence[str]) -> bool:
-    """Whether values are drawn on a logarithmic axis: all positive, and far apart or three or more powers of two."""
+    """Whether values are drawn on a logarithmic axis: all positive, and far apart or three or more
+    powers of two."""
     at = [as_number(value) for value in values]
     known = [value for value in at if value is not None and value > 0]
     if len(known) < len(at) or not known:
@@ -208,7 +221,8 @@ def logarithmic(values: Sequence[str]) -> bool:
 
 
 def sweeps(rows: Sequence[Row]) -> list[Sweep]:
-    """All sweeps among ``rows``: those of parameters before those of shapes, each kind by how much time is at stake."""
+    """All sweeps among ``rows``: those of parameters before those of shapes, each kind by how much
+    time is at stake."""
     groups: defaultdict[tuple[str, str, str, str], dict[tuple[Pair, ...], list[tuple[str, list[Row]]]]]
     groups = defaultdict(dict)
     for (kernel, gpu), configurations in _configurations(rows).items():
@@ -225,7 +239,8 @@ def sweeps(rows: Sequence[Row]) -> list[Sweep]:
 
 
 def _configurations(rows: Iterable[Row]) -> dict[Pair, dict[tuple[Coordinate, ...], list[Row]]]:
-    """Launches of a kernel on a GPU that agree in all coordinates, by these; launches without numbers are left out."""
+    """Launches of a kernel on a GPU that agree in all coordinates, by these; launches without
+    numbers are left out."""
     known: dict[str, tuple[Coordinate, ...]] = {}
     found: defaultdict[Pair, dict[tuple[Coordinate, ...], list[Row]]] = defaultdict(dict)
     for row in rows:
@@ -239,8 +254,8 @@ def _configurations(rows: Iterable[Row]) -> dict[Pair, dict[tuple[Coordinate, ..
 
 
 def _places(found: Sequence[Coordinate]) -> Iterator[tuple[str, str, str, tuple[Pair, ...]]]:
-    """(kind, name, value, all other coordinates) for each coordinate that may be swept, and for all dimensions at once
-    where they are equal."""
+    """(kind, name, value, all other coordinates) for each coordinate that may be swept, and for all
+    dimensions at once where they are equal."""
     pairs = tuple((one.name, one.value) for one in found)
     for index, one in enumerate(found):
         if one.kind != CODE:

@@ -1,8 +1,10 @@
-"""Whether the best and the worst point of a series differ by more than repeats of one launch do. Pure.
+"""Whether the best and the worst point of a series differ by more than repeats of one launch do.
+Pure.
 
-Welch's test of the two means, two-sided: it takes neither equal variances nor a prior. As best and worst were picked
-among all points, its p-value is multiplied by the number of pairs they were picked from (Bonferroni). Repeats are taken
-as independent and about normal. A difference that the test cannot see may still be there: few repeats see little.
+Welch's test of the two means, two-sided: it takes neither equal variances nor a prior. As best and
+worst were picked among all points, its p-value is multiplied by the number of pairs they were
+picked from (Bonferroni). Repeats are taken as independent and about normal. A difference that the
+test cannot see may still be there: few repeats see little.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ ALPHA = 0.05
 
 
 def noise_words(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> str:
-    """What repeats say of the difference in ``name`` between two of ``points`` points; empty where it is no chance.
+    """What repeats say of the difference in ``name`` between two of ``points`` points; empty where
+    it is no chance.
 
     Empty, too, where either point has no repeats: then nothing is tested.
     """
@@ -31,7 +34,8 @@ def noise_words(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> 
 
 
 def p_value(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> float | None:
-    """Of no difference between the means of ``name``, corrected for the choice of two among ``points``; at most 1.
+    """Of no difference between the means of ``name``, corrected for the choice of two among
+    ``points``; at most 1.
 
     None where either point has fewer than two values.
     """
@@ -42,7 +46,8 @@ def p_value(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> floa
 
 
 def welch(one: Sequence[float], other: Sequence[float]) -> float:
-    """Two-sided p-value of equal means (B. L. Welch, Biometrika 34, 1947); each side has two values or more."""
+    """Two-sided p-value of equal means (B. L. Welch, Biometrika 34, 1947); each side has two values
+    or more."""
     from scipy.special import stdtr
 
     from ncubble.analysis.gate.noise.noise import mean_sd

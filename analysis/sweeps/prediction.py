@@ -1,7 +1,7 @@
 """One series of depths, predicted from one of its launches, beside what was measured. Pure.
 
-The model is that of ``ncubble advise`` (model/predict.py). It sees the report of a single launch, and none of the
-others of its series.
+The model is that of ``ncubble advise`` (model/predict.py). It sees the report of a single launch,
+and none of the others of its series.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ DEEPEST = 8
 
 @dataclass(frozen=True)
 class DepthPredictions:
-    """What the model says of a launch: by depth a prediction, or why there is none. ``reason`` says why there is no
-    prediction of any depth; ``unit`` is what is counted as busy."""
+    """What the model says of a launch: by depth a prediction, or why there is none. ``reason`` says
+    why there is no prediction of any depth; ``unit`` is what is counted as busy."""
 
     present: int
     predictions: Mapping[int, Any]
@@ -38,8 +38,8 @@ class DepthPredictions:
 
 @dataclass(frozen=True)
 class Depth:
-    """One depth: measured busy share in percent and cycles, as far as there are launches of it, the prediction with its
-    ``low`` and ``high`` bounds, and why there is none."""
+    """One depth: measured busy share in percent and cycles, as far as there are launches of it, the
+    prediction with its ``low`` and ``high`` bounds, and why there is none."""
 
     depth: int
     busy: PointSpread | None
@@ -62,11 +62,12 @@ class Depth:
 
 @dataclass(frozen=True)
 class DepthChoice:
-    """Which of the measured depths the predictions choose, which is best, and what the choice loses.
+    """Which of the measured depths the predictions choose, which is best, and what the choice
+    loses.
 
-    ``chosen_pct`` and ``best_pct`` are measured busy shares, ``regret_pct`` the loss in percent of the best;
-    ``mean_error`` of absolute errors in points, over ``n`` depths other than the present one; ``span`` of what was
-    measured, in points.
+    ``chosen_pct`` and ``best_pct`` are measured busy shares, ``regret_pct`` the loss in percent of
+    the best; ``mean_error`` of absolute errors in points, over ``n`` depths other than the present
+    one; ``span`` of what was measured, in points.
     """
 
     chosen: int
@@ -80,13 +81,15 @@ class DepthChoice:
 
 
 def is_depth(parameter: str, series: Sequence[SweepSeries]) -> bool:
-    """Whether a swept parameter is the depth of a pipeline: by its name, and because its values are whole numbers."""
+    """Whether a swept parameter is the depth of a pipeline: by its name, and because its values are
+    whole numbers."""
     at = [point.at for one in series for point in one.points]
     return parameter.lower() in DEPTH_NAMES and all(value is not None and value.is_integer() for value in at)
 
 
 def profiles(series: SweepSeries) -> list[SweepPoint]:
-    """The points that have launches which may be predicted from: those with warp samples, usual depths first."""
+    """The points that have launches which may be predicted from: those with warp samples, usual
+    depths first."""
     found = [point for point in series.points if any(is_split(row) for row in point.rows)]
     return sorted(
         found, key=lambda point: (FIRST.index(point.at) if point.at in FIRST else len(FIRST), point.at or 0.0)
@@ -116,7 +119,8 @@ def _notes(now: Any) -> tuple[str, ...]:
 
 
 def depths_of(series: SweepSeries, told: DepthPredictions) -> list[Depth]:
-    """Every depth that was measured or predicted, in order. Measured: ``busy`` and ``cycles`` of the rows."""
+    """Every depth that was measured or predicted, in order. Measured: ``busy`` and ``cycles`` of
+    the rows."""
     points = {int(point.at): point for point in series.points if point.at is not None}
     found = []
     for depth in sorted({*points, *told.predictions}):
@@ -128,7 +132,8 @@ def depths_of(series: SweepSeries, told: DepthPredictions) -> list[Depth]:
 
 
 def depth_choice(depths: Sequence[Depth], present: int) -> DepthChoice | None:
-    """How good the predictions are; None where no depth but the present one was both measured and predicted."""
+    """How good the predictions are; None where no depth but the present one was both measured and
+    predicted."""
     measured = {one.depth: one.busy.mean for one in depths if one.busy and (one.predicted or one.depth == present)}
     told = {one.depth: one.predicted.tensor_elapsed_pct for one in depths if one.predicted and one.depth in measured}
     errors = [abs(one.error) for one in depths if one.depth != present and one.error is not None]

@@ -1,4 +1,5 @@
-"""How much of the time groups of lanes work together, by union of their intervals. Pure functions over lanes."""
+"""How much of the time groups of lanes work together, by union of their intervals. Pure functions
+over lanes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ WAIT = "wait"
 
 @dataclass(frozen=True)
 class Overlap:
-    """Time in which all of ``what`` happen: in ns, in percent of the span, and of the least of them."""
+    """Time in which all of ``what`` happen: in ns, in percent of the span, and of the least of
+    them."""
 
     what: tuple[str, ...]
     ns: float
@@ -26,7 +28,8 @@ class Overlap:
 
 @dataclass(frozen=True)
 class Concurrency:
-    """``busy_ns``: time in which any lane of a group works; ``idle_ns``: time of ``span_ns`` in which no group does.
+    """``busy_ns``: time in which any lane of a group works; ``idle_ns``: time of ``span_ns`` in
+    which no group does.
 
     ``overlaps`` holds every pair, then every three, in the order of the groups.
     """
@@ -55,7 +58,8 @@ def union(starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def concurrency(frame: pd.DataFrame) -> Concurrency:
-    """What the groups of ``frame`` (columns of ``lanes``) do at the same time; nothing of an empty frame."""
+    """What the groups of ``frame`` (columns of ``lanes``) do at the same time; nothing of an empty
+    frame."""
     if frame.empty:
         return Concurrency(0.0, {}, 0.0, ())
     begin, end = float(frame["start_ns"].min()), float(frame["end_ns"].max())
@@ -82,7 +86,8 @@ def concurrency(frame: pd.DataFrame) -> Concurrency:
 def overlaps(
     alone_ns: Mapping[str, float], shared_ns: Callable[[tuple[str, ...]], float], span_ns: float
 ) -> tuple[Overlap, ...]:
-    """Every pair, then every three of what takes ``alone_ns``, with the time in which all of them happen."""
+    """Every pair, then every three of what takes ``alone_ns``, with the time in which all of them
+    happen."""
     chosen = [names for size in (2, 3) for names in combinations(alone_ns, size)]
     times = [(names, shared_ns(names)) for names in chosen]
     return tuple(
@@ -92,7 +97,8 @@ def overlaps(
 
 
 def _by_mask(stretches: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Time in ns by the set of groups that work, as a bit mask; outside of all work is not counted."""
+    """Time in ns by the set of groups that work, as a bit mask; outside of all work is not
+    counted."""
     times = np.concatenate([np.concatenate(pair) for pair in stretches]) if stretches else np.array([])
     total = np.zeros(1 << len(stretches))
     if not len(times):

@@ -1,7 +1,9 @@
-"""Reads what ``bubble_probe.cuh`` recorded: one or more dumps, one after the other. Anything may be in such a file.
+"""Reads what ``bubble_probe.cuh`` recorded: one or more dumps, one after the other. Anything may be
+in such a file.
 
-A dump: ``bubbles2``, eight digits with the length of a JSON object, the object, 64 bytes for each warp, and for each
-warp ``marks`` marks of 8 bytes: the clock (32 low bits), and a word with tag (6 bits), kind (2) and index (24).
+A dump: ``bubbles2``, eight digits with the length of a JSON object, the object, 64 bytes for each
+warp, and for each warp ``marks`` marks of 8 bytes: the clock (32 low bits), and a word with tag (6
+bits), kind (2) and index (24).
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ _REMEDY = "record it again"
 
 @dataclass(frozen=True)
 class Dump:
-    """What one recording holds: ``warps`` (of ``WARP``) and ``marks`` (of ``MARK``, a row for each warp).
+    """What one recording holds: ``warps`` (of ``WARP``) and ``marks`` (of ``MARK``, a row for each
+    warp).
 
     ``started``: warps that asked for a slot on a recorded SM. ``told``: the JSON object.
     """

@@ -1,8 +1,9 @@
-"""What goes on while no warp is at it: copies and tensor products in flight, from the probe's regions.
+"""What goes on while no warp is at it: copies and tensor products in flight, from the probe's
+regions.
 
-A copy of tile i is in flight from the begin of its ``load`` until the wait for it ends, in any warp of its CTA; a
-product from the begin of its ``compute`` until the end of ``wait_mma``. It may have ended before somebody looked: these
-are the longest times that the record allows.
+A copy of tile i is in flight from the begin of its ``load`` until the wait for it ends, in any warp
+of its CTA; a product from the begin of its ``compute`` until the end of ``wait_mma``. It may have
+ended before somebody looked: these are the longest times that the record allows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ ASYNCHRONOUS = (
 
 
 def flights(lanes: pd.DataFrame) -> pd.DataFrame:
-    """Lanes of what is in flight, with the columns of ``lanes`` (``warp`` is -1); empty where nothing is awaited."""
+    """Lanes of what is in flight, with the columns of ``lanes`` (``warp`` is -1); empty where
+    nothing is awaited."""
     parts = [_flights(lanes, *each) for each in ASYNCHRONOUS]
     flying = pd.concat([part for part in parts if len(part)] or [lanes.iloc[:0]], ignore_index=True)
     return flying.sort_values("start_ns", kind="stable", ignore_index=True)

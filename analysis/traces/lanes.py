@@ -1,9 +1,11 @@
-"""Lanes: what every warp, stream or engine did when. Read from the ``lanes.parquet`` of a run directory.
+"""Lanes: what every warp, stream or engine did when. Read from the ``lanes.parquet`` of a run
+directory.
 
-One row per interval: ``lane`` (a warp, a stream), ``group`` (its role or engine), ``start_ns`` and ``end_ns`` on one
-clock with any zero, ``tag`` (what it did). Tags that begin with ``wait`` are time in which the lane could do nothing.
-A column ``index`` (integers: which tile, which chunk) may be there, too.
-The file's metadata hold ``ncubble.lanes`` (schema, 1) and ``ncubble.lanes.kind`` (``warps`` or ``streams``).
+One row per interval: ``lane`` (a warp, a stream), ``group`` (its role or engine), ``start_ns`` and
+``end_ns`` on one clock with any zero, ``tag`` (what it did). Tags that begin with ``wait`` are time
+in which the lane could do nothing. A column ``index`` (integers: which tile, which chunk) may be
+there, too. The file's metadata hold ``ncubble.lanes`` (schema, 1) and ``ncubble.lanes.kind``
+(``warps`` or ``streams``).
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ class LaneRun:
 
 
 def find_lanes(roots: Iterable[Path]) -> Iterator[LaneRun]:
-    """Every run directory with lanes at or below ``roots``, in order of path; links are not followed."""
+    """Every run directory with lanes at or below ``roots``, in order of path; links are not
+    followed."""
     for root in roots:
         for folder, inside, names in os.walk(root):
             inside[:] = sorted(name for name in inside if not name.startswith("."))
@@ -58,7 +61,8 @@ def find_lanes(roots: Iterable[Path]) -> Iterator[LaneRun]:
 
 
 def lane_kind(run: LaneRun) -> str:
-    """The kind of a run's lanes, without reading them; empty where the file is none, or cannot be read."""
+    """The kind of a run's lanes, without reading them; empty where the file is none, or cannot be
+    read."""
     try:
         with pq.ParquetFile(run.path / FILE) as file:
             return _kind(run.path / FILE, file)
@@ -67,14 +71,16 @@ def lane_kind(run: LaneRun) -> str:
 
 
 def read_lanes(run: LaneRun) -> tuple[str, pd.DataFrame]:
-    """Kind and intervals of a run, sorted by start; raises ReportError naming the file and what is wrong with it."""
+    """Kind and intervals of a run, sorted by start; raises ReportError naming the file and what is
+    wrong with it."""
     path = run.path / FILE
     try:
         if path.stat().st_size > LARGEST_B:
             raise ReportError(f"{path}: larger than {LARGEST_B >> 20} MB", "record a shorter stretch")
         with pq.ParquetFile(path) as file:
             kind = _kind(path, file)
-        # As dictionaries: one long text in a million rows is held once, and cut before it is repeated.
+        # As dictionaries: one long text in a million rows is held once, and cut before it is
+        # repeated.
         with pq.ParquetFile(path, read_dictionary=list(_TEXTS)) as file:
             indexed = INDEX in file.schema_arrow.names and pa.types.is_integer(file.schema_arrow.field(INDEX).type)
             table = file.read(columns=[*_TEXTS, *_TIMES, *([INDEX] if indexed else [])])
@@ -132,7 +138,8 @@ def _short(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _checked(path: Path, frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame, sorted; intervals that are none are refused, as nothing drawn from them would be true."""
+    """The frame, sorted; intervals that are none are refused, as nothing drawn from them would be
+    true."""
     if frame[[*_TEXTS, *_TIMES]].isna().to_numpy().any():
         raise ReportError(f"{path}: a text or time is missing", _REMEDY)
     if (frame["end_ns"] < frame["start_ns"]).any() or (frame[[*_TIMES]].abs() > 1e18).to_numpy().any():

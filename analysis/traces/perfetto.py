@@ -1,7 +1,8 @@
 """Lanes as trace events: the JSON that ui.perfetto.dev and chrome://tracing open.
 
-Format: "Trace Event Format" of the Chromium project, JSON object form. A process for each SM (or group, where lanes
-have no SM), a thread for each lane, a complete event (phase ``X``) for each interval; times in µs.
+Format: "Trace Event Format" of the Chromium project, JSON object form. A process for each SM (or
+group, where lanes have no SM), a thread for each lane, a complete event (phase ``X``) for each
+interval; times in µs.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def _named(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
 
 
 def write_perfetto(path: Path, lanes: pd.DataFrame, facts: dict[str, Any]) -> None:
-    """Write the trace of ``lanes`` to ``path``; ``facts`` goes beside the events. Raises OSError."""
+    """Write the trace of ``lanes`` to ``path``; ``facts`` goes beside the events. Raises
+    OSError."""
     with path.open("w", encoding="utf-8") as file:
         file.write('{"displayTimeUnit":"ns","otherData":' + json.dumps(facts) + ',"traceEvents":[\n')
         for number, event in enumerate(trace_events(lanes)):

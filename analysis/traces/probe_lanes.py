@@ -1,4 +1,5 @@
-"""From what the probe recorded to lanes on one axis of time: clocks unwrapped, SMs related, regions checked."""
+"""From what the probe recorded to lanes on one axis of time: clocks unwrapped, SMs related, regions
+checked."""
 
 from __future__ import annotations
 
@@ -12,20 +13,24 @@ from ncubble.analysis.traces.dump import BEGIN, END, Dump
 
 WRAP = 1 << 32
 LONGEST = 2**47
-"""Cycles, or ns, that a warp lives at most: more than a day. (Unsigned: an end before the begin is longer.)"""
+"""Cycles, or ns, that a warp lives at most: more than a day. (Unsigned: an end before the begin is
+longer.)"""
 COLUMNS = ("lane", "group", "tag", "start_ns", "end_ns", "index", "sm", "cta", "warp", "launch")
 _FASTEST, _SLOWEST = 0.2, 20.0
 """ns per cycle that a clock may have; another fit says that the times are not what they seem."""
 _STEPS = 8
-"""Distances between values of %globaltimer from which on their greatest common step is taken for the timer's own."""
+"""Distances between values of %globaltimer from which on their greatest common step is taken for
+the timer's own."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How SM clocks were related to ns. ``ns_per_cycle`` is None where nothing told it: times are cycles then.
+    """How SM clocks were related to ns. ``ns_per_cycle`` is None where nothing told it: times are
+    cycles then.
 
-    ``quantum_ns``: the step of %globaltimer, None where too few of its values were seen. ``residual_ns``: the largest
-    distance of a reading from the line. Within one SM the order is exact to the cycle, whatever these are.
+    ``quantum_ns``: the step of %globaltimer, None where too few of its values were seen.
+    ``residual_ns``: the largest distance of a reading from the line. Within one SM the order is
+    exact to the cycle, whatever these are.
     """
 
     ns_per_cycle: float | None
@@ -40,8 +45,9 @@ class Clock:
 
 @dataclass(frozen=True)
 class Loss:
-    """What is not in the lanes: warps without a slot; warps whose slot was ``full`` before their end, and the time of
-    them that is not seen; warps that never came to their end; marks that no kernel could have written."""
+    """What is not in the lanes: warps without a slot; warps whose slot was ``full`` before their
+    end, and the time of them that is not seen; warps that never came to their end; marks that no
+    kernel could have written."""
 
     warps: int
     full: int
@@ -52,8 +58,9 @@ class Loss:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Lanes with the columns ``COLUMNS``, sorted by start; ``warps`` with one row for each (its life in ns, ``sm``,
-    ``cta``, ``warp``, ``launch``, ``group``, ``kept`` marks, whether its slot was ``full``)."""
+    """Lanes with the columns ``COLUMNS``, sorted by start; ``warps`` with one row for each (its
+    life in ns, ``sm``, ``cta``, ``warp``, ``launch``, ``group``, ``kept`` marks, whether its slot
+    was ``full``)."""
 
     lanes: pd.DataFrame
     warps: pd.DataFrame
@@ -62,7 +69,8 @@ class Recorded:
 
 
 def decode(dumps: Sequence[Dump]) -> Recorded:
-    """All warps of all dumps, those of a later dump under later numbers of ``launch``; time starts at the first."""
+    """All warps of all dumps, those of a later dump under later numbers of ``launch``; time starts
+    at the first."""
     warps = pd.concat([_warps(dump, number) for number, dump in enumerate(dumps)], ignore_index=True)
     warps["launch"] = warps.groupby(["dump", "grid"], sort=True).ngroup()
     parts = [_regions(dump, warps[warps["dump"] == number]) for number, dump in enumerate(dumps)]
@@ -86,8 +94,8 @@ def _warps(dump: Dump, number: int) -> pd.DataFrame:
     # What lived longer than LONGEST was never written by the probe.
     lived = records["end_clock"] - records["begin_clock"]
     ended = (records["end_ns"] > 0) & (lived < LONGEST) & (records["end_ns"] - records["begin_ns"] < LONGEST)
-    # The last mark of a slot stands for all that did not fit. Who did not come to its end never told its count: marks
-    # that were written have a kind.
+    # The last mark of a slot stands for all that did not fit. Who did not come to its end never
+    # told its count: marks that were written have a kind.
     written, most = dump.marks["word"] >> 6 & 3 > 0, dump.marks.shape[1] - 1
     kept = np.where(ended, np.minimum(records["marks"], most), _leading(written[:, :-1]))
     return pd.DataFrame(
@@ -116,8 +124,8 @@ def _leading(marks: np.ndarray) -> np.ndarray:
 
 
 def _regions(dump: Dump, warps: pd.DataFrame) -> tuple[pd.DataFrame, int]:
-    """The regions between the kept marks of a dump, with unwrapped clocks relative to the begin of their warp; how many
-    marks made no sense."""
+    """The regions between the kept marks of a dump, with unwrapped clocks relative to the begin of
+    their warp; how many marks made no sense."""
     clock, word = dump.marks["clock"].astype(np.int64), dump.marks["word"].astype(np.int64)
     start = (warps["begin_clock"].to_numpy() % WRAP).astype(np.int64)
     # Marks are written in order: each less than a wrap after the one before.
@@ -149,7 +157,8 @@ def _regions(dump: Dump, warps: pd.DataFrame) -> tuple[pd.DataFrame, int]:
 
 
 def _in_force(marks: pd.DataFrame) -> np.ndarray:
-    """What goes on after each mark, as a word: its own, or after an end what it had interrupted (0: nothing)."""
+    """What goes on after each mark, as a word: its own, or after an end what it had interrupted (0:
+    nothing)."""
     word = marks["word"].to_numpy()
     kind = word >> 6 & 3
     if not (kind == END).any():
@@ -201,13 +210,15 @@ def _place_warps(warps: pd.DataFrame) -> tuple[pd.DataFrame, Clock]:
 
 
 def _quantum(times: np.ndarray) -> float | None:
-    """The greatest step that all distances are multiples of. A few of them are by chance multiples of a larger one."""
+    """The greatest step that all distances are multiples of. A few of them are by chance multiples
+    of a larger one."""
     steps = np.diff(np.unique(times.astype(np.int64)))
     return float(np.gcd.reduce(steps)) if len(steps) >= _STEPS else None
 
 
 def _slope(pairs: pd.DataFrame) -> float | None:
-    """ns per cycle by least squares over all SMs, each with an offset of its own; None where nothing tells."""
+    """ns per cycle by least squares over all SMs, each with an offset of its own; None where
+    nothing tells."""
     means = pairs.groupby(["dump", "sm"])[["clock", "ns"]].transform("mean")
     clock, ns = pairs["clock"] - means["clock"], pairs["ns"] - means["ns"]
     spread = float((clock**2).sum())

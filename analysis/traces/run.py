@@ -1,4 +1,5 @@
-"""The run directory of a trace: ``lanes.parquet`` with what it tells of itself, and how to read both back."""
+"""The run directory of a trace: ``lanes.parquet`` with what it tells of itself, and how to read
+both back."""
 
 from __future__ import annotations
 
@@ -19,13 +20,15 @@ from ncubble.analysis.traces.summary import Summary, summarize
 FACTS = b"ncubble.trace"
 """The member of the file's metadata that holds what a trace tells of itself, a JSON object."""
 FINEST_NS = 1 / 16
-"""Times are kept to this step, an eighth of a cycle: what lies below is rounding, and takes room."""
+"""Times are kept to this step, an eighth of a cycle: what lies below is rounding, and takes
+room."""
 _LEVEL = 12
 _TEXTS, _TIMES, _NUMBERS = ("lane", "group", "tag"), ("start_ns", "end_ns"), ("index", "sm", "cta", "warp", "launch")
 
 
 def trace_facts(recorded: Recorded, summary: Summary, more: dict[str, Any]) -> dict[str, Any]:
-    """All numbers of a trace as one JSON-ready object; ``more`` are facts of kernel, build, device and cost."""
+    """All numbers of a trace as one JSON-ready object; ``more`` are facts of kernel, build, device
+    and cost."""
     clock = {**asdict(recorded.clock), "mhz": recorded.clock.mhz}
     return {**more, "clock": clock, "loss": asdict(recorded.loss), **_numbers(summary)}
 
@@ -42,14 +45,16 @@ def _numbers(summary: Summary) -> dict[str, Any]:
 
 
 def lanes_of(recorded: Recorded) -> pd.DataFrame:
-    """The lanes that are drawn: those of the warps, then what is in flight. At most ``MOST_ROWS``, the earliest."""
+    """The lanes that are drawn: those of the warps, then what is in flight. At most ``MOST_ROWS``,
+    the earliest."""
     both = pd.concat([recorded.lanes, flights(recorded.lanes)], ignore_index=True)
     both[[*_TIMES]] = (both[[*_TIMES]] / FINEST_NS).round() * FINEST_NS
     return both.sort_values("start_ns", kind="stable", ignore_index=True).iloc[:MOST_ROWS]
 
 
 def cut(lanes: pd.DataFrame, low_ns: float, high_ns: float) -> pd.DataFrame:
-    """What ``lanes`` show from ``low_ns`` to ``high_ns``, times as they are; intervals that reach out are cut there."""
+    """What ``lanes`` show from ``low_ns`` to ``high_ns``, times as they are; intervals that reach
+    out are cut there."""
     start, end = lanes["start_ns"].clip(lower=low_ns), lanes["end_ns"].clip(upper=high_ns)
     return lanes.assign(start_ns=start, end_ns=end)[start < end].reset_index(drop=True)
 
@@ -84,7 +89,8 @@ def save_lanes(folder: Path, lanes: pd.DataFrame, kind: str, facts: dict[str, An
 
 
 def read_trace_facts(folder: Path) -> dict[str, Any]:
-    """What the trace in ``folder`` tells of itself; empty where there is none or it is not readable."""
+    """What the trace in ``folder`` tells of itself; empty where there is none or it is not
+    readable."""
     try:
         facts = json.loads((pq.read_schema(folder / FILE).metadata or {}).get(FACTS, b"{}"))
     except (OSError, ValueError, RecursionError, pa.ArrowException):

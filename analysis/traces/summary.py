@@ -1,4 +1,5 @@
-"""What a trace says in numbers: where the warps' time goes, and what happens at the same time within an SM."""
+"""What a trace says in numbers: where the warps' time goes, and what happens at the same time
+within an SM."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ ELSEWHERE = "elsewhere"
 
 @dataclass(frozen=True)
 class Share:
-    """Time of the warps of ``group`` in regions of ``tag``: how often, in ns in all, in percent of the warps' lives."""
+    """Time of the warps of ``group`` in regions of ``tag``: how often, in ns in all, in percent of
+    the warps' lives."""
 
     group: str
     tag: str
@@ -32,7 +34,8 @@ class Share:
 
 @dataclass(frozen=True)
 class Summary:
-    """``busy``: percent of SM time in which a kind of work is under way; ``span_ns``: mean time of an SM."""
+    """``busy``: percent of SM time in which a kind of work is under way; ``span_ns``: mean time of
+    an SM."""
 
     span_ns: float
     sms: int
@@ -43,8 +46,8 @@ class Summary:
 
 
 def summarize(recorded: Recorded, flying: pd.DataFrame | None = None) -> Summary:
-    """The numbers of a trace. Kinds of work are the tags that are no waits, and what is in flight: ``flying``, by
-    default what follows from the lanes."""
+    """The numbers of a trace. Kinds of work are the tags that are no waits, and what is in flight:
+    ``flying``, by default what follows from the lanes."""
     lives = recorded.warps.groupby(["launch", "sm"]).agg(start=("start_ns", "min"), end=("end_ns", "max"))
     total = float((lives["end"] - lives["start"]).sum())
     flying = flights(recorded.lanes) if flying is None else flying
@@ -62,7 +65,8 @@ def summarize(recorded: Recorded, flying: pd.DataFrame | None = None) -> Summary
 
 
 def shares(recorded: Recorded) -> tuple[Share, ...]:
-    """Where the time of the warps goes, by role and tag, in the order of the roles' and tags' first appearance."""
+    """Where the time of the warps goes, by role and tag, in the order of the roles' and tags' first
+    appearance."""
     result = []
     for group, warps in recorded.warps.groupby("group", sort=False):
         life = float((warps["end_ns"] - warps["start_ns"]).sum())
@@ -77,8 +81,8 @@ def shares(recorded: Recorded) -> tuple[Share, ...]:
 
 
 def _covers(work: pd.DataFrame) -> dict[str, _Cover]:
-    """For each kind of work, in order of its first appearance: the disjoint stretches in which it is under way, on each
-    SM in each launch."""
+    """For each kind of work, in order of its first appearance: the disjoint stretches in which it
+    is under way, on each SM in each launch."""
     covers: dict[str, _Cover] = {}
     for name in work["tag"].unique():
         own = work[work["tag"] == name]

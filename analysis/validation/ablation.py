@@ -1,9 +1,11 @@
-"""The truth of the account: what each part costs, from the cycles of kernels that were built without it.
+"""The truth of the account: what each part costs, from the cycles of kernels that were built
+without it.
 
-Parts overlap: without copies, a barrier costs less. Their common time is shared out by the Shapley value, the mean over
-all orders in which the parts can be taken away, so that the shares sum to what vanishes when all are gone (L. S.
-Shapley, "A value for n-person games", 1953). A wait has to go before its copy, as nothing waits for a copy that is not
-made: the mean is over the orders in which it does.
+Parts overlap: without copies, a barrier costs less. Their common time is shared out by the Shapley
+value, the mean over all orders in which the parts can be taken away, so that the shares sum to what
+vanishes when all are gone (L. S. Shapley, "A value for n-person games", 1953). A wait has to go
+before its copy, as nothing waits for a copy that is not made: the mean is over the orders in which
+it does.
 """
 
 from __future__ import annotations

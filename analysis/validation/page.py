@@ -1,6 +1,8 @@
-"""The page of a validation: its result as JSON, and the generated blocks between the markers of a README.
+"""The page of a validation: its result as JSON, and the generated blocks between the markers of a
+README.
 
-A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``; what is around it is written by hand.
+A block stands between ``<!-- generated: NAME -->`` and ``<!-- end: NAME -->``; what is around it is
+written by hand.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from ncubble.errors import UsageError
 
 PAGE = "README.md"
 DIGITS = 3
-"""Decimals in the JSON file: one more than anybody needs of a percentage, so that it is small and stable."""
+"""Decimals in the JSON file: one more than anybody needs of a percentage, so that it is small and
+stable."""
 
 
 def blocks(result: Mapping[str, Any], tables: Sequence[Table], notes: Sequence[str]) -> dict[str, str]:
-    """Markdown by the name of its block, ``VALIDATION-TABLE``; ``VALIDATION-origin`` says what was measured on what,
-    and lists the notes. Of several sets, ``origins``, the notes say it."""
+    """Markdown by the name of its block, ``VALIDATION-TABLE``; ``VALIDATION-origin`` says what was
+    measured on what, and lists the notes. Of several sets, ``origins``, the notes say it."""
     name = result["validation"]
     head = [] if "origins" in result else [origin(result), ""]
     told = "\n".join([*head, *(f"- {note}" for note in notes)]).rstrip()
@@ -48,7 +51,8 @@ def _of_runs(result: Mapping[str, Any]) -> tuple[list[str], list[str]]:
 
 
 def fill(text: str, contents: Mapping[str, str]) -> str:
-    """``text`` with every block between its markers. Raises UsageError where a pair of markers is not there once."""
+    """``text`` with every block between its markers. Raises UsageError where a pair of markers is
+    not there once."""
     for name, block in contents.items():
         begin, end = f"<!-- generated: {name} -->\n", f"<!-- end: {name} -->"
         head, found, rest = text.partition(begin)
@@ -62,7 +66,8 @@ def fill(text: str, contents: Mapping[str, str]) -> str:
 
 
 def write(folder: Path, result: Mapping[str, Any], contents: Mapping[str, str]) -> None:
-    """``VALIDATION.json`` in ``folder``, and the blocks of the page there. Raises UsageError where there is no page."""
+    """``VALIDATION.json`` in ``folder``, and the blocks of the page there. Raises UsageError where
+    there is no page."""
     page = folder / PAGE
     if not page.is_file():
         raise UsageError(f"{page}: no such page", "name the folder of a page with markers: docs/validation")
@@ -78,7 +83,8 @@ def as_json(result: Mapping[str, Any]) -> str:
 
 
 def rounded(value: Any) -> Any:
-    """``value`` with every float rounded to ``DIGITS``, at any depth, and without negative zeros."""
+    """``value`` with every float rounded to ``DIGITS``, at any depth, and without negative
+    zeros."""
     if isinstance(value, float):
         return round(value, DIGITS) + 0.0
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
 """What all plots of the validations share: figures of matplotlib, written as small SVG files.
 
-matplotlib is an extra (``plots``), imported only where a figure is made. Figures are deterministic and do not touch its
-global state, but for the settings that SVG output reads.
+matplotlib is an extra (``plots``), imported only where a figure is made. Figures are deterministic
+and do not touch its global state, but for the settings that SVG output reads.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def plain(axes: Axes, title: str = "") -> Axes:
 
 
 def bars(axes: Axes, boxes: Iterable[tuple[float, float, float, float]], colour: str, name: str) -> None:
-    """Boxes (left, bottom, width, height) as one shape, which takes a fraction of the space that single ones take."""
+    """Boxes (left, bottom, width, height) as one shape, which takes a fraction of the space that
+    single ones take."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Outline
     from matplotlib.transforms import Bbox, BboxTransformTo
@@ -72,7 +73,8 @@ def words(**more: Any) -> dict[str, Any]:
 
 
 def save(figures: Mapping[str, Figure], folder: Path) -> None:
-    """``NAME.svg`` in ``folder`` for every figure, without dates, so that the same data give the same file."""
+    """``NAME.svg`` in ``folder`` for every figure, without dates, so that the same data give the
+    same file."""
     from matplotlib import rc_context
 
     with rc_context(SETTINGS):
@@ -83,7 +85,8 @@ def save(figures: Mapping[str, Figure], folder: Path) -> None:
 
 
 def short(svg: str) -> str:
-    """The same picture in fewer characters: no comments, one space between words, hundredths of a point."""
+    """The same picture in fewer characters: no comments, one space between words, hundredths of a
+    point."""
     svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)
     return re.sub(r">\s+<", ">\n<", re.sub(r"[ \n]+", " ", svg)).strip() + "\n"

@@ -29,7 +29,8 @@ def load(file: Path) -> dict[str, Any]:
 
 
 def opener(folder: Path, runs: Iterable[str]) -> Opener:
-    """Opens reports below ``folder`` by name, each once. Those of ``runs`` that are there are read now, together."""
+    """Opens reports below ``folder`` by name, each once. Those of ``runs`` that are there are read
+    now, together."""
     there = [path for path in dict.fromkeys(folder / run for run in runs) if path.exists()]
     opened = {report.path: report for report in open_reports(there)[0]}
 
@@ -43,8 +44,8 @@ def opener(folder: Path, runs: Iterable[str]) -> Opener:
 
 
 def origin_of(content: Mapping[str, Any], folder: Path, runs: Iterable[str]) -> dict[str, Any]:
-    """Where the ``runs`` below ``folder`` come from: device and ncu of ``content``, and by the manifests of the runs
-    all commits, in the order of their measurements, and all days."""
+    """Where the ``runs`` below ``folder`` come from: device and ncu of ``content``, and by the
+    manifests of the runs all commits, in the order of their measurements, and all days."""
     manifests = sorted((Run.load(folder / run).manifest for run in set(runs)), key=lambda one: one.started)
     told = {key: content.get(key) for key in ("device", "ncu_version")}
     commits = dict.fromkeys(one.git["sha"] for one in manifests if one.git.get("sha"))

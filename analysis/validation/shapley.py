@@ -1,4 +1,5 @@
-"""Shares of parts that overlap: the Shapley value over the sets of parts that can be taken away together."""
+"""Shares of parts that overlap: the Shapley value over the sets of parts that can be taken away
+together."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ Sets = Mapping[frozenset[str], float]
 
 
 def orders(parts: Sequence[str], before: Collection[tuple[str, str]] = ()) -> Iterator[tuple[str, ...]]:
-    """All orders of ``parts`` in which the first of each pair of ``before`` comes before the second."""
+    """All orders of ``parts`` in which the first of each pair of ``before`` comes before the
+    second."""
     for order in permutations(parts):
         place = {part: index for index, part in enumerate(order)}
         if all(place[one] < place[other] for one, other in before if one in place and other in place):
@@ -17,9 +19,11 @@ def orders(parts: Sequence[str], before: Collection[tuple[str, str]] = ()) -> It
 
 
 def shapley(gone: Sets, parts: Sequence[str], before: Collection[tuple[str, str]] = ()) -> dict[str, float] | None:
-    """What each part adds to ``gone``, what vanishes with a set of parts, on average over the ``orders``.
+    """What each part adds to ``gone``, what vanishes with a set of parts, on average over the
+    ``orders``.
 
-    The empty set vanishes nothing. The shares sum to what vanishes with all parts. None where a set was not measured.
+    The empty set vanishes nothing. The shares sum to what vanishes with all parts. None where a set
+    was not measured.
     """
     total = dict.fromkeys(parts, 0.0)
     taken = list(orders(parts, before))

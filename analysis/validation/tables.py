@@ -14,7 +14,8 @@ MET, MISSED = "met", "missed"
 
 @dataclass(frozen=True)
 class Table:
-    """``name`` is its place in the page. Columns but the first ``texts`` are numbers, aligned right."""
+    """``name`` is its place in the page. Columns but the first ``texts`` are numbers, aligned
+    right."""
 
     name: str
     title: str

@@ -1,4 +1,5 @@
-"""The application: ``create_app`` puts pages, callbacks and headers together, ``serve`` answers on one address."""
+"""The application: ``create_app`` puts pages, callbacks and headers together, ``serve`` answers on
+one address."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from ncubble.dashboard.pages.overview.table import table_of
 
 HOST = "127.0.0.1"
 LONGEST_WAIT_S = 120.0
-"""Reports that take longer to read than this are shown as they come, by requests that build the table themselves."""
+"""Reports that take longer to read than this are shown as they come, by requests that build the
+table themselves."""
 _INDEX = """<!DOCTYPE html>
 <html lang="en">
     <head>
@@ -43,9 +45,11 @@ def create_app(
     store: ReportStore | None = None,
     limits: UploadLimits | None = None,
 ) -> Dash:
-    """The dashboard of the reports at ``paths``, which load in the background from now on. Nothing is served yet.
+    """The dashboard of the reports at ``paths``, which load in the background from now on. Nothing
+    is served yet.
 
-    ``host`` and ``trusted`` are the names under which browsers may ask for it, ``limits`` those of added files.
+    ``host`` and ``trusted`` are the names under which browsers may ask for it, ``limits`` those of
+    added files.
     """
     loaded = (store or ReportStore(list(paths))).start()
     threading.Thread(target=_prepare, args=(loaded,), name="ncubble-prepare", daemon=True).start()

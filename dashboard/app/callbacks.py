@@ -1,4 +1,5 @@
-"""Callbacks: few on the server (pages, progress), the rest in the browser (``assets/ncubble.js``)."""
+"""Callbacks: few on the server (pages, progress), the rest in the browser
+(``assets/ncubble.js``)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.registry import PAGES
 
 READING_MS, WATCHING_MS = 600, 2500
-"""How often the browser asks what is new: while reports are being read, and while only new runs may appear."""
+"""How often the browser asks what is new: while reports are being read, and while only new runs may
+appear."""
 
 
 def register(app: Dash, store: ReportStore) -> None:

@@ -1,4 +1,5 @@
-"""The document around every page: the scripts of Dash less those that no page uses, and those of a table early."""
+"""The document around every page: the scripts of Dash less those that no page uses, and those of a
+table early."""
 
 from __future__ import annotations
 
@@ -42,5 +43,6 @@ def used(scripts: str) -> str:
 
 
 def early(address: str) -> str:
-    """A script that is fetched and compiled beside the others: Dash finds it loaded and does not ask again."""
+    """A script that is fetched and compiled beside the others: Dash finds it loaded and does not
+    ask again."""
     return f'<script src="{address}" async></script>\n'

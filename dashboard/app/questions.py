@@ -1,6 +1,8 @@
-"""What the browser asks of callbacks is looked at before Dash takes it apart: what no page sends gets 400.
+"""What the browser asks of callbacks is looked at before Dash takes it apart: what no page sends
+gets 400.
 
-Without this, Dash fails at the first key that is missing: 500, and a traceback in the log for everyone who asks so.
+Without this, Dash fails at the first key that is missing: 500, and a traceback in the log for
+everyone who asks so.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ ADDRESS = "/_dash-update-component"
 
 
 def refuse_strange(app: Dash) -> None:
-    """Have ``app`` answer 400 to questions that none of its callbacks can take. Other origins are refused before."""
+    """Have ``app`` answer 400 to questions that none of its callbacks can take. Other origins are
+    refused before."""
     answer = app.server.view_functions[ADDRESS]
 
     def look(**parts: Any) -> Any:
@@ -27,7 +30,8 @@ def refuse_strange(app: Dash) -> None:
 
 
 def sound(body: Any, callbacks: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether a question names a callback of the server and has as many inputs, states and outputs as that takes."""
+    """Whether a question names a callback of the server and has as many inputs, states and outputs
+    as that takes."""
     output = body.get("output") if isinstance(body, dict) else None
     known = callbacks.get(output) if isinstance(output, str) else None
     if known is None or "callback" not in known:
@@ -48,7 +52,8 @@ def _fits(given: Any, taken: Any) -> bool:
 
 
 def _named(one: Any) -> bool:
-    """Whether this names a property of a component, or is a list of such, as for a pattern of ids."""
+    """Whether this names a property of a component, or is a list of such, as for a pattern of
+    ids."""
     if isinstance(one, list):
         return all(isinstance(single, dict) and _named(single) for single in one)
     if not isinstance(one, dict) or not isinstance(one.get("property"), str):

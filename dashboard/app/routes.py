@@ -20,7 +20,8 @@ def find(pathname: str) -> tuple[Page, re.Match[str]] | None:
 
 
 def content(store: ReportStore, pathname: str, search: str = "") -> tuple[Component, str]:
-    """The content and the title at an address: a page, one whose launch may still come, or not found."""
+    """The content and the title at an address: a page, one whose launch may still come, or not
+    found."""
     route = find(pathname)
     if route is None:
         return missing.not_found(pathname), "Not found · ncubble"

@@ -1,8 +1,9 @@
-"""What keeps the dashboard between one browser and this process: headers, trusted hosts, honest status codes.
+"""What keeps the dashboard between one browser and this process: headers, trusted hosts, honest
+status codes.
 
-No address names a file: pages are found in a table, launches and uploads in lists, and static files below their own
-folders. What is read at all is what was named on the command line and what lies below it; links to folders are not
-followed there, and no request can make a link.
+No address names a file: pages are found in a table, launches and uploads in lists, and static files
+below their own folders. What is read at all is what was named on the command line and what lies
+below it; links to folders are not followed there, and no request can make a link.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _HEADERS = {
 
 
 def trusted_hosts(host: str, extra: Iterable[str] = ()) -> list[str]:
-    """Host headers that are answered; every other one gets 400, so that a rebound DNS name reaches nothing."""
+    """Host headers that are answered; every other one gets 400, so that a rebound DNS name reaches
+    nothing."""
     return list(dict.fromkeys([*LOOPBACK, *([host] if not _is_wildcard(host) else []), *extra]))
 
 
@@ -49,7 +51,8 @@ def _is_wildcard(host: str) -> bool:
 
 
 def content_policy(script_hashes: Sequence[str]) -> str:
-    """A policy under which the page loads from its own origin only and runs no script but those with a known hash.
+    """A policy under which the page loads from its own origin only and runs no script but those
+    with a known hash.
 
     Styles need ``unsafe-inline``: plotly and the table set them from script.
     """
@@ -69,7 +72,8 @@ def content_policy(script_hashes: Sequence[str]) -> str:
 
 
 def from_elsewhere(site: str | None, origin: str | None, host: str) -> bool:
-    """Whether a request was caused by a page of another origin, by its ``Sec-Fetch-Site``, ``Origin`` and ``Host``.
+    """Whether a request was caused by a page of another origin, by its ``Sec-Fetch-Site``,
+    ``Origin`` and ``Host``.
 
     What is no browser sends neither of the first two.
     """
@@ -79,8 +83,8 @@ def from_elsewhere(site: str | None, origin: str | None, host: str) -> bool:
 
 
 def protect(server: Flask, policy: str, hosts: list[str], exists: Callable[[str], bool]) -> None:
-    """Add the headers to every response, refuse foreign hosts and what other origins send, and answer 404 for pages
-    that ``exists`` denies."""
+    """Add the headers to every response, refuse foreign hosts and what other origins send, and
+    answer 404 for pages that ``exists`` denies."""
     server.config["TRUSTED_HOSTS"] = hosts
     server.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY_B
 

@@ -13,14 +13,17 @@ from ncubble.errors import UsageError
 POLL_S = 0.5
 """How often the server looks whether it is to end, when nobody asks for anything."""
 RECEIVE_B = 128 << 10
-"""Taken from a socket at a time: with waitress' own 8 KiB, an upload costs more than twice as much computing."""
+"""Taken from a socket at a time: with waitress' own 8 KiB, an upload costs more than twice as much
+computing."""
 
 
 class Server:
-    """A server that is bound: ``url`` says where, ``run`` blocks and answers, ``close`` ends it from any thread."""
+    """A server that is bound: ``url`` says where, ``run`` blocks and answers, ``close`` ends it
+    from any thread."""
 
     def __init__(self, app: Dash, host: str, port: int, threads: int = 8) -> None:
-        """Bind ``host``:``port`` (0: any free port). Raises UsageError where the address is taken or not ours."""
+        """Bind ``host``:``port`` (0: any free port). Raises UsageError where the address is taken
+        or not ours."""
         from waitress.server import create_server
 
         self._sockets: dict[int, Any] = {}
@@ -46,7 +49,8 @@ class Server:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     def run(self) -> None:
-        """Answer requests until ``close`` is called or the user interrupts; the port is free again afterwards."""
+        """Answer requests until ``close`` is called or the user interrupts; the port is free again
+        afterwards."""
         from waitress import wasyncore
 
         self._running = True

@@ -1,4 +1,5 @@
-"""What every page stands in: header with menu, link and theme, the page's place, help, and stores of the browser."""
+"""What every page stands in: header with menu, link and theme, the page's place, help, and stores
+of the browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a file is, told by its first bytes: a report of Nsight Compute, or something else that people take for one."""
+"""What a file is, told by its first bytes: a report of Nsight Compute, or something else that
+people take for one."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
 
 
 def suffix_of(head: bytes) -> str:
-    """``.ncu-rep`` or ``.ncu-repz`` by the first bytes of a file; empty where no report begins like this."""
+    """``.ncu-rep`` or ``.ncu-repz`` by the first bytes of a file; empty where no report begins like
+    this."""
     if head.startswith(MAGIC):
         return ".ncu-rep"
     return ".ncu-repz" if head.startswith(ZSTD_MAGIC) else ""

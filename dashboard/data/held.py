@@ -1,4 +1,5 @@
-"""Open reports that were looked at lately, so that the next page of one is made without opening it again."""
+"""Open reports that were looked at lately, so that the next page of one is made without opening it
+again."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ class Held:
     _weighed: float = 0.0
 
     def get(self, path: Path) -> Any | None:
-        """The report at ``path`` if it is held. Frames grow while pages are made, so others may go now."""
+        """The report at ``path`` if it is held. Frames grow while pages are made, so others may go
+        now."""
         with self._lock:
             found = self._reports.get(path)
             if found is not None:

@@ -1,7 +1,9 @@
-"""The rows of the last visit, so that a folder of ten thousand launches is shown before any of its reports is opened.
+"""The rows of the last visit, so that a folder of ten thousand launches is shown before any of its
+reports is opened.
 
-One file per set of roots in the cache. It holds the rows of reports that were read without a failure, under what their
-files looked like then and a hash of everything that rows follow from; whatever is not the same any more is read again.
+One file per set of roots in the cache. It holds the rows of reports that were read without a
+failure, under what their files looked like then and a hash of everything that rows follow from;
+whatever is not the same any more is read again.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ ROWS = "ncubble.dashboard.data"
 
 @dataclass(frozen=True)
 class Known:
-    """What was read of one report: ``rows`` of its launches, and sentences about contradictions by launch."""
+    """What was read of one report: ``rows`` of its launches, and sentences about contradictions by
+    launch."""
 
     key: str
     signature: Signature
@@ -38,7 +41,8 @@ class Known:
 
 
 def signature_of(path: Path) -> Signature:
-    """Size, time stamps (ns) and inode of the report and the manifest at ``path``; empty where there is no report."""
+    """Size, time stamps (ns) and inode of the report and the manifest at ``path``; empty where
+    there is no report."""
     found: list[int] = []
     for suffix in ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}"):
         with suppress(OSError, ValueError):
@@ -57,7 +61,8 @@ def _is_folder(found: os.stat_result) -> bool:
 
 
 def recall(roots: Iterable[Path]) -> dict[Path, Known]:
-    """What was known of the reports below ``roots``; nothing where that was never written, or follows other rules."""
+    """What was known of the reports below ``roots``; nothing where that was never written, or
+    follows other rules."""
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
         digest, _, body = _place(roots).read_bytes().partition(b"\n")
         if digest.decode() != hashlib.sha256(body).hexdigest():

@@ -1,4 +1,5 @@
-"""The list of what is known: of every path what became of it, of every launch its row. Safe to ask from any thread."""
+"""The list of what is known: of every path what became of it, of every launch its row. Safe to ask
+from any thread."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from ncubble.errors import NcubbleError
 
 log = logging.getLogger(__name__)
 KEY_LENGTH = 16
-"""Hex digits of a report's content hash that its address shows: 64 bits, enough for any number of reports."""
+"""Hex digits of a report's content hash that its address shows: 64 bits, enough for any number of
+reports."""
 STALE_S = 0.5
 """How old the list of all rows may be while reports are being read."""
 
@@ -71,7 +73,8 @@ class Listing:
             return Progress(done, total, len(self._launches), failed, self._finished, self._version)
 
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of the overview's table, most recoverable idle time first. One list for all: do not write to it.
+        """The rows of the overview's table, most recoverable idle time first. One list for all: do
+        not write to it.
 
         While reports are being read, it may be as old as ``STALE_S``.
         """
@@ -98,7 +101,8 @@ class Listing:
         return [Failure(f"{entry.row['path']}, launch {entry.number}", entry.doubt) for entry in entries]
 
     def duplicates(self) -> list[Failure]:
-        """Files whose content equals one that is already shown: ``where`` they lie, and which one it is."""
+        """Files whose content equals one that is already shown: ``where`` they lie, and which one
+        it is."""
         with self._lock:
             twins = [(reading, reading.twin) for reading in self._readings.values() if reading.state == "duplicate"]
         return [Failure(one.shown_as or str(one.path), f"same content as {twin}, shown once") for one, twin in twins]
@@ -115,7 +119,8 @@ class Listing:
         return sorted(same, key=lambda other: other.number)
 
     def alike(self, entry: Entry) -> list[Entry]:
-        """All other launches of the same kernel, by base name, those of other configurations first."""
+        """All other launches of the same kernel, by base name, those of other configurations
+        first."""
         with self._lock:
             same = [other for other in self._launches.values() if other.row["kernel"] == entry.row["kernel"]]
         others = [other for other in same if other is not entry]
@@ -143,7 +148,8 @@ class Listing:
             self._version += 1
 
     def _forget(self, path: Path) -> None:
-        """Take a report out of the list; another with the same content is read in its stead. The lock is held."""
+        """Take a report out of the list; another with the same content is read in its stead. The
+        lock is held."""
         reading = self._readings.pop(path, None)
         self._held.drop(path)
         self._version += 1

@@ -20,7 +20,8 @@ class Unopened:
 
 
 def default_paths(given: Iterable[Path], here: Path) -> list[Path]:
-    """The paths to show: those given, else ``here/runs`` where it exists, else the recordings that are shipped."""
+    """The paths to show: those given, else ``here/runs`` where it exists, else the recordings that
+    are shipped."""
     from ncubble.recordings import FULL, LANES, RANKS, ROOT
 
     chosen = list(given)

@@ -41,8 +41,8 @@ class Entry:
 
     @property
     def report(self) -> Any:
-        """The report, opened anew if it was not looked at lately. Raises NcubbleError where that fails, or where
-        another report lies in its place now."""
+        """The report, opened anew if it was not looked at lately. Raises NcubbleError where that
+        fails, or where another report lies in its place now."""
         return self._store.report_of(self)
 
     @property
@@ -58,7 +58,8 @@ class Entry:
 
 @dataclass(frozen=True)
 class Reading:
-    """What became of one path: ``state`` is queued, reading, shown, failed or duplicate; ``ids`` are those of its rows.
+    """What became of one path: ``state`` is queued, reading, shown, failed or duplicate; ``ids``
+    are those of its rows.
 
     ``shown_as`` is the name under which people know it, where that is not its path.
     """

@@ -1,4 +1,5 @@
-"""What follows from the rows of a store, kept until there are others: looked up by every request, computed once."""
+"""What follows from the rows of a store, kept until there are others: looked up by every request,
+computed once."""
 
 from __future__ import annotations
 
@@ -14,9 +15,11 @@ Rows = Sequence[dict[str, Any]]
 
 @dataclass
 class Remembered(Generic[T]):
-    """The result of ``build`` for the list of rows that a store holds, which it replaces when anything changes.
+    """The result of ``build`` for the list of rows that a store holds, which it replaces when
+    anything changes.
 
-    One slot, replaced as a whole: threads that come at once may compute the same twice, and never see half of it.
+    One slot, replaced as a whole: threads that come at once may compute the same twice, and never
+    see half of it.
     """
 
     build: Callable[[Rows], T]

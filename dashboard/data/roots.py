@@ -1,4 +1,5 @@
-"""What may be read: what was named, and what lies below it. A link in a folder of reports may lead elsewhere."""
+"""What may be read: what was named, and what lies below it. A link in a folder of reports may lead
+elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _PARTS = ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}")
 
 
 def leads_out(path: Path, roots: Iterable[Path]) -> bool:
-    """Whether the report at ``path``, or what belongs to it, is a link to something that lies below none of ``roots``.
+    """Whether the report at ``path``, or what belongs to it, is a link to something that lies below
+    none of ``roots``.
 
     What was named itself leads nowhere, whatever it is: who named it meant it.
     """

@@ -1,4 +1,5 @@
-"""One row of the overview's table per launch. Pure: a report, a launch number and a verdict in, a flat dict out."""
+"""One row of the overview's table per launch. Pure: a report, a launch number and a verdict in, a
+flat dict out."""
 
 from __future__ import annotations
 
@@ -17,11 +18,12 @@ from ncubble.text.values import number
 
 
 def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, Any]:
-    """JSON-ready row: text or None, finite floats or None; ``parameters`` and ``dims`` of the run by name.
+    """JSON-ready row: text or None, finite floats or None; ``parameters`` and ``dims`` of the run
+    by name.
 
-    Durations in ns, shares in percent of elapsed time.
-    ``recoverable_ns`` is the idle time of the counted unit, by which the table is ordered: zero for a launch that is
-    saturated or memory-bound, None where the account or the duration is not collected.
+    Durations in ns, shares in percent of elapsed time. ``recoverable_ns`` is the idle time of the
+    counted unit, by which the table is ordered: zero for a launch that is saturated or
+    memory-bound, None where the account or the duration is not collected.
     """
     account = {name: number(value) for name, value in (verdict.get("account") or {}).items()}
     largest = biggest_bubble(account)
@@ -98,7 +100,8 @@ def _subject(
 
 
 def labels(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The label of each row, and behind it the dimensions in which rows of the same name and label differ."""
+    """The label of each row, and behind it the dimensions in which rows of the same name and label
+    differ."""
     names = [(row["name"], row["label"]) for row in rows]
     dims = telling_dims(names, [row["shape"].split() for row in rows])
     return [f"{row['label']} {words}".rstrip() for row, words in zip(rows, dims, strict=True)]
@@ -111,7 +114,8 @@ def _busy_pct(account: dict[str, float | None]) -> float | None:
 
 
 def _cause_pct(verdict: dict[str, Any], cause: str) -> float | None:
-    """What the cause in the table costs, in percent of kernel time; None for causes that are no part of the account."""
+    """What the cause in the table costs, in percent of kernel time; None for causes that are no
+    part of the account."""
     wanted = (
         verdict["causes"][:1] if cause == "no_tensor_work" and verdict.get("causes") else verdict.get("causes") or []
     )
@@ -120,13 +124,15 @@ def _cause_pct(verdict: dict[str, Any], cause: str) -> float | None:
 
 
 def _next_cause(verdict: dict[str, Any]) -> str:
-    """The first bubble of a kernel without tensor work, whose cause alone would say nothing of it."""
+    """The first bubble of a kernel without tensor work, whose cause alone would say nothing of
+    it."""
     causes = verdict.get("causes") or []
     return part_label(str(causes[0].get("cause"))) if verdict.get("cause") == "no_tensor_work" and causes else ""
 
 
 def recoverable_ns(verdict: dict[str, Any]) -> float | None:
-    """Idle time of the counted unit in ns: duration times bubble share; 0.0 where there is nothing to gain."""
+    """Idle time of the counted unit in ns: duration times bubble share; 0.0 where there is nothing
+    to gain."""
     if verdict.get("cause") in GOOD_CAUSES:
         return 0.0
     took, idle = number(verdict.get("duration_ns")), bubble_pct(verdict.get("account"))
@@ -134,7 +140,8 @@ def recoverable_ns(verdict: dict[str, Any]) -> float | None:
 
 
 def kernel_label(known: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[str, str]:
-    """Parameters and shape of the run's ``facts``; where there are none, grid and block of the launch, twice.
+    """Parameters and shape of the run's ``facts``; where there are none, grid and block of the
+    launch, twice.
 
     A kernel without parameters shows its shape in their place.
     """
@@ -144,7 +151,8 @@ def kernel_label(known: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[st
 
 
 def facts_of(report: Any, launch: int, kernel: str) -> dict[str, Any]:
-    """What the manifest says of this kernel; empty where it speaks of another one that the program launched, too."""
+    """What the manifest says of this kernel; empty where it speaks of another one that the program
+    launched, too."""
     facts: dict[str, Any] = report.run.manifest.kernel_of(launch)
     function = str(facts.get("function") or "")
     return facts if function and function in kernel else {}
@@ -158,7 +166,8 @@ _CASTS = re.compile(r"\((?:int|bool|unsigned int|long|unsigned long)\)(?=-?\d)")
 
 
 def telling_name(kernel: str, demangled: str) -> str:
-    """The kernel's base name; where that is a word that every library uses, the qualified name with its arguments.
+    """The kernel's base name; where that is a word that every library uses, the qualified name with
+    its arguments.
 
     The demangler's casts before values are left out.
     """
@@ -168,6 +177,7 @@ def telling_name(kernel: str, demangled: str) -> str:
 
 
 def _rounded(value: Any, digits: int = 4) -> float | None:
-    """Short in JSON, yet so fine that what is shown of it is rounded as the verdict itself would be."""
+    """Short in JSON, yet so fine that what is shown of it is rounded as the verdict itself would
+    be."""
     result = number(value)
     return None if result is None else round(result, digits)

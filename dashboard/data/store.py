@@ -1,8 +1,10 @@
-"""The reports that the dashboard shows: rows of all launches at once, the reports themselves when a page needs them.
+"""The reports that the dashboard shows: rows of all launches at once, the reports themselves when a
+page needs them.
 
-One thread reads and rescans; requests read under a lock. The rows of the last visit come from ``index``, everything
-that is new or changed is read again. What cannot be read is kept with its message, and a launch whose analysis fails is
-kept as a failure, too: nothing disappears without a word.
+One thread reads and rescans; requests read under a lock. The rows of the last visit come from
+``index``, everything that is new or changed is read again. What cannot be read is kept with its
+message, and a launch whose analysis fails is kept as a failure, too: nothing disappears without a
+word.
 """
 
 from __future__ import annotations
@@ -30,16 +32,18 @@ from ncubble.profiling.runs.run import find_runs
 BATCH = 4
 VERDICTS = 64
 ACCOUNTS = 6
-"""Accounts that are kept, with their weights of every instruction: a page is made in several requests."""
+"""Most accounts that are kept: a page is made in several requests."""
 RESCAN_S = 2.0
-"""Least time between two looks for new runs; a look that takes long is followed by twenty times as long a pause."""
+"""Least seconds between two scans; a pause is at least twenty times the scan before."""
 
 
 @dataclass
 class ReportStore(Listing):
-    """The reports at or below ``paths``; ``opener``, ``judge`` and ``accountant`` default to those of the analysis.
+    """The reports at or below ``paths``; ``opener``, ``judge`` and ``accountant`` default to those
+    of the analysis.
 
-    With ``watch``, runs that appear, change or vanish are noticed. ``checks`` is where results of checks are kept.
+    With ``watch``, runs that appear, change or vanish are noticed. ``checks`` is where results of
+    checks are kept.
     """
 
     paths: Sequence[Path]
@@ -61,12 +65,12 @@ class ReportStore(Listing):
         return self
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until everything is loaded or ``timeout`` seconds have passed; whether loading has ended."""
+        """Wait up to ``timeout`` seconds for all to be loaded; return whether it is."""
         self._settled.wait(timeout)
         return self._finished
 
     def add(self, path: Path, shown_as: str = "") -> None:
-        """Read one more file, known to people as ``shown_as``; returns at once. One that is there is read again."""
+        """Read (again) a file, shown as ``shown_as``. Returns at once."""
         with self._lock:
             self._added[path] = shown_as
             known = self._readings.get(path, Reading(path))
@@ -76,7 +80,7 @@ class ReportStore(Listing):
         self._wake.set()
 
     def drop(self, path: Path) -> None:
-        """Have the next pass forget a file that ``add`` named; returns at once. One that it never named stays."""
+        """Have the next pass forget a file that was added. Returns at once."""
         with self._lock:
             if self._added.pop(path, None) is None:
                 return
@@ -95,7 +99,7 @@ class ReportStore(Listing):
         self._wake.set()
 
     def account_of(self, entry: Entry) -> Any | None:
-        """The ``BubbleAccount`` of a launch; None where the report holds no utilization of any unit."""
+        """The ``BubbleAccount`` of a launch; None where no utilization was collected."""
         name = str(entry.row["id"])
         with self._lock:
             if name in self._accounts:
@@ -109,7 +113,7 @@ class ReportStore(Listing):
         return found
 
     def report_of(self, entry: Entry) -> Any:
-        """The report of a launch; raises NcubbleError where it cannot be read, or another lies in its place."""
+        """The report of a launch. Raises NcubbleError where it is unreadable or replaced."""
         known = self._held.get(entry.path)
         if known is None or not known.key.startswith(entry.key):
             reports, failures = (self.opener or openers.open_reports)([entry.path])
@@ -162,7 +166,7 @@ class ReportStore(Listing):
             self._wake.wait(pause if self.watch else None)
 
     def _recall_fast(self) -> None:
-        """``_recall`` and the rows, without the collector looking through a million new objects again and again."""
+        """``_recall`` with the garbage collector off: it would walk a million new objects."""
         gc.disable()
         try:
             self._recall()
@@ -200,7 +204,7 @@ class ReportStore(Listing):
             self._pass()
 
     def _read_added(self, listed: set[Path]) -> None:
-        """Read what was added since the pass began, so that nobody waits for a folder to see one file."""
+        """Read what was added since the pass began, before the rest of a folder."""
         with self._lock:
             known = [self._readings.get(path) for path in self._added if path not in listed]
             waiting = [one for one in known if one is not None and one.state == "queued"]
@@ -275,14 +279,14 @@ class ReportStore(Listing):
             self._show(replace(reading, failures=tuple(failed)), Known(key, reading.signature, tuple(rows), doubted))
 
     def _reading_of(self, report: Any) -> Reading:
-        """What is being read and has become this report: it is where the report says, or the first in turn."""
+        """The reading that became this report: the one at its path, or the first in turn."""
         named = self._readings.get(report.run.path)
         return named or next(reading for reading in self._readings.values() if reading.state == "reading")
 
     def _judge(
         self, report: Any, number: int, reading: Reading, doubted: dict[str, str], failed: list[Failure]
     ) -> dict[str, Any] | None:
-        """The row of one launch, with its doubts noted; None, and a failure noted, where it cannot be judged."""
+        """The row of one launch; None, with the failure noted, where it has no verdict."""
         try:
             verdict = (self.judge or openers.verdict_of)(report, number)
             row: dict[str, Any] = utf8(launch_row(report, number, verdict))

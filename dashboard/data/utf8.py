@@ -8,8 +8,8 @@ from typing import Any
 def utf8(value: Any) -> Any:
     """``value`` with every text in it as UTF-8 can hold it: lone surrogates become ``?``.
 
-    Python has them stand for bytes of a file's name, and JSON may spell them. Goes into lists, tuples and dicts;
-    anything else stays as it is.
+    Python has them stand for bytes of a file's name, and JSON may spell them. Goes into lists,
+    tuples and dicts; anything else stays as it is.
     """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()

@@ -1,4 +1,5 @@
-"""Which launches an exported file holds: chosen from the rows of a store, or matched across sides of a comparison."""
+"""Which launches an exported file holds: chosen from the rows of a store, or matched across sides
+of a comparison."""
 
 from __future__ import annotations
 
@@ -18,9 +19,11 @@ Row = dict[str, Any]
 
 
 def chosen(rows: Sequence[Row], launches: Collection[int] = (), kernel: str = "") -> list[Row]:
-    """The rows of these launch numbers (none: all) whose kernel matches ``kernel``, in the order given.
+    """The rows of these launch numbers (none: all) whose kernel matches ``kernel``, in the order
+    given.
 
-    Raises UsageError where ``kernel`` is no regular expression, or where nothing is left of what was there.
+    Raises UsageError where ``kernel`` is no regular expression, or where nothing is left of what
+    was there.
     """
     try:
         wanted = re.compile(kernel)
@@ -55,10 +58,11 @@ def entry_of(store: ReportStore, row: Row) -> Entry:
 
 
 def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) -> list[tuple[str, CompareAddress]]:
-    """Launches that belong together across ``paths``, as (title, query of the Compare page); A is of the first path.
+    """Launches that belong together across ``paths``, as (title, query of the Compare page); A is
+    of the first path.
 
-    Matched as ``ncubble compare`` does. Raises UsageError where there are more paths than a comparison has sides, where
-    a path has no launch, or where no kernel is on two sides.
+    Matched as ``ncubble compare`` does. Raises UsageError where there are more paths than a
+    comparison has sides, where a path has no launch, or where no kernel is on two sides.
     """
     if len(paths) > MOST:
         raise UsageError(f"{len(paths)} sides, and a comparison holds {MOST}", f"name at most {MOST} paths")
@@ -74,7 +78,8 @@ def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) 
 
 
 def _side(store: ReportStore, rows: Sequence[Row], path: Path, before: Sequence[Path]) -> list[Group]:
-    """The launches of one side, in their order; a run that lies below two of the paths belongs to the first."""
+    """The launches of one side, in their order; a run that lies below two of the paths belongs to
+    the first."""
     taken = {str(run) for run in find_runs(before)}
     own = {str(run) for run in find_runs([path])}
     mine = sorted((row for row in rows if row["path"] in own - taken), key=lambda row: (row["path"], row["launch"]))

@@ -1,4 +1,5 @@
-"""What an exported file holds: pages of launches behind a table, or of comparisons, made as the app makes them."""
+"""What an exported file holds: pages of launches behind a table, or of comparisons, made as the app
+makes them."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ from ncubble.dashboard.ui.components import note
 from ncubble.text import values
 
 MOST_PAGES = 24
-"""Pages of one file. Each adds 15 to 550 kB; beyond that a file is slow to open, and the app is the better place."""
+"""Pages of one file. Each adds 15 to 550 kB; beyond that a file is slow to open, and the app is the
+better place."""
 MOST_WHOLE = 4
 """Pages up to which each holds its thousands of metrics; beyond, one file per launch does."""
 LARGE = {"kernel-metrics": f"Left out of a file of more than {MOST_WHOLE} launches. Export this one alone with"}
@@ -37,7 +39,8 @@ Step = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class File:
-    """An exported file: its text, the addresses of the launches in it, and how many of those chosen it leaves out."""
+    """An exported file: its text, the addresses of the launches in it, and how many of those chosen
+    it leaves out."""
 
     text: str
     launches: tuple[str, ...]
@@ -57,7 +60,8 @@ def _stepped(sections: Iterable[Section], total: int, step: Step) -> Iterator[Se
 
 
 def late_sections(store: ReportStore, entry: Entry, whole: bool = True) -> dict[str, Callable[[], Any]]:
-    """What callbacks would fill in on a kernel page, by the id of the place: ``pages.kernel.LATE``. Each made once.
+    """What callbacks would fill in on a kernel page, by the id of the place: ``pages.kernel.LATE``.
+    Each made once.
 
     Without ``whole``, a note stands in the place of what is large.
     """
@@ -82,7 +86,8 @@ def comparison_figures(store: ReportStore, address: CompareAddress) -> list[Stat
 def launches_file(
     store: ReportStore, rows: Sequence[Row], theme: str, problems: Sequence[str] = (), step: Step = _silent
 ) -> File:
-    """The pages of these launches; several get a table in front that links them. ``step`` hears how far it has come."""
+    """The pages of these launches; several get a table in front that links them. ``step`` hears how
+    far it has come."""
     shown = rows[:MOST_PAGES]
     anchors, rename = {KernelAddress().of_launch(row["id"]): anchor_of(row) for row in shown}, _rename(store)
     sections = _stepped((_kernel(store, row, anchors, rename) for row in shown), len(shown), step)
@@ -101,7 +106,8 @@ def comparisons_file(
     problems: Sequence[str] = (),
     step: Step = _silent,
 ) -> File:
-    """The Compare pages of these launches; several get a list in front that links them. ``step`` as above."""
+    """The Compare pages of these launches; several get a list in front that links them. ``step`` as
+    above."""
     shown, rename = found[:MOST_PAGES], _rename(store)
     left = len(found) - len(shown)
     made = (

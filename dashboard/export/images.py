@@ -1,6 +1,8 @@
-"""A figure as a picture: PNG, SVG or PDF of a given size, drawn by Chromium through kaleido, with nothing loaded.
+"""A figure as a picture: PNG, SVG or PDF of a given size, drawn by Chromium through kaleido, with
+nothing loaded.
 
-Size and ground do not depend on the machine: the width is asked for, the height is the figure's own, the ground solid.
+Size and ground do not depend on the machine: the width is asked for, the height is the figure's
+own, the ground solid.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ TIMEOUT_S = 90.0
 
 @dataclass(frozen=True)
 class Look:
-    """Width and height in CSS pixels (None: the figure's own and its title), pixels of a PNG per CSS pixel, theme."""
+    """Width and height in CSS pixels (None: the figure's own and its title), pixels of a PNG per
+    CSS pixel, theme."""
 
     width: int = WIDTH
     height: int | None = None
@@ -59,7 +62,8 @@ def image(figure: Mapping[str, Any], title: str, kind: str, look: Look) -> bytes
 
 
 def prepared(figure: Mapping[str, Any], title: str, look: Look) -> dict[str, Any]:
-    """The figure with theme, solid ground, title and size: all that decides what the picture shows."""
+    """The figure with theme, solid ground, title and size: all that decides what the picture
+    shows."""
     layout = dict(figure.get("layout") or {})
     margin = dict(layout.get("margin") or {"l": 60, "r": 20, "t": 10, "b": 50})
     margin["t"] = margin.get("t", 10) + TITLE_HEIGHT

@@ -1,4 +1,5 @@
-"""Runs in an exported file by name: it goes to others, whom the folders of the machine that wrote it do not concern."""
+"""Runs in an exported file by name: it goes to others, whom the folders of the machine that wrote
+it do not concern."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ Rename = Callable[[str], str]
 
 
 def renamer(paths: Iterable[str]) -> Rename:
-    """What puts the last parts of each of ``paths`` in place of the whole of it, wherever that stands in a text."""
+    """What puts the last parts of each of ``paths`` in place of the whole of it, wherever that
+    stands in a text."""
     names = {path: "/".join(Path(path).parts[-NAMED:]) for path in paths if len(Path(path).parts) > NAMED}
     names |= {escape(path): escape(name) for path, name in names.items()}  # as Markdown to be copied has them
     if not names:

@@ -1,7 +1,7 @@
 """One file that holds pages of the dashboard: styles, script and data inside, nothing to load.
 
-A policy in the file allows the scripts that were put there, by their hashes, and nothing else: were a name in a report
-to reach the page as markup after all, it could neither run nor fetch anything.
+A policy in the file allows the scripts that were put there, by their hashes, and nothing else: were
+a name in a report to reach the page as markup after all, it could neither run nor fetch anything.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def document(title: str, sections: Iterable[Section], head: Component | None = N
 
 
 def policy() -> str:
-    """What the file may do: run its own scripts, set styles, and draw pictures out of its own data."""
+    """What the file may do: run its own scripts, set styles, and draw pictures out of its own
+    data."""
     allowed = " ".join(
         f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts()
     )
@@ -68,14 +69,16 @@ def policy() -> str:
 
 @cache
 def scripts() -> tuple[str, ...]:
-    """plotly.js as plotly ships it, the buttons that save figures, and what draws the page. In this order."""
+    """plotly.js as plotly ships it, the buttons that save figures, and what draws the page. In this
+    order."""
     own = (HERE / "assets" / "download.js", HERE / "static" / "export.js")
     return (plotly.offline.get_plotlyjs(), *(path.read_text(encoding="utf-8") for path in own))
 
 
 @cache
 def styles() -> str:
-    """All styles of the app in the order in which it loads them, then those of exported files; the logo inside."""
+    """All styles of the app in the order in which it loads them, then those of exported files; the
+    logo inside."""
     sheets = [*sorted((HERE / "assets").glob("*.css")), HERE / "static" / "export.css"]
     logo = base64.b64encode((HERE / "assets" / "icon.svg").read_bytes()).decode()
     text = "\n".join(path.read_text(encoding="utf-8") for path in sheets)

@@ -1,7 +1,8 @@
 """A page's component tree as static HTML: what a server would draw, in a file that needs none.
 
-Only tags and attributes that are named here come through, and every text is escaped. What works with a server alone
-(inputs, buttons, stores, polls) is left out; a figure becomes its data, which the file's own script draws.
+Only tags and attributes that are named here come through, and every text is escaped. What works
+with a server alone (inputs, buttons, stores, polls) is left out; a figure becomes its data, which
+the file's own script draws.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from plotly.io.json import to_json_plotly
 from ncubble.dashboard.export.tables import grid_table
 
 LIVE = "live-only"
-"""The class of what has no meaning without a server: hints on ranges to be dragged, fields to be filled."""
+"""The class of what has no meaning without a server: hints on ranges to be dragged, fields to be
+filled."""
 _WORD = re.compile(r"\w+")
 TAGS = frozenset(
     _WORD.findall(
@@ -36,7 +38,8 @@ GONE = frozenset(
         " Video Audio Embed ObjectEl Base Meta Geolocation ConfirmDialog ConfirmDialogProvider Label"
     )
 )
-"""Components that leave nothing behind. ``Link`` and ``Textarea`` stand for those of ``html``; of ``dcc`` they stay."""
+"""Components that leave nothing behind. ``Link`` and ``Textarea`` stand for those of ``html``; of
+``dcc`` they stay."""
 EMPTIED = frozenset(("nav", "ul", "ol", "li", "p", "span", "div", "details"))
 """What goes with its content, where it had some."""
 ATTRIBUTES = {
@@ -60,9 +63,10 @@ _UNSAFE_STYLE = re.compile(r"url|expression|image|import", re.IGNORECASE)
 class Context:
     """What one rendering knows beside the tree.
 
-    ``anchors`` maps addresses of the dashboard (``/kernel/KEY/0``) to ids in the file; links to others become text.
-    ``prefix`` keeps ids of several pages apart; ``late`` gives what a callback would put below the component of an id.
-    ``grouped`` is for one page among others: its named sections are groups, for landmarks of one name must be unique.
+    ``anchors`` maps addresses of the dashboard (``/kernel/KEY/0``) to ids in the file; links to
+    others become text. ``prefix`` keeps ids of several pages apart; ``late`` gives what a callback
+    would put below the component of an id. ``grouped`` is for one page among others: its named
+    sections are groups, for landmarks of one name must be unique.
     """
 
     anchors: Mapping[str, str] = field(default_factory=dict)
@@ -74,7 +78,8 @@ class Context:
 
 @dataclass(frozen=True)
 class StaticFigure:
-    """A figure of a page: its name, what it shows in words, and data and layout without a template."""
+    """A figure of a page: its name, what it shows in words, and data and layout without a
+    template."""
 
     name: str
     label: str
@@ -89,7 +94,8 @@ def render(tree: Any, context: Context | None = None) -> str:
 
 
 def figures(tree: Any, late: Mapping[str, Callable[[], Any]] | None = None) -> list[StaticFigure]:
-    """Every figure of a page that ``components.figure`` made, in their order, those that come ``late`` included."""
+    """Every figure of a page that ``components.figure`` made, in their order, those that come
+    ``late`` included."""
     found, label = [], ""
     for node in _walk(tree, late or {}):
         if getattr(node, "role", None) == "figure":
@@ -200,7 +206,8 @@ def _style(given: Any) -> str:
 
 
 def _link(node: Component, context: Context) -> str:
-    """An address that the file holds becomes an anchor; of the others a button goes and a link in a text stays text."""
+    """An address that the file holds becomes an anchor; of the others a button goes and a link in a
+    text stays text."""
     href = str(getattr(node, "href", None) or "")
     inside = _any(getattr(node, "children", None), context)
     target = context.prefix + href[1:] if href.startswith("#") else context.anchors.get(href, "")
@@ -220,7 +227,8 @@ def _graph(node: Component, context: Context) -> str:
 
 
 def data(value: Any) -> str:
-    """JSON that may stand inside a script element: no text in it can end the element or begin another."""
+    """JSON that may stand inside a script element: no text in it can end the element or begin
+    another."""
     text = str(to_json_plotly(value))
     return text.translate(
         {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
@@ -228,7 +236,8 @@ def data(value: Any) -> str:
 
 
 def _button(node: Component, context: Context) -> str:
-    """Two kinds of buttons work without a server: those that save a figure, and those that lead to a section."""
+    """Two kinds of buttons work without a server: those that save a figure, and those that lead to
+    a section."""
     given = _given(node)
     if "data-anchor" in given:
         target = escape(context.prefix + str(given["data-anchor"]), quote=True)

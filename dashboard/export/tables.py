@@ -11,7 +11,8 @@ from typing import Any
 from ncubble.text.values import NOT_COLLECTED
 
 MOST_ROWS = 5000
-"""Rows beyond this many make a file that no browser scrolls well; the table says how many are left out."""
+"""Rows beyond this many make a file that no browser scrolls well; the table says how many are left
+out."""
 _SHOWN = re.compile(r"params\.data\.(\w+)")
 
 
@@ -48,7 +49,8 @@ def _row(columns: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str:
 
 
 def _cell(column: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """The cell of a column: what it shows, and what it says on hover where that is something else."""
+    """The cell of a column: what it shows, and what it says on hover where that is something
+    else."""
     value = row.get(column["field"])
     kind = column.get("cellClass")
     names = [kind] if isinstance(kind, str) else []
@@ -64,7 +66,8 @@ def _cell(column: Mapping[str, Any], row: Mapping[str, Any]) -> str:
 
 
 def _shown(column: Mapping[str, Any], row: Mapping[str, Any], value: Any) -> str:
-    """The value in words: another field of the row where the column says so, else digits that fit."""
+    """The value in words: another field of the row where the column says so, else digits that
+    fit."""
     formatter = column.get("valueFormatter")
     found = _SHOWN.fullmatch(formatter.get("function", "")) if isinstance(formatter, Mapping) else None
     if found and row.get(found[1]) is not None:

@@ -1,8 +1,9 @@
-"""The codec of page addresses: a page declares the parameters of its query once, and reads and writes it with them.
+"""The codec of page addresses: a page declares the parameters of its query once, and reads and
+writes it with them.
 
-A page's address is a frozen dataclass below ``Address`` whose members are made by ``text``, ``flag``, ``choice``,
-``number``, ``listed`` or ``parameter``. What a browser sends is checked here: a value that its parameter does not
-take is left out, and everything is limited in length.
+A page's address is a frozen dataclass below ``Address`` whose members are made by ``text``,
+``flag``, ``choice``, ``number``, ``listed`` or ``parameter``. What a browser sends is checked here:
+a value that its parameter does not take is left out, and everything is limited in length.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ LAUNCH_ID = r"[0-9a-f]{8,64}/\d{1,9}"
 class QueryParameter:
     """One parameter of a query.
 
-    ``read`` takes its texts, at least one, and returns the value with the number of texts that were left out; the
-    value None stands for the default. ``write`` takes the value and returns texts; empty ones are not written.
+    ``read`` takes its texts, at least one, and returns the value with the number of texts that were
+    left out; the value None stands for the default. ``write`` takes the value and returns texts;
+    empty ones are not written.
     """
 
     name: str
@@ -32,8 +34,8 @@ class QueryParameter:
 
 @dataclass(frozen=True)
 class Address:
-    """What an address asks a page for. A subclass with a member ``dropped`` gets the names of parameters there, once
-    for each part of a list that was left out."""
+    """What an address asks a page for. A subclass with a member ``dropped`` gets the names of
+    parameters there, once for each part of a list that was left out."""
 
     PATH: ClassVar[str]
     LONGEST: ClassVar[int] = 4096
@@ -56,7 +58,8 @@ class Address:
         return cls(**values)
 
     def query(self) -> str:
-        """The query of this address with its question mark; empty where every member has its default."""
+        """The query of this address with its question mark; empty where every member has its
+        default."""
         pairs: list[tuple[str, str]] = []
         for member, known in _parameters(type(self)):
             value = getattr(self, member)
@@ -69,7 +72,8 @@ class Address:
         return f"{self.PATH}{replace(self, **changes).query()}"
 
     def of_launch(self, launch: str) -> str:
-        """The whole address on a page of single launches; ``launch`` is an id as in ``LAUNCH_ID``."""
+        """The whole address on a page of single launches; ``launch`` is an id as in
+        ``LAUNCH_ID``."""
         return f"{self.PATH}/{launch}{self.query()}"
 
 
@@ -78,7 +82,8 @@ def _parameters(address: type[Address]) -> Iterable[tuple[str, QueryParameter]]:
 
 
 def parameter(name: str, default: Any, read: Callable[[str], Any], write: Callable[[Any], str] = str) -> Any:
-    """A member of which a query holds one text, the last of several; ``read`` returns None for what is not taken."""
+    """A member of which a query holds one text, the last of several; ``read`` returns None for what
+    is not taken."""
     known = QueryParameter(name, lambda texts: (read(texts[-1]), 0), lambda value: [write(value)])
     return field(default=default, metadata={"parameter": known})
 
@@ -109,8 +114,8 @@ def number(name: str, digits: int) -> Any:
 
 
 def listed(name: str, read: Callable[[str], Any], most: int, write: Callable[[Any], str] = str) -> Any:
-    """A tuple of at most ``most`` different values, each a parameter of the same name; ``read`` returns None for what
-    is not taken. What repeats is not counted as left out."""
+    """A tuple of at most ``most`` different values, each a parameter of the same name; ``read``
+    returns None for what is not taken. What repeats is not counted as left out."""
 
     def read_all(texts: Sequence[str]) -> tuple[tuple[Any, ...], int]:
         values = [read(given) for given in texts]

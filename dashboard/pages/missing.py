@@ -1,4 +1,5 @@
-"""What stands at an address that shows nothing: unknown pages, unknown launches, launches that are still being read."""
+"""What stands at an address that shows nothing: unknown pages, unknown launches, launches that are
+still being read."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def unreadable(error: NcubbleError) -> Component:
 
 
 def still_loading(progress: Progress) -> Component:
-    """Shown while the launch at this address may still be among the reports being read; looks again by itself."""
+    """Shown while the launch at this address may still be among the reports being read; looks again
+    by itself."""
     return html.Div(
         [
             html.Div(

@@ -1,4 +1,5 @@
-"""What a page is: where it stands, what it is called, and what makes its content from the store and its address."""
+"""What a page is: where it stands, what it is called, and what makes its content from the store and
+its address."""
 
 from __future__ import annotations
 
@@ -21,12 +22,13 @@ LAUNCH = r"/(?P<key>[0-9a-f]{8,64})/(?P<launch>\d{1,9})"
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the store (``of_store``) or of single launches (``of_launch``), at the path of its address.
+    """A page of the store (``of_store``) or of single launches (``of_launch``), at the path of its
+    address.
 
-    Both take the store and the parsed address, the second a launch between them: what a page shows follows from its
-    address alone, so that every view can be shared. ``title`` stands in the window's title and, with ``in_menu``, in
-    the header of every page. ``register`` adds callbacks to the app; ``table_first`` has the document fetch the code
-    of tables early.
+    Both take the store and the parsed address, the second a launch between them: what a page shows
+    follows from its address alone, so that every view can be shared. ``title`` stands in the
+    window's title and, with ``in_menu``, in the header of every page. ``register`` adds callbacks
+    to the app; ``table_first`` has the document fetch the code of tables early.
     """
 
     title: str

@@ -1,4 +1,5 @@
-"""All pages, in the order of the menu. Routes, menu, callbacks and document follow from this list."""
+"""All pages, in the order of the menu. Routes, menu, callbacks and document follow from this
+list."""
 
 from __future__ import annotations
 

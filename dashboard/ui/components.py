@@ -1,7 +1,7 @@
 """Building blocks of the pages: cards, notes, stat tiles, tables and figures that follow the theme.
 
-Everything that comes out of a report is passed as a string child: React shows it as text. No component that takes
-markup or an address from a report is used here.
+Everything that comes out of a report is passed as a string child: React shows it as text. No
+component that takes markup or an address from a report is used here.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ def aria(**attributes: str) -> dict[str, Any]:
 
 
 def figure(name: str, drawn: Figure | BaseFigure, label: str, class_name: str = "", tools: bool = False) -> Component:
-    """A figure that follows the theme: the page keeps it without one, and the browser adds the template in use.
+    """A figure that follows the theme: the page keeps it without one, and the browser adds the
+    template in use.
 
-    ``label`` says in words what is drawn, for those who do not see it; ``tools`` shows plotly's buttons on hover.
+    ``label`` says in words what is drawn, for those who do not see it; ``tools`` shows plotly's
+    buttons on hover.
     """
     config: Any = {**GRAPH_CONFIG, "displayModeBar": "hover" if tools else False}
     data = bare(drawn)
@@ -70,7 +72,8 @@ def _downloads(name: str) -> Component:
 
 
 def bare(drawn: Figure | BaseFigure) -> dict[str, Any]:
-    """The figure as JSON-ready data without the template that plotly puts into every figure, and sized by its place."""
+    """The figure as JSON-ready data without the template that plotly puts into every figure, and
+    sized by its place."""
     plain = drawn.to_plotly_json()
     layout = {name: value for name, value in plain["layout"].items() if name != "template"}
     return {**plain, "layout": {**layout, "autosize": True}}
@@ -83,7 +86,8 @@ def card(title: str, children: Sequence[Child], hint: str = "", class_name: str 
 
 
 def guarded(title: str, build: Callable[[], Component]) -> Component:
-    """The card that ``build`` makes; if it fails, a card that says so: one section never takes the page down."""
+    """The card that ``build`` makes; if it fails, a card that says so: one section never takes the
+    page down."""
     try:
         return build()
     except Exception as error:
@@ -93,7 +97,8 @@ def guarded(title: str, build: Callable[[], Component]) -> Component:
 
 
 def note(kind: str, text: str, command: str = "") -> Component:
-    """A message in a box: ``kind`` is empty, error or info; ``command`` is what to type, set apart."""
+    """A message in a box: ``kind`` is empty, error or info; ``command`` is what to type, set
+    apart."""
     children: list[Child] = [html.Span(text)]
     if command:
         children.append(html.Code(command))
@@ -101,7 +106,8 @@ def note(kind: str, text: str, command: str = "") -> Component:
 
 
 def not_collected(what: str, flag: str) -> Component:
-    """The state of a section whose data the report does not hold, with the option that collects them."""
+    """The state of a section whose data the report does not hold, with the option that collects
+    them."""
     return note("empty", f"Not collected: this report holds no {what}. Profile with", flag)
 
 
@@ -132,7 +138,8 @@ def badge(side: int) -> Component:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Child]], caption: str, numeric: Sequence[int] = ()) -> Component:
-    """A plain table; columns whose index is in ``numeric`` are set right-aligned with tabular digits."""
+    """A plain table; columns whose index is in ``numeric`` are set right-aligned with tabular
+    digits."""
     kind = ["num" if index in numeric else "" for index in range(len(head))]
     header = html.Tr([html.Th(text, className=kind[i], scope="col") for i, text in enumerate(head)])
     body = [html.Tr([html.Td(cell, className=kind[i]) for i, cell in enumerate(row)]) for row in rows]

@@ -1,7 +1,8 @@
 """Figures of plain dictionaries.
 
-Plotly checks each member that is set on a figure and copies all of it to make JSON, which takes ten times as long as
-all else of a page. Here it does so for who asks for a member of a figure: the tests.
+Plotly checks each member that is set on a figure and copies all of it to make JSON, which takes ten
+times as long as all else of a page. Here it does so for who asks for a member of a figure: the
+tests.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ HATCH: Drawn = {"fgcolor": "rgba(255,255,255,0.3)", "size": 7, "solidity": 0.25}
 
 
 class Figure:
-    """Traces and a layout that are JSON as they stand. Any other attribute is that of plotly's figure of the same."""
+    """Traces and a layout that are JSON as they stand. Any other attribute is that of plotly's
+    figure of the same."""
 
     def __init__(self, traces: Sequence[Drawn], layout: Drawn) -> None:
         self._plain = {"data": list(traces), "layout": layout}

@@ -1,6 +1,8 @@
-"""Figures as pure functions of frames and verdicts. No figure names a theme: the page adds it (see ``themes``).
+"""Figures as pure functions of frames and verdicts. No figure names a theme: the page adds it (see
+``themes``).
 
-Every text that comes out of a report goes through ``safe``: plotly renders some tags, and a kernel's name is no markup.
+Every text that comes out of a report goes through ``safe``: plotly renders some tags, and a
+kernel's name is no markup.
 """
 
 from __future__ import annotations
@@ -24,14 +26,16 @@ def safe(value: object) -> str:
 
 
 def segment_text(label: str, share: float) -> str:
-    """What stands in a segment of ``share`` percent: name and share, the share alone, or nothing."""
+    """What stands in a segment of ``share`` percent: name and share, the share alone, or
+    nothing."""
     if share >= 1.1 * len(label) + 2:
         return f"{label}<br><b>{share:.1f}</b>"
     return f"<b>{share:.0f}</b>" if share >= 4 else ""
 
 
 def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
-    """Warp samples by stall reason, largest on top; ``selected`` (a warp that issued) is green, it is no stall."""
+    """Warp samples by stall reason, largest on top; ``selected`` (a warp that issued) is green, it
+    is no stall."""
     shown = list(shares[:limit])
     rest = sum(share for _, share in shares[limit:])
     if rest >= 0.05:
@@ -61,10 +65,12 @@ def stall_bar(shares: Sequence[tuple[str, float]], limit: int = 12) -> Figure:
 
 
 def utilization_data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Tensor % against DRAM % of launches, one trace per cause; area of a point grows with its recoverable idle time.
+    """Tensor % against DRAM % of launches, one trace per cause; area of a point grows with its
+    recoverable idle time.
 
-    ``data`` and ``layout``, JSON-ready: with thousands of points, plotly's objects cost more than all the rest.
-    Launches that lack either number are counted below the figure by the page, not drawn.
+    ``data`` and ``layout``, JSON-ready: with thousands of points, plotly's objects cost more than
+    all the rest. Launches that lack either number are counted below the figure by the page, not
+    drawn.
     """
     drawn = [row for row in rows if row.get("tensor") is not None and row.get("dram") is not None]
     return {
@@ -80,7 +86,8 @@ def utilization_data(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def point_traces(
     rows: Sequence[Mapping[str, Any]], across: str, up: str, words: Callable[[Mapping[str, Any]], str]
 ) -> list[dict[str, Any]]:
-    """A trace of points per cause: ``across`` and ``up`` name the fields, ``words`` says what hovering shows."""
+    """A trace of points per cause: ``across`` and ``up`` name the fields, ``words`` says what
+    hovering shows."""
     largest = max((row.get("recoverable_ns") or 0.0 for row in rows), default=0.0)
     traces: list[dict[str, Any]] = []
     for cause in dict.fromkeys(str(row["cause_key"]) for row in rows):
@@ -110,7 +117,8 @@ def scatter_layout() -> dict[str, Any]:
 
 
 def _marker(cause: str, group: Sequence[Mapping[str, Any]], largest: float) -> dict[str, Any]:
-    """Symbol of a cause, and sizes of its points: their area grows with recoverable time up to ``largest`` ns."""
+    """Symbol of a cause, and sizes of its points: their area grows with recoverable time up to
+    ``largest`` ns."""
     return {
         "symbol": (symbol := cause_symbol(cause)),
         "size": [_point_size(row.get("recoverable_ns"), largest) for row in group],

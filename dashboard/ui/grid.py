@@ -23,7 +23,8 @@ _THEME = {
 }
 _SIZES = "fontSize: 13, headerFontSize: 12, spacing: 6, cellHorizontalPadding: 10, wrapperBorder: false"
 GRID_THEME = f"themeQuartz.withParams({{{', '.join(f'{k}: {v!r}' for k, v in _THEME.items())}, {_SIZES}}})"
-"""AG Grid's theme with the page's own colour tokens, so that it follows light and dark by itself."""
+"""AG Grid's theme with the page's own colour tokens, so that it follows light and dark by
+itself."""
 
 
 def ag_grid(
@@ -36,8 +37,8 @@ def ag_grid(
 ) -> Any:
     """A table with the id ``name`` that fills its place.
 
-    ``options`` are AG Grid's beside those that all tables share, ``column`` is what columns have beside sorting,
-    filtering and resizing, ``parts`` are further properties of the component.
+    ``options`` are AG Grid's beside those that all tables share, ``column`` is what columns have
+    beside sorting, filtering and resizing, ``parts`` are further properties of the component.
     """
     shared = {
         "theme": {"function": GRID_THEME},

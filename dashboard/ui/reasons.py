@@ -1,4 +1,5 @@
-"""Stall reasons: what each means, and how it is drawn. Plain data; hues follow the parts that a reason mostly feeds."""
+"""Stall reasons: what each means, and how it is drawn. Plain data; hues follow the parts that a
+reason mostly feeds."""
 
 from __future__ import annotations
 

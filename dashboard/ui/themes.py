@@ -1,4 +1,5 @@
-"""Light and dark plotly templates, as plain JSON that the page applies to every figure when the theme changes."""
+"""Light and dark plotly templates, as plain JSON that the page applies to every figure when the
+theme changes."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ SURFACES = {
 
 
 def template(theme: str) -> dict[str, Any]:
-    """The plotly template of ``light`` or ``dark``: transparent, so that the card's own colour shows."""
+    """The plotly template of ``light`` or ``dark``: transparent, so that the card's own colour
+    shows."""
     tone = SURFACES[theme]
     axis = {
         "gridcolor": tone["grid"],

@@ -1,8 +1,9 @@
-"""Thousands of reports into one dataset: batches go to a crew, and what comes back is committed batch by batch.
+"""Thousands of reports into one dataset: batches go to a crew, and what comes back is committed
+batch by batch.
 
-Whatever ends this, at any instant, leaves a dataset of the batches that were committed; the next ingest goes on from
-there. A batch whose process dies is tried once more, then in halves, so that in the end one report is to blame: that
-one becomes a row of ``errors``.
+Whatever ends this, at any instant, leaves a dataset of the batches that were committed; the next
+ingest goes on from there. A batch whose process dies is tried once more, then in halves, so that in
+the end one report is to blame: that one becomes a row of ``errors``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ncubble.analysis.datasets.rows import KnownReport, failed_rows
 from ncubble.errors import NcubbleError, ReportError
 
 AHEAD = 2
-"""Batches that are out at a time, per worker: results wait for nothing else, and memory is bounded."""
+"""Batches that are out at a time, per worker: results wait for nothing else, and memory is
+bounded."""
 
 
 @dataclass
@@ -40,8 +42,8 @@ class Tally:
 def ingest_planned(
     folder: Path, plan: IngestPlan, crew: Crew, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Tally:
-    """Read what ``plan`` wants into the dataset at ``folder``. Raises MeasurementError where the machine is unfit, or
-    the crew is lost; what was committed stays."""
+    """Read what ``plan`` wants into the dataset at ``folder``. Raises MeasurementError where the
+    machine is unfit, or the crew is lost; what was committed stays."""
     writer, tally = DatasetWriter(folder), Tally()
     done, total = 0, len(plan.wanted)
     for batch, made in _outcomes(deque(batches(plan.wanted, crew.workers)), crew, tally):

@@ -1,4 +1,5 @@
-"""Who ingests batches: worker processes of this machine (``LocalCrew``). A Dask cluster: ``dask_crew``."""
+"""Who ingests batches: worker processes of this machine (``LocalCrew``). A Dask cluster:
+``dask_crew``."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ class Crew(Protocol):
         """Have ``batch`` ingested."""
 
     def next(self) -> tuple[Batch, Outcome]:
-        """Wait for the outcome of one of the batches that are out. Raises MeasurementError where none can come."""
+        """Wait for the outcome of one of the batches that are out. Raises MeasurementError where
+        none can come."""
 
 
 class LocalCrew:

@@ -1,8 +1,9 @@
 """``DaskCrew``: ingests on the workers of a Dask cluster.
 
-Workers read the reports, so these lie on a file system that all of them share. What they make is sent back, and the
-command writes it: the dataset may lie anywhere, has one writer, and never a file of a worker that was lost half-way.
-Each thread of a worker drives a process of its own (``process.IngestProcess``): the worker itself reads no report.
+Workers read the reports, so these lie on a file system that all of them share. What they make is
+sent back, and the command writes it: the dataset may lie anywhere, has one writer, and never a file
+of a worker that was lost half-way. Each thread of a worker drives a process of its own
+(``process.IngestProcess``): the worker itself reads no report.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class DaskCrew:
         self.client.close(timeout=5)
 
     def examine(self, path: str) -> None:
-        """Raise UsageError where there is no worker, or one has another ncubble or does not see ``path``."""
+        """Raise UsageError where there is no worker, or one has another ncubble or does not see
+        ``path``."""
         answers = self.client.run(examine_there, path)
         if not answers:
             raise UsageError(f"{self.address}: the cluster has no workers", "start some: dask worker ADDRESS")
@@ -78,7 +80,8 @@ class DaskCrew:
         future.add_done_callback(self._done.put)
 
     def next(self) -> tuple[Batch, Outcome]:
-        """The outcome of a batch; a batch that Dask gave up, because workers died over it, counts as a death."""
+        """The outcome of a batch; a batch that Dask gave up, because workers died over it, counts
+        as a death."""
         from distributed import KilledWorker
 
         future = self._wait()
@@ -93,7 +96,8 @@ class DaskCrew:
             future.release()
 
     def _wait(self) -> Any:
-        """The next future that is done. Raises MeasurementError once the scheduler has been away for ``AWAY_S``."""
+        """The next future that is done. Raises MeasurementError once the scheduler has been away
+        for ``AWAY_S``."""
         gone = 0.0
         while True:
             try:

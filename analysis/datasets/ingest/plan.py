@@ -1,4 +1,5 @@
-"""What an ingest has to read: reports that a dataset lacks, or that changed since; and those that are gone."""
+"""What an ingest has to read: reports that a dataset lacks, or that changed since; and those that
+are gone."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from ncubble.profiling.runs.run import MANIFEST, SUFFIXES, find_runs
 
 BATCH = 64
 BATCH_B = 16 << 20
-"""Reports of a batch, and their bytes as stored: what one death costs, and what a process holds at a time."""
+"""Reports of a batch, and their bytes as stored: what one death costs, and what a process holds at
+a time."""
 TURNS = 4
 """Batches that each worker gets at least, so that none waits long for the last."""
 SETTLED_NS = 3 * 10**9
@@ -25,8 +27,9 @@ SETTLED_NS = 3 * 10**9
 
 @dataclass(frozen=True)
 class IngestPlan:
-    """``wanted`` is to be read; ``unchanged`` reports are as the dataset has them; ``gone`` are paths of the dataset
-    below the roots that are not there now; ``stale`` counts unchanged ones that other rules judged."""
+    """``wanted`` is to be read; ``unchanged`` reports are as the dataset has them; ``gone`` are
+    paths of the dataset below the roots that are not there now; ``stale`` counts unchanged ones
+    that other rules judged."""
 
     wanted: tuple[WantedReport, ...] = ()
     unchanged: int = 0
@@ -39,9 +42,9 @@ def plan(
 ) -> IngestPlan:
     """Compare what lies below ``roots`` with what ``dataset`` holds. Reads no report.
 
-    A report counts as unchanged while sizes and times of its file and its manifest are. With ``rejudge``, those that
-    other rules judged are wanted again, with ``retry`` those that could not be read, with ``details`` those that were
-    ingested without.
+    A report counts as unchanged while sizes and times of its file and its manifest are. With
+    ``rejudge``, those that other rules judged are wanted again, with ``retry`` those that could not
+    be read, with ``details`` those that were ingested without.
     """
     columns = ["report", "path", "stamp", "sha256", "facts", "rules", "complete", "details"]
     known = {row["report"]: row for row in dataset.reports(columns).to_table().to_pylist()}
@@ -77,7 +80,8 @@ def _again(row: Mapping[str, Any], rules: str, rejudge: bool, retry: bool, detai
 
 
 def stamp_of(path: Path, now_ns: int) -> tuple[str, int]:
-    """Sizes and times of the report at ``path`` and of its manifest as one text, and the size of the report.
+    """Sizes and times of the report at ``path`` and of its manifest as one text, and the size of
+    the report.
 
     "" where one changed a moment ago: the clock of a file system may be as coarse as two seconds.
     """
@@ -97,7 +101,8 @@ def stamp_of(path: Path, now_ns: int) -> tuple[str, int]:
 
 
 def _below(path: str, roots: Sequence[Path]) -> bool:
-    """Whether a path lies below one of ``roots`` that can be listed: what cannot be looked at is not gone."""
+    """Whether a path lies below one of ``roots`` that can be listed: what cannot be looked at is
+    not gone."""
     for root in roots:
         whole = text(os.path.abspath(root)) or ""  # noqa: PTH100
         if (path == whole and root.parent.is_dir()) or (path.startswith(whole.rstrip("/") + "/") and root.is_dir()):
@@ -106,7 +111,8 @@ def _below(path: str, roots: Sequence[Path]) -> bool:
 
 
 def batches(wanted: Sequence[WantedReport], workers: int) -> list[tuple[WantedReport, ...]]:
-    """Cut what is wanted into batches, in its order: up to ``BATCH`` reports of up to ``BATCH_B``."""
+    """Cut what is wanted into batches, in its order: up to ``BATCH`` reports of up to
+    ``BATCH_B``."""
     most = max(1, min(BATCH, -(-len(wanted) // (TURNS * max(workers, 1)))))
     cut: list[tuple[WantedReport, ...]] = []
     batch: list[WantedReport] = []

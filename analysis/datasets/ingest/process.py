@@ -1,7 +1,8 @@
-"""``IngestProcess``: one process that ingests batches of reports, started when needed and again after each death.
+"""``IngestProcess``: one process that ingests batches of reports, started when needed and again
+after each death.
 
-Used alike by local ingestion, one per worker, and in each worker of a Dask cluster: no report is ever read in the
-process of the scheduler, of a Dask worker, or of the command.
+Used alike by local ingestion, one per worker, and in each worker of a Dask cluster: no report is
+ever read in the process of the scheduler, of a Dask worker, or of the command.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from ncubble.profiling.processes.scratch import abandoned, scratch
 from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
 
 SILENT_S = 660.0
-"""How long a batch may show no progress: twice what the native reader has for one report, and the judging."""
+"""How long a batch may show no progress: twice what the native reader has for one report, and the
+judging."""
 SPENT_B = 3 << 29
 """A process that has held so much is replaced before the next batch."""
 _PREFIX = f".ncubble-ingest-{os.getuid()}-"
@@ -26,7 +28,8 @@ _PREFIX = f".ncubble-ingest-{os.getuid()}-"
 
 @dataclass(frozen=True)
 class WantedReport:
-    """A report to be ingested: its path, what its files look like, and the hashes that are known of it, or None."""
+    """A report to be ingested: its path, what its files look like, and the hashes that are known of
+    it, or None."""
 
     path: str
     stamp: str
@@ -37,8 +40,8 @@ class WantedReport:
 
 @dataclass(frozen=True)
 class Made:
-    """What came of a batch: the bytes and rows of each table's file; ids that were read, or found unchanged; the most
-    memory, in bytes, that the process held."""
+    """What came of a batch: the bytes and rows of each table's file; ids that were read, or found
+    unchanged; the most memory, in bytes, that the process held."""
 
     files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
     read: tuple[str, ...] = ()
@@ -69,7 +72,8 @@ Outcome = Made | Died | Unfit
 
 
 class IngestProcess:
-    """One worker process with a folder of its own for what it reads. Not for two threads at once, but for ``stop``."""
+    """One worker process with a folder of its own for what it reads. Not for two threads at once,
+    but for ``stop``."""
 
     def __init__(self, silent_s: float = SILENT_S) -> None:
         self.silent_s = silent_s

@@ -1,11 +1,12 @@
 """The process that turns a batch of reports into rows of a dataset (see ``process``).
 
-``python -m ncubble.analysis.datasets.ingest.worker`` reads one JSON object per line from stdin: {"reports": [[path,
-stamp, sha256, facts]], the last two of what is known already, or null; "details": bool, "out": folder}. Native code
-runs in a process of its own (``workers``), so that a hostile report ends that one; the rest of the work, in Python,
-may run out of memory. It writes ``out/TABLE.parquet`` and answers with {"at": seconds} whenever it has got further,
-then with {"rows": {table: count}, "read": [id], "same": [id], "peak_B": most memory held}, or {"unfit": message,
-"remedy": text} where the fault is no report's.
+``python -m ncubble.analysis.datasets.ingest.worker`` reads one JSON object per line from stdin:
+{"reports": [[path, stamp, sha256, facts]], the last two of what is known already, or null;
+"details": bool, "out": folder}. Native code runs in a process of its own (``workers``), so that a
+hostile report ends that one; the rest of the work, in Python, may run out of memory. It writes
+``out/TABLE.parquet`` and answers with {"at": seconds} whenever it has got further, then with
+{"rows": {table: count}, "read": [id], "same": [id], "peak_B": most memory held}, or {"unfit":
+message, "remedy": text} where the fault is no report's.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ Tables = dict[str, pa.Table]
 def read_batch(
     wanted: Sequence[Sequence[Any]], details: bool, moved: Callable[[], None]
 ) -> tuple[list[Tables], list[str], list[str]]:
-    """Tables of each report of a batch, ids of those that were read, and of those whose content is as known."""
+    """Tables of each report of a batch, ids of those that were read, and of those whose content is
+    as known."""
     same = [
         KnownReport(path, stamp).report for path, stamp, *content in wanted if content[0] and unchanged(path, content)
     ]
@@ -104,7 +106,8 @@ def serve(request: dict[str, Any], moved: Callable[[], None]) -> dict[str, Any]:
 
 
 def peak_b() -> int:
-    """The most memory that this process, or one that it started, has held; of the latter it is an upper bound."""
+    """The most memory that this process, or one that it started, has held; of the latter it is an
+    upper bound."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
         own = next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM:"))

@@ -1,4 +1,5 @@
-"""The bubble account as the gate keeps it: its parts in every repeat, and the lines that hold them. Pure.
+"""The bubble account as the gate keeps it: its parts in every repeat, and the lines that hold them.
+Pure.
 
 Percentages are of elapsed SM cycles. What moved between two of these: ``moves``.
 """
@@ -21,11 +22,12 @@ LONGEST = 120
 
 @dataclass(frozen=True)
 class CodePlace:
-    """A line, or an instruction where there are no lines, and the percent of elapsed cycles of one part that it holds.
+    """A line, or an instruction where there are no lines, and the percent of elapsed cycles of one
+    part that it holds.
 
-    ``file`` is a base name, empty where the report has no line information; ``text`` is the source line, or with
-    ``sass`` the heaviest instruction, where the report carries no source. ``below`` is the text of the line above where
-    the file has the same text more than once, else empty.
+    ``file`` is a base name, empty where the report has no line information; ``text`` is the source
+    line, or with ``sass`` the heaviest instruction, where the report carries no source. ``below``
+    is the text of the line above where the file has the same text more than once, else empty.
     """
 
     part: str
@@ -38,8 +40,8 @@ class CodePlace:
 
     @property
     def kin(self) -> tuple[str, str, str]:
-        """Equal for places that may be the same before and after a change: it stays when lines above come or go, and
-        when registers change."""
+        """Equal for places that may be the same before and after a change: it stays when lines
+        above come or go, and when registers change."""
         if not self.sass:
             return self.part, self.file, self.text
         return self.part, self.file, str(self.line) if self.line else opcode(self.text)
@@ -52,11 +54,12 @@ class CodePlace:
 
 @dataclass(frozen=True)
 class LaunchAccount:
-    """The account of one launch: ``parts`` sum to 100; ``merged`` names the finer parts that a coarse one stands for;
-    ``places``, largest first; ``unit`` is the one whose idle time the parts split.
+    """The account of one launch: ``parts`` sum to 100; ``merged`` names the finer parts that a
+    coarse one stands for; ``places``, largest first; ``unit`` is the one whose idle time the parts
+    split.
 
-    ``overlap`` says by which rule waits that coincide with a busy unit were taken out (``account/overlap.py``):
-    ``asynchronous`` MMAs, ``phases`` of the CTA, or empty for neither.
+    ``overlap`` says by which rule waits that coincide with a busy unit were taken out
+    (``account/overlap.py``): ``asynchronous`` MMAs, ``phases`` of the CTA, or empty for neither.
     """
 
     parts: Mapping[str, float]
@@ -68,8 +71,9 @@ class LaunchAccount:
 
 @dataclass(frozen=True)
 class Account:
-    """The accounts of repeats. ``parts`` has one value per launch, None where that launch has no account, or one that
-    splits time otherwise; ``places`` are means over the launches that have one, largest first."""
+    """The accounts of repeats. ``parts`` has one value per launch, None where that launch has no
+    account, or one that splits time otherwise; ``places`` are means over the launches that have
+    one, largest first."""
 
     parts: Mapping[str, tuple[Percentage | None, ...]]
     places: tuple[CodePlace, ...] = ()
@@ -88,11 +92,13 @@ class Account:
         return {part: math.fsum(known) / len(known) for part in self.parts if (known := self.known(part))}
 
     def known(self, part: str) -> list[float]:
-        """The values of one part, without the launches that have none; empty for a part that is not there."""
+        """The values of one part, without the launches that have none; empty for a part that is not
+        there."""
         return [value for value in self.parts.get(part, ()) if value is not None]
 
     def to_json(self) -> dict[str, Any]:
-        """A plain object for a baseline file, rounded to 3 decimals; ``baseline.reading`` reads it."""
+        """A plain object for a baseline file, rounded to 3 decimals; ``baseline.reading`` reads
+        it."""
         parts = {
             part: [None if value is None else round(value, 3) for value in values]
             for part, values in self.parts.items()
@@ -105,8 +111,9 @@ class Account:
 def gather(launches: Sequence[LaunchAccount | None]) -> Account | None:
     """The accounts of repeats as one; None where no launch has an account.
 
-    Launches that were profiled with other metrics may split time otherwise, or count against another unit. Those that
-    split it finest are taken, if they are two at least, and the others have no values.
+    Launches that were profiled with other metrics may split time otherwise, or count against
+    another unit. Those that split it finest are taken, if they are two at least, and the others
+    have no values.
     """
     alike: dict[tuple[str, frozenset[str]], list[LaunchAccount]] = {}
     for account in launches:
@@ -131,7 +138,8 @@ def _split(account: LaunchAccount) -> tuple[str, frozenset[str]]:
 
 
 def mean_places(launches: Sequence[Iterable[CodePlace]]) -> list[CodePlace]:
-    """Places of the same key averaged over ``launches``, largest first; the heaviest gives the line."""
+    """Places of the same key averaged over ``launches``, largest first; the heaviest gives the
+    line."""
     heaviest: dict[tuple[str, str, str, str], CodePlace] = {}
     total: dict[tuple[str, str, str, str], float] = {}
     for place in (place for places in launches for place in places):

@@ -1,8 +1,8 @@
 """What grew between two accounts, and at which line. Pure.
 
-Growth is in percent of the cycles before: what a part takes of the launches after, times how many times as long they
-take, less what it took before. So the growth of all parts sums to that of the cycles, and a part that takes as long as
-before has not moved, however much longer the whole takes.
+Growth is in percent of the cycles before: what a part takes of the launches after, times how many
+times as long they take, less what it took before. So the growth of all parts sums to that of the
+cycles, and a part that takes as long as before has not moved, however much longer the whole takes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ NOTHING = 0.2
 
 @dataclass(frozen=True)
 class Move:
-    """How much a part grew (fell: below 0), in percent of the cycles before, and the place that grew most within it, as
-    it is now, with its own growth as ``pct``; None where the part has no places, or none of them grew."""
+    """How much a part grew (fell: below 0), in percent of the cycles before, and the place that
+    grew most within it, as it is now, with its own growth as ``pct``; None where the part has no
+    places, or none of them grew."""
 
     part: str
     points: float
@@ -40,11 +41,13 @@ class Move:
 
 
 def moves(before: Account, after: Account, cycles_ratio: float) -> tuple[Move, ...]:
-    """All parts by their growth, largest first; ``cycles_ratio`` is the cycles after over those before.
+    """All parts by their growth, largest first; ``cycles_ratio`` is the cycles after over those
+    before.
 
-    A busy unit comes behind all other parts that grew: with the work unchanged its share falls or stays. It comes first
-    where nothing else grew, as then the work itself did. Parts that only one side splits are merged. Empty where the
-    ratio is no positive number, or the accounts are ``incomparable``.
+    A busy unit comes behind all other parts that grew: with the work unchanged its share falls or
+    stays. It comes first where nothing else grew, as then the work itself did. Parts that only one
+    side splits are merged. Empty where the ratio is no positive number, or the accounts are
+    ``incomparable``.
     """
     if not 0 < cycles_ratio < math.inf or incomparable(before, after):
         return ()
@@ -69,8 +72,9 @@ def incomparable(before: Account, after: Account) -> str:
 def doubtful(before: Account, after: Account) -> str:
     """Why the split of idle time is less certain than usual; empty where it is not.
 
-    A change that puts a kernel under another rule of overlap, such as a barrier that leaves the stretch of MMAs,
-    changes which waits are counted, so that a part may grow or shrink by the rule alone.
+    A change that puts a kernel under another rule of overlap, such as a barrier that leaves the
+    stretch of MMAs, changes which waits are counted, so that a part may grow or shrink by the rule
+    alone.
     """
     if not before.unit or before.overlap == after.overlap:
         return ""
@@ -97,8 +101,8 @@ def _grown_most(before: Iterable[CodePlace], after: Iterable[CodePlace], cycles_
 
 
 def _partners(before: list[CodePlace], after: list[CodePlace]) -> Iterator[tuple[CodePlace, float]]:
-    """Each place of ``after`` with the percent that it held before: by its key, else as the nearest of its kin that is
-    left; by file and line alone where one side carries no source."""
+    """Each place of ``after`` with the percent that it held before: by its key, else as the nearest
+    of its kin that is left; by file and line alone where one side carries no source."""
     by_line = any(place.sass and place.line for place in (*before, *after))
     was, now = ([_by_line(place) if by_line else place for place in side] for side in (before, after))
     left = {place.key: place for place in was}
@@ -116,8 +120,8 @@ def _by_line(place: CodePlace) -> CodePlace:
 
 
 def sentence(move: Move) -> str:
-    """A move in words, as for a terminal: ``data_wait grew by 23.4 points of the baseline's time, most at
-    gemm.cu:191 `loop_sync();` (+23.3)``."""
+    """A move in words, as for a terminal: ``data_wait grew by 23.4 points of the baseline's time,
+    most at gemm.cu:191 `loop_sync();` (+23.3)``."""
     verb = "grew" if move.points >= 0 else "fell"
     words = f"{move.part} {verb} by {abs(move.points):.1f} points of the baseline's time"
     if move.part in WORK and move.points > 0:

@@ -23,12 +23,13 @@ from ncubble.sass.opcodes import is_wgmma, role
 _CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
 """What values that cannot be make of an analysis."""
 _FINEST_PCT = 0.02
-"""Of one launch: a tenth of what is kept of the mean over repeats, so that the mean is none of what is left."""
+"""Of one launch: a tenth of what is kept of the mean over repeats, so that the mean is none of what
+is left."""
 
 
 def account_of(launch: Launch) -> LaunchAccount | None:
-    """The account of one launch with its places; None where the report allows none, or its values contradict each
-    other. Where only the code contradicts itself, parts stand without places."""
+    """The account of one launch with its places; None where the report allows none, or its values
+    contradict each other. Where only the code contradicts itself, parts stand without places."""
     try:
         computed = account(launch)
     except _CONTRADICTIONS:
@@ -45,7 +46,8 @@ def account_of(launch: Launch) -> LaunchAccount | None:
 
 
 def _overlap(computed: BubbleAccount, source: pd.DataFrame) -> str:
-    """By which rule samples were weighed: that of phases takes some out, that of asynchronous MMAs may take none."""
+    """By which rule samples were weighed: that of phases takes some out, that of asynchronous MMAs
+    may take none."""
     if computed.weights is None:
         return ""
     if any(is_wgmma(opcode) or opcode.startswith("UTC") for opcode in source["opcode"].unique()):
@@ -70,10 +72,12 @@ def _places(launch: Launch, computed: BubbleAccount) -> list[CodePlace]:
 def _held(
     computed: BubbleAccount, weights: pd.DataFrame, source: pd.DataFrame, share: float
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """For each part with samples the percent of elapsed cycles at each instruction. ``share`` of cycles is with a CTA.
+    """For each part with samples the percent of elapsed cycles at each instruction. ``share`` of
+    cycles is with a CTA.
 
-    Dependent latency at the MMA belongs to ``issue`` and lies where the waits for it were sampled. Samples have no
-    time: gaps between waves are laid on what CTAs do outside their main loop, which is what fills the gaps.
+    Dependent latency at the MMA belongs to ``issue`` and lies where the waits for it were sampled.
+    Samples have no time: gaps between waves are laid on what CTAs do outside their main loop, which
+    is what fills the gaps.
     """
     pct = {part: weights[part].to_numpy(dtype=float) for part in STEADY}
     busy = computed.parts["tensor_busy"] + computed.parts["unit_busy"]
@@ -98,7 +102,8 @@ def _outside(source: pd.DataFrame, weights: pd.DataFrame) -> np.ndarray:
 
 
 class _Sites:
-    """Where each instruction of a launch belongs: its line, or itself where the report has no lines."""
+    """Where each instruction of a launch belongs: its line, or itself where the report has no
+    lines."""
 
     def __init__(self, source: pd.DataFrame, texts: dict[str, list[str]]) -> None:
         self.files = [PurePath(file).name for file in source["file"].fillna("")]
@@ -110,7 +115,8 @@ class _Sites:
         }
 
     def places(self, part: str, pct: np.ndarray) -> list[CodePlace]:
-        """The places that hold ``part``, from the percent of it at each instruction: at least ``_FINEST_PCT`` each."""
+        """The places that hold ``part``, from the percent of it at each instruction: at least
+        ``_FINEST_PCT`` each."""
         rows_at: dict[tuple[str, int, str], list[int]] = {}
         for row in np.flatnonzero(pct > 0).tolist():
             rows_at.setdefault(self._site(row), []).append(row)
@@ -131,7 +137,8 @@ class _Sites:
         return CodePlace(part, file, line or None, text or _shown(self.sass[heaviest]), pct, not text, below)
 
     def _text(self, file: str, line: int) -> tuple[str, str]:
-        """A source line and, where it stands there more than once, the one above that is not empty; else empty."""
+        """A source line and, where it stands there more than once, the one above that is not empty;
+        else empty."""
         source = self.texts.get(file, [])
         text = source[line - 1] if 0 < line <= len(source) else ""
         if text not in self.twice.get(file, ()):

@@ -1,4 +1,5 @@
-"""Baselines: what one kernel measured on one GPU model, recorded from repeats. One readable JSON file each.
+"""Baselines: what one kernel measured on one GPU model, recorded from repeats. One readable JSON
+file each.
 
 Layout of a store: ``<root>/<gpu>/<kernel and parameters>-<hash of the key>.json``; see ``file``.
 """
@@ -23,18 +24,19 @@ from ncubble.errors import MeasurementError, UsageError
 from ncubble.files.typed import Number
 
 SCHEMA = 3
-"""1 did not know from which process, which GPU and which clock a value is; 2 called tensor_elapsed_pct by an older
-name. Both are still read."""
+"""1 did not know from which process, which GPU and which clock a value is; 2 called
+tensor_elapsed_pct by an older name. Both are still read."""
 MIN_REPEATS = 5
 FEWEST_REPEATS = 2
 TOLERATED = 1.25
-"""A baseline is called noisy if the loss that it finds reliably exceeds the limit by more than this factor."""
+"""A baseline is called noisy if the loss that it finds reliably exceeds the limit by more than this
+factor."""
 
 
 @dataclass(frozen=True)
 class BaselineMetric:
-    """Values of one counter over the launches, None where one lacks it, with their mean and sample deviation (None of
-    one value). ``better`` is ``higher``, ``lower`` or ``neutral``."""
+    """Values of one counter over the launches, None where one lacks it, with their mean and sample
+    deviation (None of one value). ``better`` is ``higher``, ``lower`` or ``neutral``."""
 
     counter: str
     unit: str
@@ -61,7 +63,8 @@ class BaselineDevice:
 
 @dataclass(frozen=True)
 class Launches:
-    """Of every launch of a baseline: ``run`` (index into its ``reports``) and SM clock, None where unknown."""
+    """Of every launch of a baseline: ``run`` (index into its ``reports``) and SM clock, None where
+    unknown."""
 
     run: tuple[int, ...] = ()
     sm_clock_hz: tuple[Number | None, ...] = ()
@@ -71,9 +74,9 @@ class Launches:
 class Baseline:
     """One baseline, as its file has it.
 
-    ``sm_clock_hz``: min, mean and max, or empty. ``sass_sha256``: hash of the machine code, empty where it was not
-    collected. ``history``: what this baseline replaced, the newest first (``update``). ``path``: where it was read
-    from, if it was.
+    ``sm_clock_hz``: min, mean and max, or empty. ``sass_sha256``: hash of the machine code, empty
+    where it was not collected. ``history``: what this baseline replaced, the newest first
+    (``update``). ``path``: where it was read from, if it was.
     """
 
     schema: Annotated[int, msgspec.Meta(ge=1)]
@@ -105,7 +108,8 @@ class Baseline:
         return {report.get("gpu", "") for report in self.reports} - {""}
 
     def sample(self, name: str) -> Sample:
-        """The values of metric ``name``, each with its run, GPU and clock as far as they are known."""
+        """The values of metric ``name``, each with its run, GPU and clock as far as they are
+        known."""
         metric = self.metrics[name]
         known = len(metric.measured)
         if not self.launches.run:
@@ -136,9 +140,11 @@ class Baseline:
 
 
 def record(groups: Iterable[Repeats], recorded: str, min_repeats: int = MIN_REPEATS) -> list[Baseline]:
-    """A baseline for every group. Raises MeasurementError, before anything is written, if one cannot be a baseline.
+    """A baseline for every group. Raises MeasurementError, before anything is written, if one
+    cannot be a baseline.
 
-    ``recorded`` is the time, ISO 8601 UTC. ``min_repeats`` may go down to 2: the gate is then weak, and says so.
+    ``recorded`` is the time, ISO 8601 UTC. ``min_repeats`` may go down to 2: the gate is then weak,
+    and says so.
     """
     if min_repeats < FEWEST_REPEATS:
         raise UsageError(
@@ -185,8 +191,9 @@ def _record_one(group: Repeats, recorded: str, min_repeats: int) -> Baseline:
 
 
 def _builds(group: Repeats) -> set[str]:
-    """What tells the builds of a group apart. The cubin is another one wherever its source lies: the machine code
-    counts, by its hash in the manifests or, where they have none, by the SASS in the reports."""
+    """What tells the builds of a group apart. The cubin is another one wherever its source lies:
+    the machine code counts, by its hash in the manifests or, where they have none, by the SASS in
+    the reports."""
     builds = {str(build.get("code_sha256") or build.get("cubin_sha256") or build) for build in group.builds}
     if len(builds) > 1 and group.code:
         return {group.code}
@@ -224,7 +231,8 @@ def _metrics(group: Repeats, min_repeats: int) -> dict[str, BaselineMetric]:
 
 
 def weaknesses(baseline: Baseline) -> list[str]:
-    """What limits this baseline, in sentences: few repeats, more noise than expected, no tensor counter."""
+    """What limits this baseline, in sentences: few repeats, more noise than expected, no tensor
+    counter."""
     weak = []
     if baseline.repeats < MIN_REPEATS:
         weak.append(f"{baseline.repeats} repeats make a weak gate; {MIN_REPEATS} or more are recommended")

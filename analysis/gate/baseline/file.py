@@ -18,7 +18,8 @@ from ncubble.files.locks import lock
 
 
 def load(path: Path) -> Baseline:
-    """The baseline at ``path``. Raises UsageError (no such file) or ReportError naming the file and the wrong field."""
+    """The baseline at ``path``. Raises UsageError (no such file) or ReportError naming the file and
+    the wrong field."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -33,9 +34,11 @@ def load(path: Path) -> Baseline:
 
 
 def load_store(path: Path) -> tuple[list[Baseline], list[NcubbleError]]:
-    """All baselines below the directory ``path``, or the one in the file ``path``; a broken one hides no other.
+    """All baselines below the directory ``path``, or the one in the file ``path``; a broken one
+    hides no other.
 
-    Of two files for one kernel and GPU model neither is taken: which of them holds is for a person to say.
+    Of two files for one kernel and GPU model neither is taken: which of them holds is for a person
+    to say.
     """
     if not path.exists():
         raise UsageError(
@@ -63,17 +66,18 @@ def _unique(baselines: list[Baseline], errors: list[NcubbleError]) -> list[Basel
 
 
 def locked(place: Path) -> AbstractContextManager[None]:
-    """While it is held, no other process of this user records or updates baselines in the folder of ``place``, a folder
-    or one ``.json`` file."""
+    """While it is held, no other process of this user records or updates baselines in the folder of
+    ``place``, a folder or one ``.json`` file."""
     folder = place.parent if place.suffix == ".json" else place
     return lock(f"baselines {folder.resolve()}")
 
 
 def save(pairs: Iterable[tuple[Path, Baseline]], *, force: bool = False) -> None:
-    """Write each baseline to its path, whole or not at all. Raises UsageError if one exists and ``force`` is not given.
+    """Write each baseline to its path, whole or not at all. Raises UsageError if one exists and
+    ``force`` is not given.
 
-    Nothing is written if any of the paths exists at the start; a file that appears meanwhile is not overwritten
-    either.
+    Nothing is written if any of the paths exists at the start; a file that appears meanwhile is not
+    overwritten either.
     """
     planned = list(pairs)
     existing = [str(path) for path, _ in planned if path.exists()]
@@ -100,7 +104,8 @@ def _exists(what: str) -> UsageError:
 
 
 def _text(value: Any, indent: str = "") -> str:
-    """JSON with a line for each member, but lists of plain values, and objects within lists, on one line each."""
+    """JSON with a line for each member, but lists of plain values, and objects within lists, on one
+    line each."""
     inner = f"{indent} "
     if isinstance(value, dict) and value:
         lines = [f"{inner}{json.dumps(key)}: {_text(item, inner)}" for key, item in value.items()]
@@ -133,7 +138,8 @@ def _write(path: Path, text: str, force: bool) -> None:
 
 
 def _claim(temporary: Path, path: Path) -> None:
-    """Give ``temporary`` the name ``path`` unless it is taken: of two recordings at once exactly one wins."""
+    """Give ``temporary`` the name ``path`` unless it is taken: of two recordings at once exactly
+    one wins."""
     try:
         os.link(temporary, path)
     except FileExistsError:

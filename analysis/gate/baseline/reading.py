@@ -1,4 +1,5 @@
-"""A baseline out of its JSON object, with every field checked. Every error names the file and the field."""
+"""A baseline out of its JSON object, with every field checked. Every error names the file and the
+field."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ REMEDY = "restore the file from version control, or record it again with `ncubbl
 
 
 def parse(origin: Path, raw: Any) -> Baseline:
-    """The baseline that the object ``raw`` describes. Raises ReportError naming ``origin`` and the wrong field."""
+    """The baseline that the object ``raw`` describes. Raises ReportError naming ``origin`` and the
+    wrong field."""
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if type(schema) is int and schema > SCHEMA:
         raise ReportError(f"{origin}: baseline schema {schema} is newer than {SCHEMA}", "upgrade ncubble")
@@ -36,8 +38,8 @@ def parse(origin: Path, raw: Any) -> Baseline:
 
 
 def _plain(raw: Any) -> Any:
-    """``raw`` with current names of metrics, and the places of its account as ``CodePlace`` has them: what stands
-    there, and whether it is SASS."""
+    """``raw`` with current names of metrics, and the places of its account as ``CodePlace`` has
+    them: what stands there, and whether it is SASS."""
     if isinstance(raw, dict) and isinstance(raw.get("metrics"), dict):
         raw = {**raw, "metrics": {current_name(name): metric for name, metric in raw["metrics"].items()}}
     if isinstance(raw, dict) and isinstance(raw.get("history"), list):

@@ -45,10 +45,12 @@ class ReportLike(Protocol):
 
 @dataclass
 class Repeats:
-    """Values of every gate counter for one kernel on one GPU model; lists run over launches and may hold NaN.
+    """Values of every gate counter for one kernel on one GPU model; lists run over launches and may
+    hold NaN.
 
-    ``run_of``, ``gpu_of`` and ``clock_of`` say of each launch which report it is from (its key), on which GPU it ran
-    (UUID, empty where unknown) and at which SM clock (Hz, NaN where unknown); ``sources`` names report and launch.
+    ``run_of``, ``gpu_of`` and ``clock_of`` say of each launch which report it is from (its key), on
+    which GPU it ran (UUID, empty where unknown) and at which SM clock (Hz, NaN where unknown);
+    ``sources`` names report and launch.
     """
 
     key: KernelKey
@@ -95,8 +97,8 @@ class Repeats:
 
     @cached_property
     def account(self) -> Account | None:
-        """The bubble accounts of up to MOST_ACCOUNTS launches, taken in turns from all reports; None where no report
-        allows one."""
+        """The bubble accounts of up to MOST_ACCOUNTS launches, taken in turns from all reports;
+        None where no report allows one."""
         return gather([account_of(launch) for launch in in_turns(self._launches)[:MOST_ACCOUNTS]])
 
     @cached_property
@@ -110,7 +112,8 @@ class Repeats:
 
     @property
     def builds_told(self) -> int:
-        """How many builds these launches are known to be of, by their machine code; 0 where none is told."""
+        """How many builds these launches are known to be of, by their machine code; 0 where none is
+        told."""
         named = {str(build["code_sha256"]) for build in self.builds if build.get("code_sha256")}
         return max(len(named), len(self._codes - {""}))
 
@@ -132,10 +135,12 @@ def in_turns(launches: Sequence[Launch]) -> list[Launch]:
 
 
 def collect(reports: Iterable[ReportLike], *, nvtx: bool = True, kernel: str = "") -> tuple[list[Repeats], list[str]]:
-    """Group all launches by GPU model and key, in order of appearance; also returns notes on what was left out.
+    """Group all launches by GPU model and key, in order of appearance; also returns notes on what
+    was left out.
 
-    A report given twice counts once: the same measurement is no second repeat. ``kernel`` keeps the keys whose
-    label or name it matches (regular expression, searched). ``nvtx=False`` leaves NVTX ranges out of the key.
+    A report given twice counts once: the same measurement is no second repeat. ``kernel`` keeps the
+    keys whose label or name it matches (regular expression, searched). ``nvtx=False`` leaves NVTX
+    ranges out of the key.
     """
     groups: dict[tuple[str, str], Repeats] = {}
     seen: dict[str, str] = {}
@@ -169,7 +174,8 @@ def _add_report(groups: dict[tuple[str, str], Repeats], report: ReportLike, nvtx
 
 
 def _facts_of(row: pd.Series, manifest: Manifest) -> Mapping[str, Any]:
-    """What the run's manifest says of a launch: empty unless it names the launch's function, or none at all."""
+    """What the run's manifest says of a launch: empty unless it names the launch's function, or
+    none at all."""
     kernel = manifest.kernel_of(int(row["launch"]))
     function = str(kernel.get("function") or "")
     names_it = not function or re.match(rf"{re.escape(function)}(?![A-Za-z0-9_])", str(row["kernel"]))

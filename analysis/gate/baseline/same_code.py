@@ -1,4 +1,5 @@
-"""Whether two reports hold the same machine code of a kernel: then no difference between them is the code's."""
+"""Whether two reports hold the same machine code of a kernel: then no difference between them is
+the code's."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ _ADDRESS = re.compile(r"0x[0-9a-f]{9,}")
 
 
 def codes(reports: Iterable[Report]) -> dict[str, set[str]]:
-    """Hashes of the SASS by kernel (demangled name), of its first launch in each report; nothing for what was not
-    collected."""
+    """Hashes of the SASS by kernel (demangled name), of its first launch in each report; nothing
+    for what was not collected."""
     hashes: defaultdict[str, set[str]] = defaultdict(set)
     for report in reports:
         first = report.launches.drop_duplicates("demangled")

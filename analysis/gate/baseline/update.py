@@ -23,7 +23,8 @@ def check_reason(because: str) -> None:
 
 
 def replaced(old: Baseline, new: Baseline, because: str) -> Baseline:
-    """``new`` with what ``old`` said at the head of its history. Raises UsageError for another kernel or GPU model."""
+    """``new`` with what ``old`` said at the head of its history. Raises UsageError for another
+    kernel or GPU model."""
     if (old.device.name, old.key.canonical) != (new.device.name, new.key.canonical):
         raise UsageError(
             f"{old.path or old.place}: a baseline of {old.key.label} on {old.device.name}, "
@@ -34,7 +35,8 @@ def replaced(old: Baseline, new: Baseline, because: str) -> Baseline:
 
 
 def entry(old: Baseline, because: str, when: str) -> dict[str, Any]:
-    """What stays of a baseline that is replaced: the means of its metrics with deviation and number, and the reason."""
+    """What stays of a baseline that is replaced: the means of its metrics with deviation and
+    number, and the reason."""
     means: dict[str, list[float | int | None]] = {}
     for name, metric in old.metrics.items():
         mean, sd = mean_sd(metric.measured)
@@ -51,7 +53,8 @@ def entry(old: Baseline, because: str, when: str) -> dict[str, Any]:
 
 
 def change_words(item: Baseline) -> str:
-    """``: tensor_elapsed_pct +2.41 %, cycles -2.30 %`` of an updated baseline against the one before; else nothing."""
+    """``: tensor_elapsed_pct +2.41 %, cycles -2.30 %`` of an updated baseline against the one
+    before; else nothing."""
     if not item.history:
         return ""
     before = item.history[0].get("mean_sd_n", {})

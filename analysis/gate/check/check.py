@@ -1,5 +1,5 @@
-"""The check: repeats of now against recorded baselines, one verdict per kernel and metric. The rules of the
-verdicts are in ``check.result``, the statistics in ``noise``. Pure functions.
+"""The check: repeats of now against recorded baselines, one verdict per kernel and metric. The
+rules of the verdicts are in ``check.result``, the statistics in ``noise``. Pure functions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ def check(
     errors: Sequence[tuple[str, str]] = (),
     notes: Sequence[str] = (),
 ) -> GateResult:
-    """Check ``groups`` against ``baselines``. ``errors`` are (file, message) of inputs that could not be read."""
+    """Check ``groups`` against ``baselines``. ``errors`` are (file, message) of inputs that could
+    not be read."""
     kernels, unrecorded, used = [], [], set()
     for group in groups:
         baseline, differs = _match(group, groups, baselines, options.exact)
@@ -82,7 +83,8 @@ def _elsewhere(group: Repeats, baselines: Sequence[Baseline]) -> list[Baseline]:
 
 
 def _by_rules_alone(group: Repeats, options: CheckOptions) -> list[KernelVerdict]:
-    """The verdict on a kernel that is allowed to have no baseline, if there are rules that need none."""
+    """The verdict on a kernel that is allowed to have no baseline, if there are rules that need
+    none."""
     verdicts = check_absolute_rules(options.rules.of(group.key.label, group.key.kernel), group)
     if not verdicts:
         return []

@@ -1,5 +1,5 @@
-"""One kernel against its baseline: every metric by the test of ``noise``, then the limits that were asked for, and
-what moved. Pure functions.
+"""One kernel against its baseline: every metric by the test of ``noise``, then the limits that were
+asked for, and what moved. Pure functions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ LEAST_MOVED = 0.3
 
 
 def check_kernel(group: Repeats, baseline: Baseline, options: CheckOptions, differs: str = "") -> KernelVerdict:
-    """The verdict on ``group``. ``differs`` says how its key differs from the baseline's, if it does."""
+    """The verdict on ``group``. ``differs`` says how its key differs from the baseline's, if it
+    does."""
     empty = KernelVerdict.of_group(group, baseline)
     if reason := _refusal(group, baseline):
         return replace(empty, reason=reason)
@@ -125,8 +126,8 @@ def _check_metric(name: str, group: Repeats, baseline: Baseline, rules: RulesByM
 
 
 def _lacking(now: Sample, group: Repeats) -> int:
-    """Launches without the value in reports that hold it for others: such a report is damaged. Reports that were
-    profiled without it may stand beside others."""
+    """Launches without the value in reports that hold it for others: such a report is damaged.
+    Reports that were profiled without it may stand beside others."""
     measured, launched = Counter(now.runs), Counter(group.run_of)
     return sum(launched[run] - number for run, number in measured.items())
 

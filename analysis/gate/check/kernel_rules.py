@@ -1,4 +1,5 @@
-"""The limits that were asked for, held against one kernel: those that its metrics are not judged by anyway."""
+"""The limits that were asked for, held against one kernel: those that its metrics are not judged by
+anyway."""
 
 from __future__ import annotations
 
@@ -16,12 +17,13 @@ from ncubble.analysis.gate.noise.noise import Sample, Shifts, mean_sd
 
 RulesByMetric = Mapping[str, tuple[GateRule, ...]]
 _RUN_SD = 0.1
-"""Deviation, in points, that all launches of a process share of any part; by ``benchmarks.gate.part_noise``, as those
-between launches and between GPUs, which ``Part`` holds."""
+"""Deviation, in points, that all launches of a process share of any part; by
+``benchmarks.gate.part_noise``, as those between launches and between GPUs, which ``Part`` holds."""
 
 
 def check_rules(rules: RulesByMetric, group: Repeats, baseline: Baseline, same_gpu: bool) -> tuple[RuleVerdict, ...]:
-    """Verdicts by absolute limits, limits of growth, and relative ones of metrics that the baseline does not hold."""
+    """Verdicts by absolute limits, limits of growth, and relative ones of metrics that the baseline
+    does not hold."""
     return tuple(_check_rule(rule, group, baseline, same_gpu) for rule in _all(rules) if _extra(rule, baseline))
 
 
@@ -31,15 +33,16 @@ def check_absolute_rules(rules: RulesByMetric, group: Repeats) -> tuple[RuleVerd
 
 
 def cycles_of(group: Repeats, baseline: Baseline) -> tuple[float, float] | None:
-    """Mean cycles of now and of the baseline, of the same counter; None where one of them was not measured."""
+    """Mean cycles of now and of the baseline, of the same counter; None where one of them was not
+    measured."""
     before = baseline.metrics.get("cycles")
     now = group.measured(BY_NAME["cycles"], before.counter) if before else []
     return (statistics.fmean(now), statistics.fmean(before.measured)) if before and now else None
 
 
 def one_gpu(before: Iterable[str], now: Iterable[str], assumed: bool) -> bool:
-    """Whether launches on these GPUs (UUIDs, empty where unknown) ran on one: all are named the same, or what is not
-    named is ``said`` to be."""
+    """Whether launches on these GPUs (UUIDs, empty where unknown) ran on one: all are named the
+    same, or what is not named is ``said`` to be."""
     gpus = {*before, *now}
     return len(gpus - {""}) <= 1 and (assumed or "" not in gpus)
 

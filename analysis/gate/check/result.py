@@ -1,9 +1,10 @@
 """What a check says: verdicts per metric and kernel, and the verdict of the whole gate.
 
-A kernel is ``regressed`` if any gated metric or limit is, else ``not_comparable`` or ``nothing_measured`` if any gated
-metric could not be judged, else ``improved`` if any is, else ``pass``. The gate fails (exit 1) if any kernel
-regressed. Else it could not measure (exit 3) if any kernel could not be judged, a report or baseline was
-unreadable, or no kernel was checked at all. Only a gate that judged all it was asked to judge passes (exit 0).
+A kernel is ``regressed`` if any gated metric or limit is, else ``not_comparable`` or
+``nothing_measured`` if any gated metric could not be judged, else ``improved`` if any is, else
+``pass``. The gate fails (exit 1) if any kernel regressed. Else it could not measure (exit 3) if any
+kernel could not be judged, a report or baseline was unreadable, or no kernel was checked at all.
+Only a gate that judged all it was asked to judge passes (exit 0).
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from ncubble.analysis.gate.check.rules import GateRules
 from ncubble.analysis.gate.noise.noise import NoiseTest
 
 RANKS = ("regressed", "not_comparable", "nothing_measured", "improved", "pass")
-"""Verdicts, the one that decides a kernel first. ``info`` marks metrics that are shown and never decide."""
+"""Verdicts, the one that decides a kernel first. ``info`` marks metrics that are shown and never
+decide."""
 
 
 @dataclass(frozen=True)
 class MetricVerdict:
-    """One metric of one kernel. ``reason`` explains every verdict that is no number; ``comparison`` is None then."""
+    """One metric of one kernel. ``reason`` explains every verdict that is no number; ``comparison``
+    is None then."""
 
     name: str
     baseline: BaselineMetric
@@ -36,11 +39,12 @@ class MetricVerdict:
 
 @dataclass(frozen=True)
 class KernelVerdict:
-    """One kernel on one GPU model. Either side may be missing: launches without baseline, or the reverse.
+    """One kernel on one GPU model. Either side may be missing: launches without baseline, or the
+    reverse.
 
-    ``repeats`` holds the launches that were judged. ``limits``: absolute limits and limits of growth that were asked
-    for. ``moved``: of a regression, the parts of the account that grew most, with their lines; empty where an account
-    is missing on either side.
+    ``repeats`` holds the launches that were judged. ``limits``: absolute limits and limits of
+    growth that were asked for. ``moved``: of a regression, the parts of the account that grew most,
+    with their lines; empty where an account is missing on either side.
     """
 
     label: str
@@ -64,7 +68,8 @@ class KernelVerdict:
 
 @dataclass(frozen=True)
 class GateResult:
-    """All verdicts. ``unmeasured`` and ``unrecorded`` are labels that were allowed to be missing on one side."""
+    """All verdicts. ``unmeasured`` and ``unrecorded`` are labels that were allowed to be missing on
+    one side."""
 
     kernels: tuple[KernelVerdict, ...]
     errors: tuple[tuple[str, str], ...] = ()
@@ -92,11 +97,12 @@ class GateResult:
 class CheckOptions:
     """What a check is asked for.
 
-    ``limits``: beside the ordinary ones. ``same_gpu``: what does not say on which GPU it ran, ran on the baseline's.
-    ``exact=False`` (one baseline file was named): launches of the same kernel
-    with other parameters are compared with it, if none has its very key. ``require_all``: a baseline of a GPU that
-    ran and that has no launches is an error. ``allow_new``: launches without any baseline are listed and not an
-    error. ``kernel``: regular expression; baselines of kernels that it does not match are not missed.
+    ``limits``: beside the ordinary ones. ``same_gpu``: what does not say on which GPU it ran, ran
+    on the baseline's. ``exact=False`` (one baseline file was named): launches of the same kernel
+    with other parameters are compared with it, if none has its very key. ``require_all``: a
+    baseline of a GPU that ran and that has no launches is an error. ``allow_new``: launches without
+    any baseline are listed and not an error. ``kernel``: regular expression; baselines of kernels
+    that it does not match are not missed.
     """
 
     rules: GateRules = field(default_factory=GateRules)

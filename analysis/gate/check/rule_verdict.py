@@ -1,14 +1,16 @@
-"""Repeats held to a limit of the gate that is absolute or a growth in points; ``noise`` holds them to relative ones.
+"""Repeats held to a limit of the gate that is absolute or a growth in points; ``noise`` holds them
+to relative ones.
 
-Absolute limits. The mean of the repeats decides, and nothing else: below ``>= 50`` is below 50. It is a demand on
-this kernel now, not a comparison, so noise excuses nothing. Where the limit lies within the 95 % interval of the
-mean, a note says so: the verdict may turn with the next run.
+Absolute limits. The mean of the repeats decides, and nothing else: below ``>= 50`` is below 50. It
+is a demand on this kernel now, not a comparison, so noise excuses nothing. Where the limit lies
+within the 95 % interval of the mean, a note says so: the verdict may turn with the next run.
 
-Growth. ``data_wait +2`` means that the part may not take 2 points more of the baseline's time. Both sides are in
-percent of the *baseline's* cycles (``in_baseline_time``): a kernel that got faster elsewhere spends a larger share
-of less time in the part, and nothing grew. The rule is that of ``noise``: a regression is a growth of more than half
-of the limit that chance does not explain, so that a growth of the whole limit is found. A part that shrank is no
-improvement: its time may have gone to another part. Pure functions.
+Growth. ``data_wait +2`` means that the part may not take 2 points more of the baseline's time. Both
+sides are in percent of the *baseline's* cycles (``in_baseline_time``): a kernel that got faster
+elsewhere spends a larger share of less time in the part, and nothing grew. The rule is that of
+``noise``: a regression is a growth of more than half of the limit that chance does not explain, so
+that a growth of the whole limit is found. A part that shrank is no improvement: its time may have
+gone to another part. Pure functions.
 """
 
 from __future__ import annotations
@@ -33,12 +35,12 @@ _WHOLE = 100.0
 
 @dataclass(frozen=True)
 class RuleVerdict:
-    """What one limit says. ``verdict`` is ``pass``, ``regressed``, ``not_comparable`` or ``nothing_measured``, with a
-    ``reason`` unless it is ``pass``.
+    """What one limit says. ``verdict`` is ``pass``, ``regressed``, ``not_comparable`` or
+    ``nothing_measured``, with a ``reason`` unless it is ``pass``.
 
-    ``value`` is the mean of the repeats, or the growth in points; None where nothing was judged. ``note`` is for the
-    reader and decides nothing. ``comparison`` is the test of a growth: its percentages are points of the baseline's
-    time.
+    ``value`` is the mean of the repeats, or the growth in points; None where nothing was judged.
+    ``note`` is for the reader and decides nothing. ``comparison`` is the test of a growth: its
+    percentages are points of the baseline's time.
     """
 
     rule: GateRule
@@ -52,9 +54,9 @@ class RuleVerdict:
 def check_absolute(rule: GateRule, values: Iterable[float | None], sd_prior: float | None = None) -> RuleVerdict:
     """Hold the mean of ``values``, one per launch, to an absolute limit.
 
-    None and NaN are launches that lack the value; they are left out, and a note counts them. ``sd_prior``: the
-    deviation, in the unit of ``values``, that is expected before any repeat is seen. Raises ValueError for a limit of
-    another kind.
+    None and NaN are launches that lack the value; they are left out, and a note counts them.
+    ``sd_prior``: the deviation, in the unit of ``values``, that is expected before any repeat is
+    seen. Raises ValueError for a limit of another kind.
     """
     if not rule.absolute:
         raise ValueError(f"{rule.text} is not an absolute limit")
@@ -78,9 +80,9 @@ def check_growth(
 ) -> RuleVerdict:
     """Hold the growth of a part of the account to a limit.
 
-    Both sides have one value per launch in percent of the baseline's time; None and NaN are launches without it.
-    ``sd_prior`` and ``shifts`` are in points: the noise that is expected before any repeat is seen. Raises ValueError
-    for a limit of another kind.
+    Both sides have one value per launch in percent of the baseline's time; None and NaN are
+    launches without it. ``sd_prior`` and ``shifts`` are in points: the noise that is expected
+    before any repeat is seen. Raises ValueError for a limit of another kind.
     """
     if rule.kind != "growth":
         raise ValueError(f"{rule.text} is not a limit of growth")
@@ -121,7 +123,8 @@ def _growth(rule: GateRule, test: NoiseTest, base: float) -> str:
 def in_baseline_time(values: Iterable[float | None], cycles: float, baseline_cycles: float) -> tuple[float | None, ...]:
     """Shares of the launches' own time, in percent, as percent of the baseline's time.
 
-    ``cycles`` and ``baseline_cycles`` are the means of both sides. All None where either is no positive number.
+    ``cycles`` and ``baseline_cycles`` are the means of both sides. All None where either is no
+    positive number.
     """
     ratio = cycles / baseline_cycles if baseline_cycles > 0 else math.nan
     if not 0 < ratio < math.inf:

@@ -7,8 +7,9 @@
     data_wait <= 10            absolute limit of a part, in percent of the elapsed cycles
     cycles off                 nothing of this metric is judged: earlier rules and its ordinary limit are dropped
 
-The command line (``--limit``), the table ``[tool.ncubble.gate]`` and the pytest marker share it. ``rule_verdict``
-holds measurements to absolute limits and to limits of growth, ``noise`` to relative ones. Pure functions.
+The command line (``--limit``), the table ``[tool.ncubble.gate]`` and the pytest marker share it.
+``rule_verdict`` holds measurements to absolute limits and to limits of growth, ``noise`` to
+relative ones. Pure functions.
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ _RULE = re.compile(r"(?P<name>[^\s<>=+%]+)\s*(?P<sign>>=|<=|\+)?\s*(?P<value>[^\
 
 @dataclass(frozen=True)
 class GateRule:
-    """One rule. ``metric`` is a metric of the gate or a part of the account. ``value`` is percent of the baseline's
-    mean (``relative``), points of the kernel's time (``growth``), the metric's own unit, or 0 (``off``)."""
+    """One rule. ``metric`` is a metric of the gate or a part of the account. ``value`` is percent
+    of the baseline's mean (``relative``), points of the kernel's time (``growth``), the metric's
+    own unit, or 0 (``off``)."""
 
     metric: str
     kind: str
@@ -62,7 +64,8 @@ class GateRule:
 
 @dataclass(frozen=True)
 class _Subject:
-    """What can be limited. ``better`` as in GateMetric; an absolute limit lies in ``lowest .. highest``."""
+    """What can be limited. ``better`` as in GateMetric; an absolute limit lies in ``lowest ..
+    highest``."""
 
     name: str
     better: str
@@ -98,7 +101,8 @@ _SUBJECTS = _subjects()
 
 
 def parse(text: str) -> GateRule:
-    """The limit that ``text`` says. Raises UsageError that names what is wrong and what can be written instead."""
+    """The limit that ``text`` says. Raises UsageError that names what is wrong and what can be
+    written instead."""
     match = _RULE.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     quoted = _quoted(text)
     if match is None:
@@ -125,7 +129,8 @@ def parse_all(texts: Iterable[str]) -> tuple[GateRule, ...]:
 
 
 def from_threshold(text: str) -> GateRule:
-    """The limit of the older form ``cycles=2``, a loss in percent. Raises UsageError for anything else."""
+    """The limit of the older form ``cycles=2``, a loss in percent. Raises UsageError for anything
+    else."""
     name, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"--metric-threshold {_quoted(text)}: not NAME=PCT", "write cycles=1.5, or use --limit")
@@ -187,7 +192,8 @@ def _quoted(text: str, most: int = 80) -> str:
 
 @dataclass(frozen=True)
 class Override:
-    """Limits for kernels whose label or full name matches ``match``, a regular expression that is searched.
+    """Limits for kernels whose label or full name matches ``match``, a regular expression that is
+    searched.
 
     Raises UsageError if it is none.
     """
@@ -216,11 +222,11 @@ class GateRules:
     overrides: tuple[Override, ...] = ()
 
     def of(self, label: str, kernel: str = "") -> dict[str, tuple[GateRule, ...]]:
-        """The rules for a kernel by metric. A later rule replaces earlier ones of the same metric and kind; ``off``
-        drops all earlier ones of its metric, and a relative limit ends it.
+        """The rules for a kernel by metric. A later rule replaces earlier ones of the same metric
+        and kind; ``off`` drops all earlier ones of its metric, and a relative limit ends it.
 
-        ``label`` is ``KernelKey.label``, ``kernel`` the full name. Metrics without a rule are absent: their ordinary
-        limit holds (``relative_pct``).
+        ``label`` is ``KernelKey.label``, ``kernel`` the full name. Metrics without a rule are
+        absent: their ordinary limit holds (``relative_pct``).
         """
         rules = [*self.default]
         for override in self.overrides:
@@ -236,12 +242,14 @@ class GateRules:
         return {metric: tuple(by_kind.values()) for metric, by_kind in by_metric.items()}
 
     def plus(self, rules: Iterable[GateRule]) -> GateRules:
-        """These limits, and ``limits`` as the last word for every kernel: those of the command line."""
+        """These limits, and ``limits`` as the last word for every kernel: those of the command
+        line."""
         added = tuple(rules)
         return replace(self, overrides=(*self.overrides, Override("", added))) if added else self
 
     def unused(self, labels: Iterable[str], kernels: Iterable[str] = ()) -> tuple[str, ...]:
-        """``match`` of every override that matches none of the labels or full names: its kernel may be renamed."""
+        """``match`` of every override that matches none of the labels or full names: its kernel may
+        be renamed."""
         known = [*labels, *kernels]
         return tuple(
             override.match for override in self.overrides if override.match and not any(map(override.matches, known))
@@ -249,6 +257,7 @@ class GateRules:
 
 
 def relative_pct(metric: GateMetric, rules: Mapping[str, tuple[GateRule, ...]]) -> float | None:
-    """The relative limit in percent that holds for ``metric``: its rule's, else the table's; None where it is off."""
+    """The relative limit in percent that holds for ``metric``: its rule's, else the table's; None
+    where it is off."""
     kinds = {rule.kind: rule.value for rule in rules.get(metric.name, ())}
     return None if "off" in kinds else kinds.get("relative", metric.limit_pct)

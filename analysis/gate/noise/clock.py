@@ -1,14 +1,16 @@
 """How much of a change the SM clock explains.
 
-A kernel that waits for L2 or DRAM, which keep their own clocks, spends *more SM cycles* when the SMs run faster: its
-cycles grow as ``clock^e`` with an exponent between 0 (all of it is SM work) and 1 (its time is constant), and its
-tensor utilization falls likewise. The clock moves with temperature, power and from one GPU to the next, so between two
-recordings of the same kernel such a metric moves, and no repeat averages that out.
+A kernel that waits for L2 or DRAM, which keep their own clocks, spends *more SM cycles* when the
+SMs run faster: its cycles grow as ``clock^e`` with an exponent between 0 (all of it is SM work) and
+1 (its time is constant), and its tensor utilization falls likewise. The clock moves with
+temperature, power and from one GPU to the next, so between two recordings of the same kernel such a
+metric moves, and no repeat averages that out.
 
-The exponent is taken from the repeats themselves, from how metric and clock vary together around the mean of each
-side, where that is known to KNOWN or better; else it may be anything in the range that physics allows. What a kernel
-does when the clock varies from launch to launch is not quite what it does on another GPU: SLACK widens the range. The
-most favourable exponent of the range is believed, so that a change counts only as far as no clock explains it.
+The exponent is taken from the repeats themselves, from how metric and clock vary together around
+the mean of each side, where that is known to KNOWN or better; else it may be anything in the range
+that physics allows. What a kernel does when the clock varies from launch to launch is not quite
+what it does on another GPU: SLACK widens the range. The most favourable exponent of the range is
+believed, so that a change counts only as far as no clock explains it.
 """
 
 from __future__ import annotations
@@ -25,9 +27,9 @@ _ERRORS = 2.0
 
 @dataclass(frozen=True)
 class ClockShift:
-    """``clock_pct``: change of the mean clock. ``low`` and ``high``: the change of the metric that it may have made,
-    in percent. ``exponent`` and ``squares`` (what is left of the squares around the means of the sides) are None where
-    the exponent is not known."""
+    """``clock_pct``: change of the mean clock. ``low`` and ``high``: the change of the metric that
+    it may have made, in percent. ``exponent`` and ``squares`` (what is left of the squares around
+    the means of the sides) are None where the exponent is not known."""
 
     clock_pct: float
     low: float
@@ -50,8 +52,8 @@ def clock_shift(
 ) -> ClockShift:
     """The shift between two sides of (values in percent of the first side's mean, clocks in Hz).
 
-    ``allowed``: range of the exponent; ``cv_pct``: the noise expected, by which the exponent's error is judged where
-    the repeats happen to show less. ``NO_CLOCK`` where a clock is unknown.
+    ``allowed``: range of the exponent; ``cv_pct``: the noise expected, by which the exponent's
+    error is judged where the repeats happen to show less. ``NO_CLOCK`` where a clock is unknown.
     """
     if any(not (clock > 0 and math.isfinite(clock)) for _, clocks in sides for clock in clocks):
         return NO_CLOCK

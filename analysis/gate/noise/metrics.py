@@ -1,4 +1,5 @@
-"""What the gate compares: one table of metrics with direction, limit and the noise that was measured for them."""
+"""What the gate compares: one table of metrics with direction, limit and the noise that was
+measured for them."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from typing import Literal
 from ncubble.analysis.gate.noise.noise import NO_SHIFTS, Shifts
 
 MIN_TENSOR_PCT = 5.0
-"""Below this share of elapsed cycles tensor utilization is not gated, only cycles are. ``HFMA2.MMA``, with which the
-compiler also loads constants, runs in the tensor pipe: elementwise kernels without any HMMA show up to 4 % on A100 and
-H100 (public reports)."""
+"""Below this share of elapsed cycles tensor utilization is not gated, only cycles are.
+``HFMA2.MMA``, with which the compiler also loads constants, runs in the tensor pipe: elementwise
+kernels without any HMMA show up to 4 % on A100 and H100 (public reports)."""
 
 Better = Literal["higher", "lower", "neutral"]
 
@@ -19,13 +20,14 @@ Better = Literal["higher", "lower", "neutral"]
 class GateMetric:
     """One metric of the gate.
 
-    ``counters`` are tried in order; values of two different counters are never compared. ``column`` names a column
-    of the launches frame to read instead of a counter. ``better`` is ``higher``, ``lower`` or ``neutral``.
-    ``limit_pct`` is the relative loss that must not pass. ``cv_pct`` is the noise that is expected before any repeat
-    is seen, chosen after looking at 883 launches of 8 kernels on three H200s: most repeat within a process to 0.07 to
-    0.15 %, three scatter by 0.5 to 1.6 % (``docs/validation/gate.md``). ``shifts``, from the same launches: what those
-    of a process and of a GPU share, and how the metric may follow the SM clock (``noise``). Values outside ``lowest ..
-    highest`` cannot be real: they count as not measured.
+    ``counters`` are tried in order; values of two different counters are never compared. ``column``
+    names a column of the launches frame to read instead of a counter. ``better`` is ``higher``,
+    ``lower`` or ``neutral``. ``limit_pct`` is the relative loss that must not pass. ``cv_pct`` is
+    the noise that is expected before any repeat is seen, chosen after looking at 883 launches of 8
+    kernels on three H200s: most repeat within a process to 0.07 to 0.15 %, three scatter by 0.5 to
+    1.6 % (``docs/validation/gate.md``). ``shifts``, from the same launches: what those of a process
+    and of a GPU share, and how the metric may follow the SM clock (``noise``). Values outside
+    ``lowest .. highest`` cannot be real: they count as not measured.
     """
 
     name: str

@@ -1,36 +1,40 @@
-"""The statistical test of the gate: repeats against repeats, with the measured noise of the machine as prior.
+"""The statistical test of the gate: repeats against repeats, with the measured noise of the machine
+as prior.
 
 The rule. A metric *regressed* if its mean is worse than the baseline's mean by more than
 
     decision = max(limit / 2, t(1 - ALPHA, df) * sd * sqrt(1/n + 1/m))        [percent of the baseline's mean]
 
-so a loss must be large enough to matter *and* beyond chance (one-sided, ALPHA = 0.1 % per metric). ``limit`` is the
-loss that must not slip through; deciding at half of it is what makes a loss of the whole limit very likely to be
-found.
+so a loss must be large enough to matter *and* beyond chance (one-sided, ALPHA = 0.1 % per metric).
+``limit`` is the loss that must not slip through; deciding at half of it is what makes a loss of the
+whole limit very likely to be found.
 
-With five repeats a side, a t test on their own variance has 8 degrees of freedom and finds a 1 % loss at a
-coefficient of variation of 0.26 % in only 87 of 100 cases. But the noise of the machine is known beforehand: so the
-variance is moderated,
+With five repeats a side, a t test on their own variance has 8 degrees of freedom and finds a 1 %
+loss at a coefficient of variation of 0.26 % in only 87 of 100 cases. But the noise of the machine
+is known beforehand: so the variance is moderated,
 
     sd^2 = (PRIOR_DF * cv^2 + sum of squared deviations) / (PRIOR_DF + n + m - 2),   df = PRIOR_DF + n + m - 2
 
-(G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004, doi:10.2202/1544-6115.1027).
-Where the repeats themselves contradict the prior (chi-square test at DOUBT) they are believed alone, with the degrees
-of freedom of the smaller side (Welch's lower bound): such repeats are mostly far from normal, with rare slow launches.
-Both sides share one variance: a single new launch has none of its own, and the rule then is a prediction interval.
+(G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3(1), 2004,
+doi:10.2202/1544-6115.1027). Where the repeats themselves contradict the prior (chi-square test at
+DOUBT) they are believed alone, with the degrees of freedom of the smaller side (Welch's lower
+bound): such repeats are mostly far from normal, with rare slow launches. Both sides share one
+variance: a single new launch has none of its own, and the rule then is a prediction interval.
 
-A loss of at least ``limit`` that chance or the clock could explain is *inconclusive*, not passed; so is no loss at all
-where the repeats scatter so much that ``decision`` exceeds BLIND times ``limit``: a gate that cannot fail must not
-pass.
+A loss of at least ``limit`` that chance or the clock could explain is *inconclusive*, not passed;
+so is no loss at all where the repeats scatter so much that ``decision`` exceeds BLIND times
+``limit``: a gate that cannot fail must not pass.
 
-Two things shift all repeats of a side together, and no number of repeats averages them out. Launches of one process
-differ from those of the next, and one GPU from another of its model: ``Shifts`` holds their measured deviations, and
+Two things shift all repeats of a side together, and no number of repeats averages them out.
+Launches of one process differ from those of the next, and one GPU from another of its model:
+``Shifts`` holds their measured deviations, and
 
     error^2 = sd^2 * (1/n + 1/m) + run^2 * (1/runs + 1/runs') + gpu^2 * (sum over GPUs of (share - share')^2)
 
-takes the place of ``sd * sqrt(1/n + 1/m)``; the last term is 0 on one and the same GPU. And the SM clock: see
-``clock_shift``. ``benchmarks/gate/proof.py`` holds all of it against recorded repeats of several GPUs,
-``benchmarks/gate/power.py`` simulates it. Repeats are taken as normal around what they share.
+takes the place of ``sd * sqrt(1/n + 1/m)``; the last term is 0 on one and the same GPU. And the SM
+clock: see ``clock_shift``. ``benchmarks/gate/proof.py`` holds all of it against recorded repeats of
+several GPUs, ``benchmarks/gate/power.py`` simulates it. Repeats are taken as normal around what
+they share.
 """
 
 from __future__ import annotations
@@ -53,10 +57,11 @@ BLIND = 3.0
 
 @dataclass(frozen=True)
 class Sample:
-    """Repeats of one side. What is not given is not modelled; what is given has one entry per value.
+    """Repeats of one side. What is not given is not modelled; what is given has one entry per
+    value.
 
-    ``clocks``: SM clock in Hz, NaN where unknown. ``runs``: names of the processes. ``gpus``: UUIDs; an empty one is
-    unknown and counts as a GPU of its own.
+    ``clocks``: SM clock in Hz, NaN where unknown. ``runs``: names of the processes. ``gpus``:
+    UUIDs; an empty one is unknown and counts as a GPU of its own.
     """
 
     values: tuple[float, ...]
@@ -77,8 +82,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Shifts:
-    """Deviations, in percent, of what all launches of a process share (``run``) and all on one GPU (``gpu``); range of
-    the exponent by which the metric follows the SM clock (``clock``), (0, 0) for none."""
+    """Deviations, in percent, of what all launches of a process share (``run``) and all on one GPU
+    (``gpu``); range of the exponent by which the metric follows the SM clock (``clock``), (0, 0)
+    for none."""
 
     run_pct: float = 0.0
     gpu_pct: float = 0.0
@@ -92,11 +98,12 @@ NO_SHIFTS = Shifts()
 class NoiseTest:
     """New repeats against a baseline's. All ``*_pct`` are percent of the baseline's mean.
 
-    ``loss_pct`` is positive where the new mean is worse; ``decision_pct`` is the loss beyond which it counts;
-    ``detectable_pct`` the true loss that is found with a probability of ``POWER``; ``p_value`` one-sided;
-    ``noisy`` says that the repeats scatter more than the prior allows. ``clock_pct`` is the part of ``loss_pct`` that
-    another SM clock may explain, of its sign: only the rest counts. ``clock_room_pct`` is how large a loss the clock
-    may explain. ``other_gpu``: another GPU of the model has its part in the error.
+    ``loss_pct`` is positive where the new mean is worse; ``decision_pct`` is the loss beyond which
+    it counts; ``detectable_pct`` the true loss that is found with a probability of ``POWER``;
+    ``p_value`` one-sided; ``noisy`` says that the repeats scatter more than the prior allows.
+    ``clock_pct`` is the part of ``loss_pct`` that another SM clock may explain, of its sign: only
+    the rest counts. ``clock_room_pct`` is how large a loss the clock may explain. ``other_gpu``:
+    another GPU of the model has its part in the error.
     """
 
     outcome: str
@@ -125,7 +132,8 @@ def mean_sd(values: Sequence[float]) -> tuple[float, float]:
 
 
 def moderated(squares: float, df: int, cv_pct: float) -> tuple[float, int, bool]:
-    """(sd, its degrees of freedom, whether the prior was dropped) from squares with ``df`` and a prior ``cv_pct``."""
+    """(sd, its degrees of freedom, whether the prior was dropped) from squares with ``df`` and a
+    prior ``cv_pct``."""
     if df > 0 and squares > chdtri(df, DOUBT) * cv_pct**2:
         return math.sqrt(squares / df), df, True
     return math.sqrt((PRIOR_DF * cv_pct**2 + squares) / (PRIOR_DF + df)), PRIOR_DF + df, False
@@ -140,10 +148,12 @@ def compare(
     cv_pct: float,
     shifts: Shifts = NO_SHIFTS,
 ) -> NoiseTest:
-    """Compare ``now`` (at least 1 value) with ``baseline`` (at least 2, mean not 0) by the rule of this module.
+    """Compare ``now`` (at least 1 value) with ``baseline`` (at least 2, mean not 0) by the rule of
+    this module.
 
-    ``outcome`` is ``pass``, ``regressed``, ``improved`` or ``inconclusive``. ``better``: ``higher`` or ``lower``.
-    Raises ValueError for fewer values, values that are not finite, or another direction.
+    ``outcome`` is ``pass``, ``regressed``, ``improved`` or ``inconclusive``. ``better``: ``higher``
+    or ``lower``. Raises ValueError for fewer values, values that are not finite, or another
+    direction.
     """
     first, other = Sample.of(baseline), Sample.of(now)
     if len(first.values) < 2 or not other.values or better not in ("higher", "lower"):
@@ -189,7 +199,8 @@ def _clock(first: Sample, other: Sample, before: float, cv_pct: float, shifts: S
 
 
 def _residual(first: Sample, other: Sample, before: float, clock: ClockShift) -> tuple[float, int]:
-    """Squares around the means of the sides, less what the clock accounts for, and their degrees of freedom."""
+    """Squares around the means of the sides, less what the clock accounts for, and their degrees of
+    freedom."""
     if clock.squares is not None:
         return clock.squares, len(first.values) + len(other.values) - 3
     squares = 0.0
@@ -200,7 +211,8 @@ def _residual(first: Sample, other: Sample, before: float, clock: ClockShift) ->
 
 
 def _apart(first: Sequence[str], other: Sequence[str]) -> float:
-    """Variance, in units of that between GPUs, by which two sides differ: 0 on one GPU, 2 on one each."""
+    """Variance, in units of that between GPUs, by which two sides differ: 0 on one GPU, 2 on one
+    each."""
     if not first or not other:
         return 0.0
     shares: Counter[str] = Counter()
@@ -212,7 +224,8 @@ def _apart(first: Sequence[str], other: Sequence[str]) -> float:
 
 
 def _outcome(rest: float, loss: float, decision: float, limit: float) -> str:
-    """``rest`` is what the clock leaves of ``loss``; a loss of the whole limit that it may explain is not passed."""
+    """``rest`` is what the clock leaves of ``loss``; a loss of the whole limit that it may explain
+    is not passed."""
     if rest > decision:
         return "regressed"
     if -rest > decision:

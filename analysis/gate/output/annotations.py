@@ -1,9 +1,11 @@
-"""A check as annotations of GitHub Actions: lines that its runner turns into marks on files of a merge request.
+"""A check as annotations of GitHub Actions: lines that its runner turns into marks on files of a
+merge request.
 
-Pure functions of a ``GateResult``. A line is ``::error title=…,file=…,line=…::message``: regressions are errors, what
-could not be judged is a warning, gains are notices. GitHub shows ten of a kind for a step, so the heaviest come first
-and the tenth stands for the rest. Whatever comes from a report is escaped: in values ``%``, carriage return and line
-feed, in properties ``:`` and ``,`` as well.
+Pure functions of a ``GateResult``. A line is ``::error title=…,file=…,line=…::message``:
+regressions are errors, what could not be judged is a warning, gains are notices. GitHub shows ten
+of a kind for a step, so the heaviest come first and the tenth stands for the rest. Whatever comes
+from a report is escaped: in values ``%``, carriage return and line feed, in properties ``:`` and
+``,`` as well.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ Locate = Callable[[Move], tuple[str, int]]
 
 @dataclass(frozen=True)
 class Annotation:
-    """One mark. ``kind``: error, warning or notice. The largest ``weight`` is told first. ``file`` may be empty."""
+    """One mark. ``kind``: error, warning or notice. The largest ``weight`` is told first. ``file``
+    may be empty."""
 
     kind: str
     title: str
@@ -44,8 +47,8 @@ def stated(move: Move) -> tuple[str, int]:
 
 
 def marks(result: GateResult, locate: Locate = stated) -> list[str]:
-    """The lines for a check. ``locate``: path in the repository and line of a move that names a file; an empty path if
-    the repository does not hold it."""
+    """The lines for a check. ``locate``: path in the repository and line of a move that names a
+    file; an empty path if the repository does not hold it."""
     annotations = [*_of_kernels(result.kernels, locate), *_of_inputs(result)]
     lines: list[str] = []
     for kind, singular, plural in _KINDS:
@@ -102,13 +105,14 @@ def _moved_words(move: Move) -> str:
 
 
 def text_of(move: Move) -> str:
-    """The source line of a move as its report holds it, blanks run together; empty where it holds none."""
+    """The source line of a move as its report holds it, blanks run together; empty where it holds
+    none."""
     return "" if move.place is None or move.place.sass else " ".join(move.place.text.split())
 
 
 def line_near(lines: Sequence[str], line: int, text: str) -> int:
-    """The line of ``lines`` (from 1) nearest to ``line`` that begins with ``text``, within ``NEAR``; ``line`` itself
-    where there is no text. 0 where there is none."""
+    """The line of ``lines`` (from 1) nearest to ``line`` that begins with ``text``, within
+    ``NEAR``; ``line`` itself where there is no text. 0 where there is none."""
     if not 1 <= line <= len(lines) + (NEAR if text else 0):
         return 0
     if not text:
@@ -160,10 +164,12 @@ def _property(text: str) -> str:
 
 
 def located(file: str, exists: Callable[[str], bool]) -> str:
-    """The path in a repository of a source file, which the compiler named from the root of another machine.
+    """The path in a repository of a source file, which the compiler named from the root of another
+    machine.
 
-    The longest end of ``file`` that ``exists`` there; of an absolute path it has a folder at least, so that one of many
-    files of a name is not taken for it. Empty where there is none, or where ``file`` leads out of the repository.
+    The longest end of ``file`` that ``exists`` there; of an absolute path it has a folder at least,
+    so that one of many files of a name is not taken for it. Empty where there is none, or where
+    ``file`` leads out of the repository.
     """
     parts = [part for part in file.replace("\\", "/").split("/") if part not in ("", ".")]
     if ".." in parts:

@@ -1,4 +1,5 @@
-"""A check as JSON, JUnit XML and Markdown. Pure functions of a ``GateResult``; names of kernels are text, never markup.
+"""A check as JSON, JUnit XML and Markdown. Pure functions of a ``GateResult``; names of kernels are
+text, never markup.
 
 JSON (``schema`` 1)::
 
@@ -12,7 +13,8 @@ JSON (``schema`` 1)::
                   "moved": [{"part", "points", "file", "line", "text", "place_points"}]}],
      "errors": [{"file", "error"}], "unmeasured": [label], "unrecorded": [label], "notes": [text]}
 
-The meaning of verdicts and limits is told in ``check.result`` and ``noise``. A number that does not exist is null.
+The meaning of verdicts and limits is told in ``check.result`` and ``noise``. A number that does not
+exist is null.
 """
 
 from __future__ import annotations
@@ -64,7 +66,8 @@ def number(value: float) -> str:
 
 
 def cells(metric: MetricVerdict) -> tuple[str, str, str, str]:
-    """Baseline, now, change and the change that fails, as texts. The last is empty for metrics that are not gated."""
+    """Baseline, now, change and the change that fails, as texts. The last is empty for metrics that
+    are not gated."""
     before, after = mean_sd(metric.baseline.measured)[0], mean_sd(metric.now)[0] if metric.now else math.nan
     result = metric.comparison
     if result is None:
@@ -117,7 +120,8 @@ def _move_json(move: Move) -> dict[str, Any]:
 
 
 def rule_cells(rule: RuleVerdict) -> tuple[str, str, str, str]:
-    """What ``cells`` gives for a metric: baseline, now, change and what fails, of a limit that was asked for."""
+    """What ``cells`` gives for a metric: baseline, now, change and what fails, of a limit that was
+    asked for."""
     value = "–" if rule.value is None else number(rule.value)
     if rule.rule.kind == "growth":
         beyond = f"+{rule.comparison.threshold_pct:.2f} points" if rule.comparison else "–"
@@ -155,7 +159,8 @@ def _summary(values: Sequence[float]) -> dict[str, Any]:
 
 
 def junit(result: GateResult) -> str:
-    """JUnit XML: one test case per kernel and gated metric; what could not be judged is an error, never a pass."""
+    """JUnit XML: one test case per kernel and gated metric; what could not be judged is an error,
+    never a pass."""
     root = ET.Element("testsuites", name="ncubble check")
     suite = ET.SubElement(root, "testsuite", name="ncubble check")
     for kernel in result.kernels:
@@ -198,7 +203,8 @@ def _sentence(metric: MetricVerdict) -> str:
 
 
 def markdown(result: GateResult) -> str:
-    """A comment for a merge request: headline, one table, and a list of what could not be judged."""
+    """A comment for a merge request: headline, one table, and a list of what could not be
+    judged."""
     lines = [MARKDOWN_MARK, f"### ncubble check {escape(headline(result))}", ""]
     if result.kernels:
         lines += [
@@ -233,5 +239,6 @@ def _markdown_rows(kernel: KernelVerdict) -> list[str]:
 
 
 def said(kernel: KernelVerdict) -> list[str]:
-    """What is to be said of a kernel beside its numbers: what moved, why it could not be judged, and notes."""
+    """What is to be said of a kernel beside its numbers: what moved, why it could not be judged,
+    and notes."""
     return [*map(sentence, kernel.moved), *([kernel.reason] if kernel.reason else []), *kernel.notes]

@@ -1,8 +1,8 @@
 """The account that a reader makes of stall reasons alone: what ours is held against.
 
-All time in which the unit is idle is shared out by warp samples, each put down to the part that the name of its stall
-reason suggests. Names are all that it knows: no instructions around a sample, no timeline, no waits that hide behind a
-busy pipe. ``selected`` is no stall and takes no share.
+All time in which the unit is idle is shared out by warp samples, each put down to the part that the
+name of its stall reason suggests. Names are all that it knows: no instructions around a sample, no
+timeline, no waits that hide behind a busy pipe. ``selected`` is no stall and takes no share.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ SELECTED = "selected"
 
 
 def naive_account(samples: Mapping[str, float], busy_pct: float) -> dict[str, float]:
-    """Parts in percent of elapsed cycles, ``busy_pct`` left out, from warp ``samples`` by stall reason.
+    """Parts in percent of elapsed cycles, ``busy_pct`` left out, from warp ``samples`` by stall
+    reason.
 
     The parts sum to 100 - ``busy_pct``; without samples all of it is ``issue``.
     """

@@ -1,4 +1,5 @@
-"""Plots of ``ncubble validate account``: truth against account by part, and all sides of every case as bars."""
+"""Plots of ``ncubble validate account``: truth against account by part, and all sides of every case
+as bars."""
 
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ def _bars(result: Mapping[str, Any], colour: Colour) -> Figure:
 
 
 def _stack(axes: Axes, part: str, cases: Sequence[Mapping[str, Any]], colour: str) -> None:
-    """One part in every bar. What is below 0 goes to the left of 0, and takes nothing from the others."""
+    """One part in every bar. What is below 0 goes to the left of 0, and takes nothing from the
+    others."""
     boxes = []
     for index, case in enumerate(cases):
         for place, side in enumerate(SIDES):

@@ -1,7 +1,8 @@
-"""Holds the bubble account of recorded kernels against what vanished when their parts were left out.
+"""Holds the bubble account of recorded kernels against what vanished when their parts were left
+out.
 
-Compared are the parts that a case has a truth for (``truth``); all others are ``rest``, on every side. The
-naive account (``naive``) is scored on the same parts.
+Compared are the parts that a case has a truth for (``truth``); all others are ``rest``, on every
+side. The naive account (``naive``) is scored on the same parts.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from ncubble.errors import NcubbleError, ReportError
 FILE = "ablation.json"
 SPLITS = ("dev", "test", "second")
 MEAN, WORST, RATIO = 5.0, 12.0, 0.5
-"""Targets: mean and worst absolute error in points of kernel time, and error over that of the naive account."""
+"""Targets: mean and worst absolute error in points of kernel time, and error over that of the naive
+account."""
 SIDES = ("truth", "account", "naive")
 BUSY = ("tensor_busy", "unit_busy")
 ORDER = ("data_wait", f"data_wait{JOINED}copy_cost", "copy_cost", "smem_wait", "sync_wait", "epilogue", "tail", REST)
@@ -49,7 +51,8 @@ class Pair:
 
 
 def score_account(folder: Path) -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in ``folder``.
+    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in
+    ``folder``.
 
     Raises ReportError where they are missing, damaged or hold no case.
     """
@@ -96,7 +99,8 @@ def _score_case(case: Mapping[str, Any], report: Report) -> tuple[dict[str, Any]
 
 
 def fold(parts: Mapping[str, float], measured: Truth) -> dict[str, float]:
-    """``parts`` of an account by the parts that have a truth; all idle time that has none is ``rest``."""
+    """``parts`` of an account by the parts that have a truth; all idle time that has none is
+    ``rest``."""
     wanted = [part for part in measured.parts if part != REST]
     told = {part: math.fsum(parts.get(one, 0.0) for one in part.split(JOINED)) for part in wanted}
     idle = math.fsum(value for part, value in parts.items() if part not in BUSY)
@@ -104,7 +108,8 @@ def fold(parts: Mapping[str, float], measured: Truth) -> dict[str, float]:
 
 
 def scores(pairs: Sequence[Pair]) -> dict[str, Any]:
-    """By split, and of all together: errors overall and by part, and which targets are met overall."""
+    """By split, and of all together: errors overall and by part, and which targets are met
+    overall."""
     splits = {split: [pair for pair in pairs if pair.split == split] for split in SPLITS}
     return {name: _scores(found) for name, found in {**splits, "all": list(pairs)}.items() if found}
 
@@ -124,7 +129,8 @@ def _scores(pairs: Sequence[Pair]) -> dict[str, Any]:
 
 
 def errors(pairs: Iterable[Pair]) -> dict[str, Any]:
-    """Mean, bias and worst error in points, the naive account's mean, and the ratio of the means (None over 0)."""
+    """Mean, bias and worst error in points, the naive account's mean, and the ratio of the means
+    (None over 0)."""
     found = list(pairs)
     mean, naive = fmean(abs(pair.error) for pair in found), fmean(abs(pair.naive - pair.truth) for pair in found)
     worst = max(found, key=lambda pair: abs(pair.error))

@@ -15,7 +15,8 @@ COLUMNS = tuple(part for part in ORDER if JOINED not in part)
 
 
 def account_tables(result: Mapping[str, Any]) -> list[Table]:
-    """Scores, scores by part, every case on all sides, what vanishes with each variant, and overlaps."""
+    """Scores, scores by part, every case on all sides, what vanishes with each variant, and
+    overlaps."""
     return [_scores(result), _parts(result), _cases(result), _variants(result), _overlaps(result)]
 
 
@@ -93,7 +94,8 @@ def _cases(result: Mapping[str, Any]) -> Table:
 
 
 def _sides(parts: Mapping[str, float]) -> Iterator[str]:
-    """Cells of ``COLUMNS``. A joined part stands in its first column, and the second points there."""
+    """Cells of ``COLUMNS``. A joined part stands in its first column, and the second points
+    there."""
     joined = {one: whole for whole in parts if JOINED in whole for one in whole.split(JOINED)}
     for part in COLUMNS:
         whole = joined.get(part)

@@ -1,11 +1,12 @@
 """What each part of the account of one ablated kernel truly costs, in points of its kernel time.
 
-A variant is a kernel built without some parts (``ablation``), measured as often as the whole one. Parts that overlap in
-the main loop share what vanishes with them by the Shapley value, where every set of them was measured. A ``wgmma`` loop
-is never without its barrier alone, so that its parts are taken away in the order of ``LOOP`` only. Parts that were only
-removed together are one part here. The epilogue overlaps with the loop, too, but was only removed first and last: its
-truth is the mean of both. The tail is told by a shape whose grid is whole waves. What is neither busy nor vanishes with
-any variant is ``rest``.
+A variant is a kernel built without some parts (``ablation``), measured as often as the whole one.
+Parts that overlap in the main loop share what vanishes with them by the Shapley value, where every
+set of them was measured. A ``wgmma`` loop is never without its barrier alone, so that its parts are
+taken away in the order of ``LOOP`` only. Parts that were only removed together are one part here.
+The epilogue overlaps with the loop, too, but was only removed first and last: its truth is the mean
+of both. The tail is told by a shape whose grid is whole waves. What is neither busy nor vanishes
+with any variant is ``rest``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ EPILOGUE, NONE, ALL, TAIL, REST = "epilogue", "none", "all", "tail", "rest"
 PART_OF = {"wait": "data_wait", "copy": "copy_cost", "sync": "sync_wait", "smem": "smem_wait", "epilogue": "epilogue"}
 """Parts that variants leave out, and the part of the account that each is the truth of."""
 JOINED = "+"
-"""Between parts that are only known together: ``data_wait+copy_cost`` where plain loads leave no wait to remove."""
+"""Between parts that are only known together: ``data_wait+copy_cost`` where plain loads leave no
+wait to remove."""
 MEASURE = "measure it anew with --measure"
 
 Gone = dict[frozenset[str], float]
@@ -35,9 +37,10 @@ Gone = dict[frozenset[str], float]
 class Truth:
     """One case. All shares in percent of its elapsed cycles.
 
-    ``parts``: by part of the account, or parts joined by ``JOINED``, and ``rest``; absent where no variant tells.
-    ``alone``: what vanishes with each variant. ``overlaps``: what vanishes with two parts less what vanishes with each
-    alone; below 0 the same time vanishes with either. ``excluded``: variants that count for nothing, and why.
+    ``parts``: by part of the account, or parts joined by ``JOINED``, and ``rest``; absent where no
+    variant tells. ``alone``: what vanishes with each variant. ``overlaps``: what vanishes with two
+    parts less what vanishes with each alone; below 0 the same time vanishes with either.
+    ``excluded``: variants that count for nothing, and why.
     """
 
     cycles: float
@@ -49,16 +52,18 @@ class Truth:
 
 
 def removed(word: str) -> frozenset[str]:
-    """The parts that a variant leaves out, as ``kernels/catalog/ablation.py`` has it: without copies nothing waits."""
+    """The parts that a variant leaves out, as ``kernels/catalog/ablation.py`` has it: without
+    copies nothing waits."""
     parts = set(PART_OF) if word == ALL else set(word.split("_")) - {NONE}
     return frozenset(parts | {"wait"} if "copy" in parts else parts)
 
 
 def truth(variants: Mapping[str, Mapping[str, Any]], busy_pct: float) -> Truth:
-    """The truth of one case from the measured ``variants`` (an object of ``cases`` in ``ablation.json``).
+    """The truth of one case from the measured ``variants`` (an object of ``cases`` in
+    ``ablation.json``).
 
-    ``busy_pct``: share of the whole kernel's cycles in which its unit was busy. Raises ReportError where variants
-    are missing that the shares cannot do without.
+    ``busy_pct``: share of the whole kernel's cycles in which its unit was busy. Raises ReportError
+    where variants are missing that the shares cannot do without.
     """
     whole = variants.get(NONE)
     if whole is None or not all(value > 0 for value in whole["cycles"] or [0.0]):
@@ -131,7 +136,8 @@ def _players(gone: Iterable[frozenset[str]]) -> dict[str, frozenset[str]]:
 
 
 def overlaps(alone: Mapping[str, float]) -> dict[str, float]:
-    """Per variant of two parts that were also removed alone: what vanishes with both less what vanishes with each."""
+    """Per variant of two parts that were also removed alone: what vanishes with both less what
+    vanishes with each."""
     pairs: dict[str, Sequence[str]] = {word: word.split("_") for word in alone if word.count("_") == 1}
     return {
         word: alone[word] - sum(alone[part] for part in parts)

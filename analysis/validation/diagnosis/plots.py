@@ -1,4 +1,5 @@
-"""The plot of ``ncubble validate diagnosis``: estimated against measured gains, ours and Nsight's."""
+"""The plot of ``ncubble validate diagnosis``: estimated against measured gains, ours and
+Nsight's."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Holds the diagnosis of recorded launches against what is wrong with them, and gains against what cures gained.
+"""Holds the diagnosis of recorded launches against what is wrong with them, and gains against what
+cures gained.
 
-Three sets: ``planted`` are kernels written with one disease each, beside a cured twin; ``foreign`` are launches of
-libraries and compilers, labelled by changing them and measuring; ``second`` are more of these, measured after the rules
-were fixed. A cause is named right where it is one of those that the
-pair or the experiment admits. Gains are in percent of the launch's cycles, ours and those of Nsight's own rules; cures
-that cured nothing are left out.
+Three sets: ``planted`` are kernels written with one disease each, beside a cured twin; ``foreign``
+are launches of libraries and compilers, labelled by changing them and measuring; ``second`` are
+more of these, measured after the rules were fixed. A cause is named right where it is one of those
+that the pair or the experiment admits. Gains are in percent of the launch's cycles, ours and those
+of Nsight's own rules; cures that cured nothing are left out.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ Row = dict[str, Any]
 
 
 def score_diagnosis(folder: Path) -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in ``folder``.
+    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in
+    ``folder``.
 
     Raises ReportError where they are missing, damaged or hold nothing that could be scored.
     """
@@ -74,8 +76,8 @@ def _runs(content: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def planted(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str]) -> Iterator[Row]:
-    """A row per pair: of the sick launch. What cannot be scored is added to ``unscored``. Nsight's estimates come from
-    a run with all its sections, where there is one."""
+    """A row per pair: of the sick launch. What cannot be scored is added to ``unscored``. Nsight's
+    estimates come from a run with all its sections, where there is one."""
     for pair in content["pairs"]:
         name, cured = str(pair["name"]), pair.get("cured_cycles")
         gain = 100.0 * (1.0 - fmean(cured) / fmean(pair["sick_cycles"])) if cured else None
@@ -91,7 +93,8 @@ def planted(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str
 
 
 def foreign(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str], of: str = FOREIGN) -> Iterator[Row]:
-    """A row per labelled experiment of the set ``of``: of its base launch, and otherwise as for pairs."""
+    """A row per labelled experiment of the set ``of``: of its base launch, and otherwise as for
+    pairs."""
     for one in content["experiments"]:
         name, gain = str(one["experiment"]), one.get("gain")
         if not one["label"] or one.get("launch") is None:
@@ -124,8 +127,8 @@ def verdict(launch: Launch) -> Row:
 
 
 def predicted(launch: Launch, told: BubbleAccount | None, found: Diagnosis) -> Row:
-    """What curing the cause that is named gives: expected, least and most. None where that is not identified, or where
-    another cause heads the list, whose gain is of another cure."""
+    """What curing the cause that is named gives: expected, least and most. None where that is not
+    identified, or where another cause heads the list, whose gain is of another cure."""
     named = bool(found.causes) and found.causes[0].cause == found.cause
     identified = named and found.causes[0].predicted_gain_pct is not None
     fix = fixes(launch, told, found)[0] if identified else None
@@ -137,7 +140,8 @@ def predicted(launch: Launch, told: BubbleAccount | None, found: Diagnosis) -> R
 
 
 def nsight(rules: Iterable[Mapping[Any, Any]]) -> Row:
-    """The largest speedup that Nsight's rules estimate for the whole kernel, and of any kind; None where none does."""
+    """The largest speedup that Nsight's rules estimate for the whole kernel, and of any kind; None
+    where none does."""
     told = [(rule["speedup_pct"], rule["speedup_kind"]) for rule in rules if rule["speedup_pct"] == rule["speedup_pct"]]
     told = [(pct, kind) for pct, kind in told if pct is not None]
     return {
@@ -147,7 +151,8 @@ def nsight(rules: Iterable[Mapping[Any, Any]]) -> Row:
 
 
 def judged(expected: Row, said: Row) -> Row:
-    """One row with whether cause and disease are right; where none is expected, the disease is not judged."""
+    """One row with whether cause and disease are right; where none is expected, the disease is not
+    judged."""
     disease = expected["disease"]
     return {
         **expected,
@@ -158,7 +163,8 @@ def judged(expected: Row, said: Row) -> Row:
 
 
 def scores(rows: Sequence[Row]) -> dict[str, Any]:
-    """Of one set: how many causes and diseases are right, what was said instead, and errors of estimated gains."""
+    """Of one set: how many causes and diseases are right, what was said instead, and errors of
+    estimated gains."""
     diseased = [row for row in rows if row["disease"] is not None]
     healthy = [row for row in rows if none_expected(row)]
     top1 = 100.0 * sum(row["right"] for row in rows) / len(rows)
@@ -185,7 +191,8 @@ def scores(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def none_expected(row: Mapping[str, Any]) -> bool:
-    """Whether the launch has no disease to name. Labels of foreign launches have causes only, and do not tell."""
+    """Whether the launch has no disease to name. Labels of foreign launches have causes only, and
+    do not tell."""
     return row["set"] == PLANTED and row["disease"] is None
 
 
@@ -195,7 +202,8 @@ def cures(row: Mapping[str, Any]) -> bool:
 
 
 def in_interval_pct(rows: Sequence[Row]) -> float | None:
-    """How often the measured gain lies between the least and the most that was predicted; None without any."""
+    """How often the measured gain lies between the least and the most that was predicted; None
+    without any."""
     told = [row for row in rows if cures(row) and row["predicted_gain_pct"] is not None]
     inside = [row["predicted_low_pct"] <= row["gain_pct"] <= row["predicted_high_pct"] for row in told]
     return 100.0 * fmean(inside) if inside else None
@@ -204,7 +212,8 @@ def in_interval_pct(rows: Sequence[Row]) -> float | None:
 def gain_errors(rows: Sequence[Row], member: str) -> dict[str, Any]:
     """Errors of the estimates in ``member`` against measured gains, in points of kernel time.
 
-    ``median_abs`` is over the launches with an estimate; ``silent_abs`` over all, where silence means no gain.
+    ``median_abs`` is over the launches with an estimate; ``silent_abs`` over all, where silence
+    means no gain.
     """
     measured = [row for row in rows if cures(row)]
     told = [abs(row[member] - row["gain_pct"]) for row in measured if row[member] is not None]

@@ -29,8 +29,8 @@ def diagnosis_tables(result: Mapping[str, Any]) -> list[Table]:
 
 
 def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
-    """Where each set comes from, launches that could not be scored, each with the reason, and cures that cured
-    nothing."""
+    """Where each set comes from, launches that could not be scored, each with the reason, and cures
+    that cured nothing."""
     idle = [row for row in result["launches"] if row["gain_pct"] is not None and not cures(row)]
     return [
         *(f"{SETS[name]}: {origin(told)}" for name, told in result["origins"].items()),

@@ -1,9 +1,11 @@
-"""Simple predictions of depth that a model has to beat, from the same launch. Busy share of the unit, in percent.
+"""Simple predictions of depth that a model has to beat, from the same launch. Busy share of the
+unit, in percent.
 
-``no_change``: as now. ``nsight``: a deeper ring gains the largest global speedup that Nsight's rules estimate for this
-launch. ``linear``: the account's share of waits for data falls and grows as 1 / depth. ``little``: Little's law, an
-iteration takes what the unit needs for all resident CTAs, what L2 needs to bring their tiles, or the latency divided by
-the tiles on their way, whichever is most; the latency is calibrated on the present iteration.
+``no_change``: as now. ``nsight``: a deeper ring gains the largest global speedup that Nsight's
+rules estimate for this launch. ``linear``: the account's share of waits for data falls and grows as
+1 / depth. ``little``: Little's law, an iteration takes what the unit needs for all resident CTAs,
+what L2 needs to bring their tiles, or the latency divided by the tiles on their way, whichever is
+most; the latency is calibrated on the present iteration.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ BASELINES = ("no_change", "nsight", "linear", "little")
 
 
 def baselines(launch: Launch, stages: int | None = None, depths: Sequence[int] = DEPTHS) -> dict[int, dict[str, float]]:
-    """For each depth what the baselines say; those that need the present depth are absent where nothing tells it."""
+    """For each depth what the baselines say; those that need the present depth are absent where
+    nothing tells it."""
     found = account(launch)
     now = pipeline_of(launch, found, stages)
     if found is None:
@@ -56,7 +59,8 @@ def little(now: Pipeline, depth: int) -> float:
 
 
 def _largest_estimate(launch: Launch) -> float:
-    """The largest global speedup, in percent of time, that a rule of the report estimates; 0 without one."""
+    """The largest global speedup, in percent of time, that a rule of the report estimates; 0
+    without one."""
     rules = launch.rules[launch.rules["speedup_kind"] == "global"]
     largest = rules["speedup_pct"].max() if len(rules) else 0.0
     return min(99.0, float(largest)) if largest > 0 else 0.0

@@ -1,4 +1,5 @@
-"""Plots of ``ncubble validate prediction``: utilization over depth, and errors beside those of the baselines."""
+"""Plots of ``ncubble validate prediction``: utilization over depth, and errors beside those of the
+baselines."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def prediction_plots(result: Mapping[str, Any], colour: Colour) -> dict[str, Fig
 
 
 def _depths(rows: Sequence[Row], colour: Colour) -> Figure:
-    """A panel per configuration: what was measured, and a line per profile that was predicted from."""
+    """A panel per configuration: what was measured, and a line per profile that was predicted
+    from."""
     key = _configuration
     configurations = {name: list(found) for name, found in groupby(sorted(rows, key=key), key=key)}
     lines = -(-len(configurations) // COLUMNS)

@@ -1,8 +1,9 @@
-"""What sweeps of depth hold, by the facts of their launches: predictions from profiles, and measured depths.
+"""What sweeps of depth hold, by the facts of their launches: predictions from profiles, and
+measured depths.
 
-``FOLDER/profiles/NAME`` are runs with the default sets, of which every launch is a profile that depths are predicted
-from; ``FOLDER/measured/NAME`` runs of all depths with few counters. The facts of a launch tell kernel, parameters,
-shape and stages.
+``FOLDER/profiles/NAME`` are runs with the default sets, of which every launch is a profile that
+depths are predicted from; ``FOLDER/measured/NAME`` runs of all depths with few counters. The facts
+of a launch tell kernel, parameters, shape and stages.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def runs(folder: Path) -> list[Path]:
 
 
 def predicted(folder: Path, dev: Sequence[str] = (), split: str = "test") -> list[Row]:
-    """A row for every launch of the profiles and every other depth; ``dev``: configurations that it was fitted to, and
-    ``split`` what all others are."""
+    """A row for every launch of the profiles and every other depth; ``dev``: configurations that it
+    was fitted to, and ``split`` what all others are."""
     return [row for run in runs(folder / PROFILES) for row in _predicted(run, dev, split)]
 
 
@@ -54,7 +55,8 @@ def _predicted(run: Path, dev: Sequence[str], other: str) -> Iterator[Row]:
 
 
 def measured(folder: Path) -> list[Row]:
-    """A row for every launch of the measured depths: busy share of the unit, percent of elapsed cycles, and cycles."""
+    """A row for every launch of the measured depths: busy share of the unit, percent of elapsed
+    cycles, and cycles."""
     return [
         {**named, "tensor_elapsed_pct": busy.pct, "cycles": launch.value(CYCLES)}
         for run in runs(folder / MEASURED)

@@ -1,10 +1,11 @@
 """Joins predictions of depth with what was measured afterwards, and scores them.
 
-``predictions.json`` was written first: ``written`` (UTC, ISO 8601), ``git`` of the code that predicted, and
-``predictions``, each with ``family``, ``config``, ``split``, ``from_stages``, ``to_stages``, ``predicted``
-(``tensor_elapsed_pct``, ``cycles``, ``low``, ``high``; None: not identified) and ``baselines`` (utilization by name).
-``measured.json`` came after it: ``started``, ``device``, ``ncu_version``, and ``launches``, each with ``family``,
-``config``, ``stages``, ``tensor_elapsed_pct`` and ``cycles``.
+``predictions.json`` was written first: ``written`` (UTC, ISO 8601), ``git`` of the code that
+predicted, and ``predictions``, each with ``family``, ``config``, ``split``, ``from_stages``,
+``to_stages``, ``predicted`` (``tensor_elapsed_pct``, ``cycles``, ``low``, ``high``; None: not
+identified) and ``baselines`` (utilization by name). ``measured.json`` came after it: ``started``,
+``device``, ``ncu_version``, and ``launches``, each with ``family``, ``config``, ``stages``,
+``tensor_elapsed_pct`` and ``cycles``.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ Row = dict[str, Any]
 
 
 def score_prediction(folder: Path) -> dict[str, Any]:
-    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in ``folder``, and of those
-    in ``folder/second``, if any, which were kept apart a second time.
+    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in
+    ``folder``, and of those in ``folder/second``, if any, which were kept apart a second time.
 
-    ``git`` is the commit that predicted. Raises ReportError where files are missing or damaged, where no predicted
-    depth was measured, or where the predictions were written after the measurement began.
+    ``git`` is the commit that predicted. Raises ReportError where files are missing or damaged,
+    where no predicted depth was measured, or where the predictions were written after the
+    measurement began.
     """
     told, rows, missing = _read(folder)
     second = None
@@ -48,7 +50,8 @@ def score_prediction(folder: Path) -> dict[str, Any]:
 
 
 def _read(folder: Path) -> tuple[dict[str, Any], list[Row], dict[str, str]]:
-    """Where predictions and measurements of one set come from, its rows, and what was not measured."""
+    """Where predictions and measurements of one set come from, its rows, and what was not
+    measured."""
     predictions, measured = load(folder / PREDICTIONS), load(folder / MEASURED)
     if not predicted_first(predictions, measured):
         raise ReportError(
@@ -64,15 +67,16 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[Row], dict[str, str]]:
 
 
 def predicted_first(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> bool:
-    """Whether the predictions were written before the measurement began, of which the second is known."""
+    """Whether the predictions were written before the measurement began, of which the second is
+    known."""
     written, started = (datetime.fromisoformat(text) for text in (predictions["written"], measured["started"]))
     return written.replace(microsecond=0) <= started
 
 
 def join(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[list[Row], dict[str, str]]:
-    """A row per prediction whose depth was measured, with ``measured_pct`` and ``measured_cycles``, and one per profile
-    for its own depth; and by configuration the sweeps that were not measured, with the reason. A single depth that is
-    missing from a sweep does not exist."""
+    """A row per prediction whose depth was measured, with ``measured_pct`` and ``measured_cycles``,
+    and one per profile for its own depth; and by configuration the sweeps that were not measured,
+    with the reason. A single depth that is missing from a sweep does not exist."""
     found = {(one["family"], one["config"], one["stages"]): one for one in measured["launches"]}
     swept = {(family, config) for family, config, _ in found}
     rows: list[Row] = []
@@ -88,7 +92,8 @@ def join(predictions: Mapping[str, Any], measured: Mapping[str, Any]) -> tuple[l
 
 
 def _present(predictions: Mapping[str, Any]) -> list[Row]:
-    """A row for the own depth of every profile that predictions have none for: the depth that may be kept."""
+    """A row for the own depth of every profile that predictions have none for: the depth that may
+    be kept."""
     given = {_key(one, one["to_stages"]) for one in predictions["predictions"]}
     profiles = {_key(one, one["from_stages"]): one for one in predictions["predictions"]}
     return [

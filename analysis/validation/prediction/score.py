@@ -1,9 +1,10 @@
 """Scores predictions of depth against measured sweeps. Pure functions over rows.
 
-A row is one depth predicted from the profile of another: ``family``, ``config`` (unique within it), ``split``,
-``from_stages``, ``to_stages``, ``measured_pct`` and ``measured_cycles`` at the latter, ``predicted``
-(``tensor_elapsed_pct``, ``cycles``, ``low``, ``high``, or None) and ``baselines`` (name: percent). Errors are in points
-of utilization. Rows with ``to_stages`` equal to ``from_stages`` say what was measured there and are not scored.
+A row is one depth predicted from the profile of another: ``family``, ``config`` (unique within it),
+``split``, ``from_stages``, ``to_stages``, ``measured_pct`` and ``measured_cycles`` at the latter,
+``predicted`` (``tensor_elapsed_pct``, ``cycles``, ``low``, ``high``, or None) and ``baselines``
+(name: percent). Errors are in points of utilization. Rows with ``to_stages`` equal to
+``from_stages`` say what was measured there and are not scored.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ FITTED = "dev"
 FLAT = 2.0
 """Points that a sweep must span for the order of its depths to mean anything."""
 INDIFFERENT = 0.5
-"""Points below the best prediction at which a shallower depth is chosen: it costs less shared memory."""
+"""Points below the best prediction at which a shallower depth is chosen: it costs less shared
+memory."""
 MAE_TARGET, REGRET_TARGET = 5.0, 3.0
 
 
 def score(rows: Sequence[Row]) -> dict[str, Any]:
-    """``splits`` by name; by the same names ``families``, by theirs, and ``targets`` with limit, value and ``met``, of
-    splits that nothing was fitted to.
+    """``splits`` by name; by the same names ``families``, by theirs, and ``targets`` with limit,
+    value and ``met``, of splits that nothing was fitted to.
 
-    Each part has ``asked``, ``not_identified_pct``, and ``methods``: for ``predicted`` and every baseline what
-    ``method_score`` gives, over the rows that were predicted. ``predicted`` also has ``coverage_pct`` (of intervals)
-    and ``mape_pct`` (of cycles).
+    Each part has ``asked``, ``not_identified_pct``, and ``methods``: for ``predicted`` and every
+    baseline what ``method_score`` gives, over the rows that were predicted. ``predicted`` also has
+    ``coverage_pct`` (of intervals) and ``mape_pct`` (of cycles).
     """
     splits = _by(rows, "split")
     parts = {name: part_score(part) for name, part in splits}
@@ -46,7 +48,8 @@ def score(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def targets(part: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Whether a part of the score meets what was aimed at; ``met`` is None where nothing was predicted."""
+    """Whether a part of the score meets what was aimed at; ``met`` is None where nothing was
+    predicted."""
     ours = part["methods"][OURS]
     rivals = [method["mae"] for name, method in part["methods"].items() if name != OURS and method["mae"] is not None]
     limits = {
@@ -78,8 +81,9 @@ def part_score(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def method_score(told: Sequence[Row], rows: Sequence[Row], value: Value) -> dict[str, Any]:
-    """``n``, ``mae``, ``bias``, ``worst`` (config, depths and error), mean ``rank`` correlation over sweeps that span
-    ``FLAT`` points, and mean and worst regret in percent of the best measured utilization."""
+    """``n``, ``mae``, ``bias``, ``worst`` (config, depths and error), mean ``rank`` correlation
+    over sweeps that span ``FLAT`` points, and mean and worst regret in percent of the best measured
+    utilization."""
     pairs = [(row, found - row["measured_pct"]) for row in told if (found := value(row)) is not None]
     worst = max(pairs, key=lambda pair: abs(pair[1]), default=None)
     sweeps = [part for _, part in _by(told, "family", "config", "from_stages")]
@@ -98,8 +102,8 @@ def method_score(told: Sequence[Row], rows: Sequence[Row], value: Value) -> dict
 def rank_correlation(sweep: Sequence[Row], value: Value) -> float | None:
     """Spearman's correlation of predicted and measured utilization over the depths of one sweep.
 
-    None for fewer than three depths, or where the measured ones span less than ``FLAT`` points; 0 where all predictions
-    are the same.
+    None for fewer than three depths, or where the measured ones span less than ``FLAT`` points; 0
+    where all predictions are the same.
     """
     pairs = [(found, row["measured_pct"]) for row in sweep if (found := value(row)) is not None]
     measured = [pair[1] for pair in pairs]
@@ -112,9 +116,11 @@ def rank_correlation(sweep: Sequence[Row], value: Value) -> float | None:
 
 
 def regret(sweep: Sequence[Row], measured: Mapping[int, float], value: Value) -> float | None:
-    """Utilization lost by the depth that predictions would choose, in percent of that of the best depth.
+    """Utilization lost by the depth that predictions would choose, in percent of that of the best
+    depth.
 
-    ``measured`` is by depth and holds the present one, which may be chosen, too. None where that was not measured.
+    ``measured`` is by depth and holds the present one, which may be chosen, too. None where that
+    was not measured.
     """
     present = sweep[0]["from_stages"]
     told = {row["to_stages"]: found for row in sweep if (found := value(row)) is not None}
@@ -126,7 +132,8 @@ def regret(sweep: Sequence[Row], measured: Mapping[int, float], value: Value) ->
 
 
 def chosen_depth(told: Mapping[int, float]) -> int:
-    """The depth to choose by utilization: the shallowest that is within ``INDIFFERENT`` of the best."""
+    """The depth to choose by utilization: the shallowest that is within ``INDIFFERENT`` of the
+    best."""
     enough = max(told.values()) - INDIFFERENT
     return min(depth for depth, found in told.items() if found >= enough)
 

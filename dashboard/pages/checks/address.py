@@ -1,4 +1,5 @@
-"""Addresses of the Checks page: ``/checks?kernel=…&gpu=…&metric=…&axis=order&q=…``, all of them optional."""
+"""Addresses of the Checks page: ``/checks?kernel=…&gpu=…&metric=…&axis=order&q=…``, all of them
+optional."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ LONGEST_SEARCH = 100
 
 @dataclass(frozen=True)
 class ChecksAddress(Address):
-    """``kernel`` and ``gpu`` are names as in ``analysis.history.checked``. ``even`` draws checks in their
-    order at even distances instead of by time."""
+    """``kernel`` and ``gpu`` are names as in ``analysis.history.checked``. ``even`` draws checks in
+    their order at even distances instead of by time."""
 
     PATH: ClassVar[str] = "/checks"
     LONGEST: ClassVar[int] = 2048

@@ -1,4 +1,5 @@
-"""Callbacks of the Checks page. The browser writes the address; the server draws what was chosen."""
+"""Callbacks of the Checks page. The browser writes the address; the server draws what was
+chosen."""
 
 from __future__ import annotations
 

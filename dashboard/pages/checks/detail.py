@@ -1,4 +1,5 @@
-"""One kernel on one GPU model over its checks: verdict in a sentence, the figure, and the checks as a table."""
+"""One kernel on one GPU model over its checks: verdict in a sentence, the figure, and the checks as
+a table."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def detail(store: ReportStore, history: History, subject: CheckedKernel, address
 
 
 def _notes(last: Check | None, metric: str, address: ChecksAddress) -> list[Component]:
-    """What limits the last verdict: its reason, notes of the gate, and a metric that was asked for and is not there."""
+    """What limits the last verdict: its reason, notes of the gate, and a metric that was asked for
+    and is not there."""
     found: list[Component] = []
     if address.metric and address.metric != metric:
         found.append(note("error", f"{metric_words(address.metric)}: no check of this kernel holds this metric."))
@@ -108,7 +110,8 @@ def _drawn(rows: pd.DataFrame, metric: str, subject: CheckedKernel, even: bool, 
 
 
 def _runs(store: ReportStore, subject: CheckedKernel, told: Sequence[Check]) -> dict[str, tuple[str, str]]:
-    """Address and name of a loaded launch by the report's key: that of this kernel, else the report's first."""
+    """Address and name of a loaded launch by the report's key: that of this kernel, else the
+    report's first."""
     keys = {str(key) for one in told for key in _many(one["reports"])}
     found: dict[str, tuple[str, str]] = {}
     own = subject.label.partition(" ")[0]
@@ -120,7 +123,8 @@ def _runs(store: ReportStore, subject: CheckedKernel, told: Sequence[Check]) -> 
 
 
 def _between(told: Sequence[Check], runs: Mapping[str, tuple[str, str]]) -> list[Component]:
-    """A link that compares the last run that passed with the last one, where both are loaded and differ."""
+    """A link that compares the last run that passed with the last one, where both are loaded and
+    differ."""
     linked = [(str(one["kernel_verdict"]), _links(one, runs)) for one in told]
     known = [(verdict, links[0][0]) for verdict, links in linked if links]
     good = [address for verdict, address in known if verdict in ("pass", "improved")]

@@ -1,6 +1,8 @@
-"""The figure of the Checks page: one metric over the checks of one kernel on one GPU model, as a pure function.
+"""The figure of the Checks page: one metric over the checks of one kernel on one GPU model, as a
+pure function.
 
-Verdicts are told apart by symbol and colour; baseline and threshold are lines with their names beside them.
+Verdicts are told apart by symbol and colour; baseline and threshold are lines with their names
+beside them.
 """
 
 from __future__ import annotations
@@ -37,10 +39,12 @@ _DAY_MS = 86_400_000.0
 
 
 def trend_figure(rows: pd.DataFrame, even: bool = False, moved: Sequence[Mark] = ()) -> go.Figure:
-    """Value and spread per check with its verdict, the baseline with its band, the threshold, and lasting changes.
+    """Value and spread per check with its verdict, the baseline with its band, the threshold, and
+    lasting changes.
 
-    ``rows``: as ``checked.of_metric`` gives them, oldest first. Times are UTC; with ``even`` checks stand in their
-    order. A check without a value is a mark on the strip below. ``moved``: the lines of ``trend.marks``.
+    ``rows``: as ``checked.of_metric`` gives them, oldest first. Times are UTC; with ``even`` checks
+    stand in their order. A check without a value is a mark on the strip below. ``moved``: the lines
+    of ``trend.marks``.
     """
     checks: Sequence[Check] = rows.to_dict("records")
     figure = go.Figure()
@@ -76,14 +80,16 @@ def _places(rows: pd.DataFrame, even: bool) -> np.ndarray:
 
 
 def _edges(x: np.ndarray, even: bool) -> np.ndarray:
-    """Borders halfway between checks, one more than there are checks, with some room at both ends."""
+    """Borders halfway between checks, one more than there are checks, with some room at both
+    ends."""
     room = 0.5 if even else max(0.03 * (x[-1] - x[0]), _DAY_MS / 48) if len(x) else 1.0
     between = (x[1:] + x[:-1]) / 2
     return np.concatenate([[x[0] - room], between, [x[-1] + room]]) if len(x) else np.array([0.0, 1.0])
 
 
 def _runs(checks: Sequence[Check], edges: np.ndarray, *names: str) -> Iterator[tuple[float, float, list[float]]]:
-    """Borders and values of each stretch over which all of ``names`` hold the same numbers; others are left out."""
+    """Borders and values of each stretch over which all of ``names`` hold the same numbers; others
+    are left out."""
     start = 0
     told = [[number(one[name]) for name in names] for one in checks]
     for index in range(1, len(told) + 1):
@@ -95,7 +101,8 @@ def _runs(checks: Sequence[Check], edges: np.ndarray, *names: str) -> Iterator[t
 
 
 def _steps(checks: Sequence[Check], edges: np.ndarray, name: str, scale: float) -> tuple[list[Any], list[Any]]:
-    """x and y of a line that holds each value from one border to the next, broken where there is none."""
+    """x and y of a line that holds each value from one border to the next, broken where there is
+    none."""
     xs: list[Any] = []
     ys: list[Any] = []
     for left, right, (value,) in _runs(checks, edges, name):

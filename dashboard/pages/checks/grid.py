@@ -1,4 +1,5 @@
-"""The table of the Checks page: one row per kernel and GPU model. Cells are drawn by ``assets/checks.js``."""
+"""The table of the Checks page: one row per kernel and GPU model. Cells are drawn by
+``assets/checks.js``."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def _column(field: str, name: str, tip: str, **extra: Any) -> dict[str, Any]:
 
 
 def columns() -> list[dict[str, Any]]:
-    """Column definitions. Rows come in the order of the page: regressed first, then those checked last."""
+    """Column definitions. Rows come in the order of the page: regressed first, then those checked
+    last."""
     by_change = {"comparator": {"function": "ncChecksByChange"}, "sortingOrder": ["asc", "desc"]}
     by_time = {"comparator": {"function": "ncChecksByTime"}, "sortingOrder": ["desc", "asc"], "filter": False}
     strip = {"sortable": False, "filter": False, "cellDataType": False, "tooltipField": "counted"}

@@ -1,4 +1,5 @@
-"""The Checks page: how every kernel did in the gate, and one of them over time. Its whole state is its address."""
+"""The Checks page: how every kernel did in the gate, and one of them over time. Its whole state is
+its address."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _MOST_PROBLEMS = 20
 
 
 def folder_of(store: ReportStore) -> Path:
-    """Where this dashboard looks for results of checks; a store that names no folder has them in the working one."""
+    """Where this dashboard looks for results of checks; a store that names no folder has them in
+    the working one."""
     return store.checks or Path("checks")
 
 
@@ -51,7 +53,8 @@ def layout(store: ReportStore, address: ChecksAddress) -> Component:
 
 
 def chosen(address: ChecksAddress) -> dict[str, Any]:
-    """What the browser knows of the state: it writes the address, and asks for the part that changed."""
+    """What the browser knows of the state: it writes the address, and asks for the part that
+    changed."""
     return {"kernel": address.kernel, "gpu": address.gpu, "metric": address.metric, "even": address.even}
 
 

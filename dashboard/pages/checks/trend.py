@@ -26,7 +26,8 @@ DIRECTIONS: dict[str, VerdictStyle] = {
 }
 BOUNDARY = VerdictStyle("new setup", VERDICT_STYLES["nothing_measured"].color, "line-ns", "┆")
 _ROW, _ROWS = 15, 3
-"""Pixels of a row of texts above a figure, and how many rows there are for texts that stand close."""
+"""Pixels of a row of texts above a figure, and how many rows there are for texts that stand
+close."""
 _NEAR = 0.12
 
 
@@ -67,7 +68,8 @@ def _what(boundary: Boundary) -> str:
 
 
 def _rows(found: Sequence[Mark], edges: np.ndarray) -> list[int]:
-    """The row of each text above the figure: those that stand close go up, so that none lies on another."""
+    """The row of each text above the figure: those that stand close go up, so that none lies on
+    another."""
     whole = float(edges[-1] - edges[0]) or 1.0
     rows: list[int] = []
     for place, mark in enumerate(found):
@@ -82,7 +84,8 @@ def room_of(found: Sequence[Mark], edges: np.ndarray) -> int:
 
 
 def add_marks(figure: go.Figure, found: Sequence[Mark], edges: np.ndarray) -> None:
-    """Draw ``found`` at the borders between checks (``edges``), each with its text above the figure."""
+    """Draw ``found`` at the borders between checks (``edges``), each with its text above the
+    figure."""
     for mark, row in zip(found, _rows(found, edges), strict=True):
         x, line = float(edges[mark.place]), {"color": mark.style.color, "width": 1.6, "dash": mark.dash}
         figure.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", line=line, layer="below")
@@ -114,7 +117,8 @@ Line = tuple[VerdictStyle, str, str, str, str, str]
 
 
 def lines(trend: TrendSeries) -> list[Line]:
-    """(style, what, when, size, confidence, commit) of changes, boundaries and odd checks, the newest first."""
+    """(style, what, when, size, confidence, commit) of changes, boundaries and odd checks, the
+    newest first."""
     found = [*_changes(trend), *_boundaries(trend), *_odd(trend)]
     return [line for _, line in sorted(found, key=lambda pair: -pair[0])]
 

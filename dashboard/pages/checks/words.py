@@ -63,7 +63,8 @@ def change(value: Any) -> str:
 
 
 def fails(row: Mapping[Any, Any]) -> str:
-    """The value beyond which a metric fails, with the change that it stands for; empty where it is not gated."""
+    """The value beyond which a metric fails, with the change that it stands for; empty where it is
+    not gated."""
     at, loss = number(row["threshold"]), number(row["decision_pct"])
     if at is None or loss is None:
         return ""
@@ -72,7 +73,8 @@ def fails(row: Mapping[Any, Any]) -> str:
 
 
 def commit(row: Mapping[Any, Any]) -> str:
-    """The commit of what was measured, shortened, else that of the checkout in which it was checked."""
+    """The commit of what was measured, shortened, else that of the checkout in which it was
+    checked."""
     own, here = _short(row["git_sha"]), _short(row["checked_sha"])
     if own:
         return f"{own}{' with changes' if row['git_dirty'] is True else ''}"

@@ -1,4 +1,5 @@
-"""Addresses of the Compare page: ``/compare?launch=KEY/NUMBER&launch=…``, first A, the reference of all others."""
+"""Addresses of the Compare page: ``/compare?launch=KEY/NUMBER&launch=…``, first A, the reference of
+all others."""
 
 from __future__ import annotations
 

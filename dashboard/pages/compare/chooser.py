@@ -1,4 +1,5 @@
-"""Choosing the sides of a comparison: a search over all launches, and suggestions that are links."""
+"""Choosing the sides of a comparison: a search over all launches, and suggestions that are
+links."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def _search(store: ReportStore, address: CompareAddress) -> list[Component]:
 
 
 def suggestions(store: ReportStore, text: str, address: CompareAddress) -> tuple[list[Component], str]:
-    """(links that add a launch to what is compared, how many there are in words) for what was typed."""
+    """(links that add a launch to what is compared, how many there are in words) for what was
+    typed."""
     first = find_row(store, address.launches[0]) if address.launches else None
     found = suggest(searchable.of(store), text, address.launches, first)
     if not found.total:

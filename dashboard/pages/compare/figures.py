@@ -25,7 +25,8 @@ STALLS = 8
 
 
 def accounts_figure(comparison: Comparison, unit: str = "") -> Figure:
-    """The accounts one below the other, A on top, each from 0 to 100 % of its own elapsed SM cycles."""
+    """The accounts one below the other, A on top, each from 0 to 100 % of its own elapsed SM
+    cycles."""
     rows = comparison.section("account")
     shown = [index for index, side in enumerate(comparison.sides) if side and _has(rows, index)]
     layout: Drawn = {
@@ -66,7 +67,8 @@ def _has(rows: Sequence[Row], index: int) -> bool:
 
 
 def changes_figure(comparison: Comparison) -> Figure:
-    """Time of every part on the other sides minus that of A in µs; the bars of a side sum to its change of duration.
+    """Time of every part on the other sides minus that of A in µs; the bars of a side sum to its
+    change of duration.
 
     A single other side has the colours of the parts, several have their own.
     """
@@ -210,7 +212,8 @@ def _series(one: Sampled, label: str) -> tuple[str, pd.Series, str] | None:
 
 
 def _draw(row: int, label: str, one: Sampled, relative: bool) -> tuple[Drawn, str] | None:
-    """(line of one side in the track in ``row``, its unit); None where the side has no such series."""
+    """(line of one side in the track in ``row``, its unit); None where the side has no such
+    series."""
     found = _series(one, label)
     if found is None:
         return None

@@ -70,7 +70,8 @@ def _find(store: ReportStore, name: str) -> Entry | None:
 
 
 def sides(store: ReportStore, entries: Sequence[Entry]) -> list[Group]:
-    """Each chosen launch with its repeats: launches of the same report and configuration that were not chosen, too."""
+    """Each chosen launch with its repeats: launches of the same report and configuration that were
+    not chosen, too."""
     chosen = {(entry.key, entry.number) for entry in entries}
     found = []
     for entry in entries:

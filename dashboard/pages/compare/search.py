@@ -1,4 +1,5 @@
-"""Launches that fit what somebody types: found among all rows, the likely partners of a side first. Pure."""
+"""Launches that fit what somebody types: found among all rows, the likely partners of a side first.
+Pure."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ class Searchable:
 
 @dataclass(frozen=True)
 class Suggestions:
-    """At most ``MOST`` launches, each for the repeats of it in its report, of which there are ``repeats``; and how many
-    fit in all, without repeats."""
+    """At most ``MOST`` launches, each for the repeats of it in its report, of which there are
+    ``repeats``; and how many fit in all, without repeats."""
 
     rows: tuple[Row, ...]
     repeats: tuple[int, ...]
@@ -44,8 +45,8 @@ def _text_of(row: Row) -> str:
 def suggest(among: Searchable, text: str, taken: Collection[str] = (), like: Row | None = None) -> Suggestions:
     """Launches in which every word of ``text`` occurs, without those whose id is ``taken``.
 
-    First other configurations of the kernel of ``like``, then the rest of that kernel, then all others; the order of
-    the rows decides among equals.
+    First other configurations of the kernel of ``like``, then the rest of that kernel, then all
+    others; the order of the rows decides among equals.
     """
     words = text.lower()[:LONGEST].split()
     fitting = (row for told, row in among.rows if all(word in told for word in words) and row["id"] not in taken)

@@ -1,4 +1,5 @@
-"""The state of a kernel page in its address: ``/kernel/KEY/LAUNCH?range=12.5,80&show=metrics&metric=tensor``."""
+"""The state of a kernel page in its address:
+``/kernel/KEY/LAUNCH?range=12.5,80&show=metrics&metric=tensor``."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ def _range(given: str) -> tuple[float, float] | None:
 
 @dataclass(frozen=True)
 class KernelAddress(Address):
-    """``range_us`` is the stretch of the timeline that is shown, in µs from its start (None: all); ``find`` is what is
-    searched in the table of metrics, which ``show`` opens."""
+    """``range_us`` is the stretch of the timeline that is shown, in µs from its start (None: all);
+    ``find`` is what is searched in the table of metrics, which ``show`` opens."""
 
     PATH: ClassVar[str] = "/kernel"
     LONGEST: ClassVar[int] = 2048

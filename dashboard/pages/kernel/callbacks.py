@@ -25,7 +25,8 @@ def register(app: Dash, store: ReportStore) -> None:
 
 
 def entry_of(store: ReportStore, address: Any) -> Entry:
-    """The launch at ``KEY/LAUNCH``, which a browser sent; raises PreventUpdate where there is none."""
+    """The launch at ``KEY/LAUNCH``, which a browser sent; raises PreventUpdate where there is
+    none."""
     key, _, number = str(address or "").partition("/")
     entry = store.find(key, int(number)) if number.isdecimal() and len(number) < 10 else None
     if entry is None:
@@ -59,7 +60,8 @@ def _metrics(app: Dash, store: ReportStore) -> None:
         prevent_initial_call=True,
     )
     def metrics(_: int | None, filled: str | None, address: str | None) -> tuple[Any, Any]:
-        # Once it is there, closing it and opening it again keeps it; what failed is tried at the next click.
+        # Once it is there, closing it and opening it again keeps it; what failed is tried at the
+        # next click.
         if filled:
             return no_update, no_update
         built = LATE["kernel-metrics"](store, entry_of(store, address))

@@ -1,7 +1,9 @@
-"""The page of one launch: verdict, account, timeline, advice beside Nsight's rules, stalls, limits, metrics.
+"""The page of one launch: verdict, account, timeline, advice beside Nsight's rules, stalls, limits,
+metrics.
 
-This module puts sections together; each is a module of its own (``sections``). What is needed first follows from the
-verdict; all else comes after the page is drawn, into the places that ``LATE`` names (``sections.late``).
+This module puts sections together; each is a module of its own (``sections``). What is needed first
+follows from the verdict; all else comes after the page is drawn, into the places that ``LATE``
+names (``sections.late``).
 """
 
 from __future__ import annotations

@@ -19,9 +19,11 @@ _LAST = ("device__", "nvlink__", "numa__", "c2clink__", "profiler__")
 
 
 def metric_rows(metrics: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of ``metrics`` (metric, value, unit) of one launch, those that describe the launch itself first, by name.
+    """Rows of ``metrics`` (metric, value, unit) of one launch, those that describe the launch
+    itself first, by name.
 
-    ``metric``, ``value`` in words, ``raw`` (None where it is not finite), ``exact`` text, ``unit`` and ``explained``.
+    ``metric``, ``value`` in words, ``raw`` (None where it is not finite), ``exact`` text, ``unit``
+    and ``explained``.
     """
     named = zip(metrics["metric"].astype(str), metrics["value"].tolist(), metrics["unit"].astype(str), strict=True)
     rows = [_row(name, float(value), unit) for name, value, unit in named]
@@ -41,7 +43,8 @@ def _row(name: str, value: float, unit: str) -> dict[str, Any]:
 
 
 def si(value: float, unit: str) -> str:
-    """``value`` with four significant digits and the SI prefix of its unit: ``1.755 GHz``, ``41.75 kB``, ``34.7 %``.
+    """``value`` with four significant digits and the SI prefix of its unit: ``1.755 GHz``, ``41.75
+    kB``, ``34.7 %``.
 
     Whole numbers without a unit stay as they are; bytes count in powers of 1000.
     """

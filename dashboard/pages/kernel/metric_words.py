@@ -1,8 +1,9 @@
 """What a metric of ncu means, put together from its name.
 
-ncu names metrics ``UNIT__COUNTER.ROLLUP.SUBMETRIC``: a counter of a unit, its values over all instances of that unit
-rolled up, put into relation. What the metric sets say about a metric comes first, then ``metric_words.toml``, whose
-pieces are put together. A name with a piece that is not known is not explained: no guess is made.
+ncu names metrics ``UNIT__COUNTER.ROLLUP.SUBMETRIC``: a counter of a unit, its values over all
+instances of that unit rolled up, put into relation. What the metric sets say about a metric comes
+first, then ``metric_words.toml``, whose pieces are put together. A name with a piece that is not
+known is not explained: no guess is made.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def _qualified(rest: str, qualifiers: Mapping[str, str], stalled: bool) -> list[
 
 
 def _longest(text: str, table: Mapping[str, Any]) -> str:
-    """The longest key that ``text`` begins with, up to its end or an underscore; empty where there is none."""
+    """The longest key that ``text`` begins with, up to its end or an underscore; empty where there
+    is none."""
     end = len(text)
     while end > 0:
         if text[:end] in table:
@@ -105,7 +107,8 @@ def _longest(text: str, table: Mapping[str, Any]) -> str:
 
 
 def _rolled(suffix: str, known: Mapping[str, Mapping[str, str]]) -> str | None:
-    """``; average of one, percent of the peak rate`` of ``avg.pct_of_peak_sustained_elapsed``; None if not known."""
+    """``; average of one, percent of the peak rate`` of ``avg.pct_of_peak_sustained_elapsed``; None
+    if not known."""
     if not suffix:
         return ""
     rollup, *rest = suffix.split(".")

@@ -1,4 +1,5 @@
-"""Callbacks of the Open page: what became of added files, a rescan, and the notice of new launches in the header."""
+"""Callbacks of the Open page: what became of added files, a rescan, and the notice of new launches
+in the header."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The page that adds reports: files from the browser, what became of them, which folders are watched, what failed."""
+"""The page that adds reports: files from the browser, what became of them, which folders are
+watched, what failed."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _POLL_MS = 1000
 
 
 def layout(store: ReportStore, address: OpenAddress) -> Component:
-    """The page. What changes while reports are read is replaced by the callbacks of ``callbacks``."""
+    """The page. What changes while reports are read is replaced by the callbacks of
+    ``callbacks``."""
     uploads = upload_routes.current()
     lead = "Add report files here, or name files and folders on the command line."
     rescan: Any = html.Button("Rescan now", id="open-rescan", className="button", n_clicks=0)

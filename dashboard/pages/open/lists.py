@@ -1,4 +1,5 @@
-"""The lists of the Open page: what became of added files, the folders that are watched, and what could not be shown."""
+"""The lists of the Open page: what became of added files, the folders that are watched, and what
+could not be shown."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ NAMED = 3
 
 
 def added(kept: Sequence[Upload], store: ReportStore) -> list[Component]:
-    """The card of the files that came through the browser, newest first; nothing where there is none."""
+    """The card of the files that came through the browser, newest first; nothing where there is
+    none."""
     whole = [one for one in kept if one.complete]
     if not whole:
         return []
@@ -65,13 +67,15 @@ def _button(one: Upload, action: str, word: str) -> Component:
 
 
 def _told(one: Upload, found: Reading) -> str:
-    """The error, with the name of the file in place of where it lies, and what it was of the file that failed."""
+    """The error, with the name of the file in place of where it lies, and what it was of the file
+    that failed."""
     why = found.error.removeprefix(f"{one.name}: ").replace(str(one.path), one.name)
     return f"Could not be shown: {why}." if found.state == "failed" else f"A launch could not be shown: {why}."
 
 
 def _links(ids: Sequence[str], store: ReportStore) -> list[Component]:
-    """Links to the first launches, each with what its verdict says, and to the table for the others."""
+    """Links to the first launches, each with what its verdict says, and to the table for the
+    others."""
     items: list[Component] = []
     for name in ids[:LINKS]:
         key, _, number = name.partition("/")
@@ -98,7 +102,8 @@ def _twin(found: Reading, store: ReportStore) -> tuple[str, ...]:
 
 
 def watched(store: ReportStore) -> list[Component]:
-    """The card of the roots: how many reports lie there, what is being read now, and whether new ones are noticed."""
+    """The card of the roots: how many reports lie there, what is being read now, and whether new
+    ones are noticed."""
     readings, progress = store.readings(), store.progress()
     lines = [_root(root, readings) for root in store.paths]
     parts: list[Child] = []
@@ -123,7 +128,8 @@ def _root(root: Path, readings: Sequence[Reading]) -> list[Child]:
 
 @lru_cache(maxsize=1 << 15)
 def _absolute(path: Path) -> str:
-    """A path without ``.`` and ``..``, each worked out once: there can be thousands. Links stay, as the names do."""
+    """A path without ``.`` and ``..``, each worked out once: there can be thousands. Links stay, as
+    the names do."""
     try:
         return os.path.normpath(path.absolute())
     except OSError:  # the working directory is gone

@@ -1,4 +1,5 @@
-"""The HTTP side of uploads. ``assets/open.js`` speaks it; every request but the first carries the token.
+"""The HTTP side of uploads. ``assets/open.js`` speaks it; every request but the first carries the
+token.
 
 | request | meaning |
 | --- | --- |
@@ -75,7 +76,8 @@ def register(server: Flask, uploads: Uploads) -> None:
 
 
 def _admit_request(uploads: Uploads) -> None:
-    """Refuse who does not know the token: a header of its own also keeps other origins from sending without asking."""
+    """Refuse who does not know the token: a header of its own also keeps other origins from sending
+    without asking."""
     if not uploads.knows(request.headers.get(TOKEN, "")):
         raise UploadError(403, "the token of this server is missing or wrong", _RELOAD)
 

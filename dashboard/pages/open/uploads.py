@@ -1,9 +1,10 @@
-"""Report files that came through the browser: received piece by piece into a folder that ends with this process.
+"""Report files that came through the browser: received piece by piece into a folder that ends with
+this process.
 
-A file is announced first (name and size), so that everything that speaks against it is said before any of it is sent.
-Pieces follow in order; one that was not taken whole is sent again. The given name is only ever shown: where a file
-lies is chosen here, and its suffix follows from its content. What is complete goes to the store, and its workers
-parse it.
+A file is announced first (name and size), so that everything that speaks against it is said before
+any of it is sent. Pieces follow in order; one that was not taken whole is sent again. The given
+name is only ever shown: where a file lies is chosen here, and its suffix follows from its content.
+What is complete goes to the store, and its workers parse it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ncubble.files.cache import cache_root
 from ncubble.profiling.processes.scratch import abandoned, scratch
 
 PIECE_B = 8 << 20
-"""Most bytes of one piece. The server holds a request back until it is complete: pieces bound what that takes."""
+"""Most bytes of one piece: the server buffers a whole request."""
 SPARE_B = 64 * MB
 """Bytes of the disk that uploads leave free."""
 STALE_S = 600.0
@@ -41,7 +42,7 @@ _ENDED = ("this upload has ended: it was cancelled, or nothing came for a while"
 
 @dataclass(frozen=True)
 class UploadLimits:
-    """What is taken: bytes of one file (0: none at all), number of files and bytes that are kept at a time."""
+    """Limits: bytes of one file (0: take none), number of files and bytes in all."""
 
     file_bytes: int = 512 * MB
     files: int = 64
@@ -54,7 +55,7 @@ class UploadLimits:
 
 
 class UploadError(NcubbleError):
-    """A file or a piece that is not taken: ``status`` of HTTP, and how many bytes of the file are here."""
+    """A refused file or piece: HTTP ``status``, and the bytes received so far."""
 
     def __init__(self, status: int, message: str, remedy: str = "", received: int = 0) -> None:
         super().__init__(message, remedy)
@@ -63,7 +64,8 @@ class UploadError(NcubbleError):
 
 @dataclass
 class Upload:
-    """One file: ``path`` is where it lies, ``name`` what people call it. Sizes in bytes, ``seen`` in monotonic s."""
+    """One file: ``path`` is where it lies, ``name`` what people call it. Sizes in bytes, ``seen``
+    in monotonic s."""
 
     id: str
     name: str
@@ -117,7 +119,7 @@ class Uploads:
             return list(self._known.values())
 
     def admit(self, name: str, size: int) -> Upload:
-        """Make room for a file; raises UploadError where it is too large, or too many are kept already."""
+        """Admit a file. Raises UploadError where it is too large, or too many are kept."""
         with self._lock:
             self._clear_stale()
             self._check(size)
@@ -132,9 +134,11 @@ class Uploads:
             return one
 
     def take(self, key: str, offset: int, length: int, stream: IO[bytes]) -> Upload:
-        """Write ``length`` bytes of a file that begin at ``offset``; the last ones send it to the store.
+        """Write ``length`` bytes of a file that begin at ``offset``; the last ones send it to the
+        store.
 
-        Raises UploadError where they do not follow what is here, where no report begins like this, and for a full disk.
+        Raises UploadError where they do not follow what is here, where no report begins like this,
+        and for a full disk.
         """
         one = self._claim(key, offset, length)
         try:
@@ -196,7 +200,7 @@ class Uploads:
             )
 
     def _folder(self) -> Path:
-        """Where files lie: below the cache, or where that cannot be written, below the folder for temporary files."""
+        """Where files lie: below the cache, or below the temporary folder."""
         if self._work is None or not self._work.exists():
             parent, prefix = clear_leftovers()
             self._keeper = ExitStack()
@@ -259,7 +263,8 @@ class Uploads:
         self._hand_over(one)
 
     def _hand_over(self, one: Upload) -> None:
-        """Have the store read a file, and forget it where it was removed meanwhile: then ``remove`` came too early."""
+        """Have the store read a file, and forget it where it was removed meanwhile: then ``remove``
+        came too early."""
         self.store.add(one.path, shown_as=one.name)
         with self._lock:
             gone = one.id not in self._known
@@ -274,7 +279,8 @@ class Uploads:
 
 
 def clear_leftovers() -> tuple[Path, str]:
-    """Remove what killed processes left; gives the folder below which uploads lie, and how their folders' names begin.
+    """Remove what killed processes left; gives the folder below which uploads lie, and how their
+    folders' names begin.
 
     A folder that cannot be read or written is left as it is.
     """

@@ -9,7 +9,8 @@ LONGEST_NAME = 200
 
 
 def shown(name: str) -> str:
-    """The name of a file as people see it: its last part, without control characters, not too long."""
+    """The name of a file as people see it: its last part, without control characters, not too
+    long."""
     last = name.replace("\\", "/").rsplit("/", 1)[-1]
     kept = "".join(sign if unicodedata.category(sign)[0] != "C" else "\N{REPLACEMENT CHARACTER}" for sign in last)
     return f"{kept[:LONGEST_NAME]}…" if len(kept) > LONGEST_NAME else kept or "report without a name"

@@ -1,7 +1,8 @@
-"""Addresses of the overview: search, sort order, filters, columns, figure, baseline and unit of time.
+"""Addresses of the overview: search, sort order, filters, columns, figure, baseline and unit of
+time.
 
-Unknown parts are dropped and counted. A field that no launch has is dropped later, by what knows the launches
-(``query``).
+Unknown parts are dropped and counted. A field that no launch has is dropped later, by what knows
+the launches (``query``).
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def _filters(texts: Sequence[str]) -> tuple[dict[str, Filter], int]:
 
 
 def _model(given: Any) -> Filter | None:
-    """The filter of one column: a condition, or several that are joined; None where it is not sound."""
+    """The filter of one column: a condition, or several that are joined; None where it is not
+    sound."""
     if not isinstance(given, dict):
         return None
     conditions = given.get("conditions")
@@ -126,8 +128,8 @@ _COLUMNS = QueryParameter("columns", _columns, lambda names: [",".join(names)])
 
 @dataclass(frozen=True)
 class OverviewAddress(Address):
-    """``sort`` holds (field, largest first) in order of weight. ``filters`` is a filter model of AG Grid with parts
-    that are known to be sound; ``columns`` is empty for the usual ones."""
+    """``sort`` holds (field, largest first) in order of weight. ``filters`` is a filter model of AG
+    Grid with parts that are known to be sound; ``columns`` is empty for the usual ones."""
 
     PATH: ClassVar[str] = "/"
     LONGEST: ClassVar[int] = 16_384
@@ -145,5 +147,6 @@ class OverviewAddress(Address):
         return ignored_note([_DROPPED[name] for name in sorted(self.dropped)])
 
     def selecting(self) -> str:
-        """What decides which launches are listed and in which order: a key for remembered results."""
+        """What decides which launches are listed and in which order: a key for remembered
+        results."""
         return OverviewAddress(self.search, self.sort, self.filters).query()

@@ -1,6 +1,8 @@
-"""Callbacks of the overview: what is new in the store and the figure on the server, everything else in the browser.
+"""Callbacks of the overview: what is new in the store and the figure on the server, everything else
+in the browser.
 
-The table's rows are no callback: ``assets/overview.js`` asks ``routes`` for the blocks that are in sight.
+The table's rows are no callback: ``assets/overview.js`` asks ``routes`` for the blocks that are in
+sight.
 """
 
 from __future__ import annotations

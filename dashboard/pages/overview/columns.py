@@ -1,7 +1,8 @@
-"""The columns of the table of launches: what each is called, its unit, what it means, and where its number comes from.
+"""The columns of the table of launches: what each is called, its unit, what it means, and where its
+number comes from.
 
-One list for the table, its filters, its search and its downloads. Parameters and dimensions of runs get columns of
-their own (``of_parameters``), hidden until they are chosen.
+One list for the table, its filters, its search and its downloads. Parameters and dimensions of runs
+get columns of their own (``of_parameters``), hidden until they are chosen.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ MOST_PARAMETERS = 40
 
 @dataclass(frozen=True)
 class TableColumn:
-    """One column. ``kind``: text, number, percent, time (ns in rows), bytes, or account (parts of elapsed time).
+    """One column. ``kind``: text, number, percent, time (ns in rows), bytes, or account (parts of
+    elapsed time).
 
-    ``metric`` is ncu's own name of what is shown, where there is one; ``formatter`` a function of ``assets/grid.js``;
-    ``shown`` whether the table shows it unless asked otherwise.
+    ``metric`` is ncu's own name of what is shown, where there is one; ``formatter`` a function of
+    ``assets/grid.js``; ``shown`` whether the table shows it unless asked otherwise.
     """
 
     field: str
@@ -173,7 +175,8 @@ SEARCHED = (
 
 
 def of_parameters(rows: Iterable[Mapping[str, Any]]) -> tuple[TableColumn, ...]:
-    """A column for each parameter and dimension that a row names, at most ``MOST_PARAMETERS``, most common first.
+    """A column for each parameter and dimension that a row names, at most ``MOST_PARAMETERS``, most
+    common first.
 
     Numeric where every value is a number.
     """

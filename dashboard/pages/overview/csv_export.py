@@ -1,7 +1,9 @@
-"""Launches as CSV and JSON, piece by piece, so that a hundred thousand rows never lie in memory as text.
+"""Launches as CSV and JSON, piece by piece, so that a hundred thousand rows never lie in memory as
+text.
 
-Values are raw: times in ns, shares in percent, nothing rounded. Text that a spreadsheet would take for a formula gets
-an apostrophe in front (kernel names come out of reports, and reports come from anywhere).
+Values are raw: times in ns, shares in percent, nothing rounded. Text that a spreadsheet would take
+for a formula gets an apostrophe in front (kernel names come out of reports, and reports come from
+anywhere).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Iterator[str]:
-    """The table in RFC 4180 with a line of names; the last column is the launch's id. Missing values stay empty."""
+    """The table in RFC 4180 with a line of names; the last column is the launch's id. Missing
+    values stay empty."""
     yield _lines([[*(_title(column) for column in columns), "id"]])
     for start in range(0, len(rows), ROWS_A_PIECE):
         piece = rows[start : start + ROWS_A_PIECE]
@@ -29,7 +32,8 @@ def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) ->
 
 
 def as_json(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Iterator[bytes]:
-    """``{"launches": [...]}``: per launch its id and the fields of ``columns``, null where not collected."""
+    """``{"launches": [...]}``: per launch its id and the fields of ``columns``, null where not
+    collected."""
     yield b'{"launches":['
     for start in range(0, len(rows), ROWS_A_PIECE):
         piece = [

@@ -1,5 +1,6 @@
-"""The table of launches: its columns and options. Rows come in blocks (``assets/overview.js`` asks for them, so that a
-browser holds a few hundred of any number); cells are drawn by ``assets/grid.js``."""
+"""The table of launches: its columns and options. Rows come in blocks (``assets/overview.js`` asks
+for them, so that a browser holds a few hundred of any number); cells are drawn by
+``assets/grid.js``."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ _COMPARED = {"duration_ns", "recoverable_ns", "busy", "dram", "tensor", "cycles"
 
 
 def columns_of(table: LaunchTable, address: OverviewAddress) -> list[TableColumn]:
-    """The columns that a view shows, in its order; the usual ones where it names none that there is."""
+    """The columns that a view shows, in its order; the usual ones where it names none that there
+    is."""
     chosen = [table.columns[name] for name in address.columns if name in table.columns]
     return chosen or [column for column in table.columns.values() if column.shown]
 
@@ -116,7 +118,8 @@ def grid(table: LaunchTable, address: OverviewAddress) -> Any:
 
 
 def legend(rows: Sequence[Mapping[str, Any]] | None = None) -> Component:
-    """What the colours of the account column stand for: those in ``rows``, or all while more may come (None)."""
+    """What the colours of the account column stand for: those in ``rows``, or all while more may
+    come (None)."""
     shown = set(PARTS) if rows is None else {name for row in rows for name, _ in row["account"]}
     items = [
         html.Span([swatch(style.color, style.hatch), style.label], title=style.meaning)

@@ -1,4 +1,5 @@
-"""The overview: every launch in one table, ordered by recoverable idle time, and a figure that follows its filters."""
+"""The overview: every launch in one table, ordered by recoverable idle time, and a figure that
+follows its filters."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from ncubble.dashboard.ui.figures import utilization_data
 
 FULL_TABLE = 1000
 DRAWN_AT_ONCE = 300
-"""With more launches, the table comes first, and the browser asks for the figure once it is there."""
+"""With more launches, the table comes first, and the browser asks for the figure once it is
+there."""
 KINDS = {"utilization": "tensor % against DRAM %", "roofline": "roofline"}
 _NEEDED = {"utilization": ("tensor", "dram"), "roofline": ("tflops", "intensity")}
 _LACKS = {
@@ -33,7 +35,8 @@ _LACKS = {
 
 
 def layout(store: ReportStore, address: OverviewAddress) -> Component:
-    """The overview of what is loaded, as its address asks; rows that come later are asked for by the browser."""
+    """The overview of what is loaded, as its address asks; rows that come later are asked for by
+    the browser."""
     table, progress = table_of(store), store.progress()
     head = [html.H1("Launches"), html.P(summary(progress), id="overview-summary", className="lead")]
     cards = [_table_card(table, address, progress.finished), _figure_card(table, address)]
@@ -56,7 +59,8 @@ def layout(store: ReportStore, address: OverviewAddress) -> Component:
 
 
 def _first(table: LaunchTable, address: OverviewAddress) -> dict[str, Any]:
-    """The first rows, so that the table need not ask for them; the query they answer; the usual columns."""
+    """The first rows, so that the table need not ask for them; the query they answer; the usual
+    columns."""
     usual = [column.field for column in table.columns.values() if column.shown]
     found = block(table, address)
     return {"query": address.query(), "usual": usual, "figure_later": found["count"] > DRAWN_AT_ONCE, **found}
@@ -116,7 +120,8 @@ def _remedy(item: Failure) -> Component:
 
 
 def _table_card(table: LaunchTable, address: OverviewAddress, complete: bool) -> Component:
-    """The table with its tools, within the window as high as its rows need; unless ``complete``, more may come."""
+    """The table with its tools, within the window as high as its rows need; unless ``complete``,
+    more may come."""
     nothing = [
         html.P("No launch matches the search and the filters."),
         html.Button("Show all launches", id="show-all", className="button", n_clicks=0),
@@ -154,7 +159,8 @@ def _figure_card(table: LaunchTable, address: OverviewAddress) -> Component:
 def _place(drawn: dict[str, Any]) -> Component:
     """The figure in its place, without a detour through plotly's objects.
 
-    What draws it waits in a store until the table has its rows: plotly's code takes longer to start than all else.
+    What draws it waits in a store until the table has its rows: plotly's code takes longer to start
+    than all else.
     """
     label = "Launches of the table as points: tensor % against DRAM %, or roofline"
     place: Any = figure("scatter", go.Figure(), label, "fill", True)

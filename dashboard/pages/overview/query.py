@@ -1,6 +1,8 @@
-"""Which launches a view of the overview lists, and in which order. Pure: a table and a view in, row numbers out.
+"""Which launches a view of the overview lists, and in which order. Pure: a table and a view in, row
+numbers out.
 
-Searches run in RE2, whose time grows with the text and not with the pattern, so that no pattern can hold the server.
+Searches run in RE2, whose time grows with the text and not with the pattern, so that no pattern can
+hold the server.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Selection:
-    """Numbers of the rows that are listed, in order, and what a reader must know of how the request was read."""
+    """Numbers of the rows that are listed, in order, and what a reader must know of how the request
+    was read."""
 
     indices: NDArray[np.int64]
     said: tuple[str, ...] = ()
@@ -36,7 +39,8 @@ class Selection:
 
 
 def select(table: LaunchTable, address: OverviewAddress) -> Selection:
-    """The launches that a view lists. Parts of it that do not fit the table are ignored, and said."""
+    """The launches that a view lists. Parts of it that do not fit the table are ignored, and
+    said."""
     keep, said = matching(table, address.search)
     unknown: list[str] = []
     for name, model in address.filters.items():
@@ -54,9 +58,11 @@ def select(table: LaunchTable, address: OverviewAddress) -> Selection:
 
 
 def matching(table: LaunchTable, search: str) -> tuple[Mask, tuple[str, ...]]:
-    """Launches that match every word of ``search``, each a regular expression in which case does not count.
+    """Launches that match every word of ``search``, each a regular expression in which case does
+    not count.
 
-    ``^`` and ``$`` stand for begin and end of one value. A word that is no regular expression is looked for as text.
+    ``^`` and ``$`` stand for begin and end of one value. A word that is no regular expression is
+    looked for as text.
     """
     keep: Mask = np.ones(len(table), bool)
     plain: list[str] = []
@@ -88,7 +94,8 @@ def _sortable(table: LaunchTable, name: str) -> bool:
 
 
 def _order(table: LaunchTable, indices: NDArray[np.int64], sort: list[tuple[str, bool]]) -> NDArray[np.int64]:
-    """Positions within ``indices`` in sorted order: by the first field, then the next; ties keep the table's order.
+    """Positions within ``indices`` in sorted order: by the first field, then the next; ties keep
+    the table's order.
 
     What was not collected comes last in both directions.
     """
@@ -111,7 +118,8 @@ def _sort_values(table: LaunchTable, name: str) -> tuple[NDArray[np.float64], Ma
 
 
 def _filtered(table: LaunchTable, name: str, model: Filter) -> Mask | None:
-    """The launches that pass the filter of one column; None where the table has no such column, or of another kind."""
+    """The launches that pass the filter of one column; None where the table has no such column, or
+    of another kind."""
     column = table.columns.get(name)
     conditions = model.get("conditions") or [model]
     kind = "number" if column is not None and column.numeric else "text"
@@ -166,7 +174,8 @@ def _text_test(table: LaunchTable, name: str, one: Filter) -> Mask:
 
 
 def _passed(column: TextColumn, test: Callable[[str], bool]) -> Mask:
-    """Per launch, whether its text passes; each value is tested once. What is missing does not pass."""
+    """Per launch, whether its text passes; each value is tested once. What is missing does not
+    pass."""
     answers = np.fromiter((test(text.casefold()) for text in column.values), bool, len(column.values))
     flags: Mask = np.append(answers, False)[column.codes]
     return flags
@@ -176,7 +185,8 @@ REMEMBERED = 32
 
 
 def remembered(table: LaunchTable, address: OverviewAddress) -> Selection:
-    """``select``, remembered with the table, so that scrolling through a result does not search again."""
+    """``select``, remembered with the table, so that scrolling through a result does not search
+    again."""
     key = (address.selecting(), address.dropped)
     known = table.selected.get(key)
     if known is None:

@@ -24,7 +24,8 @@ ROOF_COLOR = "#7d8894"
 
 
 def roofline_data(rows: Sequence[Row]) -> dict[str, Any]:
-    """TFLOP/s over FLOP per byte, both logarithmic, with the roofs of the GPUs: ``data`` and ``layout``, JSON-ready.
+    """TFLOP/s over FLOP per byte, both logarithmic, with the roofs of the GPUs: ``data`` and
+    ``layout``, JSON-ready.
 
     Every row must hold ``tflops`` and ``intensity`` (``worth_drawing``).
     """
@@ -91,7 +92,8 @@ CLOSE = 1.3
 
 
 def _names(groups: Groups, span: Span) -> list[dict[str, Any]]:
-    """The name of each roof at its line: compute roofs at their right end, DRAM beside its slope."""
+    """The name of each roof at its line: compute roofs at their right end, DRAM beside its
+    slope."""
     several, notes = len(groups) > 1, []
     low, high = span
     for memory, tops in groups:

@@ -1,4 +1,5 @@
-"""What the browser asks for beside pages: blocks of the table's rows, and downloads of what it lists.
+"""What the browser asks for beside pages: blocks of the table's rows, and downloads of what it
+lists.
 
 Every request carries the query of the overview's address, which is checked there (``address``).
 """
@@ -52,11 +53,13 @@ def add_routes(server: Flask, store: ReportStore) -> None:
 
 
 def block(table: LaunchTable, address: OverviewAddress, start: int = 0, end: int = BLOCK) -> dict[str, Any]:
-    """Rows ``start`` to ``end`` of what a view lists, JSON-ready, with the counts that stand beside the search.
+    """Rows ``start`` to ``end`` of what a view lists, JSON-ready, with the counts that stand beside
+    the search.
 
     No more than ``MOST_ROWS`` rows from ``start`` on, and none where ``end`` lies before it.
 
-    ``pinned`` is the row of the baseline, or null; ``said`` what of the request was read differently or ignored.
+    ``pinned`` is the row of the baseline, or null; ``said`` what of the request was read
+    differently or ignored.
     """
     found: Selection = remembered(table, address)
     start = max(0, min(start, len(found)))

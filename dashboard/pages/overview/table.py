@@ -1,7 +1,8 @@
-"""The launches as columns: a snapshot of the store's rows that filters, sorts and searches in milliseconds.
+"""The launches as columns: a snapshot of the store's rows that filters, sorts and searches in
+milliseconds.
 
-Text columns hold each value once and a code per launch; numbers are float64 with NaN for what was not collected. The
-rows themselves are not copied.
+Text columns hold each value once and a code per launch; numbers are float64 with NaN for what was
+not collected. The rows themselves are not copied.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ MISSING = -1
 
 @dataclass(frozen=True)
 class TextColumn:
-    """Text of every launch: ``values`` without repetition, ``codes`` into them, ``ranks`` in alphabetical order."""
+    """Text of every launch: ``values`` without repetition, ``codes`` into them, ``ranks`` in
+    alphabetical order."""
 
     values: list[str]
     codes: NDArray[np.int32]
@@ -35,8 +37,8 @@ class TextColumn:
 
 @dataclass
 class LaunchTable:
-    """A snapshot: ``rows`` as the store gave them, ``columns`` that can be asked for, by field; ``selected`` holds
-    answers of ``query.remembered``.
+    """A snapshot: ``rows`` as the store gave them, ``columns`` that can be asked for, by field;
+    ``selected`` holds answers of ``query.remembered``.
 
     Columns are built when they are first asked for; two threads that do so at once build the same.
     """
@@ -72,7 +74,8 @@ class LaunchTable:
         return self._texts[name]
 
     def searched(self) -> Any:
-        """Per launch, everything that the search looks through: one field a line (a pyarrow array of strings)."""
+        """Per launch, everything that the search looks through: one field a line (a pyarrow array
+        of strings)."""
         if self._searched is None:
             self._searched = pa.array([_joined(row) for row in self.rows], pa.large_string())
         return self._searched
@@ -103,7 +106,8 @@ def _encoded(values: list[Any]) -> TextColumn:
 
 
 STALE_S = 0.5
-"""While reports are read, a table is shown for this long, or ten times what building it took, before a new one."""
+"""While reports are read, a table is shown for this long, or ten times what building it took,
+before a new one."""
 
 
 class Snapshots:

@@ -1,4 +1,5 @@
-"""The tools above the table of launches: search, columns, unit of time, saved views, downloads, baseline, compare."""
+"""The tools above the table of launches: search, columns, unit of time, saved views, downloads,
+baseline, compare."""
 
 from __future__ import annotations
 
@@ -108,7 +109,8 @@ def _views() -> Component:
 
 
 def _downloads() -> Component:
-    """Links to what the table lists, in its order and with its columns; the browser keeps their queries up to date."""
+    """Links to what the table lists, in its order and with its columns; the browser keeps their
+    queries up to date."""
     links = [
         html.Button("CSV", id="download-csv", className="button", n_clicks=0),
         html.Button("JSON", id="download-json", className="button", n_clicks=0),

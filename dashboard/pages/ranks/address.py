@@ -11,7 +11,8 @@ from ncubble.dashboard.pages.address_codec import Address, matching, number
 
 @dataclass(frozen=True)
 class RanksAddress(Address):
-    """A program by its id, and one of its launches by its place in the list of all; None for the one that matters."""
+    """A program by its id, and one of its launches by its place in the list of all; None for the
+    one that matters."""
 
     PATH: ClassVar[str] = "/ranks"
     LONGEST: ClassVar[int] = 1024

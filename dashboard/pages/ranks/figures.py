@@ -1,4 +1,5 @@
-"""The figure of the Ranks page: the time of one launch on every rank, split by its account. Pure; names no theme."""
+"""The figure of the Ranks page: the time of one launch on every rank, split by its account. Pure;
+names no theme."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class Took:
 
 
 def ranks_figure(took: Mapping[int, Took]) -> Figure:
-    """One bar per rank, rank 0 on top, as long as the launch took in µs; of more than ``MOST_RANKS`` the slowest."""
+    """One bar per rank, rank 0 on top, as long as the launch took in µs; of more than
+    ``MOST_RANKS`` the slowest."""
     slowest = sorted(took, key=lambda rank: -took[rank].duration_ns)[:MOST_RANKS]
     shown = sorted(slowest)
     names = [f"rank {rank}" for rank in shown]

@@ -1,4 +1,5 @@
-"""The Ranks page: the same launch on every rank of a program, and how far ranks lie apart. Its state is its address."""
+"""The Ranks page: the same launch on every rank of a program, and how far ranks lie apart. Its
+state is its address."""
 
 from __future__ import annotations
 

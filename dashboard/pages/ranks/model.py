@@ -1,4 +1,5 @@
-"""What the Ranks page shows: the rows of the store, matched over ranks (``analysis.compare.ranks``)."""
+"""What the Ranks page shows: the rows of the store, matched over ranks
+(``analysis.compare.ranks``)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
 from ncubble.profiling.runs.run import Run
 
 _last: tuple[list[dict[str, Any]], ByRank] = ([], ByRank())
-"""Rows of a store, which makes a new list of them when they change, and what was matched of them."""
+"""Rows of a store, which makes a new list of them when they change, and what was matched of
+them."""
 
 
 def matched(store: ReportStore) -> ByRank:
@@ -57,7 +59,8 @@ def _rank_at(path: Path, signature: tuple[int, ...]) -> Rank | None:
 
 
 def verdict_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a row of the store is matched; a part that a row leaves out is 0 where there is an account."""
+    """What of a row of the store is matched; a part that a row leaves out is 0 where there is an
+    account."""
     account = dict(row["account"])
     return {
         "report": row["path"],

@@ -1,4 +1,5 @@
-"""What the Source page asks for beyond its layout: the code of one launch, once, as compressed JSON."""
+"""What the Source page asks for beyond its layout: the code of one launch, once, as compressed
+JSON."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class Packed:
 
 
 def pack(store: ReportStore, entry: Entry) -> bytes:
-    """What the page of one launch shows, as compressed JSON. Fast compression: most browsers are on this machine."""
+    """What the page of one launch shows, as compressed JSON. Fast compression: most browsers are on
+    this machine."""
     report = entry.report
     source = entry.launch.source
     account = store.account_of(entry) if len(source) else None

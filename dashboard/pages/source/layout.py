@@ -1,7 +1,8 @@
 """The page of one launch's code: source and SASS side by side, with heat by cause.
 
-Only its head is made here, from the row, so that no report is opened for it. The code comes in one piece from
-``callbacks`` and is drawn by ``assets/source.js``, which keeps the visible rows in the document and no others.
+Only its head is made here, from the row, so that no report is opened for it. The code comes in one
+piece from ``callbacks`` and is drawn by ``assets/source.js``, which keeps the visible rows in the
+document and no others.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def _head(store: ReportStore, entry: Entry) -> Component:
 
 
 def _neighbours(store: ReportStore, entry: Entry) -> list[Component]:
-    """Links to the code of the launches before and after this one in its report; the keys ``[`` and ``]`` follow
-    them."""
+    """Links to the code of the launches before and after this one in its report; the keys ``[`` and
+    ``]`` follow them."""
     family = store.siblings(entry)
     index = next((i for i, other in enumerate(family) if other.number == entry.number), 0)
     around = ((index - 1, "‹ previous", "previous-launch"), (index + 1, "next ›", "next-launch"))

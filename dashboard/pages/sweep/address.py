@@ -1,4 +1,5 @@
-"""Addresses of the Sweep page: ``/sweep?kernel=gemm_ws&x=stages&gpu=H200&fix=tile_n=128&y=cycles&from=KEY/NUMBER``.
+"""Addresses of the Sweep page:
+``/sweep?kernel=gemm_ws&x=stages&gpu=H200&fix=tile_n=128&y=cycles&from=KEY/NUMBER``.
 
 Names and values come out of reports: they are only ever compared with others, and shown as text.
 """
@@ -32,7 +33,8 @@ _FIXED = QueryParameter("fix", _pairs, lambda pairs: [f"{name}={value}" for name
 class SweepAddress(Address):
     """An empty ``kernel`` or ``parameter`` stands for none, an empty ``gpu`` for any.
 
-    ``fixed`` are coordinates that drawn series must have, ``start`` is the launch that depths are predicted from.
+    ``fixed`` are coordinates that drawn series must have, ``start`` is the launch that depths are
+    predicted from.
     """
 
     PATH: ClassVar[str] = "/sweep"

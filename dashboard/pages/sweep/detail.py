@@ -1,4 +1,5 @@
-"""One sweep: what to vary and to fix, what is best, its figures, its numbers, and predictions beside them."""
+"""One sweep: what to vary and to fix, what is best, its figures, its numbers, and predictions
+beside them."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ Y_WORDS = {
 
 
 def sweep_page(store: ReportStore, all_found: Sequence[Sweep], chosen: Sweep, address: SweepAddress) -> Component:
-    """The page of one sweep; ``chosen`` holds the series that the address leaves, of which a few are drawn."""
+    """The page of one sweep; ``chosen`` holds the series that the address leaves, of which a few
+    are drawn."""
     whole = next(one for one in all_found if _same(one, chosen))
     drawn = replace(chosen, series=chosen.series[:MOST_SERIES])
     address = replace(address, kernel=chosen.kernel, parameter=chosen.parameter, gpu=chosen.gpu)
@@ -81,7 +83,8 @@ def _head(one: Sweep) -> Component:
 
 
 def _choices(all_found: Sequence[Sweep], whole: Sweep, address: SweepAddress) -> Component:
-    """Links to the other sweeps of this kernel, and to those series that share the value of another parameter."""
+    """Links to the other sweeps of this kernel, and to those series that share the value of another
+    parameter."""
     alike = [one for one in all_found if one.kernel == whole.kernel]
     parameters = [one for one in alike if one.gpu == whole.gpu]
     gpus = [one for one in alike if one.parameter == whole.parameter]

@@ -1,7 +1,7 @@
 """Figures of the Sweep page as pure functions of series and predictions.
 
-SweepSeries are told apart by colour, symbol and dash; parts of the account by the colours and hatches that they have
-everywhere. No figure names a theme.
+SweepSeries are told apart by colour, symbol and dash; parts of the account by the colours and
+hatches that they have everywhere. No figure names a theme.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def style_of(index: int) -> tuple[Side, str]:
 def series_figure(
     series: Sequence[SweepSeries], names: Sequence[str], read: Reading, axes: tuple[str, str], unit: str, best: str = ""
 ) -> Figure:
-    """One line per series over the values of the parameter, or one group of bars per value that is no number; whiskers
-    from least to most of launches at one value.
+    """One line per series over the values of the parameter, or one group of bars per value that is
+    no number; whiskers from least to most of launches at one value.
 
-    ``axes`` are the titles of x and y, ``unit`` stands behind numbers, ``best`` (``low`` or ``high``) names the end of
-    each series that is marked.
+    ``axes`` are the titles of x and y, ``unit`` stands behind numbers, ``best`` (``low`` or
+    ``high``) names the end of each series that is marked.
     """
     values, ends, traces = _values(series), [0.0], list[Drawn]()
     numeric = all(as_number(value) is not None for value in values)
@@ -102,7 +102,8 @@ def _bars(index: int, name: str, found: Sequence[tuple[SweepPoint, PointSpread]]
 
 
 def _common(index: int, name: str, found: Sequence[tuple[SweepPoint, PointSpread]], unit: str, best: str) -> Drawn:
-    """What a line and bars of one series share: values, whiskers, the word at the best, and what hovering tells."""
+    """What a line and bars of one series share: values, whiskers, the word at the best, and what
+    hovering tells."""
     means = [spread.mean for _, spread in found]
     marked = {"low": min(means), "high": max(means)}.get(best)
     told = "%{customdata[1]}: <b>%{y:,.4~g} " + unit + "</b>, %{customdata[0]}"
@@ -136,7 +137,8 @@ def launches_in_words(spread: PointSpread) -> str:
 
 
 def parts_figure(series: Sequence[SweepSeries], names: Sequence[str], parameter: str, unit: str = "") -> Figure:
-    """The accounts by value of the parameter, stacked to 100 %: one panel per series, three panels in a row."""
+    """The accounts by value of the parameter, stacked to 100 %: one panel per series, three panels
+    in a row."""
     columns = 2 if len(series) == 4 else min(3, len(series))
     rows = -(-len(series) // columns)
     traces = [trace for panel, one in enumerate(series) for trace in _stack(one, panel, unit)]

@@ -49,7 +49,8 @@ def layout(store: ReportStore, address: SweepAddress) -> Component:
 
 
 def choose(all_found: Sequence[Sweep], address: SweepAddress) -> Sweep | None:
-    """The sweep that an address means: on the GPU that it names, else on that of the most launches; None without one.
+    """The sweep that an address means: on the GPU that it names, else on that of the most launches;
+    None without one.
 
     It keeps the series that have all coordinates that the address fixes.
     """

@@ -1,4 +1,5 @@
-"""Predicted against measured: what one profile says of other depths, beside the launches at these depths."""
+"""Predicted against measured: what one profile says of other depths, beside the launches at these
+depths."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ _predicted: OrderedDict[str, DepthPredictions] = OrderedDict()
 
 
 def predicted_by(entry: Entry, depth: int) -> DepthPredictions:
-    """What the model says of a launch whose swept parameter is ``depth``; remembered by the launch's address."""
+    """What the model says of a launch whose swept parameter is ``depth``; remembered by the
+    launch's address."""
     name = f"{entry.row['id']} {depth} {entry.row['path']}"
     known = _predicted.get(name)
     if known is None:
@@ -48,7 +50,8 @@ def predicted_by(entry: Entry, depth: int) -> DepthPredictions:
 
 
 def prediction_section(store: ReportStore, one: Sweep, address: SweepAddress) -> Component:
-    """The section of one series: that of the launch in the address, or the first that has a profile."""
+    """The section of one series: that of the launch in the address, or the first that has a
+    profile."""
     start = _start(one, address.start)
     if start is None:
         text = "Depths are predicted from the warp samples of one launch, and no launch here has them. Profile with"

@@ -17,8 +17,8 @@ MEASURED, PREDICTED = SIDE_STYLES[1], SIDE_STYLES[2]
 def prediction_figure(depths: Sequence[Depth], present: int, parameter: str, cycles: bool = False) -> Figure:
     """Measured and predicted busy share in percent, or elapsed cycles, by depth.
 
-    Measured: solid with filled symbols; predicted: dashed with open ones, with the bounds of the prediction. The depth
-    that was predicted from is ``present``.
+    Measured: solid with filled symbols; predicted: dashed with open ones, with the bounds of the
+    prediction. The depth that was predicted from is ``present``.
     """
     measured = [(one.depth, found) for one in depths if (found := one.cycles if cycles else one.busy)]
     told = [one for one in depths if one.predicted]

@@ -18,7 +18,8 @@ MOST_LINKS = 10
 
 
 def numbers_tables(one: Sweep) -> list[Component]:
-    """A table for each series, one line per value: share, time, cycles, the largest bubble, links to the launches."""
+    """A table for each series, one line per value: share, time, cycles, the largest bubble, links
+    to the launches."""
     unit = "tensor" if one.unit() == "tensor" else one.unit() or "unit"
     head = [one.parameter, f"{unit} busy", "time", "cycles", "against the best", "largest bubble", "launches"]
     found: list[Component] = []

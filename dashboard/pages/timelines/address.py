@@ -20,7 +20,8 @@ class TimelinesAddress(Address):
 
     @property
     def window(self) -> tuple[float, float] | None:
-        """The window, or None for the whole run, where an end lacks or they are in the wrong order."""
+        """The window, or None for the whole run, where an end lacks or they are in the wrong
+        order."""
         if self.start is None or self.end is None or self.start >= self.end:
             return None
         return float(self.start), float(self.end)

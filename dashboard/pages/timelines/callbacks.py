@@ -1,4 +1,5 @@
-"""Callbacks of the Timelines page: a zoom goes into the address, and what is in the window is drawn anew."""
+"""Callbacks of the Timelines page: a zoom goes into the address, and what is in the window is drawn
+anew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Why no SM worked, as a run of ``ncubble streams`` tells it beside its lanes: a table per device."""
+"""Why no SM worked, as a run of ``ncubble streams`` tells it beside its lanes: a table per
+device."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def idle_tables(folder: Path) -> list[Component]:
 
 
 def _rows(device: dict[str, Any]) -> tuple[str, list[list[Any]]]:
-    """Title and rows of a device; raises KeyError, TypeError, ValueError or OverflowError for what no recorder told."""
+    """Title and rows of a device; raises KeyError, TypeError, ValueError or OverflowError for what
+    no recorder told."""
     span = float(device["span_us"])
     rows: list[list[Any]] = []
     for one in device["causes"]:

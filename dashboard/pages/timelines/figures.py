@@ -1,7 +1,9 @@
-"""The figure of lanes: one row per warp, stream or engine, its intervals coloured and hatched by what it did.
+"""The figure of lanes: one row per warp, stream or engine, its intervals coloured and hatched by
+what it did.
 
-A pure function of a frame of lanes (``analysis.lanes``). More intervals than a browser draws at once are summed up:
-time is cut into steps, and each step of a lane shows the tag that took most of it. A narrower window shows them all.
+A pure function of a frame of lanes (``analysis.lanes``). More intervals than a browser draws at
+once are summed up: time is cut into steps, and each step of a lane shows the tag that took most of
+it. A narrower window shows them all.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ _NAMED = 0.06
 
 @dataclass(frozen=True)
 class LanesFigure:
-    """The figure, and what it does not show: lanes beyond ``MOST_LANES``, and detail within steps of ``step_ns``."""
+    """The figure, and what it does not show: lanes beyond ``MOST_LANES``, and detail within steps
+    of ``step_ns``."""
 
     figure: go.Figure
     intervals: int
@@ -56,8 +59,8 @@ class LanesFigure:
 
 
 def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None) -> LanesFigure:
-    """Lanes of ``frame`` over ``window`` (ns after the first start; the whole by default), grouped, time in µs. Lanes
-    of which nothing lies in the window are not drawn."""
+    """Lanes of ``frame`` over ``window`` (ns after the first start; the whole by default), grouped,
+    time in µs. Lanes of which nothing lies in the window are not drawn."""
     frame = few_tags(frame)
     zero = float(frame["start_ns"].min()) if len(frame) else 0.0
     whole = (0.0, float(frame["end_ns"].max()) - zero) if len(frame) else (0.0, 1.0)
@@ -79,7 +82,8 @@ def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None)
 
 
 def close_up(frame: pd.DataFrame) -> tuple[float, float] | None:
-    """A window in the middle of ``frame`` in which intervals are drawn one by one; None where all of them can be."""
+    """A window in the middle of ``frame`` in which intervals are drawn one by one; None where all
+    of them can be."""
     if len(frame) <= MOST_DRAWN:
         return None
     span = float(frame["end_ns"].max() - frame["start_ns"].min())
@@ -90,8 +94,8 @@ def close_up(frame: pd.DataFrame) -> tuple[float, float] | None:
 def _placed(
     frame: pd.DataFrame, lanes: list[tuple[str, str]], tags: list[str], zero: float, low: float, high: float
 ) -> pd.DataFrame:
-    """Intervals of the first ``MOST_LANES`` lanes within a window: ``lane`` and ``tag`` as places in the lists,
-    ``start`` and ``end`` in ns from zero."""
+    """Intervals of the first ``MOST_LANES`` lanes within a window: ``lane`` and ``tag`` as places
+    in the lists, ``start`` and ``end`` in ns from zero."""
     appeared = frame.groupby(["group", "lane"], sort=False).ngroup().to_numpy()
     pairs = frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None)
     place = {pair: index for index, pair in enumerate(lanes)}
@@ -111,7 +115,8 @@ def _placed(
 
 
 def few_tags(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with at most ``MOST_TAGS`` tags: those that took most time, the others as ``OTHER``."""
+    """The frame with at most ``MOST_TAGS`` tags: those that took most time, the others as
+    ``OTHER``."""
     if frame["tag"].nunique() <= MOST_TAGS:
         return frame
     took = (frame["end_ns"] - frame["start_ns"]).groupby(frame["tag"]).sum()
@@ -125,7 +130,8 @@ def lane_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
 
 
 def _lanes(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """(group, lane) of every lane: groups together; lanes that differ in numbers by these, otherwise as they appear."""
+    """(group, lane) of every lane: groups together; lanes that differ in numbers by these,
+    otherwise as they appear."""
     pairs = list(frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None))
     keys = [(group, _NUMBER.sub("#", lane)) for group, lane in pairs]
     groups, kinds = ({one: place for place, one in enumerate(dict.fromkeys(of))} for of in ((g for g, _ in keys), keys))
@@ -147,8 +153,9 @@ def _tags(frame: pd.DataFrame) -> list[str]:
 
 
 def summed(placed: pd.DataFrame, lanes: int, tags: int, low: float, high: float) -> tuple[pd.DataFrame, float]:
-    """Bars (lane, tag, start, end, ``count`` of intervals that end there, ``share`` of the bar that the tag took), and
-    the step in ns; where all intervals can be drawn, they are the bars, and the step is 0."""
+    """Bars (lane, tag, start, end, ``count`` of intervals that end there, ``share`` of the bar that
+    the tag took), and the step in ns; where all intervals can be drawn, they are the bars, and the
+    step is 0."""
     if len(placed) <= MOST_DRAWN:
         return placed.assign(count=1, share=1.0), 0.0
     steps = max(1, min(PIXELS, MOST_DRAWN // max(lanes, 1)))
@@ -195,7 +202,8 @@ def _by_step(
 
 
 def tag_looks(tags: list[str]) -> dict[str, tuple[str, str]]:
-    """(colour, hatch) of each tag, all different for ``MOST_TAGS``: waits in quiet colours and hatched, work in others.
+    """(colour, hatch) of each tag, all different for ``MOST_TAGS``: waits in quiet colours and
+    hatched, work in others.
 
     A hatch turns by two with each round of the colours, so that no pair comes twice in four rounds.
     """
@@ -214,7 +222,8 @@ def tag_looks(tags: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def _places(tags: list[str]) -> dict[str, int]:
-    """A number for each tag: those of the probe have theirs, so that they look the same in every run."""
+    """A number for each tag: those of the probe have theirs, so that they look the same in every
+    run."""
     known = [tag for tag in tags if tag in _OF_THE_PROBE]
     free = itertools.count(1 + max((_OF_THE_PROBE[tag] for tag in known), default=-1))
     return {tag: _OF_THE_PROBE[tag] if tag in _OF_THE_PROBE else next(free) for tag in tags}

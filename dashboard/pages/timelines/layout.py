@@ -1,4 +1,5 @@
-"""The Timelines page: lanes of warps and of streams, and what it takes to record them. Its state is its address."""
+"""The Timelines page: lanes of warps and of streams, and what it takes to record them. Its state is
+its address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Other depths of a pipeline: predictions as rows, as a sentence, and as a figure. Pure functions of the advice."""
+"""Other depths of a pipeline: predictions as rows, as a sentence, and as a figure. Pure functions
+of the advice."""
 
 from __future__ import annotations
 
@@ -21,8 +22,9 @@ WORTH = 1.0
 
 @dataclass(frozen=True)
 class DepthRow:
-    """One depth: busy share and its interval in percent, cycles, and percent of the present time that it takes more
-    (negative: less). None where it is not identified. ``present`` is the depth as measured."""
+    """One depth: busy share and its interval in percent, cycles, and percent of the present time
+    that it takes more (negative: less). None where it is not identified. ``present`` is the depth
+    as measured."""
 
     depth: int
     busy_pct: float | None
@@ -71,7 +73,8 @@ def _row(depth: int, told: Mapping[str, Any], present: bool, now: float | None) 
 
 
 def best_depth(rows: Sequence[DepthRow], present: int | None, unit: str) -> str:
-    """What to do about the depth, in a sentence. The shallowest of the best is taken: depth costs shared memory."""
+    """What to do about the depth, in a sentence. The shallowest of the best is taken: depth costs
+    shared memory."""
     known = [row for row in rows if row.change_pct is not None and row.busy_pct is not None]
     if not known or present is None:
         return "The present depth is not known: no change can be told."
@@ -89,8 +92,8 @@ def best_depth(rows: Sequence[DepthRow], present: int | None, unit: str) -> str:
 
 
 def depth_figure(rows: Sequence[DepthRow], unit: str) -> Figure:
-    """Busy share by stages: predicted points with their intervals, the present depth as a filled square, and a cross on
-    the axis where nothing is identified."""
+    """Busy share by stages: predicted points with their intervals, the present depth as a filled
+    square, and a cross on the axis where nothing is identified."""
     now = [row for row in rows if row.present and row.busy_pct is not None]
     measured = _points("measured", now, PARTS["tensor_busy"].color, 13, "square")
     measured["hovertemplate"] = "%{x} stages: %{y:.1f} %<extra>measured, now</extra>"

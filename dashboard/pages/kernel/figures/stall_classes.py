@@ -20,9 +20,11 @@ LABELLED = 1.5
 
 
 def class_figure(rows: list[ClassRow]) -> Figure:
-    """A bar per class, stacked by stall reason, in percent of all warp samples; wide segments carry their reason.
+    """A bar per class, stacked by stall reason, in percent of all warp samples; wide segments carry
+    their reason.
 
-    Beside the bar its percent, and the part of the account that most of it was given to, in percent of kernel time.
+    Beside the bar its percent, and the part of the account that most of it was given to, in percent
+    of kernel time.
     """
     named, labels = shown_reasons(rows), [safe(row.label) for row in rows]
     longest = max((row.share for row in rows), default=1.0)

@@ -1,4 +1,5 @@
-"""The timeline as a figure: one row per track on a shared axis, idle time of the unit coloured by its cause."""
+"""The timeline as a figure: one row per track on a shared axis, idle time of the unit coloured by
+its cause."""
 
 from __future__ import annotations
 
@@ -24,15 +25,16 @@ UNIT_WEIGHT, STALL_WEIGHT = 2.3, 1.7
 LEFT_PX = 118
 """Room for the names of the rows and the ticks of their axes."""
 LABEL_WIDTH = 0.11
-"""Least distance of two labels, as a share of the time axis, so that they do not collide at 1000 px."""
+"""Least distance of two labels, as a share of the time axis, so that they do not collide at 1000
+px."""
 NAMED_BAND = 9.0
 """Percent of a sample that a band takes at least where its name is written into it."""
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """What is drawn beside the tracks: idle time of the unit by part (on the times of its own series), and sampled
-    warp states with their unit. Both may be empty."""
+    """What is drawn beside the tracks: idle time of the unit by part (on the times of its own
+    series), and sampled warp states with their unit. Both may be empty."""
 
     bands: Bands = field(default_factory=dict)
     stalls: Stalls = field(default_factory=dict)
@@ -40,7 +42,8 @@ class Overlay:
 
 
 def bands_of(shown: Window, marks: Marks | None, phases: Any, parts: Mapping[str, float]) -> Bands:
-    """Idle time by part on the times of the unit's track; empty where no phases were found, or not on that series."""
+    """Idle time by part on the times of the unit's track; empty where no phases were found, or not
+    on that series."""
     series = {name: values for _, name, values, _ in shown.tracks}
     first = shown.tracks[0][1] if shown.tracks else ""
     if marks is None or phases is None or marks.series != first:
@@ -52,10 +55,11 @@ def bands_of(shown: Window, marks: Marks | None, phases: Any, parts: Mapping[str
 def timeline_figure(
     shown: Window, marks: Marks | None, over: Overlay | None = None, asked_us: tuple[float, float] | None = None
 ) -> Figure:
-    """Tracks of one launch on a shared axis in µs from its first to its last active sample, with its bubbles shaded.
+    """Tracks of one launch on a shared axis in µs from its first to its last active sample, with
+    its bubbles shaded.
 
-    The steady level that ``marks`` speak of is the dotted line in the track of that series. ``asked_us`` is the range
-    that is shown; without it, all.
+    The steady level that ``marks`` speak of is the dotted line in the track of that series.
+    ``asked_us`` is the range that is shown; without it, all.
     """
     drawn, span = over or Overlay(), max(shown.end_ns - shown.start_ns, 1.0)
     weights = [UNIT_WEIGHT if drawn.bands and row == 0 else 1.0 for row in range(len(shown.tracks))]
@@ -86,7 +90,8 @@ def timeline_figure(
 
 
 def _marked(marks: Marks, shown: Window, bands: Bands, span: float) -> dict[str, Any]:
-    """Shapes and annotations: shaded stretches with their names, the steady level, and the names of wide bands."""
+    """Shapes and annotations: shaded stretches with their names, the steady level, and the names of
+    wide bands."""
     marked = _shade(marks, shown.start_ns, span)
     marked["shapes"] += [_level(marks, row) for row, (_, name, *_) in enumerate(shown.tracks) if name == marks.series]
     marked["annotations"] += _band_names(bands, shown, marks)
@@ -107,7 +112,8 @@ def _time_axis(rows: int, shown: tuple[float, float]) -> dict[str, Any]:
 
 
 def domains(weights: Sequence[float]) -> list[list[float]]:
-    """The shares of the figure's height that rows of these relative heights take, the first on top, with gaps."""
+    """The shares of the figure's height that rows of these relative heights take, the first on top,
+    with gaps."""
     gap = 0.1 / max(len(weights), 1)
     room, whole = 1.0 - gap * (len(weights) - 1), sum(weights)
     places, top = [], 1.0
@@ -167,7 +173,8 @@ def _track_axis(label: str, values: pd.Series, unit: str, stacked: bool) -> dict
 
 
 def _title(name: str, place: list[float]) -> dict[str, Any]:
-    """The name of a row and its unit, left of its axis and not turned: a row is too low for turned text."""
+    """The name of a row and its unit, left of its axis and not turned: a row is too low for turned
+    text."""
     at = {"xref": "paper", "x": 0, "xanchor": "right", "xshift": -34, "yref": "paper", "y": sum(place) / 2}
     return {"text": name, "showarrow": False, "align": "right", "yanchor": "middle", "font": {"size": 11.5}, **at}
 
@@ -204,7 +211,8 @@ def _stall_row(row: int, drawn: Overlay, shown: Window) -> Row:
 
 
 def _band_names(bands: Bands, shown: Window, marks: Marks) -> list[dict[str, Any]]:
-    """The names of wide steady bands, written into them in the middle of the longest stretch without a phase."""
+    """The names of wide steady bands, written into them in the middle of the longest stretch
+    without a phase."""
     if not bands:
         return []
     times = shown.tracks[0][2].index.to_numpy(dtype=float)
@@ -242,7 +250,8 @@ def _clear(marks: Marks, shown: Window) -> tuple[float, float]:
 
 
 def _shade(marks: Marks, zero_ns: float, span: float) -> dict[str, list[dict[str, Any]]]:
-    """``shapes`` that shade every stretch over all tracks, and ``annotations`` that name them where there is room.
+    """``shapes`` that shade every stretch over all tracks, and ``annotations`` that name them where
+    there is room.
 
     Built as plain lists: adding shapes to a figure one by one takes seconds for a hundred of them.
     """

@@ -1,4 +1,5 @@
-"""The account as a waterfall: from 100 % of elapsed time, one step per bubble, down to what the unit worked."""
+"""The account as a waterfall: from 100 % of elapsed time, one step per bubble, down to what the
+unit worked."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ HEIGHT_PX = 204
 
 @dataclass(frozen=True)
 class Step:
-    """One bar: the part, its share in percent of elapsed time, and where its lower edge lies (percent)."""
+    """One bar: the part, its share in percent of elapsed time, and where its lower edge lies
+    (percent)."""
 
     part: str
     share: float
@@ -28,13 +30,15 @@ class Step:
 
 
 def parts_of(account: Mapping[str, Any]) -> list[tuple[str, float, Style]]:
-    """(name, percent, style) in display order; parts below ``SMALLEST`` and unknown ones are left out."""
+    """(name, percent, style) in display order; parts below ``SMALLEST`` and unknown ones are left
+    out."""
     known = [(name, number(account[name]) or 0.0) for name in display_order(account)]
     return [(name, share, part_style(name)) for name, share in known if share >= SMALLEST]
 
 
 def steps(account: Mapping[str, Any]) -> list[Step]:
-    """The bubbles, largest first, each beginning where the one before ended; then the work, which stands on 0."""
+    """The bubbles, largest first, each beginning where the one before ended; then the work, which
+    stands on 0."""
     shown = [(name, share) for name, share, _ in parts_of(account)]
     bubbles = sorted((one for one in shown if one[0] not in WORK), key=lambda one: -one[1])
     found, level = [], 100.0
@@ -45,7 +49,8 @@ def steps(account: Mapping[str, Any]) -> list[Step]:
 
 
 def waterfall(account: Mapping[str, Any], duration_ns: float | None = None, unit: str = "") -> Figure:
-    """Bars from 100 % down to the busy share of ``unit`` (in words), each with its percent, and its time if known."""
+    """Bars from 100 % down to the busy share of ``unit`` (in words), each with its percent, and its
+    time if known."""
     drawn = [(step, part_style(step.part)) for step in steps(account)]
     whole = (Step("", 100.0, 0.0), Style("elapsed", WHOLE, "", "All SM cycles of the launch."))
     bars = [whole, *drawn]
@@ -83,7 +88,8 @@ def _bar(step: Step, style: Style, place: str, label: str, took: str) -> dict[st
 
 
 def _number(step: Step, place: str, took: str) -> dict[str, Any]:
-    """Percent and time of a step: above its bar, or below where it hangs near 100 %; in one line above a whole one."""
+    """Percent and time of a step: above its bar, or below where it hangs near 100 %; in one line
+    above a whole one."""
     full = step.share >= 80.0
     above = full or step.base + step.share <= 88.0
     text = f"<b>{step.share:.1f} %</b>" + (f"{' · ' if full else '<br>'}{took}" if took else "")
@@ -98,7 +104,8 @@ def _number(step: Step, place: str, took: str) -> dict[str, Any]:
 
 
 def wrapped(label: str) -> str:
-    """A label in two lines of about equal length where it has several words, so that twelve fit side by side."""
+    """A label in two lines of about equal length where it has several words, so that twelve fit
+    side by side."""
     words = label.split(" ")
     if len(words) < 2 or len(label) <= 8:
         return label

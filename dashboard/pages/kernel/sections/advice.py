@@ -1,6 +1,8 @@
-"""Advice for one launch: ranked causes with their gains, other depths of the pipeline, and Nsight's rules beside them.
+"""Advice for one launch: ranked causes with their gains, other depths of the pipeline, and Nsight's
+rules beside them.
 
-Causes come from the verdict at once. Intervals and depths take a prediction: they come once the page stands.
+Causes come from the verdict at once. Intervals and depths take a prediction: they come once the
+page stands.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ CAUSES_HINT = "by what their cure gains, in % of kernel time; gains overlap and 
 
 
 def causes(entry: Entry, fixes: list[dict[str, Any]] | None = None) -> Component:
-    """The verdict's causes; with ``fixes`` (``analysis.diagnosis.advise``) their gains have an interval."""
+    """The verdict's causes; with ``fixes`` (``analysis.diagnosis.advise``) their gains have an
+    interval."""
     verdict = entry.verdict
     found = verdict.get("causes") or []
     if not found and verdict.get("cause") in GOOD_CAUSES:
@@ -36,7 +39,8 @@ def causes(entry: Entry, fixes: list[dict[str, Any]] | None = None) -> Component
 
 
 def told(entry: Entry, advice: Callable[[], dict[str, Any]]) -> Component:
-    """The causes with the intervals of their gains; without them where ``advice`` fails, which ``depth`` says."""
+    """The causes with the intervals of their gains; without them where ``advice`` fails, which
+    ``depth`` says."""
     with suppress(Exception):
         return causes(entry, advice()["fixes"])
     return causes(entry)
@@ -51,7 +55,8 @@ def rules(entry: Entry) -> Component:
 
 
 def depth(entry: Entry, advice: dict[str, Any]) -> Component:
-    """Predicted utilization by stages, the best depth in words, and why a depth is not identified."""
+    """Predicted utilization by stages, the best depth in words, and why a depth is not
+    identified."""
     title = "Depth of the pipeline"
     notes = [html.Li(f"{text[:1].upper()}{text[1:]}.") for text in advice["notes"] if text]
     known = depth_rows(advice)

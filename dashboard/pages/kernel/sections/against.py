@@ -16,7 +16,8 @@ MOST = 16
 
 
 def comparable(store: ReportStore, entry: Entry) -> Component | None:
-    """Links that compare this launch with others of its kernel, which come first; None where there are none."""
+    """Links that compare this launch with others of its kernel, which come first; None where there
+    are none."""
     others = store.alike(entry)
     if not others:
         return None

@@ -1,4 +1,5 @@
-"""Head of the kernel page: where one is, the verdict in one sentence with its numbers, and where the data come from."""
+"""Head of the kernel page: where one is, the verdict in one sentence with its numbers, and where
+the data come from."""
 
 from __future__ import annotations
 
@@ -100,7 +101,8 @@ def _stats(found: Mapping[str, Any], row: Mapping[str, Any]) -> list[Component]:
 
 
 def _busy(found: Mapping[str, Any], row: Mapping[str, Any]) -> Component:
-    """The unit that the account counts: the tensor pipe, or by name the busiest one of a kernel without tensor work."""
+    """The unit that the account counts: the tensor pipe, or by name the busiest one of a kernel
+    without tensor work."""
     unit = found.get("unit")
     if unit is None or unit == "tensor":
         return stat("Tensor pipe busy", shown.percent(row["tensor"]))
@@ -164,7 +166,8 @@ _CLOCKS = {"none": "as they are", "base": "locked to base by ncu", "boost": "loc
 def _clock_control(argv: Sequence[str], program: Sequence[str] = ()) -> str:
     """Whether ncu locked the clocks, as far as the manifest tells; a report by itself does not.
 
-    ``argv`` is all of ncu's command line, ``program`` the profiled command at its end, whose options are not ncu's.
+    ``argv`` is all of ncu's command line, ``program`` the profiled command at its end, whose
+    options are not ncu's.
     """
     if not argv:
         return shown.NOT_COLLECTED

@@ -1,6 +1,7 @@
 """What comes after the first paint of a kernel page: its parts, in stages that follow each other.
 
-A stage is one request of the browser. They come one after the other: at once, each would wait for all of them.
+A stage is one request of the browser. They come one after the other: at once, each would wait for
+all of them.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ STAGES: tuple[tuple[str, ...], ...] = (
     ("kernel-classes",),
     ("kernel-advice", "kernel-depth"),
 )
-"""Places that are filled together: metrics are read by the first, code by the second, PM samples by the third."""
+"""Places that are filled together: metrics are read by the first, code by the second, PM samples by
+the third."""
 
 
 def made(name: str, shown: LaunchStage) -> Any:

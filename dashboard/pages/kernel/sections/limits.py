@@ -1,4 +1,5 @@
-"""Launch and occupancy of one launch: what limits the CTAs of an SM, and what one more would need."""
+"""Launch and occupancy of one launch: what limits the CTAs of an SM, and what one more would
+need."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from ncubble.dashboard.ui.components import Child, card, meter, not_collected, s
 from ncubble.text import values
 
 METERED = 8
-"""CTAs per SM at which the bar of a limit is full: the tight ones are told apart, the loose ones need not be."""
+"""CTAs per SM at which the bar of a limit is full: the tight ones are told apart, the loose ones
+need not be."""
 
 
 def section(entry: Entry) -> Component:
@@ -40,7 +42,8 @@ def section(entry: Entry) -> Component:
 
 
 def sentence(found: Limits) -> str:
-    """What binds, and whether that matters: a grid that does not fill the GPU, or slots that are all taken."""
+    """What binds, and whether that matters: a grid that does not fill the GPU, or slots that are
+    all taken."""
     resident = f"An SM holds {found.ctas:.0f} CTA{'' if found.ctas == 1 else 's'}; {_named(found.binding)} bind"
     resident += "s" if len(found.binding) == 1 and not found.binding[0].endswith("s") else ""
     if found.grid_binds:

@@ -1,4 +1,5 @@
-"""Every metric of one launch in a table that is searched in the browser; sent when it is asked for."""
+"""Every metric of one launch in a table that is searched in the browser; sent when it is asked
+for."""
 
 from __future__ import annotations
 

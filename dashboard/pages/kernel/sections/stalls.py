@@ -1,4 +1,5 @@
-"""Stall reasons of one launch: over all instructions, and by the class of the instruction that a warp stood at."""
+"""Stall reasons of one launch: over all instructions, and by the class of the instruction that a
+warp stood at."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def reasons(entry: Entry) -> Component:
 
 
 def classes(entry: Entry, account: Any | None) -> Component:
-    """Samples by class of instruction, the reasons inside, and the parts of the account that they were given to."""
+    """Samples by class of instruction, the reasons inside, and the parts of the account that they
+    were given to."""
     weights, parts = getattr(account, "weights", None), getattr(account, "parts", None)
     rows = class_rows(entry.launch.source, weights, parts)
     title = "Stalls by what holds warps up"

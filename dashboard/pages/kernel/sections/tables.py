@@ -34,7 +34,8 @@ def causes_list(
 ) -> Component:
     """Ranked causes: predicted gain, share, disease, fix, and where in the source.
 
-    ``launch`` is the id of the launch, for links to its code; ``ranges`` are least and most gain by cause, in percent.
+    ``launch`` is the id of the launch, for links to its code; ``ranges`` are least and most gain by
+    cause, in percent.
     """
     return html.Ol([_cause(cause, launch, ranges or {}) for cause in causes], className="causes")
 
@@ -60,7 +61,8 @@ def _cause(cause: Mapping[str, Any], launch: str, ranges: Mapping[str, tuple[flo
 
 
 def _gain(cause: Mapping[str, Any], least_most: tuple[float, float] | None) -> Component:
-    """What the cure gains, first in its row, so that ours and Nsight's can be held against each other."""
+    """What the cure gains, first in its row, so that ours and Nsight's can be held against each
+    other."""
     gain = values.number(cause.get("predicted_gain_pct"))
     if gain is None:
         return html.Span("gain not identified", className="gain missing")
@@ -86,7 +88,8 @@ def _place(place: Mapping[str, Any]) -> Component:
 
 
 def rules_list(rules: pd.DataFrame) -> Component:
-    """Nsight's findings, those with an estimated speedup first, then warnings; what is fine is folded away."""
+    """Nsight's findings, those with an estimated speedup first, then warnings; what is fine is
+    folded away."""
     ordered = sorted(
         rules.to_dict("records"),
         key=lambda rule: (KINDS.get(rule["kind"], 2), -(values.number(rule["speedup_pct"]) or 0.0)),
@@ -113,7 +116,8 @@ def _rule(rule: Mapping[Any, Any]) -> list[Component]:
 
 
 def source_table(source: pd.DataFrame, launch: str) -> Component:
-    """The instructions with the most warp samples: share, main stall reason, place in the source, SASS.
+    """The instructions with the most warp samples: share, main stall reason, place in the source,
+    SASS.
 
     ``launch`` is the id of the launch, for links to each instruction.
     """

@@ -1,4 +1,5 @@
-"""The timeline of one launch: linked tracks, idle time by cause, and numbers of the range that is in sight."""
+"""The timeline of one launch: linked tracks, idle time by cause, and numbers of the range that is
+in sight."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from ncubble.text import values
 
 
 def section(entry: Entry, account: Any | None, range_us: tuple[float, float] | None = None) -> Component:
-    """The card of the timeline; ``range_us`` is the stretch that is in sight at first (None: all)."""
+    """The card of the timeline; ``range_us`` is the stretch that is in sight at first (None:
+    all)."""
     frame = entry.launch.timeline
     unit = account.unit if account is not None else "tensor"
     shown = window(frame, unit)
@@ -57,7 +59,8 @@ def _no_stalls() -> Component:
 
 
 def _range(span_ns: float) -> Component:
-    """Fields for the range in sight, and the place of its numbers, which ``assets/kernel.js`` fills."""
+    """Fields for the range in sight, and the place of its numbers, which ``assets/kernel.js``
+    fills."""
     fields: list[Any] = []
     for name, text in (("timeline-from", "from"), ("timeline-to", "to")):
         box = dcc.Input(id=name, type="number", debounce=True, step="any", className="range-field")
