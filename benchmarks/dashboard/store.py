@@ -120,7 +120,7 @@ def _write_run(folder: Path, number: int, members: Sequence[Seed]) -> tuple[str,
     """A run directory: a report that announces its launches, and a manifest with the facts of
     each."""
     folder.mkdir(parents=True)
-    facts = [one.report.run.manifest.kernel_of(seed.launch) for seed in members]
+    facts = [seed.report.run.manifest.kernel_of(seed.launch) for seed in members]
     manifest = Manifest(
         outcome="ok", started="2026-11-21T00:00:00+00:00", kernel=facts[0], launches=facts if len(facts) > 1 else []
     )
