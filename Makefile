@@ -17,6 +17,7 @@ DEV := .venv/.dev
 ENVIRONMENT := $(if $(wildcard $(DEV)),$(DEV),$(RUNTIME))
 
 # Tests start hundreds of processes. Where PYTHONDONTWRITEBYTECODE is set, each would compile its modules anew.
+MARKDOWN := README.md CHANGELOG.md CONTRIBUTING.md docs
 COMPILED := ncubble kernels profiling analysis dashboard cli recordings benchmarks
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -41,11 +42,17 @@ tree: $(DEV)
 	@$(BIN)/python .ci/tree build/tree
 
 .PHONY: lint
-lint: tree ## ruff: rules and formatting; import-linter: rooms import one way, nothing imports in circles
+lint: tree ## ruff, mdformat: rules and formatting; import-linter: rooms import one way, nothing imports in circles
 	@echo "== lint"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/mdformat --check $(MARKDOWN)
 	@cd build/tree && $(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --no-cache --no-logo
+
+.PHONY: format
+format: $(DEV) ## Format Python and Markdown
+	@$(BIN)/ruff format .
+	@$(BIN)/mdformat $(MARKDOWN)
 
 .PHONY: types
 types: tree ## mypy --strict on the tree that the wheel installs

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ncubble.analysis.compare.shapes import telling_dims
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 
 
-def short_labels(launches: list[dict[str, Any]]) -> list[str]:
+def short_labels(launches: Sequence[LaunchVerdict]) -> list[str]:
     """A name for each launch, without the values that most launches of its kernel have. Those that this does not tell
     apart also carry the dimensions in which they differ; the same in another run the name of its folder or file. Labels
     that are no kernel with parameters stay as they are."""
-    parsed = [_parameters(launch["label"]) for launch in launches]
+    parsed = [_parameters(launch.label) for launch in launches]
     count = Counter(name for name, _ in parsed)
     sharing = Counter((name, *pair) for name, values in parsed for pair in values.items())
     short = [
@@ -25,21 +26,21 @@ def short_labels(launches: list[dict[str, Any]]) -> list[str]:
     short = with_dims(short, launches)
     runs: defaultdict[str, set[str]] = defaultdict(set)
     for label, launch in zip(short, launches, strict=True):
-        runs[label].add(launch["report"])
+        runs[label].add(launch.report)
     return [
-        f"{label} ({Path(launch['report']).name})" if len(runs[label]) > 1 else label
+        f"{label} ({Path(launch.report).name})" if len(runs[label]) > 1 else label
         for label, launch in zip(short, launches, strict=True)
     ]
 
 
-def full_labels(launches: list[dict[str, Any]]) -> list[str]:
+def full_labels(launches: Sequence[LaunchVerdict]) -> list[str]:
     """The label of each launch, and behind it the dimensions in which launches of the same label differ."""
-    return with_dims([launch["label"] for launch in launches], launches)
+    return with_dims([launch.label for launch in launches], launches)
 
 
-def with_dims(names: list[str], launches: list[dict[str, Any]]) -> list[str]:
+def with_dims(names: list[str], launches: Sequence[LaunchVerdict]) -> list[str]:
     """``names`` of ``launches``, and behind those that stand for several shapes the dimensions that differ."""
-    shapes = [[f"{key}={value}" for key, value in launch["shape"].items()] for launch in launches]
+    shapes = [[f"{key}={value}" for key, value in launch.shape.items()] for launch in launches]
     return [f"{name} {dims}" if dims else name for name, dims in zip(names, telling_dims(names, shapes), strict=True)]
 
 

@@ -52,6 +52,7 @@ def root(
 def _register() -> None:
     """Add every command to ``app``, once."""
     from ncubble.cli.commands import profile, show
+    from ncubble.cli.commands.ablate import ablate
     from ncubble.cli.commands.advise import advise
     from ncubble.cli.commands.check import check as gate
     from ncubble.cli.commands.compare import compare
@@ -65,24 +66,26 @@ def _register() -> None:
     from ncubble.cli.commands.trend import trend
     from ncubble.cli.commands.validate import validate
 
-    for module in (
-        kernels,
-        profile,
-        report,
-        advise,
-        compare,
-        gate,
-        trend,
-        validate,
-        show,
-        export,
-        streams,
-        sweep,
-        ingest,
-        query,
-        trace,
-    ):
-        module.register(app)
+    app.command("kernels")(kernels.list_kernels)
+    app.command("verify")(kernels.verify)
+    app.command("bench")(kernels.bench)
+    app.command("profile", cls=profile.WithProgram)(profile.profile)
+    app.command("doctor")(profile.doctor)
+    app.command("report")(report.report)
+    app.command("ablate", cls=profile.WithProgram)(ablate.ablate)
+    app.command("advise")(advise.advise)
+    app.command("compare")(compare.compare)
+    gate.register(app)
+    app.command("trend")(trend.trend)
+    app.add_typer(validate.app, name="validate")
+    app.command("dashboard")(show.dashboard)
+    app.command("demo")(show.demo)
+    app.command("export")(export.export)
+    app.command("streams", cls=profile.WithProgram)(streams.streams)
+    app.command("sweep")(sweep.sweep)
+    app.command("ingest")(ingest.ingest)
+    app.command("query")(query.query)
+    app.command("trace", cls=profile.WithProgram)(trace.trace)
 
 
 def main(argv: list[str] | None = None) -> None:

@@ -24,7 +24,10 @@ from ncubble.analysis.account.stalls import CLASSES, classify
 from ncubble.analysis.account.units import Busy, busy_of, cta_share
 from ncubble.analysis.report import series as timeline
 from ncubble.analysis.report.launch import Launch, once_per_launch
+from ncubble.analysis.report.samples import without_text
 
+MOST_UNREAD = 0.01
+"""Largest share of samples at instructions without text that still allows a split."""
 MIN_SAMPLES = 50
 """Fewer warp samples than this carry no split: at 50 a share of 10 % has a standard error of 4
 points."""
@@ -102,8 +105,7 @@ def build(
     outer = _outer(with_cta, timed, room, merged)
     parts |= outer
     room = max(0.0, 100.0 - math.fsum(parts.values()))
-    enough = len(source) and source["samples"].sum() >= MIN_SAMPLES
-    weights = classify(source, busy.unit, load) if enough else None
+    weights = classify(source, busy.unit, load) if _splits(source) else None
     if weights is None:
         parts["idle"] = room
         merged["idle"] = (*_unseen(with_cta, timed), *STEADY)
@@ -112,6 +114,17 @@ def build(
         parts |= _share(room, steady_weights(weights.sum(), active, float(source["samples"].sum())))
     ordered = {part: parts[part] for part in PARTS if part in parts}
     return BubbleAccount(launch, busy.unit, _exact(ordered), merged, busy.missing, timed, weights)
+
+
+def _splits(source: pd.DataFrame) -> bool:
+    """Whether there are enough samples for a split, at instructions whose text is known."""
+    samples = float(source["samples"].sum()) if len(source) else 0.0
+    return samples >= MIN_SAMPLES and unread_samples(source) <= MOST_UNREAD * samples
+
+
+def unread_samples(source: pd.DataFrame) -> float:
+    """Warp samples at instructions whose text is missing: nothing tells their class."""
+    return float(source.loc[without_text(source), "samples"].sum())
 
 
 def _outer(with_cta: float, timed: Phases | None, room: float, merged: dict[str, tuple[str, ...]]) -> dict[str, float]:

@@ -8,7 +8,7 @@ the timeline's, and those of steady parts instructions with their warp samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 import pandas as pd
@@ -19,10 +19,10 @@ from ncubble.analysis.account.parts import LAUNCH_SHAPE, WORK
 from ncubble.analysis.account.phases import Phases
 from ncubble.analysis.account.sm_load import SmLoad, sm_load
 from ncubble.analysis.account.stalls import CLASSES, classified
-from ncubble.analysis.account.units import ACTIVE, DIRECTION, DIRECTIONS, ELAPSED, busy_of, cta_share
+from ncubble.analysis.account.units import ACTIVE, DIRECTION, DIRECTIONS, ELAPSED, busy_of, cta_share, shares_by_counter
 from ncubble.analysis.report import series as timeline
 from ncubble.analysis.report.launch import Launch
-from ncubble.profiling.metrics.generations import Unit, load_generations
+from ncubble.profiling.metrics.generations import load_generations
 
 Counters = dict[str, float]
 MOST = 5
@@ -241,27 +241,8 @@ def unit_counters(launch: Launch, name: str) -> tuple[str, Counters]:
     """How a unit's busy share was found, in words, and the counters that it was found from.
     ``tensor`` is the busiest tensor pipe."""
     units = [unit for unit in load_generations().units if (unit.kind if name == "tensor" else unit.name) == name]
-    shares = [share for unit in units for share in _pipe_shares(launch, unit)]
-    return max(shares, key=lambda share: share[2])[:2] if shares else ("", {})
-
-
-def _pipe_shares(launch: Launch, unit: Unit) -> list[tuple[str, Counters, float]]:
-    """Formula, counters and share by the first counter of a unit, else by each of those of single
-    operations."""
-    if whole := next(_shares(launch, unit.counters), None):
-        return [whole]
-    return list(_shares(launch, unit.single))
-
-
-def _shares(launch: Launch, stems: Iterable[str]) -> Iterator[tuple[str, Counters, float]]:
-    for stem in stems:
-        words, values = _elapsed_counters(launch, stem)
-        share = math.fsum(values.values())
-        if stem not in DIRECTIONS and len(values) > 1:
-            active, part, whole = values.values()
-            share = active * min(1.0, part / whole)
-        if values and not math.isnan(share):
-            yield words, values, share
+    shares = {stem: pct for unit in units for stem, pct in shares_by_counter(launch, unit).items()}
+    return _elapsed_counters(launch, max(shares, key=lambda stem: shares[stem])) if shares else ("", {})
 
 
 def _elapsed_counters(launch: Launch, stem: str) -> tuple[str, Counters]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ncubble.analysis.account import phases
-from ncubble.analysis.account.account import MIN_SAMPLES, BubbleAccount
+from ncubble.analysis.account.account import MIN_SAMPLES, BubbleAccount, unread_samples
 from ncubble.analysis.account.units import (
     ACTIVE,
     ELAPSED,
@@ -114,6 +114,13 @@ def no_samples(launch: Launch) -> Lack:
     source = launch.source
     count = source["samples"].sum() if len(source) else 0.0
     why = "idle time is not split: "
+    if count >= MIN_SAMPLES:
+        unread = unread_samples(source)
+        return Lack(
+            "machine code",
+            f"{why}{unread:.0f} of {count:.0f} warp samples lie at instructions whose text the report does not hold "
+            "(copy the file again, or profile again)",
+        )
     if count > 0:
         return Lack(
             "enough warp samples",
@@ -159,6 +166,6 @@ def _samples_within(launch: Launch) -> int:
 
 def _ncu_of(launch: Launch) -> Version | None:
     try:
-        return parse_version(str(launch.identity["ncu_version"]))
+        return parse_version(launch.identity.ncu_version)
     except UsageError:
         return None

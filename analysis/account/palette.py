@@ -154,9 +154,9 @@ def text_color(background: str) -> str:
     return max(("#ffffff", "#10161d"), key=lambda text: contrast(text, background))
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(first: str, second: str) -> float:
     """Contrast ratio of two colours ``#rrggbb``, 1 to 21 (WCAG 2.2)."""
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    light, dark = sorted((_luminance(first), _luminance(second)), reverse=True)
     return (light + 0.05) / (dark + 0.05)
 
 

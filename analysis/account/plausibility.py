@@ -16,11 +16,14 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 
 import numpy as np
+import pandas as pd
 
 from ncubble.analysis.account.units import MEMORY, PIPES, TENSOR, utilization
 from ncubble.analysis.report.frames import STALLED
 from ncubble.analysis.report.launch import Launch
-from ncubble.analysis.report.samples import stall_columns
+from ncubble.analysis.report.samples import UNKNOWN, stall_columns, without_text
+from ncubble.analysis.report.series import short_name
+from ncubble.profiling.metrics.generations import series_prefix
 
 CLOCK_TOLERANCE = 0.1
 """Cycles against duration times clock: from different passes; they agree to 2.3 % at worst in the
@@ -34,6 +37,34 @@ TINY = 1e-20
 INSTRUCTION_B = 16
 """From compute capability 7.0 on. Older GPUs are not in reports that this reader opens."""
 MOST_ALIKE = 3
+FEW_SAMPLES = 10
+"""Launches of fewer sampling intervals may have been missed by the sampler."""
+TITLED = {
+    "HighPipeUtilization": "High Pipe Utilization",
+    "LaunchConfiguration": "Launch Configuration",
+    "MemoryL2Compression": "Memory L2 Compression",
+    "Occupancy": "Occupancy",
+    "SOLBottleneck": "Bottleneck",
+    "WorkloadImbalance": "Workload Imbalance",
+}
+"""Rules whose optimizations have a title of their own in all reports (at least 24 of each), and
+the name that is shown in place of a title that is missing."""
+ESTIMATING = (
+    *("AchievedOccupancy", "IssueSlotUtilization", "MemoryL2Compression", "Occupancy", "TheoreticalOccupancy"),
+    "WorkloadImbalance",
+)
+"""Rules whose optimizations estimate a gain in all reports (at least 20 of each)."""
+CONTROL = r"[\x00-\x08\x0b-\x1f\x7f]"
+GEOMETRY = tuple(
+    f"launch__{name}"
+    for name in (
+        *(f"{what}_{part}" for what in ("grid", "block") for part in ("dim_x", "dim_y", "dim_z", "size")),
+        *("thread_count", "registers_per_thread", "shared_mem_per_block", "waves_per_multiprocessor"),
+        *(f"shared_mem_per_block_{part}" for part in ("allocated", "driver", "dynamic", "static")),
+        *(f"occupancy_limit_{limit}" for limit in ("blocks", "registers", "shared_mem", "warps")),
+    )
+)
+"""What ncu (2020 to 2025) writes with every kernel launch, whatever else it collects."""
 _OF_PEAK = ".pct_of_peak_sustained_elapsed"
 _ROLLUP = re.compile(r"(.+)\.(min|avg|max|sum)(\..+)?")
 _TOLERANCE = 1e-6
@@ -46,16 +77,23 @@ _NOT_ORDERED = ".pct_of_peak_sustained_active"
 
 def doubts(launch: Launch) -> list[str]:
     """Contradictions in one launch, each beginning with ``suspicious:`` and naming the values."""
+    exact, measured = contradictions(launch)
+    return [f"suspicious: {text}; the file may be damaged" for text in exact] + [
+        f"suspicious: {text}; the file may be damaged, or its passes saw different runs" for text in measured
+    ]
+
+
+def contradictions(launch: Launch) -> tuple[list[str], list[str]]:
+    """Values of one launch that cannot be true together, in words: those that only a damaged file
+    explains, and those that passes over different runs explain, too."""
     exact = [
         *_end(launch),
         *_samples(launch),
         *_counts(launch),
+        *_rules(launch),
         *islice(disagreements(launch.scalars), MOST_ALIKE),
     ]
-    measured = [*_clock(launch), *_shares(launch), *_code(launch), *_timeline(launch)]
-    return [f"suspicious: {text}; the file may be damaged" for text in exact] + [
-        f"suspicious: {text}; the file may be damaged, or its passes saw different runs" for text in measured
-    ]
+    return exact, [*_clock(launch), *_shares(launch), *_code(launch), *_timeline(launch)]
 
 
 def _end(launch: Launch) -> Iterator[str]:
@@ -64,16 +102,20 @@ def _end(launch: Launch) -> Iterator[str]:
     frame = launch.report.frame
     if not (frame.ends and frame.ncu_version):
         yield "the report lacks what ncu writes behind the first launch, so that others may be missing, too"
+    if not frame.ordered:
+        yield "launches of the report stand there twice, or not in the order in which they ran"
+    if not frame.rules_speak:
+        yield "a rule of Nsight in the report has a result without a message"
 
 
 def _clock(launch: Launch) -> Iterator[str]:
     row = launch.identity
-    cycles, expected = float(row["cycles"]), float(row["duration_ns"]) * float(row["sm_clock_hz"]) * 1e-9
+    cycles, expected = row.cycles, row.duration_ns * row.sm_clock_hz * 1e-9
     if expected > 0 and abs(cycles / expected - 1.0) > CLOCK_TOLERANCE:
         yield f"{cycles:.6g} cycles, but duration times SM clock gives {expected:.6g}"
     for name in ("duration_ns", "cycles", "sm_clock_hz"):
-        if float(row[name]) <= 0:
-            yield f"{name} is {row[name]}"
+        if (value := getattr(row, name)) <= 0:
+            yield f"{name} is {value}"
 
 
 def _shares(launch: Launch) -> Iterator[str]:
@@ -114,12 +156,15 @@ def _samples(launch: Launch) -> Iterator[str]:
 
 
 def _code(launch: Launch) -> Iterator[str]:
-    """Every sampled instruction has its text, 16 bytes after another."""
+    """Every sampled instruction has its text, 16 bytes after another.
+
+    Code of a chip that the reader cannot disassemble is unknown as a whole, which is no damage.
+    """
     source = launch.source
     if source.empty:
         return
-    lost = int(source["sass"].isin(["", "N/A"]).sum())
-    if 0 < lost < len(source):
+    lost = int(without_text(source).sum())
+    if lost and not (source["opcode"] == UNKNOWN).all():
         yield f"{lost} of {len(source)} sampled instructions are not in the code"
     if (source["pc"] % INSTRUCTION_B).any():
         yield "sampled addresses lie inside instructions"
@@ -129,18 +174,81 @@ def _counts(launch: Launch) -> Iterator[str]:
     """Launch geometry and executions are whole numbers of a size that a GPU can have."""
     if not launch.scalars:
         yield "the launch holds no metrics"
+    if not launch.identity.device:
+        yield "the launch names no device"
+    kernel, demangled = launch.identity.kernel, launch.identity.demangled
+    if not re.search(rf"(?<![\w$]){re.escape(kernel)}(?![\w$])", demangled):
+        yield f"the launch is called {kernel} and {demangled}"
+    yield from _hollow(launch)
     odd = [(name, value) for name, value in launch.scalars.items() if name.startswith("launch__")]
     yield from (f"{name} is {value:g}" for name, value in odd if math.isinf(value) or abs(value) >= 2**53)
-    grid, block = ([launch.value(f"launch__{what}_dim_{axis}") for axis in "xyz"] for what in ("grid", "block"))
-    if any(0 < sum(math.isnan(size) for size in sizes) < 3 for sizes in (grid, block)):
-        yield "grid or block lack a dimension"
-    if not any(math.isnan(size) for size in grid):
-        ctas, product = launch.value("launch__grid_size"), math.prod(grid)
-        if not math.isnan(ctas) and ctas != product:
-            yield f"{ctas:.0f} CTAs, but the grid of {'x'.join(f'{size:.0f}' for size in grid)} has {product:.0f}"
+    yield from _geometry(launch)
     executed = launch.source["executed"].dropna()
     if len(executed) and ((executed < 0) | (executed != executed.round())).any():
         yield "executions of an instruction are not a whole number"
+
+
+def _hollow(launch: Launch) -> Iterator[str]:
+    """What is named has a value or a series, and a series with an average has samples.
+
+    A launch that ends before the second sample may lack all series.
+    """
+    names = launch.identity.without_value.split()
+    interval = launch.value("profiler__pmsampler_interval_time")
+    if not launch.identity.duration_ns > FEW_SAMPLES * interval:
+        names = [name for name in names if not series_prefix().match(name)]
+    elif launch.timeline.empty:
+        yield "PM sampling ran, but no series holds samples"
+    sampled = {short_name(name) for name in launch.scalars if series_prefix().match(name)}
+    if not launch.timeline.empty and (lost := sorted(sampled - set(launch.timeline["metric"].unique()))):
+        yield f"the report does not say when {', '.join(lost[:MOST_ALIKE])} was sampled"
+    if names:
+        yield f"{len(names)} metrics have neither value nor series: {', '.join(names[:MOST_ALIKE])}"
+
+
+def _geometry(launch: Launch) -> Iterator[str]:
+    """A launch has all of its geometry, and its sizes are products of its dimensions."""
+    lacking = [name for name in GEOMETRY if math.isnan(launch.value(name))]
+    if 0 < len(lacking) < len(GEOMETRY):
+        yield f"the launch has no {', '.join(lacking[:MOST_ALIKE])}, which ncu writes with each"
+    grid, block = (
+        math.prod(launch.value(f"launch__{what}_dim_{axis}") for axis in "xyz") for what in ("grid", "block")
+    )
+    for name, product in (("grid_size", grid), ("block_size", block), ("thread_count", grid * block)):
+        size = launch.value(f"launch__{name}")
+        if not math.isnan(size - product) and size != product:
+            yield f"launch__{name} is {size:.0f}, but the dimensions give {product:.0f}"
+
+
+def _rules(launch: Launch) -> Iterator[str]:
+    """A rule of Nsight has a name and a section, says once what it has to say, in characters that
+    print, under its title, and estimates a gain of what it proposes."""
+    rules = launch.rules
+    texts = rules[["section", "rule", "title", "message"]].astype(str)
+    title, message, proposes = texts["title"], texts["message"], rules["kind"] == "optimization"
+    unestimated = rules["speedup_pct"].isna() & (rules["speedup_kind"] == "")
+    untitled = (title == texts["rule"].map(TITLED)) | (title.str.len() > message.str.len())
+    faults = {
+        "lacks its name": (texts[["section", "rule", "title"]] == "").any(axis=1),
+        "lacks its text": ((rules["kind"] != "") | ~unestimated) & (message == ""),
+        "lacks its title": proposes & texts["rule"].isin(TITLED) & untitled,
+        "lacks its estimate": proposes & texts["rule"].isin(ESTIMATING) & unestimated,
+        "stands there twice": rules.duplicated(["section", "rule", "title", "message"]),
+        "holds control characters": texts.apply(lambda text: text.str.contains(CONTROL)).any(axis=1),
+    }
+    for fault, wrong in faults.items():
+        yield from (f"Nsight's rule {name or '(no name)'} {fault}" for name in texts["rule"][wrong][:MOST_ALIKE])
+    yield from islice(_estimates(rules), MOST_ALIKE)
+
+
+def _estimates(rules: pd.DataFrame) -> Iterator[str]:
+    """An estimate is that of an optimization, local or global, above 0 and up to 100 %."""
+    for name, kind, pct, scope in rules[["rule", "kind", "speedup_pct", "speedup_kind"]].itertuples(index=False):
+        if math.isnan(pct) and not scope:
+            continue
+        if not (kind == "optimization" and scope in ("local", "global") and 0 < pct <= 100):
+            scoped = f"{kind or 'of unknown kind'}, {scope or 'neither local nor global'}"
+            yield f"Nsight's rule {name} ({scoped}) estimates a gain of {pct:g} %"
 
 
 def _timeline(launch: Launch) -> Iterator[str]:

@@ -35,12 +35,9 @@ def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None =
     and ``part``, which is one of ``CLASSES``: columns row, reason, part, samples, idle
     (``overlap``; 1 without ``load``).
 
-    ``unit`` is the bounding unit. Instructions of a bounding FMA, FP64 or XU pipe take the place of
-    the MMA.
+    ``unit`` is the bounding unit.
     """
-    own = UNIT_OPCODES.get(unit, ())
-    named = zip(source["opcode"].tolist(), source["sass"].tolist(), strict=True)
-    context = _Context(source, ["mma" if op.startswith(own) else _role(op, sass) for op, sass in named])
+    context = context_of(source, unit)
     entries: list[tuple[int, str, str, float]] = []
     for reason in stall_columns(source):
         counts = source[reason].to_numpy(dtype=float)
@@ -48,6 +45,14 @@ def classified(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None =
         entries += [(row, reason, _class_of(reason, row, context), counts[row]) for row in rows]
     table = pd.DataFrame(entries, columns=["row", "reason", "part", "samples"])
     return weigh(table, Loop(context.roles, context.opcodes, context.loop, context.home), load)
+
+
+def context_of(source: pd.DataFrame, unit: str = "tensor") -> CodeContext:
+    """What stands around each instruction of ``source``. Instructions of a bounding FMA, FP64 or XU
+    pipe take the place of the MMA."""
+    own = UNIT_OPCODES.get(unit, ())
+    named = zip(source["opcode"].tolist(), source["sass"].tolist(), strict=True)
+    return CodeContext(source, ["mma" if op.startswith(own) else _role(op, sass) for op, sass in named])
 
 
 def classify(source: pd.DataFrame, unit: str = "tensor", load: SmLoad | None = None) -> pd.DataFrame:
@@ -67,7 +72,7 @@ def _role(opcode: str, sass: str) -> str:
     return "copy" if opcode == "LDS" and sass.startswith("@!PT") else role(opcode)
 
 
-class _Context:
+class CodeContext:
     """What stands around each instruction of one kernel."""
 
     def __init__(self, source: pd.DataFrame, roles: list[str]) -> None:
@@ -127,7 +132,7 @@ def main_loop(roles: list[str], executed: np.ndarray, home: list[int]) -> range:
     return range(int(inside[0]), int(inside[-1]) + 1) if len(inside) else range(len(roles))
 
 
-def _class_of(reason: str, row: int, context: _Context) -> str:
+def _class_of(reason: str, row: int, context: CodeContext) -> str:
     role_here = context.roles[row]
     if context.after_loop[row] and role_here not in ("mma", "mma_wait"):
         return "epilogue"
@@ -140,20 +145,20 @@ def _class_of(reason: str, row: int, context: _Context) -> str:
     if reason in _FRONT_END:
         return "other"
     if role_here == "copy_wait":
-        return _mbarrier_wait(row, context)
+        return mbarrier_wait(row, context)
     if context.is_copy[row]:
         return "copy_cost"
     return {"barrier": "sync_wait", "store_global": "epilogue"}.get(role_here, "issue")
 
 
-def _mbarrier_wait(row: int, context: _Context) -> str:
+def mbarrier_wait(row: int, context: CodeContext) -> str:
     """A wait for an asynchronous copy, unless the warp runs ahead of the computing ones or comes
     behind them."""
     home = context.home[row]
     return "aside" if context.aside.ahead(home) or context.aside.behind(home) else "data_wait"
 
 
-def _waiting(reason: str, row: int, context: _Context) -> str:
+def _waiting(reason: str, row: int, context: CodeContext) -> str:
     if reason in ("gmma", "warpgroup_arrive"):
         return "unit"
     if reason in ("membar", "drain"):
@@ -170,10 +175,10 @@ def _waiting(reason: str, row: int, context: _Context) -> str:
         return "issue"
     if context.copied.held_at(row):
         return "copy_cost"
-    return _mbarrier_wait(row, context) if context.before(row, ("copy_wait",)) else "data_wait"
+    return mbarrier_wait(row, context) if context.before(row, ("copy_wait",)) else "data_wait"
 
 
-def _short_wait(row: int, context: _Context) -> str:
+def _short_wait(row: int, context: CodeContext) -> str:
     """By what produces the operand: shared memory, an mbarrier, the bounding XU pipe itself, or
     other short latency."""
     if context.before(row, ("copy_wait",)) and context.aside.ahead(context.home[row]):
@@ -182,13 +187,13 @@ def _short_wait(row: int, context: _Context) -> str:
     if producer is None:
         return "smem_wait" if context.shared_loads else "issue"
     if context.roles[producer] == "copy_wait":
-        return _mbarrier_wait(producer, context)
+        return mbarrier_wait(producer, context)
     if context.roles[producer] == "mma":
         return "unit"
     return "smem_wait" if context.opcodes[producer].startswith(SHARED) else "issue"
 
 
-def _throttled(row: int, context: _Context) -> str:
+def _throttled(row: int, context: CodeContext) -> str:
     """A full queue between the warp and the memory units: whose instruction could not enter it.
 
     An MMA that reads shared memory takes this queue, too, and what fills it then are the MMAs

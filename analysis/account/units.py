@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ncubble.analysis.report.launch import Launch, once_per_launch
+from ncubble.analysis.report.samples import without_text
 from ncubble.chips import Version, generation_of, parse_version
 from ncubble.profiling.metrics.generations import Unit, load_generations
 from ncubble.sass.opcodes import role
@@ -26,7 +27,6 @@ DIRECTIONS = {counter: parts for unit in _OTHERS.values() for counter, parts in 
 TENSOR = tuple(stem for unit in _TENSOR.values() for stem in (*unit.counters, *unit.single))
 PIPES = {name: unit.counters for name, unit in load_generations().of_kind("pipe").items()}
 MEMORY = {name: unit.counters for name, unit in load_generations().of_kind("memory").items()}
-UNREADABLE = ("", "???")
 """Opcodes of code that the reader cannot disassemble."""
 INCIDENTAL_PCT = 5.0
 """Below this, and without the code, a busy tensor pipe is no proof of MMAs: HFMA2.MMA moves
@@ -47,8 +47,8 @@ class Busy:
 
 def capability_of(launch: Launch) -> Version | None:
     """Compute capability of the launch's GPU; None where the report does not hold it."""
-    text = launch.identity["compute_capability"]
-    return parse_version(text) if isinstance(text, str) and text else None
+    text = launch.identity.compute_capability
+    return parse_version(text) if text else None
 
 
 def utilization(launch: Launch, stems: Iterable[str]) -> float:
@@ -73,17 +73,17 @@ def _tensor_shares(launch: Launch) -> dict[str, float]:
 def tensor_share_of_active(launch: Launch) -> float:
     """Tensor pipe's busy share of active SM cycles, in percent, by the counter of
     ``tensor_utilization``; NaN where its share of active cycles was not collected."""
-    stems = [item for unit in _TENSOR.values() for item in _tensor_stems(launch, unit).items()]
+    stems = [item for unit in _TENSOR.values() for item in shares_by_counter(launch, unit).items()]
     return launch.value(max(stems, key=lambda item: item[1])[0] + ACTIVE) if stems else math.nan
 
 
 def _tensor_share(launch: Launch, unit: Unit) -> float:
-    return max(_tensor_stems(launch, unit).values(), default=math.nan)
+    return max(shares_by_counter(launch, unit).values(), default=math.nan)
 
 
-def _tensor_stems(launch: Launch, unit: Unit) -> dict[str, float]:
-    """Busy shares of a tensor pipe by counter: its first one that was collected, else those of
-    single operations."""
+def shares_by_counter(launch: Launch, unit: Unit) -> dict[str, float]:
+    """Busy shares of a unit by counter: its first one that was collected, else those of single
+    operations."""
     shares = {stem: _elapsed(launch, stem) for stem in (*unit.counters, *unit.single)}
     known = {stem: share for stem, share in shares.items() if not math.isnan(share)}
     whole = [stem for stem in unit.counters if stem in known][:1]
@@ -124,7 +124,7 @@ def uses_tensor(launch: Launch) -> bool | None:
     ran = source[(source["executed"].fillna(0.0) > 0) | (source["samples"] > 0)]
     if any(role(opcode) == "mma" for opcode in ran["opcode"]):
         return True
-    if len(ran) and ran["executed"].notna().any() and not ran["opcode"].isin(UNREADABLE).any():
+    if len(ran) and ran["executed"].notna().any() and not without_text(ran).any():
         return False
     shares = {name: _use(launch, unit) for name, unit in _TENSOR.items()}
     if any(share >= INCIDENTAL_PCT for share in shares.values()):

@@ -152,7 +152,7 @@ def _merged(sides: Sequence[Group | None]) -> dict[str, set[str]]:
     """Which finer parts a coarser one stands for on any side: then on all, so that parts of a name
     mean the same."""
     subjects = (subject for side in sides if side for subject in side.subjects)
-    return merged_by_any(launch.verdict.get("merged") or {} for launch in subjects)
+    return merged_by_any(launch.verdict.merged for launch in subjects)
 
 
 def _value(numbers: Sequence[float]) -> Value | None:

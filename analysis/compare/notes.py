@@ -78,12 +78,11 @@ def notes_on(sides: Sequence[Group | None], merged: Mapping[str, set[str]], barr
 
 
 def _holds(side: Group, coarse: str) -> bool:
-    return any(coarse in (launch.verdict.get("merged") or {}) for launch in side.subjects)
+    return any(coarse in launch.verdict.merged for launch in side.subjects)
 
 
 def _doubts(side: Group) -> list[str]:
-    warnings = [str(text) for launch in side.subjects for text in launch.verdict.get("warnings") or []]
-    return list(dict.fromkeys(text for text in warnings if text.startswith("suspicious:")))
+    return list(dict.fromkeys(doubt for launch in side.subjects for doubt in launch.verdict.doubts))
 
 
 def _differences(first: Group, other: Group) -> Iterator[str]:
@@ -95,7 +94,7 @@ def _differences(first: Group, other: Group) -> Iterator[str]:
         yield f"another problem, {after.shape} against {before.shape}"
     elif (before.grid, before.block) != (after.grid, after.block):
         yield f"launched as {after.grid} × {after.block} against {before.grid} × {before.block}"
-    units = [launch.verdict.get("unit") for launch in (before, after)]
+    units = [launch.verdict.unit for launch in (before, after)]
     if units[0] != units[1] and all(units):
         yield f"its account counts another unit as busy, {units[1]} against {units[0]}"
     clock = clock_change_pct(first, other)

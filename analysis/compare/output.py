@@ -110,8 +110,8 @@ def _side_json(index: int, group: Group) -> dict[str, Any]:
         "device": launch.device or None,
         "grid": launch.grid or None,
         "block": launch.block or None,
-        "cause": launch.verdict.get("cause"),
-        "disease": launch.verdict.get("disease"),
+        "cause": launch.verdict.cause,
+        "disease": launch.verdict.disease,
         "launches": [{"report": subject.report, "launch": subject.launch} for subject in group.subjects],
     }
 

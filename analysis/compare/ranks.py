@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,9 @@ from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
 
 if TYPE_CHECKING:
+    from ncubble.analysis.diagnosis.results import Unread
+    from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+    from ncubble.analysis.report.launch import Launch
     from ncubble.analysis.report.report import Report
 
 SCHEMA = 1
@@ -31,17 +34,27 @@ _BUS = tuple(f"device__attribute_pci_{part}_id" for part in ("domain", "bus", "d
 
 @dataclass(frozen=True)
 class RankLaunch:
-    """A launch and the rank that ran it. ``verdict`` as in ``docs/reference/verdicts.md``."""
+    """A launch and the rank that ran it. ``key``: equal for launches that ranks of one program have
+    in common. ``values``: those of ``VALUES`` and the parts of the account, None where not
+    collected."""
 
     rank: Rank
-    verdict: Mapping[str, Any]
-    grid: str
-    block: str
+    key: LaunchKey
+    report: str
+    launch: int
+    label: str
+    values: Mapping[str, float | None]
 
-    @property
-    def key(self) -> LaunchKey:
-        """Equal for launches that ranks of one program have in common."""
-        return LaunchKey(kernel=str(self.verdict["kernel"]), grid=self.grid, block=self.block)
+    @classmethod
+    def of(cls, rank: Rank, launch: Launch, verdict: LaunchVerdict) -> RankLaunch:
+        """One launch of a report and its verdict. A label that was taken from the file's name is no
+        label of the program's: the kernel's name stands for it."""
+        named = launch.report.run.manifest.kernel_of(launch.number).get("name")
+        label = verdict.label if named else verdict.kernel
+        key = LaunchKey(kernel=verdict.kernel, grid=launch.identity.grid, block=launch.identity.block)
+        values = {"duration_ns": verdict.duration_ns, "tensor_elapsed_pct": verdict.tensor_elapsed_pct}
+        values |= {"dram_pct": verdict.dram_pct, **(verdict.account or {})}
+        return cls(rank, key, verdict.report, verdict.launch, label, values)
 
 
 @dataclass(frozen=True)
@@ -77,6 +90,24 @@ class Matched:
     missing: tuple[int, ...]
     launches: Mapping[int, tuple[str, int]]
 
+    @property
+    def apart_ns(self) -> float:
+        """Longest minus shortest duration in ns; 0 without durations."""
+        times = self.values.get("duration_ns")
+        return times.max - times.min if times else 0.0
+
+
+@dataclass(frozen=True)
+class RankTime:
+    """Duration in ns and account in percent of one rank; an empty account where there is none."""
+
+    duration_ns: float
+    account: Mapping[str, float]
+
+    def part_ns(self, part: str) -> float:
+        """The time of a part of the account."""
+        return self.duration_ns * self.account.get(part, 0.0) / 100
+
 
 @dataclass(frozen=True)
 class Program:
@@ -89,6 +120,11 @@ class Program:
     ranks: Mapping[int, Mapping[str, float]]
     matched: tuple[Matched, ...]
 
+    @property
+    def incomplete(self) -> int:
+        """How many launches are not in the reports of all ranks."""
+        return sum(bool(launch.missing) for launch in self.matched)
+
 
 @dataclass
 class ByRank:
@@ -100,11 +136,11 @@ class ByRank:
     notes: list[str] = field(default_factory=list)
 
 
-def place(
-    reports: Sequence[Report], verdicts: Mapping[str, Sequence[Mapping[str, Any]]]
-) -> tuple[list[RankLaunch], list[str]]:
-    """Every launch with its rank, and the paths of reports whose rank nothing tells. ``verdicts``
-    by path of report."""
+def place(reports: Sequence[Report], verdicts: Iterable[LaunchVerdict]) -> tuple[list[RankLaunch], list[str]]:
+    """Every launch with its rank, and the paths of reports whose rank nothing tells."""
+    by_report: defaultdict[str, list[LaunchVerdict]] = defaultdict(list)
+    for verdict in verdicts:
+        by_report[verdict.report].append(verdict)
     by_number = numbered([report.path for report in reports])
     placed: list[RankLaunch] = []
     unranked: list[str] = []
@@ -114,13 +150,9 @@ def place(
         if rank is None and not of_launch:
             unranked.append(str(report.path))
             continue
-        for verdict in verdicts.get(str(report.path), ()):
-            identity = report.launch(verdict["launch"]).identity
-            chosen = rank or of_launch.get(verdict["launch"])
-            if chosen is not None:
-                if not report.run.manifest.kernel_of(verdict["launch"]).get("name"):
-                    verdict = {**verdict, "label": verdict["kernel"]}  # a label that was taken from the file's name
-                placed.append(RankLaunch(chosen, verdict, str(identity["grid"]), str(identity["block"])))
+        for verdict in by_report[str(report.path)]:
+            if (chosen := rank or of_launch.get(verdict.launch)) is not None:
+                placed.append(RankLaunch.of(chosen, report.launch(verdict.launch), verdict))
     return placed, unranked
 
 
@@ -180,7 +212,7 @@ def _program(name: str, launches: Sequence[RankLaunch]) -> Program:
         rank: {
             "launches": sum(launch.rank.rank == rank for launch in launches),
             "duration_ns": math.fsum(
-                launch.verdict["duration_ns"] or 0.0 for launch in launches if launch.rank.rank == rank
+                launch.values["duration_ns"] or 0.0 for launch in launches if launch.rank.rank == rank
             ),
         }
         for rank in here
@@ -195,7 +227,7 @@ def _matched(key: LaunchKey, ordinal: int, members: Mapping[int, RankLaunch], ex
     values = {
         name: spread
         for name in (*VALUES, *PARTS)
-        if (spread := spread_of({rank: _value(launch.verdict, name) for rank, launch in members.items()})) is not None
+        if (spread := spread_of({rank: launch.values.get(name) for rank, launch in members.items()})) is not None
     }
     times = values.get("duration_ns")
     return Matched(
@@ -208,22 +240,14 @@ def _matched(key: LaunchKey, ordinal: int, members: Mapping[int, RankLaunch], ex
         100.0 * (times.max - times.min) / times.median if times and times.median else None,
         times.max_rank if times else None,
         tuple(rank for rank in expected if rank not in members),
-        {
-            rank: (str(launch.verdict["report"]), int(launch.verdict["launch"]))
-            for rank, launch in sorted(members.items())
-        },
+        {rank: (launch.report, launch.launch) for rank, launch in sorted(members.items())},
     )
 
 
 def _label(members: Collection[RankLaunch]) -> str:
     """What all ranks call it; the kernel's name where each is called by its file."""
-    labels = {str(member.verdict["label"]) for member in members}
-    return labels.pop() if len(labels) == 1 else str(next(iter(members)).verdict["kernel"])
-
-
-def _value(verdict: Mapping[str, Any], name: str) -> float | None:
-    value = verdict[name] if name in VALUES else (verdict["account"] or {}).get(name)
-    return None if value is None else float(value)
+    labels = {member.label for member in members}
+    return labels.pop() if len(labels) == 1 else next(iter(members)).key.kernel
 
 
 def spread_of(values: Mapping[int, float | None]) -> RankSpread | None:
@@ -238,11 +262,9 @@ def spread_of(values: Mapping[int, float | None]) -> RankSpread | None:
 def _notes(programs: Sequence[Program]) -> list[str]:
     notes = []
     for program in programs:
-        lacking = sum(bool(launch.missing) for launch in program.matched)
-        if lacking:
-            notes.append(
-                f"{program.name}: {lacking} of {len(program.matched)} launches are not in the reports of all ranks"
-            )
+        if program.incomplete:
+            counts = f"{program.incomplete} of {len(program.matched)}"
+            notes.append(f"{program.name}: {counts} launches are not in the reports of all ranks")
         if program.size and max(program.ranks) >= program.size:
             notes.append(f"{program.name}: holds ranks of a larger program too, perhaps of an earlier run")
         if GPU in program.sources:
@@ -254,12 +276,7 @@ def _notes(programs: Sequence[Program]) -> list[str]:
 
 def largest(matched: Sequence[Matched], count: int) -> list[Matched]:
     """The ``count`` launches whose ranks lie furthest apart in time, in their own order."""
-
-    def apart_ns(launch: Matched) -> float:
-        times = launch.values.get("duration_ns")
-        return times.max - times.min if times else 0.0
-
-    apart = sorted(matched, key=lambda launch: -apart_ns(launch))
+    apart = sorted(matched, key=lambda launch: -launch.apart_ns)
     chosen = {id(launch) for launch in apart[:count]}
     return [launch for launch in matched if id(launch) in chosen]
 
@@ -271,8 +288,6 @@ def most_apart(launch: Matched) -> tuple[str, RankSpread] | None:
     return (name, parts[name]) if name is not None and parts[name].max - parts[name].min >= 1.0 else None
 
 
-def as_json(result: ByRank, errors: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def as_json(result: ByRank, errors: Iterable[Unread]) -> dict[str, Any]:
     """The object of ``ncubble report --by-rank --json``."""
-    from dataclasses import asdict
-
-    return {"schema": SCHEMA, **asdict(result), "errors": list(errors)}
+    return {"schema": SCHEMA, **asdict(result), "errors": [error._asdict() for error in errors]}

@@ -8,12 +8,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import Any
 
-from ncubble.analysis.report.launch import Launch
-from ncubble.analysis.report.launch_key import LaunchKey
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.report.launch import Launch, LaunchIdentity
+from ncubble.analysis.report.launch_key import MATCHES, LaunchKey
 from ncubble.analysis.report.samples import stall_shares
-from ncubble.text.values import number, string
+from ncubble.text.values import number
 
 Matches = list[tuple["Group | None", ...]]
 
@@ -31,7 +31,7 @@ class ComparedLaunch(LaunchKey):
     key: str
     launch: int
     ncu_version: str
-    verdict: Mapping[str, Any]
+    verdict: LaunchVerdict
     values: Mapping[str, float]
     stalls: Mapping[str, float]
 
@@ -39,7 +39,7 @@ class ComparedLaunch(LaunchKey):
     def account(self) -> Mapping[str, float]:
         """Parts in percent of elapsed SM cycles; empty where the report holds no utilization of any
         unit."""
-        return self.verdict.get("account") or {}
+        return self.verdict.account or {}
 
 
 @dataclass(frozen=True)
@@ -67,44 +67,47 @@ def letter(side: int) -> str:
     return ascii_uppercase[index] + (str(again + 1) if again else "")
 
 
-def compared_launch(launch: Launch, verdict: Mapping[str, Any]) -> ComparedLaunch:
+def compared_launch(launch: Launch, verdict: LaunchVerdict) -> ComparedLaunch:
     """One launch and its verdict, as plain values."""
     row, run = launch.identity, launch.report.run
-    copies = verdict.get("async_copy") or {}
-    numbers = {name: _finite(verdict.get(name)) for name in ("duration_ns", "cycles", "sm_clock_hz")}
-    for name in ("cycles", "sm_clock_hz"):
-        numbers[name] = _finite(row[name]) if math.isnan(numbers[name]) else numbers[name]
-    numbers |= {name: _finite(verdict.get(name)) for name in ("tensor_elapsed_pct", "dram_pct")}
-    numbers |= {name: _finite(copies.get(name)) for name in ("ldgsts", "tma")} | _geometry(row)
+    numbers = {
+        "duration_ns": _finite(verdict.duration_ns),
+        "cycles": _finite(verdict.cycles),
+        "sm_clock_hz": _finite(verdict.sm_clock_hz),
+        "tensor_elapsed_pct": _finite(verdict.tensor_elapsed_pct),
+        "dram_pct": _finite(verdict.dram_pct),
+        "ldgsts": _finite(verdict.async_copy["ldgsts"]),
+        "tma": _finite(verdict.async_copy["tma"]),
+        **_geometry(row),
+    }
     return ComparedLaunch(
         report=str(run.path),
         key=str(launch.report.key),
         launch=launch.number,
         label=launch.label,
-        kernel=str(verdict.get("kernel") or row["kernel"]),
-        demangled=string(row["demangled"]) or str(row["kernel"]),
+        kernel=verdict.kernel,
+        demangled=row.demangled or row.kernel,
         shape=json.dumps(run.manifest.kernel_of(launch.number).get("shape") or {}, sort_keys=True),
-        grid=string(row["grid"]),
-        block=string(row["block"]),
-        nvtx=string(row["nvtx"]),
-        device=string(verdict.get("device")),
-        ncu_version=string(row["ncu_version"]),
+        grid=row.grid,
+        block=row.block,
+        nvtx=row.nvtx,
+        device=verdict.device or "",
+        ncu_version=row.ncu_version,
         verdict=verdict,
         values=numbers,
         stalls=dict(stall_shares(launch.source)),
     )
 
 
-def _geometry(row: Mapping[str, Any]) -> dict[str, float]:
+def _geometry(row: LaunchIdentity) -> dict[str, float]:
     """Numbers of the launch configuration: registers a thread, bytes of shared memory a CTA, CTAs
     and threads a CTA."""
-    memory = [_finite(row[name]) for name in ("smem_static_B", "smem_dynamic_B")]
-    known = [size for size in memory if not math.isnan(size)]
+    known = [size for size in (row.smem_static_B, row.smem_dynamic_B) if math.isfinite(size)]
     return {
-        "registers": _finite(row["registers"]),
+        "registers": _finite(row.registers),
         "smem_B": math.fsum(known) if known else math.nan,
-        "ctas": _product(string(row["grid"])),
-        "threads": _product(string(row["block"])),
+        "ctas": _product(row.grid),
+        "threads": _product(row.block),
     }
 
 
@@ -116,7 +119,7 @@ def _product(extent: str) -> float:
         return math.nan
 
 
-def _finite(value: Any) -> float:
+def _finite(value: float | None) -> float:
     """``value`` as a finite float, else NaN."""
     result = number(value)
     return math.nan if result is None else result
@@ -129,11 +132,6 @@ def groups(subjects: Iterable[ComparedLaunch]) -> list[Group]:
     for launch in subjects:
         gathered.setdefault(launch.of_repeats, {}).setdefault((launch.key, launch.launch), launch)
     return [Group(tuple(launches.values())) for launches in gathered.values()]
-
-
-_LEVELS = ("of_any_device", "of_problem", "of_configuration", "of_geometry", "of_instance", "of_function")
-"""What two groups must share to be partners, strictest first; among equals the order of appearance
-decides."""
 
 
 def match(sides: Sequence[Sequence[Group]]) -> tuple[Matches, list[tuple[int, Group]]]:
@@ -155,17 +153,16 @@ def match(sides: Sequence[Sequence[Group]]) -> tuple[Matches, list[tuple[int, Gr
 
 
 def partners(first: Sequence[Group], other: Sequence[Group]) -> dict[int, Group]:
-    """The partner in ``other`` of each group of ``first`` that has one, by its index."""
+    """The partner in ``other`` of each group of ``first`` that has one, by its index: the groups
+    that share most (``MATCHES``), among equals in the order of appearance."""
     partner_of: dict[int, Group] = {}
     free = list(other)
-    for level in _LEVELS:
+    for parts in MATCHES.values():
         for index, group in enumerate(first):
             if index in partner_of:
                 continue
-            wanted = getattr(group.first, level)
-            if (
-                partner := next((candidate for candidate in free if getattr(candidate.first, level) == wanted), None)
-            ) is not None:
+            wanted = group.first.only(*parts)
+            if partner := next((candidate for candidate in free if candidate.first.only(*parts) == wanted), None):
                 partner_of[index] = partner
                 free.remove(partner)
     alone = [index for index in range(len(first)) if index not in partner_of]

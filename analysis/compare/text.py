@@ -60,13 +60,8 @@ def amount(value: float, unit: str, sign: bool = False) -> str:
     """``value`` with its unit: ``187.3 µs``, ``1.557 GHz``, ``96.1 KiB``, or signed ``+38.4
     points``; ``–`` for NaN."""
     if unit == "%" and math.isfinite(value):
-        return f"{_rounded(value):+.1f} points" if sign else f"{value:.1f} %"
+        return f"{round(value, 1) + 0.0:+.1f} points" if sign else f"{value:.1f} %"  # never -0.0
     return scaled(value, _STEPS.get(unit, _COUNT), "–", "+" if sign else "")
-
-
-def _rounded(value: float) -> float:
-    """To one digit, and never ``-0.0``."""
-    return round(value, 1) + 0.0
 
 
 def part_words(name: str) -> str:
@@ -76,21 +71,16 @@ def part_words(name: str) -> str:
 
 def line(row: Row, comparison: Comparison) -> Line:
     """``row`` as text; changes of the account carry their time, other changes their percent."""
-    show = _shown if row.section == "launch" else _mean
-    values = tuple("–" if value is None else show(value, row.unit) for value in row.values)
+    values = tuple("–" if value is None else _shown(value, row) for value in row.values)
     changes = tuple(_changed(index, row, comparison) for index in range(len(row.values)))
     outcomes = tuple(OUTCOME_WORDS.get(change.outcome, change.outcome) if change else "" for change in row.changes)
     return Line(LABELS.get(row.name, part_words(row.name)), values, changes, outcomes)
 
 
-def _mean(value: Value, unit: str) -> str:
-    return amount(value.mean, unit)
-
-
-def _shown(value: Value, unit: str) -> str:
-    """The mean, and the coefficient of variation of repeats that vary."""
-    text = amount(value.mean, unit)
-    return f"{text} ± {100 * value.sd / abs(value.mean):.2f} %" if value.sd > 0 and value.mean else text
+def _shown(value: Value, row: Row) -> str:
+    """The mean; in section ``launch`` also the coefficient of variation of repeats that vary."""
+    text, varies = amount(value.mean, row.unit), row.section == "launch" and value.sd > 0 and value.mean
+    return f"{text} ± {100 * value.sd / abs(value.mean):.2f} %" if varies else text
 
 
 def _changed(index: int, row: Row, comparison: Comparison) -> str:
@@ -151,7 +141,7 @@ def sentences(comparison: Comparison) -> list[str]:
 def _sentence(comparison: Comparison, index: int) -> str:
     first, other = letter(0), letter(index)
     parts = [text for text in (_bubble(comparison, index), _work(comparison, index)) if text]
-    units = [str(side.first.verdict.get("unit")) for side in (comparison.sides[0], comparison.sides[index]) if side]
+    units = [str(side.first.verdict.unit) for side in (comparison.sides[0], comparison.sides[index]) if side]
     if parts and units[0] != units[1]:
         parts = [f"its account counts {units[1]} as busy, not {units[0]}"]
     took = _duration(comparison, index, first)
@@ -206,7 +196,7 @@ def _work(comparison: Comparison, index: int) -> str:
     changes = ((_change_of(comparison.row("account", name), index), name) for name in WORK)
     change = next((candidate for candidate, _ in changes if candidate and abs(candidate.difference) >= MOVED), None)
     group = comparison.sides[index]
-    unit = group.first.verdict.get("unit") if group else None
+    unit = group.first.verdict.unit if group else None
     return f"{unit} busy {_moved(change)} by {abs(change.difference):.1f} points" if change and unit else ""
 
 

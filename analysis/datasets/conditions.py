@@ -168,7 +168,7 @@ class _Parser:
         raw = self.value[1:-1] if kind == "text" else self.value
         value = _as(column, raw, kind)
         if value is None:
-            raise self.wrong(f"a value of {column.name} ({_told(column)})")
+            raise self.wrong(f"a value of {column.name} ({_value_words(column)})")
         self.advance()
         return value
 
@@ -177,7 +177,7 @@ def _is_text(column: pa.Field) -> bool:
     return bool(pa.types.is_string(column.type))
 
 
-def _told(column: pa.Field) -> str:
+def _value_words(column: pa.Field) -> str:
     return "a text" if _is_text(column) else "true or false" if pa.types.is_boolean(column.type) else "a number"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ import pyarrow as pa
 
 from ncubble.analysis.datasets.schema import ERRORS, LAUNCHES, LONGEST, METRICS, REPORTS, RULES, SOURCE, TIMELINE
 from ncubble.analysis.diagnosis.results import facts_hash, judge, rules_hash
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.errors import NcubbleError
 from ncubble.profiling.runs.ranks import rank_of
 from ncubble.profiling.runs.run import Run
@@ -69,8 +72,7 @@ def rows_of(known: KnownReport, report: Report, details: bool) -> dict[str, pa.T
     }
     identities = [report.launch(verdict.launch).identity for verdict in verdicts]
     launches = [
-        launch_row(about, verdict.to_json(), identity, report.run)
-        for verdict, identity in zip(verdicts, identities, strict=True)
+        launch_row(about, verdict, identity, report.run) for verdict, identity in zip(verdicts, identities, strict=True)
     ]
     tables = {
         "reports": pa.Table.from_pylist([about], schema=REPORTS),
@@ -116,40 +118,35 @@ def report_row(known: KnownReport, run: Run) -> dict[str, Any]:
     }
 
 
-def launch_row(about: Mapping[str, Any], verdict: Mapping[str, Any], identity: Mapping[str, Any], run: Run) -> Any:
+def launch_row(about: Mapping[str, Any], verdict: LaunchVerdict, identity: LaunchIdentity, run: Run) -> Any:
     """One row of ``launches``: the verdict of a launch (docs/reference/verdicts.md), flat."""
-    kernel = run.manifest.kernel_of(verdict["launch"])
-    first = verdict["causes"][0] if verdict["causes"] else {}
-    place = (first.get("where") or [{}])[0]
-    parts = verdict["account"] or {}
+    kernel = run.manifest.kernel_of(verdict.launch)
+    cause = verdict.causes[0] if verdict.causes else None
+    place = cause.where[0] if cause and cause.where else None
     row = {name: about[name] for name in ("report", "path", "sha256", "rank", "program")}
-    row |= {name: verdict[name] for name in VERDICT_COLUMNS}
-    row |= {name: _plain(identity[name]) for name in FRAME_COLUMNS}
-    row |= {f"{part}_pct": pct for part, pct in parts.items()}
+    row |= {name: getattr(verdict, name) for name in VERDICT_COLUMNS}
+    row |= {name: _plain(getattr(identity, name)) for name in FRAME_COLUMNS}
+    row |= {f"{part}_pct": pct for part, pct in (verdict.account or {}).items()}
     row |= {
         "parameters": _json(kernel.get("parameters")),
-        "shape": _json(verdict["shape"]),
-        "ldgsts": verdict["async_copy"]["ldgsts"],
-        "tma": verdict["async_copy"]["tma"],
-        "merged": _json(verdict["merged"]),
-        "cause_pct": first.get("pct"),
-        "fix": first.get("fix"),
-        "predicted_gain_pct": first.get("predicted_gain_pct"),
-        "file": place.get("file"),
-        "line": place.get("line"),
-        "warnings": [warning[:LONGEST] for warning in verdict["warnings"]],
+        "shape": _json(verdict.shape),
+        **verdict.async_copy,
+        "merged": _json(verdict.merged),
+        "cause_pct": cause.pct if cause else None,
+        "fix": cause.fix if cause else None,
+        "predicted_gain_pct": cause.predicted_gain_pct if cause else None,
+        "file": place.file if place else None,
+        "line": place.line if place else None,
+        "warnings": [warning[:LONGEST] for warning in verdict.warnings],
     }
     return {name: text(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
-def _plain(value: Any) -> Any:
-    """A cell of a frame for a table: None where pandas has a missing value."""
+def _plain(value: str | float) -> str | int | None:
+    """A value of a launch's identity for a table: None where the report does not tell it."""
     if isinstance(value, str):
         return value or None
-    try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    return int(value) if math.isfinite(value) else None
 
 
 def _json(value: Any) -> str | None:

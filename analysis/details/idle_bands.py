@@ -10,12 +10,12 @@ time is split in the account's proportions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account.parts import LAUNCH_SHAPE, WORK, display_order
+from ncubble.analysis.account.phases import Phases
 
 SMALL = 1.0
 """Percent of kernel time below which a steady part joins ``other``: a thinner band cannot be
@@ -23,7 +23,7 @@ seen."""
 Bands = dict[str, np.ndarray]
 
 
-def idle_bands(busy: pd.Series, active: pd.Series | None, phases: Any, parts: Mapping[str, float]) -> Bands:
+def idle_bands(busy: pd.Series, active: pd.Series | None, phases: Phases, parts: Mapping[str, float]) -> Bands:
     """Percent of each sample by part, in display order, at the times of ``busy`` (percent, indexed
     by t_ns).
 
@@ -56,7 +56,7 @@ def _share_active(busy: pd.Series, active: pd.Series | None) -> np.ndarray:
     return np.asarray(np.clip(values / full, 0.0, 1.0)) if full > 0 else np.ones(len(busy))
 
 
-def _phases_of(times: np.ndarray, phases: Any) -> dict[str, np.ndarray]:
+def _phases_of(times: np.ndarray, phases: Phases) -> dict[str, np.ndarray]:
     gap = np.zeros(len(times), dtype=bool)
     for start, end in phases.dips:
         gap |= (times >= start) & (times < end)

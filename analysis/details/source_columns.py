@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.account import MIN_SAMPLES
+from ncubble.analysis.account.account import MIN_SAMPLES, BubbleAccount
 from ncubble.analysis.account.parts import STEADY, part_color, part_label
 from ncubble.analysis.report.samples import stall_columns
 from ncubble.sass.opcodes import role
@@ -48,21 +49,25 @@ _APART = {"unit": "at the busy unit", "aside": "holding nothing up"}
 _PLAIN = re.compile(r"[a-z0-9_]{1,64}")
 
 
-def view(source: pd.DataFrame, files: Mapping[str, str], account: Any | None = None) -> dict[str, Any]:
+def view(source: pd.DataFrame, files: Mapping[str, str], account: BubbleAccount | None = None) -> dict[str, Any]:
     """Everything that the page needs of one launch.
 
     ``source`` is the launch's source frame, ``files`` texts by name, ``account`` its
     ``BubbleAccount`` or None. Members by row: ``pc``, ``sass``, ``file`` (number in ``files``, -1:
     none), ``line`` (0: none), ``executed`` (null: not collected), ``kind`` (number in ``kinds``),
-    ``stall`` (number in ``causes``, -1: none). Others: ``samples`` in all; ``causes`` (``_cause``)
-    with ``group`` (``all``, ``stall``, ``part``) and ``unit`` (percent of ``samples``, or of kernel
-    ``time``); ``kinds``; ``files``; ``notes``.
+    ``stall`` (number in ``causes``, -1: none). Others: ``samples`` in all; ``causes``
+    (``CauseColumn``) with ``group`` (``all``, ``stall``, ``part``) and ``unit`` (percent of
+    ``samples``, or of kernel ``time``); ``kinds``; ``files``; ``notes``.
     """
     shown = source.iloc[:MOST_ROWS]
     names, listed = _files(shown, files)
-    found = _causes(source, account, len(shown))
-    reasons = [cause["id"] for cause in found]
-    column = {cause["column"]: reasons.index(cause["id"]) for cause in found if cause["group"] == "stall"}
+    samples, rows = _counts(source["samples"]), len(shown)
+    total, causes, column = float(samples.sum()), list[CauseColumn](), dict[str, int]()
+    if total > 0:  # all samples, then stall reasons, then parts of the account; within these the largest first
+        stalls = _stalls(source, total, rows)
+        first = _cause("samples", "all samples", "all", samples, 100.0 / total, rows)
+        causes = [first, *stalls.values(), *_parts(account, total, rows)]
+        column = {reason: number for number, reason in enumerate(stalls, 1)}
     kinds, kind_of = _kinds(shown)
     return {
         "pc": _whole(shown["pc"]),
@@ -72,36 +77,38 @@ def view(source: pd.DataFrame, files: Mapping[str, str], account: Any | None = N
         "executed": _executed(shown),
         "kind": kind_of,
         "stall": _main_stall(shown, column),
-        "samples": float(_counts(source["samples"]).sum()),
+        "samples": total,
         "kinds": [{"id": kind, "label": KINDS[kind]} for kind in kinds],
-        "causes": [{name: value for name, value in cause.items() if name != "column"} for cause in found],
+        "causes": [vars(cause) for cause in causes],
         "files": listed,
         "notes": notes(source, listed, account),
     }
 
 
-def notes(source: pd.DataFrame, files: Sequence[Mapping[str, Any]], account: Any | None) -> list[dict[str, str]]:
+def notes(
+    source: pd.DataFrame, files: Sequence[Mapping[str, Any]], account: BubbleAccount | None
+) -> list[dict[str, str]]:
     """What this launch's code lacks: ``about`` (``code``, ``samples``, ``lines``, ``parts``,
     ``rows``), ``text`` and ``command``."""
     if source.empty:
         text = "Not collected: this report holds no instructions of this launch. Profile with"
         return [{"about": "code", "text": text, "command": "--set source"}]
-    found: list[dict[str, str]] = []
+    lines: list[dict[str, str]] = []
 
     def add(about: str, text: str, command: str = "") -> None:
-        found.append({"about": about, "text": text, "command": command})
+        lines.append({"about": about, "text": text, "command": command})
 
     total = float(_counts(source["samples"]).sum())
     if not total > 0:
         add("samples", "Warp samples: not collected, so no line shows heat. Profile with", "--set source")
-    elif getattr(account, "weights", None) is None:
+    elif account is None or account.weights is None:
         few = f"{total:.0f} warp samples; fewer than {MIN_SAMPLES} carry no split." if total < MIN_SAMPLES else ""
         add("parts", f"The samples are not shared out among the parts of the account. {few}".strip())
     if not files:
         add("lines", f"{NO_LINES} Compile for nvcc with", "-lineinfo")
     if len(source) > MOST_ROWS:
         add("rows", f"The first {MOST_ROWS:,} of {len(source):,} instructions are shown.")
-    return found
+    return lines
 
 
 def _counts(column: pd.Series) -> np.ndarray:
@@ -133,51 +140,61 @@ def _kinds(source: pd.DataFrame) -> tuple[list[str], list[int]]:
     return kinds, numbers
 
 
-def _causes(source: pd.DataFrame, account: Any | None, rows: int) -> list[dict[str, Any]]:
-    """All samples, then stall reasons, then parts of the account; within these the largest
-    first."""
-    samples = _counts(source["samples"])
-    total = float(samples.sum())
-    if not total > 0:
-        return []
-    first = _cause("samples", "all samples", "all", samples, 100.0 / total, rows)
-    return [first, *_stalls(source, total, rows), *_parts(account, total, rows)]
+@dataclass(frozen=True)
+class CauseColumn:
+    """``counts`` of the rows that have any, at ``steps`` from row to row (the first from row 0);
+    times ``scale`` they are percent of ``unit``. ``sum`` is that of all rows, in percent."""
+
+    id: str
+    label: str
+    group: str
+    unit: str
+    color: str
+    steps: list[int]
+    counts: list[float]
+    scale: float
+    sum: float
 
 
 def _cause(
-    name: str, label: str, group: str, counts: np.ndarray, scale: float, rows: int, **extra: str
-) -> dict[str, Any]:
-    """``counts`` of the rows that have any, at ``steps`` from row to row (the first from row 0);
-    times ``scale`` they are percent of ``unit``. ``sum`` is that of all rows, in percent."""
+    name: str,
+    label: str,
+    group: str,
+    counts: np.ndarray,
+    scale: float,
+    rows: int,
+    unit: str = "samples",
+    color: str = HEAT,
+) -> CauseColumn:
     where = np.flatnonzero(counts[:rows] > 0)
-    found = np.round(counts[where], 2)
-    whole = found.astype(np.int64)
-    base = {"id": name, "label": label, "group": group, "unit": "samples", "color": HEAT, "column": ""}
+    shown = np.round(counts[where], 2)
+    whole = shown.astype(np.int64)
     steps = np.diff(where, prepend=0).tolist()
-    numbers = whole.tolist() if (whole == found).all() else found.tolist()
-    return {**base, "steps": steps, "counts": numbers, "scale": scale, "sum": float(counts.sum() * scale), **extra}
+    numbers = whole.tolist() if (whole == shown).all() else shown.tolist()
+    return CauseColumn(name, label, group, unit, color, steps, numbers, scale, float(counts.sum() * scale))
 
 
-def _stalls(source: pd.DataFrame, total: float, rows: int) -> list[dict[str, Any]]:
+def _stalls(source: pd.DataFrame, total: float, rows: int) -> dict[str, CauseColumn]:
+    """By the column of ``source``, largest first."""
     taken = {"samples", *_APART, *STEADY}
-    found = []
+    causes = {}
     for number, reason in enumerate(stall_columns(source)):
         counts = _counts(source[reason])
         usable = bool(_PLAIN.fullmatch(reason)) and reason not in taken
         name, label = reason if usable else f"stall.{number}", reason.replace("_", " ")
         if counts.any():
-            found.append(_cause(name, label, "stall", counts, 100.0 / total, rows, column=reason))
-    return sorted(found, key=lambda cause: -float(cause["sum"]))
+            causes[reason] = _cause(name, label, "stall", counts, 100.0 / total, rows)
+    return dict(sorted(causes.items(), key=lambda item: -item[1].sum))
 
 
-def _parts(account: Any | None, total: float, rows: int) -> list[dict[str, Any]]:
+def _parts(account: BubbleAccount | None, total: float, rows: int) -> list[CauseColumn]:
     """Steady parts in percent of kernel time, as in the account; what takes no share of it in
     percent of samples."""
-    weights = getattr(account, "weights", None)
-    if account is None or weights is None:
+    if account is None or account.weights is None:
         return []
+    weights = account.weights
     scale = _time_per_sample(account.parts, weights.sum())
-    found = []
+    causes = []
     for part in weights.columns:
         weight = _counts(weights[part])
         if not weight.any():
@@ -185,8 +202,8 @@ def _parts(account: Any | None, total: float, rows: int) -> list[dict[str, Any]]
         apart = part in _APART
         label, color = (_APART[part], HEAT) if apart else (part_label(part), part_color(part))
         unit, factor = ("samples", 100.0 / total) if apart else ("time", scale)
-        found.append(_cause(part, label, "part", weight, factor, rows, unit=unit, color=color))
-    return sorted(found, key=lambda cause: (cause["unit"] != "time", -float(cause["sum"])))
+        causes.append(_cause(part, label, "part", weight, factor, rows, unit, color))
+    return sorted(causes, key=lambda cause: (cause.unit != "time", -cause.sum))
 
 
 def _time_per_sample(parts: Mapping[str, float], weights: pd.Series) -> float:

@@ -85,9 +85,9 @@ class ClassRow:
 
 def class_of(opcode: str) -> str:
     """The class of an opcode such as ``LDGSTS.E.BYPASS.128``."""
-    found = role(opcode)
-    if found != "other":
-        return found
+    known = role(opcode)
+    if known != "other":
+        return known
     stem = opcode.partition(".")[0]
     return next((name for name, stems in _FAMILIES.items() if stem.startswith(stems)), "move")
 
@@ -143,12 +143,12 @@ def _given(weights: pd.DataFrame | None, parts: Mapping[str, float], counts: np.
         return {}
     samples = counts.sum(axis=1, keepdims=True)
     shares = np.divide(counts, samples, out=np.zeros_like(counts), where=samples > 0)
-    found = {}
+    shared = {}
     for part, percent in parts.items():
         values = weights[part].to_numpy(dtype=float) if part in weights else np.zeros(len(counts))
         if percent > 0 and values.sum() > 0:
-            found[part] = percent * values[:, None] / values.sum() * shares
-    return found
+            shared[part] = percent * values[:, None] / values.sum() * shares
+    return shared
 
 
 def _ranked(shares: dict[str, float]) -> dict[str, float]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ncubble.analysis.account.phases import Phases
 from ncubble.analysis.account.units import INCIDENTAL_PCT
 from ncubble.analysis.diagnosis.words import unit_words
 from ncubble.text.values import percent
@@ -67,15 +67,15 @@ def sampling_interval_ns(timeline: pd.DataFrame) -> float | None:
     return min(steps, default=None)
 
 
-def stretches(phases: Any | None) -> list[Stretch]:
+def stretches(phases: Phases | None) -> list[Stretch]:
     """What is shaded: ramp, tail and gaps between waves of ``analysis.phases.Phases``; nothing
     where it is None."""
     if phases is None:
         return []
-    found = [Stretch("ramp", phases.start_ns, phases.ramp_end_ns)] if phases.ramp_end_ns > phases.start_ns else []
-    found += [Stretch("wave_gap", start, end) for start, end in phases.dips]
-    found += [Stretch("tail", phases.tail_start_ns, phases.end_ns)] if phases.end_ns > phases.tail_start_ns else []
-    return found
+    parts = [Stretch("ramp", phases.start_ns, phases.ramp_end_ns)] if phases.ramp_end_ns > phases.start_ns else []
+    parts += [Stretch("wave_gap", start, end) for start, end in phases.dips]
+    parts += [Stretch("tail", phases.tail_start_ns, phases.end_ns)] if phases.end_ns > phases.tail_start_ns else []
+    return parts
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Marks:
     unseen_tail: float
 
     @classmethod
-    def of(cls, phases: Any, parts: Mapping[str, float], shown: Window, unit: str) -> Marks:
+    def of(cls, phases: Phases, parts: Mapping[str, float], shown: Window, unit: str) -> Marks:
         """The marks of ``analysis.phases.Phases``, which follow issued instructions where the unit
         was not sampled."""
         labels = {name: track.label for track, name, *_ in shown.tracks}
@@ -106,17 +106,17 @@ class Marks:
 
     def words(self) -> str:
         """One line below the figure: what the shaded stretches are, and what they cost."""
-        count = sum(1 for one in self.stretches if one.part == "wave_gap")
+        count = sum(1 for stretch in self.stretches if stretch.part == "wave_gap")
         ramp, gap, tail = (percent(self.shares.get(name, 0.0)) for name in ("ramp", "wave_gap", "tail"))
         gaps = f"{count} wave gap{'' if count == 1 else 's'} {gap}" if count else "no wave gaps"
-        said = (
+        text = (
             f"Shaded: {self.label} well below the steady level of {self.steady:.0f} % (dotted). "
             f"In the account: ramp {ramp}, {gaps}, tail {tail} of kernel time."
         )
         if self.unseen_tail < 0.1:
-            return said
+            return text
         return (
-            f"{said} {self.unseen_tail:.1f} points of the tail are counted SM cycles without a CTA, not in its stretch."
+            f"{text} {self.unseen_tail:.1f} points of the tail are counted SM cycles without a CTA, not in its stretch."
         )
 
 
@@ -151,18 +151,22 @@ def window(timeline: pd.DataFrame, unit: str = "tensor") -> Window | None:
     still write back after its end. A tensor pipe that other pipes' instructions leak into has no
     track, unless ``unit`` is the tensor pipe.
     """
-    found = [(track, *series) for track in tracks_of(unit) if (series := series_of(timeline, track.names)) is not None]
-    found = [one for one in found if one[1] == unit or one[0].color != "tensor" or one[2].max() >= INCIDENTAL_PCT]
-    order = sorted(range(len(found)), key=lambda i: (found[i][1] != unit, found[i][1] != "sm_active", i))
-    base = next((alive for i in order if len(alive := _alive(found[i][2]))), None)
+    sampled = [
+        (track, *series) for track in tracks_of(unit) if (series := series_of(timeline, track.names)) is not None
+    ]
+    sampled = [
+        entry for entry in sampled if entry[1] == unit or entry[0].color != "tensor" or entry[2].max() >= INCIDENTAL_PCT
+    ]
+    order = sorted(range(len(sampled)), key=lambda i: (sampled[i][1] != unit, sampled[i][1] != "sm_active", i))
+    base = next((alive for i in order if len(alive := _alive(sampled[i][2]))), None)
     if base is None:
         return None
-    launched = next((_alive(values) for _, name, values, _ in found if name == "sm_active"), base)
+    launched = next((_alive(values) for _, name, values, _ in sampled if name == "sm_active"), base)
     if launched.index.min() <= base.index.max() and base.index.min() <= launched.index.max():
         base = launched
     start, end = float(base.index.min()), float(base.index.max())
-    inside = [one for one in found if ((one[2].index >= start) & (one[2].index <= end)).sum() > 0]
-    apart = [one[0].label for one in found if one[0] not in {kept[0] for kept in inside}]
+    inside = [entry for entry in sampled if ((entry[2].index >= start) & (entry[2].index <= end)).sum() > 0]
+    apart = [entry[0].label for entry in sampled if entry[0] not in {kept[0] for kept in inside}]
     return Window(inside, start, end, len(base), apart)
 
 

@@ -23,13 +23,15 @@ def stall_series(timeline: pd.DataFrame, shown: Window) -> tuple[Stalls, str]:
     series that were sampled in several passes, those stay that lie on the times of the first.
     """
     names = sorted({str(name) for name in timeline["metric"].unique() if str(name).startswith(PREFIX)})
-    found = {name.removeprefix(PREFIX): series for name in names if (series := _of(timeline, name, shown)) is not None}
-    if not found:
+    sampled = {
+        name.removeprefix(PREFIX): series for name in names if (series := _of(timeline, name, shown)) is not None
+    }
+    if not sampled:
         return {}, ""
     unit = series_of(timeline, [names[0]])
-    base = next(iter(found.values())).index
+    base = next(iter(sampled.values())).index
     # Different passes have different clocks: what is stacked has to lie on one set of times.
-    on_base = {name: series.reindex(base, method="nearest") for name, series in found.items()}
+    on_base = {name: series.reindex(base, method="nearest") for name, series in sampled.items()}
     ranked = sorted(on_base, key=lambda name: -float(on_base[name].mean()))
     drawn = {name: on_base[name] for name in ranked[:MOST] if on_base[name].max() > 0}
     if rest := ranked[MOST:]:
@@ -38,9 +40,9 @@ def stall_series(timeline: pd.DataFrame, shown: Window) -> tuple[Stalls, str]:
 
 
 def _of(timeline: pd.DataFrame, name: str, shown: Window) -> pd.Series | None:
-    found = series_of(timeline, [name])
-    if found is None:
+    sampled = series_of(timeline, [name])
+    if sampled is None:
         return None
-    values = found[1]
+    values = sampled[1]
     inside = values[(values.index >= shown.start_ns) & (values.index <= shown.end_ns)]
     return inside if len(inside) > 1 else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.diagnosis.diagnose import diagnose
-from ncubble.analysis.diagnosis.gains import fixes
+from ncubble.analysis.diagnosis.gains import Fix, fixes
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, ctas_at, predict, refusal
 from ncubble.analysis.report.launch import Launch
@@ -18,27 +18,45 @@ from ncubble.analysis.report.launch import Launch
 DEPTHS = tuple(range(1, 9))
 
 
-def advise(launch: Launch, stages: int | None = None) -> dict[str, Any]:
-    """The JSON of ``ncubble advise``; ``stages`` overrules what manifest and code say of the
-    present depth.
+@dataclass(frozen=True)
+class Advice:
+    """What is predicted of one launch. ``stages`` is the present depth, and ``stages_from`` what
+    says so; None where nothing does. A prediction is None where it is not identified, and
+    ``notes`` say why."""
+
+    report: str
+    launch: int
+    label: str
+    stages: int | None
+    stages_from: str | None
+    depths: dict[int, Prediction | None]
+    fixes: list[Fix]
+    notes: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON of ``ncubble advise``."""
+        return {"schema": 1, **asdict(self)}
+
+
+def advise(launch: Launch, stages: int | None = None) -> Advice:
+    """The advice on one launch; ``stages`` overrules what manifest and code say of the present
+    depth.
 
     Raises UsageError for a launch that is not there.
     """
-    found = account(launch)
-    now = pipeline_of(launch, found, stages)
-    diagnosis = diagnose(launch, found)
-    depths = predict_all(now)
-    return {
-        "schema": 1,
-        "report": str(launch.report.path),
-        "launch": launch.number,
-        "label": launch.label,
-        "stages": now.stages,
-        "stages_from": now.stages_from if now.stages else None,
-        "depths": {str(depth): asdict(told) if told else None for depth, told in depths.items()},
-        "fixes": [asdict(fix) for fix in fixes(launch, found, diagnosis)],
-        "notes": [*_notes(now, found), *diagnosis.warnings],
-    }
+    counted = account(launch)
+    now = pipeline_of(launch, counted, stages)
+    diagnosis = diagnose(launch, counted)
+    return Advice(
+        report=str(launch.report.path),
+        launch=launch.number,
+        label=launch.label,
+        stages=now.stages,
+        stages_from=now.stages_from if now.stages else None,
+        depths=predict_all(now),
+        fixes=fixes(launch, counted, diagnosis),
+        notes=[*_notes(now, counted), *diagnosis.warnings],
+    )
 
 
 def predict_sweep(
@@ -56,12 +74,12 @@ def predict_all(now: Pipeline | Unidentified, depths: Sequence[int] = DEPTHS) ->
     return {depth: predict(now, depth) for depth in depths}
 
 
-def _notes(now: Pipeline | Unidentified, found: BubbleAccount | None) -> list[str]:
+def _notes(now: Pipeline | Unidentified, counted: BubbleAccount | None) -> list[str]:
     if isinstance(now, Unidentified):
         return [f"depths are not identified: {now.reason}"]
     notes = []
-    if found is not None and found.unit != "tensor":
-        notes.append(f"no tensor work: percentages are of the {found.unit} pipe")
+    if counted is not None and counted.unit != "tensor":
+        notes.append(f"no tensor work: percentages are of the {counted.unit} pipe")
     if now.stages_from == "sass":
         notes.append(f"the present depth, {now.stages}, is read off the code ({now.evidence}); --stages overrules it")
     if now.plain:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account import lacking
 from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.parts import PARTS
-from ncubble.analysis.account.places import hottest
 from ncubble.analysis.account.units import MEMORY
 from ncubble.analysis.diagnosis.diseases import disease_of, fix_of
 from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
@@ -71,8 +71,8 @@ def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
     if verdict == "memory_bound" and disease is None:  # what must move takes its time: no part of the pipeline gains
         causes = [replace(cause, predicted_gain_pct=None) for cause in causes]
     gaps = [lack.text for lack in lacking.of_account(launch, account)]
-    told = _with_slow_path(causes, verdict, account, facts)
-    return Diagnosis(verdict, disease, told, [*_warnings(facts), *gaps])
+    named = _with_slow_path(causes, verdict, account, facts)
+    return Diagnosis(verdict, disease, named, [*_warnings(facts), *gaps])
 
 
 def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = None) -> dict[str, Gain]:
@@ -81,11 +81,11 @@ def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = No
     can."""
     facts, idle = facts or launch_facts(launch), idle_pct(account)
     parts = {part: pct for part, pct in account.bubbles.items() if PARTS[part].fix and pct >= NEGLIGIBLE_PCT}
-    found = {part: gain_of(pct, idle) for part, pct in parts.items()}
+    gained = {part: gain_of(pct, idle) for part, pct in parts.items()}
     waits = parts.get("data_wait", 0.0) >= WAITS_PCT and _depth_cures(facts)
     if waits and (deeper := depth_gain(launch, account)) is not None:
-        found["data_wait"] = deeper.at_most(found["data_wait"].high)
-    return found
+        gained["data_wait"] = deeper.at_most(gained["data_wait"].high)
+    return gained
 
 
 def _depth_cures(facts: LaunchFacts) -> bool:
@@ -98,11 +98,11 @@ def _depth_cures(facts: LaunchFacts) -> bool:
 def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
     """The causes by what removing them gives; first one with a known disease, if it gives nearly as
     much."""
-    found = gains(launch, account, facts)
-    ranked = sorted(found, key=lambda part: -found[part].expected)
-    causes = [_cause(part, account.parts[part], account, facts, found[part].expected) for part in ranked]
+    gained = gains(launch, account, facts)
+    ranked = sorted(gained, key=lambda part: -gained[part].expected)
+    causes = [_cause(part, account.parts[part], account, facts, gained[part].expected) for part in ranked]
     first = next((cause for cause in causes if cause.disease), None)
-    if first and (first.predicted_gain_pct or 0.0) >= KNOWN_FIRST * found[ranked[0]].expected:
+    if first and (first.predicted_gain_pct or 0.0) >= KNOWN_FIRST * gained[ranked[0]].expected:
         causes = [first, *(cause for cause in causes if cause is not first)]
     # Where something else bounds the kernel, that depth would help is not shown.
     return [*causes[:1], *(_unless_shallow(cause, facts) for cause in causes[1:])]
@@ -191,5 +191,31 @@ def _where(part: str, pct: float, account: BubbleAccount, source: pd.DataFrame) 
     information."""
     if account.weights is None or part not in account.weights:
         return []
-    places = hottest(source, account.weights[part], PLACES)
-    return [Place(place["file"], place["line"], place["sass"], pct * place["share"]) for place in places]
+    return hottest(source, np.asarray(account.weights[part], dtype=float), pct)
+
+
+def hottest(source: pd.DataFrame, weights: np.ndarray, pct: float) -> list[Place]:
+    """The ``PLACES`` places with most of ``weights`` (one number per row of ``source``), largest
+    first; the shares of all places sum to ``pct``. Each place has the ``sass`` of its heaviest
+    instruction."""
+    total = weights.sum()
+    if not total > 0:
+        return []
+    line_of = _lines(source)
+    sums = np.bincount(line_of, weights)
+    heaviest = np.zeros(len(sums), dtype=int)
+    ascending = np.argsort(weights, kind="stable")
+    heaviest[line_of[ascending]] = ascending  # of several rows of a place, the last one written stays
+    top = [number for number in np.argsort(-sums, kind="stable")[:PLACES] if sums[number] > 0]
+    rows = ((source.iloc[heaviest[number]], float(sums[number] / total)) for number in top)
+    return [Place(row["file"] or None, int(row["line"]) or None, row["sass"], pct * share) for row, share in rows]
+
+
+def _lines(source: pd.DataFrame) -> np.ndarray:
+    """A number for each row: the same for all instructions of one line; another for each where
+    there are no lines."""
+    if not (source["line"] > 0).any():
+        return np.arange(len(source))
+    files, _ = pd.factorize(source["file"])
+    keys = files * (int(source["line"].max()) + 1) + source["line"].to_numpy()
+    return np.asarray(pd.factorize(keys)[0])

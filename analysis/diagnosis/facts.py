@@ -112,10 +112,15 @@ class LaunchFacts:
         return float(sum(count for count, name in zip(self.executed, self.roles, strict=True) if name == "mma"))
 
     @cached_property
+    def _main_mma(self) -> list[int]:
+        """The MMAs of the main loop: those that are executed as often as the busiest one."""
+        return [i for i, name in enumerate(self.roles) if name == "mma" and self.executed[i] == self.per_mma]
+
+    @cached_property
     def trips(self) -> float:
         """Iterations of the main loop for each pass through the code behind it; NaN where that
         cannot be told."""
-        mma = [i for i, name in enumerate(self.roles) if name == "mma" and self.executed[i] == self.per_mma]
+        mma = self._main_mma
         stores = [i for i, name in enumerate(self.roles) if name == "store_global" and mma and i > mma[-1]]
         counts = [self.executed[i] for i in stores if self.executed[i] > 0]
         return self.per_mma / min(counts) if counts else math.nan
@@ -123,19 +128,19 @@ class LaunchFacts:
     def of_few_warps(self) -> np.ndarray:
         """Which instructions between the MMAs run in a branch that only some warps take: a stretch
         of other counts than the loop's, one of them at most half of it."""
-        mma = [i for i, name in enumerate(self.roles) if name == "mma" and self.executed[i] == self.per_mma]
-        found = np.zeros(len(self.roles), dtype=bool)
+        mma = self._main_mma
+        rare = np.zeros(len(self.roles), dtype=bool)
         if not mma:
-            return found
+            return rare
         odd = (self.executed > 0) & (self.executed != self.per_mma)
         start = mma[0]
         for i in range(mma[0], mma[-1] + 2):
             if i <= mma[-1] and odd[i]:
                 continue
             if i > start and (self.executed[start:i] <= 0.5 * self.per_mma).any():
-                found[start:i] = True
+                rare[start:i] = True
             start = i + 1
-        return found
+        return rare
 
     @cached_property
     def _samples(self) -> np.ndarray:
@@ -181,8 +186,8 @@ def launch_facts(launch: Launch) -> LaunchFacts:
     compulsory = declared.get("bytes")
     return LaunchFacts(
         source=source,
-        chip=chip_of(row["compute_capability"]),
-        duration_ns=float(row["duration_ns"]),
+        chip=chip_of(row.compute_capability),
+        duration_ns=row.duration_ns,
         dram_pct=utilization(launch, MEMORY["dram"]),
         dram_B=launch.value("dram__bytes_read.sum") + launch.value("dram__bytes_write.sum"),
         stages=stages if isinstance(stages := declared.get("stages"), int) and stages > 0 else None,

@@ -30,9 +30,9 @@ def fixes(launch: Launch, account: BubbleAccount | None, diagnosis: Diagnosis) -
     """One fix per cause of the diagnosis, in its order; none without an account."""
     if account is None:
         return []
-    found = {PARTS[part].cause or part: gain for part, gain in gains(launch, account).items()}
-    found["slow_path"] = slow_path_gain(account, chip_of(capability_of(launch)))
-    return [_fix(cause, found[cause.cause]) for cause in diagnosis.causes]
+    by_cause = {PARTS[part].cause or part: gain for part, gain in gains(launch, account).items()}
+    by_cause["slow_path"] = slow_path_gain(account, chip_of(capability_of(launch)))
+    return [_fix(cause, by_cause[cause.cause]) for cause in diagnosis.causes]
 
 
 def _fix(cause: Cause, gain: Gain) -> Fix:

@@ -11,7 +11,7 @@ from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
-from ncubble.text.values import number, string
+from ncubble.text.values import number
 
 
 def launch_verdict(launch: Launch) -> LaunchVerdict:
@@ -29,12 +29,12 @@ def describe(launch: Launch, counted: BubbleAccount | None, diagnosis: Diagnosis
         integrity="suspicious" if doubted else "ok",
         label=launch.label,
         shape=dict(launch.report.run.manifest.kernel_of(launch.number).get("shape") or {}),
-        kernel=str(row["kernel"]),
-        device=string(row["device"]) or None,
-        compute_capability=string(row["compute_capability"]) or None,
-        duration_ns=number(row["duration_ns"]),
-        cycles=number(row["cycles"]),
-        sm_clock_hz=number(row["sm_clock_hz"]),
+        kernel=row.kernel,
+        device=row.device or None,
+        compute_capability=row.compute_capability or None,
+        duration_ns=number(row.duration_ns),
+        cycles=number(row.cycles),
+        sm_clock_hz=number(row.sm_clock_hz),
         tensor_elapsed_pct=number(tensor_utilization(launch)),
         tensor_of_active_pct=number(tensor_share_of_active(launch)),
         dram_pct=number(utilization(launch, MEMORY["dram"])),

@@ -2,20 +2,23 @@
 their tables.
 
 A verdict follows from the report, its manifest and the rules, so it is found again under the hashes
-of all three. pandas is imported only where there is something to judge.
+of all three. What an ablation measured lies beside the report and is read each time. pandas is
+imported only where there is something to judge.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ncubble.analysis.ablation.result import Ablation, ablation_of
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.launch import Launch
@@ -23,9 +26,13 @@ from ncubble.analysis.report.report import Report, ReportFailure, open_reports
 from ncubble.errors import NcubbleError, ReportError
 from ncubble.files import memo
 from ncubble.profiling.runs.run import Manifest
+from ncubble.text.values import number
+
+if TYPE_CHECKING:
+    from ncubble.analysis.account.explain import Explanation
 
 SCHEMA = 2
-_CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
+CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
 """What values that cannot be make of an analysis. Anything else is a bug."""
 _RULES = ("ncubble.analysis", "ncubble.profiling", "ncubble.sass", "ncubble.text")
 """Packages in which what a verdict depends on is written, with all that lies below them."""
@@ -33,38 +40,80 @@ _CHIPS = ("chips.py", "chips.toml")
 """Files of ``ncubble`` itself that a verdict depends on."""
 
 
+class Unread(NamedTuple):
+    """A report, or a part of it, that could not be read or judged, and why."""
+
+    report: str
+    error: str
+
+
+@dataclass
+class ReportResult:
+    """Verdicts of reports, and what could not be judged. ``ablations`` (None: not ablated) and,
+    where they were asked for, ``explanations`` are those of ``verdicts``, in their order."""
+
+    verdicts: list[LaunchVerdict] = field(default_factory=list)
+    errors: list[Unread] = field(default_factory=list)
+    explanations: list[Explanation | None] = field(default_factory=list)
+    ablations: list[Ablation | None] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """The whole object of ``ncubble report --json``."""
+        launches = [verdict.to_json() for verdict in self.verdicts]
+        for launch, ablation in zip_longest(launches, self.ablations):
+            launch["measured"] = _measured_json(ablation) if ablation else None
+        for launch, explanation in zip(launches, self.explanations, strict=bool(self.explanations)):
+            launch["explain"] = asdict(explanation) if explanation else None
+        return {"schema": SCHEMA, "launches": launches, "errors": [error._asdict() for error in self.errors]}
+
+
 def report_json(paths: Iterable[Path]) -> dict[str, Any]:
     """The whole object of ``ncubble report --json``."""
-    reports, failures = open_reports(paths)
-    return as_json(reports, failures)
+    return judge_all(*open_reports(paths)).to_json()
 
 
-def as_json(reports: Iterable[Report], failures: Iterable[ReportFailure], explained: bool = False) -> dict[str, Any]:
+def judge_all(reports: Iterable[Report], failures: Iterable[ReportFailure], explained: bool = False) -> ReportResult:
     """Verdicts of opened reports, and errors of those that failed. A report or launch that cannot
-    be judged becomes an error, and hides no other. With ``explained`` each launch has a member
-    ``explain``."""
-    launches: list[dict[str, Any]] = []
-    errors = [{"report": str(failure.path), "error": str(failure.error)} for failure in failures]
+    be judged becomes an error, and hides no other."""
+    result = ReportResult(errors=[Unread(str(failure.path), str(failure.error)) for failure in failures])
     for report in reports:
         verdicts, cannot = judge(report)
         failed = list(cannot)
-        for verdict in verdicts:
-            more = {"explain": _explained(report.launch(verdict.launch), failed)} if explained else {}
-            launches.append(verdict.to_json() | more)
-        errors += [{"report": str(report.path), "error": str(error)} for error in failed]
-    return {"schema": SCHEMA, "launches": launches, "errors": errors}
+        result.verdicts += verdicts
+        result.ablations += [_ablation(report.path, verdict.launch, failed) for verdict in verdicts]
+        if explained:
+            result.explanations += [_explained(report.launch(verdict.launch), failed) for verdict in verdicts]
+        result.errors += [Unread(str(report.path), str(error)) for error in failed]
+    return result
 
 
-def _explained(launch: Launch, failed: list[NcubbleError]) -> dict[str, Any] | None:
+def _measured_json(ablation: Ablation) -> list[dict[str, Any]]:
+    return [
+        {"part": part.part, "measured": part.measured, "se": number(part.se), "alone": part.alone}
+        for part in ablation.parts
+    ]
+
+
+def _ablation(path: Path, launch: int, failed: list[NcubbleError]) -> Ablation | None:
+    """What was measured of one launch; None, and an error in ``failed``, where the file is
+    damaged."""
+    try:
+        return ablation_of(path, launch)
+    except ReportError as error:
+        failed.append(error)
+        return None
+
+
+def _explained(launch: Launch, failed: list[NcubbleError]) -> Explanation | None:
     """The explanation of one launch; None, and an error in ``failed``, where its values allow
     none."""
     from ncubble.analysis.account.account import account
     from ncubble.analysis.account.explain import explain
 
     try:
-        return asdict(explain(launch, account(launch)))
-    except _CONTRADICTIONS as error:
-        failed.append(_said(launch.report.path, f"launch {launch.number} ", error))
+        return explain(launch, account(launch))
+    except CONTRADICTIONS as error:
+        failed.append(_contradiction(launch.report.path, f"launch {launch.number} ", error))
         return None
 
 
@@ -100,18 +149,18 @@ def _judge(report: Report) -> tuple[list[LaunchVerdict], list[NcubbleError]]:
     failed: dict[str, NcubbleError] = {}
     try:
         launches = list(report)
-    except _CONTRADICTIONS as error:
-        return verdicts, [_said(report.path, "", error)]
+    except CONTRADICTIONS as error:
+        return verdicts, [_contradiction(report.path, "", error)]
     for launch in launches:
         try:
             verdicts.append(launch_verdict(launch))
-        except _CONTRADICTIONS as error:
-            said = _said(report.path, f"launch {launch.number} ", error)
-            failed[str(said)] = said  # one that all launches meet is said once
+        except CONTRADICTIONS as error:
+            contradiction = _contradiction(report.path, f"launch {launch.number} ", error)
+            failed[str(contradiction)] = contradiction  # that of all launches is named once
     return verdicts, list(failed.values())
 
 
-def _said(path: Path, which: str, error: Exception) -> NcubbleError:
+def _contradiction(path: Path, which: str, error: Exception) -> NcubbleError:
     if isinstance(error, NcubbleError):
         return error
     return ReportError(

@@ -65,6 +65,11 @@ class LaunchVerdict:
     causes: list[Cause]
     warnings: list[str]
 
+    @property
+    def doubts(self) -> list[str]:
+        """What contradicts itself in the launch, in sentences; empty where nothing does."""
+        return [text for text in self.warnings if text.startswith("suspicious:")]
+
     def to_json(self) -> dict[str, Any]:
         """One element of ``launches`` in the JSON of ``ncubble report``."""
         return asdict(self)

@@ -115,8 +115,8 @@ def _subjects(history: History) -> list[CheckedKernel]:
     last = single.drop_duplicates("group", keep="last").set_index("group")
     deciding = _deciding(frame.merge(last[["check"]].reset_index(), on=["group", "check"]))
     rows = zip(last.index, last.to_dict("records"), strict=True)
-    found = [_subject(row, [string(one) for one in verdicts[key]], deciding.get(key)) for key, row in rows]
-    return sorted(found, key=lambda one: (one.verdict != "regressed", -one.checked.value, one.label))
+    kernels = [_subject(row, [string(verdict) for verdict in verdicts[key]], deciding.get(key)) for key, row in rows]
+    return sorted(kernels, key=lambda kernel: (kernel.verdict != "regressed", -kernel.checked.value, kernel.label))
 
 
 def _subject(
@@ -161,7 +161,7 @@ def _deciding(rows: pd.DataFrame) -> dict[Any, tuple[str, float | None]]:
 
 def find(history: History, kernel: str, gpu: str) -> CheckedKernel | None:
     """The subject of an address. Without a GPU model, the first of that kernel."""
-    named = (one for one in subjects(history) if one.kernel == kernel and (not gpu or one.gpu == gpu))
+    named = (subject for subject in subjects(history) if subject.kernel == kernel and (not gpu or subject.gpu == gpu))
     return next(named, None) if kernel else None
 
 
@@ -179,7 +179,7 @@ def checks_of(history: History, subject: CheckedKernel) -> pd.DataFrame:
         name: rows[name].cast(pa.string()).to_pylist() for name in _DRAWN if pa.types.is_dictionary(rows[name].type)
     }
     frame: pd.DataFrame = rows.drop_columns(list(texts)).to_pandas()
-    frame = frame.assign(**{name: pd.Series(found, dtype=object) for name, found in texts.items()})
+    frame = frame.assign(**{name: pd.Series(cells, dtype=object) for name, cells in texts.items()})
     return frame[frame["check"].isin(frame["check"].unique()[-MOST_CHECKS:])]
 
 
@@ -187,8 +187,8 @@ def _among(column: pa.ChunkedArray, texts: Sequence[str | None]) -> pa.ChunkedAr
     """Where a dictionary column holds one of ``texts``; None stands for null."""
     decoded = column.cast(pa.string())
     known = pa.array([text for text in texts if text is not None], pa.string())
-    found = pc.is_in(decoded, value_set=known)
-    return pc.or_(found, pc.is_null(decoded)) if None in texts else found
+    among = pc.is_in(decoded, value_set=known)
+    return pc.or_(among, pc.is_null(decoded)) if None in texts else among
 
 
 def metrics_of(frame: pd.DataFrame) -> list[str]:

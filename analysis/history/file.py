@@ -27,6 +27,8 @@ import pyarrow.parquet as pq
 
 from ncubble.analysis.history.rows import COLUMNS, SCHEMA
 from ncubble.files.atomic import sync
+from ncubble.files.ignored import make_ignored
+from ncubble.files.locks import open_lock_file
 from ncubble.profiling.processes.scratch import abandoned, scratch
 from ncubble.text.renamed import RENAMED
 
@@ -71,9 +73,9 @@ class _UnusableError(Exception):
 
 
 def append(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    """Write the rows of one check as a file of its own; returns its path. Raises OSError; nothing
-    half is left then."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the rows of one check as a file of its own; returns its path. Raises OSError, and
+    MeasurementError, with the check written, for what is in the place of the lock."""
+    make_ignored(folder)
     for _ in abandoned(folder, UNFINISHED):
         pass  # what a killed check left is removed; the check is not in the history
     path = folder / f"check-{rows[0]['check']}.parquet"
@@ -128,9 +130,8 @@ def _merge_some(folder: Path, names: Sequence[str], level: int) -> int:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Whether this process may merge: the lock is free, and the file system has locks. It ends with
-    the process."""
-    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+    """Whether this process may merge: the lock is free, on a file system that has locks."""
+    descriptor = open_lock_file(folder / _LOCK, 0o644)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

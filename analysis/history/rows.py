@@ -141,7 +141,7 @@ def _of_kernel(kernel: KernelVerdict) -> Iterable[dict[str, Any]]:
         "device": kernel.device,
         "kernel_verdict": kernel.verdict,
         "kernel_reason": _short(kernel.reason) or None,
-        "notes": [_short(note) for note in kernel.notes],
+        "notes": [_short(note) for note in (*kernel.suspicions, *kernel.notes)],
         **_of_launches(kernel),
         **_of_baseline(kernel),
     }

@@ -93,16 +93,16 @@ class _Counted:
     @classmethod
     def of(cls, launch: Launch) -> _Counted:
         row, quantities = launch.identity, load_generations().quantities
-        warps = _ceil(_product(row["block"]) / 32)
+        warps = _ceil(_product(row.block) / 32)
         return cls(
-            ctas=_product(row["grid"]),
+            ctas=_product(row.grid),
             warps=warps,
             sms=launch.first(quantities["sms"]),
             resident=launch.value("sm__warps_active.avg.per_cycle_active") / warps,
-            elapsed=float(row["cycles"]),
+            elapsed=row.cycles,
             active=cta_share(launch),
             fill_B=launch.first(quantities["fill_bytes"]),
-            shared_B=float(row["smem_static_B"]) + float(row["smem_dynamic_B"]),
+            shared_B=row.smem_static_B + row.smem_dynamic_B,
         )
 
     @property
@@ -115,23 +115,23 @@ class _Counted:
 def pipeline_of(launch: Launch, account: BubbleAccount | None, stages: int | None = None) -> Pipeline | Unidentified:
     """The pipeline of one launch. ``stages`` overrules what manifest and code say of its present
     depth. Raises UsageError for a launch that is not there."""
-    told, told_by = (stages, "given") if stages else _manifest_stages(launch)
+    declared, declared_by = (stages, "given") if stages else _manifest_stages(launch)
     if account is None or account.unit in MEMORY:
         unit = "no unit's utilization was collected" if account is None else f"{account.unit} is its busiest unit"
-        return Unidentified(f"{unit}, and depth is predicted for kernels that a pipe bounds", told, told_by)
+        return Unidentified(f"{unit}, and depth is predicted for kernels that a pipe bounds", declared, declared_by)
     counted = _Counted.of(launch)
     complete, source = counted.complete, launch.source
     ring = ring_of(source, counted.ctas, counted.warps, account.unit) if complete else None
     lacking = _lacking(account, counted, ring)
     if ring is None or lacking:
-        return Unidentified(lacking, told, told_by)
-    found, evidence = depth_of(ring, counted.shared_B, counted.fill_B / counted.ctas / ring.iterations)
-    depth = told or found
+        return Unidentified(lacking, declared, declared_by)
+    seen, evidence = depth_of(ring, counted.shared_B, counted.fill_B / counted.ctas / ring.iterations)
+    depth = declared or seen
     if depth is None:
         return Unidentified(f"nothing tells the present depth ({evidence}): give it with --stages")
     several = _stages_per_iteration(counted, ring, depth)
     ring = replace(ring, iterations=ring.iterations * several, tile_B=ring.tile_B / several)
-    return _pipeline(launch, account, counted, ring, _Depth(depth, told_by or "sass", evidence))
+    return _pipeline(launch, account, counted, ring, _Depth(depth, declared_by or "sass", evidence))
 
 
 def _lacking(account: BubbleAccount, counted: _Counted, ring: Ring | None) -> str:
@@ -151,7 +151,7 @@ def _lacking(account: BubbleAccount, counted: _Counted, ring: Ring | None) -> st
 
 class _Depth(NamedTuple):
     stages: int
-    told_by: str
+    source: str
     evidence: str
 
 
@@ -170,7 +170,7 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
     samples = _samples(launch, account, ring.begin)
     return Pipeline(
         stages=depth.stages,
-        stages_from=depth.told_by,
+        stages_from=depth.source,
         ctas=max(1.0, min(float(limit), counted.ctas / counted.sms)),
         grid=counted.ctas / counted.sms,
         iterations=ring.iterations,
@@ -189,7 +189,7 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
         compiled=ring.compiled,
         busy_pct=busy_pct,
         elapsed=counted.elapsed,
-        measured_on=str(launch.identity["compute_capability"]),
+        measured_on=launch.identity.compute_capability,
         residency=places,
         evidence=depth.evidence,
     )
@@ -239,9 +239,9 @@ def _manifest_stages(launch: Launch) -> tuple[int | None, str]:
     return (int(stages), "manifest") if stages else (None, "")
 
 
-def _product(extent: object) -> float:
+def _product(extent: str) -> float:
     """Of the numbers in a text such as ``32,32,1``; NaN where it holds something else."""
-    parts = str(extent).split(",")
+    parts = extent.split(",")
     return float(math.prod(int(part) for part in parts)) if all(part.isdecimal() for part in parts) else math.nan
 
 

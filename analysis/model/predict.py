@@ -13,7 +13,7 @@ predicted at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
@@ -42,6 +42,10 @@ SHOWN_SPREAD = (0.9, 1.0, 1.1)
 NOISE = 0.06
 """Cycles of kernels that differ in depth alone, and have nothing to gain from it, spread by this
 share."""
+
+INDIFFERENT = 0.5
+"""Points below the best prediction at which a shallower depth is chosen: it costs less shared
+memory."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,13 @@ def predict(now: Pipeline, stages: int) -> Prediction | None:
     middle, *others = (_elapsed(now, stages, case) for case in _cases(now))
     shares = [now.busy_pct * now.elapsed / cycles for cycles in (middle, *others)]
     return Prediction(shares[0], middle, min(shares) / (1.0 + NOISE), min(100.0, max(shares) * (1.0 + NOISE)))
+
+
+def chosen_depth(predicted: Mapping[int, float]) -> int:
+    """The depth to choose by utilization: the shallowest that is within ``INDIFFERENT`` of the
+    best."""
+    enough = max(predicted.values()) - INDIFFERENT
+    return min(depth for depth, pct in predicted.items() if pct >= enough)
 
 
 def refusal(now: Pipeline, stages: int) -> str:
@@ -251,6 +262,6 @@ def _shared_out(now: Pipeline, free: float, ctas: float, where: float) -> float:
     return same + where * max(0.0, alone - same)
 
 
-def _norm(one: float, other: float) -> float:
-    largest = max(one, other)
-    return float(largest * ((one / largest) ** SHARPNESS + (other / largest) ** SHARPNESS) ** (1 / SHARPNESS))
+def _norm(first: float, second: float) -> float:
+    largest = max(first, second)
+    return float(largest * ((first / largest) ** SHARPNESS + (second / largest) ** SHARPNESS) ** (1 / SHARPNESS))

@@ -28,9 +28,9 @@ def cycle_time(own: float, demands: Sequence[float], ctas: float) -> float:
     before = cycle = own
     for count in range(1, math.ceil(ctas) + 1):
         before = cycle
-        cycle = own + sum(demand * found for demand, found in zip(demands, waiting, strict=True))
+        cycle = own + sum(demand * queued for demand, queued in zip(demands, waiting, strict=True))
         usual = max(cycle, count * least)
-        waiting = [count * demand * (1.0 + found) / usual for demand, found in zip(demands, waiting, strict=True)]
+        waiting = [count * demand * (1.0 + queued) / usual for demand, queued in zip(demands, waiting, strict=True)]
     share = 1.0 - (math.ceil(ctas) - ctas)
     return max(before + share * (cycle - before), ctas * max(demands, default=0.0))
 

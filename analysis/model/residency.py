@@ -52,5 +52,5 @@ def residency(launch: Launch, stages: int, stage_B: float) -> Residency | None: 
     if not known or any(math.isnan(size) for size in sizes):
         return None
     reserved = launch.value(_RESERVED)
-    used = float(row["smem_static_B"]) + float(row["smem_dynamic_B"])
+    used = row.smem_static_B + row.smem_dynamic_B
     return Residency(stages, int(min(known)), used, stage_B, reserved if reserved >= 0 else 0.0, sizes[0], sizes[1])

@@ -55,17 +55,20 @@ def roofs_of(rows: Sequence[Row]) -> list[Roof]:
     """The roofs of the GPUs that most rows ran on, at most ``MOST_GPUS``, without those that a row
     exceeds."""
     devices = Counter(device_of(row) for row in rows)
-    names, found = gpu_names(devices), list[Roof]()
+    names, roofs = gpu_names(devices), list[Roof]()
     for device, _ in devices.most_common(MOST_GPUS):
         mine = [row for row in rows if device_of(row) == device]
         for name in dict.fromkeys(name for row in mine for name in row.get("roofs") or {}):
             stated = [row["roofs"][name] for row in mine if name in (row.get("roofs") or {})]
             roof = Roof(
-                names[device] or "unknown GPU", name, float(median(one[0] for one in stated)), str(stated[0][1])
+                names[device] or "unknown GPU",
+                name,
+                float(median(statement[0] for statement in stated)),
+                str(stated[0][1]),
             )
             if not _exceeded(roof, mine):
-                found.append(roof)
-    return found
+                roofs.append(roof)
+    return roofs
 
 
 def _exceeded(roof: Roof, rows: Sequence[Row]) -> bool:
@@ -95,7 +98,7 @@ def roofs_by_gpu(rows: Sequence[Row]) -> Groups:
     for roof in roofs_of(rows):
         by_gpu.setdefault(roof.gpu, []).append(roof)
     return [
-        (next((one for one in mine if one.name == DRAM), None), [one for one in mine if one.name != DRAM])
+        (next((roof for roof in mine if roof.name == DRAM), None), [roof for roof in mine if roof.name != DRAM])
         for mine in by_gpu.values()
     ]
 

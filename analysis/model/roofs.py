@@ -17,12 +17,13 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ncubble.chips import chip_of
 from ncubble.text.values import number
 
 Scalars = Mapping[str, float]
+Stated = list[float | str | None]
+"""A peak, and where it comes from, as JSON keeps it."""
 _OPS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 _PEAK = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
 _WEIGHTED = "derived__smsp__sass_thread_inst_executed_op_{}_pred_on_x{}"
@@ -75,7 +76,7 @@ class Subject:
     compute_capability: str = ""
 
 
-def speeds(subject: Subject) -> dict[str, Any]:
+def speeds(subject: Subject) -> dict[str, float | str | dict[str, Stated] | None]:
     """``tflops``, ``dram_gbs``, ``intensity`` (FLOP/byte), ``flops_from`` and ``roofs``; None for
     what is not known.
 
@@ -93,9 +94,9 @@ def speeds(subject: Subject) -> dict[str, Any]:
     }
 
 
-def roofs(subject: Subject) -> dict[str, list[Any]]:
+def roofs(subject: Subject) -> dict[str, Stated]:
     """The roofs of the GPU at the clocks of this launch, by name."""
-    known: dict[str, list[Any]] = {}
+    known: dict[str, Stated] = {}
     if memory := _dram_roof(subject):
         known[DRAM] = memory
     for kind in _KINDS:
@@ -160,7 +161,7 @@ def _tensor_rates(subject: Subject) -> dict[str, float]:
     if clock is None:
         return {}
     matched = ((_TENSOR_OPS.fullmatch(name), value) for name, value in subject.scalars.items())
-    return {found[1]: value * clock for found, value in matched if found and number(value)}
+    return {match[1]: value * clock for match, value in matched if match and number(value)}
 
 
 def _dram_gbs(subject: Subject) -> float | None:
@@ -178,7 +179,7 @@ def _dram_gbs(subject: Subject) -> float | None:
     return None if rate is None else rate / 1e9
 
 
-def _dram_roof(subject: Subject) -> list[Any] | None:
+def _dram_roof(subject: Subject) -> Stated | None:
     values = subject.scalars
     clock = number(values.get("dram__cycles_elapsed.avg.per_second"))
     per_cycle = number(values.get("dram__bytes.sum.peak_sustained"))
@@ -189,7 +190,7 @@ def _dram_roof(subject: Subject) -> list[Any] | None:
     return [_short(2 * width / 8 * clock / 1e9), BUS] if width and clock else None  # two transfers per clock
 
 
-def _core_roof(subject: Subject, kind: str) -> list[Any] | None:
+def _core_roof(subject: Subject, kind: str) -> Stated | None:
     name, weight = list(_KINDS[kind].items())[-1]
     counted = number(subject.scalars.get(_PEAK.format(name)))
     per_cycle = weight * counted if counted else number(subject.scalars.get(_WEIGHTED_PEAK.format(name, weight)))
@@ -198,7 +199,7 @@ def _core_roof(subject: Subject, kind: str) -> list[Any] | None:
     return _guided(subject, kind)
 
 
-def _guided(subject: Subject, kind: str) -> list[Any] | None:
+def _guided(subject: Subject, kind: str) -> Stated | None:
     chip = chip_of(subject.compute_capability)
     per_clock = chip.flop_per_clock_sm.get(GUIDE.get(kind, "")) if chip else None
     sms = number(subject.scalars.get("device__attribute_multiprocessor_count"))
@@ -207,9 +208,9 @@ def _guided(subject: Subject, kind: str) -> list[Any] | None:
     return [_short(per_clock * sms * subject.clock_hz / 1e12), GUIDED]
 
 
-def _tensor_roofs(subject: Subject) -> dict[str, list[Any]]:
+def _tensor_roofs(subject: Subject) -> dict[str, Stated]:
     """The dense roof of each type of input that the tensor pipe worked on."""
-    dense_roofs: dict[str, list[Any]] = {}
+    dense_roofs: dict[str, Stated] = {}
     for kind in _tensor_rates(subject):
         peaks = {name: value for name, value in subject.scalars.items() if _is_peak(name, kind)}
         dense = [value for name, value in peaks.items() if "sparsity_off" in name] or list(peaks.values())

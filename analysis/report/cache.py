@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 
 from ncubble.analysis.report.cache_folder import UNFINISHED, home
 from ncubble.errors import MeasurementError
+from ncubble.files.private import close, make_private
 from ncubble.profiling.processes.scratch import scratch
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA = 2
+SCHEMA = 3
 PARTS = {
     "scalars": ("actions", "metrics", "texts"),
     "details": ("timeline", "code", "samples", "rules", "files"),
@@ -69,7 +70,7 @@ def staging(reading: Mapping[str, Path] | None = None) -> Iterator[Path]:
     making = {name: str(path) for name, path in (reading or {}).items()}
     with ExitStack() as stack:
         try:
-            home(SCHEMA).mkdir(parents=True, exist_ok=True)
+            make_private(home(SCHEMA))
             folder = stack.enter_context(scratch(parent, UNFINISHED, making))
         except OSError as error:
             raise _unwritable(parent, error) from error
@@ -109,9 +110,10 @@ def load(sha256: str, name: str, launch: int | None = None) -> pd.DataFrame:
 
 
 def seal(folder: Path) -> None:
-    """Write down what the tables in ``folder`` are; raises OSError."""
+    """Write down what the tables in ``folder`` are, and close it to other users; raises OSError."""
     digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.glob("*.parquet")}
     (folder / DIGESTS).write_text(json.dumps(digests), encoding="utf-8")
+    close(folder)
 
 
 def merge(folders: Sequence[Path], target: Path) -> Path:
@@ -151,7 +153,7 @@ def commit(folder: Path, sha256: str, part: str) -> None:
         raise _unwritable(target.parent, error) from error
     for _ in range(_ATTEMPTS):
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_private(target.parent)
             folder.rename(target)
             return
         except OSError as error:

@@ -22,6 +22,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from ncubble.files.cache import cache_root
+from ncubble.files.private import make_private
 from ncubble.profiling.processes.scratch import abandoned, scratch
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ def home(schema: int) -> Path:
 @functools.cache
 def _usable(wanted: Path, schema: int) -> Path:
     try:
-        wanted.mkdir(parents=True, exist_ok=True)
+        make_private(wanted)
         for folder in (wanted, wanted.parent):
             if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
                 raise PermissionError(0, "no permission, or a read-only file system")

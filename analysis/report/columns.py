@@ -3,6 +3,7 @@ object per row."""
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable
@@ -11,6 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+MEASURED = re.compile(r"launch__|device__|profiler__|.*\.")
+"""Names of what ncu always gives a value or series: counters with their roll-up, and facts of
+launch and device. Derived values and links may have none."""
 
 
 class Column(ABC):

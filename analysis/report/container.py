@@ -16,10 +16,13 @@ import hashlib
 import os
 import re
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
+from ncubble.analysis.report.messages import fields, launch_number, rules_speak
 from ncubble.errors import ReportError
 
 MAGIC = b"NVR\0"
@@ -37,6 +40,8 @@ _CHUNK = 1 << 20
 _VERSION = re.compile(rb"(20\d\d\.\d+\.\d+)\.\d+ \(build ")
 _SOURCES, _RESULTS, _SESSION, _PAYLOAD_SIZE, _RANGES = 1, 2, 3, 5, 7
 """Field numbers of a block's header."""
+LOOKED_INTO_B = 16 << 20
+"""How far a launch is looked into; the largest of 1,195 has 2 MB."""
 _SAID_LAST = {4, 5}
 """Fields of the session details that come in blocks of their own behind the first launch, in all
 reports seen."""
@@ -46,13 +51,16 @@ reports seen."""
 class Frame:
     """What the frame says: content hash of the file as stored, its size in bytes, stored and
     uncompressed, how many launches it announces, whether what ncu writes behind the first launch is
-    there, and the version of ncu ("" if none)."""
+    there, whether its launches stand there once and in the order in which they ran, whether each
+    result of a rule holds a message, and the version of ncu ("" if none)."""
 
     sha256: str
     size: int
     plain_size: int
     launches: int
     ends: bool
+    ordered: bool
+    rules_speak: bool
     ncu_version: str
 
 
@@ -68,8 +76,16 @@ def check_frame(path: Path) -> Frame:
             reader = _plain(path, tap)
             _walk(path, reader)
             tap.drain()
-            ends = reader.said >= _SAID_LAST
-            return Frame(tap.hash.hexdigest(), tap.size, reader.passed, reader.launches, ends, reader.version)
+            return Frame(
+                sha256=tap.hash.hexdigest(),
+                size=tap.size,
+                plain_size=reader.passed,
+                launches=reader.launches,
+                ends=reader.said >= _SAID_LAST,
+                ordered=_grow(reader.numbers),
+                rules_speak=reader.rules_speak,
+                ncu_version=reader.version,
+            )
     except OSError as error:
         raise ReportError(
             f"{path}: cannot be read ({error.strerror or error})", "check the file and its permissions"
@@ -82,7 +98,7 @@ class _Tap:
     def __init__(self, file: IO[bytes]) -> None:
         self.file, self.hash, self.size = file, hashlib.sha256(), 0
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> bytes:
         data = self.file.read(size)
         self.hash.update(data)
         self.size += len(data)
@@ -116,6 +132,8 @@ class _FrameReader:
     def __init__(self, path: Path, stream: object, largest: int | None = None) -> None:
         self.path, self.stream, self.version, self.passed, self.launches = path, stream, "", 0, 0
         self.said: set[int] = set()
+        self.numbers: list[int] = []
+        self.rules_speak = True
         self.largest = largest or LARGEST_PLAIN_B
 
     def some(self, size: int) -> bytes:
@@ -201,59 +219,31 @@ def _walk_block(path: Path, reader: _FrameReader, size: int, name: str) -> None:
     header = reader.exactly(size, name)
     reader.look(header)
     try:
-        numbers, messages = _fields(header)
-        reader.said.update(*_fields(messages.get(_SESSION, b"")))
+        numbers, messages = fields(header)
+        reader.said.update(*fields(messages.get(_SESSION, b"")))
     except (IndexError, ValueError) as error:
         raise ReportError(f"{path}: damaged, the header of {name} is no protobuf message ({error})", _AGAIN) from error
-    results = numbers.get(_RESULTS, 0) + numbers.get(_RANGES, 0)
+    sources, results = numbers.get(_SOURCES, 0), numbers.get(_RESULTS, 0) + numbers.get(_RANGES, 0)
     left = numbers.get(_PAYLOAD_SIZE, 0)
-    for _ in range(numbers.get(_SOURCES, 0) + results):
+    for index in range(sources + results):
         entry = _u32(reader.exactly(4, name)) if left >= 4 else left
         left -= 4 + entry
         if left < 0 or not 0 < entry <= LARGEST_ENTRY_B:
             wrong = f"an entry of {entry} bytes" if left >= 0 else "its entries are longer than it announces"
             raise ReportError(f"{path}: damaged, {name}: {wrong}", _AGAIN)
-        reader.skip(entry, name)
+        launch = reader.exactly(min(entry, LOOKED_INTO_B) if index >= sources else 0, name)
+        reader.look(launch)
+        reader.numbers += launch_number(launch)
+        reader.rules_speak &= rules_speak(launch)
+        reader.skip(entry - len(launch), name)
     if left:
         raise ReportError(f"{path}: damaged, {name} announces {left} bytes more than its entries have", _AGAIN)
     reader.launches += results
 
 
+def _grow(numbers: Sequence[int]) -> bool:
+    return all(before < after for before, after in pairwise(numbers))
+
+
 def _u32(data: bytes) -> int:
     return int(struct.unpack("<I", data)[0])
-
-
-def _fields(message: bytes) -> tuple[dict[int, int], dict[int, bytes]]:
-    """The integers of a protobuf message and its texts and messages, by their numbers; ValueError
-    or IndexError where it is none."""
-    numbers: dict[int, int] = {}
-    messages: dict[int, bytes] = {}
-    at, end = 0, len(message)
-    while at < end:
-        key, at = _varint(message, at)
-        field, wire = key >> 3, key & 7
-        if wire == 0:
-            numbers[field], at = _varint(message, at)
-        elif wire == 2:
-            size, at = _varint(message, at)
-            messages[field] = message[at : at + size]
-            at += size
-        elif wire in (1, 5):
-            at += 8 if wire == 1 else 4
-        else:
-            raise ValueError(f"wire type {wire}")
-    if at > end:
-        raise ValueError("a field ends behind it")
-    return numbers, messages
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift < 70:
-        byte = message[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
-    raise ValueError("a number of more than ten bytes")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ncubble.analysis.report.columns import MEASURED
 from ncubble.profiling.metrics.generations import load_generations
 
 DURATION, CYCLES, CLOCK = (load_generations().quantities[name] for name in ("duration", "cycles", "sm_clock"))
@@ -38,7 +39,8 @@ def first_of(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
 
 
 def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, ncu_version: str) -> pd.DataFrame:
-    """The ``launches`` frame: who ran, how it was launched, for how long."""
+    """The ``launches`` frame: who ran, how it was launched, for how long; ``without_value`` are the
+    measured metrics that are named only, with blanks between them."""
     ids = list(actions["launch"])
     axes = [f"launch__{what}_dim_{axis}" for what in ("grid", "block") for axis in "xyz"]
     capability = [f"device__attribute_compute_capability_{part}" for part in ("major", "minor")]
@@ -51,6 +53,8 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
     metrics = metrics[metrics["metric"].isin(wanted)]
     table = wide(metrics, wanted, ids)
     names = texts[texts["metric"] == "device__attribute_display_name"].set_index("launch")["value"]
+    hollow = texts[(texts["value"] == "") & texts["metric"].astype(str).str.match(MEASURED)]
+    without_value = hollow["metric"].astype(str).groupby(hollow["launch"]).agg(" ".join)
     duration, cycles = _duration(metrics, table, ids), first_of(table, CYCLES).to_numpy()
     clock = first_of(table, CLOCK).to_numpy()
     bare = {name: re.sub(ABI_TAG, "", name) for name in actions["kernel"].unique()}
@@ -67,6 +71,7 @@ def launches(actions: pd.DataFrame, metrics: pd.DataFrame, texts: pd.DataFrame, 
         "duration_ns": duration,
         "cycles": cycles,
         "sm_clock_hz": np.where(np.isnan(clock), cycles / duration * 1e9, clock),
+        "without_value": without_value.reindex(ids, fill_value="").to_numpy(),
     }
     return pd.DataFrame(columns)
 
@@ -108,6 +113,7 @@ def source(code: pd.DataFrame, samples: pd.DataFrame) -> pd.DataFrame:
     if code.empty:
         return pd.DataFrame(columns=["launch", "pc", "sass", "opcode", "file", "line", "samples", "executed"])
     table = code.astype({"sass": "str", "file": "str"}).sort_values(["launch", "pc"], ignore_index=True)
+    table.loc[table["sass"] == "N/A", "sass"] = ""
     table["opcode"] = _opcodes(table["sass"])
     counts = _by_instruction(table, samples)
     table = pd.concat([table, counts], axis=1)

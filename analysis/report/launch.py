@@ -3,19 +3,60 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ncubble.analysis.report.container import Frame
 from ncubble.profiling.runs.run import Run
+from ncubble.text.values import string
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Fact = TypeVar("Fact")
+
+
+@dataclass(frozen=True)
+class LaunchIdentity:
+    """What ran, how it was launched, and for how long: a row of the report's ``launches``
+    (docs/reference/reports.md). Texts are empty and numbers NaN where the report does not tell."""
+
+    kernel: str = ""
+    demangled: str = ""
+    grid: str = ""
+    block: str = ""
+    device: str = ""
+    compute_capability: str = ""
+    ncu_version: str = ""
+    nvtx: str = ""
+    without_value: str = ""
+    registers: float = math.nan
+    smem_static_B: float = math.nan  # noqa: N815
+    smem_dynamic_B: float = math.nan  # noqa: N815
+    duration_ns: float = math.nan
+    cycles: float = math.nan
+    sm_clock_hz: float = math.nan
+
+    @classmethod
+    def of(cls, row: Mapping[Hashable, Any]) -> LaunchIdentity:
+        """Of the cells of a row; others are left out."""
+        return cls(**{name: read(row.get(name)) for name, read in _CELLS})
+
+
+def _float(cell: Any) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+_CELLS: tuple[tuple[str, Callable[[Any], Any]], ...] = tuple(
+    (field.name, string if field.default == "" else _float) for field in fields(LaunchIdentity)
+)
+"""The fields, and what reads a cell for each: once, as reports hold thousands of launches."""
 
 
 class ReportOfLaunch(Protocol):
@@ -41,7 +82,7 @@ class ReportOfLaunch(Protocol):
     def wide(self, names: Sequence[str]) -> pd.DataFrame:
         """As in ``Report``."""
 
-    def identity(self, number: int) -> dict[str, Any]:
+    def identity(self, number: int) -> LaunchIdentity:
         """As in ``Report``."""
 
     def scalars(self, number: int) -> dict[str, float]:
@@ -66,9 +107,8 @@ class Launch:
     number: int
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """The row of the report's ``launches`` as a dict: kernel, geometry, device, duration_ns,
-        cycles."""
+    def identity(self) -> LaunchIdentity:
+        """What ran, how it was launched, and for how long."""
         return self.report.identity(self.number)
 
     @property
@@ -102,7 +142,7 @@ class Launch:
         """The manifest's facts of the kernel, as declared by the program; empty where they name
         another function."""
         facts = self.report.run.manifest.kernel_of(self.number)
-        return facts if str(facts.get("function") or "") == str(self.identity["kernel"]) else {}
+        return facts if str(facts.get("function") or "") == self.identity.kernel else {}
 
     @property
     def memo(self) -> dict[object, Any]:

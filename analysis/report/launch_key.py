@@ -42,36 +42,16 @@ class LaunchKey:
         """Equal for repeats on one GPU model."""
         return self.only("label", "demangled", "shape", "grid", "block", "nvtx", "device")
 
-    @property
-    def of_any_device(self) -> LaunchKey:
-        """Equal for repeats on any GPU model."""
-        return self.only("label", "demangled", "shape", "grid", "block", "nvtx")
 
-    @property
-    def of_problem(self) -> LaunchKey:
-        """Equal for one kernel at one problem in runs of one label, however it is launched."""
-        return self.only("label", "kernel", "shape")
-
-    @property
-    def of_configuration(self) -> LaunchKey:
-        """Equal for one instance of a kernel at one problem and geometry, whatever runs are
-        called."""
-        return self.only("demangled", "shape", "grid", "block")
-
-    @property
-    def of_geometry(self) -> LaunchKey:
-        """Equal for one function and geometry: what ranks of a program share."""
-        return self.only("kernel", "grid", "block")
-
-    @property
-    def of_instance(self) -> LaunchKey:
-        """Equal for one function with its template arguments."""
-        return self.only("demangled")
-
-    @property
-    def of_function(self) -> LaunchKey:
-        """Equal for one function."""
-        return self.only("kernel")
+MATCHES = {
+    "repeats on any GPU model": ("label", "demangled", "shape", "grid", "block", "nvtx"),
+    "one kernel at one problem in runs of one label": ("label", "kernel", "shape"),
+    "one instance at one problem and geometry": ("demangled", "shape", "grid", "block"),
+    "one function and geometry": ("kernel", "grid", "block"),
+    "one function with its template arguments": ("demangled",),
+    "one function": ("kernel",),
+}
+"""What two launches may share, and the parts of their keys that are equal then, strictest first."""
 
 
 @dataclass(frozen=True)

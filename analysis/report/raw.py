@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ncubble.analysis.report.columns import Column, add_row, new_column
+from ncubble.analysis.report.columns import MEASURED, Column, add_row, new_column
 from ncubble.profiling.metrics.generations import series_prefix
 
 Tables = dict[str, dict[str, Column]]
@@ -107,7 +107,8 @@ class _RawReader:
             self._read_files(action)
 
     def _read_scalars(self, action: Any, launch: int, names: Iterable[str]) -> None:
-        """Append every metric that has a value of its own; a series has none, or its average."""
+        """Append every metric that has a value of its own; a series has none, or its average. One
+        that is measured and has neither value nor series becomes an empty text."""
         kinds = self.binding.IMetric
         integers, doubles = (
             (kinds.ValueKind_UINT32, kinds.ValueKind_UINT64),
@@ -119,6 +120,8 @@ class _RawReader:
         for name in names:
             metric = by_name(name)
             if metric is None or not self._has_value(metric):
+                if MEASURED.match(name) and (metric is None or not metric.num_instances()):
+                    add_row(self.tables["texts"], launch, name, "")
                 continue
             kind = self._kind(metric)
             if kind in doubles:
@@ -126,8 +129,8 @@ class _RawReader:
             elif kind in integers:
                 value = self._as_uint64(metric)
             else:
-                if kind == kinds.ValueKind_STRING:
-                    add_row(self.tables["texts"], launch, name, metric.as_string())
+                if kind == kinds.ValueKind_STRING and (text := metric.as_string()):
+                    add_row(self.tables["texts"], launch, name, text)
                 continue
             known.append(name)
             values.append(value)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ncubble.analysis.report import cache as store
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.launch import Launch, LaunchIdentity
 from ncubble.analysis.report.reading import Source, ingest
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.profiling.runs.run import MANIFEST, Run, find_runs
@@ -125,11 +125,10 @@ class Report:
         return iter([Launch(self, number) for number in self._rows])
 
     @cached_property
-    def _rows(self) -> dict[int, dict[str, Any]]:
-        rows = self.launches.to_dict("records")
-        return {int(row["launch"]): {str(key): value for key, value in row.items()} for row in rows}
+    def _rows(self) -> dict[int, LaunchIdentity]:
+        return {int(row["launch"]): LaunchIdentity.of(row) for row in self.launches.to_dict("records")}
 
-    def identity(self, number: int) -> dict[str, Any]:
+    def identity(self, number: int) -> LaunchIdentity:
         """``Launch.identity``. Raises UsageError for a launch that is not there."""
         if number not in self._rows:
             raise UsageError(f"{self.path}: no launch {number}", f"launches are 0 to {len(self._rows) - 1}")

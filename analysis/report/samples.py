@@ -13,6 +13,15 @@ def stall_columns(source: pd.DataFrame) -> list[str]:
     return [str(name) for name in source.columns if name not in NOT_STALLS]
 
 
+UNKNOWN = "???"
+"""The opcode of code that NVIDIA's reader cannot disassemble, as of chips that it dropped."""
+
+
+def without_text(source: pd.DataFrame) -> pd.Series:
+    """Of each instruction, whether its text is missing."""
+    return source["opcode"].isin(["", UNKNOWN])
+
+
 def stall_shares(source: pd.DataFrame) -> list[tuple[str, float]]:
     """(reason, percent of all warp samples), largest first; empty where no samples were
     collected."""

@@ -53,7 +53,8 @@ def frame_of(path: Path) -> tuple[Frame, Signature]:
 @cache
 def _walk() -> str:
     """A hash of how files are walked: what was seen in another way is looked at again."""
-    return hashlib.sha256((files("ncubble.analysis.report") / "container.py").read_bytes()).hexdigest()
+    code = [files("ncubble.analysis.report") / name for name in ("container.py", "messages.py")]
+    return hashlib.sha256(b"".join(module.read_bytes() for module in code)).hexdigest()
 
 
 def unchanged(path: Path, signature: Signature) -> None:

@@ -2,13 +2,17 @@
 harming anything else.
 
 Each worker serves many reports, one after the other. One that dies costs its current report only:
-that report gets the cause as its error, and the next report starts a fresh worker.
+that report gets the cause as its error, and the next report starts a fresh worker. One that was
+killed from outside, as by a system that is short of memory, is replaced, and its report read once
+more.
 """
 
 from __future__ import annotations
 
 import os
 import queue
+import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +25,8 @@ from ncubble.errors import MeasurementError, NcubbleError, ReportError
 from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
 
 TIME_LIMIT_S = 300.0
+KILLED = (-signal.SIGKILL, -signal.SIGTERM)
+"""Exit statuses of a worker that somebody else ended: no report makes it send these."""
 GRACE_S = 5.0
 """After the limit a worker ends itself: whoever was to end it is gone."""
 
@@ -129,7 +135,7 @@ class NativeReader:
     def extract(self, job: Extraction) -> NcubbleError | None:
         """Do one job; returns what went wrong."""
         try:
-            reply = self.process.ask(job.request(self.time_limit_s + GRACE_S), self.time_limit_s)
+            reply = self._ask(job)
         except ServerDiedError as died:
             late = f"did not finish within {self.time_limit_s:g} s"
             return ReportError(
@@ -149,3 +155,14 @@ class NativeReader:
             )
         error = reply.get("error")
         return ReportError(f"{job.path}: {error}", "copy the file again, or profile again") if error else None
+
+    def _ask(self, job: Extraction) -> dict[str, Any]:
+        """The answer to a job, by a second worker if one is killed; raises ServerDiedError."""
+        request = job.request(self.time_limit_s + GRACE_S)
+        try:
+            return self.process.ask(request, self.time_limit_s)
+        except ServerDiedError as died:
+            if died.expired or died.status not in KILLED:
+                raise
+        shutil.rmtree(job.out, ignore_errors=True)
+        return self.process.ask(request, self.time_limit_s)

@@ -49,6 +49,11 @@ class DeviceAccount:
         """What its lanes begin with."""
         return f"{self.name} " if self.name else ""
 
+    @property
+    def engine_names(self) -> dict[str, str]:
+        """The engine of each group of its lanes that worked."""
+        return {group: group.removeprefix(self.prefix) for group in self.concurrency.busy_ns}
+
 
 def accounts(recording: Recording, whole: bool = False) -> list[DeviceAccount]:
     """One account per process and device that did anything, in order.
@@ -102,9 +107,7 @@ def drawn_lanes(account: DeviceAccount) -> pd.DataFrame:
 
 def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
     """The account as JSON: percents of the span, times in us; ``longest`` gaps."""
-    span = account.span_ns
-    idle = account.idle_ns
-    causes = by_cause(account.gaps)
+    span, idle, engines = account.span_ns, account.idle_ns, account.engine_names
     number = counts(account.gaps)
     return {
         "process": account.process,
@@ -115,13 +118,13 @@ def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
         "bytes_up": account.bytes_up,
         "bytes_down": account.bytes_down,
         "engines": [
-            {"engine": group.removeprefix(account.prefix), "busy_us": ns / 1e3, "busy_pct": percent(ns, span)}
+            {"engine": engines[group], "busy_us": ns / 1e3, "busy_pct": percent(ns, span)}
             for group, ns in account.concurrency.busy_ns.items()
         ],
         "all_idle_us": account.concurrency.idle_ns / 1e3,
         "overlap": [
             {
-                "engines": [group.removeprefix(account.prefix) for group in overlap.what],
+                "engines": [engines[group] for group in overlap.what],
                 "us": overlap.ns / 1e3,
                 "pct_of_span": overlap.pct_of_span,
                 "pct_of_least": overlap.pct_of_least,
@@ -139,7 +142,7 @@ def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
                 "gaps": number.get(name, 0),
                 "remedy": CAUSES[name].remedy,
             }
-            for name, ns in causes.items()
+            for name, ns in by_cause(account.gaps).items()
         ],
         "gaps": len(account.gaps),
         "longest": [gap_json(gap, account.zero) for gap in longest_gaps(account.gaps, longest)],

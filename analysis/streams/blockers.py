@@ -60,7 +60,8 @@ def reason(queue: Queue, kernel: QueueItem, begin: int, time: int) -> Reason:
     if head.start <= time:
         if (call := _awaits(queue, head, kernel, time)) is not None:
             return Reason(HOST_SYNC, min(head.end, call.end), f"the host was in {plain(call.name)} for {_a(head)}")
-        return _until_end(queue, head, begin, time, f"behind {_a(head)} in its stream ({head.lane[1]})")
+        why = f"behind {_a(head)} in its stream ({head.lane[1]})"
+        return _because_of(queue, head, begin, time, head.end, why)
     if head.call is None:
         if queue.node_before(head):
             return Reason(LAUNCH_GAP, head.start, "between the nodes of a graph")
@@ -101,11 +102,6 @@ def _a(item: QueueItem) -> str:
     """The work in a few words: a kernel by its function."""
     what = short_name(item.what)
     return f"an {what}" if what.startswith("H2D") else f"a {what}"
-
-
-def _until_end(queue: Queue, item: QueueItem, begin: int, time: int, why: str) -> Reason:
-    """The kernel waits for the end of work that runs."""
-    return _because_of(queue, item, begin, time, item.end, why)
 
 
 def _awaits(queue: Queue, copy: QueueItem, kernel: QueueItem, time: int) -> Call | None:
@@ -181,7 +177,8 @@ def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) ->
     for lane, recorded in head.waits:
         end, last = queue.until(lane, recorded)
         if end > time and last is not None:
-            return _until_event(queue, last, lane, begin, time, end)
+            why = f"an event behind {_a(last)} of stream {lane[1]}"
+            return _because_of(queue, last, begin, time, end, why)
     for lane in queue.serialized_with(head.lane):
         end, last = queue.until(lane, call.start)
         if end > time and last is not None:
@@ -201,10 +198,6 @@ def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) ->
     if (node_end := queue.graph_busy(head, time)) is not None:
         return Reason(DEPENDENCY, min(node_end, head.start), "behind a node of the same graph")
     return _handed_over(queue, head, call, begin, time)
-
-
-def _until_event(queue: Queue, last: QueueItem, lane: tuple[int, int], begin: int, time: int, end: int) -> Reason:
-    return _because_of(queue, last, begin, time, end, f"an event behind {_a(last)} of stream {lane[1]}")
 
 
 def _handed_over(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) -> Reason:

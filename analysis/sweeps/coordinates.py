@@ -41,19 +41,19 @@ class Coordinate:
 
 def source_of(row: Row) -> str:
     """What ``coordinates`` follow from: equal texts, equal coordinates."""
-    told = (row.get("parameters"), row.get("dims"))
-    return str(told) if any(told) else f"{row.get('kernel')}\n{row.get('demangled')}\n{row.get('shape')}"
+    facts = (row.get("parameters"), row.get("dims"))
+    return str(facts) if any(facts) else f"{row.get('kernel')}\n{row.get('demangled')}\n{row.get('shape')}"
 
 
 def coordinates(row: Row) -> tuple[Coordinate, ...]:
     """The coordinates of one launch, each name once, in order of kind and name."""
     parameters, dims = row.get("parameters") or {}, row.get("dims") or {}
     if parameters or dims:
-        found = [Coordinate(PARAMETER, _text(name), _text(value)) for name, value in parameters.items()]
-        found += [Coordinate(SHAPE, _dimension(name, parameters), _text(value)) for name, value in dims.items()]
+        places = [Coordinate(PARAMETER, _text(name), _text(value)) for name, value in parameters.items()]
+        places += [Coordinate(SHAPE, _dimension(name, parameters), _text(value)) for name, value in dims.items()]
     else:
-        found = [*_template(row), *_geometry(row)]
-    return tuple(sorted({one.name: one for one in found}.values(), key=lambda one: (one.kind, one.name)))
+        places = [*_template(row), *_geometry(row)]
+    return tuple(sorted({place.name: place for place in places}.values(), key=lambda place: (place.kind, place.name)))
 
 
 def _dimension(name: Any, parameters: Mapping[str, Any]) -> str:
@@ -69,12 +69,12 @@ def _text(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 9]} {sha256(text.encode()).hexdigest()[:8]}"
 
 
-def alike(found: Sequence[Coordinate]) -> Coordinate | None:
+def alike(places: Sequence[Coordinate]) -> Coordinate | None:
     """All dimensions as one, ``k=m=n``, where there are several and they are equal; else None."""
-    shape = [one for one in found if one.kind == SHAPE]
-    if len(shape) < 2 or len({one.value for one in shape}) > 1:
+    shape = [place for place in places if place.kind == SHAPE]
+    if len(shape) < 2 or len({place.value for place in shape}) > 1:
         return None
-    return Coordinate(SHAPE, "=".join(one.name for one in shape), shape[0].value)
+    return Coordinate(SHAPE, "=".join(place.name for place in shape), shape[0].value)
 
 
 def _template(row: Row) -> list[Coordinate]:
@@ -82,8 +82,8 @@ def _template(row: Row) -> list[Coordinate]:
     if len(arguments) > MOST_ARGUMENTS:
         return [Coordinate(CODE, "template", _text(", ".join(arguments)))]
     return [
-        Coordinate(CODE if len(one) > LONG_ARGUMENT else PARAMETER, f"template argument {index}", _text(one))
-        for index, one in enumerate(arguments, 1)
+        Coordinate(CODE if len(argument) > LONG_ARGUMENT else PARAMETER, f"template argument {index}", _text(argument))
+        for index, argument in enumerate(arguments, 1)
     ]
 
 
@@ -93,14 +93,14 @@ def template_arguments(demangled: str, kernel: str) -> list[str]:
     at = demangled.find(f"{kernel}<") if kernel else -1
     if at < 0:
         return []
-    found, depth, start = [], 0, at + len(kernel) + 1
+    arguments, depth, start = [], 0, at + len(kernel) + 1
     for index in range(start, len(demangled)):
         sign = demangled[index]
         if depth == 0 and sign in ",>":
-            found.append(_CAST.sub("", demangled[start:index].strip()))
+            arguments.append(_CAST.sub("", demangled[start:index].strip()))
             start = index + 1
             if sign == ">":
-                return found
+                return arguments
         depth += (sign in "<([") - (sign in ">)]")
     return []
 
@@ -114,8 +114,8 @@ def _geometry(row: Row) -> list[Coordinate]:
     grid, block = ([int(part) for part in extents[index].split(",") if part] for index in (1, 2))
     while len(block) > 1 and block[-1] == 1:
         block.pop()
-    told = _text("x".join(str(part) for part in block))
+    size = _text("x".join(str(part) for part in block))
     return [
-        Coordinate(GEOMETRY, "block", told),
+        Coordinate(GEOMETRY, "block", size),
         Coordinate(SHAPE, "threads in all", _text(math.prod(grid) * math.prod(block))),
     ]

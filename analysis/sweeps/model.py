@@ -62,10 +62,11 @@ class SweepPoint:
     def account(self) -> tuple[dict[str, float], int]:
         """(percent by part, mean over launches, number of these launches): those whose idle time is
         split, if any."""
-        held = [dict(row["account"]) for row in self.rows if row.get("account")]
-        split = [one for one in held if not any(part in one for part in COARSE)] or held
-        parts = dict.fromkeys(part for one in split for part in one)
-        return {part: math.fsum(one.get(part, 0.0) for one in split) / len(split) for part in parts}, len(split)
+        accounts = [dict(row["account"]) for row in self.rows if row.get("account")]
+        split = [account for account in accounts if not any(part in account for part in COARSE)] or accounts
+        parts = dict.fromkeys(part for account in split for part in account)
+        means = {part: math.fsum(account.get(part, 0.0) for account in split) / len(split) for part in parts}
+        return means, len(split)
 
     def typical(self) -> Row:
         """The launch that stands for this value: of those with a split account, if any, the one in
@@ -90,7 +91,7 @@ class SweepSeries:
         """(best, worst, what of): the points with the least and most mean time, or cycles where
         time is not known."""
         for name in ("duration_ns", "cycles"):
-            known = [(found.mean, index) for index, point in enumerate(self.points) if (found := point.spread(name))]
+            known = [(spread.mean, index) for index, point in enumerate(self.points) if (spread := point.spread(name))]
             if len(known) > 1:
                 return self.points[min(known)[1]], self.points[max(known)[1]], name
         return None
@@ -98,9 +99,10 @@ class SweepSeries:
     @cached_property
     def ratio(self) -> float:
         """Time at the worst value as a multiple of that at the best; 1 where it is not known."""
-        ends = self.ends()
-        found = [point.spread(ends[2]) for point in ends[:2]] if ends else []
-        return found[1].mean / found[0].mean if found and found[0] and found[1] and found[0].mean > 0 else 1.0
+        if (ends := self.ends()) is None:
+            return 1.0
+        best, worst = (point.spread(ends[2]) for point in ends[:2])
+        return worst.mean / best.mean if best and worst and best.mean > 0 else 1.0
 
 
 @dataclass(frozen=True)
@@ -122,28 +124,28 @@ class Sweep:
     @property
     def launches(self) -> int:
         """Over all series."""
-        return sum(one.launches for one in self.series)
+        return sum(series.launches for series in self.series)
 
     def values(self) -> list[str]:
         """The values of the parameter in any series, in order."""
-        return ordered(point.value for one in self.series for point in one.points)
+        return ordered(point.value for series in self.series for point in series.points)
 
     @cached_property
     def ratio(self) -> float:
         """The largest of its series."""
-        return max(one.ratio for one in self.series)
+        return max(series.ratio for series in self.series)
 
     def varying(self) -> dict[str, list[str]]:
         """Other coordinates in which its series differ, with their values; those that some series
         lack are ``""``."""
-        names = dict.fromkeys(name for one in self.series for name, _ in one.fixed)
-        found = {name: ordered({dict(one.fixed).get(name, "") for one in self.series}) for name in names}
-        return {name: values for name, values in found.items() if len(values) > 1}
+        names = dict.fromkeys(name for series in self.series for name, _ in series.fixed)
+        values_of = {name: ordered({dict(series.fixed).get(name, "") for series in self.series}) for name in names}
+        return {name: values for name, values in values_of.items() if len(values) > 1}
 
     def narrowed(self, fixed: Iterable[Pair]) -> Sweep:
         """Only the series that have all of these coordinates."""
         wanted = set(fixed)
-        kept = tuple(one for one in self.series if wanted <= set(one.fixed))
+        kept = tuple(series for series in self.series if wanted <= set(series.fixed))
         return replace(self, series=kept)
 
     def busy(self, _: SweepSeries, point: SweepPoint) -> PointSpread | None:
@@ -157,7 +159,9 @@ class Sweep:
         telling = self.varying()
         if not telling:
             return [self.kernel for _ in self.series]
-        return [" ".join(f"{name}={value}" for name, value in one.fixed if name in telling) for one in self.series]
+        return [
+            " ".join(f"{name}={value}" for name, value in series.fixed if name in telling) for series in self.series
+        ]
 
     def unit(self) -> str:
         """The unit whose busy share is shown: the tensor pipe if it is that of any launch, else
@@ -168,18 +172,18 @@ class Sweep:
         return units.pop() if len(units) == 1 else ""
 
     def _rows(self) -> Iterator[Row]:
-        return (row for one in self.series for point in one.points for row in point.rows)
+        return (row for series in self.series for point in series.points for row in point.rows)
 
 
 def timed(y: str, series: SweepSeries, point: SweepPoint) -> PointSpread | None:
     """Time in ns or elapsed cycles at a point, or as a multiple of the best of its series
     (``-best``)."""
     name = "duration_ns" if y.startswith("time") else "cycles"
-    found = point.spread(name)
-    if found is None or not y.endswith("-best"):
-        return found
-    best = min((one.mean for other in series.points if (one := other.spread(name))), default=0.0)
-    return PointSpread(found.mean / best, found.low / best, found.high / best, found.n) if best > 0 else None
+    spread = point.spread(name)
+    if spread is None or not y.endswith("-best"):
+        return spread
+    best = min((other_spread.mean for other in series.points if (other_spread := other.spread(name))), default=0.0)
+    return PointSpread(spread.mean / best, spread.low / best, spread.high / best, spread.n) if best > 0 else None
 
 
 def is_split(row: Row) -> bool:
@@ -226,44 +230,45 @@ def sweeps(rows: Sequence[Row]) -> list[Sweep]:
     groups: defaultdict[tuple[str, str, str, str], dict[tuple[Pair, ...], list[tuple[str, list[Row]]]]]
     groups = defaultdict(dict)
     for (kernel, gpu), configurations in _configurations(rows).items():
-        for found, held in configurations.items():
-            for kind, name, value, rest in _places(found):
+        for places, held in configurations.items():
+            for kind, name, value, rest in _places(places):
                 groups[kernel, gpu, name, kind].setdefault(rest, []).append((value, held))
     swept, names = [], gpu_names({gpu for _, gpu, _, _ in groups})
     for (kernel, gpu, name, kind), by_rest in groups.items():
         series = [_series(rest, held) for rest, held in by_rest.items() if len(held) > 1]
         if series:
-            series.sort(key=lambda one: (-len(one.points), [_rank(value) for _, value in one.fixed]))
+            series.sort(key=lambda each: (-len(each.points), [_rank(value) for _, value in each.fixed]))
             swept.append(Sweep(kernel, gpu, name, kind, tuple(series), names[gpu]))
-    return sorted(swept, key=lambda one: (_KINDS.index(one.kind), -one.ratio, one.kernel))
+    return sorted(swept, key=lambda sweep: (_KINDS.index(sweep.kind), -sweep.ratio, sweep.kernel))
 
 
 def _configurations(rows: Iterable[Row]) -> dict[Pair, dict[tuple[Coordinate, ...], list[Row]]]:
     """Launches of a kernel on a GPU that agree in all coordinates, by these; launches without
     numbers are left out."""
     known: dict[str, tuple[Coordinate, ...]] = {}
-    found: defaultdict[Pair, dict[tuple[Coordinate, ...], list[Row]]] = defaultdict(dict)
+    by_kernel: defaultdict[Pair, dict[tuple[Coordinate, ...], list[Row]]] = defaultdict(dict)
     for row in rows:
         kernel, gpu = str(row.get("kernel") or ""), device_of(row)
         if kernel and any(number(row.get(name)) is not None for name in ("duration_ns", "cycles", "busy")):
-            told = source_of(row)
-            if told not in known:
-                known[told] = coordinates(row)
-            found[kernel, gpu].setdefault(known[told], []).append(row)
-    return found
+            source = source_of(row)
+            if source not in known:
+                known[source] = coordinates(row)
+            by_kernel[kernel, gpu].setdefault(known[source], []).append(row)
+    return by_kernel
 
 
-def _places(found: Sequence[Coordinate]) -> Iterator[tuple[str, str, str, tuple[Pair, ...]]]:
+def _places(places: Sequence[Coordinate]) -> Iterator[tuple[str, str, str, tuple[Pair, ...]]]:
     """(kind, name, value, all other coordinates) for each coordinate that may be swept, and for all
     dimensions at once where they are equal."""
-    pairs = tuple((one.name, one.value) for one in found)
-    for index, one in enumerate(found):
-        if one.kind != CODE:
-            yield one.kind, one.name, one.value, pairs[:index] + pairs[index + 1 :]
-    if (together := alike(found)) is not None:
-        yield SHAPE, together.name, together.value, tuple((one.name, one.value) for one in found if one.kind != SHAPE)
+    pairs = tuple((place.name, place.value) for place in places)
+    for index, place in enumerate(places):
+        if place.kind != CODE:
+            yield place.kind, place.name, place.value, pairs[:index] + pairs[index + 1 :]
+    if (together := alike(places)) is not None:
+        rest = tuple((place.name, place.value) for place in places if place.kind != SHAPE)
+        yield SHAPE, together.name, together.value, rest
 
 
 def _series(rest: tuple[Pair, ...], held: Sequence[tuple[str, list[Row]]]) -> SweepSeries:
     by_value = {value: tuple(rows) for value, rows in held}
-    return SweepSeries(rest, tuple(SweepPoint(one, as_number(one), by_value[one]) for one in ordered(by_value)))
+    return SweepSeries(rest, tuple(SweepPoint(key, as_number(key), by_value[key]) for key in ordered(by_value)))

@@ -25,12 +25,12 @@ def noise_words(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> 
 
     Empty, too, where either point has no repeats: then nothing is tested.
     """
-    found = p_value(best, worst, name, points)
-    if found is None or found <= ALPHA:
+    p = p_value(best, worst, name, points)
+    if p is None or p <= ALPHA:
         return ""
     pairs = math.comb(points, 2)
     among = f", corrected for the best and worst of {points} values" if pairs > 1 else ""
-    return f", which noise alone can explain (p = {found:.2f} by the spread of the repeats{among})"
+    return f", which noise alone can explain (p = {p:.2f} by the spread of the repeats{among})"
 
 
 def p_value(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> float | None:
@@ -39,22 +39,22 @@ def p_value(best: SweepPoint, worst: SweepPoint, name: str, points: int) -> floa
 
     None where either point has fewer than two values.
     """
-    one, other = ([value for row in point.rows if (value := number(row.get(name)))] for point in (best, worst))
-    if len(one) < 2 or len(other) < 2:
+    first, second = ([value for row in point.rows if (value := number(row.get(name)))] for point in (best, worst))
+    if len(first) < 2 or len(second) < 2:
         return None
-    return min(1.0, welch(one, other) * max(math.comb(points, 2), 1))
+    return min(1.0, welch(first, second) * max(math.comb(points, 2), 1))
 
 
-def welch(one: Sequence[float], other: Sequence[float]) -> float:
+def welch(left_values: Sequence[float], right_values: Sequence[float]) -> float:
     """Two-sided p-value of equal means (B. L. Welch, Biometrika 34, 1947); each side has two values
     or more."""
     from scipy.special import stdtr
 
     from ncubble.analysis.gate.noise.noise import mean_sd
 
-    (first, spread), (second, scatter) = mean_sd(one), mean_sd(other)
-    left, right = spread**2 / len(one), scatter**2 / len(other)
+    (first, spread), (second, scatter) = mean_sd(left_values), mean_sd(right_values)
+    left, right = spread**2 / len(left_values), scatter**2 / len(right_values)
     if left + right == 0.0:
         return 1.0 if first == second else 0.0
-    freedom = (left + right) ** 2 / (left**2 / (len(one) - 1) + right**2 / (len(other) - 1))
+    freedom = (left + right) ** 2 / (left**2 / (len(left_values) - 1) + right**2 / (len(right_values) - 1))
     return float(2 * stdtr(freedom, -abs(first - second) / math.sqrt(left + right)))

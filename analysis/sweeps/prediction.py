@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ncubble.analysis.account.account import account
-from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
-from ncubble.analysis.model.predict import predict, refusal
+from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
+from ncubble.analysis.model.predict import Prediction, chosen_depth, predict, refusal
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.sweeps.model import PointSpread, SweepPoint, SweepSeries, is_split
-from ncubble.analysis.validation.prediction.score import chosen_depth
 
 DEPTH_NAMES = ("stages", "num_stages", "nstages", "n_stages", "pipeline_stages", "slots", "depth", "buffers")
 """Parameters that say how many tiles a ring holds."""
@@ -30,7 +28,7 @@ class DepthPredictions:
     why there is no prediction of any depth; ``unit`` is what is counted as busy."""
 
     present: int
-    predictions: Mapping[int, Any]
+    predictions: Mapping[int, Prediction | None]
     refusals: Mapping[int, str]
     reason: str = ""
     notes: tuple[str, ...] = ()
@@ -44,7 +42,7 @@ class Depth:
     depth: int
     busy: PointSpread | None
     cycles: PointSpread | None
-    predicted: Any | None
+    predicted: Prediction | None
     refusal: str
 
     @property
@@ -57,7 +55,7 @@ class Depth:
         """Predicted against measured cycles in percent."""
         if not self.predicted or not self.cycles or self.cycles.mean <= 0:
             return None
-        return float(100.0 * (self.predicted.cycles / self.cycles.mean - 1.0))
+        return 100.0 * (self.predicted.cycles / self.cycles.mean - 1.0)
 
 
 @dataclass(frozen=True)
@@ -83,16 +81,16 @@ class DepthChoice:
 def is_depth(parameter: str, series: Sequence[SweepSeries]) -> bool:
     """Whether a swept parameter is the depth of a pipeline: by its name, and because its values are
     whole numbers."""
-    at = [point.at for one in series for point in one.points]
+    at = [point.at for line in series for point in line.points]
     return parameter.lower() in DEPTH_NAMES and all(value is not None and value.is_integer() for value in at)
 
 
 def profiles(series: SweepSeries) -> list[SweepPoint]:
     """The points that have launches which may be predicted from: those with warp samples, usual
     depths first."""
-    found = [point for point in series.points if any(is_split(row) for row in point.rows)]
+    split = [point for point in series.points if any(is_split(row) for row in point.rows)]
     return sorted(
-        found, key=lambda point: (FIRST.index(point.at) if point.at in FIRST else len(FIRST), point.at or 0.0)
+        split, key=lambda point: (FIRST.index(point.at) if point.at in FIRST else len(FIRST), point.at or 0.0)
     )
 
 
@@ -109,7 +107,7 @@ def depth_predictions(launch: Launch, depth: int) -> DepthPredictions:
     return DepthPredictions(depth, predictions, refusals, notes=_notes(now))
 
 
-def _notes(now: Any) -> tuple[str, ...]:
+def _notes(now: Pipeline) -> tuple[str, ...]:
     notes = []
     if now.residency is None:
         notes.append("The report lacks occupancy limits: resident CTAs are taken to stay as they are.")
@@ -118,29 +116,31 @@ def _notes(now: Any) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def depths_of(series: SweepSeries, told: DepthPredictions) -> list[Depth]:
+def depths_of(series: SweepSeries, forecast: DepthPredictions) -> list[Depth]:
     """Every depth that was measured or predicted, in order. Measured: ``busy`` and ``cycles`` of
     the rows."""
     points = {int(point.at): point for point in series.points if point.at is not None}
-    found = []
-    for depth in sorted({*points, *told.predictions}):
+    depths = []
+    for depth in sorted({*points, *forecast.predictions}):
         point = points.get(depth)
         busy, cycles = (point.spread("busy"), point.spread("cycles")) if point else (None, None)
-        refusal = told.refusals.get(depth, "" if depth in told.predictions else f"deeper than {DEEPEST}")
-        found.append(Depth(depth, busy, cycles, told.predictions.get(depth), refusal))
-    return found
+        refusal = forecast.refusals.get(depth, "" if depth in forecast.predictions else f"deeper than {DEEPEST}")
+        depths.append(Depth(depth, busy, cycles, forecast.predictions.get(depth), refusal))
+    return depths
 
 
 def depth_choice(depths: Sequence[Depth], present: int) -> DepthChoice | None:
     """How good the predictions are; None where no depth but the present one was both measured and
     predicted."""
-    measured = {one.depth: one.busy.mean for one in depths if one.busy and (one.predicted or one.depth == present)}
-    told = {one.depth: one.predicted.tensor_elapsed_pct for one in depths if one.predicted and one.depth in measured}
-    errors = [abs(one.error) for one in depths if one.depth != present and one.error is not None]
+    measured = {row.depth: row.busy.mean for row in depths if row.busy and (row.predicted or row.depth == present)}
+    predicted = {
+        row.depth: row.predicted.tensor_elapsed_pct for row in depths if row.predicted and row.depth in measured
+    }
+    errors = [abs(row.error) for row in depths if row.depth != present and row.error is not None]
     if present not in measured or not errors:
         return None
-    told[present] = measured[present]
-    chosen, best = chosen_depth(told), max(measured, key=lambda depth: (measured[depth], -depth))
+    predicted[present] = measured[present]
+    chosen, best = chosen_depth(predicted), max(measured, key=lambda depth: (measured[depth], -depth))
     lost = 100.0 * (measured[best] - measured[chosen]) / measured[best] if measured[best] > 0 else 0.0
     span = max(measured.values()) - min(measured.values())
     mean = sum(errors) / len(errors)

@@ -45,7 +45,7 @@ class Dump:
     """What one recording holds: ``warps`` (of ``WARP``) and ``marks`` (of ``MARK``, a row for each
     warp).
 
-    ``started``: warps that asked for a slot on a recorded SM. ``told``: the JSON object.
+    ``started``: warps that asked for a slot on a recorded SM.
     """
 
     warps: np.ndarray
@@ -53,7 +53,6 @@ class Dump:
     started: int
     tags: tuple[str, ...]
     roles: tuple[str, ...]
-    told: dict[str, Any]
 
 
 def read_dumps(path: Path) -> list[Dump]:
@@ -84,7 +83,7 @@ def _parse(view: memoryview, origin: str) -> tuple[Dump, memoryview]:
     if head[:8] != MAGIC or not head[8:].isdigit() or len(head) < 16:
         raise ReportError(f"{origin}: not a recording of the probe", _REMEDY)
     length = int(head[8:])
-    description = _told(bytes(view[16 : 16 + length]), origin)
+    description = _description(bytes(view[16 : 16 + length]), origin)
     rest = view[16 + length :]
     count, depth = description["warps"], description["marks"]
     size = count * (WARP.itemsize + depth * MARK.itemsize)
@@ -92,13 +91,11 @@ def _parse(view: memoryview, origin: str) -> tuple[Dump, memoryview]:
         raise ReportError(f"{origin}: ends before its {count} warps do", _REMEDY)
     warps = np.frombuffer(rest[: count * WARP.itemsize], dtype=WARP)
     marks = np.frombuffer(rest[count * WARP.itemsize : size], dtype=MARK).reshape(count, depth)
-    dump = Dump(
-        warps, marks, description["started"], tuple(description["tags"]), tuple(description["roles"]), description
-    )
+    dump = Dump(warps, marks, description["started"], tuple(description["tags"]), tuple(description["roles"]))
     return dump, rest[size:]
 
 
-def _told(text: bytes, origin: str) -> dict[str, Any]:
+def _description(text: bytes, origin: str) -> dict[str, Any]:
     try:
         description = json.loads(text)
         numbers = [description[name] for name in ("warps", "marks", "started", "slots")]

@@ -4,7 +4,7 @@ both back."""
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ncubble.analysis.traces.concurrency import Overlap
 from ncubble.analysis.traces.flights import flights
 from ncubble.analysis.traces.lanes import FILE, MOST_ROWS, SCHEMA
 from ncubble.analysis.traces.probe_lanes import Clock, Loss, Recorded
-from ncubble.analysis.traces.summary import Summary, summarize
+from ncubble.analysis.traces.summary import Share, Summary, summarize
 
 FACTS = b"ncubble.trace"
 """The member of the file's metadata that holds what a trace tells of itself, a JSON object."""
@@ -24,6 +25,58 @@ FINEST_NS = 1 / 16
 room."""
 _LEVEL = 12
 _TEXTS, _TIMES, _NUMBERS = ("lane", "group", "tag"), ("start_ns", "end_ns"), ("index", "sm", "cta", "warp", "launch")
+
+
+@dataclass(frozen=True)
+class ProbeCost:
+    """As ``kernels.probe.probe.Cost``. Traces that ship were recorded before ``chosen_pct`` was
+    measured."""
+
+    off_us: float
+    idle_pct: float
+    on_pct: float
+    on_low_pct: float
+    on_high_pct: float
+    rounds: int
+    kept_pct: float
+    sms: int = 0
+    chosen_pct: float | None = None
+
+
+@dataclass(frozen=True)
+class TracedKernel:
+    """A kernel of the catalog that was traced."""
+
+    name: str
+    parameters: dict[str, Any]
+    shape: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TracedResult:
+    """Whether a traced kernel computed what it should."""
+
+    passed: bool
+
+
+@dataclass(frozen=True)
+class TraceFacts:
+    """What of the object in the file is shown: the numbers of a trace, what was traced, what the
+    probe costs, and the stretch of the whole trace (ns), if it is one."""
+
+    clock: Clock
+    loss: Loss
+    span_ns: float
+    sms: int
+    warps: int
+    shares: tuple[Share, ...]
+    busy_pct: dict[str, float]
+    overlaps: tuple[Overlap, ...]
+    kernel: TracedKernel | None = None
+    argv: tuple[str, ...] = ()
+    cost: ProbeCost | None = None
+    verification: TracedResult | None = None
+    cut_ns: tuple[float, float] | None = None
 
 
 def trace_facts(recorded: Recorded, summary: Summary, more: dict[str, Any]) -> dict[str, Any]:

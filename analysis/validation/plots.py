@@ -54,6 +54,22 @@ def plain(axes: Axes, title: str = "") -> Axes:
     return axes
 
 
+def labelled(figure: Figure, x: str, y: str) -> Figure:
+    """The figure with names of both axes."""
+    figure.supxlabel(x, fontsize=SIZE + 1)
+    figure.supylabel(y, fontsize=SIZE + 1)
+    return figure
+
+
+def agreement(axes: Axes, low: float, high: float, within: float, name: str | None = None) -> None:
+    """Square axes from ``low`` to ``high`` with the line on which both agree, called ``name``, and
+    a band of ``within`` points around it."""
+    axes.plot([low, high], [low, high], color=INK, linewidth=0.8, label=name)
+    band = ([low - within, high - within], [low + within, high + within])
+    axes.fill_between([low, high], *band, color=GREY, alpha=0.15, linewidth=0, label=f"within {within:g} points")
+    axes.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+
+
 def bars(axes: Axes, boxes: Iterable[tuple[float, float, float, float]], colour: str, name: str) -> None:
     """Boxes (left, bottom, width, height) as one shape, which takes a fraction of the space that
     single ones take."""
@@ -62,14 +78,8 @@ def bars(axes: Axes, boxes: Iterable[tuple[float, float, float, float]], colour:
     from matplotlib.transforms import Bbox, BboxTransformTo
 
     unit = Outline.unit_rectangle()
-    shapes = [unit.transformed(BboxTransformTo(Bbox.from_bounds(*box))) for box in boxes]
-    outline = Outline.make_compound_path(*shapes)
+    outline = Outline.make_compound_path(*(unit.transformed(BboxTransformTo(Bbox.from_bounds(*box))) for box in boxes))
     axes.add_patch(PathPatch(outline, facecolor=colour, edgecolor="white", linewidth=0.3, label=name))
-
-
-def words(**more: Any) -> dict[str, Any]:
-    """Settings of a label or legend."""
-    return {"fontsize": SIZE, **more}
 
 
 def save(figures: Mapping[str, Figure], folder: Path) -> None:
@@ -87,6 +97,6 @@ def save(figures: Mapping[str, Figure], folder: Path) -> None:
 def short(svg: str) -> str:
     """The same picture in fewer characters: no comments, one space between words, hundredths of a
     point."""
-    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
-    svg = re.sub(r"(\d\.\d\d)\d+", r"\1", svg)
-    return re.sub(r">\s+<", ">\n<", re.sub(r"[ \n]+", " ", svg)).strip() + "\n"
+    for pattern, text in ((r"(?s)<!--.*?-->", ""), (r"(\d\.\d\d)\d+", r"\1"), (r"[ \n]+", " "), (r">\s+<", ">\n<")):
+        svg = re.sub(pattern, text, svg)
+    return svg.strip() + "\n"

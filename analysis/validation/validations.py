@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.validation.account.plots import account_plots
 from ncubble.analysis.validation.account.score import score_account
-from ncubble.analysis.validation.account.tables import account_notes, account_tables
-from ncubble.analysis.validation.diagnosis.plots import diagnosis_plots
+from ncubble.analysis.validation.account.views import account_notes, account_plots, account_tables
 from ncubble.analysis.validation.diagnosis.score import score_diagnosis
-from ncubble.analysis.validation.diagnosis.tables import diagnosis_notes, diagnosis_tables
+from ncubble.analysis.validation.diagnosis.views import diagnosis_notes, diagnosis_plots, diagnosis_tables
+from ncubble.analysis.validation.page import Result, Table
 from ncubble.analysis.validation.plots import Colour
-from ncubble.analysis.validation.prediction.plots import prediction_plots
-from ncubble.analysis.validation.prediction.rows import score_prediction
-from ncubble.analysis.validation.prediction.tables import prediction_notes, prediction_tables
-from ncubble.analysis.validation.tables import Table
+from ncubble.analysis.validation.prediction.score import score_prediction
+from ncubble.analysis.validation.prediction.views import prediction_notes, prediction_plots, prediction_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Result = Mapping[str, Any]
 
 
 @dataclass(frozen=True)

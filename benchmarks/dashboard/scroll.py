@@ -31,7 +31,7 @@ from ncubble.analysis.account.stalls import CLASSES
 from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.app.server import Server
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.source.callbacks import pack
+from ncubble.dashboard.pages.source.layout import pack
 
 REASONS = ("long_scoreboard", "short_scoreboard", "barrier", "wait", "mio_throttle", "math_pipe_throttle", "selected")
 SASS = (

@@ -39,6 +39,7 @@ from pathlib import Path
 from playwright.sync_api import Page, Request, sync_playwright
 
 from benchmarks.harness.command import NCUBBLE, module
+from benchmarks.harness.served import PRINTED
 
 LIMITS = {"first page": 1500.0, "server time p95": 100.0, "kernel page": 300.0, "memory": 600.0}
 """ms, ms, ms, MB: what the product promises at 10,000 launches."""
@@ -58,20 +59,21 @@ def generate(folder: Path, launches: int, seeds: Sequence[str], detailed: int) -
 
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[str, int, float]]:
-    """Address and process of ``ncubble dashboard`` on the store, and when it first answered."""
+    """Printed address and process of ``ncubble dashboard`` on the store, and when it first
+    answered."""
     environment = {**os.environ, "NCUBBLE_CACHE": str(folder / "cache")}
     argv = [*NCUBBLE, "dashboard", str(folder / "runs"), "--port", "0"]
     with (folder / "log").open("wb") as sink:
         process = subprocess.Popen(argv, stdout=sink, stderr=sink, env=environment, cwd=folder)
     try:
         until = time.monotonic() + START_S
-        while not (found := re.search(r"dashboard on (http://\S+)", (folder / "log").read_text())):
+        while not (found := PRINTED.search((folder / "log").read_text())):
             assert process.poll() is None and time.monotonic() < until, (folder / "log").read_text()
             time.sleep(0.01)
-        url = found[1].rstrip("/")
-        with urllib.request.urlopen(f"{url}/assets/icon.svg") as answer:  # noqa: S310
+        visitor = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with visitor.open(found[1].replace("/?", "/assets/icon.svg?")) as answer:
             answer.read()
-        yield url, process.pid, time.monotonic()
+        yield found[1], process.pid, time.monotonic()
     finally:
         process.terminate()
         process.wait(20)
@@ -154,7 +156,7 @@ def measure(folder: Path, launches: int, ids: Sequence[str], rounds: int, pages:
                 firsts.append(took)
                 shown.append(opened)
                 if number == rounds - 1:
-                    kernels = _walk_all(page, timed, url, ids, pages)
+                    kernels = _walk_all(page, timed, url.partition("/?")[0], ids, pages)
                     resident, peak = memory_mb(pid)
         browser.close()
     everything = [took for _, took in timed.found]

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.reports.compose import LENGTH, NUM_RESULTS, PAYLOAD_SIZE, STRING_TABLE, VARINT, serialize
 from ncubble.analysis.diagnosis import results
-from ncubble.analysis.diagnosis.words import doubts
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.container import MAGIC, check_frame
 from ncubble.analysis.report.report import Report, open_reports
@@ -51,7 +51,7 @@ class Seed:
 
     report: Report
     launch: int
-    verdict: dict[str, Any]
+    verdict: LaunchVerdict
     row: dict[str, Any]
 
     def table(self, name: str, launch: int) -> pa.Table:
@@ -71,9 +71,9 @@ def seeds(paths: Sequence[Path]) -> list[Seed]:
     assert reports and not failures, failures
     found = []
     for report in reports:
-        for verdict in (known.to_json() for known in results.judge(report)[0]):
-            row = launch_row(report, verdict["launch"], verdict)
-            found.append(Seed(report, verdict["launch"], verdict, row))
+        for verdict in results.judge(report)[0]:
+            row = launch_row(report, verdict.launch, verdict)
+            found.append(Seed(report, verdict.launch, verdict, row))
     return found
 
 
@@ -99,7 +99,9 @@ def make(out: Path, launches: int, detailed: int, chosen: Sequence[Seed]) -> lis
         sha, manifest = _write_run(folder, number, members)
         key, rows = sha[:16], _rows(sha[:16], folder, members)
         doubted = {
-            row["id"]: said for row, one in zip(rows, members, strict=True) if (said := " ".join(doubts(one.verdict)))
+            row["id"]: " ".join(seed.verdict.doubts)
+            for row, seed in zip(rows, members, strict=True)
+            if seed.verdict.doubts
         }
         known[folder] = index.Known(key, index.signature_of(folder), tuple(rows), doubted)
         if number in whole:
@@ -152,7 +154,7 @@ def _write_frames(sha: str, members: Sequence[Seed]) -> None:
 
 
 def _write_verdicts(sha: str, manifest: Manifest, folder: Path, members: Sequence[Seed]) -> None:
-    verdicts = [one.verdict | {"report": str(folder), "launch": launch} for launch, one in enumerate(members)]
+    verdicts = [one.verdict.to_json() | {"report": str(folder), "launch": launch} for launch, one in enumerate(members)]
     memo.remember(results.verdicts_file(sha, manifest), {"rules": results.rules_hash(), "verdicts": verdicts})
 
 

@@ -22,7 +22,6 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from benchmarks.harness.served import Served
 
@@ -61,8 +60,9 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def ask(host: str, method: str, path: str, body: bytes | None = None, **headers: str) -> Any:
-    connection = http.client.HTTPConnection(host, timeout=120)
+def ask(served: Served, method: str, path: str, body: bytes | None = None, **headers: str) -> Any:
+    connection = http.client.HTTPConnection(served.host, timeout=120)
+    headers["Cookie"] = served.cookie
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
     answer = connection.getresponse()
     data = answer.read()
@@ -71,25 +71,25 @@ def ask(host: str, method: str, path: str, body: bytes | None = None, **headers:
     return json.loads(data) if data.startswith(b"{") else data
 
 
-def page_s(host: str) -> float:
+def page_s(served: Served) -> float:
     begun = time.monotonic()
-    ask(host, "GET", "/")
+    ask(served, "GET", "/")
     return time.monotonic() - begun
 
 
-def upload(host: str, content: bytes) -> float:
+def upload(served: Served, content: bytes) -> float:
     """Seconds from the announcement to the answer to the last piece."""
     begun = time.monotonic()
-    settings = ask(host, "GET", "/upload")
+    settings = ask(served, "GET", "/upload")
     own = {"X_Ncubble_Token": settings["token"]}
     about = json.dumps({"name": "large.ncu-rep", "size": len(content)}).encode()
-    place = f"/upload/{ask(host, 'POST', '/upload', about, Content_Type='application/json', **own)['id']}"
+    place = f"/upload/{ask(served, 'POST', '/upload', about, Content_Type='application/json', **own)['id']}"
     sent, view = 0, memoryview(content)
     while sent < len(content):
         piece = view[sent : sent + (settings["piece"] if sent else FIRST_B)]
-        sent = ask(host, "PATCH", place, bytes(piece), Upload_Offset=str(sent), **own)["received"]
+        sent = ask(served, "PATCH", place, bytes(piece), Upload_Offset=str(sent), **own)["received"]
     took = time.monotonic() - begun
-    ask(host, "DELETE", place, **own)
+    ask(served, "DELETE", place, **own)
     return took
 
 
@@ -97,15 +97,14 @@ def measure(megabytes: int, repeats: int, folder: Path) -> dict[str, Any]:
     (folder / "reports").mkdir()
     content = b"NVR\0" + os.urandom(int(megabytes * MB) - 4)
     with Served(folder / "reports", folder, 600.0) as served:
-        host = urlsplit(f"http://{served._host}").netloc
-        upload(host, content[:1_000_000])  # what the first one imports and allocates is no matter of size
+        upload(served, content[:1_000_000])  # what the first one imports and allocates is no matter of size
         before = resident_mb(served.process.pid)
         memory = Watch(lambda: resident_mb(served.process.pid), 0.01)
-        pages = Watch(lambda: page_s(host), 0.2)
+        pages = Watch(lambda: page_s(served), 0.2)
         memory.start()
         pages.start()
         spent = cpu_s(served.process.pid)
-        times = [upload(host, content) for _ in range(repeats)]
+        times = [upload(served, content) for _ in range(repeats)]
         spent = (cpu_s(served.process.pid) - spent) / repeats
         most, slowest = max(memory.stop()), max(pages.stop())
     assert not served.problems, served.problems

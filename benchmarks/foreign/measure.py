@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.foreign.programs import RANGE
 from benchmarks.foreign.rules import Measured
+from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.analysis.report.report import Report
 
 BUSY = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
@@ -42,9 +43,9 @@ def _measured(report: Report, launches: list[int]) -> Measured:
     busy, cycles = launch.value(BUSY), launch.value(CYCLES)
     beside = sum(other.value(CYCLES) for other in others)
     return Measured(
-        kernel=str(row["kernel"]),
+        kernel=row.kernel,
         cycles=cycles,
-        duration_ns=float(row["duration_ns"]),
+        duration_ns=row.duration_ns,
         tensor_pct=None if math.isnan(busy) else busy,
         products=sum(known) if known else None,
         ctas_per_sm=ctas_per_sm(row),
@@ -52,12 +53,12 @@ def _measured(report: Report, launches: list[int]) -> Measured:
     )
 
 
-def ctas_per_sm(row: dict[str, Any]) -> int | None:
+def ctas_per_sm(row: LaunchIdentity) -> int | None:
     """How many CTAs of a launch fit on an SM of a Hopper GPU; None where its resources are not
     known."""
-    threads = math.prod(int(size) for size in str(row["block"]).split(",") if size)
-    sizes = (row["registers"], row["smem_static_B"], row["smem_dynamic_B"])
-    if not str(row["block"]) or any(size != size or size is None for size in sizes):
+    threads = math.prod(int(size) for size in row.block.split(",") if size)
+    sizes = (row.registers, row.smem_static_B, row.smem_dynamic_B)
+    if not row.block or any(math.isnan(size) for size in sizes):
         return None
     registers, static, dynamic = (int(size) for size in sizes)
     warps = -(-threads // WARP)

@@ -54,7 +54,7 @@ def read(paths: list[Path]) -> pd.DataFrame:
             found = account(launch)
             if found is None:
                 continue
-            where = (series, gpu, str(report.run.path), launch.number, float(launch.identity["cycles"]))
+            where = (series, gpu, str(report.run.path), launch.number, launch.identity.cycles)
             rows += [(*where, part, pct) for part, pct in found.parts.items()]
     frame = pd.DataFrame(rows, columns=["series", "gpu", "run", "launch", "cycles", "part", "pct"])
     usual = frame.groupby("series")["cycles"].transform("mean")

@@ -14,8 +14,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.harness import limited
-from ncubble.dashboard.pages.kernel.sections.late import STAGES
+from ncubble.dashboard.app.access import cookie_name
+from ncubble.dashboard.pages.kernel.late import STAGES
 
+PRINTED = re.compile(r"dashboard on (http://\S+)")
 PROGRESS = [
     ("loading-state", "children"),
     ("progress", "disabled"),
@@ -29,7 +31,8 @@ START_S, ANSWER_S, END_S = 60.0, 60.0, 20.0
 class Served:
     """The dashboard of ``reports`` as a process, on any free port, with its log in ``folder``.
 
-    ``problems`` collects what must not happen: 5xx, errors in the log, an early or a late end.
+    ``host`` and ``cookie`` are what a request needs. ``problems`` collects what must not happen:
+    5xx, errors in the log, an early or a late end.
     """
 
     def __init__(self, reports: Path, folder: Path, time_limit_s: float) -> None:
@@ -43,10 +46,12 @@ class Served:
         with self.log.open("wb") as sink:
             self.process = subprocess.Popen(self._argv, stdout=sink, stderr=sink, env=self._environment)
         until = time.monotonic() + START_S
-        while not (found := re.search(r"dashboard on (http://\S+)", self.log.read_text(errors="replace"))):
+        while not (found := PRINTED.search(self.log.read_text(errors="replace"))):
             assert self.process.poll() is None and time.monotonic() < until, self.log.read_text(errors="replace")
             time.sleep(0.05)
-        self._host = urlsplit(found[1]).netloc
+        address = urlsplit(found[1])
+        self.host = address.netloc
+        self.cookie = f"{cookie_name(self.host)}={address.query.removeprefix('token=')}"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,8 +131,9 @@ class Served:
 
     def _request(self, method: str, path: str, body: str | None = None) -> bytes:
         begun = time.monotonic()
-        connection = http.client.HTTPConnection(self._host, timeout=ANSWER_S)
-        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+        connection = http.client.HTTPConnection(self.host, timeout=ANSWER_S)
+        kind = {"Content-Type": "application/json"} if body else {}
+        connection.request(method, path, body, {"Cookie": self.cookie, **kind})
         answer = connection.getresponse()
         data = answer.read()
         connection.close()

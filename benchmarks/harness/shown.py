@@ -19,13 +19,14 @@ from typing import Any
 import numpy as np
 from plotly.utils import PlotlyJSONEncoder
 
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.cli.render import finite
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel import layout as kernel
-from ncubble.dashboard.pages.kernel.sections.late import STAGES, made
-from ncubble.dashboard.pages.kernel.sections.late import LaunchStage as Late
+from ncubble.dashboard.pages.kernel.late import STAGES
+from ncubble.dashboard.pages.kernel.late import LaunchStage as Late
 from ncubble.dashboard.pages.overview.routes import sent
 
 LABEL = "suspicious:"
@@ -62,30 +63,30 @@ def is_label(warning: str) -> bool:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Judged:
     """A store that gives a launch this verdict."""
 
     store: ReportStore
-    verdict: dict[str, Any]
+    verdict: LaunchVerdict
 
     def report_of(self, entry: Entry) -> Any:
         return self.store.report_of(entry)
 
-    def verdict_of(self, entry: Entry) -> dict[str, Any]:
+    def verdict_of(self, entry: Entry) -> LaunchVerdict:
         return self.verdict
 
 
 def _shown(store: ReportStore, entry: Entry) -> Shown:
-    warnings = entry.verdict["warnings"]
-    verdict = {**entry.verdict, "warnings": [text for text in warnings if not is_label(text)]}
+    warnings = entry.verdict.warnings
+    verdict = replace(entry.verdict, warnings=[text for text in warnings if not is_label(text)])
     row = launch_row(entry.report, entry.number, verdict)
-    told = replace(entry, row=row, _store=_Told(store, verdict))
+    unlabelled = replace(entry, row=row, _store=_Judged(store, verdict))
     with _errors_logged() as crashes:
-        late = Late(store, told)
-        stages = [made(name, late) for places in STAGES for name in places]
-        page = _plain([kernel.layout(store, told), *stages])
-    parts = {"json": _nameless(_plain(finite(verdict)), row), **sections(page, row)}
-    return Shown(_plain(finite(entry.verdict)), parts, any(map(is_label, warnings)), "\n".join(crashes))
+        late = Late(store, unlabelled)
+        stages = [late.part(name) for places in STAGES for name in places]
+        page = _plain([kernel.layout(store, unlabelled), *stages])
+    parts = {"json": _nameless(_plain(finite(verdict.to_json())), row), **sections(page, row)}
+    return Shown(_plain(finite(entry.verdict.to_json())), parts, any(map(is_label, warnings)), "\n".join(crashes))
 
 
 def sections(page: Any, row: dict[str, Any]) -> dict[str, str]:

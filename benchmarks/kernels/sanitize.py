@@ -20,55 +20,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.harness.command import REPOSITORY
+from benchmarks.kernels.plan import SANITIZED
 
 KEPT = REPOSITORY / "docs" / "validation" / "sanitizer.json"
 PAGE = KEPT.with_suffix(".md")
 TOOLS = ("memcheck", "racecheck")
 SUMMARY = re.compile(r"========= (?:ERROR SUMMARY|RACECHECK SUMMARY): (.*)")
 TIMEOUT_S = 300.0
-PLAN: tuple[tuple[str, str], ...] = (
-    ("async_copy_manual", "--shape n=100003"),
-    ("async_copy_pipeline", "--shape n=100003"),
-    ("async_copy_pipeline", "-p stages=1 --shape n=100003"),
-    ("async_copy_coop", "--shape n=100003"),
-    ("async_copy_tma", "--shape n=100003"),
-    ("async_copy_tma", "-p path=bulk --shape n=100003"),
-    ("tiled_matmul", "--shape m=256,n=256,k=64"),
-    ("async_pipeline", "-p stages=3 --shape m=256,n=256,k=64"),
-    ("numba_tiled_matmul", "--shape m=65,n=130,k=33"),
-    ("numba_async_pipeline", "--shape m=65,n=130,k=33"),
-    ("tensor_core_gemm", "-p stages=3 -p vec=4 --shape m=256,n=256,k=128"),
-    ("gemm_mma_swizzled", "--shape m=256,n=512,k=256"),
-    ("gemm_mma_swizzled", "-p tile_n=128 -p tile_k=32 --shape m=256,n=256,k=256"),
-    ("gemm_tma", "--shape m=200,n=328,k=136"),
-    ("gemm_ws", "--shape m=200,n=328,k=136"),
-    ("gemm_ws", "-p stages=5 -p tile_n=128 -p schedule=pingpong --shape m=200,n=328,k=136"),
-    ("softmax_online", "--shape rows=33,cols=1001"),
-    ("numba_softmax_online", "--shape rows=33,cols=1001"),
-    ("attention_fwd", "--shape batch=1,heads=2,tokens=300,dim=128"),
-    ("attention_fwd", "-p causal=1 --shape batch=1,heads=2,tokens=300,dim=64"),
-    ("attention_fwd", "-p path=cp_async -p causal=1 --shape batch=1,heads=2,tokens=300,dim=128"),
-    ("sdpa_fp8_stage_c_wmma", "-p use_cp_async=0 --shape b=1,h=2,s=100,d=64"),
-    ("sdpa_fp8_stage_c_wmma", "-p use_cp_async=1 --shape b=1,h=2,s=100,d=64"),
-    ("warp_specialized", "-p roles=fused --shape n=65536"),
-    ("warp_specialized", "--shape n=65536"),
-    ("cluster_dsmem", "-p share=dsmem --shape m=300,n=64,k=100"),
-    ("cluster_dsmem", "-p share=multicast --shape m=300,n=64,k=100"),
-    ("persistent", "--shape batches=3,rows=100"),
-    ("stream_pipeline", "--shape n=1000003"),
-    ("planted_gemm", "--shape m=256,n=512,k=384"),
-    ("planted_gemm", "-p disease=no_async -p stages=1 --shape m=128,n=256,k=256"),
-    ("planted_gemm", "-p disease=uncoalesced -p stages=2 --shape m=128,n=256,k=256"),
-    ("planted_dequant", "-p disease=dequant_issue --shape m=128,n=256,k=384"),
-    ("planted_waves", "--shape m=256,n=384,k=640"),
-    ("planted_ramp", "-p search=serial --shape m=256,n=128,k=128,groups=40"),
-    ("planted_ramp", "--shape m=256,n=128,k=128,groups=40"),
-    ("planted_epilogue", "-p store=narrow --shape m=256,n=128,k=256"),
-    ("planted_raster", "-p tile_n=64 -p raster=column --shape m=256,n=192,k=256"),
-    ("planted_boxes", "-p box_rows=8 --shape m=256,n=128,k=256"),
-    ("planted_roles", "-p producer=warp --shape m=256,n=128,k=512"),
-    ("planted_residual", "--shape m=256,n=128,k=256"),
-)
 
 
 @dataclass(frozen=True)
@@ -102,7 +60,7 @@ def check(kernel: str, arguments: str, tool: str) -> Finding:
 
 def measure(out: Path, only: str, jobs: int) -> bool:
     """Checks the plan and writes ``out``; says whether all was clean."""
-    chosen = [(kernel, arguments) for kernel, arguments in PLAN if re.search(only, f"{kernel} {arguments}")]
+    chosen = [(kernel, arguments) for kernel, arguments in SANITIZED if re.search(only, f"{kernel} {arguments}")]
     with ThreadPoolExecutor(jobs) as pool:
         waiting = [pool.submit(check, *case, tool) for case in chosen for tool in TOOLS]
         found = [item.result() for item in waiting]

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.command import NCUBBLE, REPOSITORY
-from ncubble.analysis.diagnosis.results import as_json
+from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.report import cache_folder as home
 from ncubble.analysis.report.report import open_reports
 from ncubble.profiling.processes.scratch import cut_off
@@ -71,7 +71,7 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
 def shown(folder: Path) -> list[dict[str, Any]]:
     """What a new process would show of every run that can be read, as JSON."""
     home._usable.cache_clear()
-    result = as_json(*open_reports([folder]))
+    result = judge_all(*open_reports([folder])).to_json()
     assert result["errors"] == [], result["errors"]
     launches: list[dict[str, Any]] = json.loads(json.dumps(result["launches"]))
     return launches

@@ -1,7 +1,10 @@
 """Damage reports at random and see what becomes of each: with the bare reader, with ``ncubble
 report``, on its page.
 
-    python -m benchmarks.reports.fuzz [--count 2000] [--seed 1] [--sources FOLDER] [--json FILE] [--keep FOLDER]
+    python -m benchmarks.reports.fuzz [--structural] [--count 2000] [--seed 1] [--sources FOLDER] [--json FILE]
+        [--keep FOLDER]
+
+Bytes are damaged (``mutations``), or with ``--structural`` fields and pieces of the file (``structure``).
 
 Every mutant goes through ``ncu_report`` alone, through ``ncubble report`` with and without
 ``--json`` (real processes) and, where it opens, onto the dashboard's page of each launch. ncubble's
@@ -27,7 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -38,13 +41,22 @@ import zstandard
 from benchmarks.harness import limited
 from benchmarks.harness import shown as shown_values
 from benchmarks.harness.shown import Shown
-from benchmarks.reports import bare_reader
+from benchmarks.reports import bare_reader, structure
 from benchmarks.reports import outcomes as fuzz_tables
 from benchmarks.reports.mutations import Mutant, mutants
 from benchmarks.reports.outcomes import Outcome
 from ncubble.profiling.runs.run import Run, find_runs
-from ncubble.recordings import ROOT
+from ncubble.recordings import REPEATS, ROOT
 
+Damage = Callable[[range, int, Sequence[bytes]], list[Mutant]]
+FEW = tuple(
+    ROOT / name
+    for name in (
+        *("gemm_tma/stages2", "gemm_ws/default", "tensor_core_gemm/stages1", "triton_gemm/stages1"),
+        *("stream_pipeline/default", "numba_softmax_online"),
+    )
+)
+"""What is damaged by fields, beside a report of five launches."""
 BATCH = 50
 TIME_LIMIT_S = 30
 WHOLE_LIMIT_S = 1200.0
@@ -84,11 +96,13 @@ def load_sources(paths: Sequence[Path], folder: Path) -> list[Source]:
     return [Source(named[p], p.read_bytes(), b, shown[p]) for p, b in zip(kept, bare, strict=True)]
 
 
-def fuzz(sources: Sequence[Source], count: int, seed: int, batch: int = BATCH) -> Iterator[tuple[Mutant, Outcome]]:
+def fuzz(
+    sources: Sequence[Source], count: int, seed: int, batch: int = BATCH, damage: Damage = mutants
+) -> Iterator[tuple[Mutant, Outcome]]:
     """What becomes of mutants 0 to ``count`` of ``seed``, one after the other."""
     plain = [source.data for source in sources]
     for start in range(0, count, batch):
-        damaged = mutants(range(start, min(start + batch, count)), seed, plain)
+        damaged = damage(range(start, min(start + batch, count)), seed, plain)
         with tempfile.TemporaryDirectory() as folder:
             yield from zip(damaged, judge(damaged, sources, Path(folder)), strict=True)
 
@@ -107,7 +121,19 @@ def judge(damaged: Sequence[Mutant], sources: Sequence[Source], folder: Path) ->
         met, differs = bare_reader.compare(found, source.bare)
         ours, why, sections, visible = answers.about(path, source)
         yield Outcome(
-            one.number, source.name, one.kind, one.flips, one.packed, met, differs, ours, why, sections, visible
+            one.number,
+            source.name,
+            one.kind,
+            one.flips,
+            one.packed,
+            met,
+            differs,
+            ours,
+            why,
+            sections,
+            visible,
+            one.where,
+            answers.causes(path, source),
         )
 
 
@@ -150,11 +176,21 @@ class Answers:
         shown = self.shown.get(path, {})
         crashes = [one.crash for one in shown.values() if one.crash]
         crashes += [error for where, error in self.failures.items() if where.startswith(name)]
-        if not shown or [one.verdict for one in shown.values()] != self.launches.get(name):
+        if not shown or [one.verdict | {"measured": None} for one in shown.values()] != self.launches.get(name):
             crashes.append("the command line and the page show different launches, or none")
         if crashes:
             return "crashed", crashes[0], [], []
         return compared(shown, source.shown)
+
+    def causes(self, path: Path, source: Source) -> str:
+        """The named causes of intact report and mutant where they differ and nothing labels it."""
+        shown = self.shown.get(path, {})
+        pairs = [(_cause(source.shown.get(n)), _cause(new)) for n, new in shown.items() if not new.labelled]
+        return "; ".join(f"{old} -> {new}" for old, new in pairs if old != new)
+
+
+def _cause(shown: Shown | None) -> str:
+    return str(shown.verdict["cause"] if shown else "no launch")
 
 
 def _went_wrong(ended: subprocess.CompletedProcess[str]) -> bool:
@@ -187,14 +223,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Damage reports at random and see what becomes of each")
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--sources", type=Path, action="append", help="reports to damage (else the shipped recordings)")
+    parser.add_argument("--sources", type=Path, action="append", help="reports to damage (else recordings)")
+    parser.add_argument("--structural", action="store_true", help="damage fields, not bytes")
     parser.add_argument("--json", type=Path, help="write every outcome and the tables there")
     parser.add_argument("--keep", type=Path, help="keep silent and crashed mutants in this folder")
     given = parser.parse_args()
     begun, outcomes = time.monotonic(), []
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, NCUBBLE_CACHE=f"{folder}/cache"):
-        sources = load_sources(given.sources or [ROOT], Path(folder))
-    for one, outcome in fuzz(sources, given.count, given.seed):
+        usual = [*FEW, REPEATS / "tensor_core_gemm" / "stages1"] if given.structural else [ROOT]
+        sources = load_sources(given.sources or usual, Path(folder))
+    for one, outcome in fuzz(
+        sources, given.count, given.seed, damage=structure.mutants if given.structural else mutants
+    ):
         outcomes.append(outcome)
         if given.keep and outcome.ours in ("silent", "crashed", "hung"):
             given.keep.mkdir(parents=True, exist_ok=True)

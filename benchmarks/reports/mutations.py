@@ -33,6 +33,7 @@ class Mutant:
     flips: int
     packed: bool
     data: bytes
+    where: str = ""
 
     @property
     def name(self) -> str:

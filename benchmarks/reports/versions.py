@@ -81,9 +81,9 @@ def _version(launch: Launch) -> Version:
     lacks = lacking.of_account(launch, found) if found else [lacking.no_account(launch)]
     return Version(
         report=launch.report.frame.sha256,
-        ncu=str(row["ncu_version"]),
-        capability=str(row["compute_capability"]),
-        gpu=str(row["device"]).removeprefix("NVIDIA "),
+        ncu=row.ncu_version,
+        capability=row.compute_capability,
+        gpu=row.device.removeprefix("NVIDIA "),
         unit=found.unit if found else "",
         timeline=bool(len(launch.timeline)),
         phases=bool(found and found.phases),

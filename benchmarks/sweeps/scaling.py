@@ -198,11 +198,11 @@ def _beside(client: Any, jobs: Sequence[SweepJob], tools: Sequence[str], folder:
 
 
 def measured(client: Any, job: SweepJob, tools: Sequence[str], folder: Path) -> dict[str, float]:
-    from ncubble.analysis.diagnosis.results import as_json
+    from ncubble.analysis.diagnosis.results import judge_all
     from ncubble.analysis.report.report import open_reports
 
     settle(client, folder, [job], tools, lambda record: None)
-    (launch,) = as_json(*open_reports([folder]))["launches"]
+    (launch,) = judge_all(*open_reports([folder])).to_json()["launches"]
     return {name: launch[name] for name in ("tensor_elapsed_pct", "duration_ns")}
 
 

@@ -13,6 +13,8 @@ from ncubble.cli.running import ended_by_signals
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+    from ncubble.profiling.ncu.doctor import DoctorCheck
+    from ncubble.profiling.ncu.log import ReplayedLaunch
     from ncubble.profiling.runs.run import Run
     from ncubble.profiling.runs.session import Observer, ProfileRequest
 
@@ -28,12 +30,6 @@ class WithProgram(TyperCommand):
         cut = args.index("--") if "--" in args else len(args)
         ctx.meta[PROGRAM] = args[cut + 1 :] if cut < len(args) else None
         return super().parse_args(ctx, args[:cut])
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``profile`` and ``doctor`` to ``app``."""
-    app.command("profile", cls=WithProgram)(profile)
-    app.command("doctor")(doctor)
 
 
 def profile(
@@ -80,7 +76,7 @@ def profile(
     from ncubble.profiling.runs.ranks import folder_of, of_environ
     from ncubble.profiling.runs.session import ProfileRequest
 
-    program, label, function = _program(ctx.meta[PROGRAM], name, parameter or [], shape, catalog, repeat)
+    program, label, function = chosen_program(ctx.meta[PROGRAM], name, parameter or [], shape, catalog, repeat)
     request = ProfileRequest(
         program=program,
         out=folder_of(out or default_out(label), of_environ(), named=out is not None),
@@ -115,7 +111,7 @@ def doctor(
         require_profiling(checks)
 
 
-def _program(
+def chosen_program(
     program: list[str] | None,
     name: str | None,
     parameters: list[str],
@@ -189,7 +185,7 @@ def _observer(progress: Progress) -> Observer:
 
     task = progress.add_task("starting the program under ncu")
 
-    def on_launch(launch: Any) -> None:
+    def on_launch(launch: ReplayedLaunch) -> None:
         done = f"{launch.passes} passes" if launch.passes else f"{launch.percent} %"
         progress.update(task, description=f"launch {launch.index}: {escape(launch.kernel)}, {done}")
 
@@ -245,7 +241,7 @@ def _print_sets(json: bool) -> None:
     Console().print(table)
 
 
-def _print_checks(checks: list[Any]) -> None:
+def _print_checks(checks: list[DoctorCheck]) -> None:
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,19 +19,13 @@ UPLOAD_MB = 512
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes any free one.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    app.command("dashboard")(dashboard)
-    app.command("demo")(demo)
-
-
 def dashboard(
     paths: Annotated[
         list[Path] | None,
         typer.Argument(help="Run directories, report files, or folders of them (else ./runs, else the recorded runs)."),
     ] = None,
     port: Port = PORT,
-    host: Annotated[str, typer.Option(help="Address to listen on. Whoever reaches it can read the reports.")] = HOST,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = HOST,
     trust: Annotated[
         list[str] | None, typer.Option("--trust", help="Another host name under which browsers may ask for it.")
     ] = None,
@@ -42,8 +39,14 @@ def dashboard(
     checks: Annotated[
         Path | None, typer.Option("--checks", metavar="DIR", help="History of `ncubble check` (else ./checks).")
     ] = None,
+    with_token: Annotated[
+        bool,
+        typer.Option("--token/--no-token", help="Answer only who opens the printed address with its random token."),
+    ] = True,
 ) -> None:
     """Serve the dashboard: every launch in one table, and a page with account and timeline for each."""
+    from ncubble.dashboard.app.access import new_token
+    from ncubble.dashboard.app.security import is_loopback
     from ncubble.dashboard.data.openers import default_paths
     from ncubble.errors import UsageError
 
@@ -52,12 +55,12 @@ def dashboard(
         raise UsageError(f"{absent[0]}: no such file or directory", "name run directories or report files")
     if checks is not None and not checks.is_dir():
         raise UsageError(f"--checks {checks}: no such folder", "name the folder that `ncubble check` wrote to")
-    server, _ = _bind(chosen, host, port, trust or [], _upload_mb(host, upload_limit, allow_upload), checks)
-    if host != HOST:
-        typer.echo("ncubble: no password protects this address; keep it inside a network you trust", err=True)
-    if browser:
-        typer.launch(server.url)
-    _serve(server)
+    token = new_token() if with_token else None
+    server, _ = _bind(chosen, host, port, trust or [], _upload_mb(host, upload_limit, allow_upload), checks, token)
+    if not is_loopback(host):
+        risk = "nothing on the way to this address is encrypted" if with_token else "no token protects this address"
+        typer.echo(f"ncubble: {risk}; keep it inside a network you trust", err=True)
+    _serve(server, token, browser)
 
 
 def demo(
@@ -74,7 +77,7 @@ def demo(
         raise MeasurementError(
             f"{ROOT}: no recorded run is installed", "reinstall ncubble, or show your own runs: ncubble dashboard PATH"
         )
-    server, store = _bind([ROOT, FULL, LANES, RANKS], HOST, port, [], UPLOAD_MB, CHECKS)
+    server, store = _bind([ROOT, FULL, LANES, RANKS], HOST, port, [], 0, CHECKS)
     try:
         print_report([ROOT])
         if once:
@@ -94,25 +97,52 @@ def _upload_mb(host: str, limit: int, allowed: bool) -> int:
 
 
 def _bind(
-    paths: list[Path], host: str, port: int, trust: list[str], upload_mb: int = 0, checks: Path | None = None
+    paths: list[Path],
+    host: str,
+    port: int,
+    trust: list[str],
+    upload_mb: int = 0,
+    checks: Path | None = None,
+    token: str | None = None,
 ) -> tuple[Server, ReportStore]:
     """Listen before anything is printed: a port that is taken is said at once. Reports load in the background."""
     from ncubble.analysis.history.checked import default_checks
     from ncubble.dashboard.app.app import create_app
     from ncubble.dashboard.app.server import Server
     from ncubble.dashboard.data.store import ReportStore
-    from ncubble.dashboard.pages.open.uploads import UploadLimits, clear_leftovers
+    from ncubble.dashboard.pages.open.limits import UploadLimits
+    from ncubble.dashboard.pages.open.uploads import clear_leftovers
 
     clear_leftovers()
     history = (checks or default_checks(paths, Path.cwd())).absolute()  # now: the working directory may vanish later
     store, limits = ReportStore(paths, watch=True, checks=history), UploadLimits.of_megabytes(upload_mb)
-    return Server(create_app(paths, host=host, trusted=trust, store=store, limits=limits), host, port), store
+    app = create_app(paths, host=host, trusted=trust, store=store, limits=limits, token=token)
+    return Server(app, host, port), store
 
 
-def _serve(server: Server) -> None:
+def _serve(server: Server, token: str | None = None, browser: bool = False) -> None:
+    """Print the address, which carries the token, and answer until the user ends it."""
+    from ncubble.dashboard.app.log import limit_log
+
+    url = f"{server.url}?token={token}" if token else server.url
+    limit_log()
     _end_in_order()
-    typer.echo(f"dashboard on {server.url} (Ctrl+C ends it)", err=True)
-    server.run()
+    typer.echo(f"dashboard on {url} (Ctrl+C ends it)", err=True)
+    with _browser_at(url) if browser else nullcontext():
+        server.run()
+
+
+@contextmanager
+def _browser_at(url: str) -> Iterator[None]:
+    """Open a browser at ``url`` by a file that leads there and only this user can read: every user
+    sees the arguments of programs."""
+    import webbrowser
+
+    with NamedTemporaryFile("w", prefix="ncubble-", suffix=".html", encoding="utf-8") as page:
+        page.write(f'<!DOCTYPE html><title>ncubble</title><meta http-equiv="refresh" content="0;url={url}">\n')
+        page.flush()
+        webbrowser.open(Path(page.name).as_uri())
+        yield
 
 
 def _end_in_order() -> None:
@@ -122,15 +152,15 @@ def _end_in_order() -> None:
     """
     import signal
 
-    heard = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
+    heard = [signum for signum in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(signum) != signal.SIG_IGN]
 
     def end(number: int, frame: object) -> None:
-        for one in heard:
-            signal.signal(one, signal.SIG_IGN)
+        for signum in heard:
+            signal.signal(signum, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    for one in heard:
-        signal.signal(one, end)
+    for signum in heard:
+        signal.signal(signum, end)
 
 
 def _answer_once(server: Server, store: ReportStore) -> None:

@@ -39,6 +39,7 @@ def _measure(item: pytest.Item) -> None:
         place = _run(item, plan, folder)
         result = Result.read([place], item)
         result.profiled = True
+        result.refuse_suspicious()
         pytest_verdict.settle(result, gate, item)
 
 

@@ -165,6 +165,7 @@ class Profiler:
     def _checked(self, result: Result) -> Result:
         if not result.kernels:
             pytest_ncu.fail(*_nothing(result))
+        result.refuse_suspicious()
         self._results.append(result)
         return result
 

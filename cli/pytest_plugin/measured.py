@@ -14,10 +14,12 @@ import pytest
 
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.gate.baseline.repeats import Repeats, collect
+from ncubble.analysis.gate.baseline.suspicion import REMEDY, SuspiciousLaunch, listed
 from ncubble.analysis.gate.noise.metrics import METRICS
 from ncubble.analysis.gate.noise.noise import mean_sd
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report, open_reports
+from ncubble.cli.pytest_plugin.settings import ALLOW_SUSPICIOUS
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.text.renamed import current_name
 
@@ -88,7 +90,7 @@ class Measured:
     @classmethod
     def read(cls, paths: Iterable[Path], item: pytest.Item, kernel: str = "") -> Self:
         """The launches in run directories, report files, or folders of them. A broken report is kept in ``errors``."""
-        reports, failures = open_reports(paths, details=False)
+        reports, failures = open_reports(paths)  # all of a report: whether its values contradict each other
         return cls(reports, item, kernel, failures)
 
     @cached_property
@@ -97,6 +99,25 @@ class Measured:
         return tuple(
             MeasuredKernel(group.key.label, group.device, group.launches, _values(group)) for group in self.groups
         )
+
+    def refuse_suspicious(self) -> None:
+        """Raise MeasurementError for launches whose values contradict each other, unless the session accepts them."""
+        if self.suspicious and not self.allows_suspicious:
+            texts = "\n  ".join(listed(self.suspicious))
+            count = f"{len(self.suspicious)} of {sum(group.launches for group in self.groups)}"
+            raise MeasurementError(
+                f"{count} launches are suspicious:\n  {texts}", f"{REMEDY}, or accept them by {ALLOW_SUSPICIOUS}"
+            )
+
+    @cached_property
+    def suspicious(self) -> tuple[SuspiciousLaunch, ...]:
+        """Launches whose values contradict each other."""
+        return tuple(launch for group in self.groups for launch in group.suspicious)
+
+    @property
+    def allows_suspicious(self) -> bool:
+        """Whether the session accepts launches whose values contradict each other."""
+        return bool(self.item.config.getoption(ALLOW_SUSPICIOUS))
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -143,7 +164,6 @@ class Measured:
         from ncubble.analysis.account.account import account
 
         group = self.groups[self._only()]
-        open_reports([report.path for report in self.reports])  # all parts at once: one by one takes twice as long
         accounts = [account(launch) for launch in self._launches(group)]
         parts = [dict(item.parts) for item in accounts if item is not None]
         if not parts or len(parts) < len(accounts) or any(set(item) != set(parts[0]) for item in parts):

@@ -15,13 +15,16 @@ from typing import NoReturn
 import pytest
 
 from ncubble.cli.pytest_plugin.plan import MeasurePlan
-from ncubble.cli.pytest_plugin.settings import REQUIRE, needs_gpu
+from ncubble.cli.pytest_plugin.settings import REQUIRE, REQUIRED, needs_gpu
 from ncubble.errors import NcubbleError, UsageError
 from ncubble.files.locks import lock
 from ncubble.profiling.devices import driver as device
 from ncubble.profiling.ncu.log import Stream
 from ncubble.profiling.runs import session
 from ncubble.profiling.runs.run import Run
+
+TURN_S = 3600.0
+"""Seconds to wait for the tests of other workers and sessions."""
 
 
 def python(module: str, *arguments: str) -> list[str]:
@@ -40,7 +43,8 @@ def require_gpu(config: pytest.Config) -> None:
             fail(f"the machine has a GPU that cannot be used: {error}", "see `ncubble doctor`")
         if needs_gpu(config):
             fail(
-                f"this machine has no GPU ({error}), and one is required", f"unset {REQUIRE}, or --ncubble-no-gpu=skip"
+                f"this machine has no GPU ({error}), and one is required",
+                f"run on a machine with a GPU, or without {REQUIRED}, {REQUIRE} and --ncubble-no-gpu=fail",
             )
         pytest.skip(f"ncubble measured nothing: no GPU ({error})")
 
@@ -75,7 +79,7 @@ def record(program: Sequence[str], out: Path, plan: MeasurePlan) -> Run:
     request = session.ProfileRequest(
         program=program, out=out, sets=plan.metric_sets, filters=plan.filters, timeout_s=plan.timeout, force=True
     )
-    with lock(f"gpu-{os.environ.get('CUDA_VISIBLE_DEVICES', '')}"):
+    with lock(f"gpu-{os.environ.get('CUDA_VISIBLE_DEVICES', '')}", "the GPU and its profiler", TURN_S):
         return session.profile(request, session.Observer(output=_show))
 
 

@@ -11,12 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ncubble.cli.pytest_plugin.settings import FIXTURE, INNER, MARKER, STARTED
+from ncubble.cli.pytest_plugin.settings import (
+    ALLOW_SUSPICIOUS,
+    FIXTURE,
+    INNER,
+    MARKER,
+    REQUIRED,
+    STARTED,
+)
 
 if TYPE_CHECKING:
     from ncubble.cli.pytest_plugin.fixture import Profiler
 
 _LINE, _RECORDED = "ncubble", "ncubble_recorded"
+_SKIPPED = "skipped (ncubble gate)"
+"""What the last line of a session calls gated tests that measured nothing."""
 _USE = (
     f"{MARKER}(min=None, baseline=None, limits=None, kernel='', repeats=5, warmup=1, nvtx='', scope='call', sets=None, "
     "timeout=None): measure this test's kernel launches with Nsight Compute; each kernel must keep the baseline and "
@@ -32,10 +41,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--ncubble-force", action="store_true", help="Let --ncubble-record replace baselines.")
     absent = "What a gated test does on a machine without a GPU: skip (default) or fail."
     group.addoption("--ncubble-no-gpu", choices=("skip", "fail"), help=absent)
+    required = (
+        "Fail gated tests that would be skipped for want of a GPU. Where this plugin is absent, pytest ends here."
+    )
+    group.addoption(REQUIRED, action="store_true", help=required)
     group.addoption("--ncubble-runs", type=Path, metavar="DIR", help="Keep the profiled runs below DIR.")
     group.addoption("--ncubble-history", type=Path, metavar="DIR", help="Add results to the history in DIR.")
     ignore = "Ignore the limits in pyproject.toml or ncubble.toml."
     group.addoption("--ncubble-no-config", action="store_true", help=ignore)
+    accept = "Judge and record launches although their values contradict each other."
+    group.addoption(ALLOW_SUSPICIOUS, action="store_true", help=accept)
     parser.addini("ncubble_no_gpu", absent, default="skip")
     parser.addini("ncubble_history", "Folder, from the root, of the history that results are added to.", default="")
 
@@ -82,18 +97,28 @@ def pytest_runtest_call(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True)  # the old kind: this file must not break a session with an old pluggy
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """A gated test that ended without figures gets a line that says so."""
+    """A gated test that ended without figures gets a line that says so; so does one that skipped with the fixture."""
     report = (yield).get_result()
     ended = report.when == "call" or (report.when == "setup" and not report.passed)
-    if ended and item.get_closest_marker(MARKER) and not any(name == _LINE for name, _ in report.user_properties):
+    gated = item.get_closest_marker(MARKER) or (report.skipped and FIXTURE in getattr(item, "fixturenames", ()))
+    if ended and gated and not any(name == _LINE for name, _ in report.user_properties):
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
         first = next((line.strip() for line in why.splitlines() if line.strip()), "the test ended early")
         words = first.removeprefix("Skipped: ").removeprefix("ncubble: ").rstrip(":")
         report.user_properties.append((_LINE, f"{report.outcome}: {words}"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -> tuple[str, str, str] | None:
+    """Skipped gates are counted apart from other skipped tests, also in the last line of the session."""
+    gated = any(name == _LINE for name, _ in getattr(report, "user_properties", ()))
+    if report.skipped and gated and not hasattr(report, "wasxfail"):
+        return _SKIPPED, "s", "SKIPPED"
+    return None
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """One line per gated test, and the baselines that were written."""
+    """One line per gated test, how many were skipped, and the baselines that were written."""
     lines, recorded = [], []
     for reports in terminalreporter.stats.values():
         for report in reports:
@@ -104,5 +129,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("ncubble")
     for line in lines:
         terminalreporter.write_line(line)
+    if skipped := len(terminalreporter.stats.get(_SKIPPED, ())):
+        tests = "1 gated test was" if skipped == 1 else f"{skipped} gated tests were"
+        terminalreporter.write_line(f"{tests} skipped, nothing was measured ({REQUIRED} makes that fail)", yellow=True)
     for path in recorded:
         terminalreporter.write_line(f"recorded {path}: review it, commit it")

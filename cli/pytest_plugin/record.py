@@ -26,7 +26,8 @@ def record(result: Measured, place: Path, config: pytest.Config) -> list[str]:
     """
     if result.errors:
         raise MeasurementError("; ".join(f"{path}: {why}" for path, why in result.errors), "leave broken reports out")
-    baselines = baseline.record(result.groups, datetime.now(UTC).isoformat(timespec="seconds"))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    baselines = baseline.record(result.groups, now, allow_suspicious=result.allows_suspicious)
     if place.suffix == ".json" and len(baselines) != 1:
         names = "; ".join(item.key.label for item in baselines)
         raise UsageError(

@@ -11,6 +11,8 @@ FIXTURE = "ncubble"
 INNER = "ncubble-inner"
 """Name of the plugin that runs a gated test's body under ncu: where it is, nothing is gated again."""
 REQUIRE = "NCUBBLE_REQUIRE_GPU"
+REQUIRED = "--ncubble-required"
+ALLOW_SUSPICIOUS = "--ncubble-allow-suspicious"
 STARTED = pytest.StashKey[float]()
 
 
@@ -20,6 +22,9 @@ def started(config: pytest.Config) -> float:
 
 
 def needs_gpu(config: pytest.Config) -> bool:
-    """Whether a machine without a GPU fails gated tests: the environment, else the option, else the ini value."""
+    """Whether a machine without a GPU fails gated tests: by the environment or ``--ncubble-required``, else the option
+    for it, else the ini value."""
+    if os.environ.get(REQUIRE) or config.getoption(REQUIRED):
+        return True
     chosen = config.getoption("--ncubble-no-gpu") or config.getini("ncubble_no_gpu")
-    return bool(os.environ.get(REQUIRE)) or chosen == "fail"
+    return bool(chosen == "fail")

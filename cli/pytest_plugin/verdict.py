@@ -10,6 +10,7 @@ import pytest
 
 from ncubble.analysis.gate.baseline import file as baseline_file
 from ncubble.analysis.gate.baseline.repeats import Repeats
+from ncubble.analysis.gate.baseline.suspicion import listed
 from ncubble.analysis.gate.check.check import check
 from ncubble.analysis.gate.check.result import CheckOptions, GateResult
 from ncubble.analysis.gate.check.rules import GateRules
@@ -57,7 +58,8 @@ def judge(result: Measured, gate: Gate, item: pytest.Item, recording: bool = Fal
     details = [*absolute, *([_rendered(compared)] if compared is not None else [])]
     if compared is None:
         details += [f"could not read {path}: {message}" for path, message in result.errors]
-    line = "; ".join(_line(kernel, gate, compared) for kernel in result.kernels)
+    accepted = [f"accepted although suspicious: {text}" for text in listed(result.suspicious)]
+    line = "; ".join([*(_line(kernel, gate, compared) for kernel in result.kernels), *accepted])
     return Judgement(verdict, printable(line), "\n".join(details), compared)
 
 
@@ -96,7 +98,7 @@ def _compare(result: Measured, gate: Gate, item: pytest.Item) -> GateResult:
     baselines, broken = baseline_file.load_store(place)
     errors = [*result.errors, *((str(place), error.message) for error in broken)]
     rules = _rules_of(gate, item.config, result.groups)
-    return check(result.groups, baselines, CheckOptions(rules, place.is_dir()), errors, result.notes)
+    return check(result.groups, baselines, _options(result, rules, place.is_dir()), errors, result.notes)
 
 
 def _alone(result: Measured, gate: Gate, item: pytest.Item) -> GateResult | None:
@@ -104,7 +106,11 @@ def _alone(result: Measured, gate: Gate, item: pytest.Item) -> GateResult | None
     rules = _rules_of(gate, item.config, result.groups)
     if not _any_absolute(rules, result.groups):
         return None
-    return check(result.groups, [], CheckOptions(rules, allow_new=True), result.errors, result.notes)
+    return check(result.groups, [], _options(result, rules, allow_new=True), result.errors, result.notes)
+
+
+def _options(result: Measured, rules: GateRules, exact: bool = True, allow_new: bool = False) -> CheckOptions:
+    return CheckOptions(rules, exact, allow_new=allow_new, allow_suspicious=result.allows_suspicious)
 
 
 def _project_rules(config: pytest.Config) -> GateRules:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from dash import Dash
 
-from ncubble.dashboard.app import callbacks, routes, security, shell
+from ncubble.dashboard.app import access, callbacks, routes, security, shell
 from ncubble.dashboard.app.document import Document
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.open import routes as upload_routes
-from ncubble.dashboard.pages.open.uploads import UploadLimits, Uploads
+from ncubble.dashboard.pages.open.limits import UploadLimits
+from ncubble.dashboard.pages.open.uploads import Uploads
 from ncubble.dashboard.pages.overview.table import table_of
 
 HOST = "127.0.0.1"
@@ -44,12 +45,13 @@ def create_app(
     trusted: Sequence[str] = (),
     store: ReportStore | None = None,
     limits: UploadLimits | None = None,
+    token: str | None = None,
 ) -> Dash:
     """The dashboard of the reports at ``paths``, which load in the background from now on. Nothing
     is served yet.
 
     ``host`` and ``trusted`` are the names under which browsers may ask for it, ``limits`` those of
-    added files.
+    added files. With a ``token``, only who knows it is answered (``access``).
     """
     loaded = (store or ReportStore(list(paths))).start()
     threading.Thread(target=_prepare, args=(loaded,), name="ncubble-prepare", daemon=True).start()
@@ -72,8 +74,11 @@ def create_app(
     security.protect(
         app.server, policy, security.trusted_hosts(host, trusted), lambda path: routes.exists(loaded, path)
     )
+    if token is not None:
+        access.guard(app.server, token)
     # Workers that meet a cold app can answer 500: the first request sets it up.
-    app.server.test_client().get("/", headers={"Host": "localhost"})
+    cookie = f"{access.cookie_name('localhost')}={token}"
+    app.server.test_client().get("/", headers={"Host": "localhost", "Cookie": cookie})
     return app
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from dash.exceptions import DependencyException
 from flask import Flask, Response, request
 
-LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 LARGEST_BODY_B = 32 << 20
 """Of one request; larger ones are refused before they are received."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -30,9 +30,21 @@ _HEADERS = {
 
 
 def trusted_hosts(host: str, extra: Iterable[str] = ()) -> list[str]:
-    """Host headers that are answered; every other one gets 400, so that a rebound DNS name reaches
-    nothing."""
-    return list(dict.fromkeys([*LOOPBACK, *([host] if not _is_wildcard(host) else []), *extra]))
+    """Names of hosts that are answered; every other one gets 400, so that a rebound DNS name
+    reaches nothing."""
+    named = [*([host] if not _is_wildcard(host) else []), *extra]
+    return list(dict.fromkeys([*LOOPBACK, *map(host_name, named)]))
+
+
+def host_name(host: str) -> str:
+    """The name in a ``Host`` header as names are compared: lower case, without port and brackets;
+    empty for no name."""
+    bare = f"[{host}]" if host.count(":") > 1 and not host.startswith("[") else host
+    try:
+        name = urlsplit(f"//{bare}").hostname or ""
+        return str(ipaddress.ip_address(name)) if ":" in name else name.encode("idna").decode()
+    except ValueError:
+        return ""
 
 
 def is_loopback(host: str) -> bool:
@@ -85,11 +97,12 @@ def from_elsewhere(site: str | None, origin: str | None, host: str) -> bool:
 def protect(server: Flask, policy: str, hosts: list[str], exists: Callable[[str], bool]) -> None:
     """Add the headers to every response, refuse foreign hosts and what other origins send, and
     answer 404 for pages that ``exists`` denies."""
-    server.config["TRUSTED_HOSTS"] = hosts
     server.config["MAX_CONTENT_LENGTH"] = LARGEST_BODY_B
 
     @server.before_request
     def refuse_others() -> Response | None:
+        if host_name(request.host) not in hosts:  # Flask's own comparison knows no IPv6 and no capitals
+            return Response("Refused: this server has another name (--trust NAME).\n", 400, mimetype="text/plain")
         if request.method in _SAFE:
             return None
         asked = request.headers

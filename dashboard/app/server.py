@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from typing import Any
 
@@ -16,6 +17,12 @@ RECEIVE_B = 128 << 10
 """Taken from a socket at a time: with waitress' own 8 KiB, an upload costs more than twice as much
 computing."""
 
+MOST_CONNECTIONS, SPARE_FILES = 1000, 200
+"""Connections at a time, and files that remain for reports: beyond the limit of this process,
+accepting fails again and again."""
+UNFINISHED_S = 20
+"""After so long without a byte a connection is closed, unless it waits for an answer."""
+
 
 class Server:
     """A server that is bound: ``url`` says where, ``run`` blocks and answers, ``close`` ends it
@@ -26,6 +33,7 @@ class Server:
         or not ours."""
         from waitress.server import create_server
 
+        host = host.strip("[]")
         self._sockets: dict[int, Any] = {}
         self._stop, self._ended = threading.Event(), threading.Event()
         self._running = False
@@ -39,6 +47,9 @@ class Server:
                 ident="ncubble",
                 max_request_body_size=LARGEST_BODY_B + 1,
                 recv_bytes=RECEIVE_B,
+                connection_limit=_most_connections(),
+                channel_timeout=UNFINISHED_S,
+                cleanup_interval=UNFINISHED_S // 4,
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or error
@@ -76,3 +87,8 @@ class Server:
         self._dispatcher.shutdown()
         wasyncore.close_all(self._sockets, ignore_all=True)
         self._ended.set()
+
+
+def _most_connections() -> int:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_CONNECTIONS if files == resource.RLIM_INFINITY else max(100, min(MOST_CONNECTIONS, files - SPARE_FILES))

@@ -18,6 +18,7 @@
   let there = false; // whether the table has shown rows: only then plotly is loaded
   let later = false; // whether the server draws the figure only after that
   let fresh = false; // whether that block still says what the server would
+  let outdated = false; // whether news came while no table was there to ask for it
   let asked = 0; // grows with every change of what is listed: an answer to an older question sets no counts
   let chosen = new Map(); // selected rows by id: they outlive sorting, filtering and a look at another page
   let focused = null; // the row that has the focus
@@ -422,7 +423,8 @@
   const start = (api, block) => {
     grid = api;
     first = block;
-    fresh = true;
+    fresh = !outdated;
+    outdated = false;
     focused = null;
     held = held && document.activeElement === document.body;
     chosen = recallChosen();
@@ -456,6 +458,7 @@
       refresh: function () {
         fresh = false;
         if (grid && !grid.isDestroyed()) grid.refreshInfiniteCache();
+        else outdated = true;
         return skip();
       },
       columns: function (wanted) {

@@ -30,12 +30,12 @@ class Held:
         """The report at ``path`` if it is held. Frames grow while pages are made, so others may go
         now."""
         with self._lock:
-            found = self._reports.get(path)
-            if found is not None:
+            report = self._reports.get(path)
+            if report is not None:
                 self._reports.move_to_end(path)
                 if time.monotonic() - self._weighed > WEIGH_S:
                     self._lighten()
-            return found
+            return report
 
     def put(self, path: Path, report: Any) -> None:
         """Hold a report, and let go of those that were not looked at for longest."""

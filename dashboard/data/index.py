@@ -22,6 +22,7 @@ import orjson
 from ncubble.analysis.diagnosis.results import rules_hash, sources_hash
 from ncubble.dashboard.data.utf8 import utf8
 from ncubble.files.cache import cache_root
+from ncubble.files.private import write_private
 from ncubble.profiling.runs.run import MANIFEST, SUFFIXES
 
 Signature = tuple[int, ...]
@@ -43,21 +44,21 @@ class Known:
 def signature_of(path: Path) -> Signature:
     """Size, time stamps (ns) and inode of the report and the manifest at ``path``; empty where
     there is no report."""
-    found: list[int] = []
+    facts: list[int] = []
     for suffix in ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}"):
         with suppress(OSError, ValueError):
-            one = os.stat(f"{path}{suffix}")  # noqa: PTH116 - a Path for each costs as much as the call
-            if suffix or not _is_folder(one):
-                found += (one.st_size, one.st_mtime_ns, one.st_ctime_ns, one.st_ino)
-    if found and path.stem == "report":  # a bare report may have its manifest beside it
+            status = os.stat(f"{path}{suffix}")  # noqa: PTH116 - a Path for each costs as much as the call
+            if suffix or not _is_folder(status):
+                facts += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    if facts and path.stem == "report":  # a bare report may have its manifest beside it
         with suppress(OSError):
             beside = (path.parent / MANIFEST).stat()
-            found += (beside.st_size, beside.st_mtime_ns)
-    return tuple(found)
+            facts += (beside.st_size, beside.st_mtime_ns)
+    return tuple(facts)
 
 
-def _is_folder(found: os.stat_result) -> bool:
-    return found.st_mode & 0o170000 == 0o040000
+def _is_folder(status: os.stat_result) -> bool:
+    return status.st_mode & 0o170000 == 0o040000
 
 
 def recall(roots: Iterable[Path]) -> dict[Path, Known]:
@@ -86,17 +87,13 @@ def _known(entry: Mapping[str, Any], words: dict[str, str]) -> Known:
 def remember(roots: Iterable[Path], known: Mapping[Path, Known]) -> None:
     """Write down what is known. Where the cache cannot be written, nothing is remembered."""
     reports = {
-        str(path): {"key": one.key, "signature": one.signature, "rows": one.rows, "doubts": one.doubts}
-        for path, one in known.items()
+        str(path): {"key": entry.key, "signature": entry.signature, "rows": entry.rows, "doubts": entry.doubts}
+        for path, entry in known.items()
         if str(path) == utf8(str(path))  # the name of a file may be any bytes; such a one is read at each visit
     }
     body = orjson.dumps({"rules": _rules(), "reports": reports})
     with suppress(OSError):
-        place = _place(roots)
-        draft = place.with_name(f".{place.name}.{os.getpid()}")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-        draft.replace(place)
+        write_private(_place(roots), hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
 
 def _place(roots: Iterable[Path]) -> Path:

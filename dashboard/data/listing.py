@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.dashboard.data.held import Held
-from ncubble.dashboard.data.index import Known
+from ncubble.dashboard.data.index import Known, Signature
 from ncubble.dashboard.data.readings import Entry, Failure, Progress, Reading
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.utf8 import utf8
@@ -38,7 +39,7 @@ class Listing:
     _keys: dict[str, Path] = field(default_factory=dict, init=False, repr=False)
     _trouble: tuple[Failure, ...] = field(default=(), init=False, repr=False)
     _held: Held = field(default_factory=Held, init=False, repr=False)
-    _verdicts: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict, init=False, repr=False)
+    _verdicts: OrderedDict[str, LaunchVerdict] = field(default_factory=OrderedDict, init=False, repr=False)
     _accounts: OrderedDict[str, Any] = field(default_factory=OrderedDict, init=False, repr=False)
     _rows: tuple[int, float, list[dict[str, Any]]] = field(
         default_factory=lambda: (-1, 0.0, []), init=False, repr=False
@@ -50,7 +51,7 @@ class Listing:
         """The report of a launch."""
         raise NotImplementedError
 
-    def verdict_of(self, entry: Entry) -> dict[str, Any]:
+    def verdict_of(self, entry: Entry) -> LaunchVerdict:
         """The verdict of a launch."""
         raise NotImplementedError
 
@@ -82,17 +83,17 @@ class Listing:
             version, made, rows = self._rows
             if version == self._version or (not self._finished and time.monotonic() - made < STALE_S):
                 return rows
-            version, found = self._version, [entry.row for entry in self._launches.values()]
-        told = [row | {"label": label} for row, label in zip(found, labels(found), strict=True)]
-        told.sort(key=lambda row: -(row["recoverable_ns"] or 0.0))
+            version, listed = self._version, [entry.row for entry in self._launches.values()]
+        labelled = [row | {"label": label} for row, label in zip(listed, labels(listed), strict=True)]
+        labelled.sort(key=lambda row: -(row["recoverable_ns"] or 0.0))
         with self._lock:
-            self._rows = version, time.monotonic(), told
-        return told
+            self._rows = version, time.monotonic(), labelled
+        return labelled
 
     def failures(self) -> list[Failure]:
         """Everything that could not be shown."""
         with self._lock:
-            return [*self._trouble, *(one for reading in self._readings.values() for one in reading.failures)]
+            return [*self._trouble, *(failure for reading in self._readings.values() for failure in reading.failures)]
 
     def doubtful(self) -> list[Failure]:
         """Launches whose values contradict each other, and how."""
@@ -105,7 +106,10 @@ class Listing:
         it is."""
         with self._lock:
             twins = [(reading, reading.twin) for reading in self._readings.values() if reading.state == "duplicate"]
-        return [Failure(one.shown_as or str(one.path), f"same content as {twin}, shown once") for one, twin in twins]
+        return [
+            Failure(reading.shown_as or str(reading.path), f"same content as {twin}, shown once")
+            for reading, twin in twins
+        ]
 
     def find(self, key: str, launch: int) -> Entry | None:
         """The launch at the address ``/kernel/<key>/<launch>``, or None."""
@@ -126,10 +130,39 @@ class Listing:
         others = [other for other in same if other is not entry]
         return sorted(others, key=lambda other: other.row["label"] == entry.row["label"])
 
-    def _trouble_is(self, found: tuple[Failure, ...]) -> None:
+    def _queued(self) -> list[Path]:
+        """What is to be read."""
+        return [reading.path for reading in self.readings() if reading.state == "queued"]
+
+    def _is_new(self, path: Path, signature: Signature) -> bool:
+        """Whether the file at a path is no longer what was read there, and is not queued yet."""
+        reading = self._readings.get(path)
+        return reading is None or (reading.state != "queued" and reading.signature != signature)
+
+    def _is_read(self, path: Path) -> bool:
+        """Whether what is being read of a path still counts: it neither vanished nor changed."""
+        reading = self._readings.get(path)
+        return reading is not None and reading.state == "reading"
+
+    def _whole(self) -> dict[Path, Known]:
+        """What was read of all reports without a failure."""
         with self._lock:
-            self._version += found != self._trouble
-            self._trouble = found
+            shown = (reading for reading in self._readings.values() if reading.state == "shown")
+            whole = [reading for reading in shown if not reading.failures]
+            return {
+                reading.path: Known(
+                    reading.key,
+                    reading.signature,
+                    tuple(self._launches[name].row for name in reading.ids),
+                    {name: doubt for name in reading.ids if (doubt := self._launches[name].doubt)},
+                )
+                for reading in whole
+            }
+
+    def _trouble_is(self, trouble: tuple[Failure, ...]) -> None:
+        with self._lock:
+            self._version += trouble != self._trouble
+            self._trouble = trouble
 
     def _show(self, reading: Reading, known: Known) -> None:
         """Put the rows of one report into the list. The lock is held."""

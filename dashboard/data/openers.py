@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 
 Opener = Callable[[Sequence[Path]], tuple[Sequence[Any], Sequence[Any]]]
-Judge = Callable[[Any, int], dict[str, Any]]
+Judge = Callable[[Any, int], "LaunchVerdict"]
 
 
 @dataclass(frozen=True)
@@ -38,13 +41,13 @@ def open_reports(paths: Sequence[Path]) -> tuple[Sequence[Any], Sequence[Any]]:
     return report.open_reports(paths)
 
 
-def verdict_of(report: Any, launch: int) -> dict[str, Any]:
+def verdict_of(report: Any, launch: int) -> LaunchVerdict:
     """The verdict of a launch, remembered or made; raises NcubbleError where there is none."""
     from ncubble.analysis.diagnosis.judge import launch_verdict
     from ncubble.analysis.diagnosis.results import judge
 
     known = next((verdict for verdict in judge(report)[0] if verdict.launch == launch), None)
-    return (known or launch_verdict(report.launch(launch))).to_json()  # which says again why there is none
+    return known or launch_verdict(report.launch(launch))  # which says again why there is none
 
 
 def account_of(report: Any, launch: int) -> Any:

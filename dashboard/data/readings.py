@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.dashboard.data.index import Signature
 
 
@@ -15,7 +16,7 @@ class Opens(Protocol):
     def report_of(self, entry: Entry) -> Any:
         """The report of a launch."""
 
-    def verdict_of(self, entry: Entry) -> dict[str, Any]:
+    def verdict_of(self, entry: Entry) -> LaunchVerdict:
         """The verdict of a launch."""
 
 
@@ -51,7 +52,7 @@ class Entry:
         return self.report.launch(self.number)
 
     @property
-    def verdict(self) -> dict[str, Any]:
+    def verdict(self) -> LaunchVerdict:
         """The verdict of this launch; raises NcubbleError as ``report`` does."""
         return self._store.verdict_of(self)
 

@@ -30,6 +30,6 @@ class Remembered(Generic[T]):
         rows, slot = store.rows(), self._slot
         if slot is not None and slot[0] is rows:
             return slot[1]
-        found = self.build(rows)
-        self._slot = (rows, found)
-        return found
+        result = self.build(rows)
+        self._slot = (rows, result)
+        return result

@@ -7,13 +7,14 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from ncubble.analysis.ablation.result import FILE as ABLATION
 from ncubble.errors import ReportError
 from ncubble.profiling.runs.run import MANIFEST, SUFFIXES
 
 OUTSIDE = ReportError(
     "a link that leads out of the folders that are shown", "name the file itself: ncubble dashboard FILE …"
 )
-_PARTS = ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}")
+_PARTS = ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}", f"/{ABLATION}")
 
 
 def leads_out(path: Path, roots: Iterable[Path]) -> bool:
@@ -26,8 +27,8 @@ def leads_out(path: Path, roots: Iterable[Path]) -> bool:
     if path in named:
         return False
     links = [link for part in _PARTS if os.path.islink(link := f"{path}{part}")]  # noqa: PTH114 - path may be a file
-    if path.stem == "report" and os.path.islink(path.parent / MANIFEST):  # noqa: PTH114
-        links.append(str(path.parent / MANIFEST))
+    if path.stem == "report":
+        links += [link for name in (MANIFEST, ABLATION) if os.path.islink(link := f"{path.parent}/{name}")]  # noqa: PTH114
     real = [Path(os.path.realpath(root)) for root in named] if links else []
     return not all(_below(Path(os.path.realpath(link)), real) for link in links)
 

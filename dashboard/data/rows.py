@@ -11,13 +11,15 @@ from ncubble.analysis.account.palette import GOOD_CAUSES
 from ncubble.analysis.account.parts import PARTS, WORK, part_label
 from ncubble.analysis.compare.shapes import telling_dims
 from ncubble.analysis.diagnosis.diseases import disease_words
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.diagnosis.words import biggest_bubble, bubble_pct, unit_short
 from ncubble.analysis.model.roofs import Subject, speeds
+from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.text.gpus import short_gpu
 from ncubble.text.values import number
 
 
-def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, Any]:
+def launch_row(report: Any, launch: int, verdict: LaunchVerdict) -> dict[str, Any]:
     """JSON-ready row: text or None, finite floats or None; ``parameters`` and ``dims`` of the run
     by name.
 
@@ -25,14 +27,12 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
     counted unit, by which the table is ordered: zero for a launch that is saturated or
     memory-bound, None where the account or the duration is not collected.
     """
-    account = {name: number(value) for name, value in (verdict.get("account") or {}).items()}
+    account, kernel = verdict.account or {}, verdict.kernel
     largest = biggest_bubble(account)
-    cause = str(verdict.get("cause") or "unknown")
-    kernel = str(verdict.get("kernel") or "")
     subject = report.launch(launch)
     known, facts = subject.identity, facts_of(report, launch, kernel)
     label, shape = kernel_label(known, facts)
-    demangled = str(known.get("demangled") or "") or kernel
+    demangled = known.demangled or kernel
     return {
         "id": f"{report.key[:16]}/{launch}",
         "kernel": kernel,
@@ -41,42 +41,41 @@ def launch_row(report: Any, launch: int, verdict: dict[str, Any]) -> dict[str, A
         "label": label,
         "shape": shape,
         "launch": launch,
-        "device": verdict.get("device") or None,
-        "gpu": short_gpu(verdict.get("device")),
-        "duration_ns": _rounded(verdict.get("duration_ns"), 1),
-        "unit": unit_short(verdict.get("unit")) or None,
+        "device": verdict.device or None,
+        "gpu": short_gpu(verdict.device),
+        "duration_ns": _rounded(verdict.duration_ns, 1),
+        "unit": unit_short(verdict.unit) or None,
         "busy": _rounded(_busy_pct(account)),
-        "tensor": _rounded(verdict.get("tensor_elapsed_pct")),
-        "dram": _rounded(verdict.get("dram_pct")),
+        "tensor": _rounded(verdict.tensor_elapsed_pct),
+        "dram": _rounded(verdict.dram_pct),
         "account": [[name, _rounded(account.get(name))] for name in PARTS if account.get(name)],
-        "cause": part_label(cause),
-        "cause_key": cause,
-        "disease": disease_words(verdict.get("disease")) or _next_cause(verdict) or None,
-        "cause_pct": _cause_pct(verdict, cause),
+        "cause": part_label(verdict.cause),
+        "cause_key": verdict.cause,
+        "disease": disease_words(verdict.disease) or _next_cause(verdict) or None,
+        "cause_pct": _cause_pct(verdict),
         "bubble": part_label(largest[0]) if largest else None,
         "bubble_key": largest[0] if largest else None,
         "bubble_pct": _rounded(largest[1]) if largest else None,
         "recoverable_ns": recoverable_ns(verdict),
-        "cycles": _rounded(verdict.get("cycles"), 0),
+        "cycles": _rounded(verdict.cycles, 0),
         "parameters": dict(facts.get("parameters") or {}),
         "dims": dict(facts.get("shape") or {}),
         **_launch_facts(known, subject.scalars),
         **speeds(_subject(known, subject.scalars, verdict, facts)),
-        "report": report.run.label_of(int(verdict["launch"])),
+        "report": report.run.label_of(verdict.launch),
         "path": str(report.run.path),
     }
 
 
-def _launch_facts(known: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, Any]:
+def _launch_facts(known: LaunchIdentity, scalars: Mapping[str, float]) -> dict[str, Any]:
     """Geometry, resources and provenance of the launch: text or None, finite floats or None."""
-    shared = [number(known.get(name)) for name in ("smem_static_B", "smem_dynamic_B")]
-    clock = number(known.get("sm_clock_hz"))
-    texts = {name: known.get(name) for name in ("grid", "block", "compute_capability", "ncu_version", "nvtx")}
+    clock = number(known.sm_clock_hz)
+    texts = ("grid", "block", "compute_capability", "ncu_version", "nvtx")
     return {
-        **{name: str(value) if isinstance(value, str) and value else None for name, value in texts.items()},
+        **{name: getattr(known, name) or None for name in texts},
         "clock_ghz": None if clock is None else round(clock / 1e9, 4),
-        "registers": number(known.get("registers")),
-        "smem_B": None if None in shared else sum(value or 0.0 for value in shared),
+        "registers": number(known.registers),
+        "smem_B": number(known.smem_static_B + known.smem_dynamic_B),
         "ctas": number(scalars.get("launch__grid_size")),
         "waves": _rounded(scalars.get("launch__waves_per_multiprocessor")),
         "occupancy": _rounded(scalars.get("sm__warps_active.avg.pct_of_peak_sustained_active")),
@@ -85,17 +84,17 @@ def _launch_facts(known: Mapping[str, Any], scalars: Mapping[str, float]) -> dic
 
 
 def _subject(
-    known: Mapping[str, Any], scalars: Mapping[str, float], verdict: Mapping[str, Any], facts: Mapping[str, Any]
+    known: LaunchIdentity, scalars: Mapping[str, float], verdict: LaunchVerdict, facts: Mapping[str, Any]
 ) -> Subject:
     """The launch as the roofline sees it."""
     return Subject(
         scalars,
-        number(verdict.get("duration_ns")),
-        number(known.get("sm_clock_hz")),
+        verdict.duration_ns,
+        number(known.sm_clock_hz),
         number(facts.get("flops")),
         str(facts.get("dtype") or ""),
-        number(verdict.get("tensor_elapsed_pct")),
-        str(known.get("compute_capability") or ""),
+        verdict.tensor_elapsed_pct,
+        known.compute_capability,
     )
 
 
@@ -107,45 +106,42 @@ def labels(rows: Sequence[dict[str, Any]]) -> list[str]:
     return [f"{row['label']} {words}".rstrip() for row, words in zip(rows, dims, strict=True)]
 
 
-def _busy_pct(account: dict[str, float | None]) -> float | None:
+def _busy_pct(account: Mapping[str, float]) -> float | None:
     """Percent of elapsed time in which the counted unit works; None without an account."""
-    known = [value for name in WORK if (value := account.get(name)) is not None]
-    return sum(known) if known else None
+    work = [account[name] for name in WORK if name in account]
+    return sum(work) if work else None
 
 
-def _cause_pct(verdict: dict[str, Any], cause: str) -> float | None:
+def _cause_pct(verdict: LaunchVerdict) -> float | None:
     """What the cause in the table costs, in percent of kernel time; None for causes that are no
     part of the account."""
-    wanted = (
-        verdict["causes"][:1] if cause == "no_tensor_work" and verdict.get("causes") else verdict.get("causes") or []
-    )
-    found = (one.get("pct") for one in wanted if cause in ("no_tensor_work", one.get("cause")))
-    return _rounded(next(found, None))
+    if verdict.cause == "no_tensor_work":
+        return _rounded(verdict.causes[0].pct) if verdict.causes else None
+    return _rounded(next((cause.pct for cause in verdict.causes if cause.cause == verdict.cause), None))
 
 
-def _next_cause(verdict: dict[str, Any]) -> str:
+def _next_cause(verdict: LaunchVerdict) -> str:
     """The first bubble of a kernel without tensor work, whose cause alone would say nothing of
     it."""
-    causes = verdict.get("causes") or []
-    return part_label(str(causes[0].get("cause"))) if verdict.get("cause") == "no_tensor_work" and causes else ""
+    return part_label(verdict.causes[0].cause) if verdict.cause == "no_tensor_work" and verdict.causes else ""
 
 
-def recoverable_ns(verdict: dict[str, Any]) -> float | None:
+def recoverable_ns(verdict: LaunchVerdict) -> float | None:
     """Idle time of the counted unit in ns: duration times bubble share; 0.0 where there is nothing
     to gain."""
-    if verdict.get("cause") in GOOD_CAUSES:
+    if verdict.cause in GOOD_CAUSES:
         return 0.0
-    took, idle = number(verdict.get("duration_ns")), bubble_pct(verdict.get("account"))
+    took, idle = verdict.duration_ns, bubble_pct(verdict.account)
     return None if took is None or idle is None else round(took * idle / 100.0, 1)
 
 
-def kernel_label(known: Mapping[str, Any], facts: Mapping[str, Any]) -> tuple[str, str]:
+def kernel_label(known: LaunchIdentity, facts: Mapping[str, Any]) -> tuple[str, str]:
     """Parameters and shape of the run's ``facts``; where there are none, grid and block of the
     launch, twice.
 
     A kernel without parameters shows its shape in their place.
     """
-    geometry = f"grid {known['grid']} × block {known['block']}" if known.get("grid") else ""
+    geometry = f"grid {known.grid} × block {known.block}" if known.grid else ""
     parameters, shape = (_pairs(facts.get(name)) for name in ("parameters", "shape"))
     return parameters or shape or geometry, shape or geometry
 

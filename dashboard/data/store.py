@@ -1,10 +1,10 @@
 """The reports that the dashboard shows: rows of all launches at once, the reports themselves when a
 page needs them.
 
-One thread reads and rescans; requests read under a lock. The rows of the last visit come from
-``index``, everything that is new or changed is read again. What cannot be read is kept with its
-message, and a launch whose analysis fails is kept as a failure, too: nothing disappears without a
-word.
+One thread reads, one looks for changes; requests read under a lock. The rows of the last visit come
+from ``index``, everything that is new or changed is read again. What cannot be read is kept with
+its message, and a launch whose analysis fails is kept as a failure, too: nothing disappears without
+a word.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.diagnosis.words import doubts
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.dashboard.data import index, openers
-from ncubble.dashboard.data.index import Known, Signature
+from ncubble.dashboard.data.index import Known
 from ncubble.dashboard.data.listing import KEY_LENGTH, Listing, address, failure_of
 from ncubble.dashboard.data.openers import Judge, Opener
 from ncubble.dashboard.data.readings import Entry, Failure, Reading
@@ -33,8 +34,9 @@ BATCH = 4
 VERDICTS = 64
 ACCOUNTS = 6
 """Most accounts that are kept: a page is made in several requests."""
-RESCAN_S = 2.0
-"""Least seconds between two scans; a pause is at least twenty times the scan before."""
+RESCAN_S, LOOK_SHARE = 2.0, 10.0
+"""Least seconds between two looks at all paths, and how many times as long as the look before a
+pause is at least."""
 
 
 @dataclass
@@ -55,6 +57,7 @@ class ReportStore(Listing):
     _added: dict[Path, str] = field(default_factory=dict)
     _settled: threading.Event = field(default_factory=threading.Event)
     _wake: threading.Event = field(default_factory=threading.Event)
+    _looking: threading.Lock = field(default_factory=threading.Lock)
     _thread: threading.Thread | None = None
 
     def start(self) -> ReportStore:
@@ -62,6 +65,8 @@ class ReportStore(Listing):
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="ncubble-load", daemon=True)
             self._thread.start()
+            if self.watch:
+                threading.Thread(target=self._watch, name="ncubble-watch", daemon=True).start()
         return self
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -105,12 +110,12 @@ class ReportStore(Listing):
             if name in self._accounts:
                 self._accounts.move_to_end(name)
                 return self._accounts[name]
-        found = (self.accountant or openers.account_of)(entry.report, entry.number)
+        account = (self.accountant or openers.account_of)(entry.report, entry.number)
         with self._lock:
-            self._accounts[name] = found
+            self._accounts[name] = account
             while len(self._accounts) > ACCOUNTS:
                 self._accounts.popitem(last=False)
-        return found
+        return account
 
     def report_of(self, entry: Entry) -> Any:
         """The report of a launch. Raises NcubbleError where it is unreadable or replaced."""
@@ -128,7 +133,7 @@ class ReportStore(Listing):
             )
         return known
 
-    def verdict_of(self, entry: Entry) -> dict[str, Any]:
+    def verdict_of(self, entry: Entry) -> LaunchVerdict:
         """The verdict of a launch; raises NcubbleError as ``report_of`` does."""
         name = address(entry.key, entry.number)
         with self._lock:
@@ -142,16 +147,16 @@ class ReportStore(Listing):
         return verdict
 
     def _work(self) -> None:
-        """Read, then wait to be woken; with ``watch``, look for new runs again and again."""
+        """Read, then wait to be woken."""
         recalled = False
         while True:
             self._wake.clear()
-            began = time.monotonic()
             try:
                 if not recalled:
                     recalled = True
                     self._recall_fast()
-                self._pass()
+                self._look()
+                self._read_queued()
                 self._trouble_is(())
             except Exception as error:
                 self._trouble_is((failure_of("looking for runs", error),))
@@ -162,8 +167,17 @@ class ReportStore(Listing):
                         gc.freeze()  # rows stay: looking through 10,000 of them for garbage stops all for 0.15 s
                     self._finished = True
                     self._settled.set()
-            pause = max(RESCAN_S, 20 * (time.monotonic() - began))
-            self._wake.wait(pause if self.watch else None)
+            self._wake.wait()
+
+    def _watch(self) -> None:
+        """Look for changes again and again, also while reports are read: that may take minutes."""
+        while True:
+            began = time.monotonic()
+            with suppress(Exception):  # the next reading says so
+                self._look()
+            if self._queued():
+                self._wake.set()
+            time.sleep(max(RESCAN_S, LOOK_SHARE * (time.monotonic() - began)))
 
     def _recall_fast(self) -> None:
         """``_recall`` with the garbage collector off: it would walk a million new objects."""
@@ -183,63 +197,45 @@ class ReportStore(Listing):
             for path, known in index.recall(self.paths).items():
                 self._show(Reading(path, signature=known.signature), known)
 
-    def _pass(self) -> None:
-        """One look at all paths: forget what has vanished, read what is new or has changed."""
-        found = {path: index.signature_of(path) for path in [*find_runs(self.paths), *self._added]}
-        with self._lock:
-            for gone in [path for path in self._readings if path not in found]:
-                self._forget(gone)
-            changed = [path for path, signature in found.items() if self._is_new(path, signature)]
-            for path in changed:
-                self._finished = False
-                self._forget(path)
-                self._set(Reading(path, shown_as=self._added.get(path, ""), signature=found[path]))
-        listed = set(changed)
-        for start in range(0, len(changed), BATCH):
-            self._read_added(listed)
-            self._read(changed[start : start + BATCH])
-        if changed:
+    def _look(self) -> None:
+        """One look at all paths: forget what has vanished, queue what is new or has changed. Opens
+        nothing."""
+        with self._looking:
+            with self._lock:
+                added = list(self._added)
+            signatures = {path: index.signature_of(path) for path in [*find_runs(self.paths), *added]}
+            with self._lock:
+                for gone in [path for path in self._readings if path not in signatures and path not in self._added]:
+                    self._forget(gone)
+                changed = [path for path, signature in signatures.items() if self._is_new(path, signature)]
+                for path in changed:
+                    self._forget(path)
+                    self._set(Reading(path, shown_as=self._added.get(path, ""), signature=signatures[path]))
+                if self._queued():
+                    self._finished = False
+                    self._settled.clear()
+
+    def _read_queued(self) -> None:
+        """Read until nothing is left to read, also not what was queued meanwhile."""
+        read = False
+        while batch := sorted(self._queued(), key=lambda path: path not in self._added)[:BATCH]:  # added files first
+            self._read(batch)
+            read = True
+        if read:
             self._remember()
-        if any(reading.state == "queued" for reading in self.readings()):  # what was a copy of something that changed
-            self._pass()
-
-    def _read_added(self, listed: set[Path]) -> None:
-        """Read what was added since the pass began, before the rest of a folder."""
-        with self._lock:
-            known = [self._readings.get(path) for path in self._added if path not in listed]
-            waiting = [one for one in known if one is not None and one.state == "queued"]
-            for one in waiting:
-                self._forget(one.path)
-                self._set(Reading(one.path, shown_as=one.shown_as, signature=index.signature_of(one.path)))
-        if waiting:
-            self._read([one.path for one in waiting])
-
-    def _is_new(self, path: Path, signature: Signature) -> bool:
-        reading = self._readings.get(path)
-        return reading is None or reading.state == "queued" or reading.signature != signature
 
     def _remember(self) -> None:
         if self.opener is not None:
             return
-        with self._lock:
-            whole = [one for one in self._readings.values() if one.state == "shown" and not one.failures]
-            known = {
-                reading.path: Known(
-                    reading.key,
-                    reading.signature,
-                    tuple(self._launches[name].row for name in reading.ids),
-                    {name: doubt for name in reading.ids if (doubt := self._launches[name].doubt)},
-                )
-                for reading in whole
-                if reading.path not in self._added
-            }
-        index.remember(self.paths, known)
+        index.remember(self.paths, {path: known for path, known in self._whole().items() if path not in self._added})
 
     def _read(self, paths: list[Path]) -> None:
-        """Open some reports and show what is in them."""
+        """Open some reports and show what is in them, unless they vanish or change meanwhile."""
         with self._lock:
             for path in paths:
-                self._set(replace(self._readings[path], state="reading"))
+                shown_as = self._added.get(path, "")
+                self._forget(path)
+                self._set(Reading(path, "reading", shown_as, index.signature_of(path)))
         led_out = [path for path in paths if leads_out(path, [*self.paths, *self._added])]
         inside = [path for path in paths if path not in led_out]
         try:
@@ -249,13 +245,14 @@ class ReportStore(Listing):
         for path in led_out:
             self._fail(path, OUTSIDE)
         for report in reports:
-            self._take(report)
+            if report.run.path not in paths or self._is_read(report.run.path):
+                self._take(report)
         for failure in failures:
-            self._fail(failure.path, failure.error)
+            if failure.path not in paths or self._is_read(failure.path):
+                self._fail(failure.path, failure.error)
         with self._lock:
-            for path in paths:  # an opener that says nothing of a path has nothing to show of it
-                if self._readings[path].state == "reading":
-                    self._set(replace(self._readings[path], state="shown"))
+            for path in filter(self._is_read, paths):  # an opener that says nothing of it has nothing to show
+                self._set(replace(self._readings[path], state="shown"))
 
     def _take(self, report: Any) -> None:
         """Judge every launch of a report, outside the lock, and show them."""
@@ -276,7 +273,10 @@ class ReportStore(Listing):
                 rows.append(row)
         self._held.put(reading.path, openers.lean(report))
         with self._lock:
-            self._show(replace(reading, failures=tuple(failed)), Known(key, reading.signature, tuple(rows), doubted))
+            if reading.path in self._readings:
+                self._show(
+                    replace(reading, failures=tuple(failed)), Known(key, reading.signature, tuple(rows), doubted)
+                )
 
     def _reading_of(self, report: Any) -> Reading:
         """The reading that became this report: the one at its path, or the first in turn."""
@@ -295,6 +295,6 @@ class ReportStore(Listing):
             return None
         if reading.shown_as:
             row |= {"path": reading.shown_as, "report": reading.shown_as}
-        if said := " ".join(doubts(verdict)):
-            doubted[row["id"]] = said
+        if verdict.doubts:
+            doubted[row["id"]] = " ".join(verdict.doubts)
         return row

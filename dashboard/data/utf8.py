@@ -14,7 +14,7 @@ def utf8(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {utf8(key): utf8(one) for key, one in value.items()}
+        return {utf8(key): utf8(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(utf8(one) for one in value)
+        return type(value)(utf8(member) for member in value)
     return value

@@ -12,6 +12,7 @@ from ncubble.analysis.compare.sides import Group, compared_launch, groups, match
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
+from ncubble.dashboard.pages.page import launch_at
 from ncubble.errors import UsageError
 from ncubble.profiling.runs.run import find_runs
 
@@ -31,16 +32,15 @@ def chosen(rows: Sequence[Row], launches: Collection[int] = (), kernel: str = ""
         raise UsageError(
             f"--kernel {kernel!r} is no regular expression: {error}", "escape brackets and stars"
         ) from error
-    found = [row for row in rows if not launches or row["launch"] in launches]
-    if rows and not found:
+    numbered = [row for row in rows if not launches or row["launch"] in launches]
+    if rows and not numbered:
         there = sorted({row["launch"] for row in rows})
-        asked = ", ".join(str(one) for one in launches)
-        raise UsageError(f"no launch {asked}", f"there are launches {_listed(there)}")
-    left = [row for row in found if wanted.search(row["demangled"]) or wanted.search(row["kernel"])]
-    if found and not left:
-        names = list(dict.fromkeys(row["kernel"] for row in found))
+        raise UsageError(f"no launch {', '.join(map(str, launches))}", f"there are launches {_listed(there)}")
+    matching = [row for row in numbered if wanted.search(row["demangled"]) or wanted.search(row["kernel"])]
+    if numbered and not matching:
+        names = list(dict.fromkeys(row["kernel"] for row in numbered))
         raise UsageError(f"no kernel matches {kernel!r}", f"there are {_listed(names)}")
-    return left
+    return matching
 
 
 def _listed(values: Sequence[Any], most: int = 12) -> str:
@@ -50,11 +50,10 @@ def _listed(values: Sequence[Any], most: int = 12) -> str:
 
 def entry_of(store: ReportStore, row: Row) -> Entry:
     """The launch of a row. Raises UsageError where it is gone meanwhile."""
-    key, _, number = row["id"].partition("/")
-    found = store.find(key, int(number))
-    if found is None:
+    entry = launch_at(store, row["id"])
+    if entry is None:
         raise UsageError(f"{row['path']}: it changed while it was read", "try again")
-    return found
+    return entry
 
 
 def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) -> list[tuple[str, CompareAddress]]:
@@ -70,11 +69,8 @@ def comparisons(store: ReportStore, rows: Sequence[Row], paths: Sequence[Path]) 
     matched, _ = match(sides)
     if not matched:
         raise UsageError("nothing to compare: no kernel is on more than one side", "look at ncubble report A B")
-    found = []
-    for partners in matched:
-        known = [one for one in partners if one is not None]
-        found.append((known[0].title, CompareAddress(tuple(_address(one) for one in known))))
-    return found
+    known = [[group for group in partners if group is not None] for partners in matched]
+    return [(groups[0].title, CompareAddress(tuple(map(_address, groups)))) for groups in known]
 
 
 def _side(store: ReportStore, rows: Sequence[Row], path: Path, before: Sequence[Path]) -> list[Group]:
@@ -84,9 +80,9 @@ def _side(store: ReportStore, rows: Sequence[Row], path: Path, before: Sequence[
     own = {str(run) for run in find_runs([path])}
     mine = sorted((row for row in rows if row["path"] in own - taken), key=lambda row: (row["path"], row["launch"]))
     if not mine:
-        twins = [one.error for one in store.duplicates() if one.where in own]
-        said = twins[0] if twins else "it is on another side already" if own & taken else "no launch to compare"
-        raise UsageError(f"{path}: {said}", "name reports of different content, or choose by --launch and --kernel")
+        why = "it is on another side already" if own & taken else "no launch to compare"
+        why = next((twin.error for twin in store.duplicates() if twin.where in own), why)
+        raise UsageError(f"{path}: {why}", "name reports of different content, or choose by --launch and --kernel")
     entries = (entry_of(store, row) for row in mine)
     return groups(compared_launch(entry.launch, entry.verdict) for entry in entries)
 

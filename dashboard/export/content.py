@@ -3,9 +3,11 @@ makes them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from dash import html
@@ -14,15 +16,16 @@ from dash.development.base_component import Component
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.export.choice import Row, entry_of
-from ncubble.dashboard.export.names import Rename, renamed, renamer
 from ncubble.dashboard.export.page import Section, document, index
 from ncubble.dashboard.export.static_html import Context, StaticFigure, figures
 from ncubble.dashboard.pages.compare import layout as compare
 from ncubble.dashboard.pages.compare.address import CompareAddress
+from ncubble.dashboard.pages.kernel import late
 from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.address import KernelAddress
 from ncubble.dashboard.ui.components import note
 from ncubble.text import values
+from ncubble.text.markdown import escape
 
 MOST_PAGES = 24
 """Pages of one file. Each adds 15 to 550 kB; beyond that a file is slow to open, and the app is the
@@ -35,6 +38,10 @@ COLUMNS = ("Kernel", "Parameters", "Duration", "Recoverable, at most", "Busy", "
 NUMERIC = (2, 3, 4, 5)
 
 Step = Callable[[int, int], None]
+Rename = Callable[[str], str]
+NAMED = 2
+"""Parts at the end of a path that name a run: a file goes to others, whom the folders of this
+machine do not concern."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +67,16 @@ def _stepped(sections: Iterable[Section], total: int, step: Step) -> Iterator[Se
 
 
 def late_sections(store: ReportStore, entry: Entry, whole: bool = True) -> dict[str, Callable[[], Any]]:
-    """What callbacks would fill in on a kernel page, by the id of the place: ``pages.kernel.LATE``.
-    Each made once.
+    """What callbacks would fill in on a kernel page, by the id of the place: ``late.PARTS``. Each
+    made once.
 
     Without ``whole``, a note stands in the place of what is large.
     """
-    made: dict[str, Callable[[], Any]] = {
-        name: cache(partial(build, store, entry)) for name, build in kernel.LATE.items()
-    }
+    stage = late.LaunchStage(store, entry)
+    sections: dict[str, Callable[[], Any]] = {place: cache(partial(stage.part, place)) for place in late.PARTS}
     if not whole:
-        made |= {name: partial(note, "empty", text, f"--launch {entry.number}") for name, text in LARGE.items()}
-    return made
+        sections |= {name: partial(note, "empty", text, f"--launch {entry.number}") for name, text in LARGE.items()}
+    return sections
 
 
 def page_figures(store: ReportStore, entry: Entry) -> list[StaticFigure]:
@@ -88,39 +94,45 @@ def launches_file(
 ) -> File:
     """The pages of these launches; several get a table in front that links them. ``step`` hears how
     far it has come."""
-    shown = rows[:MOST_PAGES]
-    anchors, rename = {KernelAddress().of_launch(row["id"]): anchor_of(row) for row in shown}, _rename(store)
-    sections = _stepped((_kernel(store, row, anchors, rename) for row in shown), len(shown), step)
+    shown, rename = rows[:MOST_PAGES], _rename(store)
+    anchors = {KernelAddress().of_launch(row["id"]): anchor_of(row) for row in shown}
+    several = f"{len(shown)} launches"
+    title = title_of(shown[0]) if len(shown) == 1 else several
+    table = index([(anchor_of(row), _cells(row)) for row in shown], COLUMNS, NUMERIC)
     left = len(rows) - len(shown)
-    head = (
-        renamed(_head(f"{len(shown)} launches", shown, left, problems), rename) if len(rows) > 1 or problems else None
-    )
-    title = title_of(shown[0]) if len(shown) == 1 else f"{len(shown)} launches"
-    return File(document(title, sections, head, theme), tuple(str(row["id"]) for row in shown), left)
+    front = renamed(_front(several, table, left, problems), rename) if len(rows) > 1 or problems else None
+    sections = _stepped((_kernel(store, row, anchors, rename) for row in shown), len(shown), step)
+    return File(document(title, sections, front, theme), tuple(str(row["id"]) for row in shown), left)
 
 
 def comparisons_file(
     store: ReportStore,
-    found: Sequence[tuple[str, CompareAddress]],
+    comparisons: Sequence[tuple[str, CompareAddress]],
     theme: str,
     problems: Sequence[str] = (),
     step: Step = _silent,
 ) -> File:
     """The Compare pages of these launches; several get a list in front that links them. ``step`` as
     above."""
-    shown, rename = found[:MOST_PAGES], _rename(store)
-    left = len(found) - len(shown)
+    shown, rename = comparisons[:MOST_PAGES], _rename(store)
+    several = f"{len(shown)} comparisons"
+    title = shown[0][0] if len(shown) == 1 else several
+    lines = [(f"comparison-{at}", [name, str(len(address.launches))]) for at, (name, address) in enumerate(shown)]
+    left = len(comparisons) - len(shown)
+    table = index(lines, ("Kernel", "Sides"), (1,))
+    front = renamed(_front(several, table, left, problems), rename) if len(comparisons) > 1 or problems else None
     made = (
         Section(
-            f"comparison-{number}", title, renamed(compare.layout(store, address), rename), _own(number, len(shown))
+            anchor,
+            name,
+            renamed(compare.layout(store, address), rename),
+            Context(prefix=f"{anchor}-", grouped=len(shown) > 1),
         )
-        for number, (title, address) in enumerate(shown)
+        for (anchor, _), (name, address) in zip(lines, shown, strict=True)
     )
     sections = _stepped(made, len(shown), step)
-    head = renamed(_list(shown, left, problems), rename) if len(found) > 1 or problems else None
-    title = shown[0][0] if len(shown) == 1 else f"{len(shown)} comparisons"
-    ids = dict.fromkeys(one for _, address in shown for one in address.launches)
-    return File(document(f"Compare {title}", sections, head, theme), tuple(ids), left)
+    launches = dict.fromkeys(launch for _, address in shown for launch in address.launches)
+    return File(document(f"Compare {title}", sections, front, theme), tuple(launches), left)
 
 
 def anchor_of(row: Row) -> str:
@@ -130,9 +142,9 @@ def anchor_of(row: Row) -> str:
 
 def _kernel(store: ReportStore, row: Row, anchors: dict[str, str], rename: Rename) -> Section:
     entry, anchor = entry_of(store, row), anchor_of(row)
-    made = late_sections(store, entry, len(anchors) <= MOST_WHOLE)
-    late = {name: partial(_renamed, build, rename) for name, build in made.items()}
-    own = Context(anchors, f"{anchor}-", late, grouped=len(anchors) > 1)
+    parts = late_sections(store, entry, len(anchors) <= MOST_WHOLE)
+    parts = {name: partial(_renamed, build, rename) for name, build in parts.items()}
+    own = Context(anchors, f"{anchor}-", parts, grouped=len(anchors) > 1)
     return Section(anchor, title_of(row), renamed(kernel.layout(store, entry), rename), own)
 
 
@@ -142,21 +154,37 @@ def _renamed(build: Callable[[], Any], rename: Rename) -> Any:
 
 def _rename(store: ReportStore) -> Rename:
     """Names in place of the paths of all reports, those that could not be read among them."""
-    return renamer([*(str(row["path"]) for row in store.rows()), *(one.where for one in store.failures())])
+    return renamer([*(str(row["path"]) for row in store.rows()), *(failure.where for failure in store.failures())])
 
 
-def _own(number: int, pages: int) -> Context:
-    return Context(prefix=f"comparison-{number}-", grouped=pages > 1)
+def renamer(paths: Iterable[str]) -> Rename:
+    """What puts the last parts of each of ``paths`` in place of the whole of it, wherever that
+    stands in a text."""
+    names = {path: "/".join(Path(path).parts[-NAMED:]) for path in paths if len(Path(path).parts) > NAMED}
+    names |= {escape(path): escape(name) for path, name in names.items()}  # as Markdown to be copied has them
+    if not names:
+        return str
+    # The longest first: one run may lie below another.
+    known = re.compile("|".join(re.escape(path) for path in sorted(names, key=len, reverse=True)))
+    return lambda text: known.sub(lambda match: names[match[0]], text)
+
+
+def renamed(tree: Any, rename: Rename) -> Any:
+    """The tree, whose texts, titles and values of text fields are changed in place."""
+    if isinstance(tree, str):
+        return rename(tree)
+    if isinstance(tree, list | tuple):
+        return [renamed(child, rename) for child in tree]
+    if isinstance(tree, Component):
+        for name in ("children", "title", "value", "aria-label"):
+            if (value := getattr(tree, name, None)) is not None:
+                setattr(tree, name, renamed(value, rename))
+    return tree
 
 
 def title_of(row: Row) -> str:
     """What a launch is called in titles: its kernel, and the parameters of its run."""
     return f"{values.short_name(str(row['name']), 60)} {row['label']}".strip()
-
-
-def _head(title: str, rows: Sequence[Row], left: int, problems: Sequence[str]) -> Component:
-    lines = [(anchor_of(row), _cells(row)) for row in rows]
-    return _front(title, index(lines, COLUMNS, NUMERIC), left, problems)
 
 
 def _cells(row: Row) -> list[str]:
@@ -166,18 +194,10 @@ def _cells(row: Row) -> list[str]:
     return [name, row["label"], took, gain, busy, dram, row["cause"], row["gpu"] or values.NOT_COLLECTED]
 
 
-def _list(found: Sequence[tuple[str, CompareAddress]], left: int, problems: Sequence[str]) -> Component:
-    lines = [
-        (f"comparison-{number}", [title, str(len(address.launches))]) for number, (title, address) in enumerate(found)
-    ]
-    return _front(f"{len(found)} comparisons", index(lines, ("Kernel", "Sides"), (1,)), left, problems)
-
-
 def _front(title: str, table: Component, left: int, problems: Sequence[str]) -> Component:
     notes = [note("error", text) for text in problems]
     if left:
-        notes.append(
-            note("info", f"{left} more were chosen; a file holds {MOST_PAGES}. Choose with", "--launch, --kernel")
-        )
+        text = f"{left} more were chosen; a file holds {MOST_PAGES}. Choose with"
+        notes.append(note("info", text, "--launch, --kernel"))
     head = html.Div(html.H1(title), className="page-head", id="index")
     return html.Section([head, *notes, html.Div(table, className="card")], className="export-head")

@@ -55,9 +55,9 @@ def image(figure: Mapping[str, Any], title: str, kind: str, look: Look) -> bytes
         remedy = "install one (apt-get install chromium), or name it in BROWSER_PATH"
         raise MeasurementError("pictures need a Chromium or Chrome, and none was found", remedy) from error
     except (errors.BrowserFailedError, errors.BrowserClosedError, errors.KaleidoError, OSError, TimeoutError) as error:
-        said = str(error).strip() or type(error).__name__
+        reason = str(error).strip() or type(error).__name__
         remedy = "try another browser with BROWSER_PATH, or save the figure from the dashboard"
-        raise MeasurementError(f"Chromium did not draw the figure: {said}", remedy) from error
+        raise MeasurementError(f"Chromium did not draw the figure: {reason}", remedy) from error
     return made
 
 

@@ -39,11 +39,11 @@ class Section:
 
 def document(title: str, sections: Iterable[Section], head: Component | None = None, theme: str = "system") -> str:
     """The whole file. Equal input gives equal text: the time of writing is not in it."""
-    pages = "".join(_article(one, back=head is not None) for one in sections)
+    pages = "".join(_article(section, back=head is not None) for section in sections)
     body = (
         f'{_topbar(theme)}<main id="page">{render(head) if head else ""}{pages}</main>'
         f'<script type="application/json" id="templates">{data(TEMPLATES)}</script>'
-        f"{''.join(f'<script>{one}</script>' for one in scripts())}"
+        f"{''.join(f'<script>{script}</script>' for script in scripts())}"
     )
     chosen = "" if theme == "system" else f' data-theme="{escape(theme, quote=True)}"'
     return (
@@ -58,9 +58,8 @@ def document(title: str, sections: Iterable[Section], head: Component | None = N
 def policy() -> str:
     """What the file may do: run its own scripts, set styles, and draw pictures out of its own
     data."""
-    allowed = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts()
-    )
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts())
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -97,9 +96,9 @@ def _topbar(theme: str) -> str:
         for name in THEMES
     )
     brand = '<span class="brand"><span class="logo"></span>ncubble</span>'
-    said = "Without scripts there are no figures; texts and tables are whole."
+    hint = "Without scripts there are no figures; texts and tables are whole."
     return (
-        f'<header class="topbar">{brand}<span class="loading-state" id="drawing-state">{said}</span>'
+        f'<header class="topbar">{brand}<span class="loading-state" id="drawing-state">{hint}</span>'
         f'<div class="segments" role="radiogroup" aria-label="Colour theme">{choices}</div></header>'
     )
 

@@ -53,6 +53,8 @@ ATTRIBUTES = {
     "tabIndex": "tabindex",
     "dateTime": "datetime",
 }
+REFERENCES = ("aria-labelledby", "aria-describedby", "aria-controls")
+"""Attributes that hold ids, which have a prefix in the file."""
 FLAGS = ("open", "hidden", "reversed")
 _NAME = re.compile(r"[A-Za-z][\w-]*")
 _STYLE = re.compile(r"[\w\s#%.,()+*/'\"-]*")
@@ -89,22 +91,21 @@ class StaticFigure:
 def render(tree: Any, context: Context | None = None) -> str:
     """The tree as HTML; unknown components give way to their children."""
     known = context or Context()
-    known.drawn.update({one.name: one.figure for one in figures(tree, known.late)})
+    known.drawn.update({drawn.name: drawn.figure for drawn in figures(tree, known.late)})
     return _any(tree, known)
 
 
 def figures(tree: Any, late: Mapping[str, Callable[[], Any]] | None = None) -> list[StaticFigure]:
     """Every figure of a page that ``components.figure`` made, in their order, those that come
     ``late`` included."""
-    found, label = [], ""
+    drawings, label = [], ""
     for node in _walk(tree, late or {}):
         if getattr(node, "role", None) == "figure":
             label = str(_given(node).get("aria-label", ""))
-        name = _part_of(node, "drawn")
-        drawn = getattr(node, "data", None)
+        name, drawn = _part_of(node, "drawn"), getattr(node, "data", None)
         if name and isinstance(drawn, Mapping) and "layout" in drawn:
-            found.append(StaticFigure(name, label, dict(drawn)))
-    return found
+            drawings.append(StaticFigure(name, label, dict(drawn)))
+    return drawings
 
 
 def _given(node: Component) -> dict[str, Any]:
@@ -115,8 +116,8 @@ def _given(node: Component) -> dict[str, Any]:
 
 def _walk(node: Any, late: Mapping[str, Callable[[], Any]]) -> Iterator[Component]:
     if isinstance(node, list | tuple):
-        for one in node:
-            yield from _walk(one, late)
+        for child in node:
+            yield from _walk(child, late)
     elif isinstance(node, Component):
         yield node
         yield from _walk(_children(node, late), late)
@@ -137,16 +138,15 @@ def _any(node: Any, context: Context) -> str:
     if node is None or isinstance(node, bool):
         return ""
     if isinstance(node, list | tuple):
-        return "".join(_any(one, context) for one in node)
+        return "".join(_any(child, context) for child in node)
     return _component(node, context) if isinstance(node, Component) else escape(str(node), quote=True)
 
 
 def _component(node: Component, context: Context) -> str:
     kind, space = node._type, node._namespace
-    if LIVE in str(getattr(node, "className", None) or "").split():
+    if LIVE in _classes(node):
         return ""
-    special = _SPECIAL.get((space, kind))
-    if special is not None:
+    if special := _SPECIAL.get((space, kind)):
         return special(node, context)
     if kind in GONE:
         return ""
@@ -155,42 +155,40 @@ def _component(node: Component, context: Context) -> str:
     return _element(tag, node, inside, context) if space == "dash_html_components" and tag in TAGS else inside
 
 
+def _classes(node: Component) -> list[str]:
+    return str(getattr(node, "className", None) or "").split()
+
+
 def _element(tag: str, node: Component, inside: str, context: Context) -> str:
     if tag in EMPTIED and not inside and getattr(node, "children", None):
         return ""
     if tag == "details" and inside.endswith("</summary>"):
         return ""
-    said = attributes(node, context.prefix)
-    if context.grouped and tag in ("section", "nav") and " aria-label=" in said and " role=" not in said:
-        return f'<div role="group"{said}>{inside}</div>'
-    opened = f"<{tag}{said}>"
+    given = attributes(node, context.prefix)
+    if context.grouped and tag in ("section", "nav") and " aria-label=" in given and " role=" not in given:
+        return f'<div role="group"{given}>{inside}</div>'
+    opened = f"<{tag}{given}>"
     return opened if tag in VOID else f"{opened}{inside}</{tag}>"
 
 
 def attributes(node: Component, prefix: str = "") -> str:
     """The attributes of a component that come through, each with a space before it."""
     given = _given(node)
-    found: dict[str, str] = {}
-    if isinstance(given.get("id"), str):
-        found["id"] = prefix + given["id"]
+    kept = {"id": prefix + given["id"]} if isinstance(given.get("id"), str) else {}
     for name, value in given.items():
         if name in ATTRIBUTES and isinstance(value, str | int) and value != "":
-            found[ATTRIBUTES[name]] = str(value)
+            kept[ATTRIBUTES[name]] = str(value)
+        elif name in REFERENCES:
+            kept[name] = " ".join(prefix + target for target in str(value).split())
         elif name.startswith("aria-") and _NAME.fullmatch(name):
-            found[name] = _referred(name, str(value), prefix)
+            kept[name] = str(value)
     if style := _style(given.get("style")):
-        found["style"] = style
-    flags = [name for name in FLAGS if given.get(name)]
-    return "".join(f' {name}="{escape(value, quote=True)}"' for name, value in found.items()) + "".join(
-        f" {name}" for name in flags
-    )
+        kept["style"] = style
+    return _written(kept) + "".join(f" {name}" for name in FLAGS if given.get(name))
 
 
-def _referred(name: str, value: str, prefix: str) -> str:
-    """The value of an ``aria-`` attribute; ids in it get the prefix that they have in the file."""
-    if name not in ("aria-labelledby", "aria-describedby", "aria-controls"):
-        return value
-    return " ".join(prefix + one for one in value.split())
+def _written(values: Mapping[str, str]) -> str:
+    return "".join(f' {name}="{escape(value, quote=True)}"' for name, value in values.items())
 
 
 def _style(given: Any) -> str:
@@ -200,7 +198,7 @@ def _style(given: Any) -> str:
         text = str(value)
         if not _NAME.fullmatch(name.lstrip("-")) or not _STYLE.fullmatch(text) or _UNSAFE_STYLE.search(text):
             continue
-        plain = name if name.startswith("--") else re.sub(r"[A-Z]", lambda found: f"-{found[0].lower()}", name)
+        plain = name if name.startswith("--") else re.sub(r"[A-Z]", lambda capital: f"-{capital[0].lower()}", name)
         parts.append(f"{plain}:{text}")
     return ";".join(parts)
 
@@ -213,7 +211,7 @@ def _link(node: Component, context: Context) -> str:
     target = context.prefix + href[1:] if href.startswith("#") else context.anchors.get(href, "")
     if target:
         return f'<a href="#{escape(target, quote=True)}"{attributes(node, context.prefix)}>{inside}</a>'
-    return "" if "button" in str(getattr(node, "className", None) or "").split() else f"<span>{inside}</span>"
+    return "" if "button" in _classes(node) else f"<span>{inside}</span>"
 
 
 def _graph(node: Component, context: Context) -> str:
@@ -244,12 +242,10 @@ def _button(node: Component, context: Context) -> str:
         return f'<a href="#{target}">{_any(given.get("children"), context)}</a>'
     if not {"data-figure", "data-format"} <= given.keys():
         return ""
-    said = [(name, str(given[name])) for name in ("data-figure", "data-format", "aria-label", "title") if name in given]
-    more = "".join(f' {name}="{escape(value, quote=True)}"' for name, value in said)
-    text = escape(str(given.get("children") or ""))
-    return (
-        f'<button type="button" class="{escape(str(given.get("className") or ""), quote=True)}"{more}>{text}</button>'
-    )
+    names = ("data-figure", "data-format", "aria-label", "title")
+    kept = {"type": "button", "class": str(given.get("className") or "")}
+    kept |= {name: str(given[name]) for name in names if name in given}
+    return f"<button{_written(kept)}>{escape(str(given.get('children') or ''))}</button>"
 
 
 def _text_area(node: Component, context: Context) -> str:

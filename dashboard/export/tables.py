@@ -18,9 +18,14 @@ _SHOWN = re.compile(r"params\.data\.(\w+)")
 
 def grid_table(columns: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> str:
     """An ag-grid as an HTML table: columns that are shown and hold plain values, in their order."""
-    shown = [one for one in _flat(columns) if one.get("field") and not one.get("hide") and _plain(one["field"], rows)]
+    shown = [
+        column
+        for column in _flat(columns)
+        if column.get("field") and not column.get("hide") and _plain(column["field"], rows)
+    ]
     head = "".join(map(_head, shown))
-    body = "".join(_row(shown, row) for row in rows[:MOST_ROWS])
+    lines = ("".join(_cell(column, row) for column in shown) for row in rows[:MOST_ROWS])
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
     left = len(rows) - MOST_ROWS
     more = f'<p class="hint">{left} more rows are left out of this file.</p>' if left > 0 else ""
     table = f'<table class="plain filterable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
@@ -34,18 +39,11 @@ def _head(column: Mapping[str, Any]) -> str:
 
 def _flat(columns: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Columns without their groups."""
-    found: list[Mapping[str, Any]] = []
-    for one in columns:
-        found += _flat(one["children"]) if one.get("children") else [one]
-    return found
+    return [leaf for column in columns for leaf in (_flat(column["children"]) if column.get("children") else [column])]
 
 
 def _plain(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
     return not any(isinstance(row.get(name), dict | list | tuple) for row in rows[:MOST_ROWS])
-
-
-def _row(columns: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str:
-    return f"<tr>{''.join(_cell(one, row) for one in columns)}</tr>"
 
 
 def _cell(column: Mapping[str, Any], row: Mapping[str, Any]) -> str:
@@ -59,8 +57,8 @@ def _cell(column: Mapping[str, Any], row: Mapping[str, Any]) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         names.append("num")
     shown = _shown(column, row, value)
-    said = row.get(column.get("tooltipField") or column["field"])
-    title = f' title="{_text(said)}"' if column.get("tooltipField") and str(said) != shown else ""
+    hover = row.get(column.get("tooltipField") or column["field"])
+    title = f' title="{_text(hover)}"' if column.get("tooltipField") and str(hover) != shown else ""
     named = f' class="{_text(" ".join(names))}"' if names else ""
     return f"<td{named}{title}>{_text(shown)}</td>"
 
@@ -69,9 +67,9 @@ def _shown(column: Mapping[str, Any], row: Mapping[str, Any], value: Any) -> str
     """The value in words: another field of the row where the column says so, else digits that
     fit."""
     formatter = column.get("valueFormatter")
-    found = _SHOWN.fullmatch(formatter.get("function", "")) if isinstance(formatter, Mapping) else None
-    if found and row.get(found[1]) is not None:
-        return str(row[found[1]])
+    other = _SHOWN.fullmatch(formatter.get("function", "")) if isinstance(formatter, Mapping) else None
+    if other and row.get(other[1]) is not None:
+        return str(row[other[1]])
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     return f"{value:,.6g}" if abs(value) < 1e6 else f"{value:.6g}"

@@ -7,7 +7,7 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.dashboard.data.readings import Progress
-from ncubble.dashboard.ui.components import aria, note
+from ncubble.dashboard.ui.components import aria, note, page_head
 from ncubble.errors import NcubbleError
 
 
@@ -15,10 +15,7 @@ def not_found(pathname: str) -> Component:
     """The 404 page."""
     return html.Div(
         [
-            html.Div(
-                [html.H1("Not found"), html.P("No page or launch has this address.", className="lead")],
-                className="page-head",
-            ),
+            page_head("Not found", "No page or launch has this address."),
             note(
                 "empty",
                 "An address names a report by its content: a report that was recorded anew has a new one. Asked for: ",
@@ -45,10 +42,7 @@ def still_loading(progress: Progress) -> Component:
     by itself."""
     return html.Div(
         [
-            html.Div(
-                [html.H1("Reading reports"), html.P(f"{progress.done} of {progress.total} read", className="lead")],
-                className="page-head",
-            ),
+            page_head("Reading reports", f"{progress.done} of {progress.total} read"),
             html.Div(className="loading-bar", role="progressbar", **aria(label="Reading reports")),
             dcc.Interval(id="retry", interval=700),
         ]

@@ -4,11 +4,11 @@ its address."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dash import Dash
+from dash import ClientsideFunction, Dash
 from dash.development.base_component import Component
 
 from ncubble.dashboard.data.readings import Entry
@@ -18,6 +18,19 @@ from ncubble.dashboard.pages.address_codec import Address
 OfStore = Callable[[ReportStore, Any], Component]
 OfLaunch = Callable[[ReportStore, Entry, Any], Component]
 LAUNCH = r"/(?P<key>[0-9a-f]{8,64})/(?P<launch>\d{1,9})"
+
+
+def launch_at(store: ReportStore, launch: str) -> Entry | None:
+    """The launch with an id as in ``LAUNCH_ID``, or None."""
+    key, _, number = launch.partition("/")
+    return store.find(key, int(number))
+
+
+def in_browser(app: Dash, namespace: str, functions: Mapping[str, tuple[Any, ...]], **options: Any) -> None:
+    """Have functions of ``assets``, by name, follow their inputs; each has its outputs, inputs and
+    states."""
+    for name, parts in functions.items():
+        app.clientside_callback(ClientsideFunction(namespace, name), *parts, **options)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,16 @@ from dash import dcc, html
 from dash.development.base_component import Component
 from plotly.basedatatypes import BaseFigure
 
-from ncubble.analysis.account.palette import HATCH_NAMES, SIDE_STYLES, text_color
+from ncubble.analysis.account.palette import HATCH_NAMES, SIDE_STYLES, Style, VerdictStyle, text_color
+from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.compare.sides import letter
-from ncubble.dashboard.ui.drawn import Figure
+from ncubble.dashboard.ui.figures import Figure
 from ncubble.errors import NcubbleError
+from ncubble.text.values import NOT_COLLECTED, short_name
 
 log = logging.getLogger(__name__)
 Child = Component | str
+MOST_CHOICES = 24
 GRAPH_CONFIG: dict[str, Any] = {
     "displaylogo": False,
     "showSendToCloud": False,
@@ -60,14 +63,15 @@ def figure(name: str, drawn: Figure | BaseFigure, label: str, class_name: str = 
 
 def _downloads(name: str) -> Component:
     """Buttons that save a figure as it is drawn; ``assets/download.js`` acts on them."""
-    buttons = []
-    for kind in ("PNG", "SVG"):
-        said: dict[str, Any] = {
-            "data-figure": name,
-            "data-format": kind.lower(),
-            **aria(label=f"Save {name} as {kind}"),
-        }
-        buttons.append(html.Button(kind, className="download", title=f"Save this figure as {kind}", **said))
+    buttons = [
+        html.Button(
+            kind,
+            className="download",
+            title=f"Save this figure as {kind}",
+            **{"data-figure": name, "data-format": kind.lower(), **aria(label=f"Save {name} as {kind}")},
+        )
+        for kind in ("PNG", "SVG")
+    ]
     return html.Div(buttons, className="downloads")
 
 
@@ -113,19 +117,121 @@ def not_collected(what: str, flag: str) -> Component:
 
 def stat(label: str, value: str, detail: str = "") -> Component:
     """One number with its name; ``not collected`` is shown muted."""
-    missing = value == "not collected"
-    children = [html.Dt(label), html.Dd(value, className="missing" if missing else "")]
+    children = [html.Dt(label), html.Dd(value, className="missing" if value == NOT_COLLECTED else "")]
     if detail:
         children.append(html.Dd(detail, className="detail"))
     return html.Div(children, className="stat")
 
 
+def page_head(title: str, lead: Child | Sequence[Child], *more: Component) -> Component:
+    """The head of a page: its title, a line of what it shows, and what stands below."""
+    return html.Div([html.H1(title), html.P(lead, className="lead"), *more], className="page-head")
+
+
+def crumbs(label: str, *links: Component) -> Component:
+    """Links that lead out of a page, or on to its neighbours; ``label`` names them to readers of
+    screens."""
+    return html.Nav(links, className="crumbs", **aria(label=label))
+
+
+def neighbours(ids: Sequence[str], own: str, href: Callable[[str], str]) -> list[Component]:
+    """Links to the launches before and after the one with the id ``own`` in its report; ``href``
+    gives the address of an id. The keys ``[`` and ``]`` follow them."""
+    index = list(ids).index(own) if own in ids else 0
+    around = ((index - 1, "‹ previous", "previous-launch"), (index + 1, "next ›", "next-launch"))
+    return [
+        dcc.Link(text, href=href(ids[at]), className="button", id=name)
+        for at, text, name in around
+        if 0 <= at < len(ids)
+    ]
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """``1 file``, ``2 files``, ``1,200 launches``."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def joined(names: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def current(chosen: bool) -> dict[str, Any]:
+    """The attribute of the chosen entry of a list, and none for the others."""
+    return aria(current="true") if chosen else {}
+
+
+def choice(text: str, href: str, chosen: bool) -> Component:
+    """A link that stands for a choice; the one in use says so."""
+    name = f"button small {'current' if chosen else ''}".strip()
+    return html.Span(dcc.Link(short_name(text, 40), href=href, className=name), **current(chosen))
+
+
+def problem_list(
+    title: str, problems: Sequence[tuple[str, str, str]], kind: str = "error", is_open: bool = False, most: int = 200
+) -> Component:
+    """(where, why, remedy) of what is wrong, folded below a title; ``kind`` as in ``note``."""
+    entries = []
+    for where, why, remedy in problems[:most]:
+        remedies = html.Span(f"Remedy: {remedy}" if remedy else "", className="remedy")
+        entries.append(html.Li([html.Code(where), html.Span(why), remedies]))
+    if len(problems) > most:
+        entries.append(html.Li(f"and {len(problems) - most:,} more"))
+    return html.Details([html.Summary(title), html.Ul(entries)], className=f"note note-{kind}", open=is_open)
+
+
+def choices(name: str, links: Sequence[tuple[str, str, bool]]) -> Component:
+    """One line of a definition list: a name, and (text, address, in use) of each choice."""
+    cells = [choice(*link) for link in links[:MOST_CHOICES]]
+    if len(links) > MOST_CHOICES:
+        cells.append(html.Span(f"{len(links) - MOST_CHOICES} more", className="hint"))
+    return html.Div([html.Dt(name), html.Dd(cells)])
+
+
+def sign(style: VerdictStyle, **attributes: Any) -> Component:
+    """The sign of a verdict in its colour, for which words stand beside it."""
+    return html.Span(style.sign, style={"color": style.color}, className="sign", **attributes)
+
+
+def search_field(name: str, label: str, placeholder: str = "", **properties: Any) -> list[Component]:
+    """A search field with the id ``name`` and its label, which only readers of screens see."""
+    field = dcc.Input(id=name, type="search", placeholder=placeholder or label, className="search", **properties)
+    return [html.Label(label, htmlFor=name, className="visually-hidden"), field]
+
+
+def absent(text: str = NOT_COLLECTED, **attributes: Any) -> Component:
+    """What stands in a table where a report holds no value."""
+    return html.Span(text, className="missing", **attributes)
+
+
+def parts_legend(names: Iterable[str], unit: str = "") -> Component:
+    """Colours and hatches of parts of the account; their meaning on hover. ``unit`` names the busy
+    unit."""
+    return legend((part_label(name, unit), part_style(name)) for name in names)
+
+
+def legend(styles: Iterable[tuple[str, Style]]) -> Component:
+    """Names beside their colours and hatches; the meaning on hover."""
+    items = [html.Span([swatch(style.color, style.hatch), text], title=style.meaning) for text, style in styles]
+    return html.Div(items, className="legend bare")
+
+
+def link_list(links: Iterable[tuple[str, str, bool, Sequence[Component]]]) -> Component:
+    """(text, address, in use, what stands beside it) of runs or programs, a line each."""
+    lines = [
+        html.Li([html.Span(dcc.Link(text, href=href, className="row-link"), **current(chosen)), *beside])
+        for text, href, chosen, beside in links
+    ]
+    return html.Ul(lines, className="sides")
+
+
 def facts(pairs: Iterable[tuple[str, str]]) -> Component:
     """Name and value pairs in one flowing line."""
-    items = []
-    for name, value in pairs:
-        shown = html.Dd(value, className="missing" if value == "not collected" else "", title=value)
-        items.append(html.Div([html.Dt(name), shown]))
+    items = [
+        html.Div([html.Dt(name), html.Dd(value, className="missing" if value == NOT_COLLECTED else "", title=value)])
+        for name, value in pairs
+    ]
     return html.Dl(items, className="facts")
 
 
@@ -145,6 +251,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Child]], caption: str, nu
     body = [html.Tr([html.Td(cell, className=kind[i]) for i, cell in enumerate(row)]) for row in rows]
     parts = [html.Caption(caption, className="visually-hidden"), html.Thead(header), html.Tbody(body)]
     return html.Div(html.Table(parts, className="plain"), className="table-scroll")
+
+
+def as_table(
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[Child]], numeric: Sequence[int] = ()
+) -> Component:
+    """The numbers of a figure, folded away below it."""
+    return html.Details([html.Summary("View as table"), table(head, rows, caption, numeric)], className="as-table")
 
 
 def meter(share: float, whole: float = 100.0, color: str = "var(--accent)") -> Component:

@@ -14,6 +14,7 @@ from pathlib import Path
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.files.atomic import draft_of
 from ncubble.files.cache import cache_root
+from ncubble.files.private import make_private
 from ncubble.kernels.build.toolchain import compiler_version, find_tool, run_tool
 from ncubble.kernels.spec.case import Case
 
@@ -177,7 +178,7 @@ def _load(key: str) -> tuple[bytes, CompiledResources] | None:
 def _store(key: str, cubin: bytes, resources: CompiledResources) -> None:
     note = json.dumps({"sha256": hashlib.sha256(cubin).hexdigest(), **asdict(resources)})
     try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
+        make_private(cache_folder())
         for suffix, data in (("cubin", cubin), ("json", note.encode())):
             with draft_of(cache_folder() / f"{key}.{suffix}") as draft:  # two builders of one key may race
                 draft.write_bytes(data)

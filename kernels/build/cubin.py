@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import struct
 
 from ncubble.errors import UsageError
+from ncubble.sass.elf import sections as read_sections
 
 _CODE = (".text", ".nv.constant", ".nv.global", ".nv.info", ".nv.shared", ".rodata")
 """Sections of a cubin that a launch depends on. Others hold names, line numbers and paths, which
@@ -31,17 +31,6 @@ def code_hash(cubin: bytes) -> str:
 def sections(elf: bytes) -> list[tuple[str, bytes]]:
     """Name and content of each section of an ELF file; raises UsageError for what is none."""
     try:
-        if elf[:6] != b"\x7fELF\x02\x01":
-            raise ValueError("its first bytes are others")
-        (start,) = struct.unpack_from("<Q", elf, 0x28)
-        size, count, names = struct.unpack_from("<HHH", elf, 0x3A)
-        heads = [struct.unpack_from("<IIQQQQ", elf, start + number * size) for number in range(count)]
-        texts = _content(elf, heads[names])
-        return [(texts[head[0] : texts.index(b"\0", head[0])].decode(), _content(elf, head)) for head in heads]
-    except (ValueError, IndexError, struct.error) as error:
+        return [(part.name, elf[part.offset : part.offset + part.size]) for part in read_sections(elf)]
+    except ValueError as error:
         raise UsageError(f"not an ELF file of 64 bits ({error})", "build it again") from error
-
-
-def _content(elf: bytes, head: tuple[int, ...]) -> bytes:
-    _, kind, _, _, offset, size = head
-    return b"" if kind == 8 else elf[offset : offset + size]  # 8: SHT_NOBITS takes no space in the file

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from ncubble.files.private import write_private
 
 
 def recall(path: Path) -> Any:
@@ -23,11 +24,8 @@ def remember(path: Path, content: Any) -> None:
     """Write ``content`` (JSON) to ``path``. Where the cache cannot be written, nothing is
     remembered."""
     text = json.dumps(content)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
     with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        draft.write_text(f"{_digest(text)}\n{text}", encoding="utf-8")
-        draft.replace(path)
+        write_private(path, f"{_digest(text)}\n{text}".encode())
 
 
 def _digest(text: str) -> str:

@@ -67,7 +67,7 @@ def role(opcode: str) -> str:
         return "mma"
     if stem in ("LD", "ST"):
         return "load_global" if stem == "LD" else "store_global"
-    return next((found for prefix, found in _PREFIXES if opcode.startswith(prefix)), "other")
+    return next((name for prefix, name in _PREFIXES if opcode.startswith(prefix)), "other")
 
 
 def is_wgmma(opcode: str) -> bool:

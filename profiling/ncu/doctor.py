@@ -55,7 +55,7 @@ _GPU: dict[str, Need] = {
     "nvidia-ml-py": "kernels",
 }
 CLUSTER_EXTRA = "install the extra cluster: pip install 'ncubble[cluster]'"
-_CLUSTER = ("dask", "distributed")
+_CLUSTER = ("cryptography", "dask", "distributed")
 _DEVICE = "driver and GPU"
 
 

@@ -46,7 +46,7 @@ def scratch(parent: Path, prefix: str, making: Mapping[str, str]) -> Iterator[Pa
     folder, lock = _claim(parent, prefix, making)
     try:
         work = folder / _WORK
-        work.mkdir()
+        work.mkdir(mode=0o700)
         yield work
     finally:
         _remove(folder)

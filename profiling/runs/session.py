@@ -114,8 +114,8 @@ def _record(
         outcome="incomplete" if selection.required.intersection(missing) else "ok",
         started=started,
         ended=ended,
-        argv=_portable(request.program),
-        ncu_argv=_portable([text.replace(str(folder.absolute()), str(request.out)) for text in argv]),
+        argv=portable(request.program),
+        ncu_argv=portable([text.replace(str(folder.absolute()), str(request.out)) for text in argv]),
         ncu_version=tool.release,
         metric_set=list(selection.sets),
         git=_git_state(request.place),
@@ -206,7 +206,7 @@ def _gpu() -> Device | DriverError:
         return error
 
 
-def _portable(argv: Sequence[str]) -> list[str]:
+def portable(argv: Sequence[str]) -> list[str]:
     """Without what says nothing on another machine: the path of this interpreter, and whose home it
     is."""
     home = f"{Path.home()}{os.sep}"

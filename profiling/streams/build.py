@@ -1,5 +1,5 @@
-"""Builds the library that records programs which are no Python, with the system's C++ compiler,
-once per CUPTI."""
+"""Builds libraries that the CUDA driver loads into a program (CUDA_INJECTION64_PATH), with the
+system's C++ compiler, once per CUPTI."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from ncubble.errors import MeasurementError
 from ncubble.files.atomic import draft_of
 from ncubble.files.cache import cache_root
+from ncubble.files.private import FILE, make_private
 
-SOURCE = Path(__file__).with_name("stream_injection.cpp")
 FLAGS = ("-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden")
 TIMEOUT_S = 300.0
 REMEDY = "install the CUDA toolkit and set CUDA_HOME, or: pip install nvidia-cuda-cupti nvidia-cuda-runtime"
@@ -31,23 +31,24 @@ class Cupti:
     library: Path
 
 
-def injection() -> Path:
-    """The library for CUDA_INJECTION64_PATH, from the cache where it was built before.
+def injection(source: Path) -> Path:
+    """The library of ``source`` for CUDA_INJECTION64_PATH, from the cache where it was built
+    before.
 
     Raises MeasurementError where there is no C++ compiler or no CUPTI, or where it does not
     compile.
     """
     compiler = shutil.which(os.environ.get("CXX") or "g++") or shutil.which("c++")
     if compiler is None:
-        raise MeasurementError("no C++ compiler was found, and this program is recorded by a library", "install g++")
+        raise MeasurementError("no C++ compiler was found, and the program is observed by a library", "install g++")
     cupti = find_cupti()
-    digest = hashlib.sha256(SOURCE.read_bytes())
+    digest = hashlib.sha256(source.read_bytes())
     for part in (compiler, *FLAGS, *map(str, (cupti.headers, cupti.cuda_headers, cupti.library))):
         digest.update(b"\0" + part.encode())
     digest.update(str(cupti.library.stat().st_mtime_ns).encode())
-    target = cache_root() / "streams" / f"streams-{digest.hexdigest()[:24]}.so"
+    target = cache_root() / "streams" / f"{source.stem}-{digest.hexdigest()[:24]}.so"
     if not target.is_file():
-        _build(compiler, cupti, target)
+        _build(compiler, source, cupti, target)
     return target
 
 
@@ -97,16 +98,16 @@ def _cuda_headers() -> Iterator[Path]:
     yield from (folder / "include" for folder in _wheels())
 
 
-def _build(compiler: str, cupti: Cupti, target: Path) -> None:
+def _build(compiler: str, source: Path, cupti: Cupti, target: Path) -> None:
     """Compiles beside the target and renames: two builders of the same library write the same."""
     includes = [f"-I{cupti.headers}", f"-I{cupti.cuda_headers}"]
     linked = [str(cupti.library), f"-Wl,-rpath,{cupti.library.parent}"]
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_private(target.parent)
         with draft_of(target) as draft:
-            argv = [compiler, *FLAGS, "-o", str(draft), str(SOURCE), *includes, *linked]
+            argv = [compiler, *FLAGS, "-o", str(draft), str(source), *includes, *linked]
             _compile(argv)
-            draft.chmod(0o755)
+            draft.chmod(FILE)
     except OSError as error:
         remedy = "set NCUBBLE_CACHE to a folder that can be written"
         raise MeasurementError(f"{target.parent}: cannot keep the compiled library: {error}", remedy) from error

@@ -17,6 +17,7 @@ from ncubble.profiling.processes import process
 from ncubble.profiling.streams import build as stream_build
 from ncubble.profiling.streams.raw import HEAD, REFUSED
 
+SOURCE = Path(__file__).with_name("stream_injection.cpp")
 RECORDERS = ("auto", "python", "library")
 MOST = 1_000_000
 """Records that are kept by default."""
@@ -103,7 +104,7 @@ def prepared(request: RecordingRequest, folder: Path) -> tuple[list[str], dict[s
         starter = [*options, "-m", "ncubble.profiling.streams.start", str(folder), str(request.most)]
         return [program[0], *starter, *rest], dict(os.environ)
     settings = {"NCUBBLE_STREAMS_FOLDER": str(folder), "NCUBBLE_STREAMS_MOST": str(request.most)}
-    return program, {**os.environ, **settings, "CUDA_INJECTION64_PATH": str(stream_build.injection().absolute())}
+    return program, {**os.environ, **settings, "CUDA_INJECTION64_PATH": str(stream_build.injection(SOURCE).absolute())}
 
 
 def is_our_python(name: str) -> bool:

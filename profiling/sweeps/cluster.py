@@ -17,6 +17,7 @@ from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.processes import orphans
 
 SILENT = logging.CRITICAL + 1
+TLS_REMEDY = "set distributed.comm.tls in Dask's configuration: docs/sweeps.md"
 _START_S = 60.0
 _LOOK_S, _DEAD_S = 1.0, 4.0
 _CONNECT_S = 30.0
@@ -149,7 +150,9 @@ def running(address: str) -> Iterator[Any]:
     """A ``distributed.Client`` of the cluster at ``address``, or whose scheduler wrote the file
     ``address``. The cluster is left running.
 
-    Raises MeasurementError where nothing answers there, and UsageError for what is no address.
+    An address ``tls://…`` takes the certificates of Dask's settings (``distributed.comm.tls``).
+    Raises MeasurementError where nothing answers there, and UsageError for what is no address or
+    lacks a certificate.
     """
     dask = require_dask()
     where: dict[str, Any] = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
@@ -158,7 +161,9 @@ def running(address: str) -> Iterator[Any]:
             client = dask.Client(**where, timeout=_CONNECT_S, set_as_default=False)
         except ValueError as error:
             raise UsageError(f"--scheduler {address}: {error}", "write it like tcp://host:8786") from error
-        except (OSError, TimeoutError) as error:
+        except TypeError as error:  # raised where no context for TLS could be made
+            raise UsageError(f"--scheduler {address}: there is no certificate for TLS", TLS_REMEDY) from error
+        except (OSError, TimeoutError, AssertionError) as error:
             remedy = "start one with `dask scheduler`, and give the address that it prints"
             raise MeasurementError(f"no Dask scheduler answers at {address}: {error}", remedy) from error
         try:

@@ -135,7 +135,7 @@ class Dispatch:
         hopeless = self.team.left_out and not self._expected and now - self._replaced > self.wait_s
         longest = self.wait_s + (PROBE_LIMIT_S if self._expected else 0.0)
         if now - self._had_worker > (min(_HOPELESS_S, self.wait_s) if hopeless else longest):
-            silent = [f"{one}: its GPU's driver has not answered" for one in self._expected]
+            silent = [f"{worker}: its GPU's driver has not answered" for worker in self._expected]
             raise NoWorkerError([*self.team.left_out.values(), *silent], self.left)
 
     def _awaited(self) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import logging
 import os
 import struct
 from collections.abc import Iterator, Mapping
@@ -22,11 +23,14 @@ from typing import Any
 
 from ncubble.errors import ReportError, UsageError
 from ncubble.files.atomic import draft_of, sync
+from ncubble.files.locks import open_lock_file
+from ncubble.files.private import FILE, close, is_open, make_private
 from ncubble.profiling.ncu.failures import DiskError
 from ncubble.profiling.runs import staging
 from ncubble.profiling.runs.run import MANIFEST, Run
 from ncubble.profiling.sweeps.job import Attempt
 
+log = logging.getLogger(__name__)
 JOURNAL, CLAIMS = "journal", ".claims"
 SCHEMA = 1
 DONE = ("ok", "incomplete")
@@ -90,18 +94,22 @@ class Store:
     folder open."""
 
     def __init__(self, folder: Path) -> None:
-        """Makes the folder where it is missing; raises UsageError and DiskError."""
+        """Makes the folder where it is missing, closed to other users; says so where it is open.
+
+        Raises UsageError and DiskError."""
         self.folder, self.journal = folder, folder / JOURNAL
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is not a folder", "choose another --out")
         if (folder / MANIFEST).exists():
             raise UsageError(f"{folder} is a run directory, not a store of runs", "choose another --out")
         try:
-            self.journal.mkdir(parents=True, exist_ok=True)
-            self._claims = os.open(self.journal / CLAIMS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            make_private(self.journal)
+            self._claims = open_lock_file(self.journal / CLAIMS, FILE)
         except OSError as error:
             raise DiskError(str(folder), error.strerror or str(error)) from error
         staging.tidy(folder)
+        if is_open(folder):
+            log.warning("%s is open to other users; if they are not to see its runs: chmod 700 %s", folder, folder)
 
     def close(self) -> None:
         """Lets go of all claims."""
@@ -133,7 +141,7 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise ReportError(f"{path}: unreadable ({error.strerror})", "mend its permissions") from error
+            raise ReportError(f"{path}: unreadable ({error.strerror})", "fix its permissions") from error
         return Record.from_json(text.decode(errors="replace"), path)
 
     def _adopt(self, key: str, folder: str) -> Record | None:
@@ -168,6 +176,7 @@ class Store:
             for name, data in files.items():
                 (place / name).write_bytes(data)
                 sync(place / name)
+            close(place)
 
     def claim(self, key: str) -> bool:
         """Take a job for this process, until ``release`` or its end; False where another process

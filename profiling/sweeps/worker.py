@@ -8,7 +8,6 @@ the job. Nothing of it is left behind.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import itertools
 import json
@@ -22,11 +21,13 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ncubble.errors import MeasurementError
+from ncubble.files.locks import LockFile
 from ncubble.profiling.processes import orphans, process
 from ncubble.profiling.processes.scratch import abandoned, scratch
 from ncubble.profiling.runs import provenance, ranks
@@ -73,11 +74,10 @@ def run_job(
     """
     here = Machine.from_dict(machine)
     tidy()
-    with gpu_lock(here.uuid, say) as free, scratch(Path(tempfile.gettempdir()), PREFIX, {}) as work:
+    with gpu_lock(here.uuid, say) as refusal, scratch(Path(tempfile.gettempdir()), PREFIX, {}) as work:
         started, begun = provenance.utc_now(), time.monotonic()
-        if not free:
-            why = f"another sweep has had {here.uuid} for {BUSY_S:g} s"
-            return Reply(Attempt("unable", started, host=here.host, gpu=here.uuid, error=why, exit_code=3))
+        if refusal:
+            return Reply(Attempt("unable", started, host=here.host, gpu=here.uuid, error=refusal, exit_code=3))
         (work / ORDER).write_text(json.dumps(dict(order)), encoding="utf-8")
         raw, suspect, killed = _run_child(child, work, _environment(here, apart), limit_s)
         attempt = Attempt(
@@ -203,41 +203,39 @@ def gpus_of_host() -> int:
 
 
 @contextmanager
-def gpu_lock(uuid: str, say: Callable[[str], None] = log.info) -> Iterator[bool]:
+def gpu_lock(uuid: str, say: Callable[[str], None] = log.info) -> Iterator[str]:
     """Held by one process of this user and host at a time for each GPU: its counters serve one
     profiler at a time.
 
-    False where another one has held it for an hour. It is the descriptor's: no child inherits it,
-    and whatever becomes of a job's processes, it ends with the worker.
+    Yields why it is not had: another process has held it for an hour, or no lock file can be; else
+    nothing. It is the descriptor's: no child inherits it, and whatever becomes of a job's
+    processes, it ends with the worker.
     """
     if not uuid:
-        yield True
+        yield ""
         return
-    path = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-{_short(uuid)}.lock"
-    number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        yield _locked(number, uuid, say)
-    finally:
-        os.close(number)
-
-
-def _locked(number: int, uuid: str, say: Callable[[str], None]) -> bool:
-    begun = signed = time.monotonic()
-    while True:
+    with ExitStack() as stack:
         try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            now = time.monotonic()
-        else:
-            if signed > begun:
-                say("")
-            return True
+            path = Path(tempfile.gettempdir()) / f"ncubble-{os.getuid()}-{_short(uuid)}.lock"
+            refusal = _refusal(stack.enter_context(LockFile(path)), uuid, say)
+        except MeasurementError as error:
+            refusal = f"{error.message}; {error.remedy}"
+        yield refusal
+
+
+def _refusal(file: LockFile, uuid: str, say: Callable[[str], None]) -> str:
+    begun = signed = time.monotonic()
+    while not file.acquire():
+        now = time.monotonic()
         if signed == begun or now - signed > SIGN_S:
-            say(f"waiting for {uuid}: another sweep measures on it" if signed == begun else "")
+            say(f"waiting for {uuid}: another sweep measures on it, {file.holder()}" if signed == begun else "")
             signed = now
         if now - begun > BUSY_S:
-            return False
+            return f"another sweep has had {uuid} for {BUSY_S:g} s: {file.holder()}"
         time.sleep(_LOOK_S)
+    if signed > begun:
+        say("")
+    return ""
 
 
 def _short(uuid: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from playwright.sync_api import Page, Route, expect
 
 from ncubble.dashboard.data.store import ReportStore
 from tests.helpers import dashboard_frames as frames
+from tests.helpers.ablations import ABLATED
 
 from .conftest import eventually, for_the_eye, photograph, serving
 
@@ -216,6 +217,29 @@ def test_the_switch_turns_page_and_figures_and_is_remembered(served: str, open_p
     page.reload()
     eventually(page, FIGURE_TEXT, "#e3e8ef")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+
+
+@pytest.fixture(scope="module")
+def ablated() -> Iterator[str]:
+    """The dashboard of a recorded run that was ablated."""
+    store = ReportStore([ABLATED]).start()
+    assert store.wait(60)
+    with serving(store) as url:
+        yield f"{url}/kernel/{store.rows()[0]['id']}"
+
+
+def test_measured_shares_stand_on_the_page_of_an_ablated_launch(ablated: str, open_page: Open) -> None:
+    page = open_page(ablated)
+    page.get_by_role("button", name="Measured").click()
+    expect(page.locator("#measured tr", has_text="data wait").first).to_contain_text("28.030.30.2")
+
+
+@for_the_eye
+def test_measured_shares_are_photographed_for_the_eye(ablated: str, open_page: Open) -> None:
+    page = open_page(ablated)
+    expect(page.locator(".js-plotly-plot")).to_have_count(4)
+    page.locator("#account summary").click()
+    photograph(page, "measured")
 
 
 @for_the_eye

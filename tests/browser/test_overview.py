@@ -313,12 +313,14 @@ def test_keys_move_open_select_and_compare(served: str, open_page: Open) -> None
     expect(page.get_by_role("link", name="Compare 2 launches")).to_be_visible()
     page.keyboard.press("c")
     expect(page).to_have_url(f"{served}/compare?launch=0123456789abcdef/0&launch=00000000deadbeef/3")
+    expect(page.locator(ROWS)).to_have_count(0)  # the address changes before the page does
     page.go_back()
     expect(page.locator(ROWS)).to_have_count(8)
     page.keyboard.press("j")
     eventually(page, focused, "0")
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{served}/kernel/0123456789abcdef/0")
+    expect(page.locator(ROWS)).to_have_count(0)
     page.go_back()
     expect(page.locator(ROWS)).to_have_count(8)
     page.wait_for_timeout(1500)  # by then all rows are drawn for good

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ncubble.analysis.diagnosis.advise import advise
+from ncubble.analysis.diagnosis.advise import advise as advise_launch
 from ncubble.analysis.report.report import Report
 from ncubble.cli.commands.validate.measuring import profile_plan
 
@@ -20,6 +20,6 @@ def test_launches_of_one_process_are_told_apart_and_advised_on(tmp_path: Path) -
     report = Report.open(profile_plan(plan, tmp_path / "run").path)
     assert [facts["stages"] for facts in report.run.manifest.launches] == [2, 3]
     assert [report.run.label_of(launch).split()[1] for launch in (0, 1)] == ["stages=2", "stages=3"]
-    told = advise(report.launch(1))
-    assert (told["stages"], told["stages_from"]) == (3, "manifest")
-    assert told["depths"]["4"]["tensor_elapsed_pct"] > 0
+    advice = advise_launch(report.launch(1))
+    assert (advice.stages, advice.stages_from) == (3, "manifest")
+    assert advice.depths[4].tensor_elapsed_pct > 0

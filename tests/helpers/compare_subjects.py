@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ncubble.analysis.compare.sides import ComparedLaunch, Group
+from tests.helpers.dashboard_frames import verdict
 
 FULL = {"tensor_busy": 50.0, "ramp": 2.0, "tail": 3.0, "data_wait": 30.0, "issue": 15.0}
 COARSE = {"tensor_busy": 60.0, "no_cta": 4.0, "idle": 36.0}
@@ -14,7 +15,7 @@ MERGED = {"no_cta": ["ramp", "tail"], "idle": ["wave_gap", "data_wait", "issue"]
 def subject(kernel: str = "gemm", launch: int = 0, **changes: Any) -> ComparedLaunch:
     """A launch of 100 µs; ``values`` and ``verdict`` are added to what it has."""
     values = {"duration_ns": 1e5, "cycles": 175_000.0, "sm_clock_hz": 1.75e9, "tensor_elapsed_pct": 50.0}
-    verdict = {"unit": "tensor", "account": dict(FULL), "merged": {}, "warnings": [], "cause": "data_wait"}
+    members = {"account": dict(FULL), **changes.pop("verdict", {})}
     base: dict[str, Any] = {
         "report": "runs/a",
         "key": f"{kernel}-{launch}",
@@ -29,8 +30,8 @@ def subject(kernel: str = "gemm", launch: int = 0, **changes: Any) -> ComparedLa
         "stalls": {},
     }
     values |= changes.pop("values", {})
-    verdict |= changes.pop("verdict", {})
-    return ComparedLaunch(kernel=kernel, launch=launch, values=values, verdict=verdict, **{**base, **changes})
+    judged = verdict(kernel, 1e5, "data_wait", **members)
+    return ComparedLaunch(kernel=kernel, launch=launch, values=values, verdict=judged, **{**base, **changes})
 
 
 def group(*durations: float, **changes: Any) -> Group:

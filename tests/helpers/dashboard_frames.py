@@ -17,7 +17,8 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account.account import BubbleAccount
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
+from ncubble.analysis.report.launch import Launch, LaunchIdentity
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import ReportError
 from ncubble.profiling.runs.run import Manifest, Run
@@ -50,12 +51,13 @@ class FakeReport:
     timeline: pd.DataFrame
     source: pd.DataFrame
     rules: pd.DataFrame
-    verdicts: dict[int, dict[str, Any]] = field(default_factory=dict)
+    verdicts: dict[int, LaunchVerdict] = field(default_factory=dict)
     numbers: dict[int, dict[str, float]] = field(default_factory=dict)
 
-    def identity(self, launch: int) -> dict[str, Any]:
+    def identity(self, launch: int) -> LaunchIdentity:
         """The row of ``launches`` of one launch."""
-        return next(row for row in self.launches.to_dict("records") if row["launch"] == launch)
+        rows = self.launches.to_dict("records")
+        return next(LaunchIdentity.of(row) for row in rows if row["launch"] == launch)
 
     def scalars(self, launch: int) -> dict[str, float]:
         """The metrics of one launch by name: those of ``numbers``."""
@@ -194,50 +196,38 @@ def launches(rows: list[tuple[int, str, float, str]]) -> pd.DataFrame:
     return frame
 
 
-def verdict(kernel: str, duration_ns: float | None, cause: str, **changes: Any) -> dict[str, Any]:
-    """One element of ``launches`` of the JSON contract."""
+def verdict(kernel: str, duration_ns: float | None, cause: str, **changes: Any) -> LaunchVerdict:
+    """A verdict of a made-up launch."""
+    place = Place("/home/someone/gemm.cu", 77, "LDGSTS.E.BYPASS.128 [R1], [R2.64] ;", 33.0)
+    fix = "Copy 16 bytes per thread, or use TMA."
     base: dict[str, Any] = {
         "report": "made up",
         "launch": 0,
+        "integrity": "ok",
+        "label": "",
+        "shape": {},
         "kernel": kernel,
         "device": "NVIDIA H200",
         "compute_capability": "9.0",
         "duration_ns": duration_ns,
+        "cycles": None,
+        "sm_clock_hz": None,
         "tensor_elapsed_pct": 43.1,
+        "tensor_of_active_pct": None,
         "dram_pct": 20.4,
         "async_copy": {"ldgsts": 4194304.0, "tma": None},
         "unit": "tensor",
         "account": dict(PARTS),
+        "merged": {},
         "cause": cause,
         "disease": "narrow_copies" if cause == "copy_cost" else None,
         "causes": [
-            {
-                "cause": "copy_cost",
-                "disease": "narrow_copies",
-                "pct": 21.0,
-                "where": [
-                    {
-                        "file": "/home/someone/gemm.cu",
-                        "line": 77,
-                        "sass": "LDGSTS.E.BYPASS.128 [R1], [R2.64] ;",
-                        "pct": 33.0,
-                    }
-                ],
-                "fix": "Copy 16 bytes per thread, or use TMA.",
-                "predicted_gain_pct": 12.5,
-            },
-            {
-                "cause": "sync_wait",
-                "disease": None,
-                "pct": 6.5,
-                "where": [],
-                "fix": "Fewer barriers per tile.",
-                "predicted_gain_pct": None,
-            },
+            Cause("copy_cost", "narrow_copies", 21.0, [place], fix, 12.5),
+            Cause("sync_wait", None, 6.5, [], "Fewer barriers per tile."),
         ],
         "warnings": [],
     }
-    return {**base, **changes}
+    return LaunchVerdict(**base | changes)
 
 
 def _run(name: str, manifest: Manifest | None = None) -> Run:
@@ -337,7 +327,7 @@ def hostile(count: int = 4) -> FakeReport:
 
 def account(report: FakeReport, launch: int) -> Any | None:
     """Stands in for ``analysis.account.account``."""
-    parts = report.verdicts[launch]["account"]
+    parts = report.verdicts[launch].account
     if parts is None:
         return None
     merged = {"idle": ("data_wait", "copy_cost"), "no_cta": ("ramp", "tail")} if "idle" in parts else {}
@@ -364,7 +354,7 @@ def store(tmp_path: Path, reports: list[FakeReport] | None = None) -> ReportStor
     return opened
 
 
-def judge(report: FakeReport, launch: int) -> dict[str, Any]:
+def judge(report: FakeReport, launch: int) -> LaunchVerdict:
     """Stands in for ``analysis.verdict.launch_verdict``."""
     return report.verdicts[launch]
 
@@ -372,9 +362,9 @@ def judge(report: FakeReport, launch: int) -> dict[str, Any]:
 def late_parts(store: ReportStore, path: str) -> list[Any]:
     """What comes after the first paint at the address of a launch, but the table of metrics;
     nothing at others."""
-    from ncubble.dashboard.pages.kernel.sections.late import STAGES, LaunchStage, made
+    from ncubble.dashboard.pages.kernel.late import STAGES, LaunchStage
 
     kind, _, address = path.removeprefix("/").partition("/")
     key, _, launch = address.partition("/")
     entry = store.find(key, int(launch)) if kind == "kernel" else None
-    return [made(name, LaunchStage(store, entry)) for places in STAGES for name in places] if entry is not None else []
+    return [LaunchStage(store, entry).part(name) for places in STAGES for name in places] if entry is not None else []

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.launch import Launch, LaunchIdentity
 
 CODE = ("opcode", "executed", "samples")
 
@@ -18,11 +18,11 @@ class OneLaunch(Launch):
     def __init__(self, metrics, code=(), capability="9.0", ncu="2025.3.1", series=None):
         rows = [(0, name, float(value)) for name, values in (series or {}).items() for value in values]
         vars(self).update(
-            report=SimpleNamespace(frame=SimpleNamespace(ends=True, ncu_version=ncu)),
+            report=SimpleNamespace(frame=SimpleNamespace(ends=True, ordered=True, rules_speak=True, ncu_version=ncu)),
             number=0,
             memo={},
             scalars=dict(metrics),
             source=pd.DataFrame(list(code), columns=CODE).astype({"executed": float, "samples": float}),
-            identity={"compute_capability": capability, "ncu_version": ncu},
+            identity=LaunchIdentity(compute_capability=capability, ncu_version=ncu),
             timeline=pd.DataFrame(rows, columns=["launch", "metric", "value"]),
         )

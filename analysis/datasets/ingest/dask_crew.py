@@ -20,6 +20,7 @@ from ncubble.analysis.datasets.ingest.process import Died, IngestProcess, Outcom
 from ncubble.analysis.datasets.schema import SCHEMA
 from ncubble.analysis.diagnosis.results import rules_hash
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.sweeps.cluster import TLS_REMEDY
 
 CONNECT_S = 30.0
 POLL_S, AWAY_S = 1.0, 20.0
@@ -124,7 +125,9 @@ def _connected(address: str) -> Any:
     connect: Any = distributed.Client  # untyped there
     try:
         return connect(address, timeout=CONNECT_S, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
+    except TypeError as error:  # raised where no context for TLS could be made
+        raise UsageError(f"{address}: there is no certificate for TLS", TLS_REMEDY) from error
+    except (OSError, ValueError, TimeoutError, AssertionError) as error:
         raise UsageError(
             f"{address}: no scheduler answers ({error or type(error).__name__})", "start one: dask scheduler"
         ) from error

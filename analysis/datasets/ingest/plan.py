@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from ncubble.analysis.datasets.dataset import Dataset
 from ncubble.analysis.datasets.ingest.process import WantedReport
@@ -23,6 +23,20 @@ a time."""
 TURNS = 4
 """Batches that each worker gets at least, so that none waits long for the last."""
 SETTLED_NS = 3 * 10**9
+
+
+class IngestedReport(NamedTuple):
+    """What a dataset says of a report: the columns of ``reports`` that tell whether it is read
+    again."""
+
+    report: str
+    path: str
+    stamp: str
+    sha256: str | None
+    facts: str
+    rules: str
+    complete: bool
+    details: bool | None
 
 
 @dataclass(frozen=True)
@@ -46,8 +60,8 @@ def plan(
     ``rejudge``, those that other rules judged are wanted again, with ``retry`` those that could not
     be read, with ``details`` those that were ingested without.
     """
-    columns = ["report", "path", "stamp", "sha256", "facts", "rules", "complete", "details"]
-    known = {row["report"]: row for row in dataset.reports(columns).to_table().to_pylist()}
+    rows = (IngestedReport(**row) for row in dataset.reports(IngestedReport._fields).to_table().to_pylist())
+    known = {row.report: row for row in rows}
     rules, now = rules_hash(), time.time_ns()
     wanted: list[WantedReport] = []
     seen: set[str] = set()
@@ -61,22 +75,20 @@ def plan(
         row = known.get(name)
         if row is None or _again(row, rules, rejudge, retry, details):
             wanted.append(WantedReport(str(path), stamp, size=size))
-        elif stamp and row["stamp"] == stamp:
-            unchanged, stale = unchanged + 1, stale + (row["rules"] != rules)
+        elif stamp and row.stamp == stamp:
+            unchanged, stale = unchanged + 1, stale + (row.rules != rules)
         else:
-            sha256, facts = (row["sha256"], row["facts"]) if row["complete"] else (None, None)
+            sha256, facts = (row.sha256, row.facts) if row.complete else (None, None)
             wanted.append(WantedReport(str(path), stamp, sha256, facts, size))
-    gone = {
-        row["report"]: row["path"] for row in known.values() if row["report"] not in seen and _below(row["path"], roots)
-    }
+    gone = {name: row.path for name, row in known.items() if name not in seen and _below(row.path, roots)}
     return IngestPlan(tuple(wanted), unchanged, gone, stale)
 
 
-def _again(row: Mapping[str, Any], rules: str, rejudge: bool, retry: bool, details: bool) -> bool:
+def _again(row: IngestedReport, rules: str, rejudge: bool, retry: bool, details: bool) -> bool:
     """Whether a report is to be read again, even if nothing of it changed."""
-    if not row["complete"]:
+    if not row.complete:
         return retry
-    return (rejudge and row["rules"] != rules) or (details and not row["details"])
+    return (rejudge and row.rules != rules) or (details and not row.details)
 
 
 def stamp_of(path: Path, now_ns: int) -> tuple[str, int]:

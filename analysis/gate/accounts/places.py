@@ -14,14 +14,12 @@ from ncubble.analysis.account.account import BubbleAccount, account, steady_weig
 from ncubble.analysis.account.parts import STEADY
 from ncubble.analysis.account.stalls import main_loop
 from ncubble.analysis.account.units import cta_share
+from ncubble.analysis.diagnosis.results import CONTRADICTIONS
 from ncubble.analysis.gate.accounts.account import LONGEST, CodePlace, LaunchAccount, mean_places, opcode
 from ncubble.analysis.report.launch import Launch
-from ncubble.errors import NcubbleError
 from ncubble.sass.bystanders import homes
 from ncubble.sass.opcodes import is_wgmma, role
 
-_CONTRADICTIONS = (NcubbleError, ValueError, TypeError, ArithmeticError, LookupError)
-"""What values that cannot be make of an analysis."""
 _FINEST_PCT = 0.02
 """Of one launch: a tenth of what is kept of the mean over repeats, so that the mean is none of what
 is left."""
@@ -32,7 +30,7 @@ def account_of(launch: Launch) -> LaunchAccount | None:
     contradict each other. Where only the code contradicts itself, parts stand without places."""
     try:
         computed = account(launch)
-    except _CONTRADICTIONS:
+    except CONTRADICTIONS:
         return None
     if computed is None:
         return None
@@ -41,7 +39,7 @@ def account_of(launch: Launch) -> LaunchAccount | None:
     try:
         rule = _overlap(computed, launch.source)
         return replace(known, places=tuple(_places(launch, computed)), overlap=rule)
-    except _CONTRADICTIONS:
+    except CONTRADICTIONS:
         return known
 
 

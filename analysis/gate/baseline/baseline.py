@@ -17,6 +17,7 @@ import msgspec
 
 from ncubble.analysis.gate.accounts.account import Account
 from ncubble.analysis.gate.baseline.repeats import Repeats
+from ncubble.analysis.gate.baseline.suspicion import REMEDY, listed
 from ncubble.analysis.gate.noise.metrics import BY_NAME, METRICS, MIN_TENSOR_PCT, Better, GateMetric
 from ncubble.analysis.gate.noise.noise import Sample, compare, mean_sd
 from ncubble.analysis.report.launch_key import KernelKey, slug
@@ -139,12 +140,15 @@ class Baseline:
         return raw
 
 
-def record(groups: Iterable[Repeats], recorded: str, min_repeats: int = MIN_REPEATS) -> list[Baseline]:
+def record(
+    groups: Iterable[Repeats], recorded: str, min_repeats: int = MIN_REPEATS, *, allow_suspicious: bool = False
+) -> list[Baseline]:
     """A baseline for every group. Raises MeasurementError, before anything is written, if one
     cannot be a baseline.
 
     ``recorded`` is the time, ISO 8601 UTC. ``min_repeats`` may go down to 2: the gate is then weak,
-    and says so.
+    and says so. ``allow_suspicious``: launches whose values contradict each other are no reason to
+    refuse.
     """
     if min_repeats < FEWEST_REPEATS:
         raise UsageError(
@@ -158,6 +162,13 @@ def record(groups: Iterable[Repeats], recorded: str, min_repeats: int = MIN_REPE
         raise MeasurementError(
             f"too few launches, {min_repeats} needed: {'; '.join(short[:8])}{' …' if short[8:] else ''}",
             f"profile each with `ncubble profile NAME --repeat {min_repeats}`, or choose kernels with --kernel REGEX",
+        )
+    suspicious = [launch for group in measured for launch in group.suspicious]
+    if suspicious and not allow_suspicious:
+        texts = "\n  ".join(listed(suspicious))
+        raise MeasurementError(
+            f"nothing recorded, {len(suspicious)} launches are suspicious:\n  {texts}",
+            f"{REMEDY}, or record them all the same by --allow-suspicious",
         )
     return [_record_one(group, recorded, min_repeats) for group in measured]
 

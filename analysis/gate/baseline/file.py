@@ -16,6 +16,9 @@ from ncubble.analysis.gate.baseline.reading import REMEDY, parse
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.files.locks import lock
 
+LOCKED_S = 60.0
+"""Seconds to wait for another process that records: it takes less than one."""
+
 
 def load(path: Path) -> Baseline:
     """The baseline at ``path``. Raises UsageError (no such file) or ReportError naming the file and
@@ -69,7 +72,7 @@ def locked(place: Path) -> AbstractContextManager[None]:
     """While it is held, no other process of this user records or updates baselines in the folder of
     ``place``, a folder or one ``.json`` file."""
     folder = place.parent if place.suffix == ".json" else place
-    return lock(f"baselines {folder.resolve()}")
+    return lock(f"baselines {folder.resolve()}", f"baselines in {folder}", LOCKED_S)
 
 
 def save(pairs: Iterable[tuple[Path, Baseline]], *, force: bool = False) -> None:

@@ -18,6 +18,7 @@ import pandas as pd
 from ncubble.analysis.gate.accounts.account import Account, gather
 from ncubble.analysis.gate.accounts.places import account_of
 from ncubble.analysis.gate.baseline.same_code import code_of
+from ncubble.analysis.gate.baseline.suspicion import SuspiciousLaunch, suspicious_launches
 from ncubble.analysis.gate.noise.metrics import METRICS, GateMetric
 from ncubble.analysis.gate.noise.noise import Sample
 from ncubble.analysis.report.launch import Launch
@@ -100,6 +101,11 @@ class Repeats:
         """The bubble accounts of up to MOST_ACCOUNTS launches, taken in turns from all reports;
         None where no report allows one."""
         return gather([account_of(launch) for launch in in_turns(self._launches)[:MOST_ACCOUNTS]])
+
+    @cached_property
+    def suspicious(self) -> tuple[SuspiciousLaunch, ...]:
+        """The launches whose values contradict each other."""
+        return suspicious_launches(self._launches)
 
     @cached_property
     def code(self) -> str:

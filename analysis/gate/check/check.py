@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.baseline.repeats import Repeats
+from ncubble.analysis.gate.baseline.suspicion import REMEDY, listed
 from ncubble.analysis.gate.check.kernel import check_kernel
 from ncubble.analysis.gate.check.kernel_rules import check_absolute_rules
 from ncubble.analysis.gate.check.result import RANKS, CheckOptions, GateResult, KernelVerdict
@@ -29,6 +30,9 @@ def check(
         baseline, differs = _match(group, groups, baselines, options.exact)
         if baseline is not None:
             used.add(id(baseline))
+        if group.suspicious and not options.allow_suspicious:
+            kernels.append(_not_judged(group, baseline))
+        elif baseline is not None:
             kernels.append(check_kernel(group, baseline, options, differs))
         elif options.allow_new and not _elsewhere(group, baselines):
             unrecorded.append(group.key.label)
@@ -47,7 +51,21 @@ def check(
     if strict:
         kernels += [_without_launches(baseline) for baseline in missing]
     unmeasured = () if strict else tuple(baseline.key.label for baseline in missing)
+    kernels = [_with_suspicions(kernel, options) for kernel in kernels]
     return GateResult(tuple(kernels), tuple(errors), unmeasured, tuple(unrecorded), tuple(notes))
+
+
+def _not_judged(group: Repeats, baseline: Baseline | None) -> KernelVerdict:
+    """The verdict on a kernel with launches whose values contradict each other."""
+    launches = f"{len(group.suspicious)} of {group.launches} launches"
+    reason = f"nothing is judged, as {launches} hold suspicious values: {REMEDY}, or accept them by --allow-suspicious"
+    return replace(KernelVerdict.of_group(group, baseline), reason=reason)
+
+
+def _with_suspicions(kernel: KernelVerdict, options: CheckOptions) -> KernelVerdict:
+    """``kernel`` with a text for each suspicious launch."""
+    what = "accepted although suspicious" if options.allow_suspicious else "suspicious"
+    return replace(kernel, suspicions=tuple(f"{what}: {text}" for text in listed(kernel.suspicious)))
 
 
 def _missing(groups: Sequence[Repeats], baselines: Sequence[Baseline], options: CheckOptions) -> list[Baseline]:

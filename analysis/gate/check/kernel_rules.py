@@ -63,11 +63,23 @@ def _check_rule(rule: GateRule, group: Repeats, baseline: Baseline, same_gpu: bo
         return RuleVerdict(rule, "not_comparable", reason)
     if rule.absolute:
         return _check_absolute(rule, group, baseline)
-    return _check_growth(rule, group, baseline, same_gpu)
+    return _lost(rule, group) or _check_growth(rule, group, baseline, same_gpu)
+
+
+def _lost(rule: GateRule, group: Repeats) -> RuleVerdict | None:
+    """The verdict where suspicious launches do not tell a part, such as those that lost their
+    machine code: other launches do not stand for them."""
+    values = group.account.parts.get(rule.metric, ()) if group.account else ()
+    if not group.suspicious or None not in values:
+        return None
+    reason = f"{rule.metric}: {values.count(None)} of {len(values)} launches do not tell it, and some are suspicious"
+    return RuleVerdict(rule, "not_comparable", reason)
 
 
 def _check_absolute(rule: GateRule, group: Repeats, baseline: Baseline | None) -> RuleVerdict:
     if rule.of_part:
+        if lost := _lost(rule, group):
+            return lost
         account = group.account
         return check_absolute(rule, account.parts.get(rule.metric, ()) if account else (), PARTS[rule.metric].launch_sd)
     known = BY_NAME[rule.metric]

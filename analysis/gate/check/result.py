@@ -3,8 +3,9 @@
 A kernel is ``regressed`` if any gated metric or limit is, else ``not_comparable`` or
 ``nothing_measured`` if any gated metric could not be judged, else ``improved`` if any is, else
 ``pass``. The gate fails (exit 1) if any kernel regressed. Else it could not measure (exit 3) if any
-kernel could not be judged, a report or baseline was unreadable, or no kernel was checked at all.
-Only a gate that judged all it was asked to judge passes (exit 0).
+kernel could not be judged, a report or baseline was unreadable, or no kernel was checked at all. A
+kernel with suspicious launches (``account.plausibility``) is not judged: a value that may be wrong
+neither passes nor fails. Only a gate that judged all it was asked to judge passes (exit 0).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from ncubble.analysis.gate.accounts.moves import Move
 from ncubble.analysis.gate.baseline.baseline import Baseline, BaselineMetric
 from ncubble.analysis.gate.baseline.repeats import Repeats
+from ncubble.analysis.gate.baseline.suspicion import SuspiciousLaunch
 from ncubble.analysis.gate.check.rule_verdict import RuleVerdict
 from ncubble.analysis.gate.check.rules import GateRules
 from ncubble.analysis.gate.noise.noise import NoiseTest
@@ -44,7 +46,8 @@ class KernelVerdict:
 
     ``repeats`` holds the launches that were judged. ``limits``: absolute limits and limits of
     growth that were asked for. ``moved``: of a regression, the parts of the account that grew most,
-    with their lines; empty where an account is missing on either side.
+    with their lines; empty where an account is missing on either side. ``suspicions``: a text for
+    each suspicious launch.
     """
 
     label: str
@@ -58,6 +61,12 @@ class KernelVerdict:
     repeats: Repeats | None = None
     rules: tuple[RuleVerdict, ...] = ()
     moved: tuple[Move, ...] = ()
+    suspicions: tuple[str, ...] = ()
+
+    @property
+    def suspicious(self) -> tuple[SuspiciousLaunch, ...]:
+        """Launches whose values contradict each other."""
+        return self.repeats.suspicious if self.repeats else ()
 
     @classmethod
     def of_group(cls, group: Repeats, baseline: Baseline | None = None) -> KernelVerdict:
@@ -101,8 +110,9 @@ class CheckOptions:
     on the baseline's. ``exact=False`` (one baseline file was named): launches of the same kernel
     with other parameters are compared with it, if none has its very key. ``require_all``: a
     baseline of a GPU that ran and that has no launches is an error. ``allow_new``: launches without
-    any baseline are listed and not an error. ``kernel``: regular expression; baselines of kernels
-    that it does not match are not missed.
+    any baseline are listed and not an error. ``allow_suspicious``: launches whose values contradict
+    each other are judged like others. ``kernel``: regular expression; baselines of kernels that it
+    does not match are not missed.
     """
 
     rules: GateRules = field(default_factory=GateRules)
@@ -111,3 +121,4 @@ class CheckOptions:
     allow_new: bool = False
     same_gpu: bool = False
     kernel: str = ""
+    allow_suspicious: bool = False

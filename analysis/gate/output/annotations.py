@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ncubble.analysis.gate.accounts.moves import Move
 from ncubble.analysis.gate.check.result import RANKS, GateResult, KernelVerdict, MetricVerdict
-from ncubble.analysis.gate.output.output import cells
+from ncubble.analysis.gate.output.output import cells, explained
 from ncubble.text.markdown import printable
 
 MOST = 10
@@ -69,6 +69,9 @@ def _limited(annotations: Sequence[Annotation], singular: str, plural: str) -> S
 
 def _of_kernels(kernels: Iterable[KernelVerdict], locate: Locate) -> Iterable[Annotation]:
     for kernel in kernels:
+        if kernel.suspicions and kernel.verdict in ("regressed", "improved", "pass"):
+            message = f"{_name(kernel)}: {'; '.join(kernel.suspicions)}"
+            yield Annotation("warning", "ncubble: suspicious", message, 0.0, kernel.label)
         if kernel.verdict == "regressed":
             yield _regression(kernel, locate)
         elif kernel.verdict == "improved":
@@ -76,7 +79,7 @@ def _of_kernels(kernels: Iterable[KernelVerdict], locate: Locate) -> Iterable[An
             yield Annotation("notice", "ncubble: gain", f"{_name(kernel)}: {numbers}", _weight(kernel), kernel.label)
         elif kernel.verdict != "pass":
             words = kernel.verdict.replace("_", " ")
-            reason = kernel.reason or "; ".join(metric.reason for metric in kernel.metrics if metric.reason)
+            reason = explained(kernel) or "; ".join(metric.reason for metric in kernel.metrics if metric.reason)
             rank = -float(RANKS.index(kernel.verdict)) if kernel.verdict in RANKS else -float(len(RANKS))
             message = f"{_name(kernel)}: {words}{f': {reason}' if reason else ''}"
             yield Annotation("warning", f"ncubble: {words}", message, rank, kernel.label)

@@ -5,6 +5,7 @@ JSON (``schema`` 1)::
 
     {"schema", "verdict", "exit_code", "counts": {verdict: number of kernels},
      "kernels": [{"label", "device", "verdict", "reason", "baseline": path or null, "launches", "notes": [text],
+                  "suspicious": [{"path", "launch", "contradictions": [text]}],
                   "metrics": [{"name", "counter", "unit", "better", "gated", "verdict", "reason", "limit_pct",
                                "baseline": {"n", "mean", "sd"}, "now": {"n", "mean", "sd"},
                                "change_pct", "loss_pct", "decision_pct", "threshold_pct", "detectable_pct",
@@ -22,6 +23,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -104,6 +106,7 @@ def _kernel_json(kernel: KernelVerdict) -> dict[str, Any]:
         "baseline": str(path) if path else None,
         "launches": kernel.launches,
         "notes": list(kernel.notes),
+        "suspicious": [asdict(launch) for launch in kernel.suspicious],
         "metrics": [_metric_json(metric) for metric in kernel.metrics],
         "limits": [
             {"limit": rule.rule.text, "verdict": rule.verdict, "value": rule.value, "reason": rule.reason}
@@ -174,7 +177,9 @@ def junit(result: GateResult) -> str:
             _case(suite, kernel.label, rule.rule.text, rule.verdict, words)
         verdicts = {metric.verdict for metric in gated} | {rule.verdict for rule in kernel.rules}
         if kernel.verdict not in verdicts:
-            _case(suite, kernel.label, "baseline", kernel.verdict, kernel.reason)
+            _case(suite, kernel.label, "baseline", kernel.verdict, explained(kernel))
+        elif kernel.suspicions:
+            _case(suite, kernel.label, "suspicious", "pass", explained(kernel))
     for file, error in result.errors:
         _case(suite, "inputs", file, "unreadable", error)
     if not len(suite):
@@ -214,7 +219,7 @@ def markdown(result: GateResult) -> str:
         lines += [row for kernel in result.kernels for row in _markdown_rows(kernel)]
         lines.append("")
     for kernel in result.kernels:
-        lines += [f"- {code(kernel.label)}: {escape(text)}" for text in said(kernel)]
+        lines += [f"- {code(kernel.label)}: {escape(text)}" for text in remarks(kernel)]
     lines += [f"- could not read {code(file)}: {escape(error)}" for file, error in result.errors]
     lines += [f"- not measured: {code(label)}" for label in result.unmeasured]
     lines += [f"- without baseline: {code(label)}" for label in result.unrecorded]
@@ -238,7 +243,13 @@ def _markdown_rows(kernel: KernelVerdict) -> list[str]:
     return rows
 
 
-def said(kernel: KernelVerdict) -> list[str]:
+def explained(kernel: KernelVerdict) -> str:
+    """The reason of a kernel's verdict, with why launches are suspicious."""
+    return "; ".join([*([kernel.reason] if kernel.reason else []), *kernel.suspicions])
+
+
+def remarks(kernel: KernelVerdict) -> list[str]:
     """What is to be said of a kernel beside its numbers: what moved, why it could not be judged,
-    and notes."""
-    return [*map(sentence, kernel.moved), *([kernel.reason] if kernel.reason else []), *kernel.notes]
+    suspicious launches and notes."""
+    reason = [kernel.reason] if kernel.reason else []
+    return [*map(sentence, kernel.moved), *reason, *kernel.suspicions, *kernel.notes]

@@ -11,6 +11,8 @@ of Nsight's own rules; cures that cured nothing are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -19,8 +21,9 @@ from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.gains import fixes
 from ncubble.analysis.report.launch import Launch
-from ncubble.analysis.validation.recorded import Opener, load, opener, origin_of
-from ncubble.errors import NcubbleError, ReportError
+from ncubble.analysis.validation.page import Result
+from ncubble.analysis.validation.recorded import Opener, load, opener, origin_of, scored
+from ncubble.errors import ReportError
 
 PLANTED, FOREIGN, SECOND = "planted", "foreign", "second"
 FILES = {
@@ -36,102 +39,108 @@ ESTIMATES = {"ours": "predicted_gain_pct", "nsight global": "nsight_global_pct",
 Row = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class LabelledLaunch:
+    """A recorded launch whose trouble is known.
+
+    ``expected``: the members of its row that are known without ncubble. ``runs``: the run of the
+    launch, and that of its cured twin. ``nsight``: what Nsight's rules estimate in a run with all
+    sections, where there is one. ``unscored``: why nothing can be held against it.
+    """
+
+    expected: Row
+    runs: Sequence[str]
+    launch: int
+    nsight: Sequence[Result] | None
+    unscored: str = ""
+
+
 def score_diagnosis(folder: Path) -> dict[str, Any]:
     """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in
     ``folder``.
 
     Raises ReportError where they are missing, damaged or hold nothing that could be scored.
     """
-    there = {name: load(folder / file) for name, file in FILES.items() if (folder / file).is_file()}
-    if not there:
+    files = {name: folder / file for name, file in FILES.items() if (folder / file).is_file()}
+    if not files:
         raise ReportError(f"{folder}: holds neither {' nor '.join(map(str, FILES.values()))}", "measure with --measure")
-    rows: list[Row] = []
+    contents = {name: load(file) for name, file in files.items()}
+    sets: dict[str, dict[str, Row]] = {}
+    origins: dict[str, Row] = {}
     unscored: dict[str, str] = {}
-    for name, content in there.items():
-        reports = opener((folder / FILES[name]).parent, [first for first, *_ in _runs(content).values()])
-        rows += planted(content, reports, unscored) if name == PLANTED else foreign(content, reports, unscored, name)
+    for name, content in contents.items():
+        place, launches = files[name].parent, list(_labelled(name, content))
+        reports = opener(place, [launch.runs[0] for launch in launches if not launch.unscored])
+        named = {str(launch.expected["name"]): launch for launch in launches}
+        sets[name], missing = scored(named.items(), partial(_row, reports))
+        origins[name] = origin_of(
+            content, place, [run for scored_name in sets[name] for run in named[scored_name].runs]
+        )
+        unscored |= missing
+    rows = [row for members in sets.values() for row in members.values()]
     if not rows:
         raise ReportError(f"{folder}: no launch could be scored", "measure them with --measure")
-    sets = {name: [row for row in rows if row["set"] == name] for name in there}
-    runs = {name: [run for row in found for run in _runs(there[name])[row["name"]]] for name, found in sets.items()}
     return {
         "schema": 1,
         "validation": "diagnosis",
-        "origins": {
-            name: origin_of(content, (folder / FILES[name]).parent, runs[name]) for name, content in there.items()
-        },
-        "scores": {name: scores(found) for name, found in sets.items() if found},
+        "origins": origins,
+        "scores": {name: scores(list(members.values())) for name, members in sets.items() if members},
         "launches": rows,
         "unscored": unscored,
     }
 
 
-def _runs(content: Mapping[str, Any]) -> dict[str, list[str]]:
-    """By launch the run that is diagnosed, and that of its cured twin."""
-    sides = {str(pair["name"]): (pair["sick"], pair.get("cured")) for pair in content.get("pairs", ())}
-    experiments = [one for one in content.get("experiments", ()) if one["label"] and one.get("launch") is not None]
-    return {name: [str(side["run"]) for side in both if side] for name, both in sides.items()} | {
-        str(one["experiment"]): [str(one["report"])] for one in experiments
-    }
+def _labelled(name: str, content: Result) -> Iterator[LabelledLaunch]:
+    """The launches of a set: the sick side of a pair, or the base launch of an experiment."""
+    for pair in content["pairs"] if name == PLANTED else ():
+        sick, cured = pair["sick"], pair.get("cured_cycles")
+        expected = {
+            **{"name": str(pair["name"]), "set": name, "causes": list(pair["causes"]), "disease": pair["disease"]},
+            "change": str(pair["what"]),
+            "gain_pct": 100.0 * (1.0 - fmean(cured) / fmean(pair["sick_cycles"])) if cured else None,
+        }
+        runs = [str(side["run"]) for side in (sick, pair.get("cured")) if side]
+        yield LabelledLaunch(expected, runs, int(sick["launch"]), pair.get("nsight") or None)
+    for experiment in content["experiments"] if name != PLANTED else ():
+        label, launch, gain = experiment["label"], experiment.get("launch"), experiment.get("gain") or {}
+        why = "" if label and launch is not None else "was not profiled" if label else "its experiment found no cause"
+        expected = {
+            **{"name": str(experiment["experiment"]), "set": name, "causes": list(label or ()), "disease": None},
+            "change": gain.get("change"),
+            "gain_pct": gain.get("gain_pct"),
+        }
+        runs = [] if why else [str(experiment["report"])]
+        yield LabelledLaunch(expected, runs, int(launch or 0), experiment.get("nsight"), why)
 
 
-def planted(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str]) -> Iterator[Row]:
-    """A row per pair: of the sick launch. What cannot be scored is added to ``unscored``. Nsight's
-    estimates come from a run with all its sections, where there is one."""
-    for pair in content["pairs"]:
-        name, cured = str(pair["name"]), pair.get("cured_cycles")
-        gain = 100.0 * (1.0 - fmean(cured) / fmean(pair["sick_cycles"])) if cured else None
-        expected = {"name": name, "set": PLANTED, "causes": list(pair["causes"]), "disease": pair["disease"]}
-        try:
-            said = verdict(reports(str(pair["sick"]["run"])).launch(int(pair["sick"]["launch"])))
-        except NcubbleError as error:
-            unscored[name] = error.message
-            continue
-        if pair.get("nsight"):
-            said |= nsight(pair["nsight"])
-        yield judged({**expected, "change": str(pair["what"]), "gain_pct": gain}, said)
-
-
-def foreign(content: Mapping[str, Any], reports: Opener, unscored: dict[str, str], of: str = FOREIGN) -> Iterator[Row]:
-    """A row per labelled experiment of the set ``of``: of its base launch, and otherwise as for
-    pairs."""
-    for one in content["experiments"]:
-        name, gain = str(one["experiment"]), one.get("gain")
-        if not one["label"] or one.get("launch") is None:
-            unscored[name] = "was not profiled" if one["label"] else "its experiment found no cause"
-            continue
-        expected = {"name": name, "set": of, "causes": list(one["label"]), "disease": None}
-        try:
-            said = verdict(reports(str(one["report"])).launch(int(one["launch"])))
-        except NcubbleError as error:
-            unscored[name] = error.message
-            continue
-        if one.get("nsight") is not None:
-            said |= nsight(one["nsight"])
-        change = {"change": gain["change"] if gain else None, "gain_pct": gain["gain_pct"] if gain else None}
-        yield judged({**expected, **change}, said)
+def _row(reports: Opener, labelled: LabelledLaunch) -> Row:
+    if labelled.unscored:
+        raise ReportError(labelled.unscored, "")
+    judgement = verdict(reports(labelled.runs[0]).launch(labelled.launch))
+    if labelled.nsight is not None:
+        judgement |= nsight(labelled.nsight)
+    return judged(labelled.expected, judgement)
 
 
 def verdict(launch: Launch) -> Row:
     """What ncubble says of one launch, and what Nsight's rules in the same report estimate."""
-    told = account(launch)
-    found = diagnose(launch, told)
-    first = found.causes[0] if found.causes else None
+    bubbles = account(launch)
+    diagnosis = diagnose(launch, bubbles)
     return {
-        "cause": found.cause,
-        "said_disease": found.disease,
-        "share_pct": first.pct if first else None,
-        **predicted(launch, told, found),
+        "cause": diagnosis.cause,
+        "said_disease": diagnosis.disease,
+        "share_pct": diagnosis.causes[0].pct if diagnosis.causes else None,
+        **predicted(launch, bubbles, diagnosis),
         **nsight(launch.rules.to_dict("records")),
     }
 
 
-def predicted(launch: Launch, told: BubbleAccount | None, found: Diagnosis) -> Row:
+def predicted(launch: Launch, bubbles: BubbleAccount | None, diagnosis: Diagnosis) -> Row:
     """What curing the cause that is named gives: expected, least and most. None where that is not
     identified, or where another cause heads the list, whose gain is of another cure."""
-    named = bool(found.causes) and found.causes[0].cause == found.cause
-    identified = named and found.causes[0].predicted_gain_pct is not None
-    fix = fixes(launch, told, found)[0] if identified else None
+    first = diagnosis.causes[0] if diagnosis.causes else None
+    identified = first is not None and first.cause == diagnosis.cause and first.predicted_gain_pct is not None
+    fix = fixes(launch, bubbles, diagnosis)[0] if identified else None
     return {
         "predicted_gain_pct": fix.predicted_gain_pct if fix else None,
         "predicted_low_pct": fix.low if fix else None,
@@ -142,23 +151,23 @@ def predicted(launch: Launch, told: BubbleAccount | None, found: Diagnosis) -> R
 def nsight(rules: Iterable[Mapping[Any, Any]]) -> Row:
     """The largest speedup that Nsight's rules estimate for the whole kernel, and of any kind; None
     where none does."""
-    told = [(rule["speedup_pct"], rule["speedup_kind"]) for rule in rules if rule["speedup_pct"] == rule["speedup_pct"]]
-    told = [(pct, kind) for pct, kind in told if pct is not None]
+    speedups = [(rule["speedup_pct"], rule["speedup_kind"]) for rule in rules]
+    known = [(pct, kind) for pct, kind in speedups if pct is not None and pct == pct]
     return {
-        "nsight_global_pct": max((pct for pct, kind in told if kind == "global"), default=None),
-        "nsight_any_pct": max((pct for pct, _ in told), default=None),
+        "nsight_global_pct": max((pct for pct, kind in known if kind == "global"), default=None),
+        "nsight_any_pct": max((pct for pct, _ in known), default=None),
     }
 
 
-def judged(expected: Row, said: Row) -> Row:
+def judged(expected: Row, judgement: Row) -> Row:
     """One row with whether cause and disease are right; where none is expected, the disease is not
     judged."""
     disease = expected["disease"]
     return {
         **expected,
-        **said,
-        "right": said["cause"] in expected["causes"],
-        "disease_right": None if disease is None else said["said_disease"] == disease,
+        **judgement,
+        "right": judgement["cause"] in expected["causes"],
+        "disease_right": None if disease is None else judgement["said_disease"] == disease,
     }
 
 
@@ -167,12 +176,13 @@ def scores(rows: Sequence[Row]) -> dict[str, Any]:
     estimated gains."""
     diseased = [row for row in rows if row["disease"] is not None]
     healthy = [row for row in rows if none_expected(row)]
-    top1 = 100.0 * sum(row["right"] for row in rows) / len(rows)
+    right = sum(row["right"] for row in rows)
+    top1 = 100.0 * right / len(rows)
     gains = {who: gain_errors(rows, member) for who, member in ESTIMATES.items()}
     middle = gains["ours"]["median_abs"]
     return {
         "launches": len(rows),
-        "right": sum(row["right"] for row in rows),
+        "right": right,
         "top1_pct": top1,
         "diseases": len(diseased),
         "diseases_right": sum(row["disease_right"] for row in diseased),
@@ -190,13 +200,13 @@ def scores(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def none_expected(row: Mapping[str, Any]) -> bool:
+def none_expected(row: Result) -> bool:
     """Whether the launch has no disease to name. Labels of foreign launches have causes only, and
     do not tell."""
     return row["set"] == PLANTED and row["disease"] is None
 
 
-def cures(row: Mapping[str, Any]) -> bool:
+def cures(row: Result) -> bool:
     """Whether a cure was measured, and cured anything."""
     return row["gain_pct"] is not None and row["gain_pct"] > 0
 
@@ -204,8 +214,11 @@ def cures(row: Mapping[str, Any]) -> bool:
 def in_interval_pct(rows: Sequence[Row]) -> float | None:
     """How often the measured gain lies between the least and the most that was predicted; None
     without any."""
-    told = [row for row in rows if cures(row) and row["predicted_gain_pct"] is not None]
-    inside = [row["predicted_low_pct"] <= row["gain_pct"] <= row["predicted_high_pct"] for row in told]
+    inside = [
+        row["predicted_low_pct"] <= row["gain_pct"] <= row["predicted_high_pct"]
+        for row in rows
+        if cures(row) and row["predicted_gain_pct"] is not None
+    ]
     return 100.0 * fmean(inside) if inside else None
 
 
@@ -216,12 +229,12 @@ def gain_errors(rows: Sequence[Row], member: str) -> dict[str, Any]:
     means no gain.
     """
     measured = [row for row in rows if cures(row)]
-    told = [abs(row[member] - row["gain_pct"]) for row in measured if row[member] is not None]
+    estimated = [abs(row[member] - row["gain_pct"]) for row in measured if row[member] is not None]
     silent = [abs((row[member] or 0.0) - row["gain_pct"]) for row in measured]
     return {
         "measured": len(measured),
-        "told": len(told),
-        "median_abs": median(told) if told else None,
-        "worst_abs": max(told) if told else None,
+        "told": len(estimated),
+        "median_abs": median(estimated) if estimated else None,
+        "worst_abs": max(estimated) if estimated else None,
         "silent_abs": median(silent) if silent else None,
     }

@@ -4,24 +4,35 @@ measured depths.
 ``FOLDER/profiles/NAME`` are runs with the default sets, of which every launch is a profile that
 depths are predicted from; ``FOLDER/measured/NAME`` runs of all depths with few counters. The facts
 of a launch tell kernel, parameters, shape and stages.
+
+Beside the predictions stand simple ones that a model has to beat, the busy share of the unit in
+percent, from the same launch. ``no_change``: as now. ``nsight``: a deeper ring gains the largest
+global speedup that Nsight's rules estimate for this launch. ``linear``: the account's share of
+waits for data falls and grows as 1 / depth. ``little``: Little's law, an iteration takes what the
+unit needs for all resident CTAs, what L2 needs to bring their tiles, or the latency divided by the
+tiles on their way, whichever is most; the latency is calibrated on the present iteration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import DEPTHS, predict_sweep
+from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
+from ncubble.analysis.model.predict import PORT, ctas_at
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
-from ncubble.analysis.validation.ablation import CYCLES
-from ncubble.analysis.validation.prediction.baselines import baselines
+from ncubble.analysis.validation.page import Result
+from ncubble.analysis.validation.recorded import CYCLES
 from ncubble.errors import ReportError
 
 PROFILES, MEASURED = "profiles", "measured"
+BASELINES = ("no_change", "nsight", "linear", "little")
 Row = dict[str, Any]
 
 
@@ -39,17 +50,18 @@ def predicted(folder: Path, dev: Sequence[str] = (), split: str = "test") -> lis
 def _predicted(run: Path, dev: Sequence[str], other: str) -> Iterator[Row]:
     for launch, named in _launches(run):
         present = named.pop("stages")
-        told, simple = predict_sweep(launch, present), baselines(launch, present)
-        split = "dev" if named["config"] in dev else other
-        same = {**named, "split": split, "from_stages": present}
-        same |= {"run": f"{PROFILES}/{run.name}", "launch": launch.number}
+        predictions, simple = predict_sweep(launch, present), baselines(launch, present)
         for depth in DEPTHS:
             if depth != present:
-                one = told[depth]
+                prediction = predictions[depth]
                 yield {
-                    **same,
+                    **named,
+                    "split": "dev" if named["config"] in dev else other,
+                    "from_stages": present,
+                    "run": f"{PROFILES}/{run.name}",
+                    "launch": launch.number,
                     "to_stages": depth,
-                    "predicted": asdict(one) if one else None,
+                    "predicted": asdict(prediction) if prediction else None,
                     "baselines": simple[depth],
                 }
 
@@ -66,23 +78,63 @@ def measured(folder: Path) -> list[Row]:
 
 
 def _launches(run: Path) -> Iterator[tuple[Launch, Row]]:
+    """Launches with family, configuration without its depth, and depth."""
     report = Report.open(run)
-    told = report.run.manifest.launches
-    if not told:
+    if not report.run.manifest.launches:
         raise ReportError(
             f"{run}: nothing tells which launch is which", "profile a program that writes facts of launches"
         )
-    for number, facts in enumerate(told):
-        yield report.launch(number), _named(facts)
+    for number, facts in enumerate(report.run.manifest.launches):
+        name = config(facts["name"], facts["parameters"], facts["shape"])
+        yield report.launch(number), {"family": facts["name"], "config": name, "stages": facts["stages"]}
 
 
-def config(name: str, parameters: Mapping[str, Any], shape: Mapping[str, Any]) -> str:
+def config(name: str, parameters: Result, shape: Result) -> str:
     """A kernel without its depth: ``gemm_tma 4096x4096x1024``."""
     words = [f"{key}={value}" for key, value in parameters.items() if key != "stages"]
     return " ".join([name, *words, "x".join(str(extent) for extent in shape.values())])
 
 
-def _named(facts: Mapping[str, Any]) -> Row:
-    """Family, configuration without its depth, and depth of a launch."""
-    told = config(facts["name"], facts["parameters"], facts["shape"])
-    return {"family": facts["name"], "config": told, "stages": facts["stages"]}
+def baselines(launch: Launch, stages: int | None = None, depths: Sequence[int] = DEPTHS) -> dict[int, dict[str, float]]:
+    """For each depth what the baselines say; those that need the present depth are absent where
+    nothing tells it."""
+    bubbles = account(launch)
+    now = pipeline_of(launch, bubbles, stages)
+    if bubbles is None:
+        return {depth: {} for depth in depths}
+    busy, estimate = bubbles.parts["tensor_busy"] + bubbles.parts["unit_busy"], _largest_estimate(launch)
+    table = {}
+    for depth in depths:
+        table[depth] = {"no_change": busy}
+        if now.stages:
+            gain = estimate if depth > now.stages else 0.0
+            table[depth]["nsight"] = min(100.0, busy / (1.0 - gain / 100.0))
+            table[depth]["linear"] = linear(bubbles, now.stages, depth)
+        if not isinstance(now, Unidentified):
+            table[depth]["little"] = little(now, depth)
+    return table
+
+
+def linear(bubbles: BubbleAccount, stages: int, depth: int) -> float:
+    """Busy share if the share of waits for data went as 1 / depth."""
+    busy, wait = bubbles.parts["tensor_busy"] + bubbles.parts["unit_busy"], bubbles.parts.get("data_wait", 0.0)
+    return min(100.0, 100.0 * busy / (100.0 - wait + wait * stages / depth))
+
+
+def little(now: Pipeline, depth: int) -> float:
+    """Busy share by Little's law."""
+    if depth == now.stages:
+        return now.busy_pct
+    ctas = ctas_at(now, depth)
+    latency = now.cycle * (now.stages - 1) if now.stages > 1 else now.cycle - now.busy
+    bound = max(ctas * now.busy, ctas * now.tile_B / PORT)
+    cycle = max(bound, latency / (depth - 1) if depth > 1 else latency + now.busy)
+    return min(100.0, now.busy_pct * (now.cycle / now.ctas) / (cycle / ctas))
+
+
+def _largest_estimate(launch: Launch) -> float:
+    """The largest global speedup, in percent of time, that a rule of the report estimates; 0
+    without one."""
+    rules = launch.rules[launch.rules["speedup_kind"] == "global"]
+    largest = rules["speedup_pct"].max() if len(rules) else 0.0
+    return min(99.0, float(largest)) if largest > 0 else 0.0

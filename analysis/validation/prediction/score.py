@@ -1,34 +1,116 @@
-"""Scores predictions of depth against measured sweeps. Pure functions over rows.
+"""Joins predictions of depth with what was measured afterwards, and scores them.
 
-A row is one depth predicted from the profile of another: ``family``, ``config`` (unique within it),
-``split``, ``from_stages``, ``to_stages``, ``measured_pct`` and ``measured_cycles`` at the latter,
-``predicted`` (``tensor_elapsed_pct``, ``cycles``, ``low``, ``high``, or None) and ``baselines``
-(name: percent). Errors are in points of utilization. Rows with ``to_stages`` equal to
-``from_stages`` say what was measured there and are not scored.
+``predictions.json`` was written first: ``written`` (UTC, ISO 8601), ``git`` of the code that
+predicted, and ``predictions``, each with ``family``, ``config`` (unique within it), ``split``,
+``from_stages``, ``to_stages``, ``predicted`` (``tensor_elapsed_pct``, ``cycles``, ``low``,
+``high``; None: not identified) and ``baselines`` (utilization by name). ``measured.json`` came
+after it: ``started``, ``device``, ``ncu_version``, and ``launches``, each with ``family``,
+``config``, ``stages``, ``tensor_elapsed_pct`` and ``cycles``.
+
+A row is a prediction with ``measured_pct`` and ``measured_cycles`` at ``to_stages``. Errors are in
+points of utilization. Rows with ``to_stages`` equal to ``from_stages`` say what was measured there
+and are not scored.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-Row = Mapping[str, Any]
-Value = Callable[[Row], float | None]
+from ncubble.analysis.model.predict import chosen_depth
+from ncubble.analysis.validation.page import Result
+from ncubble.analysis.validation.recorded import load
+from ncubble.errors import ReportError
+
+PREDICTIONS, MEASURED, SECOND = "predictions.json", "measured.json", "second"
 OURS = "predicted"
 FITTED = "dev"
 """The split that the model may have been fitted to; targets are for the others."""
 FLAT = 2.0
 """Points that a sweep must span for the order of its depths to mean anything."""
-INDIFFERENT = 0.5
-"""Points below the best prediction at which a shallower depth is chosen: it costs less shared
-memory."""
 MAE_TARGET, REGRET_TARGET = 5.0, 3.0
 
+Value = Callable[[Result], float | None]
 
-def score(rows: Sequence[Row]) -> dict[str, Any]:
+
+def score_prediction(folder: Path) -> dict[str, Any]:
+    """The whole result, JSON-ready (schema: docs/reference/validations.md), of recordings in
+    ``folder``, and of those in ``folder/second``, if any, which were kept apart a second time.
+
+    ``git`` is the commit that predicted. Raises ReportError where files are missing or damaged,
+    where no predicted depth was measured, or where the predictions were written after the
+    measurement began.
+    """
+    origin, rows, unscored = _read(folder)
+    second = None
+    if (folder / SECOND / PREDICTIONS).is_file():
+        second, more, missing = _read(folder / SECOND)
+        rows += [{**row, "split": SECOND} for row in more]
+        unscored |= missing
+    return {
+        "schema": 1,
+        "validation": "prediction",
+        **origin,
+        "second": second,
+        "scores": score(rows),
+        "rows": rows,
+        "unscored": unscored,
+    }
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], list[Result], dict[str, str]]:
+    """Where predictions and measurements of one set come from, its rows, and what was not
+    measured."""
+    predictions, measured = load(folder / PREDICTIONS), load(folder / MEASURED)
+    written, started = (datetime.fromisoformat(text) for text in (predictions["written"], measured["started"]))
+    if written.replace(microsecond=0) > started:  # the start is known to the second
+        raise ReportError(
+            f"{folder / PREDICTIONS}: written {predictions['written']}, after the measurement began "
+            f"({measured['started']}), so that nothing was predicted",
+            "write predictions first, then measure: --measure into an empty folder does both",
+        )
+    rows, missing = join(predictions, measured)
+    if not rows:
+        raise ReportError(f"{folder}: no predicted depth was measured", "measure them with --measure")
+    origin = {key: measured.get(key) for key in ("device", "ncu_version", "started")}
+    return {**origin, "git": predictions.get("git"), "written": predictions["written"]}, rows, missing
+
+
+def join(predictions: Result, measured: Result) -> tuple[list[Result], dict[str, str]]:
+    """A row per prediction whose depth was measured, with ``measured_pct`` and ``measured_cycles``,
+    and one per profile for its own depth; and by configuration the sweeps that were not measured,
+    with the reason. A single depth that is missing from a sweep does not exist."""
+    launches = {(launch["family"], launch["config"], launch["stages"]): launch for launch in measured["launches"]}
+    swept = {(family, config) for family, config, _ in launches}
+    rows: list[Result] = []
+    missing: dict[str, str] = {}
+    for row in [*predictions["predictions"], *_present(predictions["predictions"])]:
+        launch = launches.get((row["family"], row["config"], row["to_stages"]))
+        if launch is not None:
+            rows.append({**row, "measured_pct": launch["tensor_elapsed_pct"], "measured_cycles": launch["cycles"]})
+        elif (row["family"], row["config"]) not in swept:
+            missing[row["config"]] = "was not measured"
+    return rows, missing
+
+
+def _present(predictions: Sequence[Result]) -> list[Result]:
+    """A row for the own depth of every profile that predictions have none for: the depth that may
+    be kept."""
+    profiles = {(row["family"], row["config"], row["from_stages"]): row for row in predictions}
+    given = {(row["family"], row["config"], row["from_stages"], row["to_stages"]) for row in predictions}
+    return [
+        {**row, "to_stages": row["from_stages"], "predicted": None, "baselines": {}}
+        for key, row in profiles.items()
+        if (*key, row["from_stages"]) not in given
+    ]
+
+
+def score(rows: Sequence[Result]) -> dict[str, Any]:
     """``splits`` by name; by the same names ``families``, by theirs, and ``targets`` with limit,
     value and ``met``, of splits that nothing was fitted to.
 
@@ -37,17 +119,18 @@ def score(rows: Sequence[Row]) -> dict[str, Any]:
     ``coverage_pct`` (of intervals) and ``mape_pct`` (of cycles).
     """
     splits = _by(rows, "split")
-    parts = {name: part_score(part) for name, part in splits}
+    scores = {name: part_score(part) for (name,), part in splits.items()}
     return {
-        "splits": parts,
+        "splits": scores,
         "families": {
-            name: {family: part_score(found) for family, found in _by(part, "family")} for name, part in splits
+            name: {family: part_score(members) for (family,), members in _by(part, "family").items()}
+            for (name,), part in splits.items()
         },
-        "targets": {name: targets(part) for name, part in parts.items() if name != FITTED},
+        "targets": {name: targets(part) for name, part in scores.items() if name != FITTED},
     }
 
 
-def targets(part: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def targets(part: Result) -> dict[str, dict[str, Any]]:
     """Whether a part of the score meets what was aimed at; ``met`` is None where nothing was
     predicted."""
     ours = part["methods"][OURS]
@@ -63,59 +146,60 @@ def targets(part: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def part_score(rows: Sequence[Row]) -> dict[str, Any]:
+def part_score(rows: Sequence[Result]) -> dict[str, Any]:
     """The score of some rows; figures of nothing are None."""
-    asked = [row for row in rows if row["to_stages"] != row["from_stages"]]
-    told = [row for row in asked if row["predicted"]]
-    names = sorted({name for row in asked for name in row["baselines"]})
-    methods = {name: method_score(told, rows, _baseline(name)) for name in names}
-    ours = method_score(told, rows, _ours)
-    inside = [row["predicted"]["low"] <= row["measured_pct"] <= row["predicted"]["high"] for row in told]
-    apart = [abs(row["predicted"]["cycles"] / row["measured_cycles"] - 1.0) for row in told]
-    more = {"coverage_pct": _mean([100.0 * hit for hit in inside]), "mape_pct": _mean([100.0 * miss for miss in apart])}
+    others = [row for row in rows if row["to_stages"] != row["from_stages"]]
+    predicted = [row for row in others if row["predicted"]]
+    names = sorted({name for row in others for name in row["baselines"]})
+    inside = [row["predicted"]["low"] <= row["measured_pct"] <= row["predicted"]["high"] for row in predicted]
+    apart = [abs(row["predicted"]["cycles"] / row["measured_cycles"] - 1.0) for row in predicted]
+    ours = {
+        **method_score(predicted, rows, _ours),
+        "coverage_pct": _mean([100.0 * hit for hit in inside]),
+        "mape_pct": _mean([100.0 * miss for miss in apart]),
+    }
     return {
-        "asked": len(asked),
-        "not_identified_pct": 100.0 * (1.0 - len(told) / len(asked)) if asked else None,
-        "methods": {OURS: {**ours, **more}, **methods},
+        "asked": len(others),
+        "not_identified_pct": 100.0 * (1.0 - len(predicted) / len(others)) if others else None,
+        "methods": {OURS: ours, **{name: method_score(predicted, rows, _baseline(name)) for name in names}},
     }
 
 
-def method_score(told: Sequence[Row], rows: Sequence[Row], value: Value) -> dict[str, Any]:
+def method_score(predicted: Sequence[Result], rows: Sequence[Result], value: Value) -> dict[str, Any]:
     """``n``, ``mae``, ``bias``, ``worst`` (config, depths and error), mean ``rank`` correlation
     over sweeps that span ``FLAT`` points, and mean and worst regret in percent of the best measured
     utilization."""
-    pairs = [(row, found - row["measured_pct"]) for row in told if (found := value(row)) is not None]
-    worst = max(pairs, key=lambda pair: abs(pair[1]), default=None)
-    sweeps = [part for _, part in _by(told, "family", "config", "from_stages")]
-    regrets = [lost for part in sweeps if (lost := regret(part, _measured(rows, part[0]), value)) is not None]
+    errors = [(row, pct - row["measured_pct"]) for row in predicted if (pct := value(row)) is not None]
+    row, error = max(errors, key=lambda pair: abs(pair[1]), default=(None, 0.0))
+    sweeps = list(_by(predicted, "family", "config", "from_stages").values())
+    regrets = [lost for sweep in sweeps if (lost := regret(sweep, _measured(rows, sweep[0]), value)) is not None]
+    keys = ("family", "config", "from_stages", "to_stages")
     return {
-        "n": len(pairs),
-        "mae": _mean([abs(error) for _, error in pairs]),
-        "bias": _mean([error for _, error in pairs]),
-        "worst": _named(*worst) if worst else None,
-        "rank": _mean([rank for part in sweeps if (rank := rank_correlation(part, value)) is not None]),
+        "n": len(errors),
+        "mae": _mean([abs(error) for _, error in errors]),
+        "bias": _mean([error for _, error in errors]),
+        "worst": {**{key: row[key] for key in keys}, "error": error} if row else None,
+        "rank": _mean([rank for sweep in sweeps if (rank := rank_correlation(sweep, value)) is not None]),
         "regret_pct": _mean(regrets),
         "worst_regret_pct": max(regrets, default=None),
     }
 
 
-def rank_correlation(sweep: Sequence[Row], value: Value) -> float | None:
+def rank_correlation(sweep: Sequence[Result], value: Value) -> float | None:
     """Spearman's correlation of predicted and measured utilization over the depths of one sweep.
 
     None for fewer than three depths, or where the measured ones span less than ``FLAT`` points; 0
     where all predictions are the same.
     """
-    pairs = [(found, row["measured_pct"]) for row in sweep if (found := value(row)) is not None]
-    measured = [pair[1] for pair in pairs]
+    pairs = [(pct, row["measured_pct"]) for row in sweep if (pct := value(row)) is not None]
+    measured = [pct for _, pct in pairs]
     if len(pairs) < 3 or max(measured) - min(measured) < FLAT:
         return None
     ranks = pd.DataFrame(pairs).rank()
-    if ranks[0].nunique() == 1:
-        return 0.0
-    return float(ranks[0].corr(ranks[1]))
+    return 0.0 if ranks[0].nunique() == 1 else float(ranks[0].corr(ranks[1]))
 
 
-def regret(sweep: Sequence[Row], measured: Mapping[int, float], value: Value) -> float | None:
+def regret(sweep: Sequence[Result], measured: Mapping[int, float], value: Value) -> float | None:
     """Utilization lost by the depth that predictions would choose, in percent of that of the best
     depth.
 
@@ -123,28 +207,21 @@ def regret(sweep: Sequence[Row], measured: Mapping[int, float], value: Value) ->
     was not measured.
     """
     present = sweep[0]["from_stages"]
-    told = {row["to_stages"]: found for row in sweep if (found := value(row)) is not None}
-    if present not in measured or not told:
+    predicted = {row["to_stages"]: pct for row in sweep if (pct := value(row)) is not None}
+    if present not in measured or not predicted:
         return None
-    told[present] = measured[present]
-    best = max(measured[depth] for depth in told)
-    return 100.0 * (best - measured[chosen_depth(told)]) / best
+    predicted[present] = measured[present]
+    best = max(measured[depth] for depth in predicted)
+    return 100.0 * (best - measured[chosen_depth(predicted)]) / best
 
 
-def chosen_depth(told: Mapping[int, float]) -> int:
-    """The depth to choose by utilization: the shallowest that is within ``INDIFFERENT`` of the
-    best."""
-    enough = max(told.values()) - INDIFFERENT
-    return min(depth for depth, found in told.items() if found >= enough)
-
-
-def _measured(rows: Iterable[Row], like: Row) -> dict[int, float]:
+def _measured(rows: Iterable[Result], like: Result) -> dict[int, float]:
     """What was measured by depth, in the sweep that ``like`` belongs to."""
     same = (row for row in rows if row["family"] == like["family"] and row["config"] == like["config"])
     return {row["to_stages"]: row["measured_pct"] for row in same}
 
 
-def _ours(row: Row) -> float | None:
+def _ours(row: Result) -> float | None:
     return row["predicted"]["tensor_elapsed_pct"] if row["predicted"] else None
 
 
@@ -152,17 +229,13 @@ def _baseline(name: str) -> Value:
     return lambda row: row["baselines"].get(name)
 
 
-def _by(rows: Iterable[Row], *keys: str) -> list[tuple[Any, list[Row]]]:
+def _by(rows: Iterable[Result], *keys: str) -> dict[tuple[Any, ...], list[Result]]:
     """Rows with equal values of ``keys``, in the order of their first appearance."""
-    groups: defaultdict[Any, list[Row]] = defaultdict(list)
+    groups: defaultdict[tuple[Any, ...], list[Result]] = defaultdict(list)
     for row in rows:
-        groups[row[keys[0]] if len(keys) == 1 else tuple(row[key] for key in keys)].append(row)
-    return list(groups.items())
+        groups[tuple(row[key] for key in keys)].append(row)
+    return groups
 
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
-
-
-def _named(row: Row, error: float) -> dict[str, Any]:
-    return {**{key: row[key] for key in ("family", "config", "from_stages", "to_stages")}, "error": error}

@@ -10,11 +10,6 @@ import typer
 from ncubble.errors import UsageError
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    app.command("advise")(advise)
-
-
 def advise(
     path: Annotated[Path, typer.Argument(metavar="RUN|REPORT", help="A run directory, .ncu-rep or .ncu-repz file.")],
     launch: Annotated[
@@ -41,6 +36,6 @@ def advise(
         raise UsageError(f"{path}: holds {count} launches", remedy)
     advice = advise_launch(report.launch(launch or 0), stages)
     if as_json:
-        emit_json(advice)
+        emit_json(advice.to_json())
     else:
         print_advice(advice)

@@ -25,7 +25,7 @@ from ncubble.profiling.revisions.sides import RevisionSide, build, in_turns, ref
 from ncubble.profiling.revisions.worktree import Checkout, checkout_of, worktree
 
 if TYPE_CHECKING:
-    from ncubble.analysis.gate.check.result import KernelVerdict
+    from ncubble.analysis.gate.check.result import CheckOptions, KernelVerdict
     from ncubble.analysis.report.report import Report
 
 SAME_CODE = "the machine code is the same on both sides: a difference is noise, or comes from the launch or its data"
@@ -36,12 +36,12 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class AgainstPlan:
-    """A comparison: what was asked for, the user's tree, the commit, and the expression of ``--kernel``."""
+    """A comparison: what was asked for, the user's tree, and the commit."""
 
     measuring: Measuring
     checkout: Checkout
     sha: str
-    kernel: str
+    options: CheckOptions
     nvtx: bool
 
     @property
@@ -50,13 +50,13 @@ class AgainstPlan:
         return self.measuring.against or ""
 
 
-def take_against(measuring: Measuring, names: Sequence[Path], kernel: str, nvtx: bool) -> CheckInputs:
+def take_against(measuring: Measuring, names: Sequence[Path], options: CheckOptions, nvtx: bool) -> CheckInputs:
     """Measure both sides: the runs of B, with baselines made of A's. Raises UsageError and MeasurementError; then
     neither runs nor the worktree are left."""
     measuring.check(names)
     checkout = checkout_of(measuring.catalog or Path.cwd())
     sha = checkout.resolve(measuring.against or "")
-    plan = AgainstPlan(measuring, checkout, sha, kernel, nvtx)
+    plan = AgainstPlan(measuring, checkout, sha, options, nvtx)
     folder = _folder(plan)
     if not checkout.holds(sha, folder):
         raise UsageError(
@@ -186,7 +186,7 @@ def _measure(
     for number, side in in_turns(pair, rounds):
         place = out / side.name.lower() / str(number)
         typer.echo(f"round {number} of {rounds}, {side.name}: {side.what}", err=True)
-        profiled(plan.measuring, programs[side.name], plan.kernel, place, side.place)
+        profiled(plan.measuring, programs[side.name], plan.options.kernel, place, side.place)
         kept.append(place)
         runs[side.name].append(place)
     typer.echo(f"side by side: ncubble compare {out / 'a'} {out / 'b'}", err=True)
@@ -221,7 +221,9 @@ def _add_baseline(plan: AgainstPlan, group: Any, taken: CheckInputs) -> None:
 
     recorded = datetime.now(UTC).isoformat(timespec="seconds")
     try:
-        made = baseline.record([group], recorded, baseline.FEWEST_REPEATS)
+        made = baseline.record(
+            [group], recorded, baseline.FEWEST_REPEATS, allow_suspicious=plan.options.allow_suspicious
+        )
     except NcubbleError as error:
         taken.errors.append((f"{plan.revision} ({plan.sha[:7]})", error.message))
         return

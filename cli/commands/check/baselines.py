@@ -26,6 +26,9 @@ Store = Annotated[
     Path | None,
     typer.Option("--output", "-o", help="Folder of baselines (else ./baselines), or one .json file."),
 ]
+AllowSuspicious = Annotated[
+    bool, typer.Option("--allow-suspicious", help="Accept launches whose values contradict each other.")
+]
 MinRepeats = Annotated[int, typer.Option(help="Launches needed of each kernel; below 5 the gate is weak.")]
 
 
@@ -43,13 +46,14 @@ def record(
     min_repeats: MinRepeats = 5,
     kernel: Kernel = "",
     no_nvtx: NoNvtx = False,
+    allow_suspicious: AllowSuspicious = False,
     no_config: NoConfig = False,
     json: Json = False,
 ) -> None:
     """Record baselines from repeated launches: one readable JSON file per GPU model and kernel."""
     from ncubble.analysis.gate.baseline import file as baseline_file
 
-    measured = _measured(paths, min_repeats, kernel, no_nvtx)
+    measured = _measured(paths, min_repeats, kernel, no_nvtx, allow_suspicious)
     store = store_of(output, no_config)
     places = _places(store, measured)
     with baseline_file.locked(store):
@@ -64,6 +68,7 @@ def update(
     min_repeats: MinRepeats = 5,
     kernel: Kernel = "",
     no_nvtx: NoNvtx = False,
+    allow_suspicious: AllowSuspicious = False,
     no_config: NoConfig = False,
     json: Json = False,
 ) -> None:
@@ -72,7 +77,7 @@ def update(
     from ncubble.analysis.gate.baseline.update import check_reason, replaced
 
     check_reason(because)
-    measured = _measured(paths, min_repeats, kernel, no_nvtx)
+    measured = _measured(paths, min_repeats, kernel, no_nvtx, allow_suspicious)
     store = store_of(output, no_config)
     places = _places(store, measured)
     missing = [
@@ -86,9 +91,13 @@ def update(
     _tell("updated", places, new, json)
 
 
-def _measured(paths: list[Path], min_repeats: int, kernel: str, no_nvtx: bool) -> list[Baseline]:
-    """A baseline of every kernel in the runs; raises where a report is unreadable, and then nothing was written."""
+def _measured(
+    paths: list[Path], min_repeats: int, kernel: str, no_nvtx: bool, allow_suspicious: bool
+) -> list[Baseline]:
+    """A baseline of every kernel in the runs; raises where a report is unreadable or, unless that is allowed,
+    suspicious, and then nothing was written."""
     from ncubble.analysis.gate.baseline import baseline, repeats
+    from ncubble.analysis.gate.baseline.suspicion import listed as suspicious_texts
 
     reports, failures = open_all(paths, kernel)
     if failures:
@@ -99,7 +108,12 @@ def _measured(paths: list[Path], min_repeats: int, kernel: str, no_nvtx: bool) -
     groups, notes = repeats.collect(reports, nvtx=not no_nvtx, kernel=kernel)
     for note in notes:
         typer.echo(f"note: {note}", err=True)
-    return baseline.record(groups, datetime.now(UTC).isoformat(timespec="seconds"), min_repeats)
+    for text in (
+        suspicious_texts([launch for group in groups for launch in group.suspicious]) if allow_suspicious else ()
+    ):
+        typer.echo(f"warning: accepted although suspicious: {text}", err=True)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return baseline.record(groups, now, min_repeats, allow_suspicious=allow_suspicious)
 
 
 def _tell(what: str, places: Sequence[Path], baselines: Sequence[Baseline], json: bool) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ncubble.cli.commands.check import baselines as gate_baselines
-from ncubble.cli.commands.check.baselines import Json, Kernel, NoConfig, NoNvtx
+from ncubble.cli.commands.check.baselines import AllowSuspicious, Json, Kernel, NoConfig, NoNvtx
 from ncubble.cli.commands.check.io import console, refuse_foreign, unwritten, write
 from ncubble.cli.commands.check.io import open_all as _open
 from ncubble.cli.commands.check.options import Measuring, measurable
 from ncubble.cli.commands.profile import WithProgram
-from ncubble.errors import NcubbleError, UsageError
+from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError
 
 if TYPE_CHECKING:
     from ncubble.analysis.gate.baseline.baseline import Baseline
@@ -67,6 +67,7 @@ def check(
     same_gpu: Annotated[
         bool, typer.Option("--same-gpu", help="Reports that do not name their GPU are of the baseline's.")
     ] = False,
+    allow_suspicious: AllowSuspicious = False,
     no_nvtx: NoNvtx = False,
     no_config: NoConfig = False,
     json: Json = False,
@@ -88,9 +89,9 @@ def check(
     config = GateConfig() if no_config else load(Path.cwd())
     store = baseline or config.baselines or gate_baselines.STORE
     limits = config.rules.plus([*map(from_threshold, metric_threshold or []), *parse_all(limit or [])])
-    options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel)
+    options = CheckOptions(limits, store.is_dir(), require_all, allow_new, same_gpu, kernel, allow_suspicious)
     unneeded = allow_new and baseline is None and not store.exists()  # absolute limits may be all there is
-    taken, baselines, broken = _take(measuring, paths or [], kernel, not no_nvtx, None if unneeded else store)
+    taken, baselines, broken = _take(measuring, paths or [], options, not no_nvtx, None if unneeded else store)
     result = _checked(
         taken, baselines, options, [(str(store), f"{error.message} ({error.remedy})") for error in broken], not no_nvtx
     )
@@ -161,7 +162,7 @@ def _show(result: GateResult, json: bool, github: bool) -> None:
 
 
 def _take(
-    measuring: Measuring, paths: list[Path], kernel: str, nvtx: bool, store: Path | None
+    measuring: Measuring, paths: list[Path], options: CheckOptions, nvtx: bool, store: Path | None
 ) -> tuple[CheckInputs, list[Baseline], list[NcubbleError]]:
     """What is to be judged, measured first where that is asked for; with the baselines, and what is wrong with them."""
     from ncubble.analysis.gate.baseline.file import load_store
@@ -169,13 +170,13 @@ def _take(
     if measuring.against is not None:
         from ncubble.cli.commands.check.against import take_against
 
-        taken = take_against(measuring, paths, kernel, nvtx)
+        taken = take_against(measuring, paths, options, nvtx)
         return taken, taken.baselines or [], []
     from ncubble.cli.commands.check.now import check_request, take
 
     check_request(measuring, paths)
     baselines, broken = load_store(store) if store else ([], [])
-    taken = take(measuring, paths, kernel, baselines)
+    taken = take(measuring, paths, options.kernel, baselines)
     return taken, baselines if taken.baselines is None else taken.baselines, broken
 
 
@@ -195,6 +196,7 @@ def _keep(result: GateResult, paths: list[Path], history: Path | None, usual: Pa
     from ncubble.profiling.runs.provenance import git_state
 
     folder, sha = history or usual or HISTORY, str(git_state(Path.cwd()).get("sha") or "")
+    new = not folder.exists()
     try:
         rows = gate_history.rows(result, gate_history.Occasion([str(path) for path in paths], sha, __version__))
         history_file.append(folder, rows)
@@ -202,3 +204,11 @@ def _keep(result: GateResult, paths: list[Path], history: Path | None, usual: Pa
         if history is not None:
             raise unwritten(folder, error, result.exit_code) from error
         typer.echo(f"note: {folder}: the result was not added to the history ({error})", err=True)
+    except MeasurementError as error:
+        if history is not None:
+            kind = GateError if result.exit_code == GateError.exit_code else MeasurementError
+            raise kind(error.message, error.remedy) from error
+        typer.echo(f"note: {error}", err=True)
+    else:
+        if new:
+            typer.echo(f"note: results are kept in {folder}, which git ignores (--no-history keeps none)", err=True)

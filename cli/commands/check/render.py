@@ -12,7 +12,7 @@ from rich.text import Text
 from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.check.result import GateResult, KernelVerdict
 from ncubble.analysis.gate.noise.noise import mean_sd
-from ncubble.analysis.gate.output.output import cells, headline, number, rule_cells, said
+from ncubble.analysis.gate.output.output import cells, headline, number, remarks, rule_cells
 from ncubble.text.markdown import printable
 
 WIDE = 130
@@ -33,7 +33,7 @@ def print_result(result: GateResult, console: Console) -> None:
     if result.kernels and wide:
         console.print(_result_table(result.kernels))
     for kernel in result.kernels:
-        if said(kernel) or not wide:
+        if remarks(kernel) or not wide:
             console.print(Text(printable(kernel.label), style="bold"))
         if not wide:
             console.print(_result_table([kernel], named=False))
@@ -53,7 +53,7 @@ def print_result(result: GateResult, console: Console) -> None:
 
 def _print_said(kernel: KernelVerdict, console: Console) -> None:
     """What is said of a kernel, each with its mark: what moved comes first."""
-    for index, text in enumerate(said(kernel)):
+    for index, text in enumerate(remarks(kernel)):
         mark = "→" if index < len(kernel.moved) else "·"
         console.print(Padding(Text(f"{mark} {printable(text)}"), (0, 0, 0, 2)))
 

@@ -17,11 +17,6 @@ MOST = 8
 """Sides beyond this many fit no table."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    app.command("compare")(compare)
-
-
 def compare(
     paths: Annotated[
         list[Path],
@@ -86,4 +81,4 @@ def _judged(report: Report, errors: list[tuple[str, str]]) -> list[ComparedLaunc
 
     verdicts, failed = judge(report)
     errors += [(str(report.path), str(error)) for error in failed]
-    return [compared_launch(report.launch(verdict.launch), verdict.to_json()) for verdict in verdicts]
+    return [compared_launch(report.launch(verdict.launch), verdict) for verdict in verdicts]

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from ncubble.cli.running import ended_by_signals
 
 if TYPE_CHECKING:
+    from ncubble.analysis.datasets.dataset import Dataset
     from ncubble.analysis.datasets.ingest.batches import Tally
     from ncubble.analysis.datasets.ingest.crew import Crew
     from ncubble.analysis.datasets.ingest.plan import IngestPlan
 
 MOST_NAMED = 10
-
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    app.command("ingest")(ingest)
 
 
 def ingest(
@@ -55,8 +51,8 @@ def ingest(
         raise UsageError(f"{missing[0]}: no such file or directory", "check the path")
     with ended_by_signals(f"{out} keeps what was read: repeat the command to go on"):
         outcome = _ingest(roots, out, scheduler, workers, details, prune, rejudge, retry)
-    _show(outcome, out, as_json)
-    if outcome["errors"] or not outcome["reports"]:
+    outcome.show(as_json)
+    if outcome.tally.failed or not outcome.dataset.rows("reports"):
         raise typer.Exit(3)
 
 
@@ -69,7 +65,7 @@ def _ingest(
     prune: bool,
     rejudge: bool,
     retry: bool,
-) -> dict[str, Any]:
+) -> _Outcome:
     import time
 
     from ncubble.analysis.datasets import log as dataset_log
@@ -88,7 +84,7 @@ def _ingest(
     if prune:
         ingest_many.prune(out, planned.gone)
     ingest_many.tidy(out)
-    return _told(Dataset.open(out), planned, tally, prune, time.monotonic() - started)
+    return _Outcome(Dataset.open(out), planned, tally, prune, time.monotonic() - started)
 
 
 def _crew(scheduler: str, workers: int | None, details: bool, planned: IngestPlan) -> AbstractContextManager[Crew]:
@@ -103,49 +99,56 @@ def _crew(scheduler: str, workers: int | None, details: bool, planned: IngestPla
     return crew
 
 
-def _told(dataset: Any, planned: IngestPlan, tally: Tally, prune: bool, seconds: float) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "dataset": str(dataset.folder),
-        "read": tally.read,
-        "unchanged": planned.unchanged + tally.same,
-        "errors": tally.failed,
-        "deaths": tally.deaths,
-        "stale": planned.stale,
-        "gone": sorted(planned.gone.values()),
-        "pruned": prune,
-        "reports": dataset.rows("reports"),
-        "launches": dataset.rows("launches"),
-        "metrics": dataset.rows("metrics"),
-        "failed": dataset.rows("errors"),
-        "seconds": round(seconds, 3),
-        "reports_per_s": round(tally.read / seconds, 3) if seconds else None,
-        "peak_worker_B": tally.peak or None,
-    }
+class _Outcome(NamedTuple):
+    """What was done, in how many seconds, and the dataset as it is then."""
 
+    dataset: Dataset
+    planned: IngestPlan
+    tally: Tally
+    pruned: bool
+    seconds: float
 
-def _show(outcome: dict[str, Any], out: Path, as_json: bool) -> None:
-    from ncubble.cli.render import emit_json, printable
+    def to_json(self) -> dict[str, Any]:
+        tally, rows = self.tally, self.dataset.rows
+        return {
+            "schema": 1,
+            "dataset": str(self.dataset.folder),
+            "read": tally.read,
+            "unchanged": self.planned.unchanged + tally.same,
+            "errors": tally.failed,
+            "deaths": tally.deaths,
+            "stale": self.planned.stale,
+            "gone": sorted(self.planned.gone.values()),
+            "pruned": self.pruned,
+            "reports": rows("reports"),
+            "launches": rows("launches"),
+            "metrics": rows("metrics"),
+            "failed": rows("errors"),
+            "seconds": round(self.seconds, 3),
+            "reports_per_s": round(tally.read / self.seconds, 3) if self.seconds else None,
+            "peak_worker_B": tally.peak or None,
+        }
 
-    if as_json:
-        emit_json(outcome)
-        return
-    typer.echo(
-        f"{outcome['read']} read, {outcome['unchanged']} unchanged, {outcome['errors']} errors "
-        f"in {outcome['seconds']:.1f} s; {printable(str(out))} holds {outcome['reports']:,} reports, "
-        f"{outcome['launches']:,} launches and "
-        f"{outcome['metrics']:,} metrics"
-    )
-    gone = outcome["gone"]
-    for path in gone[:MOST_NAMED]:
-        typer.echo(f"  {'removed' if outcome['pruned'] else 'gone'}: {printable(path)}", err=True)
-    if len(gone) > MOST_NAMED:
-        typer.echo(f"  and {len(gone) - MOST_NAMED} more", err=True)
-    if gone and not outcome["pruned"]:
-        typer.echo(f"  {len(gone)} reports are no longer there: --prune removes their rows", err=True)
-    if outcome["stale"]:
+    def show(self, as_json: bool) -> None:
+        from ncubble.cli.render import emit_json, printable
+
+        if as_json:
+            emit_json(self.to_json())
+            return
+        tally, rows, folder = self.tally, self.dataset.rows, printable(str(self.dataset.folder))
         typer.echo(
-            f"  {outcome['stale']} were judged by another version of ncubble: --rejudge reads them again", err=True
+            f"{tally.read} read, {self.planned.unchanged + tally.same} unchanged, {tally.failed} errors "
+            f"in {self.seconds:.1f} s; {folder} holds {rows('reports'):,} reports, {rows('launches'):,} launches and "
+            f"{rows('metrics'):,} metrics"
         )
-    if outcome["failed"]:
-        typer.echo(f"  see what could not be read: ncubble query {printable(str(out))} --table errors", err=True)
+        gone = sorted(self.planned.gone.values())
+        for path in gone[:MOST_NAMED]:
+            typer.echo(f"  {'removed' if self.pruned else 'gone'}: {printable(path)}", err=True)
+        if len(gone) > MOST_NAMED:
+            typer.echo(f"  and {len(gone) - MOST_NAMED} more", err=True)
+        if gone and not self.pruned:
+            typer.echo(f"  {len(gone)} reports are no longer there: --prune removes their rows", err=True)
+        if stale := self.planned.stale:
+            typer.echo(f"  {stale} were judged by another version of ncubble: --rejudge reads them again", err=True)
+        if rows("errors"):
+            typer.echo(f"  see what could not be read: ncubble query {folder} --table errors", err=True)

@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     from pyarrow import Table as Rows
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    app.command("query")(query)
-
-
 def query(
     dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="What `ncubble ingest -o` wrote.")],
     sql: Annotated[

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.text.values import UnitStep, scaled
 
+if TYPE_CHECKING:
+    from ncubble.cli.commands.export.job import Exported
+
 PAGES = (".html", ".htm")
 IMAGES = (".png", ".svg", ".pdf")
 THEMES = ("system", "light", "dark")
 LIST = "list"
 _SIZES = (UnitStep(1e6, 1e6, ".1f", "MB"), UnitStep(0.0, 1e3, ".1f", "kB"))
-
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    app.command("export")(export)
 
 
 def export(
@@ -56,7 +55,7 @@ def export(
     look = Look(width, height, scale, "dark" if theme == "dark" else "light")
     written = export_job.write_figure(job, figure, out, look) if figure else export_job.write_page(job, out)
     _say(written, as_json)
-    if written["errors"]:
+    if written.errors:
         raise typer.Exit(MeasurementError.exit_code)
 
 
@@ -84,19 +83,19 @@ def _refuse(paths: list[Path], out: Path | None, theme: str, figure: str, compar
         raise UsageError(f"{out.parent}: no such directory", "create it first")
 
 
-def _say(result: dict[str, Any], as_json: bool) -> None:
+def _say(result: Exported, as_json: bool) -> None:
     from ncubble.cli.render import emit_json, printable
 
-    for error in result["errors"]:
+    for error in result.errors:
         typer.echo(f"ncubble: {error}", err=True)
     if as_json:
-        emit_json({"schema": 1, **result})
+        emit_json({"schema": 1, **asdict(result)})
         return
-    for name, said in result["figures"].items():
-        typer.echo(f"{name:<12} {printable(said)}")
-    if result["file"]:
-        number = len(result["launches"])
-        said = f"{number} launch{'es' if number != 1 else ''}, {scaled(result['bytes'], _SIZES)}"
-        typer.echo(f"{result['file']}: {said}")
-    if result["left_out"]:
-        typer.echo(f"ncubble: {result['left_out']} more were left out: choose with --launch, --kernel", err=True)
+    for name, label in result.figures.items():
+        typer.echo(f"{name:<12} {printable(label)}")
+    if result.file:
+        number = len(result.launches)
+        label = f"{number} launch{'es' if number != 1 else ''}, {scaled(result.bytes, _SIZES)}"
+        typer.echo(f"{result.file}: {label}")
+    if result.left_out:
+        typer.echo(f"ncubble: {result.left_out} more were left out: choose with --launch, --kernel", err=True)

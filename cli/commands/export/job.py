@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,51 +32,50 @@ class Job:
     theme: str = "system"
 
 
-def write_page(job: Job, out: Path) -> dict[str, Any]:
-    """Write the HTML file of a job; says what was written, as ``ncubble export --json`` prints it."""
+@dataclass(frozen=True, kw_only=True)
+class Exported:
+    """What was written, or the figures that could be, by name; and what could not be read."""
+
+    file: str | None = None
+    bytes: int = 0
+    launches: Sequence[str]
+    left_out: int = 0
+    figures: dict[str, str] = field(default_factory=dict)
+    errors: Sequence[str]
+
+
+def write_page(job: Job, out: Path) -> Exported:
+    """Write the HTML file of a job."""
     store, rows, errors = _read(job)
-    found = comparisons(store, rows, job.paths) if job.compare else []
+    compared = comparisons(store, rows, job.paths) if job.compare else []
     with reading("making pages") as step:
         if job.compare:
-            made = content.comparisons_file(store, found, job.theme, errors, step)
+            made = content.comparisons_file(store, compared, job.theme, errors, step)
         else:
             made = content.launches_file(store, rows, job.theme, errors, step)
     written = made.text.encode("utf-8", "backslashreplace")
     put(out, written)
-    return _told(out, len(written), made.launches, errors, left_out=made.left_out)
+    return Exported(file=str(out), bytes=len(written), launches=made.launches, left_out=made.left_out, errors=errors)
 
 
-def write_figure(job: Job, name: str, out: Path, look: Look) -> dict[str, Any]:
+def write_figure(job: Job, name: str, out: Path, look: Look) -> Exported:
     """Write one figure of one launch, or of one comparison, as a picture."""
     store, rows, errors = _read(job)
     title, drawn, ids = _figures(job, store, rows)
-    found = next((one for one in drawn if one.name == name), None)
-    if found is None:
-        there = ", ".join(one.name for one in drawn) or "none: nothing that it could be drawn from was collected"
+    chosen = next((figure for figure in drawn if figure.name == name), None)
+    if chosen is None:
+        there = ", ".join(figure.name for figure in drawn) or "none: nothing that it could be drawn from was collected"
         raise UsageError(f"no figure {name!r}", f"this page has {there}")
-    made = image(found.figure, f"{title} · {name}", out.suffix.lower().lstrip("."), look)
+    made = image(chosen.figure, f"{title} · {name}", out.suffix.lower().lstrip("."), look)
     put(out, made)
-    return _told(out, len(made), ids, errors)
+    return Exported(file=str(out), bytes=len(made), launches=ids, errors=errors)
 
 
-def list_figures(job: Job) -> dict[str, Any]:
+def list_figures(job: Job) -> Exported:
     """The names of the figures of one launch, or of one comparison, with what each shows."""
     store, rows, errors = _read(job)
     _, drawn, ids = _figures(job, store, rows)
-    return _told(None, 0, ids, errors) | {"figures": {one.name: one.label for one in drawn}}
-
-
-def _told(
-    out: Path | None, size: int, launches: Sequence[str], errors: Sequence[str], left_out: int = 0
-) -> dict[str, Any]:
-    return {
-        "file": str(out) if out else None,
-        "bytes": size,
-        "launches": list(launches),
-        "left_out": left_out,
-        "figures": {},
-        "errors": list(errors),
-    }
+    return Exported(launches=ids, figures={figure.name: figure.label for figure in drawn}, errors=errors)
 
 
 def _read(job: Job) -> tuple[ReportStore, list[dict[str, Any]], list[str]]:
@@ -92,7 +91,7 @@ def _read(job: Job) -> tuple[ReportStore, list[dict[str, Any]], list[str]]:
     if not store.rows():
         named = ", ".join(str(path) for path in job.paths)
         raise MeasurementError(f"no launch below {named}", "reports end in .ncu-rep or .ncu-repz")
-    errors = [_located(one) + (f"\n  remedy: {one.remedy}" if one.remedy else "") for one in failures]
+    errors = [_located(failure) + (f"\n  remedy: {failure.remedy}" if failure.remedy else "") for failure in failures]
     return store, chosen(store.rows(), job.launches, job.kernel), errors
 
 
@@ -104,10 +103,12 @@ def _located(failure: Failure) -> str:
 def _figures(job: Job, store: ReportStore, rows: list[dict[str, Any]]) -> tuple[str, list[StaticFigure], Sequence[str]]:
     """Title and figures of the one page that a picture can be taken of, and the launches on it."""
     if job.compare:
-        found = comparisons(store, rows, job.paths)
-        if len(found) > 1:
-            raise UsageError(f"{len(found)} comparisons, and a picture shows one", "choose with --kernel or --launch")
-        title, asked = found[0]
+        compared = comparisons(store, rows, job.paths)
+        if len(compared) > 1:
+            raise UsageError(
+                f"{len(compared)} comparisons, and a picture shows one", "choose with --kernel or --launch"
+            )
+        title, asked = compared[0]
         return f"{title}, compared", content.comparison_figures(store, asked), asked.launches
     if len(rows) > 1:
         raise UsageError(f"{len(rows)} launches, and a picture shows one", "choose with --launch or --kernel")

@@ -25,13 +25,6 @@ Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random inp
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    app.command("kernels")(list_kernels)
-    app.command("verify")(verify)
-    app.command("bench")(bench)
-
-
 def list_kernels(catalog: Catalog = None, as_json: Json = False) -> None:
     """List the kernels of the catalog: default shape, idea, and parameters with what they allow (and their default)."""
     from ncubble.cli.render import emit_json

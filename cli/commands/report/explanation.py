@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from ncubble.analysis.account.explain import Borders, Explanation, PartExplained, Term
 from ncubble.cli.render import printable
 
 LEAST_PCT = 0.05
@@ -17,40 +18,40 @@ REASONS = 2
 """Stall reasons named for an instruction."""
 
 
-def print_explanation(out: Console, launch: dict[str, Any]) -> None:
-    """The member ``explain`` of a launch, in the account's order. What is missing stands in the launch's notes."""
-    explained = launch["explain"]
-    for part in explained["parts"]:
-        if part["pct"] >= LEAST_PCT:
-            _print_part(out, part, launch["unit"])
-    if explained["timeline"]:
-        out.print(_timeline(explained["timeline"]))
-    if explained["samples"]:
-        out.print(_samples(explained["samples"]))
-        out.print(_load(explained["load"]))
+def print_explanation(out: Console, explanation: Explanation, unit: str) -> None:
+    """The parts of a launch in the account's order, of which ``unit`` is busy. What is missing stands in the launch's
+    notes."""
+    for part in explanation.parts:
+        if part.pct >= LEAST_PCT:
+            _print_part(out, part, unit)
+    if explanation.timeline:
+        out.print(_timeline(explanation.timeline))
+    if explanation.samples:
+        out.print(_samples(explanation.samples))
+        out.print(_load(explanation.load))
     out.print()
 
 
-def _print_part(out: Console, part: dict[str, Any], unit: str) -> None:
-    name = f"{unit} busy" if part["part"] == "unit_busy" else part["part"].replace("_", " ")
-    out.print(Text(f"{name} {part['pct']:.2f} %", style="bold").append(f" = {part['formula']}", style="not bold"))
-    if part["inputs"]:
-        inputs = "; ".join(f"{what} = {_amount(value)}" for what, value in part["inputs"].items())
+def _print_part(out: Console, part: PartExplained, unit: str) -> None:
+    name = f"{unit} busy" if part.part == "unit_busy" else part.part.replace("_", " ")
+    out.print(Text(f"{name} {part.pct:.2f} %", style="bold").append(f" = {part.formula}", style="not bold"))
+    if part.inputs:
+        inputs = "; ".join(f"{what} = {_amount(value)}" for what, value in part.inputs.items())
         out.print(Text(f"  {printable(inputs)}", style="dim"))
-    terms = [term for term in part["terms"] if term["pct"] >= LEAST_TERM_PCT]
-    for term in terms if len(terms) > 1 or any(term["sass"] for term in terms) else []:
+    terms = [term for term in part.terms if term.pct >= LEAST_TERM_PCT]
+    for term in terms if len(terms) > 1 or any(term.sass for term in terms) else []:
         out.print(_term(term, out.width), no_wrap=True, overflow="ellipsis", crop=True)
 
 
-def _term(term: dict[str, Any], width: int) -> Text:
-    text = Text(f"{term['pct']:7.2f}  ")
-    if term["sass"] is None:
-        return text.append(printable(term["what"]))
-    place = f"{Path(term['file']).name}:{term['line']}  " if term["file"] and term["line"] else ""
-    why = ", ".join(f"{reason} {count:.0f}" for reason, count in list(term["reasons"].items())[:REASONS])
-    more = f", {len(term['reasons']) - REASONS} more" if len(term["reasons"]) > REASONS else ""
+def _term(term: Term, width: int) -> Text:
+    text = Text(f"{term.pct:7.2f}  ")
+    if term.sass is None:
+        return text.append(printable(term.what))
+    place = f"{Path(term.file).name}:{term.line}  " if term.file and term.line else ""
+    why = ", ".join(f"{reason} {count:.0f}" for reason, count in list(term.reasons.items())[:REASONS])
+    more = f", {len(term.reasons) - REASONS} more" if len(term.reasons) > REASONS else ""
     room = max(20, width - len(text.plain) - len(place) - len(why) - len(more) - 3)
-    sass = printable(term["sass"])
+    sass = printable(term.sass)
     sass = sass if len(sass) <= room else sass[: room - 1] + "…"
     return text.append(printable(place), style="cyan").append(f"{sass}  ").append(why + more, style="dim")
 
@@ -65,22 +66,22 @@ _LOADS = {
 }
 
 
-def _load(load: dict[str, float]) -> Text:
+def _load(load: Mapping[str, float]) -> Text:
     """How loaded an SM is while it has CTAs: by this samples are split and weighed."""
-    told = ", ".join(f"{factor * load[name]:.3g} {what}" for name, (what, factor) in _LOADS.items() if name in load)
-    return Text(f"an SM with CTAs: {told or 'its load is not known'}", style="dim")
+    loads = ", ".join(f"{factor * load[name]:.3g} {what}" for name, (what, factor) in _LOADS.items() if name in load)
+    return Text(f"an SM with CTAs: {loads or 'its load is not known'}", style="dim")
 
 
-def _timeline(borders: dict[str, Any]) -> Text:
+def _timeline(borders: Borders) -> Text:
     names = {"starts": "start_ns", "ramp ends": "ramp_end_ns", "tail starts": "tail_start_ns", "ends": "end_ns"}
-    edges = ", ".join(f"{name} {borders[key]:,}" for name, key in names.items())
-    dips = ", ".join(f"{begin:,}–{end:,}" for begin, end in borders["dips"]) or "none"
-    without = "" if borders["with_ctas"] else "; SMs with a CTA were not sampled"
-    level = f"series {borders['series']}, steady level {borders['steady_pct']:.1f} %"
+    edges = ", ".join(f"{name} {getattr(borders, key):,}" for name, key in names.items())
+    dips = ", ".join(f"{begin:,}–{end:,}" for begin, end in borders.dips) or "none"
+    without = "" if borders.with_ctas else "; SMs with a CTA were not sampled"
+    level = f"series {borders.series}, steady level {borders.steady_pct:.1f} %"
     return Text(f"timeline: {level}; in ns: {edges}; dips {dips}{without}", style="dim")
 
 
-def _samples(samples: dict[str, float]) -> Text:
+def _samples(samples: Mapping[str, float]) -> Text:
     counts = ", ".join(f"{name} {count:.0f}" for name, count in samples.items() if count)
     return Text(f"warp samples: {counts} (unit and aside take no share of idle time)", style="dim")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ncubble.analysis.account.parts import part_label
 from ncubble.analysis.compare.ranks import ByRank, Matched, Program, RankSpread, largest, most_apart
+from ncubble.analysis.diagnosis.results import Unread
 from ncubble.cli.render import printable
 from ncubble.text.values import duration
 
@@ -17,26 +18,26 @@ MOST = 30
 """Launches of a program that are shown: those whose ranks lie furthest apart."""
 
 
-def print_ranks(found: ByRank, errors: Sequence[Mapping[str, str]]) -> None:
+def print_ranks(ranks: ByRank, errors: Sequence[Unread]) -> None:
     """Print programs to stdout, what could not be read to stderr."""
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
-    for program in found.programs:
+    for program in ranks.programs:
         _print_program(out, program)
-    for text in found.notes:
+    for text in ranks.notes:
         out.print(Text(f"note: {printable(text)}", style="dim"))
-    for path in found.unranked:
+    for path in ranks.unranked:
         err.print(Text(f"ncubble: {printable(path)}: nothing tells its rank", style="yellow"), soft_wrap=True)
     for failure in errors:
-        err.print(Text(f"ncubble: {printable(failure['error'])}", style="red"), soft_wrap=True)
+        err.print(Text(f"ncubble: {printable(failure.error)}", style="red"), soft_wrap=True)
 
 
 def _print_program(out: Console, program: Program) -> None:
     ranks = ", ".join(str(rank) for rank in list(program.ranks)[:16]) + (" …" if len(program.ranks) > 16 else "")
     of = f" of {program.size}" if program.size else ""
-    told = ", ".join("file names" if source == "name" else source for source in program.sources)
+    sources = ", ".join("file names" if source == "name" else source for source in program.sources)
     out.print(
         Text(printable(program.name), style="bold").append(
-            f"  {len(program.ranks)}{of} ranks ({ranks}), told by {told}", style="dim not bold"
+            f"  {len(program.ranks)}{of} ranks ({ranks}), told by {sources}", style="dim not bold"
         )
     )
     shown = largest(program.matched, MOST)
@@ -45,8 +46,8 @@ def _print_program(out: Console, program: Program) -> None:
     for name in ("shortest", "median", "longest", "skew %", "slowest", "tensor %"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("differs most", overflow="fold")
-    for one in shown:
-        table.add_row(*_cells(one))
+    for launch in shown:
+        table.add_row(*_cells(launch))
     out.print(table)
     if len(shown) < len(program.matched):
         text = f"{len(shown)} of {len(program.matched)} launches, those whose ranks lie furthest apart; --json has all"
@@ -54,18 +55,18 @@ def _print_program(out: Console, program: Program) -> None:
     out.print()
 
 
-def _cells(one: Matched) -> list[Text | str]:
-    title = Text(printable(one.label), style="bold")
-    title.append(f" #{one.ordinal} grid {one.grid or 'not known'}", style="dim not bold")
-    if one.missing:
-        missing = ", ".join(map(str, one.missing[:8])) + (" …" if len(one.missing) > 8 else "")
+def _cells(launch: Matched) -> list[Text | str]:
+    title = Text(printable(launch.label), style="bold")
+    title.append(f" #{launch.ordinal} grid {launch.grid or 'not known'}", style="dim not bold")
+    if launch.missing:
+        missing = ", ".join(map(str, launch.missing[:8])) + (" …" if len(launch.missing) > 8 else "")
         title.append(f" not on rank {missing}", style="yellow not bold")
-    times, tensor, apart = one.values.get("duration_ns"), one.values.get("tensor_elapsed_pct"), most_apart(one)
+    times, tensor, apart = launch.values.get("duration_ns"), launch.values.get("tensor_elapsed_pct"), most_apart(launch)
     return [
         title,
         *([duration(value) for value in (times.min, times.median, times.max)] if times else ["–"] * 3),
-        "–" if one.skew_pct is None else f"{one.skew_pct:.1f}",
-        "–" if one.slowest is None else f"rank {one.slowest}",
+        "–" if launch.skew_pct is None else f"{launch.skew_pct:.1f}",
+        "–" if launch.slowest is None else f"rank {launch.slowest}",
         _range(tensor),
         f"{part_label(apart[0], '')} {_range(apart[1])} % (rank {apart[1].max_rank})" if apart else "–",
     ]

@@ -4,52 +4,54 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from itertools import zip_longest
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.diagnosis.diseases import fix_of
-from ncubble.analysis.diagnosis.words import doubts
+from ncubble.analysis.diagnosis.measured import differs, measured_sentence
+from ncubble.analysis.diagnosis.results import ReportResult
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.cli.commands.report.explanation import print_explanation
+from ncubble.cli.commands.report.parts import SMALL_PCT, colour, parts_table
 from ncubble.cli.labels import full_labels, short_labels
 from ncubble.cli.render import printable
 from ncubble.text.values import UnitStep, fixed, scaled
 
 IN_FULL = 3
 """Up to this many launches are shown in full without being asked."""
-SMALL_PCT = 0.5
 BAR_CELLS = {104: 24, 80: 10}
 """Cells of the account's bar in the table, by the least width of the terminal; below, names matter more."""
 NAME_CELLS = 24
 """Least width of the names of runs, where there is a bar beside them."""
-_EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-def print_result(result: dict[str, Any], details: bool = False) -> None:
-    """Print a result of ``report_json``: launches to stdout, files that could not be read to stderr."""
-    out, launches = Console(highlight=False), result["launches"]
+def print_result(result: ReportResult, details: bool = False) -> None:
+    """Print verdicts of reports: launches to stdout, files that could not be read to stderr."""
+    out, launches = Console(highlight=False), result.verdicts
     if details or len(launches) <= IN_FULL:
-        for launch, label in zip(launches, full_labels(launches), strict=True):
-            print_launch(out, launch, label)
-            if launch.get("explain"):
-                print_explanation(out, launch)
+        beside = zip_longest(launches, full_labels(launches), result.explanations, result.ablations)
+        for launch, label, explanation, ablation in beside:
+            print_launch(out, launch, label, ablation)
+            if explanation:
+                print_explanation(out, explanation, launch.unit or "")
     else:
         print_summary(out, launches)
     err = Console(stderr=True, highlight=False)
-    for failure in result["errors"]:
-        lines = failure["error"].split("\n  remedy: ")
+    for failure in result.errors:
+        lines = failure.error.split("\n  remedy: ")
         text = "\n  remedy: ".join(printable(line) for line in lines)
         err.print(Text(f"ncubble: {text}", style="red"), soft_wrap=True)
 
 
-def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
+def print_summary(out: Console, launches: list[LaunchVerdict]) -> None:
     """One row per launch, with its account as a stacked bar."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False, pad_edge=False)
-    several = Counter(launch["report"] for launch in launches)
+    several = Counter(launch.report for launch in launches)
     plain = out.no_color or not out.is_terminal
     length = next((cells for least, cells in BAR_CELLS.items() if out.width >= least), 0)
     names = short_labels(launches)
@@ -62,21 +64,19 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
         table.add_column("account", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for launch, name in zip(launches, names, strict=True):
-        title = _title(launch, name).append(
-            f" #{launch['launch']}" if several[launch["report"]] > 1 else "", style="dim"
-        )
-        cells: list[Text | str] = [title, _duration(launch["duration_ns"]), _busy(launch)]
+        title = _title(launch, name).append(f" #{launch.launch}" if several[launch.report] > 1 else "", style="dim")
+        cells: list[Text | str] = [title, _duration(launch.duration_ns), _busy(launch)]
         if length:
-            bar = stacked_bar(launch["account"], length, plain) if launch["account"] else Text("–", style="dim")
-            cells += [fixed(launch["dram_pct"], 1, "–"), bar] if wide else [bar]
+            bar = stacked_bar(launch.account, length, plain) if launch.account else Text("–", style="dim")
+            cells += [fixed(launch.dram_pct, 1, "–"), bar] if wide else [bar]
         table.add_row(*cells, _verdict(launch))
     out.print(table)
     if length:
-        shown = (launch["account"] or {} for launch in launches)
+        shown = (launch.account or {} for launch in launches)
         out.print(_legend({part for account in shown for part, pct in account.items() if pct >= SMALL_PCT}, plain))
     for launch, label in zip(launches, full_labels(launches), strict=True):
-        for doubt in doubts(launch):
-            out.print(_title(launch, label).append(f" #{launch['launch']}: {printable(doubt)}", style="red not bold"))
+        for doubt in launch.doubts:
+            out.print(_title(launch, label).append(f" #{launch.launch}: {printable(doubt)}", style="red not bold"))
     out.print(
         Text(
             f"{len(launches)} launches; accounts in % of elapsed SM cycles, each sums to 100; "
@@ -86,61 +86,37 @@ def print_summary(out: Console, launches: list[dict[str, Any]]) -> None:
     )
 
 
-def print_launch(out: Console, launch: dict[str, Any], label: str) -> None:
-    """One launch in full under ``label``: verdict, a bar for each part with its hottest line, and what else to know."""
+def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Ablation | None = None) -> None:
+    """One launch in full under ``label``: verdict, a bar for each part with its hottest line, what ``ablation``
+    measured, and what else to know."""
     facts = [
-        printable(launch["device"] or "device not known"),
-        f"launch {launch['launch']}",
-        _duration(launch["duration_ns"]) + _clock(launch["sm_clock_hz"]),
-        f"tensor {fixed(launch['tensor_elapsed_pct'], 1, '–')} %",
-        f"DRAM {fixed(launch['dram_pct'], 1, '–')} %",
+        printable(launch.device or "device not known"),
+        f"launch {launch.launch}",
+        _duration(launch.duration_ns) + _clock(launch.sm_clock_hz),
+        f"tensor {fixed(launch.tensor_elapsed_pct, 1, '–')} %",
+        f"DRAM {fixed(launch.dram_pct, 1, '–')} %",
     ]
     out.print(_title(launch, label).append("  " + " · ".join(facts), style="dim not bold"))
     verdict = _verdict(launch)
     out.print(Text("→ ").append_text(verdict).append(f": {_remedy(launch)}", style="not bold"))
-    if launch["account"]:
-        out.print(_parts(launch, out.width))
-    for warning in launch["warnings"]:
-        doubt = warning in doubts(launch)
+    if ablation:
+        style = "bold yellow" if differs(launch, ablation) else "bold"
+        out.print(Text(printable(measured_sentence(launch, ablation)), style=style))
+    if launch.account:
+        out.print(parts_table(launch, launch.account, out.width, ablation))
+    for warning in launch.warnings:
+        doubt = warning in launch.doubts
         out.print(Text(printable(warning) if doubt else f"note: {printable(warning)}", style="red" if doubt else "dim"))
     out.print()
 
 
-def _remedy(launch: dict[str, Any]) -> str:
+def _remedy(launch: LaunchVerdict) -> str:
     """What to do about the verdict, and what that gains, where a prediction has been tried."""
-    first = launch["causes"][0] if launch["causes"] and launch["causes"][0]["cause"] == launch["cause"] else None
-    if first is None:
-        return fix_of(launch["cause"], launch["disease"])
-    gain = first["predicted_gain_pct"]
-    return str(first["fix"]) + (f" (gains about {gain:.0f} % of the time)" if gain is not None else "")
-
-
-def _parts(launch: dict[str, Any], width: int) -> Table:
-    length = 30 if width >= 110 else 16
-    table = Table(box=None, padding=(0, 1, 0, 0), show_header=False)
-    table.add_column(no_wrap=True, width=11)
-    table.add_column(justify="right", no_wrap=True, width=5)
-    table.add_column(width=length, no_wrap=True)
-    table.add_column(width=max(20, width - 11 - 5 - length - 4), overflow="ellipsis", no_wrap=True)
-    places = {cause["cause"]: cause["where"] for cause in launch["causes"]}
-    for part, pct in launch["account"].items():
-        if pct < SMALL_PCT:
-            continue
-        name = f"{launch['unit']} busy" if part == "unit_busy" else part.replace("_", " ")
-        where = _place(places[part][0]) if places.get(part) else ""
-        finer = launch["merged"].get(part)
-        note = Text(f"holds {', '.join(finer)}", style="dim") if finer else Text(where, style="cyan")
-        table.add_row(name, f"{pct:.1f}", bar(pct, length, colour(part)), note)
-    rest = sum(pct for pct in launch["account"].values() if pct < SMALL_PCT)
-    if rest >= 0.05:
-        table.add_row("the rest", f"{rest:.1f}", "", "")
-    return table
-
-
-def bar(pct: float, width: int, style: str) -> Text:
-    """``pct`` of 100 as a bar of at most ``width`` cells, to the eighth of a cell."""
-    eighths = round(pct / 100 * width * 8)
-    return Text("█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else ""), style=style)
+    first = launch.causes[0] if launch.causes else None
+    if first is None or first.cause != launch.cause:
+        return fix_of(launch.cause, launch.disease)
+    gain = first.predicted_gain_pct
+    return first.fix + (f" (gains about {gain:.0f} % of the time)" if gain is not None else "")
 
 
 def stacked_bar(account: Mapping[str, float], width: int, plain: bool = False) -> Text:
@@ -162,11 +138,6 @@ def _glyph(part: str, plain: bool) -> str:
     return "▒"
 
 
-def colour(part: str) -> str:
-    """The colour of a part, as the dashboard has it."""
-    return PARTS[part].color if part in PARTS else "#808890"
-
-
 def _legend(parts: set[str], plain: bool) -> Text:
     text = Text()
     for part, style in PARTS.items():
@@ -175,32 +146,27 @@ def _legend(parts: set[str], plain: bool) -> Text:
     return text
 
 
-def _title(launch: dict[str, Any], label: str) -> Text:
+def _title(launch: LaunchVerdict, label: str) -> Text:
     """``label`` and, where it says more, the kernel's function."""
-    label, kernel = printable(label), printable(launch["kernel"])
+    label, kernel = printable(label), printable(launch.kernel)
     title = Text(label, style="bold")
     return title if label.partition(" ")[0] == kernel else title.append(f" {kernel}", style="not bold")
 
 
-def _verdict(launch: dict[str, Any]) -> Text:
-    text = Text(launch["cause"].replace("_", " "), style="bold")
-    if launch["disease"]:
-        text.append(f" ({launch['disease'].replace('_', ' ')})", style="not bold")
-    if launch["cause"] == "no_tensor_work" and launch["causes"]:
-        text.append(f", {launch['causes'][0]['cause'].replace('_', ' ')}", style="not bold")
+def _verdict(launch: LaunchVerdict) -> Text:
+    text = Text(launch.cause.replace("_", " "), style="bold")
+    if launch.disease:
+        text.append(f" ({launch.disease.replace('_', ' ')})", style="not bold")
+    if launch.cause == "no_tensor_work" and launch.causes:
+        text.append(f", {launch.causes[0].cause.replace('_', ' ')}", style="not bold")
     return text
 
 
-def _place(where: dict[str, Any]) -> str:
-    file = f"{Path(where['file']).name}:{where['line']}  " if where["file"] else ""
-    return printable(f"{file}{where['sass']}  ({where['pct']:.1f} %)")
-
-
-def _busy(launch: dict[str, Any]) -> str:
-    if not launch["account"]:
+def _busy(launch: LaunchVerdict) -> str:
+    if not launch.account:
         return "–"
-    unit = "" if launch["unit"] == "tensor" else f"{launch['unit']} "
-    return f"{unit}{launch['account']['tensor_busy'] + launch['account']['unit_busy']:.1f}"
+    unit = "" if launch.unit == "tensor" else f"{launch.unit} "
+    return f"{unit}{launch.account['tensor_busy'] + launch.account['unit_busy']:.1f}"
 
 
 _TIMES = (UnitStep(1e6, 1e6, ".3f", "ms"), UnitStep(0.0, 1e3, ".1f", "µs"))

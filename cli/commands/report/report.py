@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from ncubble.analysis.report.report import Report, ReportFailure
-
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    app.command("report")(report)
+    from ncubble.analysis.diagnosis.results import ReportResult
+    from ncubble.analysis.report.report import Report
 
 
 def report(
@@ -33,71 +29,55 @@ def report(
 
     Exit code 3 where a file could not be read or nothing was found; the others are reported all the same.
     """
-    from ncubble.analysis.diagnosis.results import as_json as to_json
     from ncubble.cli.commands.report.render import print_result
     from ncubble.cli.render import emit_json
 
     if by_rank:
         _by_rank(paths, as_json)
         return
-    result = to_json(*_open(paths), explained=explain)
-    _say_if_empty(result, paths)
+    _, result = _judged(paths, explain)
     if as_json:
-        emit_json(result)
+        emit_json(result.to_json())
     else:
         print_result(result, details or explain)
-    if result["errors"] or not result["launches"]:
+    if result.errors or not result.verdicts:
         raise typer.Exit(3)
 
 
 def _by_rank(paths: list[Path], as_json: bool) -> None:
     """Match the launches of all ranks; raises Exit where a file could not be read or no rank is known."""
     from ncubble.analysis.compare import ranks as by_rank
-    from ncubble.analysis.diagnosis.results import as_json as to_json
     from ncubble.cli.commands.report.ranks import print_ranks
     from ncubble.cli.render import emit_json
 
-    reports, failures = _open(paths)
-    result = to_json(reports, failures)
-    _say_if_empty(result, paths)
-    verdicts: dict[str, list[dict[str, Any]]] = {}
-    for launch in result["launches"]:
-        verdicts.setdefault(launch["report"], []).append(launch)
-    found = by_rank.by_rank(*by_rank.place(reports, verdicts))
+    reports, result = _judged(paths)
+    ranks = by_rank.by_rank(*by_rank.place(reports, result.verdicts))
     if as_json:
-        emit_json(by_rank.as_json(found, result["errors"]))
+        emit_json(by_rank.as_json(ranks, result.errors))
     else:
-        print_ranks(found, result["errors"])
-    if result["errors"] or not found.programs:
+        print_ranks(ranks, result.errors)
+    if result.errors or not ranks.programs:
         raise typer.Exit(3)
 
 
-def print_report(paths: list[Path], details: bool = False) -> dict[str, Any]:
-    """Print the accounts of all reports at ``paths`` for a person; returns what was printed, as data."""
-    from ncubble.analysis.diagnosis.results import as_json as to_json
+def print_report(paths: list[Path]) -> None:
+    """Print the accounts of all reports at ``paths`` for a person."""
     from ncubble.cli.commands.report.render import print_result
 
-    result = to_json(*_open(paths))
-    _say_if_empty(result, paths)
-    print_result(result, details)
-    return result
+    print_result(_judged(paths)[1])
 
 
-def _say_if_empty(result: dict[str, Any], paths: list[Path]) -> None:
-    """Folders without a report are no error of any file, so nothing else would name them."""
-    if not result["launches"] and not result["errors"]:
-        named = ", ".join(str(path) for path in paths)
-        error = f"no report below {named}\n  remedy: reports end in .ncu-rep or .ncu-repz"
-        result["errors"].append({"report": named, "error": error})
-
-
-def _open(paths: list[Path]) -> tuple[list[Report], list[ReportFailure]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
+def _judged(paths: list[Path], explained: bool = False) -> tuple[list[Report], ReportResult]:
+    """The reports at ``paths`` and what is said of them. Folders without a report are no error of any file: they are
+    named here."""
+    from ncubble.analysis.diagnosis.results import Unread, judge_all
     from ncubble.analysis.report.report import open_reports
+    from ncubble.cli.progress import reading
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("reading reports", total=None)
-        return open_reports(paths, lambda done, total: progress.update(task, completed=done, total=total))
+    with reading() as progress:
+        reports, failures = open_reports(paths, progress)
+    result = judge_all(reports, failures, explained)
+    if not result.verdicts and not result.errors:
+        named = ", ".join(str(path) for path in paths)
+        result.errors.append(Unread(named, f"no report below {named}\n  remedy: reports end in .ncu-rep or .ncu-repz"))
+    return reports, result

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ncubble.cli.render import emit_json, printable
 from ncubble.text.values import UnitStep, scaled
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from ncubble.analysis.streams.account import DeviceAccount
     from ncubble.cli.commands.streams.job import StreamsOutput
@@ -29,94 +31,98 @@ def print_accounts(shown: StreamsOutput, longest: int, as_json: bool) -> None:
 
     console = Console(highlight=False)
     for account in shown.accounts:
-        _print_account(console, account, account_json(account, longest))
+        _print_account(console, account, longest)
     for note in shown.notes:
         console.print(f"note: {printable(note)}", markup=False, style="dim")
     console.print(str(shown.folder), markup=False, soft_wrap=True)
 
 
-def _print_account(console: Console, account: DeviceAccount, numbers: dict[str, Any]) -> None:
+def _print_account(console: Console, account: DeviceAccount, longest: int) -> None:
     title = f"{account.name}: " if account.name else ""
-    moved = f"{numbers['bytes_up'] / 1e6:,.1f} MB up, {numbers['bytes_down'] / 1e6:,.1f} MB down"
+    moved = f"{account.bytes_up / 1e6:,.1f} MB up, {account.bytes_down / 1e6:,.1f} MB down"
     console.print(
-        f"{title}{microseconds(numbers['span_us'])} from first to last work, {numbers['kernels']:,} kernels, "
-        f"{numbers['copies']:,} copies ({moved})",
+        f"{title}{_time(account.span_ns)} from first to last work, {account.kernels:,} kernels, "
+        f"{account.copies:,} copies ({moved})",
         markup=False,
     )
-    _print_engines(console, numbers)
-    _print_causes(console, numbers)
-    _print_longest(console, numbers)
+    _print_engines(console, account)
+    _print_causes(console, account)
+    _print_longest(console, account, longest)
 
 
-def _print_engines(console: Console, account: dict[str, Any]) -> None:
+def _print_engines(console: Console, account: DeviceAccount) -> None:
+    from ncubble.analysis.traces.concurrency import percent
+
+    together, names = account.concurrency, account.engine_names
+    rows = [(names[group], ns) for group, ns in together.busy_ns.items()] + [("none of them", together.idle_ns)]
+    shares = [(name, _time(ns), f"{percent(ns, together.span_ns):.1f}") for name, ns in rows]
+    console.print(_table("engine", ("busy", "busy %"), shares))
+    overlaps = [
+        (
+            " + ".join(names[group] for group in overlap.what),
+            _time(overlap.ns),
+            f"{overlap.pct_of_span:.1f}",
+            f"{overlap.pct_of_least:.1f}",
+        )
+        for overlap in together.overlaps
+    ]
+    if overlaps:
+        console.print(_table("at the same time", ("", "% of span", "% of the least busy"), overlaps))
+
+
+def _table(first: str, numbers: tuple[str, ...], rows: Sequence[Sequence[str]]) -> Table:
     from rich.table import Table
 
-    table = Table("engine", box=None, pad_edge=False)
-    for title in ("busy", "busy %"):
+    table = Table(first, box=None, pad_edge=False)
+    for title in numbers:
         table.add_column(title, justify="right")
-    for row in account["engines"]:
-        table.add_row(row["engine"], microseconds(row["busy_us"]), f"{row['busy_pct']:.1f}")
-    table.add_row(
-        "none of them", microseconds(account["all_idle_us"]), f"{_share(account['all_idle_us'], account):.1f}"
-    )
-    console.print(table)
-    if not account["overlap"]:
-        return
-    table = Table("at the same time", box=None, pad_edge=False)
-    for title in ("", "% of span", "% of the least busy"):
-        table.add_column(title, justify="right")
-    for row in account["overlap"]:
-        numbers = (microseconds(row["us"]), f"{row['pct_of_span']:.1f}", f"{row['pct_of_least']:.1f}")
-        table.add_row(" + ".join(row["engines"]), *numbers)
-    console.print(table)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
-def _print_causes(console: Console, account: dict[str, Any]) -> None:
-    from rich.table import Table
-
+def _print_causes(console: Console, account: DeviceAccount) -> None:
     from ncubble.analysis.streams.causes import CAUSES
+    from ncubble.analysis.streams.gaps import by_cause, counts
+    from ncubble.analysis.traces.concurrency import percent
 
+    span, gaps = account.span_ns, counts(account.gaps)
     console.print(
-        f"no SM worked for {microseconds(account['sm_idle_us'])} ({account['sm_idle_pct']:.1f} %), "
-        f"in {account['gaps']:,} gaps:",
+        f"no SM worked for {_time(account.idle_ns)} ({percent(account.idle_ns, span):.1f} %), "
+        f"in {len(account.gaps):,} gaps:",
         markup=False,
     )
-    table = Table("cause", box=None, pad_edge=False)
-    for title in ("idle", "% of span", "gaps"):
-        table.add_column(title, justify="right")
+    table = _table("cause", ("idle", "% of span", "gaps"), [])
     table.add_column("what helps", style="dim")
-    for row in account["causes"]:
-        cause = CAUSES[row["cause"]]
-        numbers = (microseconds(row["us"]), f"{row['pct_of_span']:.1f}", f"{row['gaps']:,}")
-        table.add_row(cause.title, *numbers, cause.remedy if row["pct_of_span"] >= LEAST_PCT else "")
+    for name, ns in by_cause(account.gaps).items():
+        cause, pct = CAUSES[name], percent(ns, span)
+        remedy = cause.remedy if pct >= LEAST_PCT else ""
+        table.add_row(cause.title, _time(ns), f"{pct:.1f}", f"{gaps.get(name, 0):,}", remedy)
     console.print(table)
 
 
-def _print_longest(console: Console, account: dict[str, Any]) -> None:
+def _print_longest(console: Console, account: DeviceAccount, most: int) -> None:
     from rich.markup import escape
-    from rich.table import Table
 
+    from ncubble.analysis.streams.account import longest_gaps
     from ncubble.analysis.streams.causes import CAUSES
+    from ncubble.analysis.streams.engines import short_name
 
-    if not account["longest"]:
+    if not account.gaps or not most:
         return
-    table = Table("longest gaps at", box=None, pad_edge=False)
-    table.add_column("idle", justify="right")
+    table = _table("longest gaps at", ("idle",), [])
     for title in ("cause", "evidence", "before"):
         table.add_column(title)
-    for row in account["longest"]:
-        words = (CAUSES[row["cause"]].title, printable(row["evidence"]), printable(row["next"]))
-        table.add_row(microseconds(row["start_us"]), microseconds(row["us"]), *map(escape, words))
+    for gap in longest_gaps(account.gaps, most):
+        before = short_name(gap.next) if gap.next else ""
+        words = (CAUSES[gap.cause].title, printable(gap.evidence), printable(before))
+        table.add_row(_time(gap.start - account.zero), _time(gap.ns), *map(escape, words))
     console.print(table)
 
 
-def _share(part: float, account: dict[str, Any]) -> float:
-    return 100.0 * part / account["span_us"] if account["span_us"] else 0.0
+_TIMES = (UnitStep(1e9, 1e9, ".3f", "s"), UnitStep(1e6, 1e6, ".2f", "ms"), UnitStep(0.0, 1e3, ".1f", "us"))
 
 
-_TIMES = (UnitStep(1e6, 1e6, ".3f", "s"), UnitStep(1e3, 1e3, ".2f", "ms"), UnitStep(0.0, 1.0, ".1f", "us"))
-
-
-def microseconds(us: float) -> str:
+def _time(ns: float) -> str:
     """A time with its unit, in three or four figures."""
-    return scaled(us, _TIMES)
+    return scaled(ns, _TIMES)

@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ncubble.cli.commands.profile import PROGRAM, WithProgram
+from ncubble.cli.commands.profile import PROGRAM
 
 if TYPE_CHECKING:
     from ncubble.cli.commands.streams.job import StreamsOutput
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``streams`` to ``app``."""
-    app.command("streams", cls=WithProgram)(streams)
 
 
 def streams(

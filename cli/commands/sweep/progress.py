@@ -55,7 +55,7 @@ def remaining(done: int, total: int, elapsed_s: float) -> str:
     return f"about {left_s:.0f} s left"
 
 
-def _said(task: Task, record: Record) -> str:
+def _outcome_words(task: Task, record: Record) -> str:
     from ncubble.cli.render import printable
 
     seconds = record.attempts[-1].seconds if record.attempts else 0.0
@@ -77,7 +77,7 @@ def _lines(total: int) -> Iterator[SweepDisplay]:
         nonlocal done
         done += 1
         left = remaining(done, total, time.monotonic() - begun)
-        typer.echo(f"[{done}/{total}] {_said(task, record)}; {left}", err=True)
+        typer.echo(f"[{done}/{total}] {_outcome_words(task, record)}; {left}", err=True)
 
     yield SweepDisplay(observe, lambda sentence: typer.echo(f"note: {_one_line(sentence)}", err=True))
 
@@ -105,7 +105,7 @@ def _bar(total: int) -> Iterator[SweepDisplay]:
             text = remaining(done, total, time.monotonic() - begun) + (f", {failed} failed" if failed else "")
             shown.update(bar, completed=done, description=text)
             if record.state == "failed":
-                shown.console.print(_said(task, record), markup=False, highlight=False)
+                shown.console.print(_outcome_words(task, record), markup=False, highlight=False)
 
         def tell(sentence: str) -> None:
             shown.console.print(f"note: {_one_line(sentence)}", markup=False, highlight=False)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
+    from ncubble.analysis.diagnosis.verdict import LaunchVerdict
     from ncubble.cli.commands.sweep.plan import Planned
+    from ncubble.profiling.sweeps.job import SweepJob
     from ncubble.profiling.sweeps.store import Record
     from ncubble.profiling.sweeps.sweep import SweepPlan
 
@@ -51,47 +55,59 @@ def finish(planned: Planned, plan: SweepPlan, records: Mapping[str, Record], fol
     """Print the outcome; ends with 3 where a job failed or lacks what the account needs."""
     from ncubble.cli.render import emit_json
 
-    launches = _launches(folder, records)
-    rows = [_row(task, records[key], launches.get(records[key].run, [])) for key, task in plan.tasks.items()]
+    verdicts = _verdicts(folder, records)
+    rows = [_JobRow(task.job, records[key], verdicts[records[key].run]) for key, task in plan.tasks.items()]
     if as_json:
         outcome = {"schema": 1, "store": str(folder), "device": plan.machine.device, "measured": len(plan.todo)}
-        emit_json({**outcome, "held": len(plan.held), "jobs": rows, "refused": _refused(planned)})
+        jobs = [row.to_json() for row in rows]
+        emit_json({**outcome, "held": len(plan.held), "jobs": jobs, "refused": _refused(planned)})
     else:
         _print(rows, plan, folder)
-    if any(row["state"] != "ok" for row in rows):
+    if any(row.record.state != "ok" for row in rows):
         raise typer.Exit(3)
 
 
-def _launches(folder: Path, records: Mapping[str, Record]) -> dict[str, list[dict[str, Any]]]:
+def _verdicts(folder: Path, records: Mapping[str, Record]) -> defaultdict[str, list[LaunchVerdict]]:
     """What the reports say of the runs, by the name of the run directory."""
-    from ncubble.analysis.diagnosis.results import as_json as to_json
+    from ncubble.analysis.diagnosis.results import judge_all
     from ncubble.analysis.report.report import open_reports
     from ncubble.cli.progress import reading
 
     paths = {str(folder / record.run): record.run for record in records.values() if record.run}
     with reading() as tell:
-        result = to_json(*open_reports([Path(path) for path in paths], tell))
-    by_run: dict[str, list[dict[str, Any]]] = {}
-    for launch in result["launches"]:
-        by_run.setdefault(paths.get(str(launch["report"]), ""), []).append(launch)
+        result = judge_all(*open_reports([Path(path) for path in paths], tell))
+    by_run: defaultdict[str, list[LaunchVerdict]] = defaultdict(list)
+    for verdict in result.verdicts:
+        by_run[paths.get(verdict.report, "")].append(verdict)
     return by_run
 
 
-def _row(task: Any, record: Record, launches: list[dict[str, Any]]) -> dict[str, Any]:
-    """A job as JSON: its point, what became of it, and for each launch what the table shows."""
-    shown = ("duration_ns", "tensor_elapsed_pct", "dram_pct", "cause", "disease")
-    about = {name: task.job.about[name] for name in _ABOUT}
-    last = record.attempts[-1] if record.attempts else None
-    return {
-        "point": dict(task.job.point),
-        **about,
-        "state": record.state,
-        "run": record.run or None,
-        "error": record.error or None,
-        "remedy": (last.remedy if last else "") or None,
-        "attempts": len(record.attempts),
-        "launches": [{name: launch.get(name) for name in shown} for launch in launches],
-    }
+@dataclass(frozen=True)
+class _JobRow:
+    """A job, what became of it, and what is said of its launches."""
+
+    job: SweepJob
+    record: Record
+    verdicts: list[LaunchVerdict]
+
+    def to_json(self) -> dict[str, Any]:
+        shown = ("duration_ns", "tensor_elapsed_pct", "dram_pct", "cause", "disease")
+        record = self.record
+        return {
+            "point": dict(self.job.point),
+            **{name: self.job.about[name] for name in _ABOUT},
+            "state": record.state,
+            "run": record.run or None,
+            "error": record.error or None,
+            "remedy": (record.attempts[-1].remedy if record.attempts else "") or None,
+            "attempts": len(record.attempts),
+            "launches": [{name: getattr(verdict, name) for name in shown} for verdict in self.verdicts],
+        }
+
+    def mean(self, name: str, scale: float = 1.0) -> str:
+        """The mean of a number over all launches that have it."""
+        values = [value for verdict in self.verdicts if (value := getattr(verdict, name)) is not None]
+        return f"{sum(values) / len(values) * scale:.1f}" if values else "not collected"
 
 
 def _refused(planned: Planned) -> list[dict[str, Any]]:
@@ -102,53 +118,40 @@ def _settings(point: Mapping[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in point.items())
 
 
-def _print(rows: list[dict[str, Any]], plan: SweepPlan, folder: Path) -> None:
+def _print(rows: list[_JobRow], plan: SweepPlan, folder: Path) -> None:
     from rich.console import Console
 
     from ncubble.cli.render import printable
 
-    good = [row for row in rows if row["run"]]
-    failed = [row for row in rows if not row["run"]]
+    good = [row for row in rows if row.record.run]
+    failed = [row for row in rows if not row.record.run]
     if good:
         Console().print(_table(good[:MOST_ROWS]))
     if len(good) > MOST_ROWS:
         typer.echo(f"and {len(good) - MOST_ROWS} more: ncubble dashboard {folder}")
     for row in failed:
-        why = printable(" ".join((row["error"] or "no reason is known").split()))
+        why = printable(" ".join((row.record.error or "no reason is known").split()))
         why = why if len(why) <= LONGEST_REASON else f"{why[: LONGEST_REASON - 1]}…"
-        typer.echo(f"failed {_settings(row['point'])}: {why}")
+        typer.echo(f"failed {_settings(row.job.point)}: {why}")
     before = f", {len(plan.held)} of them before" if plan.held else ""
     again = "; --retry-failed measures failed ones again" if failed else ""
     typer.echo(f"{len(good)} of {len(rows)} measured{before}{again}", err=True)
     typer.echo(f"  see them: ncubble dashboard {folder}", err=True)
 
 
-def _table(rows: list[dict[str, Any]]) -> Any:
+def _table(rows: list[_JobRow]) -> Any:
     from rich.markup import escape
     from rich.table import Table
 
-    names = list(dict.fromkeys(name for row in rows for name in row["point"]))
+    names = list(dict.fromkeys(name for row in rows for name in row.job.point))
     table = Table(box=None, pad_edge=False)
-    for name in names:
-        table.add_column(escape(name), justify="right")
-    for name in ("µs", "tensor %", "DRAM %"):
+    for name in (*map(escape, names), "µs", "tensor %", "DRAM %"):
         table.add_column(name, justify="right")
     table.add_column("cause")
     for row in rows:
-        launches = row["launches"]
-        cause = " ".join(filter(None, (launches[0]["cause"], f"({launches[0]['disease']})"))) if launches else ""
-        if launches and not launches[0]["disease"]:
-            cause = launches[0]["cause"] or ""
-        cells = [
-            _mean(launches, "duration_ns", 1e-3),
-            _mean(launches, "tensor_elapsed_pct"),
-            _mean(launches, "dram_pct"),
-        ]
-        note = " (incomplete)" if row["state"] == "incomplete" else ""
-        table.add_row(*(escape(str(row["point"].get(name, ""))) for name in names), *cells, escape(cause + note))
+        first = row.verdicts[0] if row.verdicts else None
+        cause = f"{first.cause} ({first.disease})" if first and first.disease else first.cause if first else ""
+        cells = [row.mean("duration_ns", 1e-3), row.mean("tensor_elapsed_pct"), row.mean("dram_pct")]
+        note = " (incomplete)" if row.record.state == "incomplete" else ""
+        table.add_row(*(escape(row.job.point.get(name, "")) for name in names), *cells, escape(cause + note))
     return table
-
-
-def _mean(launches: list[dict[str, Any]], name: str, scale: float = 1.0) -> str:
-    values = [launch[name] for launch in launches if launch[name] is not None]
-    return f"{sum(values) / len(values) * scale:.1f}" if values else "not collected"

@@ -5,51 +5,77 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ncubble.cli.commands.sweep import options as asks
 from ncubble.cli.commands.sweep.job import CHILD
 from ncubble.cli.running import ended_by_signals
 
 if TYPE_CHECKING:
     from ncubble.cli.commands.sweep.plan import Planned
+    from ncubble.profiling.sweeps.dispatch import Task
     from ncubble.profiling.sweeps.job import Machine
-    from ncubble.profiling.sweeps.store import Store
+    from ncubble.profiling.sweeps.store import Record, Store
     from ncubble.profiling.sweeps.sweep import Options, SweepPlan
 
 LIMIT_S = 300.0
 
-
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    app.command("sweep")(sweep)
+Name = Annotated[str, typer.Argument(help="A kernel of the catalog.")]
+Axes = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-g", metavar="K=VALUES", help="Vary a parameter or dimension: 1:6, 512:8192:x2, a,b; m=n=k=… together."
+    ),
+]
+Parameters = Annotated[list[str] | None, typer.Option("-p", metavar="K=V", help="Fix a parameter, repeatable.")]
+Shape = Annotated[str | None, typer.Option(metavar="K=V,…", help="Fix dimensions, for example m=4096,n=4096.")]
+Sample = Annotated[int | None, typer.Option(metavar="N", help="Points to take, with --method random or lhs.")]
+Method = Annotated[str, typer.Option(metavar="grid|random|lhs", help="Which points of the grid.")]
+Seed = Annotated[int, typer.Option(help="Of the sample: equal seeds take equal points.")]
+Catalog = Annotated[Path | None, typer.Option(metavar="DIR", help="Folder with kernels of your own.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SET", help="Metric set, repeatable (ncubble profile --list-sets)."),
+]
+Metrics = Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")]
+Repeat = Annotated[int, typer.Option(min=1, help="Launches of each point, in one run.")]
+ClockControl = Annotated[str, typer.Option(metavar="none|base", help="base: ncu locks the clocks.")]
+CacheControl = Annotated[str, typer.Option(metavar="all|none", help="none: caches stay warm.")]
+Out = Annotated[Path | None, typer.Option(metavar="DIR", help="The store (default sweeps/NAME).")]
+Scheduler = Annotated[str, typer.Option(metavar="ADDRESS", help="A running Dask scheduler, or the file that it wrote.")]
+Gpus = Annotated[str, typer.Option(metavar="LIST", help="GPUs of this host, by number or UUID (default all).")]
+DeviceName = Annotated[str, typer.Option(metavar="NAME", help="In a mixed cluster: only GPUs of this name.")]
+Timeout = Annotated[float, typer.Option(metavar="S", help="Time limit of a job.")]
+Wait = Annotated[float, typer.Option(metavar="S", help="How long to go on without any worker.")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Measure failed points again.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan; needs no GPU and measures nothing.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def sweep(
-    name: asks.Name,
-    axis: asks.Axes = None,
-    parameter: asks.Parameters = None,
-    shape: asks.Shape = None,
-    sample: asks.Sample = None,
-    method: asks.Method = "grid",
-    seed: asks.Seed = 0,
-    catalog: asks.Catalog = None,
-    set_: asks.Sets = None,
-    metric: asks.Metrics = None,
-    repeat: asks.Repeat = 1,
-    clock_control: asks.ClockControl = "none",
-    cache_control: asks.CacheControl = "all",
-    out: asks.Out = None,
-    scheduler: asks.Scheduler = "",
-    gpus: asks.Gpus = "",
-    device: asks.DeviceName = "",
-    timeout: asks.Timeout = LIMIT_S,
-    wait: asks.Wait = 60.0,
-    retry_failed: asks.RetryFailed = False,
-    dry_run: asks.DryRun = False,
-    json: asks.Json = False,
+    name: Name,
+    axis: Axes = None,
+    parameter: Parameters = None,
+    shape: Shape = None,
+    sample: Sample = None,
+    method: Method = "grid",
+    seed: Seed = 0,
+    catalog: Catalog = None,
+    set_: Sets = None,
+    metric: Metrics = None,
+    repeat: Repeat = 1,
+    clock_control: ClockControl = "none",
+    cache_control: CacheControl = "all",
+    out: Out = None,
+    scheduler: Scheduler = "",
+    gpus: Gpus = "",
+    device: DeviceName = "",
+    timeout: Timeout = LIMIT_S,
+    wait: Wait = 60.0,
+    retry_failed: RetryFailed = False,
+    dry_run: DryRun = False,
+    json: Json = False,
 ) -> None:
     """Profile a kernel at every point of a grid, and keep each run. What the store holds is not measured again.
 
@@ -82,7 +108,7 @@ def sweep(
 
 def _measure(
     planned: Planned, folder: Path, scheduler: str, gpus: str, limit_s: float, options: Options
-) -> tuple[Planned, SweepPlan, dict[str, Any]]:
+) -> tuple[Planned, SweepPlan, dict[str, Record]]:
     """Do what is to be done; returns what was planned, under which names, and the record of every job by its key."""
     from ncubble.profiling.sweeps.store import Store
 
@@ -141,7 +167,7 @@ def _on(
     store: Store,
     limit_s: float,
     options: Options,
-) -> tuple[Planned, SweepPlan, dict[str, Any]]:
+) -> tuple[Planned, SweepPlan, dict[str, Record]]:
     from ncubble.cli.commands.sweep.progress import progress
     from ncubble.profiling.sweeps import sweep as engine
     from ncubble.profiling.sweeps.pool import DaskPool
@@ -156,7 +182,7 @@ def _on(
             records = dict(known.held)
             with progress(known, team) as shown:
 
-                def settled(task: Any, record: Any) -> None:
+                def settled(task: Task, record: Record) -> None:
                     records[task.key] = record
                     shown.settled(task, record)
 

@@ -14,11 +14,12 @@ from typing import Any
 from ncubble.analysis.traces.dump import Dump, parse_dumps, read_dumps
 from ncubble.analysis.traces.lanes import FILE, LaneRun, read_lanes
 from ncubble.analysis.traces.probe_lanes import decode
-from ncubble.analysis.traces.run import cut, cut_facts, lanes_of, read_trace_facts, save_lanes, trace_facts
+from ncubble.analysis.traces.run import TraceFacts, cut, cut_facts, lanes_of, read_trace_facts, save_lanes, trace_facts
 from ncubble.analysis.traces.summary import summarize
 from ncubble.cli.commands.profile import default_out
 from ncubble.cli.render import emit_json
 from ncubble.errors import MeasurementError, ReportError, UsageError
+from ncubble.files.typed import WrongFieldError, typed
 from ncubble.profiling.runs.provenance import utc_now
 
 DUMP = "NCUBBLE_TRACE"
@@ -140,7 +141,7 @@ def trace_shown(folder: Path, wanted: TraceRequest) -> None:
     """Shows a trace that was recorded before, or a stretch of it, which ``wanted.out`` then keeps."""
     import pandas as pd
 
-    facts = _told(folder)
+    facts = _read_facts(folder)
     lanes = pd.read_parquet(folder / FILE)
     if wanted.window == (None, None):
         if wanted.out is not None:
@@ -158,10 +159,8 @@ def trace_shown(folder: Path, wanted: TraceRequest) -> None:
     _show(wanted.out or folder, facts, lanes, wanted)
 
 
-def _told(folder: Path) -> dict[str, Any]:
+def _read_facts(folder: Path) -> dict[str, Any]:
     """What the trace in ``folder`` tells of itself; raises UsageError and ReportError where it is none."""
-    from ncubble.cli.commands.trace.render import trace_lines
-
     if not (folder / FILE).is_file():
         raise UsageError(f"{folder}: holds no trace", f"name a folder with {FILE} that `ncubble trace` wrote")
     kind, _ = read_lanes(LaneRun(folder))
@@ -169,8 +168,8 @@ def _told(folder: Path) -> dict[str, Any]:
         raise UsageError(f"{folder}: holds lanes of {kind}, not a trace of warps", f"ncubble {kind} {folder}")
     facts = read_trace_facts(folder)
     try:
-        list(trace_lines(facts))
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        typed(facts, TraceFacts)
+    except WrongFieldError as error:
         message = f"{folder}: what the trace tells of itself is missing or damaged"
         raise ReportError(message, "record it again; ncubble dashboard draws its lanes") from error
     return facts
@@ -186,4 +185,4 @@ def _show(out: Path, facts: dict[str, Any], lanes: Any, wanted: TraceRequest) ->
         return
     from ncubble.cli.commands.trace.render import trace_lines
 
-    sys.stdout.write("\n".join([*trace_lines(facts), f"run: {out}"]) + "\n")
+    sys.stdout.write("\n".join([*trace_lines(typed(facts, TraceFacts)), f"run: {out}"]) + "\n")

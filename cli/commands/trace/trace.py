@@ -8,12 +8,7 @@ from typing import Annotated
 import typer
 
 from ncubble.cli.commands.kernels.kernels import Catalog, Json, Parameters, Seed, Shape
-from ncubble.cli.commands.profile import PROGRAM, WithProgram
-
-
-def register(app: typer.Typer) -> None:
-    """Add ``trace`` to ``app``."""
-    app.command("trace", cls=WithProgram)(trace)
+from ncubble.cli.commands.profile import PROGRAM
 
 
 def trace(

@@ -46,7 +46,7 @@ def print_series(series: Sequence[TrendSeries], history: History) -> None:
 
 def _print_event(event: Text, console: Console) -> None:
     """One line in a pipe of no stated width, else wrapped."""
-    if _told_width():
+    if _stated_width():
         console.print(Padding(event, (0, 0, 0, 2)))
     else:
         console.print(Text("  ") + event, soft_wrap=True)
@@ -143,7 +143,7 @@ def print_unchanged(series: Sequence[TrendSeries], history: History) -> None:
         console.print(Text(note))
 
 
-def _told_width() -> int:
+def _stated_width() -> int:
     """Columns by ``COLUMNS``, else of the terminal; 0 in a pipe that states none."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns):
@@ -152,4 +152,4 @@ def _told_width() -> int:
 
 
 def _console() -> Console:
-    return Console(highlight=False, width=max(_told_width() or _PIPED_WIDTH, _NARROWEST))
+    return Console(highlight=False, width=max(_stated_width() or _PIPED_WIDTH, _NARROWEST))

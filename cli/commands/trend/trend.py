@@ -20,11 +20,6 @@ _MOST_NAMED = 20
 _REMEDY = "every `ncubble check RUN…` adds its result to ./checks, or to --history DIR: name that folder"
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    app.command("trend")(trend)
-
-
 def trend(
     folder: Annotated[
         Path | None, typer.Argument(metavar="DIR", help="History that `ncubble check` wrote (else ./checks).")

@@ -13,7 +13,7 @@ import typer
 from ncubble.analysis.account.units import INCIDENTAL_PCT
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
-from ncubble.analysis.validation.ablation import BUSY, CYCLES, PRODUCTS
+from ncubble.analysis.validation.recorded import BUSY, CYCLES, PRODUCTS
 from ncubble.cli.commands.validate.measuring import profile_plan
 from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.catalog.ablation import NONE
@@ -39,19 +39,19 @@ def measure(out: Path, only: str = "") -> None:
             typer.echo(f"{name}: {error}", err=True)
             continue
         typer.echo(f"{name}: {len(subjects)} subjects", err=True)
-        told = {key: getattr(run.manifest, key) for key in ("device", "ncu_version", "git", "started")}
-        content = {"schema": 1, **told, "repeats": REPEATS, "cases": rows}
+        origin = {key: getattr(run.manifest, key) for key in ("device", "ncu_version", "git", "started")}
+        content = {"schema": 1, **origin, "repeats": REPEATS, "cases": rows}
         (out / "ablation.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def _ablations(name: str, subjects: Sequence[ValidationSubject], out: Path) -> list[dict[str, Any]]:
     """One row per subject from one slim run of all variants of all of them."""
-    found = [(subject, list(variants(subject))) for subject in subjects]
-    plan = [{**entry, "launches": REPEATS} for _, entries in found for _, entry in entries]
+    ablated = [(subject, list(variants(subject))) for subject in subjects]
+    plan = [{**entry, "launches": REPEATS} for _, entries in ablated for _, entry in entries]
     report = Report.open(profile_plan(plan, out / "slim" / name, SLIM, PRODUCTS).path)
     launches = iter(report.launches["launch"].tolist())
     rows = []
-    for index, (subject, entries) in enumerate(found):
+    for index, (subject, entries) in enumerate(ablated):
         places = {word: [next(launches) for _ in range(REPEATS)] for word, _ in entries}
         counter = _counter(report.launch(places[NONE][0]))
         chosen = {word: [report.launch(number) for number in numbers] for word, numbers in places.items()}

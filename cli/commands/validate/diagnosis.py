@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from ncubble.analysis.report.report import Report
-from ncubble.analysis.validation.ablation import CYCLES
+from ncubble.analysis.validation.recorded import CYCLES
 from ncubble.cli.commands.validate.measuring import profile_plan
 from ncubble.errors import NcubbleError
 from ncubble.kernels.catalog.planted.pairs import PAIRS, PlantedPair, PlantedSide
@@ -41,9 +41,9 @@ def measure(out: Path, only: str = "") -> None:
             typer.echo(f"{name}: {error}", err=True)
             continue
         typer.echo(f"{name}: {len(members)} launches", err=True)
-        told = {key: getattr(run.manifest, key) for key in ("device", "ncu_version", "git", "started")}
+        origin = {key: getattr(run.manifest, key) for key in ("device", "ncu_version", "git", "started")}
         rows = [_row(pair, places) for pair in pairs if _known(pair, places)]
-        content = {"schema": 1, **told, "pairs": rows}
+        content = {"schema": 1, **origin, "pairs": rows}
         (out / "planted.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
@@ -58,11 +58,11 @@ def _key(side: PlantedSide) -> str:
 
 def _groups(sides: Sequence[PlantedSide]) -> dict[str, list[PlantedSide]]:
     """Sides by kernel; one of many launches stands alone, as only its first launch is profiled."""
-    found: dict[str, list[PlantedSide]] = {}
+    groups: dict[str, list[PlantedSide]] = {}
     for side in sides:
         many = _launches(side) > 1
-        found.setdefault(f"{side.kernel}-many" if many else side.kernel, []).append(side)
-    return found
+        groups.setdefault(f"{side.kernel}-many" if many else side.kernel, []).append(side)
+    return groups
 
 
 def _launches(side: PlantedSide) -> int:
@@ -88,10 +88,10 @@ def _rules(members: Sequence[PlantedSide], out: Path) -> dict[str, Place]:
     if not members:
         return {}
     report = Report.open(profile_plan([asdict_of(side) for side in members], out, ("full",), count=len(members)).path)
-    found = report.rules[report.rules["speedup_pct"].notna()]
+    estimated = report.rules[report.rules["speedup_pct"].notna()]
     columns = ["section", "rule", "title", "speedup_pct", "speedup_kind"]
     return {
-        _key(side): {"nsight": found[found["launch"] == launch][columns].to_dict("records")}
+        _key(side): {"nsight": estimated[estimated["launch"] == launch][columns].to_dict("records")}
         for launch, side in enumerate(members)
     }
 
@@ -101,13 +101,15 @@ def _known(pair: PlantedPair, places: dict[str, Place]) -> bool:
 
 
 def _row(pair: PlantedPair, places: dict[str, Place]) -> dict[str, Any]:
-    told = asdict(pair)
+    members = asdict(pair)
     sick = places[_key(pair.sick)]
     cured = places[_key(pair.cured)] if pair.cured else None
     return {
-        **{name: told[name] for name in ("name", "causes", "disease", "what")},
-        "sick": {**told["sick"], **{name: sick[name] for name in ("run", "launch", "launches")}},
-        "cured": {**told["cured"], **{name: cured[name] for name in ("run", "launch", "launches")}} if cured else None,
+        **{name: members[name] for name in ("name", "causes", "disease", "what")},
+        "sick": {**members["sick"], **{name: sick[name] for name in ("run", "launch", "launches")}},
+        "cured": {**members["cured"], **{name: cured[name] for name in ("run", "launch", "launches")}}
+        if cured
+        else None,
         "sick_cycles": [sick["cycles"]],
         "cured_cycles": [cured["cycles"]] if cured else None,
         "nsight": sick.get("nsight", []),

@@ -58,6 +58,6 @@ def _kept(run: Run, items: Sequence[PlannedCase], count: int | None = None) -> R
     """A run that is there, if it is of this plan; raises UsageError if it is of another."""
     planned, there = list(launch_facts(items))[:count], run.manifest.launches
     same = ("name", "parameters", "shape")
-    if [[one.get(key) for key in same] for one in there] == [[one[key] for key in same] for one in planned]:
+    if [[entry.get(key) for key in same] for entry in there] == [[entry[key] for key in same] for entry in planned]:
         return run
     raise UsageError(f"{run.path}: holds other launches than are planned", "remove it, or measure into another folder")

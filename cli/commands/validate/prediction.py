@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from ncubble.analysis.validation.prediction import record
-from ncubble.analysis.validation.prediction.rows import MEASURED, PREDICTIONS
+from ncubble.analysis.validation.prediction.score import MEASURED, PREDICTIONS
 from ncubble.cli.commands.validate.measuring import profile_plan
 from ncubble.errors import MeasurementError, NcubbleError
 from ncubble.kernels.catalog.registry import find_spec
@@ -52,8 +52,8 @@ def _measure(sweeps: Sequence[Sweep], out: Path, split: str) -> None:
     if not manifests:
         raise MeasurementError(f"{out / record.MEASURED}: nothing was measured", "the messages above say why")
     first = min(manifests, key=lambda manifest: manifest.started)
-    told = {"started": first.started, "device": first.device, "ncu_version": first.ncu_version, "git": first.git}
-    _write(out / MEASURED, {**told, "launches": record.measured(out)})
+    origin = {"started": first.started, "device": first.device, "ncu_version": first.ncu_version, "git": first.git}
+    _write(out / MEASURED, {**origin, "launches": record.measured(out)})
 
 
 def _profile(sweeps: Sequence[Sweep], out: Path, depths: Sequence[int] | None, sets: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ncubble.analysis.validation.tables import MET, MISSED, NOTHING, Table
+from ncubble.analysis.validation.page import MET, MISSED, NOTHING, Table
 from ncubble.cli.render import printable
 
 LEAST_WIDTH = 120

@@ -18,14 +18,10 @@ Write = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add this group's commands to ``app``."""
-    group = typer.Typer(help="Hold what ncubble says against what was measured.", no_args_is_help=True)
-    for command in (account, diagnosis, prediction):
-        group.command(command.__name__)(command)
-    app.add_typer(group, name="validate")
+app = typer.Typer(help="Hold what ncubble says against what was measured.", no_args_is_help=True)
 
 
+@app.command()
 def account(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
     """Score the bubble account against kernels that were built without one part of their work.
 
@@ -34,6 +30,7 @@ def account(folder: Folder = None, measure: Measure = False, write: Write = None
     _validate("account", folder, measure, write, as_json)
 
 
+@app.command()
 def diagnosis(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
     """Score causes and gains against planted diseases, and against launches that were labelled by experiment.
 
@@ -42,6 +39,7 @@ def diagnosis(folder: Folder = None, measure: Measure = False, write: Write = No
     _validate("diagnosis", folder, measure, write, as_json)
 
 
+@app.command()
 def prediction(folder: Folder = None, measure: Measure = False, write: Write = None, as_json: Json = False) -> None:
     """Score predictions of other depths, written before those depths were measured.
 

@@ -7,38 +7,40 @@ beside them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
-import plotly.graph_objects as go
 
-from ncubble.analysis.account.palette import SIDE_STYLES, VERDICT_STYLES, VerdictStyle
-from ncubble.dashboard.pages.checks.trend import Mark, add_marks, room_of
+from ncubble.analysis.account.palette import SIDE_STYLES, VERDICT_STYLES
+from ncubble.dashboard.pages.checks.trend import Mark, drawn_marks, room_of
 from ncubble.dashboard.pages.checks.words import (
+    Check,
     amount,
+    baseline_spread,
     change,
     commit,
     fails,
+    mean_spread,
     metric_words,
     reason_of,
-    spread,
     style_of,
     when,
 )
-from ncubble.dashboard.ui.figures import safe
+from ncubble.dashboard.ui.figures import Drawn, Figure, faded, safe
 from ncubble.text.values import number
 
-Check = Mapping[Any, Any]
 Placed = tuple[float, Check]
 HEIGHT = 380
 _BASELINE, _THRESHOLD = SIDE_STYLES[0].color, VERDICT_STYLES["regressed"].color
 _SCALES = {"ns": (1e-3, "µs"), "cycle": (1.0, "cycles"), "%": (1.0, "%")}
 _DAY_MS = 86_400_000.0
+_DASHED: Drawn = {"color": _THRESHOLD, "width": 1.8, "dash": "dash"}
+_LINE: Drawn = {"type": "scatter", "mode": "lines", "hoverinfo": "skip"}
 
 
-def trend_figure(rows: pd.DataFrame, even: bool = False, moved: Sequence[Mark] = ()) -> go.Figure:
+def trend_figure(rows: pd.DataFrame, even: bool = False, moved: Sequence[Mark] = ()) -> Figure:
     """Value and spread per check with its verdict, the baseline with its band, the threshold, and
     lasting changes.
 
@@ -47,28 +49,45 @@ def trend_figure(rows: pd.DataFrame, even: bool = False, moved: Sequence[Mark] =
     of ``trend.marks``.
     """
     checks: Sequence[Check] = rows.to_dict("records")
-    figure = go.Figure()
-    unit = str(next((one["unit"] for one in checks if isinstance(one["unit"], str)), ""))
-    scale, words = _SCALES.get(unit, (1.0, unit))
+    unit = str(next((check["unit"] for check in checks if isinstance(check["unit"], str)), ""))
+    metric = str(next((check["metric"] for check in checks if isinstance(check["metric"], str)), ""))
+    scale, unit_words = _SCALES.get(unit, (1.0, unit))
     x = _places(rows, even)
     edges = _edges(x, even)
-    _add_baseline(figure, checks, edges, scale)
-    _add_threshold(figure, checks, edges, scale)
-    placed = list(zip(x.tolist(), checks, strict=True))
-    valued = [one for one in placed if number(one[1]["mean"]) is not None]
-    empty = [one for one in placed if number(one[1]["mean"]) is None]
-    _add_line(figure, valued, scale)
-    found = {str(one["verdict"]) for one in checks}
-    for verdict in [*VERDICT_STYLES, *sorted(found - set(VERDICT_STYLES))]:
-        mine = [one for one in valued if one[1]["verdict"] == verdict]
-        below = [one for one in empty if one[1]["verdict"] == verdict]
-        _add_checks(figure, mine, verdict, scale)
-        _add_unmeasured(figure, below, verdict, bool(mine))
-    _lay_out(figure, edges, even, bool(empty), room_of(moved, edges))
-    add_marks(figure, moved, edges)
-    metric = next((one["metric"] for one in checks if isinstance(one["metric"], str)), "")
-    figure.update_yaxes(title={"text": safe(f"{metric_words(metric)}, {words}"), "standoff": 8}, selector=0)
-    return figure
+    valued, empty = list[Placed](), list[Placed]()
+    for place, check in zip(x.tolist(), checks, strict=True):
+        (empty if number(check["mean"]) is None else valued).append((place, check))
+    # The last line connects the checks, so that a step is seen.
+    connection = {
+        "x": [x for x, _ in valued],
+        "y": [check["mean"] * scale for _, check in valued],
+        "line": {"color": faded(_BASELINE, 0.7), "width": 1},
+        "showlegend": False,
+    }
+    # Where a larger value is a loss, a metric fails above its threshold.
+    rises = any(check["better"] == "lower" for check in checks)
+    limit = "fails above" if rises else "fails below"
+    threshold = _LINE | {"name": limit, "line": _DASHED} | _steps(checks, edges, "threshold", scale)
+    gated = [threshold] if any(y is not None for y in threshold["y"]) else []
+    traces = [*_baseline(checks, edges, scale), *gated, _LINE | connection]
+    unknown = {str(check["verdict"]) for check in checks} - set(VERDICT_STYLES)
+    for verdict in [*VERDICT_STYLES, *sorted(unknown)]:
+        above = [pair for pair in valued if pair[1]["verdict"] == verdict]
+        below = [pair for pair in empty if pair[1]["verdict"] == verdict]
+        if above:
+            around = [(number(check["sd"]) or 0.0) * scale for _, check in above]
+            bars = {"array": around, "color": style_of(verdict).color, "thickness": 1, "width": 3}
+            means = [check["mean"] * scale for _, check in above]
+            traces.append(_marks(above, verdict) | {"y": means, "error_y": bars})
+        if below:  # marks on the strip below the figure; the legend may have the verdict already
+            strip = {"y": [0.0] * len(below), "yaxis": "y2", "showlegend": not above}
+            traces.append(_marks(below, verdict) | strip)
+    layout = _layout(edges, even, bool(empty), room_of(moved, edges))
+    layout["yaxis"]["title"] = {"text": safe(f"{metric_words(metric)}, {unit_words}"), "standoff": 8}
+    shapes, texts = drawn_marks(moved, edges)
+    return Figure(
+        traces, layout | {"shapes": shapes, "annotations": [*_line_names(checks, scale, rises, limit), *texts]}
+    )
 
 
 def _places(rows: pd.DataFrame, even: bool) -> np.ndarray:
@@ -82,117 +101,73 @@ def _places(rows: pd.DataFrame, even: bool) -> np.ndarray:
 def _edges(x: np.ndarray, even: bool) -> np.ndarray:
     """Borders halfway between checks, one more than there are checks, with some room at both
     ends."""
-    room = 0.5 if even else max(0.03 * (x[-1] - x[0]), _DAY_MS / 48) if len(x) else 1.0
-    between = (x[1:] + x[:-1]) / 2
-    return np.concatenate([[x[0] - room], between, [x[-1] + room]]) if len(x) else np.array([0.0, 1.0])
+    if not len(x):
+        return np.array([0.0, 1.0])
+    room = 0.5 if even else max(0.03 * (x[-1] - x[0]), _DAY_MS / 48)
+    return np.concatenate([[x[0] - room], (x[1:] + x[:-1]) / 2, [x[-1] + room]])
 
 
-def _runs(checks: Sequence[Check], edges: np.ndarray, *names: str) -> Iterator[tuple[float, float, list[float]]]:
-    """Borders and values of each stretch over which all of ``names`` hold the same numbers; others
-    are left out."""
-    start = 0
-    told = [[number(one[name]) for name in names] for one in checks]
-    for index in range(1, len(told) + 1):
-        if index == len(told) or told[index] != told[start]:
-            values = [value for value in told[start] if value is not None]
-            if len(values) == len(names):
-                yield float(edges[start]), float(edges[index]), values
-            start = index
+Stretch = tuple[float, float, list[float]]
 
 
-def _steps(checks: Sequence[Check], edges: np.ndarray, name: str, scale: float) -> tuple[list[Any], list[Any]]:
+def _stretches(checks: Sequence[Check], edges: np.ndarray, *names: str) -> Iterator[Stretch]:
+    """Borders and values of each stretch over which all of ``names`` hold the same numbers, without
+    values where they lack any."""
+    values = [[number(check[name]) for name in names] for check in checks]
+    for numbers, places in itertools.groupby(range(len(checks)), values.__getitem__):
+        first, *more = places
+        known = [value for value in numbers if value is not None]
+        yield float(edges[first]), float(edges[first + len(more) + 1]), known if len(known) == len(names) else []
+
+
+def _steps(checks: Sequence[Check], edges: np.ndarray, name: str, scale: float) -> Drawn:
     """x and y of a line that holds each value from one border to the next, broken where there is
     none."""
-    xs: list[Any] = []
-    ys: list[Any] = []
-    for left, right, (value,) in _runs(checks, edges, name):
-        gap = [] if not xs or xs[-1] == left else [None]
-        xs += [*gap, left, right]
-        ys += [*gap, value * scale, value * scale]
-    return xs, ys
-
-
-def _add_baseline(figure: go.Figure, checks: Sequence[Check], edges: np.ndarray, scale: float) -> None:
-    xs: list[Any] = []
-    ys: list[Any] = []
-    for left, right, (mean, sd) in _runs(checks, edges, "baseline_mean", "baseline_sd"):
-        low, high = (mean - sd) * scale, (mean + sd) * scale
-        xs += [left, right, right, left, None]
-        ys += [low, low, high, high, None]
-    shared: dict[str, Any] = {"mode": "lines", "hoverinfo": "skip", "legendgroup": "baseline"}
-    figure.add_scatter(
-        x=xs, y=ys, fill="toself", fillcolor=_faded(_BASELINE, 0.28), line={"width": 0}, showlegend=False, **shared
-    )
-    xs, ys = _steps(checks, edges, "baseline_mean", scale)
-    figure.add_scatter(
-        x=xs, y=ys, name="baseline ± standard deviation", line={"color": _BASELINE, "width": 2}, **shared
-    )
-    _name_line(figure, checks, "baseline_mean", "baseline {}", scale, below=_rises(checks))
-
-
-def _add_threshold(figure: go.Figure, checks: Sequence[Check], edges: np.ndarray, scale: float) -> None:
-    xs, ys = _steps(checks, edges, "threshold", scale)
-    if not xs:
-        return
-    name = "fails above" if _rises(checks) else "fails below"
-    line = {"color": _THRESHOLD, "width": 1.8, "dash": "dash"}
-    figure.add_scatter(x=xs, y=ys, mode="lines", name=name, line=line, hoverinfo="skip")
-    _name_line(figure, checks, "threshold", name + " {}", scale, below=not _rises(checks))
-
-
-def _rises(checks: Sequence[Check]) -> bool:
-    """Whether a larger value is a loss."""
-    return any(one["better"] == "lower" for one in checks)
-
-
-def _name_line(figure: go.Figure, checks: Sequence[Check], name: str, text: str, scale: float, below: bool) -> None:
-    """The name of a line and its last value, right of the figure."""
-    last = next((one for one in reversed(checks) if number(one[name]) is not None), None)
-    if last is None:
-        return
-    figure.add_annotation(
-        x=1.005,
-        xref="paper",
-        xanchor="left",
-        y=float(last[name]) * scale,
-        yanchor="top" if below else "bottom",
-        text=safe(text.format(amount(last[name], last["unit"]))),
-        font={"size": 12},
-        showarrow=False,
-        yshift=4 if below else -4,
-    )
-
-
-def _add_line(figure: go.Figure, placed: Sequence[Placed], scale: float) -> None:
-    """What connects the checks, so that a step is seen."""
-    x, y = np.array([x for x, _ in placed]), np.array([one["mean"] * scale for _, one in placed])
-    line = {"color": _faded(_BASELINE, 0.7), "width": 1}
-    figure.add_scatter(x=x, y=y, mode="lines", line=line, hoverinfo="skip", showlegend=False)
-
-
-def _add_checks(figure: go.Figure, placed: Sequence[Placed], verdict: str, scale: float) -> None:
-    if not placed:
-        return
-    style = style_of(verdict)
-    around = np.array([(number(one["sd"]) or 0.0) * scale for _, one in placed])
-    figure.add_scatter(
-        y=np.array([one["mean"] * scale for _, one in placed]),
-        error_y={"array": around, "color": style.color, "thickness": 1, "width": 3},
-        **_marks(placed, style, verdict),
-    )
-
-
-def _add_unmeasured(figure: go.Figure, placed: Sequence[Placed], verdict: str, named: bool) -> None:
-    """Marks on the strip below the figure."""
-    if placed:
-        nothing = np.zeros(len(placed))
-        figure.add_scatter(y=nothing, yaxis="y2", showlegend=not named, **_marks(placed, style_of(verdict), verdict))
-
-
-def _marks(placed: Sequence[Placed], style: VerdictStyle, verdict: str) -> dict[str, Any]:
-    """What all marks of a verdict share, with their places and what hovering shows."""
+    stretches = list(_stretches(checks, edges, name))
     return {
-        "x": np.array([x for x, _ in placed]),
+        "x": [x for left, right, _ in stretches for x in (left, right)],
+        "y": [value[0] * scale if value else None for _, _, value in stretches for _ in ("left", "right")],
+    }
+
+
+def _baseline(checks: Sequence[Check], edges: np.ndarray, scale: float) -> list[Drawn]:
+    """The band of a standard deviation around the baseline, and its line."""
+    shared = _LINE | {"legendgroup": "baseline"}
+    bands = [band for band in _stretches(checks, edges, "baseline_mean", "baseline_sd") if band[2]]
+    around = [((mean - sd) * scale, (mean + sd) * scale) for _, _, (mean, sd) in bands]
+    corners = {
+        "x": [x for left, right, _ in bands for x in (left, right, right, left, None)],
+        "y": [y for low, high in around for y in (low, low, high, high, None)],
+    }
+    band = {"fill": "toself", "fillcolor": faded(_BASELINE, 0.28), "line": {"width": 0}, "showlegend": False}
+    line = {"name": "baseline ± standard deviation", "line": {"color": _BASELINE, "width": 2}}
+    return [shared | band | corners, shared | line | _steps(checks, edges, "baseline_mean", scale)]
+
+
+def _line_names(checks: Sequence[Check], scale: float, rises: bool, limit: str) -> Iterator[Drawn]:
+    """The names of baseline and threshold with their last values, right of the figure."""
+    for name, words, below in (("baseline_mean", "baseline", rises), ("threshold", limit, not rises)):
+        last = next((check for check in reversed(checks) if number(check[name]) is not None), None)
+        if last is not None:
+            yield {
+                "x": 1.005,
+                "xref": "paper",
+                "xanchor": "left",
+                "y": float(last[name]) * scale,
+                "yanchor": "top" if below else "bottom",
+                "text": safe(f"{words} {amount(last[name], last['unit'])}"),
+                "font": {"size": 12},
+                "showarrow": False,
+                "yshift": 4 if below else -4,
+            }
+
+
+def _marks(placed: Sequence[Placed], verdict: str) -> Drawn:
+    """What all marks of a verdict share, with their places and what hovering shows."""
+    style = style_of(verdict)
+    return {
+        "type": "scatter",
+        "x": [x for x, _ in placed],
         "mode": "markers",
         "name": safe(style.label),
         "legendgroup": safe(verdict),
@@ -202,52 +177,46 @@ def _marks(placed: Sequence[Placed], style: VerdictStyle, verdict: str) -> dict[
             "size": 10,
             "line": {"width": 1, "color": style.color},
         },
-        "text": np.array([_hover(one) for _, one in placed], dtype=object),
+        "text": [_hover(check) for _, check in placed],
         "hovertemplate": "%{text}<extra></extra>",
         "cliponaxis": False,
     }
 
 
 def _hover(row: Check) -> str:
-    unit = row["unit"]
-    lines = [f"<b>{safe(style_of(str(row['verdict'])).label)}</b> · {when(row['checked'])}"]
+    lines = []
     if number(row["mean"]) is not None:
-        lines.append(safe(spread(row["mean"], row["sd"], row["n"], unit)))
-        base = spread(row["baseline_mean"], row["baseline_sd"], row["baseline_n"], unit)
-        lines.append(safe(f"baseline {base}, recorded {str(row['baseline_recorded'] or 'at an unknown time')[:10]}"))
-        lines.append(safe(f"change {change(row['change_pct'])}{f', fails {fails(row)}' if fails(row) else ''}"))
-    reason = reason_of(row)
-    if reason:
-        lines.append(safe(reason if len(reason) < 100 else f"{reason[:99]}…"))
-    lines.append(safe(f"commit {commit(row)}"))
+        recorded = str(row["baseline_recorded"] or "at an unknown time")[:10]
+        limit = f", fails {fails(row)}" if fails(row) else ""
+        lines += [mean_spread(row), f"baseline {baseline_spread(row)}, recorded {recorded}"]
+        lines.append(f"change {change(row['change_pct'])}{limit}")
+    if reason := reason_of(row):
+        lines.append(reason if len(reason) < 100 else f"{reason[:99]}…")
+    lines.append(f"commit {commit(row)}")
     if isinstance(row["ncu_version"], str):
-        lines.append(safe(f"ncu {row['ncu_version'][:40]}, driver {str(row['driver'] or 'not collected')[:40]}"))
-    return "<br>".join(lines)
+        lines.append(f"ncu {row['ncu_version'][:40]}, driver {str(row['driver'] or 'not collected')[:40]}")
+    title = f"<b>{safe(style_of(str(row['verdict'])).label)}</b> · {when(row['checked'])}"
+    return "<br>".join([title, *map(safe, lines)])
 
 
-def _lay_out(figure: go.Figure, edges: np.ndarray, even: bool, strip: bool, room: int) -> None:
+def _layout(edges: np.ndarray, even: bool, strip: bool, room: int) -> Drawn:
+    """``strip`` for checks without a value below the figure, ``room`` in pixels for texts above."""
     above = 1.01 + room / (HEIGHT - 74)  # margins and the x axis take the rest
-    axis: dict[str, Any] = {"range": [float(edges[0]), float(edges[-1])], "showgrid": False}
-    axis |= {"title": "checks in their order", "tickformat": "d"} if even else {"type": "date", "title": "checked, UTC"}
-    figure.update_layout(
-        height=HEIGHT + room,
-        margin={"l": 8, "r": 176, "t": 34 + room, "b": 40},
-        hovermode="closest",
-        xaxis=axis,
-        yaxis={"domain": [0.16 if strip else 0.0, 1.0], "automargin": True},
-        legend={
-            "orientation": "h",
-            "y": above,
-            "yanchor": "bottom",
-            "x": 0,
-            "itemsizing": "constant",
+    title = "checks in their order" if even else "checked, UTC"
+    kind = {"tickformat": "d"} if even else {"type": "date"}
+    below = {"domain": [0.0, 0.1], "range": [-1, 1], "showgrid": False, "tickvals": [0], "ticktext": ["no value"]}
+    return {
+        "height": HEIGHT + room,
+        "margin": {"l": 8, "r": 176, "t": 34 + room, "b": 40},
+        "hovermode": "closest",
+        "xaxis": {
+            "range": [float(edges[0]), float(edges[-1])],
+            "showgrid": False,
+            "title": {"text": title},
+            **kind,
+            **({"anchor": "y2"} if strip else {}),
         },
-    )
-    if strip:
-        below = {"domain": [0.0, 0.1], "range": [-1, 1], "showgrid": False, "tickvals": [0], "ticktext": ["no value"]}
-        figure.update_layout(yaxis2={**below, "anchor": "x", "fixedrange": True}, xaxis={"anchor": "y2"})
-
-
-def _faded(color: str, alpha: float) -> str:
-    red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{alpha})"
+        "yaxis": {"domain": [0.16 if strip else 0.0, 1.0], "automargin": True},
+        **({"yaxis2": {**below, "anchor": "x", "fixedrange": True}} if strip else {}),
+        "legend": {"orientation": "h", "y": above, "yanchor": "bottom", "x": 0, "itemsizing": "constant"},
+    }

@@ -4,11 +4,12 @@ its address."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dash import dcc, html
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import VERDICT_STYLES
@@ -18,32 +19,29 @@ from ncubble.analysis.history.file import History
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks.detail import detail
-from ncubble.dashboard.pages.checks.grid import grid
-from ncubble.dashboard.pages.checks.words import style_of
-from ncubble.dashboard.ui.components import aria, note
+from ncubble.dashboard.pages.checks.words import change, metric_words, short_sha, style_of, when
+from ncubble.dashboard.pages.page import Page, in_browser
+from ncubble.dashboard.ui.components import aria, counted, note, page_head, problem_list, search_field, sign
+from ncubble.dashboard.ui.grid import ag_grid
 
 POLL_MS = 3000
 _MOST_PROBLEMS = 20
 
 
-def folder_of(store: ReportStore) -> Path:
-    """Where this dashboard looks for results of checks; a store that names no folder has them in
-    the working one."""
-    return store.checks or Path("checks")
-
-
 def history_of(store: ReportStore) -> History:
-    """What that folder holds now."""
-    return reader(folder_of(store)).read()
+    """What the folder of results holds now; a store that names none has them in the working one."""
+    return reader(store.checks or Path("checks")).read()
 
 
 def layout(store: ReportStore, address: ChecksAddress) -> Component:
     """The page at an address."""
     history = history_of(store)
+    # What the browser knows of the state: it writes the address, and asks for what changed.
+    chosen = {"kernel": address.kernel, "gpu": address.gpu, "metric": address.metric, "even": address.even}
     return html.Div(
         [
             html.Div(body(store, history, address), id="checks-body"),
-            dcc.Store(id="checks-chosen", data=chosen(address)),
+            dcc.Store(id="checks-chosen", data=chosen),
             dcc.Store(id="checks-query", data=address.search),
             dcc.Store(id="checks-token", data=history.token),
             dcc.Interval(id="checks-poll", interval=POLL_MS),
@@ -52,21 +50,15 @@ def layout(store: ReportStore, address: ChecksAddress) -> Component:
     )
 
 
-def chosen(address: ChecksAddress) -> dict[str, Any]:
-    """What the browser knows of the state: it writes the address, and asks for the part that
-    changed."""
-    return {"kernel": address.kernel, "gpu": address.gpu, "metric": address.metric, "even": address.even}
-
-
 def body(store: ReportStore, history: History, address: ChecksAddress) -> list[Component]:
     """Everything that follows from the history and the address."""
-    found = subjects(history)
-    parts = [_head(history, found), *_problems(history)]
-    if not found:
+    kernels = subjects(history)
+    parts = [_head(history, kernels), *_problems(history)]
+    if not kernels:
         return [*parts, _nothing(history.folder)]
     subject = find(history, address.kernel, address.gpu)
-    shown = replace(address, gpu=subject.gpu) if subject else address
-    return [*parts, _table(found, shown), html.Div(selected(store, history, address), id="checks-detail")]
+    table = _table(kernels, replace(address, gpu=subject.gpu) if subject else address)
+    return [*parts, table, html.Div(selected(store, history, address), id="checks-detail")]
 
 
 def selected(store: ReportStore, history: History, address: ChecksAddress) -> Component:
@@ -79,76 +71,184 @@ def selected(store: ReportStore, history: History, address: ChecksAddress) -> Co
     return note("empty", "Choose a row to see its checks over time, with the baseline and the threshold.")
 
 
-def _head(history: History, found: list[CheckedKernel]) -> Component:
-    parts: list[Any] = [html.H1("Checks")]
-    if found:
-        verdicts = Counter(one.verdict for one in found)
-        order = sorted(verdicts, key=lambda verdict: RANKS.index(verdict) if verdict in RANKS else len(RANKS))
-        told = [f"{verdicts[verdict]} {style_of(verdict).label}" for verdict in order]
-        devices = len({one.device for one in found if one.device})
-        gpus = f"{devices} GPU model{'' if devices == 1 else 's'}"
-        count = sum(1 for one in found if one.label != NO_KERNEL)
-        kernels = f"{count} kernel{'' if count == 1 else 's'}"
-        parts.append(html.P(f"{kernels} on {gpus}; at the last check {', '.join(told)}", className="lead"))
-        parts.append(html.Span(["History: ", html.Code(str(history.folder))], className="hint"))
-    return html.Div(parts, className="page-head")
+def _head(history: History, kernels: list[CheckedKernel]) -> Component:
+    if not kernels:
+        return html.Div([html.H1("Checks")], className="page-head")
+    verdicts = Counter(kernel.verdict for kernel in kernels)
+    counts = ", ".join(f"{verdicts[verdict]} {style_of(verdict).label}" for verdict in sorted(verdicts, key=rank_of))
+    gpus = counted(len({kernel.device for kernel in kernels if kernel.device}), "GPU model")
+    named = counted(sum(kernel.label != NO_KERNEL for kernel in kernels), "kernel")
+    where = html.Span(["History: ", html.Code(str(history.folder))], className="hint")
+    return page_head("Checks", f"{named} on {gpus}; at the last check {counts}", where)
 
 
 def _problems(history: History) -> list[Component]:
     blocks: list[Component] = []
     if history.problems:
         count = len(history.problems)
-        title = f"{count} file{'' if count == 1 else 's'} of the history could not be read"
-        items = [
-            html.Li([html.Code(one.name), f"{one.error}", html.Span(f"Remedy: {one.remedy}", className="remedy")])
-            for one in history.problems[:_MOST_PROBLEMS]
-        ]
-        if count > _MOST_PROBLEMS:
-            items.append(html.Li(f"and {count - _MOST_PROBLEMS} more"))
-        blocks.append(html.Details([html.Summary(title), html.Ul(items)], className="note note-error", open=count <= 3))
+        entries = [(file.name, file.error, file.remedy) for file in history.problems]
+        title = f"{counted(count, 'file')} of the history could not be read"
+        blocks.append(problem_list(title, entries, is_open=count <= 3, most=_MOST_PROBLEMS))
     if history.left_out:
         text = f"The newest {len(history.table):,} rows are shown; {history.left_out:,} older ones are left out."
         blocks.append(note("info", text))
     return blocks
 
 
-def _table(found: list[CheckedKernel], address: ChecksAddress) -> Component:
-    search = dcc.Input(
-        id="checks-search",
-        type="search",
-        value=address.search,
-        placeholder="Search kernels, GPUs, verdicts ( / )",
-        maxLength=LONGEST_SEARCH,
-        className="search",
-    )
+def _table(kernels: list[CheckedKernel], address: ChecksAddress) -> Component:
+    placeholder = "Search kernels, GPUs, verdicts ( / )"
     tools = [
-        html.Label("Search", htmlFor="checks-search", className="visually-hidden"),
-        search,
+        *search_field("checks-search", "Search", placeholder, value=address.search, maxLength=LONGEST_SEARCH),
         html.Span(id="checks-count", className="hint", **aria(live="polite")),
         html.Button("Reset", id="checks-reset", className="button", n_clicks=0),
     ]
-    key = [
-        html.Span([html.Span(style.sign, style={"color": style.color}, className="sign"), style.label])
-        for verdict, style in VERDICT_STYLES.items()
-        if verdict in RANKS
-    ]
+    key = [html.Span([sign(style), style.label]) for verdict, style in VERDICT_STYLES.items() if verdict in RANKS]
     parts = [
         html.Div(tools, className="toolbar"),
-        html.Div(grid(found, address), className="grid-place"),
+        html.Div(grid(kernels, address), className="grid-place"),
         html.Div(key, className="legend", role="note", **aria(label="Signs of the verdicts")),
     ]
-    style = {"--rows": str(max(min(len(found), 14), 3))}
+    style = {"--rows": str(max(min(len(kernels), 14), 3))}
     return html.Section(parts, className="card checks-table", style=style, **aria(label="Table of checked kernels"))
 
 
 def _nothing(folder: Path) -> Component:
     """The page's state without any check: what records one, and where it was looked for."""
-    steps = [
-        ("Record a baseline of at least five repeats:", "ncubble baseline record RUN…"),
-        ("Later, compare new repeats with it. Every check is added to the history:", "ncubble check RUN…"),
-        ("The history is the folder checks beside baselines. Name another with", "ncubble dashboard --checks DIR"),
+    steps = {
+        "Record a baseline of at least five repeats:": "ncubble baseline record RUN…",
+        "Later, compare new repeats with it. Every check is added to the history:": "ncubble check RUN…",
+        "The history is the folder checks beside baselines. Name another with": "ncubble dashboard --checks DIR",
+    }
+    parts = [
+        html.P(["No check is recorded. Looked in ", html.Code(str(folder)), "."]),
+        html.Ol([html.Li([text, " ", html.Code(command)]) for text, command in steps.items()]),
+        html.P("This page notices the first check by itself."),
     ]
-    items = [html.Li([text, " ", html.Code(command)]) for text, command in steps]
-    where = html.P(["No check is recorded. Looked in ", html.Code(str(folder)), "."])
-    then = html.P("This page notices the first check by itself.")
-    return html.Div([where, html.Ol(items), then], className="note note-empty checks-empty", role="note")
+    return html.Div(parts, className="note note-empty checks-empty", role="note")
+
+
+def grid_rows(kernels: Sequence[CheckedKernel]) -> list[dict[str, Any]]:
+    """JSON-ready rows in the order of the subjects; texts from reports stay texts."""
+    return [_row(place, kernel) for place, kernel in enumerate(kernels)]
+
+
+def _row(place: int, kernel: CheckedKernel) -> dict[str, Any]:
+    decided = f"{change(kernel.change_pct)} {metric_words(kernel.metric)}" if kernel.metric else kernel.reason
+    counts = [f"{kernel.counts[verdict]} {style_of(verdict).label}" for verdict in sorted(kernel.counts, key=rank_of)]
+    return {
+        "place": place,
+        "id": f"{kernel.kernel}/{kernel.gpu}",
+        "label": kernel.label,
+        "device": kernel.device or "no GPU",
+        "verdict": style_of(kernel.verdict).label,
+        "verdict_key": kernel.verdict,
+        "change": decided or "not compared",
+        "change_pct": kernel.change_pct,
+        "strip": list(kernel.strip),
+        "counted": ", ".join(counts),
+        "checks": kernel.checks,
+        "checked": int(kernel.checked.timestamp()),
+        "checked_text": when(kernel.checked).removesuffix(" UTC"),
+        "commit": short_sha(kernel.sha) or "not collected",
+    }
+
+
+def rank_of(verdict: str) -> int:
+    """The place of a verdict in the order of the gate, worst first; unknown ones last."""
+    return RANKS.index(verdict) if verdict in RANKS else len(RANKS)
+
+
+def _column(field: str, name: str, tip: str, **extra: Any) -> dict[str, Any]:
+    return {"field": field, "headerName": name, "headerTooltip": tip, "tooltipField": field, **extra}
+
+
+_BY_CHANGE = {"comparator": {"function": "ncChecksByChange"}, "sortingOrder": ["asc", "desc"]}
+_BY_TIME = {"comparator": {"function": "ncChecksByTime"}, "sortingOrder": ["desc", "asc"], "filter": False}
+_NO_ORDER = {"sortable": False, "filter": False, "cellDataType": False, "tooltipField": "counted"}
+_DECIDED = "The metric that decided the last check, and its change against the baseline"
+COLUMNS = [
+    _column("label", "Kernel", "Kernel, parameters and shape", cellRenderer="NcCheckKernel", minWidth=250, flex=3),
+    _column("device", "GPU", "GPU model that it ran on", minWidth=100, flex=1),
+    _column("verdict", "Last verdict", "Verdict of the last check", cellRenderer="NcVerdict", width=150),
+    _column("change", "Decided by", _DECIDED, minWidth=176, flex=2, **_BY_CHANGE),
+    _column(
+        "strip", "History", "The last checks, the newest on the right", cellRenderer="NcStrip", width=190, **_NO_ORDER
+    ),
+    _column("checks", "Checks", "How often it was checked", width=76, filter="agNumberColumnFilter"),
+    _column("checked_text", "Last check, UTC", "When it was checked last", width=138, **_BY_TIME),
+    _column("commit", "Commit", "Commit of the runs that were checked last", width=118),
+]
+"""Rows come in the order of the page: regressed first, then those checked last."""
+
+
+def grid(kernels: Sequence[CheckedKernel], address: ChecksAddress) -> Any:
+    """The table, with the row of ``address`` selected and its search applied."""
+    styles = {name: [style.label, style.color, style.sign] for name, style in VERDICT_STYLES.items()}
+    options = {
+        "rowSelection": {"mode": "singleRow", "enableClickSelection": True, "checkboxes": False},
+        "quickFilterText": address.search,
+        "context": {"verdicts": styles},
+    }
+    selected = {"ids": [f"{address.kernel}/{address.gpu}"]} if address.kernel else []
+    return ag_grid(
+        "checks-grid", COLUMNS, options, rowData=grid_rows(kernels), getRowId="params.data.id", selectedRows=selected
+    )
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Add the callbacks of this page to ``app``."""
+    _browser(app)
+
+    @app.callback(
+        Output("checks-detail", "children"),
+        Input("checks-chosen", "data"),
+        prevent_initial_call=True,
+    )
+    def show(chosen: Any) -> Component:
+        return selected(store, history_of(store), address_of(chosen))
+
+    @app.callback(
+        Output("checks-body", "children"),
+        Output("checks-token", "data"),
+        Input("checks-poll", "n_intervals"),
+        State("checks-token", "data"),
+        State("checks-chosen", "data"),
+        State("checks-query", "data"),
+        prevent_initial_call=True,
+    )
+    def refresh(_: int | None, seen: str | None, chosen: Any, query: Any) -> tuple[Any, Any]:
+        history = history_of(store)
+        if history.token == seen:
+            return no_update, no_update
+        return body(store, history, address_of(chosen, query)), history.token
+
+
+def address_of(chosen: Any, query: Any = "") -> ChecksAddress:
+    """What the browser's state asks for, checked like an address."""
+    state = chosen if isinstance(chosen, dict) else {}
+    kernel, gpu, metric = (str(state.get(name) or "") for name in ("kernel", "gpu", "metric"))
+    return ChecksAddress.parse(ChecksAddress(kernel, gpu, metric, state.get("even") is True, str(query or "")).query())
+
+
+def _browser(app: Dash) -> None:
+    """The functions of ``assets/checks.js`` with what each writes and reads."""
+    grid, state = State("checks-grid", "dashGridOptions"), State("checks-chosen", "data")
+    chosen, again = Output("checks-chosen", "data"), Output("checks-chosen", "data", allow_duplicate=True)
+    searched = (Output("checks-grid", "dashGridOptions"), Output("checks-query", "data"))
+    cleared = (Output("checks-search", "value"), Output("checks-grid", "filterModel"))
+    functions: dict[str, tuple[Any, ...]] = {
+        "choose": (chosen, Input("checks-grid", "selectedRows"), state),
+        "metric": (again, Input("checks-metric", "value"), state),
+        "axis": (again, Input("checks-axis", "value"), state),
+        "search": (*searched, Input("checks-search", "value"), grid),
+        "matches": (
+            Output("checks-count", "children"),
+            Input("checks-grid", "virtualRowData"),
+            State("checks-grid", "rowData"),
+        ),
+        "reset": (*cleared, Input("checks-reset", "n_clicks")),
+    }
+    in_browser(app, "ncubble_checks", functions, prevent_initial_call=True)
+
+
+PAGE = Page("Checks", ChecksAddress, of_store=layout, register=register)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from ncubble.analysis.account.palette import VERDICT_STYLES, VerdictStyle
 from ncubble.analysis.history.checked import CheckedKernel
-from ncubble.text.values import NOT_COLLECTED, duration, number
+from ncubble.text.values import NOT_COLLECTED, duration, number, string
 
 METRIC_WORDS = {
     "tensor_elapsed_pct": "tensor pipe active",
@@ -18,15 +19,15 @@ METRIC_WORDS = {
     "duration_ns": "duration",
     "dram_pct": "DRAM throughput",
 }
-_PAST = {"pass": "passed"}
+Check = Mapping[Any, Any]
+"""A row of ``history.checked.of_metric``."""
 _SHA = re.compile(r"[0-9a-f]{7,64}")
 
 
 def style_of(verdict: str) -> VerdictStyle:
     """How a verdict is shown; an unknown one by its own name."""
-    known = VERDICT_STYLES.get(verdict)
-    plain = VERDICT_STYLES["info"]
-    return known or VerdictStyle(verdict.replace("_", " ")[:40] or "unknown", plain.color, plain.symbol, plain.sign)
+    label = verdict.replace("_", " ")[:40] or "unknown"
+    return VERDICT_STYLES.get(verdict) or replace(VERDICT_STYLES["info"], label=label)
 
 
 def metric_words(metric: str) -> str:
@@ -50,10 +51,20 @@ def spread(mean: Any, sd: Any, n: Any, unit: Any) -> str:
     """Mean, standard deviation and number of repeats: ``44.98 % ± 0.04 (n = 5)``."""
     if number(mean) is None:
         return NOT_COLLECTED
-    scattered, count = number(sd), number(n)
-    scale, digits = {"ns": (1e-3, 2), "cycle": (1.0, 0)}.get(str(unit), (1.0, 2))
-    around = "" if scattered is None else f" ± {scattered * scale:,.{digits}f}{' µs' if unit == 'ns' else ''}"
+    scatter, count = number(sd), number(n)
+    form = {"ns": "{:,.2f} µs", "cycle": "{:,.0f}"}.get(str(unit), "{:,.2f}")
+    around = "" if scatter is None else f" ± {form.format(scatter * 1e-3 if unit == 'ns' else scatter)}"
     return f"{amount(mean, unit)}{around}{f' (n = {count:.0f})' if count else ''}"
+
+
+def mean_spread(row: Check) -> str:
+    """What a check measured."""
+    return spread(row["mean"], row["sd"], row["n"], row["unit"])
+
+
+def baseline_spread(row: Check) -> str:
+    """What its baseline had measured."""
+    return spread(row["baseline_mean"], row["baseline_sd"], row["baseline_n"], row["unit"])
 
 
 def change(value: Any) -> str:
@@ -62,7 +73,7 @@ def change(value: Any) -> str:
     return "not compared" if known is None else f"{known:+.2f} %"
 
 
-def fails(row: Mapping[Any, Any]) -> str:
+def fails(row: Check) -> str:
     """The value beyond which a metric fails, with the change that it stands for; empty where it is
     not gated."""
     at, loss = number(row["threshold"]), number(row["decision_pct"])
@@ -72,24 +83,19 @@ def fails(row: Mapping[Any, Any]) -> str:
     return f"{'below' if below else 'above'} {amount(at, row['unit'])} ({'-' if below else '+'}{loss:.2f} %)"
 
 
-def commit(row: Mapping[Any, Any]) -> str:
+def commit(row: Check) -> str:
     """The commit of what was measured, shortened, else that of the checkout in which it was
     checked."""
-    own, here = _short(row["git_sha"]), _short(row["checked_sha"])
-    if own:
+    if own := short_sha(row["git_sha"]):
         return f"{own}{' with changes' if row['git_dirty'] is True else ''}"
+    here = short_sha(row["checked_sha"])
     return f"checked at {here}" if here else NOT_COLLECTED
 
 
-def short_sha(text: Any) -> str:
+def short_sha(value: Any) -> str:
     """The first ten digits of a commit, or as many of the text; empty without one."""
-    return _short(text)
-
-
-def _short(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        return ""
-    return ", ".join(one[:10] if _SHA.fullmatch(one) else one[:40] for one in value.split(", ")[:3])
+    texts = string(value).split(", ")[:3]
+    return ", ".join(text[:10] if _SHA.fullmatch(text) else text[:40] for text in texts)
 
 
 def when(time: Any) -> str:
@@ -97,20 +103,18 @@ def when(time: Any) -> str:
     return NOT_COLLECTED if time is None or pd.isna(time) else f"{time:%Y-%m-%d %H:%M} UTC"
 
 
-def reason_of(row: Mapping[Any, Any]) -> str:
+def reason_of(row: Check) -> str:
     """Why the verdict is no number, in one line; empty where it is one."""
-    texts = (row["reason"], row["kernel_reason"] if row["verdict"] != "info" else None)
-    return next((text for text in texts if isinstance(text, str) and text), "")
+    return string(row["reason"]) or (string(row["kernel_reason"]) if row["verdict"] != "info" else "")
 
 
-def sentence(subject: CheckedKernel, row: Mapping[Any, Any] | None) -> str:
+def sentence(subject: CheckedKernel, row: Check | None) -> str:
     """The last check in one sentence. ``row`` is that of the shown metric, if it was measured."""
-    word = _PAST.get(subject.verdict) or style_of(subject.verdict).label
+    word = "passed" if subject.verdict == "pass" else style_of(subject.verdict).label
     head = f"{word[:1].upper()}{word[1:]} at the last check, {when(subject.checked)}"
     if row is None or number(row["mean"]) is None:
         return f"{head}: {subject.reason or 'no value was measured'}."
-    name, unit = metric_words(str(row["metric"])), row["unit"]
-    said = f"{head}: {name} {amount(row['mean'], unit)} against {amount(row['baseline_mean'], unit)} of the baseline"
+    measured, baseline = amount(row["mean"], row["unit"]), amount(row["baseline_mean"], row["unit"])
     moved = f", {change(row['change_pct'])}" if number(row["change_pct"]) is not None else ""
     limit = f"; fails {fails(row)}" if fails(row) else "; shown only, not gated" if row["verdict"] == "info" else ""
-    return f"{said}{moved}{limit}."
+    return f"{head}: {metric_words(str(row['metric']))} {measured} against {baseline} of the baseline{moved}{limit}."

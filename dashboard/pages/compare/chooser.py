@@ -1,22 +1,79 @@
-"""Choosing the sides of a comparison: a search over all launches, and suggestions that are
-links."""
+"""Choosing the sides of a comparison: a search over all launches, the likely partners of a side
+first, and suggestions that are links."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from dash import dcc, html
+from dash import Dash, Input, Output, State, dcc, html
 from dash.development.base_component import Component
 
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
-from ncubble.dashboard.pages.compare.search import Row, Searchable, suggest
-from ncubble.dashboard.ui.components import aria, badge, card, note
+from ncubble.dashboard.pages.page import launch_at
+from ncubble.dashboard.ui.components import Child, aria, badge, card, note, search_field
 from ncubble.text import values
 
-searchable = Remembered(Searchable.of)
+Row = Mapping[str, Any]
+MOST_SUGGESTED = 20
+"""Suggestions that are shown at once."""
+LONGEST = 200
+"""Characters of a text that are looked for."""
+_FIELDS = ("name", "kernel", "label", "shape", "gpu", "device", "cause", "path")
 _LABEL = "Search kernel, parameters, shape, GPU, path"
+
+
+@dataclass(frozen=True)
+class Searchable:
+    """Rows with the text in which each is found, in lower case."""
+
+    rows: tuple[tuple[str, Row], ...]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Searchable:
+        """Of the rows of the overview, in their order."""
+        return cls(tuple((_searched(row).lower(), row) for row in rows))
+
+
+def _searched(row: Row) -> str:
+    return f"{' '.join(str(row.get(name) or '') for name in _FIELDS)} launch {row.get('launch')}"
+
+
+@dataclass(frozen=True)
+class Suggestions:
+    """At most ``MOST_SUGGESTED`` launches, each for the repeats of it in its report, of which there
+    are ``repeats``; and how many fit in all, without repeats."""
+
+    rows: tuple[Row, ...]
+    repeats: tuple[int, ...]
+    total: int
+
+
+searchable = Remembered(Searchable.of)
+
+
+def suggest(among: Searchable, text: str, taken: Collection[str] = (), like: Row | None = None) -> Suggestions:
+    """Launches in which every word of ``text`` occurs, without those whose id is ``taken``.
+
+    First other configurations of the kernel of ``like``, then the rest of that kernel, then all
+    others; the order of the rows decides among equals. Launches of one report that a comparison
+    takes for repeats of each other are one suggestion.
+    """
+    words = text.lower()[:LONGEST].split()
+    groups: dict[Hashable, list[Row]] = {}
+    for searched, row in among.rows:
+        if row["id"] not in taken and all(word in searched for word in words):
+            repeated = str(row["id"]).partition("/")[0], row["demangled"], row["label"], row["shape"]
+            groups.setdefault(repeated, []).append(row)
+    fitting = list(groups.values())
+    if like is not None:
+        kernel, label = like["kernel"], like["label"]
+        fitting.sort(key=lambda group: (group[0]["kernel"] != kernel, group[0]["label"] == label))
+    shown = fitting[:MOST_SUGGESTED]
+    return Suggestions(tuple(group[0] for group in shown), tuple(len(group) for group in shown), len(fitting))
 
 
 def chooser(store: ReportStore, address: CompareAddress) -> Component:
@@ -25,75 +82,54 @@ def chooser(store: ReportStore, address: CompareAddress) -> Component:
     if count >= MOST:
         return note("info", f"A comparison takes up to {MOST} launches: remove one to add another.")
     if not store.rows():
-        return _nothing()
-    title = ("Choose the first launch", "Choose a launch to hold against it")[min(count, 1)]
-    parts = _search(store, address)
+        text = "No launch is here yet. Record some, or open report files; in the terminal, two are compared by"
+        return note("empty", text, "ncubble compare A B")
+    items, summary = suggestions(store, "", address)
+    field = search_field("compare-find", _LABEL, debounce=0.15, value="", maxLength=LONGEST)
+    counted = html.Span(summary, id="compare-count", className="hint", role="status")
+    parts = [
+        html.Div([*field, counted], className="crumbs"),
+        html.Ol(items, id="compare-found", className="suggestions", **aria(label="Launches to choose")),
+    ]
     if count < 2:
+        title = ("Choose the first launch", "Choose a launch to hold against it")[count]
         return card(title, parts, "or select rows in the table of all launches")
     body = html.Details([html.Summary("Add another launch"), *parts])
     return html.Section(body, className="card compare-add live-only", **aria(label="Add another launch"))
 
 
-def _nothing() -> Component:
-    text = "No launch is here yet. Record some, or open report files; in the terminal, two are compared by"
-    return note("empty", text, "ncubble compare A B")
-
-
-def _search(store: ReportStore, address: CompareAddress) -> list[Component]:
-    field = dcc.Input(
-        id="compare-find", type="search", placeholder=_LABEL, className="search", debounce=0.15, value="", maxLength=200
-    )
-    listed, said = suggestions(store, "", address)
-    return [
-        html.Div(
-            [
-                html.Label(_LABEL, htmlFor="compare-find", className="visually-hidden"),
-                field,
-                html.Span(said, id="compare-count", className="hint", role="status"),
-            ],
-            className="crumbs",
-        ),
-        html.Ol(listed, id="compare-found", className="suggestions", **aria(label="Launches to choose")),
-    ]
-
-
 def suggestions(store: ReportStore, text: str, address: CompareAddress) -> tuple[list[Component], str]:
     """(links that add a launch to what is compared, how many there are in words) for what was
     typed."""
-    first = find_row(store, address.launches[0]) if address.launches else None
-    found = suggest(searchable.of(store), text, address.launches, first)
-    if not found.total:
+    first = launch_at(store, address.launches[0]) if address.launches else None
+    fitting = suggest(searchable.of(store), text, address.launches, first.row if first else None)
+    if not fitting.total:
         return [], "No launch has all of these words. Type fewer."
-    said = f"{found.total} configurations" if found.total > 1 else "1 configuration"
-    if found.total > len(found.rows):
-        said = f"the first {len(found.rows)} of {found.total} configurations: type to narrow them down"
-    return [_suggestion(row, count, address) for row, count in zip(found.rows, found.repeats, strict=True)], said
-
-
-def find_row(store: ReportStore, name: str) -> Row | None:
-    """The row of the launch with this id, or None."""
-    key, _, launch = name.partition("/")
-    entry = store.find(key, int(launch))
-    return entry.row if entry else None
+    summary = f"{fitting.total} configurations" if fitting.total > 1 else "1 configuration"
+    if fitting.total > len(fitting.rows):
+        summary = f"the first {len(fitting.rows)} of {fitting.total} configurations: type to narrow them down"
+    pairs = zip(fitting.rows, fitting.repeats, strict=True)
+    return [_suggestion(row, count, address) for row, count in pairs], summary
 
 
 def _suggestion(row: Row, count: int, address: CompareAddress) -> Component:
-    name = values.short_name(str(row["name"]), 60)
-    told: list[Any] = [html.Span(name, className="suggested-name")]
-    if row["label"]:
-        told.append(html.Span(values.short_name(str(row["label"]), 90), className="suggested-label"))
     facts = [row["gpu"] or "unknown GPU", values.duration(row["duration_ns"]), row["cause"]]
-    told.append(html.Span(" · ".join(str(fact) for fact in facts if fact), className="hint"))
+    label = values.short_name(str(row["label"]), 90)
     launches = f"{count} launches" if count > 1 else f"launch {row['launch']}"
-    told.append(html.Span(f"{row['path']}, {launches}", className="hint suggested-path"))
+    parts = [
+        html.Span(values.short_name(str(row["name"]), 60), className="suggested-name"),
+        *([html.Span(label, className="suggested-label")] if row["label"] else []),
+        html.Span(" · ".join(str(fact) for fact in facts if fact), className="hint"),
+        html.Span(f"{row['path']}, {launches}", className="hint suggested-path"),
+    ]
     href = address.href(launches=(*address.launches, str(row["id"])))
-    return html.Li(dcc.Link(told, href=href, className="suggestion", title=str(row["demangled"])))
+    return html.Li(dcc.Link(parts, href=href, className="suggestion", title=str(row["demangled"])))
 
 
 def alone(row: Row, address: CompareAddress) -> Component:
     """The first side, while it has no other."""
     facts = [row["gpu"] or "unknown GPU", values.duration(row["duration_ns"])]
-    parts: list[Any] = [
+    parts: list[Child] = [
         badge(0),
         dcc.Link(values.short_name(str(row["name"]), 72), href=f"/kernel/{row['id']}", className="row-link"),
         html.Span(str(row["label"]), className="side-label"),
@@ -102,3 +138,18 @@ def alone(row: Row, address: CompareAddress) -> Component:
         html.Span(dcc.Link("remove", href=address.href(launches=()), className="button small"), className="side-links"),
     ]
     return html.Section(html.Ol(html.Li(parts), className="sides"), className="card", **aria(label="Sides"))
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Suggest launches of ``store`` for what is typed."""
+
+    @app.callback(
+        Output("compare-found", "children"),
+        Output("compare-count", "children"),
+        Input("compare-find", "value"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def find(text: object, search: object) -> tuple[list[Component], str]:
+        typed = text[:LONGEST] if isinstance(text, str) else ""
+        return suggestions(store, typed, CompareAddress.parse(search if isinstance(search, str) else ""))

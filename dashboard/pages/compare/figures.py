@@ -6,18 +6,13 @@ Sides are told apart by letter, colour and dash or hatch; no figure names a them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-import pandas as pd
 
 from ncubble.analysis.account.palette import SIDE_STYLES, Side, Style, text_color
 from ncubble.analysis.account.parts import part_label, part_style
 from ncubble.analysis.compare.compare import Comparison, Row
 from ncubble.analysis.compare.sides import letter
 from ncubble.analysis.compare.text import amount
-from ncubble.analysis.details.tracks import TRACKS, Window, as_percent
-from ncubble.dashboard.ui.drawn import Drawn, Figure, figure_of, filled
-from ncubble.dashboard.ui.figures import axis_name, domain, safe, segment_text
+from ncubble.dashboard.ui.figures import Drawn, Figure, filled, safe, segment_text
 
 ROW_PX = 46
 STALLS = 8
@@ -38,7 +33,7 @@ def accounts_figure(comparison: Comparison, unit: str = "") -> Figure:
         "xaxis": {"range": [0, 100], "ticksuffix": " %", "dtick": 20, "showgrid": False},
         "yaxis": {"autorange": "reversed", "showgrid": False, "tickfont": {"size": 14}},
     }
-    return figure_of([_part(row, shown, unit) for row in rows], layout)
+    return Figure([_part(row, shown, unit) for row in rows], layout)
 
 
 def _part(row: Row, shown: Sequence[int], unit: str) -> Drawn:
@@ -73,18 +68,15 @@ def changes_figure(comparison: Comparison) -> Figure:
     A single other side has the colours of the parts, several have their own.
     """
     rows = [row for row in comparison.section("time") if _matters(row, comparison)]
-    others, traces = _others(comparison), list[Drawn]()
-    for index in others:
-        if len(others) > 1:
-            traces.append(_changes(rows, index, SIDE_STYLES[index % len(SIDE_STYLES)]))
-        else:
-            traces += [_changes([row], index, part_style(row.name)) for row in rows]
+    others = [index for index, side in enumerate(comparison.sides) if index and side]
+    several = len(others) > 1
+    traces = [_changes(rows, index, SIDE_STYLES[index % len(SIDE_STYLES)]) for index in others if several]
+    traces += [_changes([row], index, part_style(row.name)) for index in others if not several for row in rows]
     layout = _grouped(len(rows), len(others), "µs against A; left of zero is time saved")
     ends = [0.0, *(change.difference / 1e3 for row in rows for change in row.changes if change)]
     room = 0.13 * (max(ends) - min(ends) or 1.0)  # the numbers stand outside the bars
     layout["xaxis"] |= {"range": [min(ends) - room, max(ends) + room], "zeroline": True, "zerolinewidth": 1.5}
-    several = len(others) > 1
-    return figure_of(traces, layout | {"barmode": "group" if several else "relative", "showlegend": several})
+    return Figure(traces, layout | {"barmode": "group" if several else "relative", "showlegend": several})
 
 
 def _changes(rows: Sequence[Row], index: int, style: Side | Style) -> Drawn:
@@ -111,10 +103,6 @@ def _matters(row: Row, comparison: Comparison) -> bool:
     return any(abs(change.difference) >= whole / 200 for change in row.changes if change)
 
 
-def _others(comparison: Comparison) -> list[int]:
-    return [index for index, side in enumerate(comparison.sides) if index and side]
-
-
 def _grouped(rows: int, sides: int, title: str) -> Drawn:
     """The layout of bars in groups, first group and first side on top."""
     return {
@@ -133,8 +121,7 @@ def stalls_figure(comparison: Comparison) -> Figure:
     """Shares of warp samples by stall reason, the largest on any side on top."""
     rows = comparison.section("stalls")[:STALLS]
     sides = [index for index, side in enumerate(comparison.sides) if side and _has(rows, index)]
-    traces = [_stalls(rows, index) for index in sides]
-    return figure_of(traces, _grouped(len(rows), len(sides), "% of warp samples"))
+    return Figure([_stalls(rows, index) for index in sides], _grouped(len(rows), len(sides), "% of warp samples"))
 
 
 def _stalls(rows: Sequence[Row], index: int) -> Drawn:
@@ -153,88 +140,3 @@ def _stalls(rows: Sequence[Row], index: int) -> Drawn:
         "marker": filled(style.color, style.hatch),
         "hovertemplate": f"%{{y}}: %{{x:.2f}} % of warp samples<extra>{letter(index)}</extra>",
     }
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """The timeline of one side: its number and what of it is drawn."""
-
-    side: int
-    window: Window
-
-
-def overlaid_figure(sampled: Sequence[Sampled], relative: bool = False) -> Figure:
-    """Tracks that any side has, all sides in each, from each launch's own first active sample on.
-
-    The axis is time in µs, or percent of each launch's own active time where ``relative``.
-    """
-    labels = [track.label for track in TRACKS if any(_series(one, track.label) for one in sampled)]
-    labels += sorted({t.label for one in sampled for t, *_ in one.window.tracks} - {track.label for track in TRACKS})
-    traces, layout = list[Drawn](), _overlaid_layout(sampled, relative, len(labels))
-    for row, label in enumerate(labels):
-        drawn = [found for one in sampled if (found := _draw(row, label, one, relative))]
-        traces += [trace for trace, _ in drawn]
-        layout[axis_name("yaxis", row)] = _track_axis(row, len(labels), label, drawn[-1][1] if drawn else "")
-    return figure_of(traces, layout)
-
-
-def _track_axis(row: int, rows: int, label: str, unit: str) -> Drawn:
-    fixed: Drawn = {"range": [0, 104], "tickvals": [0, 50, 100]}
-    title = {"text": f"{safe(label)}<br>{unit}", "font": {"size": 12}, "standoff": 6}
-    axis: Drawn = {"title": title, "automargin": True, "domain": domain(row, rows)}
-    return axis | (fixed if unit.startswith("%") else {"rangemode": "tozero"})
-
-
-def _overlaid_layout(sampled: Sequence[Sampled], relative: bool, rows: int) -> Drawn:
-    """All but the axes of the tracks."""
-    longest = max((one.window.end_ns - one.window.start_ns for one in sampled), default=1.0) / 1e3
-    span = 100.0 if relative else longest
-    along = "% of each launch's active time" if relative else "time since each launch's first active sample, µs"
-    return {
-        "height": 104 * max(rows, 1) + 84,
-        "hovermode": "x unified",
-        "hoversubplots": "axis",
-        "showlegend": True,
-        "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 0},
-        "margin": {"l": 8, "r": 16, "t": 34, "b": 40},
-        "xaxis": {
-            "anchor": axis_name("y", max(rows - 1, 0)),
-            "range": [-0.01 * span, 1.01 * span],
-            "title": {"text": along, "standoff": 8},
-            "unifiedhovertitle": {"text": "%{x:.1f} %" if relative else "%{x:.1f} µs"},
-        },
-    }
-
-
-def _series(one: Sampled, label: str) -> tuple[str, pd.Series, str] | None:
-    """(series name, values by t_ns, unit) of the track that has this label, or None."""
-    return next(((name, values, unit) for track, name, values, unit in one.window.tracks if track.label == label), None)
-
-
-def _draw(row: int, label: str, one: Sampled, relative: bool) -> tuple[Drawn, str] | None:
-    """(line of one side in the track in ``row``, its unit); None where the side has no such
-    series."""
-    found = _series(one, label)
-    if found is None:
-        return None
-    name, values, measured = found
-    start, end = one.window.start_ns, one.window.end_ns
-    inside = values[(values.index >= start) & (values.index <= end)]
-    scaled, measure = as_percent(name, inside, measured)
-    unit = safe(measure)
-    at = (scaled.index.to_numpy() - start) * (100.0 / max(end - start, 1.0) if relative else 1e-3)
-    style = SIDE_STYLES[one.side % len(SIDE_STYLES)]
-    line: Drawn = {
-        "type": "scatter",
-        "x": at.round(3).tolist(),
-        "y": scaled.round(3).tolist(),
-        "name": letter(one.side),
-        "legendgroup": letter(one.side),
-        "showlegend": row == 0,
-        "mode": "lines",
-        "line": {"color": style.color, "width": 1.6, "dash": style.dash},
-        "hovertemplate": f"{letter(one.side)} {safe(label)} %{{y:.1f}} {unit}<extra></extra>",
-        "xaxis": "x",
-        "yaxis": axis_name("y", row),
-    }
-    return line, str(unit)

@@ -12,43 +12,50 @@ from dash.development.base_component import Component
 from ncubble.analysis.compare.compare import CompareResult, Comparison, compare_groups
 from ncubble.analysis.compare.output import markdown
 from ncubble.analysis.compare.sides import Group, compared_launch, groups, letter
-from ncubble.analysis.compare.text import about, sentences, spread
-from ncubble.analysis.details.tracks import MIN_ACTIVE, window
+from ncubble.analysis.compare.text import Line, about, headings, lines, sentences, spread
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.compare import timelines
 from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
-from ncubble.dashboard.pages.compare.chooser import alone, chooser
-from ncubble.dashboard.pages.compare.figures import (
-    Sampled,
-    accounts_figure,
-    changes_figure,
-    overlaid_figure,
-    stalls_figure,
-)
-from ncubble.dashboard.pages.compare.tables import as_table, metric_tables, parts_legend, stalls_table, timelines_table
+from ncubble.dashboard.pages.compare.chooser import alone, chooser, register
+from ncubble.dashboard.pages.compare.figures import accounts_figure, changes_figure, stalls_figure
 from ncubble.dashboard.pages.missing import still_loading
-from ncubble.dashboard.ui.components import aria, badge, card, figure, guarded, note
+from ncubble.dashboard.pages.page import Page, launch_at
+from ncubble.dashboard.ui.components import (
+    Child,
+    aria,
+    as_table,
+    badge,
+    card,
+    crumbs,
+    figure,
+    guarded,
+    note,
+    parts_legend,
+    table,
+)
 from ncubble.text import values
 
 MOST_REPEATS = 32
 """Launches of one report that are read as repeats of a side."""
+SIGNS = {"better": "▲ better", "worse": "▼ worse", "changed": "◆ changed", "unclear": "? unclear"}
+"""Outcomes of the noise test: a sign and a word beside the colour."""
 
 
 def layout(store: ReportStore, address: CompareAddress) -> Component:
     """The page at an address; while reports are being read, launches may still come."""
-    found = {one: entry for one in address.launches if (entry := _find(store, one)) is not None}
-    if len(found) < len(address.launches) and not (progress := store.progress()).finished:
+    launches = {launch: launch_at(store, launch) for launch in address.launches}
+    entries = [entry for entry in launches.values() if entry is not None]
+    if len(entries) < len(launches) and not (progress := store.progress()).finished:
         return still_loading(progress)
-    lost = [one for one in address.launches if one not in found]
-    entries = list(found.values())
-    problems = [note("error", f"No launch has this address: {one}") for one in lost]
+    lost = [launch for launch, entry in launches.items() if entry is None]
+    problems = [note("error", f"No launch has this address: {launch}") for launch in lost]
     if address.dropped:
-        problems.append(
-            note("error", f"Left out: {len(address.dropped)} of the address; it takes up to {MOST} launches.")
-        )
-    address = replace(address, launches=tuple(found))
+        text = f"Left out: {len(address.dropped)} of the address; it takes up to {MOST} launches."
+        problems.append(note("error", text))
+    address = replace(address, launches=tuple(launch for launch in launches if launch not in lost))
     if len(entries) < 2:
         first = [alone(told_apart(entries)[0], address)] if entries else []
         return html.Div([_head(address), *problems, *first, chooser(store, address)], className="compare-page")
@@ -64,24 +71,18 @@ def told_apart(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     return [row | {"label": label} for row, label in zip(rows, labels(rows), strict=True)]
 
 
-def _find(store: ReportStore, name: str) -> Entry | None:
-    key, _, launch = name.partition("/")
-    return store.find(key, int(launch))
-
-
 def sides(store: ReportStore, entries: Sequence[Entry]) -> list[Group]:
     """Each chosen launch with its repeats: launches of the same report and configuration that were
     not chosen, too."""
     chosen = {(entry.key, entry.number) for entry in entries}
-    found = []
+    compared = []
     for entry in entries:
         own = compared_launch(entry.launch, entry.verdict)
         others = [other for other in store.siblings(entry) if _may_repeat(other, entry)]
         among = any((other.key, other.number) in chosen for other in others)
-        members = [] if among else others[:MOST_REPEATS]
-        repeats = [compared_launch(member.launch, member.verdict) for member in members]
-        found.append(groups([own, *(one for one in repeats if one.of_repeats == own.of_repeats)])[0])
-    return found
+        repeats = [compared_launch(other.launch, other.verdict) for other in ([] if among else others[:MOST_REPEATS])]
+        compared.append(groups([own, *(launch for launch in repeats if launch.of_repeats == own.of_repeats)])[0])
+    return compared
 
 
 def _may_repeat(other: Entry, entry: Entry) -> bool:
@@ -97,20 +98,19 @@ def _head(address: CompareAddress) -> Component:
         links.append(dcc.Link("Swap A and B", href=address.href(launches=address.launches[::-1]), className="button"))
     if count > 1:
         links.append(dcc.Link("Choose anew", href=address.href(launches=()), className="button"))
-    back = html.Nav(links, className="crumbs", **aria(label="Back, and other choices"))
+    back = crumbs("Back, and other choices", *links)
     return html.Div([back, html.H1("Compare"), html.P(lead, className="lead")], className="page-head compare-head")
 
 
 def _sections(entries: Sequence[Entry], comparison: Comparison, address: CompareAddress) -> list[Component]:
+    measurements = guarded("Measurements", lambda: _measurements(comparison))
+    stalls = guarded("Stall reasons", lambda: _stalls(comparison))
     return [
         guarded("Difference", lambda: _difference(comparison)),
         guarded("Bubble accounts", lambda: _accounts(entries, comparison)),
-        guarded("Timelines", lambda: _timelines(entries, address)),
+        guarded("Timelines", lambda: timelines.section(entries, address)),
         html.Div(
-            [
-                html.Div([guarded("Measurements", lambda: _measurements(comparison))]),
-                html.Div([guarded("Stall reasons", lambda: _stalls(comparison))]),
-            ],
+            [html.Div([measurements]), html.Div([stalls])],
             className="" if len(entries) > 2 or spread(comparison) else "columns",
         ),
         guarded("Markdown", lambda: _markdown(comparison)),
@@ -120,101 +120,93 @@ def _sections(entries: Sequence[Entry], comparison: Comparison, address: Compare
 def _sides(entries: Sequence[Entry], comparison: Comparison, address: CompareAddress) -> Component:
     """One line per side, with links that change who takes part and who is A."""
     items, rows = [], told_apart(entries)
-    for index, (entry, group) in enumerate(zip(entries, comparison.sides, strict=True)):
-        one = address.launches[index]
-        others = [other for other in address.launches if other != one]
-        name = values.short_name(str(entry.row["name"]), 72)
-        parts: list[Any] = [
-            badge(index),
-            dcc.Link(name, href=f"/kernel/{entry.row['id']}", className="row-link", title=str(entry.row["demangled"])),
-            html.Span(str(rows[index]["label"]), className="side-label"),
-            html.Span(about(group) if group else "", className="hint"),
-            html.Span(str(entry.row["path"]), className="hint side-path", title=str(entry.row["path"])),
+    for index, (row, group) in enumerate(zip(rows, comparison.sides, strict=True)):
+        launch = address.launches[index]
+        others = tuple(other for other in address.launches if other != launch)
+        name, path = values.short_name(str(row["name"]), 72), str(row["path"])
+        first = dcc.Link("make it A", href=address.href(launches=(launch, *others)), className="button small")
+        remove = address.href(launches=others)
+        links = [
+            *([first] if index else []),
+            dcc.Link("remove", href=remove, className="button small", title=f"remove {letter(index)}"),
         ]
-        links = (
-            [dcc.Link("make it A", href=address.href(launches=(one, *others)), className="button small")]
-            if index
-            else []
-        )
-        links.append(
-            dcc.Link(
-                "remove",
-                href=address.href(launches=tuple(others)),
-                className="button small",
-                title=f"remove {letter(index)}",
-            )
-        )
-        items.append(html.Li([*parts, html.Span(links, className="side-links")]))
+        parts: list[Child] = [
+            badge(index),
+            dcc.Link(name, href=f"/kernel/{row['id']}", className="row-link", title=str(row["demangled"])),
+            html.Span(str(row["label"]), className="side-label"),
+            html.Span(about(group) if group else "", className="hint"),
+            html.Span(path, className="hint side-path", title=path),
+            html.Span(links, className="side-links"),
+        ]
+        items.append(html.Li(parts))
     return html.Section(html.Ol(items, className="sides"), className="card", **aria(label="Sides"))
 
 
 def _difference(comparison: Comparison) -> Component:
-    said: list[Component] = [html.P(text, className="sentence") for text in sentences(comparison)]
+    parts: list[Component] = [html.P(text, className="sentence") for text in sentences(comparison)]
     if comparison.notes:
-        said.append(html.Ul([html.Li(text) for text in comparison.notes], className="warnings"))
-    return html.Section(said, className="card verdict", **aria(label="Difference"))
+        parts.append(html.Ul([html.Li(text) for text in comparison.notes], className="warnings"))
+    return html.Section(parts, className="card verdict", **aria(label="Difference"))
 
 
 def _accounts(entries: Sequence[Entry], comparison: Comparison) -> Component:
-    if not comparison.section("account"):
+    rows = comparison.section("account")
+    if not rows:
         return card("Bubble accounts", [_lacking("counters for an account", "--set pipeline")])
-    units = {words.unit_words(entry.verdict.get("unit")) for entry in entries}
+    units = {words.unit_words(entry.verdict.unit) for entry in entries}
     unit = units.pop() if len(units) == 1 else ""
-    said = "; ".join(sentences(comparison))
-    parts = [
-        figure("accounts", accounts_figure(comparison, unit), f"Bubble accounts of all sides. {said}"),
-        parts_legend(comparison, unit),
-    ]
+    label = f"Bubble accounts of all sides. {'; '.join(sentences(comparison))}"
+    shown = [row.name for row in rows if max((value.mean for value in row.values if value), default=0.0) >= 0.05]
+    parts = [figure("accounts", accounts_figure(comparison, unit), label), parts_legend(shown, unit)]
     if comparison.section("time"):
-        label = "Time of each part against A"
-        parts += [html.H3("Where the time went"), figure("changes", changes_figure(comparison), label)]
+        drawn = figure("changes", changes_figure(comparison), "Time of each part against A")
+        parts += [html.H3("Where the time went"), drawn]
     return card("Bubble accounts", parts, "percent of each launch's elapsed SM cycles")
-
-
-def _timelines(entries: Sequence[Entry], address: CompareAddress) -> Component:
-    sampled, without = [], []
-    for index, entry in enumerate(entries):
-        frame = entry.launch.timeline
-        seen = window(frame, str(entry.verdict.get("unit") or "tensor"))
-        if seen is None or seen.active < MIN_ACTIVE:
-            without.append(letter(index))
-        else:
-            sampled.append(Sampled(index, seen))
-    if not sampled:
-        return card("Timelines", [_lacking("PM samples, or too few to draw", "--set timeline")])
-    drawn = figure(
-        "overlaid", overlaid_figure(sampled, address.relative), "Timelines of all sides, overlaid", tools=True
-    )
-    parts: list[Component] = [_axis_choice(address), drawn, as_table(timelines_table(sampled))]
-    if without:
-        parts.append(html.P(f"Not sampled, or too briefly to draw: {', '.join(without)}.", className="hint"))
-    return card("Timelines", parts, "PM sampling, overlaid from each launch's start; drag to zoom")
 
 
 def _lacking(what: str, flag: str) -> Component:
     return note("empty", f"Not collected on any side: {what}. Profile with", flag)
 
 
-def _axis_choice(address: CompareAddress) -> Component:
-    """Two links that stand for the two axes; the one in use says so."""
-    links = []
-    for text, relative in (("in µs", False), ("in % of each launch", True)):
-        current: dict[str, Any] = {"aria-current": "true"} if relative == address.relative else {}
-        name = f"button small {'current' if current else ''}".strip()
-        links.append(html.Span(dcc.Link(text, href=address.href(relative=relative), className=name), **current))
-    return html.Nav(links, className="crumbs", **aria(label="Axis of the timelines"))
-
-
 def _measurements(comparison: Comparison) -> Component:
-    return card("Measurements", metric_tables(comparison), spread(comparison))
+    """What was measured of the launches, then the account in numbers."""
+    tables = []
+    for section, title in (("launch", "Measurement"), ("account", "% of elapsed SM cycles")):
+        if shown := lines(comparison, section):
+            head = [title, *headings(comparison)]
+            rows = [[line.name, *_cells(line, comparison)] for line in shown]
+            tables.append(table(head, rows, f"{title} on every side", numeric=range(1, len(head))))
+    return card("Measurements", tables, spread(comparison))
+
+
+def _cells(line: Line, comparison: Comparison) -> list[Child]:
+    """The value of each side, and its difference to A with what the noise model says of it."""
+    cells: list[Child] = []
+    for index in (index for index, side in enumerate(comparison.sides) if side):
+        cells.append(line.values[index])
+        text, outcome = line.changes[index], line.outcomes[index]
+        if index and outcome:
+            sign = html.Span(SIGNS.get(outcome, outcome), className=f"outcome {outcome.split()[0]}")
+            cells.append(html.Span([text, sign]))
+        elif index:
+            cells.append(html.Span(text, className="hint") if text == "same" else text)
+    return cells
 
 
 def _stalls(comparison: Comparison) -> Component:
-    if not comparison.section("stalls"):
+    reasons = comparison.section("stalls")
+    if not reasons:
         return card("Stall reasons", [_lacking("warp samples", "--set source")])
-    drawn = stalls_figure(comparison)
-    parts = [figure("stalls", drawn, "Warp samples by stall reason"), as_table(stalls_table(comparison))]
-    return card("Stall reasons", parts, "all warp samples")
+    shown = [index for index, side in enumerate(comparison.sides) if side]
+    head = ["% of warp samples", *(letter(index) for index in shown)]
+    rows = [
+        [row.name.replace("_", " "), *(f"{value.mean:.1f}" if (value := row.values[i]) else "–" for i in shown)]
+        for row in reasons
+    ]
+    caption = "Warp samples by stall reason"
+    drawn = figure("stalls", stalls_figure(comparison), caption)
+    numbers = as_table(f"{caption} on every side", head, rows, numeric=range(1, len(head)))
+    return card("Stall reasons", [drawn, numbers], "all warp samples")
 
 
 def _markdown(comparison: Comparison) -> Component:
@@ -229,3 +221,6 @@ def _markdown(comparison: Comparison) -> Component:
         "For a merge request",
         [html.Div(tools, className="crumbs"), html.Details([html.Summary("Show the text"), label, textarea])],
     )
+
+
+PAGE = Page("Compare", CompareAddress, of_store=layout, register=register)

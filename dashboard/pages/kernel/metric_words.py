@@ -30,24 +30,21 @@ def words() -> Mapping[str, Mapping[str, str]]:
 
 
 @cache
-def _told() -> dict[str, str]:
+def _of_sets() -> dict[str, str]:
     """What the metric sets say, by name, those of single chips included."""
-    found: dict[str, str] = {}
-    for one in load_sets().values():
-        for metric in one.metrics:
-            for name in (metric.name, *metric.chips.values()):
-                found.setdefault(name, metric.about)
-    return found
+    metrics = [metric for metric_set in load_sets().values() for metric in metric_set.metrics]
+    # The first set that names a metric decides: here the first comes last, and replaces others.
+    return {name: metric.about for metric in metrics[::-1] for name in (metric.name, *metric.chips.values())}
 
 
 @lru_cache(maxsize=1 << 13)
 def explain(metric: str) -> str:
     """One or two sentences on what ``metric`` counts; empty where nothing here explains it."""
-    if metric in _told():
-        return _told()[metric]
+    if metric in _of_sets():
+        return _of_sets()[metric]
     known, lead, bare = words(), "", metric
-    if found := series_prefix().match(metric):
-        lead, bare = "Sampled over time. ", metric[found.end() :]
+    if prefix := series_prefix().match(metric):
+        lead, bare = "Sampled over time. ", metric[prefix.end() :]
     stem, _, suffix = bare.partition(".")
     if stem in known["exact"]:
         return lead + known["exact"][stem]
@@ -83,27 +80,23 @@ def _lowered(text: str) -> str:
 
 def _qualified(rest: str, qualifiers: Mapping[str, str], stalled: bool) -> list[str] | None:
     """The words of all qualifiers in ``rest``; None where one is not known."""
-    found: list[str] = []
+    phrases: list[str] = []
     while rest:
-        reason = _longest(rest, REASONS) if stalled and not found else ""
+        reason = _longest(rest, REASONS) if stalled and not phrases else ""
         piece = reason or _longest(rest, qualifiers)
         if not piece:
             return None
-        said = REASONS[piece].label if reason else qualifiers[piece]
-        found += [said] if said else []
+        phrases += filter(None, [REASONS[piece].label if reason else qualifiers[piece]])
         rest = rest[len(piece) + 1 :]
-    return found
+    return phrases
 
 
 def _longest(text: str, table: Mapping[str, Any]) -> str:
     """The longest key that ``text`` begins with, up to its end or an underscore; empty where there
     is none."""
-    end = len(text)
-    while end > 0:
-        if text[:end] in table:
-            return text[:end]
-        end = text.rfind("_", 0, end)
-    return ""
+    pieces = text.split("_")
+    starts = ("_".join(pieces[:count]) for count in range(len(pieces), 0, -1))
+    return next((start for start in starts if start and start in table), "")
 
 
 def _rolled(suffix: str, known: Mapping[str, Mapping[str, str]]) -> str | None:
@@ -112,5 +105,5 @@ def _rolled(suffix: str, known: Mapping[str, Mapping[str, str]]) -> str | None:
     if not suffix:
         return ""
     rollup, *rest = suffix.split(".")
-    said = [known["rollups"].get(rollup), *(known["submetrics"].get(one) for one in rest)]
-    return None if None in said else "; " + ", ".join(str(one) for one in said)
+    phrases = [known["rollups"].get(rollup), *(known["submetrics"].get(submetric) for submetric in rest)]
+    return None if None in phrases else "; " + ", ".join(map(str, phrases))

@@ -18,12 +18,15 @@ from typing import Any
 
 from flask import Flask, Response, current_app, has_app_context, jsonify, request
 
-from ncubble.dashboard.pages.open.uploads import PIECE_B, UploadError, Uploads
+from ncubble.dashboard.pages.open.limits import UploadError
+from ncubble.dashboard.pages.open.uploads import PIECE_B, Uploads
 
 PATH = "/upload"
 TOKEN = "X-Ncubble-Token"  # noqa: S105
 OFFSET = "Upload-Offset"
 LONGEST_ANNOUNCEMENT_B = 64 << 10
+LARGEST_B = 1 << 62
+"""No file is larger; the refusal of one that is too large says its size."""
 _NAME = "ncubble-uploads"
 _RELOAD = "reload the page: the server was started anew"
 
@@ -40,9 +43,7 @@ def register(server: Flask, uploads: Uploads) -> None:
 
     @server.get(PATH)
     def settings() -> Response:
-        limits = uploads.limits
-        found = {"token": uploads.token, "piece": PIECE_B, "allowed": uploads.allowed, "largest": limits.file_bytes}
-        answer = jsonify(found)
+        answer = jsonify(token=uploads.token, piece=PIECE_B, allowed=uploads.allowed, largest=uploads.limits.file_bytes)
         answer.headers["Cache-Control"] = "no-store"
         return answer
 
@@ -59,8 +60,7 @@ def register(server: Flask, uploads: Uploads) -> None:
         length = request.content_length
         if offset is None or length is None:
             raise UploadError(411, f"a piece needs {OFFSET} and Content-Length", "add the file in the browser")
-        one = uploads.take(key, offset, length, request.stream)
-        return jsonify(received=one.received)
+        return jsonify(received=uploads.take(key, offset, length, request.stream).received)
 
     @server.post(f"{PATH}/<key>")
     def read_again(key: str) -> Response:
@@ -86,9 +86,9 @@ def _announced() -> tuple[str, int]:
     """Name and size of the file that is to come; raises UploadError for anything else."""
     if (request.content_length or 0) > LONGEST_ANNOUNCEMENT_B:
         raise UploadError(413, "the announcement is too long", "shorten the name of the file")
-    said: Any = request.get_json(silent=True)
-    name, size = (said.get("name"), said.get("size")) if isinstance(said, dict) else (None, None)
-    if not isinstance(name, str) or not isinstance(size, int) or isinstance(size, bool):
+    given: Any = request.get_json(silent=True)
+    name, size = (given.get("name"), given.get("size")) if isinstance(given, dict) else (None, None)
+    if not isinstance(name, str) or type(size) is not int or abs(size) > LARGEST_B:
         raise UploadError(400, "an announcement is JSON with name and size", "add the file in the browser")
     return name, size
 

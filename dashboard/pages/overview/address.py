@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -49,9 +50,9 @@ def ignored_note(dropped: Sequence[str]) -> tuple[str, ...]:
 
 def _sort(texts: Sequence[str]) -> tuple[Sort, int]:
     parts = [part for part in texts[-1].split(",") if part]
-    sort = {name: part.startswith("-") for part in parts if _FIELD.fullmatch(name := part.removeprefix("-"))}
-    strange = sum(1 for part in parts if not _FIELD.fullmatch(part.removeprefix("-")))
-    return tuple(sort.items())[:MOST_SORTS], strange
+    known = [part for part in parts if _FIELD.fullmatch(part.removeprefix("-"))]
+    sort = {part.removeprefix("-"): part.startswith("-") for part in known}
+    return tuple(sort.items())[:MOST_SORTS], len(parts) - len(known)
 
 
 def _columns(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
@@ -61,10 +62,9 @@ def _columns(texts: Sequence[str]) -> tuple[tuple[str, ...], int]:
 
 def _filters(texts: Sequence[str]) -> tuple[dict[str, Filter], int]:
     """The sound parts of a filter model, and how many are not."""
-    try:
+    given: Any = None
+    with suppress(ValueError, RecursionError):
         given = json.loads(texts[-1])
-    except (ValueError, RecursionError):
-        return {}, 1
     if not isinstance(given, dict):
         return {}, 1
     sound = {name: model for name, part in given.items() if _FIELD.fullmatch(name) and (model := _model(part))}
@@ -75,44 +75,30 @@ def _filters(texts: Sequence[str]) -> tuple[dict[str, Filter], int]:
 def _model(given: Any) -> Filter | None:
     """The filter of one column: a condition, or several that are joined; None where it is not
     sound."""
-    if not isinstance(given, dict):
-        return None
-    conditions = given.get("conditions")
+    conditions = given.get("conditions") if isinstance(given, dict) else None
     if conditions is None:
         return _condition(given)
-    if not isinstance(conditions, list) or not 1 <= len(conditions) <= MOST_CONDITIONS:
+    if not isinstance(conditions, list) or given.get("operator") not in ("AND", "OR"):
         return None
-    read = [_condition(part) if isinstance(part, dict) else None for part in conditions]
-    if given.get("operator") not in ("AND", "OR") or None in read:
+    sound = [condition for part in conditions[: MOST_CONDITIONS + 1] if (condition := _condition(part))]
+    if not len(sound) == len(conditions) <= MOST_CONDITIONS or not sound:
         return None
-    kind = read[0]["filterType"] if read[0] else ""
-    return {"filterType": kind, "operator": given["operator"], "conditions": read}
+    return {"filterType": sound[0]["filterType"], "operator": given["operator"], "conditions": sound}
 
 
-def _condition(given: Mapping[str, Any]) -> Filter | None:
-    kind, how = given.get("filterType"), given.get("type")
-    if kind == "text" and how in TEXT_TYPES:
-        return _with_text(how, given.get("filter"))
-    if kind == "number" and how in NUMBER_TYPES:
-        return _with_numbers(how, given.get("filter"), given.get("filterTo"))
-    return None
-
-
-def _with_text(how: str, wanted: Any) -> Filter | None:
+def _condition(given: Any) -> Filter | None:
+    kind, how, wanted = (
+        given.get(name) if isinstance(given, dict) else None for name in ("filterType", "type", "filter")
+    )
+    if kind not in ("text", "number") or how not in (TEXT_TYPES if kind == "text" else NUMBER_TYPES):
+        return None
+    condition = {"filterType": kind, "type": how}
     if how in ("blank", "notBlank"):
-        return {"filterType": "text", "type": how}
-    if not isinstance(wanted, str) or not wanted:
-        return None
-    return {"filterType": "text", "type": how, "filter": wanted[:LONGEST_TEXT]}
-
-
-def _with_numbers(how: str, wanted: Any, limit: Any) -> Filter | None:
-    if how in ("blank", "notBlank"):
-        return {"filterType": "number", "type": how}
-    numbers = {"filter": wanted} | ({"filterTo": limit} if how == "inRange" else {})
-    if not all(_is_number(value) for value in numbers.values()):
-        return None
-    return {"filterType": "number", "type": how, **numbers}
+        return condition
+    if kind == "text":
+        return condition | {"filter": wanted[:LONGEST_TEXT]} if isinstance(wanted, str) and wanted else None
+    numbers = {"filter": wanted} | ({"filterTo": given.get("filterTo")} if how == "inRange" else {})
+    return condition | numbers if all(map(_is_number, numbers.values())) else None
 
 
 def _is_number(value: Any) -> bool:

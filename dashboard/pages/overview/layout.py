@@ -3,35 +3,21 @@ follows its filters."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import plotly.graph_objects as go
-from dash import dcc, html
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
-from ncubble.analysis.model.roofline import worth_drawing
 from ncubble.dashboard.data.readings import Failure, Progress
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview.address import OverviewAddress
-from ncubble.dashboard.pages.overview.grid import grid, legend
-from ncubble.dashboard.pages.overview.query import remembered
-from ncubble.dashboard.pages.overview.roofline import roofline_data
-from ncubble.dashboard.pages.overview.routes import block
+from ncubble.dashboard.pages.overview.figure import DRAWN_AT_ONCE, draw, figure_card
+from ncubble.dashboard.pages.overview.routes import add_routes, block
 from ncubble.dashboard.pages.overview.table import LaunchTable, table_of
-from ncubble.dashboard.pages.overview.tools import toolbar
-from ncubble.dashboard.ui.components import aria, figure, note
-from ncubble.dashboard.ui.figures import utilization_data
-
-FULL_TABLE = 1000
-DRAWN_AT_ONCE = 300
-"""With more launches, the table comes first, and the browser asks for the figure once it is
-there."""
-KINDS = {"utilization": "tensor % against DRAM %", "roofline": "roofline"}
-_NEEDED = {"utilization": ("tensor", "dram"), "roofline": ("tflops", "intensity")}
-_LACKS = {
-    "utilization": "tensor or DRAM % not collected (--set pipeline)",
-    "roofline": "FLOPs or DRAM bytes not known (FLOPs come from the run's facts, or from counters: --set full)",
-}
+from ncubble.dashboard.pages.overview.table_card import column_options, definitions, table_card
+from ncubble.dashboard.pages.page import Page, in_browser
+from ncubble.dashboard.ui.components import counted, note, problem_list
 
 
 def layout(store: ReportStore, address: OverviewAddress) -> Component:
@@ -39,7 +25,7 @@ def layout(store: ReportStore, address: OverviewAddress) -> Component:
     the browser."""
     table, progress = table_of(store), store.progress()
     head = [html.H1("Launches"), html.P(summary(progress), id="overview-summary", className="lead")]
-    cards = [_table_card(table, address, progress.finished), _figure_card(table, address)]
+    cards = [table_card(table, address, progress.finished), figure_card(table, address)]
     return html.Div(
         [
             html.Div(head, className="page-head"),
@@ -62,8 +48,8 @@ def _first(table: LaunchTable, address: OverviewAddress) -> dict[str, Any]:
     """The first rows, so that the table need not ask for them; the query they answer; the usual
     columns."""
     usual = [column.field for column in table.columns.values() if column.shown]
-    found = block(table, address)
-    return {"query": address.query(), "usual": usual, "figure_later": found["count"] > DRAWN_AT_ONCE, **found}
+    rows = block(table, address)
+    return {"query": address.query(), "usual": usual, "figure_later": rows["count"] > DRAWN_AT_ONCE, **rows}
 
 
 def state_class(progress: Progress) -> str:
@@ -73,121 +59,31 @@ def state_class(progress: Progress) -> str:
 
 def summary(progress: Progress) -> str:
     """One line: what is shown, and whether more is coming."""
-    launches = _count(progress.launches, "launch", "launches")
+    launches = counted(progress.launches, "launch", "launches")
     if not progress.finished:
-        return f"{launches} so far: {progress.done} of {_count(progress.total, 'report')} read"
+        return f"{launches} so far: {progress.done} of {counted(progress.total, 'report')} read"
     if not progress.total:
         return "No report was found at the given paths."
-    return f"{launches} from {_count(progress.total, 'report')}, most recoverable idle time first"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{launches} from {counted(progress.total, 'report')}, most recoverable idle time first"
 
 
 def problems(store: ReportStore) -> list[Component]:
     """What could not be shown or should not be believed, and why; nothing where all is well."""
-    failures, doubtful, duplicates = store.failures(), store.doubtful(), store.duplicates()
-    blocks: list[Component] = []
-    if failures:
-        title = f"{_count(len(failures), 'file or launch', 'files or launches')} could not be shown"
-        blocks.append(_problem_list(title, failures, "error", len(failures) <= 3))
-    if doubtful:
-        title = f"{_count(len(doubtful), 'launch holds', 'launches hold')} values that contradict each other"
-        blocks.append(_problem_list(title, doubtful, "error", len(doubtful) <= 3))
-    if duplicates:
-        blocks.append(_problem_list(f"{_count(len(duplicates), 'duplicate')} left out", duplicates, "empty", False))
-    return blocks
-
-
-MOST_PROBLEMS = 200
-
-
-def _problem_list(title: str, items: list[Failure], kind: str, is_open: bool) -> Component:
-    entries = [html.Li([html.Code(item.where), html.Span(_why(item)), _remedy(item)]) for item in items[:MOST_PROBLEMS]]
-    if len(items) > MOST_PROBLEMS:
-        entries.append(html.Li(f"and {len(items) - MOST_PROBLEMS:,} more"))
-    return html.Details([html.Summary(title), html.Ul(entries)], className=f"note note-{kind}", open=is_open)
-
-
-def _why(item: Failure) -> str:
-    """The reason on one line, without the path that stands before it already."""
-    return " ".join(item.error.removeprefix(f"{item.where}: ").split())
-
-
-def _remedy(item: Failure) -> Component:
-    return html.Span(f"Remedy: {item.remedy}" if item.remedy else "", className="remedy")
-
-
-def _table_card(table: LaunchTable, address: OverviewAddress, complete: bool) -> Component:
-    """The table with its tools, within the window as high as its rows need; unless ``complete``,
-    more may come."""
-    nothing = [
-        html.P("No launch matches the search and the filters."),
-        html.Button("Show all launches", id="show-all", className="button", n_clicks=0),
+    kinds = (
+        (store.failures(), ("file or launch", "files or launches"), "could not be shown", "error"),
+        (store.doubtful(), ("launch holds", "launches hold"), "values that contradict each other", "error"),
+        (store.duplicates(), ("duplicate", "duplicates"), "left out", "empty"),
+    )
+    return [
+        _problems(items, f"{counted(len(items), *noun)} {what}", kind) for items, noun, what, kind in kinds if items
     ]
-    parts = [
-        toolbar(table, address),
-        html.Div(
-            [grid(table, address), html.Div(nothing, id="nothing-matches", className="nothing hidden", role="status")],
-            className="grid-place",
-        ),
-        legend(table.rows if complete else None),
-    ]
-    place = {"--rows": str(max(len(table), 6) if complete else FULL_TABLE)}
-    return html.Section(parts, className="card table-card", style=place, **aria(label="Table of launches"))
 
 
-def _figure_card(table: LaunchTable, address: OverviewAddress) -> Component:
-    later = len(remembered(table, address)) > DRAWN_AT_ONCE
-    drawn, hint = ({"data": [], "layout": {"autosize": True}}, "Drawing.") if later else draw(table, address)
-    options = [{"label": label, "value": kind} for kind, label in KINDS.items()]
-    switch = dcc.RadioItems(options, address.figure, id="figure-kind", className="segments", inline=True)
-    head = [
-        html.H2("Where the launches stand"),
-        html.Div(switch, role="group", **aria(label="Kind of figure")),
-        html.Span("follows the table; click a point to open it", className="hint"),
-    ]
-    parts = [
-        html.Div(head, className="card-head"),
-        _place(drawn),
-        html.P(hint, id="scatter-hint", className="hint"),
-    ]
-    return html.Section(parts, className="card scatter-card")
-
-
-def _place(drawn: dict[str, Any]) -> Component:
-    """The figure in its place, without a detour through plotly's objects.
-
-    What draws it waits in a store until the table has its rows: plotly's code takes longer to start
-    than all else.
-    """
-    label = "Launches of the table as points: tensor % against DRAM %, or roofline"
-    place: Any = figure("scatter", go.Figure(), label, "fill", True)
-    kept, graph, downloads = place.children
-    kept.data = drawn
-    waiting = dcc.Store(id="scatter-waiting", data=graph.to_plotly_json())
-    place.children = [kept, waiting, html.Div(id="scatter-place", className="figure-place"), downloads]
-    return place  # type: ignore[no-any-return]
-
-
-def draw(table: LaunchTable, address: OverviewAddress) -> tuple[dict[str, Any], str]:
-    """The figure of what a view lists as the page keeps it, and a line on what it leaves out."""
-    rows = remembered(table, address).rows(table)
-    shown, lacking = worth_drawing(rows, _NEEDED[address.figure])
-    drawn = roofline_data(shown) if address.figure == "roofline" else utilization_data(shown)
-    drawn["layout"]["autosize"] = True
-    return drawn, left_out(address.figure, len(rows), len(shown), lacking)
-
-
-def left_out(kind: str, listed: int, shown: int, lacking: int) -> str:
-    """What the figure does not show, and why; empty where it shows all that the table lists."""
-    said = []
-    if shown + lacking < listed:
-        said.append(f"Drawn: the {shown:,} of {listed - lacking:,} launches with the most recoverable time.")
-    if lacking:
-        said.append(f"{_count(lacking, 'launch', 'launches')} not drawn: {_LACKS[kind]}.")
-    return " ".join(said)
+def _problems(items: Sequence[Failure], title: str, kind: str) -> Component:
+    """A list of failures; the path that stands before a reason is not said again in it."""
+    reasons = [" ".join(item.error.removeprefix(f"{item.where}: ").split()) for item in items]
+    entries = [(item.where, reason, item.remedy) for item, reason in zip(items, reasons, strict=True)]
+    return problem_list(title, entries, kind, kind == "error" and len(items) <= 3)
 
 
 def nothing_to_show() -> list[Component]:
@@ -198,3 +94,75 @@ def nothing_to_show() -> list[Component]:
         note("empty", "Or look at recorded runs first: ", "ncubble demo"),
         html.P(dcc.Link("Add report files", href="/open", className="button")),
     ]
+
+
+DRAWN = {"type": "drawn", "name": "scatter"}
+
+_CHANGES: dict[str, Any] = {
+    "columns": Input("columns-shown", "value"),
+    "figure": Input("figure-kind", "value"),
+    "time": Input("time-unit", "value"),
+    "openRow": Input("launches", "cellClicked"),
+    "openPoint": Input({"type": "figure", "name": "scatter"}, "clickData"),
+}
+"""What a user changes, by the function of ``assets/overview.js`` that follows it."""
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Add callbacks and routes of the overview to ``app``."""
+    add_routes(app.server, store)
+    _news(app, store)
+    _figure(app, store)
+    _browser(app)
+
+
+def _news(app: Dash, store: ReportStore) -> None:
+    @app.callback(
+        Output("overview-summary", "children"),
+        Output("overview-problems", "children"),
+        Output("overview", "className"),
+        Output("launches", "columnDefs"),
+        Output("columns-shown", "options"),
+        Output("overview-seen", "data"),
+        Input("store-version", "data"),
+        Input("overview-there", "data"),  # what came between building the page and showing its rows
+        State("overview-seen", "data"),
+        State("columns-shown", "options"),
+        State("overview-view", "data"),
+        prevent_initial_call=True,
+    )
+    def refresh(_: Any, __: Any, seen: Any, known: list[dict[str, str]] | None, query: str | None) -> tuple[Any, ...]:
+        progress, table = store.progress(), table_of(store)
+        if progress.version == seen and progress.finished:
+            return (no_update,) * 6
+        head = summary(progress), problems(store), state_class(progress)
+        options = column_options(table)
+        same = {option.get("value") for option in known or []} == {option["value"] for option in options}
+        columns = (no_update, no_update) if same else (definitions(table, OverviewAddress.parse(query)), options)
+        return *head, *columns, progress.version
+
+
+def _figure(app: Dash, store: ReportStore) -> None:
+    @app.callback(
+        Output(DRAWN, "data"),
+        Output("scatter-hint", "children"),
+        Input("overview-view", "data"),
+        Input("overview-seen", "data"),
+        prevent_initial_call=True,
+    )
+    def redraw(query: str | None, _: Any) -> tuple[Any, ...]:
+        return draw(table_of(store), OverviewAddress.parse(query))
+
+
+def _browser(app: Dash) -> None:
+    ready, seen = Input("overview-there", "data"), Input("overview-seen", "data")
+    place = (Output("scatter-place", "children"), ready, State("scatter-waiting", "data"))
+    done = Output("overview-started", "data", allow_duplicate=True)
+    functions = {"place": place, "refresh": (Output("overview-refreshed", "data"), seen)}
+    functions |= {name: (done, given) for name, given in _CHANGES.items()}
+    start = (Output("overview-started", "data"), Input("overview-first", "data"))
+    in_browser(app, "ncubble_overview", {"start": start})
+    in_browser(app, "ncubble_overview", functions, prevent_initial_call=True)
+
+
+PAGE = Page("Launches", OverviewAddress, of_store=layout, register=register, table_first=True)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ncubble.dashboard.pages.overview.address import Filter, OverviewAddress, ignored_note
-from ncubble.dashboard.pages.overview.table import MISSING, LaunchTable, Row, TextColumn
+from ncubble.dashboard.pages.overview.table import MISSING, LaunchTable, Row
 
 Mask = NDArray[np.bool_]
 
@@ -28,7 +28,7 @@ class Selection:
     was read."""
 
     indices: NDArray[np.int64]
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -41,7 +41,7 @@ class Selection:
 def select(table: LaunchTable, address: OverviewAddress) -> Selection:
     """The launches that a view lists. Parts of it that do not fit the table are ignored, and
     said."""
-    keep, said = matching(table, address.search)
+    keep, notes = matching(table, address.search)
     unknown: list[str] = []
     for name, model in address.filters.items():
         passed = _filtered(table, name, model)
@@ -49,12 +49,13 @@ def select(table: LaunchTable, address: OverviewAddress) -> Selection:
             unknown.append("filter")
         else:
             keep &= passed
-    known = [(name, down) for name, down in address.sort if _sortable(table, name)]
+    sortable = {name for name, column in table.columns.items() if column.kind != "account"}
+    known = [(name, down) for name, down in address.sort if name in sortable]
     unknown += ["sort order"] * (len(address.sort) - len(known))
     indices = np.flatnonzero(keep)
     if known:
         indices = indices[_order(table, indices, known)]
-    return Selection(indices, (*address.notes(), *said, *ignored_note(unknown)))
+    return Selection(indices, (*address.notes(), *notes, *ignored_note(unknown)))
 
 
 def matching(table: LaunchTable, search: str) -> tuple[Mask, tuple[str, ...]]:
@@ -67,30 +68,13 @@ def matching(table: LaunchTable, search: str) -> tuple[Mask, tuple[str, ...]]:
     keep: Mask = np.ones(len(table), bool)
     plain: list[str] = []
     for word in search.split():
-        found = _found(table.searched(), word)
-        if found is None:
+        try:
+            matches = pc.match_substring_regex(table.searched(), f"(?m){word}", ignore_case=True)
+        except pa.ArrowInvalid:
             plain.append(word)
-            found = _flags(pc.match_substring(table.searched(), word, ignore_case=True))
-        keep &= found
-    said = tuple(f"“{word}” is no regular expression and is looked for as plain text." for word in plain)
-    return keep, said
-
-
-def _found(texts: Any, word: str) -> Mask | None:
-    """Which texts match the regular expression ``word``; None where it is none."""
-    try:
-        return _flags(pc.match_substring_regex(texts, f"(?m){word}", ignore_case=True))
-    except pa.ArrowInvalid:
-        return None
-
-
-def _flags(answer: Any) -> Mask:
-    flags: Mask = answer.to_numpy(zero_copy_only=False).astype(bool)
-    return flags
-
-
-def _sortable(table: LaunchTable, name: str) -> bool:
-    return name in table.columns and table.columns[name].kind != "account"
+            matches = pc.match_substring(table.searched(), word, ignore_case=True)
+        keep &= matches.to_numpy(zero_copy_only=False).astype(bool)
+    return keep, tuple(f"“{word}” is no regular expression and is looked for as plain text." for word in plain)
 
 
 def _order(table: LaunchTable, indices: NDArray[np.int64], sort: list[tuple[str, bool]]) -> NDArray[np.int64]:
@@ -123,10 +107,10 @@ def _filtered(table: LaunchTable, name: str, model: Filter) -> Mask | None:
     column = table.columns.get(name)
     conditions = model.get("conditions") or [model]
     kind = "number" if column is not None and column.numeric else "text"
-    if column is None or column.kind == "account" or any(one["filterType"] != kind for one in conditions):
+    if column is None or column.kind == "account" or any(condition["filterType"] != kind for condition in conditions):
         return None
     test = _number_test if kind == "number" else _text_test
-    passed = [test(table, name, one) for one in conditions]
+    passed = [test(table, name, condition) for condition in conditions]
     joined: Mask = np.logical_or.reduce(passed) if model.get("operator") == "OR" else np.logical_and.reduce(passed)
     return joined
 
@@ -141,15 +125,15 @@ _NUMBERS: dict[str, Callable[[NDArray[np.float64], float], Mask]] = {
 }
 
 
-def _number_test(table: LaunchTable, name: str, one: Filter) -> Mask:
-    values, how = table.numbers(name), one["type"]
+def _number_test(table: LaunchTable, name: str, condition: Filter) -> Mask:
+    values, how = table.numbers(name), condition["type"]
     if how in ("blank", "notBlank"):
         blank: Mask = np.isnan(values)
         return blank if how == "blank" else ~blank
     if how == "inRange":
-        within: Mask = (values >= one["filter"]) & (values <= one["filterTo"])
+        within: Mask = (values >= condition["filter"]) & (values <= condition["filterTo"])
         return within
-    return _NUMBERS[how](values, float(one["filter"]))
+    return _NUMBERS[how](values, float(condition["filter"]))
 
 
 _TEXTS: dict[str, Callable[[str, str], bool]] = {
@@ -162,23 +146,16 @@ _TEXTS: dict[str, Callable[[str, str], bool]] = {
 }
 
 
-def _text_test(table: LaunchTable, name: str, one: Filter) -> Mask:
-    column, how = table.texts(name), one["type"]
+def _text_test(table: LaunchTable, name: str, condition: Filter) -> Mask:
+    column, how = table.texts(name), condition["type"]
     absent: Mask = column.codes == MISSING
     if how in ("blank", "notBlank"):
         return absent if how == "blank" else ~absent
-    wanted = str(one["filter"]).casefold()
-    passed = _passed(column, lambda text: _TEXTS[how](text, wanted))
-    kept: Mask = passed | absent if how in ("notContains", "notEqual") else passed & ~absent
-    return kept
-
-
-def _passed(column: TextColumn, test: Callable[[str], bool]) -> Mask:
-    """Per launch, whether its text passes; each value is tested once. What is missing does not
-    pass."""
-    answers = np.fromiter((test(text.casefold()) for text in column.values), bool, len(column.values))
-    flags: Mask = np.append(answers, False)[column.codes]
-    return flags
+    test, wanted = _TEXTS[how], str(condition["filter"]).casefold()
+    # Each value is tested once; the code of a missing text is -1: the last.
+    answers = [test(text.casefold(), wanted) for text in column.values]
+    passed: Mask = np.array([*answers, how in ("notContains", "notEqual")], bool)[column.codes]
+    return passed
 
 
 REMEMBERED = 32
@@ -193,5 +170,5 @@ def remembered(table: LaunchTable, address: OverviewAddress) -> Selection:
         known = table.selected[key] = select(table, address)
         for old in list(table.selected)[:-REMEMBERED]:
             table.selected.pop(old, None)
-    found: Selection = known
-    return found
+    selection: Selection = known
+    return selection

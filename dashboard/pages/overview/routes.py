@@ -2,30 +2,41 @@
 lists.
 
 Every request carries the query of the overview's address, which is checked there (``address``).
+Downloads go out piece by piece, so that a hundred thousand rows never lie in memory as text. Their
+values are raw: times in ns, shares in percent, nothing rounded. Text that a spreadsheet would take
+for a formula gets an apostrophe in front: kernel names come out of reports, and reports come from
+anywhere.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 from flask import Flask, Response, request
 
+from ncubble.analysis.account.parts import part_label
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview.address import OverviewAddress
-from ncubble.dashboard.pages.overview.columns import COLUMNS
-from ncubble.dashboard.pages.overview.csv_export import as_csv, as_json
-from ncubble.dashboard.pages.overview.grid import columns_of
-from ncubble.dashboard.pages.overview.query import Selection, remembered
+from ncubble.dashboard.pages.overview.columns import COLUMNS, TableColumn, value_of
+from ncubble.dashboard.pages.overview.query import remembered
 from ncubble.dashboard.pages.overview.table import LaunchTable, Row, table_of
+from ncubble.dashboard.pages.overview.table_card import columns_of
 
 ROWS, CSV, JSON = "/_launches/rows", "/_launches/launches.csv", "/_launches/launches.json"
 BLOCK = 100
 MOST_ROWS = 500
 LONGEST_TEXT = 400
 """Characters of a text that the table is sent: names of templates can have thousands."""
+ROWS_A_PIECE = 200
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _SENT = tuple(
-    dict.fromkeys(("id", "cause_key", "bubble", "bubble_key", "parameters", "dims", *(one.field for one in COLUMNS)))
+    dict.fromkeys(
+        ("id", "cause_key", "bubble", "bubble_key", "parameters", "dims", *(column.field for column in COLUMNS))
+    )
 )
 
 
@@ -34,22 +45,17 @@ def add_routes(server: Flask, store: ReportStore) -> None:
 
     @server.get(ROWS)
     def rows() -> Response:
-        table, address = table_of(store), _address()
         start = request.args.get("start", 0, int)
         end = request.args.get("end", start + BLOCK, int)
-        return Response(orjson.dumps(block(table, address, start, end)), mimetype="application/json")
+        return Response(orjson.dumps(block(table_of(store), _address(), start, end)), mimetype="application/json")
 
     @server.get(CSV)
     def download_csv() -> Response:
-        table, address = table_of(store), _address()
-        pieces = as_csv(remembered(table, address).rows(table), columns_of(table, address))
-        return _attached(pieces, "text/csv; charset=utf-8", "launches.csv")
+        return _attached(as_csv(*_listed(store)), "text/csv; charset=utf-8", "launches.csv")
 
     @server.get(JSON)
     def download_json() -> Response:
-        table, address = table_of(store), _address()
-        pieces = as_json(remembered(table, address).rows(table), columns_of(table, address))
-        return _attached(pieces, "application/json", "launches.json")
+        return _attached(as_json(*_listed(store)), "application/json", "launches.json")
 
 
 def block(table: LaunchTable, address: OverviewAddress, start: int = 0, end: int = BLOCK) -> dict[str, Any]:
@@ -61,18 +67,18 @@ def block(table: LaunchTable, address: OverviewAddress, start: int = 0, end: int
     ``pinned`` is the row of the baseline, or null; ``said`` what of the request was read
     differently or ignored.
     """
-    found: Selection = remembered(table, address)
-    start = max(0, min(start, len(found)))
+    listed = remembered(table, address)
+    start = max(0, min(start, len(listed)))
     end = max(start, min(end, start + MOST_ROWS))
     at = table.place(address.pin) if address.pin else None
     gone = ("The pinned launch is not among those loaded.",) if address.pin and at is None and len(table) else ()
     return {
-        "rows": [sent(row) for row in found.rows(table, start, end)],
-        "count": len(found),
+        "rows": [sent(row) for row in listed.rows(table, start, end)],
+        "count": len(listed),
         "total": len(table),
         "version": table.version,
         "pinned": None if at is None else sent(table.rows[at]),
-        "said": " ".join((*found.said, *gone)),
+        "said": " ".join((*listed.notes, *gone)),
     }
 
 
@@ -89,5 +95,55 @@ def _address() -> OverviewAddress:
     return OverviewAddress.parse(request.query_string.decode("utf-8", "replace"))
 
 
+def _listed(store: ReportStore) -> tuple[list[Row], list[TableColumn]]:
+    """Rows and columns of the view that a request asks for."""
+    table, address = table_of(store), _address()
+    return remembered(table, address).rows(table), columns_of(table, address)
+
+
 def _attached(pieces: Any, mimetype: str, name: str) -> Response:
     return Response(pieces, mimetype=mimetype, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def as_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Iterator[str]:
+    """The table in RFC 4180 with a line of names; the last column is the launch's id. Missing
+    values stay empty."""
+    yield _lines([[*(_title(column) for column in columns), "id"]])
+    for start in range(0, len(rows), ROWS_A_PIECE):
+        piece = rows[start : start + ROWS_A_PIECE]
+        yield _lines([[*(cell(value_of(row, column.field)) for column in columns), str(row["id"])] for row in piece])
+
+
+def as_json(rows: Sequence[Mapping[str, Any]], columns: Sequence[TableColumn]) -> Iterator[bytes]:
+    """``{"launches": [...]}``: per launch its id and the fields of ``columns``, null where not
+    collected."""
+    yield b'{"launches":['
+    for start in range(0, len(rows), ROWS_A_PIECE):
+        piece = [
+            {"id": row["id"]} | {column.field: value_of(row, column.field) for column in columns}
+            for row in rows[start : start + ROWS_A_PIECE]
+        ]
+        yield (b"," if start else b"") + orjson.dumps(piece)[1:-1]
+    yield b"]}\n"
+
+
+def cell(value: Any) -> str:
+    """One value as text for a spreadsheet; empty for None."""
+    if value is None:
+        return ""
+    if isinstance(value, list):
+        return "; ".join(f"{part_label(str(name))} {share}" for name, share in value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    text = str(value).replace("\0", "")
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def _title(column: TableColumn) -> str:
+    return cell(f"{column.name} [{column.unit}]" if column.unit else column.name)
+
+
+def _lines(rows: Sequence[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue()

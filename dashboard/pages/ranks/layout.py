@@ -3,22 +3,54 @@ state is its address."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.parts import PARTS, part_label
-from ncubble.analysis.compare.ranks import ByRank, Matched, Program, RankSpread, largest, most_apart
+from ncubble.analysis.compare.ranks import (
+    ByRank,
+    Matched,
+    Program,
+    RankLaunch,
+    RankSpread,
+    RankTime,
+    by_rank,
+    largest,
+    most_apart,
+    spread_of,
+)
+from ncubble.analysis.report.launch_key import LaunchKey
+from ncubble.dashboard.data.index import signature_of
+from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.page import Page
 from ncubble.dashboard.pages.ranks.address import RanksAddress, id_of
-from ncubble.dashboard.pages.ranks.figures import MOST_RANKS, Took, ranks_figure
-from ncubble.dashboard.pages.ranks.model import matched, verdict_of
-from ncubble.dashboard.ui.components import card, facts, figure, note, swatch, table
+from ncubble.dashboard.ui.components import (
+    Child,
+    absent,
+    card,
+    current,
+    facts,
+    figure,
+    link_list,
+    note,
+    page_head,
+    parts_legend,
+    table,
+)
+from ncubble.dashboard.ui.figures import Drawn, Figure, filled, safe
+from ncubble.errors import NcubbleError
+from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
+from ncubble.profiling.runs.run import Run
 from ncubble.text.values import NOT_COLLECTED, duration
 
-MOST_LAUNCHES, MOST_PROGRAMS = 50, 100
+MOST_LAUNCHES, MOST_PROGRAMS, MOST_RANKS = 50, 100, 64
+ROW_PX = 26
 _HEAD = ("launch", "shortest", "median", "longest", "skew", "slowest", "tensor", "differs most")
 _HOW = (
     "A run belongs to a rank where its manifest says so (ncubble profile below mpirun, srun or torchrun), or where the "
@@ -26,146 +58,156 @@ _HOW = (
 )
 
 
+def match(unsorted: Sequence[dict[str, Any]]) -> ByRank:
+    """The programs of all ranks among rows of a store."""
+    rows = sorted(unsorted, key=lambda row: (row["path"], row["launch"]))
+    ranks = ranks_of(sorted({Path(row["path"]) for row in rows}))
+    placed = [(ranks.get(Path(row["path"])), row) for row in rows]
+    return by_rank([rank_launch(rank, row) for rank, row in placed if rank])
+
+
+matched = Remembered(match)
+
+
+def ranks_of(paths: Sequence[Path]) -> dict[Path, Rank]:
+    """The rank of each path that has one by its manifest or its name."""
+    declared = {path: rank for path in paths if (rank := _rank_at(path, signature_of(path))) is not None}
+    return {**numbered([path for path in paths if path not in declared]), **declared}
+
+
+@lru_cache(maxsize=65_536)
+def _rank_at(path: Path, signature: tuple[int, ...]) -> Rank | None:
+    try:
+        return rank_of(Run.load(path))
+    except NcubbleError:  # an upload that was named, or a run that vanished
+        return None
+
+
+def rank_launch(rank: Rank, row: Mapping[str, Any]) -> RankLaunch:
+    """A row of the store as it is matched; a part that the row leaves out is 0 where there is an
+    account."""
+    account = dict(row["account"])
+    values = {"duration_ns": row["duration_ns"], "tensor_elapsed_pct": row["tensor"], "dram_pct": row["dram"]}
+    values |= {part: account.get(part, 0.0) for part in PARTS} if account else {}
+    key = LaunchKey(kernel=row["kernel"], grid=row["grid"] or "", block=row["block"] or "")
+    return RankLaunch(rank, key, row["path"], row["launch"], f"{row['name']} {row['label']}".strip(), values)
+
+
 def layout(store: ReportStore, address: RanksAddress) -> Component:
     """The page at an address."""
-    found = matched(store)
-    if not found.programs:
-        return html.Div([_head(), _none(store)], className="ranks-page")
-    chosen = next((one for one in found.programs if id_of(one.name) == address.program), None)
-    parts: list[Component] = [_head()]
-    if address.program and chosen is None:
-        parts.append(note("error", "No program has this address. Its reports may have been moved or deleted."))
-    chosen = chosen or found.programs[0]
-    if len(found.programs) > 1:
-        parts.append(_listed(found, chosen))
-    parts += _program(store, chosen, address)
+    programs = matched.of(store).programs
+    named = next((program for program in programs if id_of(program.name) == address.program), None)
+    parts: list[Component] = [page_head("Ranks", "The same launch on every rank of a program")]
+    if not programs:
+        parts.append(card("Programs", _none(store)))
+    else:
+        if address.program and named is None:
+            parts.append(note("error", "No program has this address. Its reports may have been moved or deleted."))
+        chosen = named or programs[0]
+        parts += [_listed(programs, chosen)] if len(programs) > 1 else []
+        parts += _program(store, chosen, address)
     return html.Div(parts, className="ranks-page")
 
 
-def _head() -> Component:
-    lead = html.P("The same launch on every rank of a program", className="lead")
-    return html.Div([html.H1("Ranks"), lead], className="page-head")
-
-
-def _none(store: ReportStore) -> Component:
+def _none(store: ReportStore) -> list[Component]:
     if not store.progress().finished:
-        return card("Programs", [note("empty", "Reports are still being read.")])
+        return [note("empty", "Reports are still being read.")]
     command = "mpirun -n 4 ncubble profile --out runs/job -- ./program"
-    empty = note("empty", "No report here is known to be one rank of several. To record some:", command)
-    return card("Programs", [empty, html.P(_HOW)])
+    return [note("empty", "No report here is known to be one rank of several. To record some:", command), html.P(_HOW)]
 
 
-def _listed(found: ByRank, chosen: Program) -> Component:
-    items = []
-    for one in found.programs[:MOST_PROGRAMS]:
-        current: dict[str, Any] = {"aria-current": "true"} if one is chosen else {}
-        link = dcc.Link(one.name, href=RanksAddress(id_of(one.name)).href(), className="row-link")
-        ranks = html.Span(f"{len(one.ranks)} ranks", className="tag")
-        items.append(html.Li([html.Span(link, **current), ranks]))
-    more = f", the first {MOST_PROGRAMS} are listed" if len(found.programs) > MOST_PROGRAMS else ""
-    return card("Programs", [html.Ul(items, className="sides")], f"{len(found.programs)} programs{more}")
+def _listed(programs: Sequence[Program], chosen: Program) -> Component:
+    links = []
+    for program in programs[:MOST_PROGRAMS]:
+        ranks = html.Span(f"{len(program.ranks)} ranks", className="tag")
+        links.append((program.name, RanksAddress(id_of(program.name)).href(), program is chosen, [ranks]))
+    more = f", the first {MOST_PROGRAMS} are listed" if len(programs) > MOST_PROGRAMS else ""
+    return card("Programs", [link_list(links)], f"{len(programs)} programs{more}")
 
 
-def _program(store: ReportStore, one: Program, address: RanksAddress) -> list[Component]:
-    shown = largest(one.matched, MOST_LAUNCHES)
-    places = {id(launch): place for place, launch in enumerate(one.matched)}
-    first = max(shown, key=_apart_ns)
-    launch = one.matched[address.launch] if address.launch is not None and address.launch < len(one.matched) else first
-    return [
-        card(one.name, [_about(one), *_missing(one)]),
-        _one_launch(store, launch),
-        _launches(one, shown, places, launch),
-    ]
+def _program(store: ReportStore, program: Program, address: RanksAddress) -> list[Component]:
+    shown = largest(program.matched, MOST_LAUNCHES)
+    launch = max(shown, key=lambda launch: ("duration_ns" in launch.values, launch.apart_ns))
+    if address.launch is not None and address.launch < len(program.matched):
+        launch = program.matched[address.launch]
+    about = [_about(program)]
+    if program.incomplete:
+        counts = f"{program.incomplete} of {len(program.matched)}"
+        about.append(note("info", f"{counts} launches are not in the reports of all ranks."))
+    return [card(program.name, about), _one_launch(store, launch), _launches(program, shown, launch)]
 
 
-def _apart_ns(one: Matched) -> float:
-    times = one.values.get("duration_ns")
-    return times.max - times.min if times else -1.0
-
-
-def _about(one: Program) -> Component:
-    totals = {rank: told["duration_ns"] for rank, told in one.ranks.items()}
-    longest, shortest = max(totals, key=lambda rank: totals[rank]), min(totals, key=lambda rank: totals[rank])
-    told = ", ".join("names of files" if source == "name" else source for source in one.sources)
-    return facts(
-        [
-            ("ranks", f"{len(one.ranks)}" + (f" of {one.size}" if one.size else "")),
-            ("told by", told),
-            ("launches", str(len(one.matched))),
-            ("most time in kernels", f"rank {longest}, {duration(totals[longest])}"),
-            ("least", f"rank {shortest}, {duration(totals[shortest])}"),
-        ]
-    )
-
-
-def _missing(one: Program) -> list[Component]:
-    lacking = sum(bool(launch.missing) for launch in one.matched)
-    text = f"{lacking} of {len(one.matched)} launches are not in the reports of all ranks."
-    return [note("info", text)] if lacking else []
-
-
-def _one_launch(store: ReportStore, one: Matched) -> Component:
-    rows = {(row["path"], row["launch"]): row for row in store.rows()}
-    verdicts = {rank: verdict_of(rows[place]) for rank, place in one.launches.items() if place in rows}
-    took = {
-        rank: Took(told["duration_ns"], told["account"] or {})
-        for rank, told in verdicts.items()
-        if told["duration_ns"] is not None
+def _about(program: Program) -> Component:
+    pairs = {
+        "ranks": f"{len(program.ranks)}" + (f" of {program.size}" if program.size else ""),
+        "told by": ", ".join("names of files" if source == "name" else source for source in program.sources),
+        "launches": str(len(program.matched)),
     }
-    title, hint = f"{one.label} #{one.ordinal}", f"grid {one.grid or NOT_COLLECTED}, {len(one.launches)} ranks"
+    if total := spread_of({rank: of_rank["duration_ns"] for rank, of_rank in program.ranks.items()}):
+        pairs["most time in kernels"] = f"rank {total.max_rank}, {duration(total.max)}"
+        pairs["least"] = f"rank {total.min_rank}, {duration(total.min)}"
+    return facts(pairs.items())
+
+
+def _one_launch(store: ReportStore, launch: Matched) -> Component:
+    rows = {(row["path"], row["launch"]): row for row in store.rows()}
+    members = {rank: rows[place] for rank, place in launch.launches.items() if place in rows}
+    took = {
+        rank: RankTime(row["duration_ns"], dict(row["account"]))
+        for rank, row in members.items()
+        if row["duration_ns"] is not None
+    }
+    title, hint = (
+        f"{launch.label} #{launch.ordinal}",
+        f"grid {launch.grid or NOT_COLLECTED}, {len(launch.launches)} ranks",
+    )
     if not took:
         return card(title, [note("empty", "Not collected: these reports hold no duration.")], hint)
-    said = _sentence(one)
-    links: list[Component | str] = ["Open: "]
-    for rank, told in list(verdicts.items())[:MOST_RANKS]:
-        links += [dcc.Link(f"rank {rank}", href=f"/kernel/{told['id']}"), " "]
-    drawn = figure("ranks", ranks_figure(took), f"Time of {title} by rank. {said}")
-    parts = [html.P(said, className="sentence"), drawn, _legend(took), html.P(links, className="ranks-links")]
+    links: list[Child] = ["Open: "]
+    for rank, row in list(members.items())[:MOST_RANKS]:
+        links += [dcc.Link(f"rank {rank}", href=f"/kernel/{row['id']}"), " "]
+    sentence = _sentence(launch)
+    parts = [
+        html.P(sentence, className="sentence"),
+        figure("ranks", ranks_figure(took), f"Time of {title} by rank. {sentence}"),
+        parts_legend(part for part in PARTS if any(rank.account.get(part) for rank in took.values())),
+        html.P(links, className="ranks-links"),
+    ]
     return card(title, parts, hint)
 
 
-def _legend(took: Mapping[int, Took]) -> Component:
-    """Colours of the parts that any rank has; their meaning on hover."""
-    items = [
-        html.Span([swatch(style.color, style.hatch), part_label(part)], title=style.meaning)
-        for part, style in PARTS.items()
-        if any(one.account.get(part) for one in took.values())
-    ]
-    return html.Div(items, className="legend bare")
-
-
-def _sentence(one: Matched) -> str:
-    times, apart = one.values["duration_ns"], most_apart(one)
-    said = f"Rank {times.max_rank} takes longest, {duration(times.max)}; the median is {duration(times.median)}"
-    said += f" and rank {times.min_rank} is the fastest with {duration(times.min)}."
+def _sentence(launch: Matched) -> str:
+    times, apart = launch.values["duration_ns"], most_apart(launch)
+    longest = f"Rank {times.max_rank} takes longest, {duration(times.max)}; the median is {duration(times.median)}"
+    text = f"{longest} and rank {times.min_rank} is the fastest with {duration(times.min)}."
     if apart:
         name, spread = apart
-        said += f" Ranks differ most in {part_label(name)}: {spread.min:.1f} to {spread.max:.1f} % of the time."
-    return said
+        text += f" Ranks differ most in {part_label(name)}: {spread.min:.1f} to {spread.max:.1f} % of the time."
+    return text
 
 
-def _launches(one: Program, shown: list[Matched], places: dict[int, int], chosen: Matched) -> Component:
+def _launches(program: Program, shown: list[Matched], chosen: Matched) -> Component:
+    places = {id(launch): place for place, launch in enumerate(program.matched)}
     rows = [
-        _cells(launch, RanksAddress(id_of(one.name), places[id(launch)]).href(), launch is chosen) for launch in shown
+        _cells(launch, RanksAddress(id_of(program.name), places[id(launch)]).href(), launch is chosen)
+        for launch in shown
     ]
-    left = len(one.matched) - len(shown)
+    left = len(program.matched) - len(shown)
     hint = f"the {len(shown)} whose ranks lie furthest apart, {left} are left out" if left else "in their order"
     return card("Launches", [table(_HEAD, rows, "Launches by rank", (1, 2, 3, 4, 5, 6))], hint)
 
 
-def _cells(one: Matched, href: str, chosen: bool) -> list[Component | str]:
-    times, apart = one.values.get("duration_ns"), most_apart(one)
-    current: dict[str, Any] = {"aria-current": "true"} if chosen else {}
-    name: list[Component | str] = [html.Span(dcc.Link(f"{one.label} #{one.ordinal}", href=href), **current)]
-    if one.missing:
-        name.append(html.Span(f" not on rank {', '.join(map(str, one.missing[:8]))}", className="hint"))
-    gone = html.Span(NOT_COLLECTED, className="missing")
+def _cells(launch: Matched, href: str, chosen: bool) -> list[Child]:
+    times, apart, tensor = launch.values.get("duration_ns"), most_apart(launch), launch.values.get("tensor_elapsed_pct")
+    name: list[Child] = [html.Span(dcc.Link(f"{launch.label} #{launch.ordinal}", href=href), **current(chosen))]
+    if launch.missing:
+        name.append(html.Span(f" not on rank {', '.join(map(str, launch.missing[:8]))}", className="hint"))
     return [
         html.Span(name),
-        *([duration(value) for value in (times.min, times.median, times.max)] if times else [gone] * 3),
-        gone if one.skew_pct is None else f"{one.skew_pct:.1f} %",
-        gone if one.slowest is None else f"rank {one.slowest}",
-        gone if "tensor_elapsed_pct" not in one.values else f"{_range(one.values['tensor_elapsed_pct'])} %",
+        *([duration(value) for value in (times.min, times.median, times.max)] if times else [absent()] * 3),
+        absent() if launch.skew_pct is None else f"{launch.skew_pct:.1f} %",
+        absent() if launch.slowest is None else f"rank {launch.slowest}",
+        f"{_range(tensor)} %" if tensor else absent(),
         f"{part_label(apart[0])} {_range(apart[1])} %, most on rank {apart[1].max_rank}" if apart else "less than 1 %",
     ]
 
@@ -173,3 +215,51 @@ def _cells(one: Matched, href: str, chosen: bool) -> list[Component | str]:
 def _range(spread: RankSpread) -> str:
     low, high = f"{spread.min:.1f}", f"{spread.max:.1f}"
     return low if low == high else f"{low} to {high}"
+
+
+def ranks_figure(took: Mapping[int, RankTime]) -> Figure:
+    """One bar per rank, rank 0 on top, as long as the launch took in µs, split by its account; of
+    more than ``MOST_RANKS`` the slowest."""
+    slowest = sorted(took, key=lambda rank: -took[rank].duration_ns)[:MOST_RANKS]
+    shown = {f"rank {rank}": took[rank] for rank in sorted(slowest)}
+    traces = []
+    for part, style in PARTS.items():
+        times = {name: rank.part_ns(part) for name, rank in shown.items()}
+        if any(times.values()):
+            shares = [rank.account.get(part, 0.0) for rank in shown.values()]
+            traces.append(_bars(safe(part_label(part)), times, shares, filled(style.color, style.hatch)))
+    whole = {name: 0.0 if rank.account else rank.duration_ns for name, rank in shown.items()}
+    if any(whole.values()):
+        traces.append(_bars("not split", whole, [100.0] * len(whole), filled("#808890", "")))
+    layout: Drawn = {
+        "barmode": "stack",
+        "bargap": 0.2,
+        "showlegend": False,
+        "height": 54 + ROW_PX * max(len(shown), 1),
+        "margin": {"l": 8, "r": 22, "t": 4, "b": 44},
+        "xaxis": {"title": {"text": "time of the launch, µs", "standoff": 8}, "rangemode": "tozero"},
+        "yaxis": {
+            "autorange": "reversed",
+            "automargin": True,
+            "showgrid": False,
+            "ticksuffix": " ",
+            "type": "category",
+        },
+    }
+    return Figure(traces, layout)
+
+
+def _bars(label: str, times_ns: Mapping[str, float], shares: Sequence[float], marker: Drawn) -> Drawn:
+    return {
+        "type": "bar",
+        "x": [round(time / 1e3, 4) for time in times_ns.values()],
+        "y": list(times_ns),
+        "orientation": "h",
+        "name": label,
+        "customdata": [round(share, 3) for share in shares],
+        "marker": marker,
+        "hovertemplate": f"%{{y}} <b>{label}</b> %{{x:.2f}} µs, %{{customdata:.1f}} %<extra></extra>",
+    }
+
+
+PAGE = Page("Ranks", RanksAddress, of_store=layout)

@@ -1,71 +1,137 @@
 """The page of one launch's code: source and SASS side by side, with heat by cause.
 
-Only its head is made here, from the row, so that no report is opened for it. The code comes in one
-piece from ``callbacks`` and is drawn by ``assets/source.js``, which keeps the visible rows in the
-document and no others.
+The head is made from the row, so that no report is opened for it. The code comes in one piece,
+once, as compressed JSON. ``assets/source.js`` draws it, and keeps only the visible rows in the
+document.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import gzip
+import logging
+import threading
+from collections import OrderedDict
+from dataclasses import asdict, dataclass, field
 
-from dash import dcc, html
+import orjson
+from dash import ClientsideFunction, Dash, Input, Output, dcc, html
 from dash.development.base_component import Component
+from flask import Response, request
 
+from ncubble.analysis.details.source_columns import view
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.page import Page
 from ncubble.dashboard.pages.source.address import SourceAddress
-from ncubble.dashboard.ui.components import aria
+from ncubble.dashboard.ui.components import crumbs, neighbours
+from ncubble.errors import NcubbleError
 from ncubble.text import values
 
+log = logging.getLogger(__name__)
 DATA = "/_source"
 """Where the browser asks for the code of KEY/LAUNCH."""
+KEPT = 4
+"""Launches whose code is kept, compressed: one is some 0.3 MB at 20,000 instructions."""
 
 
 def layout(store: ReportStore, entry: Entry, address: SourceAddress) -> Component:
     """The page at an address."""
-    place = str(entry.row["id"])
-    config = {"url": f"{DATA}/{place}", "asked": asdict(address)}
+    launch = str(entry.row["id"])
     return html.Div(
         [
-            dcc.Store(id="source-config", data=config),
+            dcc.Store(id="source-config", data={"url": f"{DATA}/{launch}", "asked": asdict(address)}),
             dcc.Store(id="source-mounted"),
-            _head(store, entry),
+            _head(store, entry, launch),
             html.Div(id="source-viewer", className="source-viewer"),
         ],
         className="source-page",
     )
 
 
-def _head(store: ReportStore, entry: Entry) -> Component:
-    name = str(entry.row["name"])
-    place = str(entry.row["id"])
-    crumbs = [
+def _head(store: ReportStore, entry: Entry, launch: str) -> Component:
+    row, name = entry.row, str(entry.row["name"])
+    family = [str(other.row["id"]) for other in store.siblings(entry)]
+    links = [
         dcc.Link("← All launches", href="/", className="button"),
-        dcc.Link("← Kernel", href=f"/kernel/{place}", className="button"),
-        *_neighbours(store, entry),
+        dcc.Link("← Kernel", href=f"/kernel/{launch}", className="button"),
+        *neighbours(family, launch, SourceAddress().of_launch),
     ]
-    lead = [text for text in (str(entry.row["label"] or ""), str(entry.row["shape"] or "")) if text]
-    gpu = str(entry.row["device"] or "")
-    said = " · ".join([*dict.fromkeys(lead), *([gpu] if gpu else []), values.duration(entry.row["duration_ns"])])
+    lead = [*dict.fromkeys((row["label"], row["shape"])), row["device"], values.duration(row["duration_ns"])]
     return html.Div(
         [
-            html.Nav(crumbs, className="crumbs", **aria(label="Up")),
+            crumbs("Up", *links),
             html.H1(["Source of ", html.Code(values.short_name(name, 90))], title=name),
-            html.P(said, className="lead"),
+            html.P(" · ".join(str(text) for text in lead if text), className="lead"),
         ],
         className="page-head source-head",
     )
 
 
-def _neighbours(store: ReportStore, entry: Entry) -> list[Component]:
-    """Links to the code of the launches before and after this one in its report; the keys ``[`` and
-    ``]`` follow them."""
-    family = store.siblings(entry)
-    index = next((i for i, other in enumerate(family) if other.number == entry.number), 0)
-    around = ((index - 1, "‹ previous", "previous-launch"), (index + 1, "next ›", "next-launch"))
-    known = [(family[at].row["id"], text, name) for at, text, name in around if 0 <= at < len(family)]
-    return [
-        dcc.Link(text, href=SourceAddress().of_launch(place), className="button", id=name)
-        for place, text, name in known
-    ]
+@dataclass
+class Packed:
+    """Compressed JSON of the launches that were asked for last."""
+
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _kept: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
+
+    def of(self, store: ReportStore, entry: Entry) -> bytes:
+        """The gzip of ``source_columns.view``. Raises what reading the report raises."""
+        name = str(entry.row["id"])
+        with self._lock:
+            if name in self._kept:
+                self._kept.move_to_end(name)
+                return self._kept[name]
+        packed = pack(store, entry)
+        with self._lock:
+            self._kept[name] = packed
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return packed
+
+
+def pack(store: ReportStore, entry: Entry) -> bytes:
+    """What the page of one launch shows, as compressed JSON. Fast compression: most browsers are on
+    this machine."""
+    source = entry.launch.source
+    account = store.account_of(entry) if len(source) else None
+    return gzip.compress(orjson.dumps(view(source, entry.report.files, account)), compresslevel=1, mtime=0)
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Add the address of the code, and what draws it in the browser."""
+    packed = Packed()
+
+    @app.server.get(f"{DATA}/<string:key>/<int:launch>")  # type: ignore[untyped-decorator]
+    def code(key: str, launch: int) -> Response:
+        entry = store.find(key, launch)
+        if entry is None:
+            return _refusal("This launch is not among the reports that are open.", 404)
+        try:
+            return _answer(packed.of(store, entry))
+        except NcubbleError as error:
+            return _refusal(f"{error.message}. {error.remedy}".strip(), 500)
+        except Exception as error:
+            log.exception("source of %s/%s", key, launch)
+            return _refusal(f"The code could not be read: {type(error).__name__}: {error}", 500)
+
+    app.clientside_callback(
+        ClientsideFunction("ncubble_source", "mount"),
+        Output("source-mounted", "data"),
+        Input("source-config", "data"),
+    )  # type: ignore[no-untyped-call]
+
+
+def _answer(packed: bytes) -> Response:
+    headers = {"Vary": "Accept-Encoding", "Cache-Control": "no-store"}
+    if request.accept_encodings.quality("gzip") > 0:
+        return Response(packed, mimetype="application/json", headers=headers | {"Content-Encoding": "gzip"})
+    return Response(gzip.decompress(packed), mimetype="application/json", headers=headers)
+
+
+def _refusal(error: str, status: int) -> Response:
+    text = error.encode("utf-8", "replace").decode("utf-8")
+    headers = {"Cache-Control": "no-store"}
+    return Response(orjson.dumps({"error": text}), status, mimetype="application/json", headers=headers)
+
+
+PAGE = Page("Source", SourceAddress, of_launch=layout, register=register, in_menu=False)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from dash import dcc, html
+from dash import Dash, Input, Output, dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.sweeps.coordinates import SHAPE
@@ -13,9 +12,10 @@ from ncubble.analysis.sweeps.model import Sweep, sweeps
 from ncubble.dashboard.data.remembered import Remembered
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.missing import still_loading
+from ncubble.dashboard.pages.page import Page, in_browser
 from ncubble.dashboard.pages.sweep.address import SweepAddress
 from ncubble.dashboard.pages.sweep.detail import sweep_page
-from ncubble.dashboard.ui.components import card, note, table
+from ncubble.dashboard.ui.components import Child, card, counted, note, page_head, search_field, table
 from ncubble.text import values as shown
 from ncubble.text.gpus import short_gpu
 
@@ -26,16 +26,18 @@ RECORD = (
     "ncubble profile tensor_core_gemm -p stages=2",
     "ncubble profile tensor_core_gemm -p stages=3",
 )
-found = Remembered(sweeps)
+FIGURES = ("sweep-busy", "sweep-time")
+_HEAD = ("Kernel", "Parameter", "Values", "Series", "Launches", "Slowest against fastest", "GPU")
+all_sweeps = Remembered(sweeps)
 
 
 def layout(store: ReportStore, address: SweepAddress) -> Component:
     """The page at an address; while reports are being read, launches may still come."""
-    all_found, progress = found.of(store), store.progress()
-    chosen = choose(all_found, address)
+    listed, progress = all_sweeps.of(store), store.progress()
+    chosen = choose(listed, address)
     if chosen is not None:
-        return sweep_page(store, all_found, chosen, address)
-    if not progress.finished and (address.kernel or not all_found):
+        return sweep_page(store, listed, chosen, address)
+    if not progress.finished and (address.kernel or not listed):
         return still_loading(progress)
     problems: list[Component] = []
     if address.kernel:
@@ -44,72 +46,72 @@ def layout(store: ReportStore, address: SweepAddress) -> Component:
     if not progress.finished:
         text = f"{progress.done} of {progress.total} reports are read; more sweeps may come."
         problems.append(html.P([text, " ", dcc.Link("Look again", href=SweepAddress.PATH)], className="hint"))
-    body = _listed(all_found) if all_found else _none(len(store.rows()))
-    return html.Div([_head(all_found), *problems, body], className="sweep-page")
+    lead = f"{counted(len(listed), 'sweep')}: launches that differ in one parameter alone" if listed else ""
+    body = _listed(listed) if listed else _none(len(store.rows()))
+    return html.Div([page_head("Sweep", lead), *problems, body], className="sweep-page")
 
 
-def choose(all_found: Sequence[Sweep], address: SweepAddress) -> Sweep | None:
+def choose(listed: Sequence[Sweep], address: SweepAddress) -> Sweep | None:
     """The sweep that an address means: on the GPU that it names, else on that of the most launches;
     None without one.
 
     It keeps the series that have all coordinates that the address fixes.
     """
-    same = [one for one in all_found if one.kernel == address.kernel and one.parameter == address.parameter]
-    on_gpu = [one for one in same if address.gpu in ("", one.gpu, short_gpu(one.gpu))]
-    kept = [left for one in on_gpu if (left := one.narrowed(address.fixed)).series]
-    return max(kept, key=lambda one: one.launches, default=None)
-
-
-def _head(all_found: Sequence[Sweep]) -> Component:
-    count = len(all_found)
-    lead = f"{count} sweep{'' if count == 1 else 's'}: launches that differ in one parameter alone" if count else ""
-    return html.Div([html.H1("Sweep"), html.P(lead, className="lead")], className="page-head")
+    same = [sweep for sweep in listed if sweep.kernel == address.kernel and sweep.parameter == address.parameter]
+    on_gpu = [sweep for sweep in same if address.gpu in ("", sweep.gpu, short_gpu(sweep.gpu))]
+    kept = [left for sweep in on_gpu if (left := sweep.narrowed(address.fixed)).series]
+    return max(kept, key=lambda sweep: sweep.launches, default=None)
 
 
 def _none(launches: int) -> Component:
     """What to do where nothing was swept."""
     seen = f"None of the {launches} launches here differ" if launches else "No launches are here that differ"
-    said = f"{seen} in one parameter alone. Record a kernel at several values of a parameter:"
     steps = html.Ul([html.Li(html.Code(command)) for command in RECORD])
     more = html.P(
         "Runs of your own program are found as well, if its launches differ in block size, in an argument of "
         "their template, or in the parameters that they write down."
     )
-    return html.Div([html.P(said), steps, more], className="note note-empty sweep-none", role="note")
+    lead = html.P(f"{seen} in one parameter alone. Record a kernel at several values of a parameter:")
+    return html.Div([lead, steps, more], className="note note-empty sweep-none", role="note")
 
 
-def _listed(all_found: Sequence[Sweep]) -> Component:
-    search = dcc.Input(
-        id="sweep-search", type="search", placeholder="Search kernel, parameter, GPU", className="search", value=""
-    )
-    tools = [html.Label("Search", htmlFor="sweep-search", className="visually-hidden"), search]
+def _listed(listed: Sequence[Sweep]) -> Component:
+    tools = search_field("sweep-search", "Search", "Search kernel, parameter, GPU", value="")
     tools.append(html.Span(id="sweep-count", className="hint", role="status"))
-    head = ["Kernel", "Parameter", "Values", "Series", "Launches", "Slowest against fastest", "GPU"]
-    rows = [_line(one) for one in all_found[:MOST_LISTED]]
-    listed = html.Div(table(head, rows, "Sweeps that were found", numeric=(3, 4, 5)), id="sweep-list")
-    parts: list[Any] = [html.Div(tools, className="crumbs"), listed]
-    if len(all_found) > MOST_LISTED:
-        text = f"{len(all_found) - MOST_LISTED} more are not listed: open fewer reports to see them."
+    rows = [_cells(sweep) for sweep in listed[:MOST_LISTED]]
+    parts: list[Child] = [
+        html.Div(tools, className="crumbs"),
+        html.Div(table(_HEAD, rows, "Sweeps that were found", numeric=(3, 4, 5)), id="sweep-list"),
+    ]
+    if len(listed) > MOST_LISTED:
+        text = f"{len(listed) - MOST_LISTED} more are not listed: open fewer reports to see them."
         parts.append(html.P(text, className="hint"))
     return card("Sweeps", parts, "found among all launches; parameters first, the largest differences on top")
 
 
-def _line(one: Sweep) -> list[Component | str]:
-    address = SweepAddress(one.kernel, one.parameter, one.gpu)
-    name = shown.short_name(one.kernel, 60)
-    of_shape = [html.Span("shape", className="tag")] if one.kind == SHAPE else []
-    values = one.values()
-    told = ", ".join(values[:MOST_VALUES]) + (f", … {len(values)} in all" if len(values) > MOST_VALUES else "")
+def _cells(sweep: Sweep) -> list[Child]:
+    href = SweepAddress(sweep.kernel, sweep.parameter, sweep.gpu).href()
+    of_shape = [html.Span("shape", className="tag")] if sweep.kind == SHAPE else []
+    values = sweep.values()
+    more = f", … {len(values)} in all" if len(values) > MOST_VALUES else ""
+    timed = any(series.ends() for series in sweep.series)
     return [
-        dcc.Link(name, href=address.href(), className="row-link", title=one.kernel),
-        html.Span([one.parameter, " ", *of_shape], className="sweep-parameter"),
-        html.Span(told, className="sweep-values"),
-        str(len(one.series)),
-        str(one.launches),
-        f"{one.ratio:.2f} ×" if one.ratio > 1.0 else shown.NOT_COLLECTED if not _timed(one) else "1.00 ×",
-        html.Span(one.gpu_shown or "unknown", title=one.gpu),
+        dcc.Link(shown.short_name(sweep.kernel, 60), href=href, className="row-link", title=sweep.kernel),
+        html.Span([sweep.parameter, " ", *of_shape], className="sweep-parameter"),
+        html.Span(", ".join(values[:MOST_VALUES]) + more, className="sweep-values"),
+        str(len(sweep.series)),
+        str(sweep.launches),
+        f"{sweep.ratio:.2f} ×" if sweep.ratio > 1.0 else "1.00 ×" if timed else shown.NOT_COLLECTED,
+        html.Span(sweep.gpu_shown or "unknown", title=sweep.gpu),
     ]
 
 
-def _timed(one: Sweep) -> bool:
-    return any(series.ends() for series in one.series)
+def register(app: Dash, store: ReportStore) -> None:
+    """A click on a point leads to its launch (``assets/sweep.js``). ``store`` is not read."""
+    place = [Output("url", part, allow_duplicate=True) for part in ("pathname", "search")]
+    for name in FIGURES:
+        click = Input({"type": "figure", "name": name}, "clickData")
+        in_browser(app, "ncubble_sweep", {"openPoint": (*place, click)}, prevent_initial_call=True)
+
+
+PAGE = Page("Sweep", SweepAddress, of_store=layout, register=register)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Any
 
 from dash import html
 from dash.development.base_component import Component
 
-from ncubble.analysis.sweeps.model import Row, Sweep, SweepPoint, SweepSeries
+from ncubble.analysis.account.palette import SIDE_STYLES
+from ncubble.analysis.sweeps.model import PointSpread, Row, Sweep, SweepPoint, SweepSeries
 from ncubble.analysis.sweeps.prediction import (
     Depth,
     DepthChoice,
@@ -21,19 +23,20 @@ from ncubble.analysis.sweeps.prediction import (
 )
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.page import launch_at
 from ncubble.dashboard.pages.sweep.address import SweepAddress
-from ncubble.dashboard.pages.sweep.choice import choices
-from ncubble.dashboard.pages.sweep.prediction_figure import prediction_figure
-from ncubble.dashboard.ui.components import card, figure, note, table
-from ncubble.text import values
+from ncubble.dashboard.pages.sweep.figures import launches_in_words, lines_layout, whiskers
+from ncubble.dashboard.ui.components import Child, absent, card, choices, figure, note, table
+from ncubble.dashboard.ui.figures import Drawn, Figure
+from ncubble.text.values import short_name
 
 TITLE = "Predicted against measured"
 FLAT = 2.0
 """Points that measured depths must span for their order to mean anything."""
-
-
 MOST_PREDICTED = 64
 """Predictions that are kept."""
+MEASURED, PREDICTED = SIDE_STYLES[1], SIDE_STYLES[2]
+_HEAD = ("measured", "predicted", "between", "error, points", "cycles measured", "predicted", "error", "")
 _predicted: OrderedDict[str, DepthPredictions] = OrderedDict()
 
 
@@ -49,113 +52,172 @@ def predicted_by(entry: Entry, depth: int) -> DepthPredictions:
     return known
 
 
-def prediction_section(store: ReportStore, one: Sweep, address: SweepAddress) -> Component:
+def prediction_section(store: ReportStore, sweep: Sweep, address: SweepAddress) -> Component:
     """The section of one series: that of the launch in the address, or the first that has a
     profile."""
-    start = _start(one, address.start)
+    start = _start(sweep, address.start)
     if start is None:
         text = "Depths are predicted from the warp samples of one launch, and no launch here has them. Profile with"
         return card(TITLE, [note("empty", text, "--set pipeline --set source")])
     series, point, row = start
-    key, _, launch = str(row["id"]).partition("/")
-    entry = store.find(key, int(launch))
+    entry = launch_at(store, str(row["id"]))
     if entry is None:
         return card(TITLE, [note("error", "The launch to predict from is no longer there.")])
-    parts: list[Component] = [_choices(one, address, str(row["id"]))]
-    parts += _of_point(one, series, point, entry)
+    parts = [_profiles(sweep, address, str(row["id"])), *_of_point(sweep, series, point, entry)]
     return card(TITLE, parts, "the model of ncubble advise, from one launch alone")
 
 
-def _start(one: Sweep, wanted: str) -> tuple[SweepSeries, SweepPoint, Row] | None:
+def _start(sweep: Sweep, wanted: str) -> tuple[SweepSeries, SweepPoint, Row] | None:
     """Where predictions begin: (series, point, launch)."""
-    for series in one.series:
-        for point in series.points:
-            if (row := next((row for row in point.rows if row["id"] == wanted), None)) is not None:
-                return series, point, row
-    found = ((series, points[0]) for series in one.series if (points := profiles(series)))
-    first = next(found, None)
-    return (*first, first[1].typical()) if first else None
+    launches = ((series, point, row) for series in sweep.series for point in series.points for row in point.rows)
+    first = ((series, points[0], points[0].typical()) for series in sweep.series if (points := profiles(series)))
+    return next((launch for launch in launches if launch[2]["id"] == wanted), None) or next(first, None)
 
 
-def _choices(one: Sweep, address: SweepAddress, chosen: str) -> Component:
+def _profiles(sweep: Sweep, address: SweepAddress, chosen: str) -> Component:
     """Links to the profiles that depths can be predicted from, by series."""
-    lines = []
-    for series, name in zip(one.series, one.names(), strict=True):
-        links = []
-        for point in sorted(profiles(series), key=lambda found: found.at or 0.0):
-            row = point.typical()
-            current = chosen in {str(other["id"]) for other in point.rows}
-            links.append((f"{one.parameter} {point.value}", address.href(start=str(row["id"])), current))
+    several, lines = len(sweep.series) > 1, []
+    for series, name in zip(sweep.series, sweep.names(), strict=True):
+        links = [
+            (
+                f"{sweep.parameter} {point.value}",
+                address.href(start=str(point.typical()["id"])),
+                chosen in {str(row["id"]) for row in point.rows},
+            )
+            for point in sorted(profiles(series), key=lambda point: point.at or 0.0)
+        ]
         if links:
-            label = f"from, {values.short_name(name, 60)}" if len(one.series) > 1 else "from"
-            lines.append(choices(label, links))
-    return html.Dl(lines, className=f"sweep-choices {'wide' if len(one.series) > 1 else ''}".strip())
+            lines.append(choices(f"from, {short_name(name, 60)}" if several else "from", links))
+    return html.Dl(lines, className="sweep-choices wide" if several else "sweep-choices")
 
 
-def _of_point(one: Sweep, series: SweepSeries, point: SweepPoint, entry: Entry) -> list[Component]:
-    told = predicted_by(entry, int(point.at or 0))
-    if told.reason:
-        return [note("empty", f"Not identified: {told.reason}.")]
-    depths = depths_of(series, told)
-    found = depth_choice(depths, told.present)
-    said = [html.P(text, className="sweep-said") for text in sentences(one.parameter, told, found)]
-    name = next(name for other, name in zip(one.series, one.names(), strict=True) if other is series)
-    label = f"Predicted and measured utilization of {name} by {one.parameter}"
-    utilization = figure("sweep-predicted", prediction_figure(depths, told.present, one.parameter), label)
-    cycles = prediction_figure(depths, told.present, one.parameter, cycles=True)
-    label = f"Predicted and measured cycles of {name} by {one.parameter}"
-    figures = html.Div([utilization, figure("sweep-predicted-cycles", cycles, label)], className="columns")
-    notes = [html.P(text, className="hint") for text in told.notes]
-    return [*said, figures, _table(one.parameter, depths, told), *notes]
-
-
-def sentences(parameter: str, told: DepthPredictions, found: DepthChoice | None) -> list[str]:
-    """What the predictions are worth, in words."""
-    if found is None:
-        return [f"No other value of {parameter} was both measured and predicted, so nothing can be held against it."]
-    points = "depth" if found.n == 1 else "depths"
-    said = [
-        f"Predicted from {parameter} {told.present}: {found.mean_error:.1f} points of utilization off on the mean of "
-        f"{found.n} other measured {points}."
+def _of_point(sweep: Sweep, series: SweepSeries, point: SweepPoint, entry: Entry) -> list[Component]:
+    predictions, parameter = predicted_by(entry, int(point.at or 0)), sweep.parameter
+    if predictions.reason:
+        return [note("empty", f"Not identified: {predictions.reason}.")]
+    present, depths = predictions.present, depths_of(series, predictions)
+    texts = sentences(parameter, predictions, depth_choice(depths, present))
+    name = next(name for other, name in zip(sweep.series, sweep.names(), strict=True) if other is series)
+    label = f"Predicted and measured {{}} of {name} by {parameter}"
+    figures = [
+        figure("sweep-predicted", prediction_figure(depths, present, parameter), label.format("utilization")),
+        figure(
+            "sweep-predicted-cycles",
+            prediction_figure(depths, present, parameter, cycles=True),
+            label.format("cycles"),
+        ),
     ]
-    if found.span < FLAT:
-        said.append(f"The measured depths span {found.span:.1f} points: their order means little.")
-    if found.chosen == found.best:
-        said.append(f"Best by prediction and by measurement: {parameter} {found.best}, {found.best_pct:.1f} %.")
-    else:
-        lost = f"{found.best_pct - found.chosen_pct:.1f} points ({found.regret_pct:.1f} %)"
-        said.append(
-            f"Best by prediction: {parameter} {found.chosen}, which reaches {found.chosen_pct:.1f} %; by measurement: "
-            f"{found.best}, {found.best_pct:.1f} %. Following the prediction loses {lost}."
-        )
-    return said
-
-
-def _table(parameter: str, depths: Sequence[Depth], told: DepthPredictions) -> Component:
-    head = [parameter, "measured", "predicted", "between", "error, points", "cycles measured", "predicted", "error", ""]
-    rows = [_row(one, told.present) for one in depths]
-    numeric = [1, 2, 3, 4, 5, 6, 7]
-    return table(head, rows, "Predicted and measured utilization and cycles by depth", numeric)
-
-
-def _row(one: Depth, present: int) -> list[Component | str]:
-    absent = html.Span("not measured", className="missing")
-    measured = [f"{one.busy.mean:.1f} %" if one.busy else absent, f"{one.cycles.mean:,.0f}" if one.cycles else absent]
-    if one.depth == present:
-        return [str(one.depth), measured[0], "", "", "", measured[1], "", "", "predicted from here"]
-    if one.predicted is None:
-        why = html.Span(f"no prediction: {one.refusal or 'not identified'}", className="hint sweep-why")
-        return [str(one.depth), measured[0], "", "", "", measured[1], "", "", why]
-    told = one.predicted
-    error, more = one.error, one.cycles_error_pct
+    caption = "Predicted and measured utilization and cycles by depth"
     return [
-        str(one.depth),
-        measured[0],
-        f"{told.tensor_elapsed_pct:.1f} %",
-        f"{told.low:.1f} to {told.high:.1f}",
+        *(html.P(text, className="sweep-said") for text in texts),
+        html.Div(figures, className="columns"),
+        table([parameter, *_HEAD], [_row(depth, present) for depth in depths], caption, range(1, 8)),
+        *(html.P(text, className="hint") for text in predictions.notes),
+    ]
+
+
+def sentences(parameter: str, predictions: DepthPredictions, choice: DepthChoice | None) -> list[str]:
+    """What the predictions are worth, in words."""
+    if choice is None:
+        return [f"No other value of {parameter} was both measured and predicted, so nothing can be held against it."]
+    texts = [
+        f"Predicted from {parameter} {predictions.present}: {choice.mean_error:.1f} points of utilization off on the "
+        f"mean of {choice.n} other measured {'depth' if choice.n == 1 else 'depths'}."
+    ]
+    if choice.span < FLAT:
+        texts.append(f"The measured depths span {choice.span:.1f} points: their order means little.")
+    if choice.chosen == choice.best:
+        texts.append(f"Best by prediction and by measurement: {parameter} {choice.best}, {choice.best_pct:.1f} %.")
+    else:
+        lost = f"{choice.best_pct - choice.chosen_pct:.1f} points ({choice.regret_pct:.1f} %)"
+        texts.append(
+            f"Best by prediction: {parameter} {choice.chosen}, which reaches {choice.chosen_pct:.1f} %; by "
+            f"measurement: {choice.best}, {choice.best_pct:.1f} %. Following the prediction loses {lost}."
+        )
+    return texts
+
+
+def _row(depth: Depth, present: int) -> list[Child]:
+    unmeasured = absent("not measured")
+    busy: Child = f"{depth.busy.mean:.1f} %" if depth.busy else unmeasured
+    cycles: Child = f"{depth.cycles.mean:,.0f}" if depth.cycles else unmeasured
+    predicted, error, more = depth.predicted, depth.error, depth.cycles_error_pct
+    if depth.depth == present or predicted is None:
+        why: Child = "predicted from here"
+        if depth.depth != present:
+            why = html.Span(f"no prediction: {depth.refusal or 'not identified'}", className="hint sweep-why")
+        return [str(depth.depth), busy, "", "", "", cycles, "", "", why]
+    return [
+        str(depth.depth),
+        busy,
+        f"{predicted.tensor_elapsed_pct:.1f} %",
+        f"{predicted.low:.1f} to {predicted.high:.1f}",
         f"{error:+.1f}" if error is not None else "",
-        measured[1],
-        f"{told.cycles:,.0f}",
+        cycles,
+        f"{predicted.cycles:,.0f}",
         f"{more:+.1f} %" if more is not None else "",
         "",
     ]
+
+
+def prediction_figure(depths: Sequence[Depth], present: int, parameter: str, cycles: bool = False) -> Figure:
+    """Measured and predicted busy share in percent, or elapsed cycles, by depth.
+
+    Measured: solid with filled symbols; predicted: dashed with open ones, with the bounds of the
+    prediction. A ring stands around the depth that was predicted from, ``present``.
+    """
+    measured = {depth.depth: spread for depth in depths if (spread := depth.cycles if cycles else depth.busy)}
+    predicted = {depth.depth: _bounds(depth.predicted, cycles) for depth in depths if depth.predicted}
+    unit = "cycles" if cycles else "%"
+    traces: list[Drawn] = [
+        {
+            "type": "scatter",
+            "x": list(measured),
+            "y": [round(spread.mean, 3) for spread in measured.values()],
+            "name": "measured",
+            "mode": "lines+markers",
+            "line": {"color": MEASURED.color, "width": 2, "dash": "solid"},
+            "marker": {"color": MEASURED.color, "symbol": "circle", "size": 9},
+            "customdata": [launches_in_words(spread) for spread in measured.values()],
+            "cliponaxis": False,
+            "hovertemplate": f"measured at %{{x}}: <b>%{{y:,.5~g}} {unit}</b><br>%{{customdata}}<extra></extra>",
+        },
+        {
+            "type": "scatter",
+            "x": list(predicted),
+            "y": [round(bounds.mean, 3) for bounds in predicted.values()],
+            "name": "predicted",
+            "mode": "lines+markers",
+            "line": {"color": PREDICTED.color, "width": 2, "dash": "dash"},
+            "marker": {"color": PREDICTED.color, "symbol": "diamond-open", "size": 10, "line": {"width": 2}},
+            "error_y": {**whiskers(predicted.values(), 3), "color": PREDICTED.color, "thickness": 1.2, "width": 5},
+            "customdata": [[f"{bounds.low:,.4g}", f"{bounds.high:,.4g}"] for bounds in predicted.values()],
+            "cliponaxis": False,
+            "hovertemplate": f"predicted at %{{x}}: <b>%{{y:,.5~g}} {unit}</b><br>%{{customdata[0]}} to "
+            "%{customdata[1]}<extra></extra>",
+        },
+    ]
+    if present in predicted:
+        traces.append(
+            {
+                "type": "scatter",
+                "x": [present],
+                "y": [predicted[present].mean],
+                "mode": "markers",
+                "name": "predicted from here",
+                "marker": {"symbol": "circle-open", "size": 19, "color": PREDICTED.color, "line": {"width": 2}},
+                "hoverinfo": "skip",
+            }
+        )
+    values = [str(depth.depth) for depth in depths if depth.busy or depth.predicted]
+    layout = lines_layout(values, (parameter, "elapsed cycles" if cycles else "unit busy, % of elapsed cycles"))
+    layout["yaxis"] |= {"rangemode": "tozero"}
+    return Figure(traces, layout)
+
+
+def _bounds(predicted: Any, cycles: bool) -> PointSpread:
+    """Expected busy share with its bounds, or the cycles that stand for it."""
+    if not cycles:
+        return PointSpread(predicted.tensor_elapsed_pct, predicted.low, predicted.high, 1)
+    work = predicted.cycles * predicted.tensor_elapsed_pct
+    return PointSpread(predicted.cycles, work / max(predicted.high, 1e-9), work / max(predicted.low, 1e-9), 1)

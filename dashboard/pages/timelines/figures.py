@@ -66,19 +66,21 @@ def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None)
     whole = (0.0, float(frame["end_ns"].max()) - zero) if len(frame) else (0.0, 1.0)
     low, high = window or whole
     high = max(high, low + 1.0)
-    every, tags = _lanes(frame), _tags(frame)
+    lanes, work = lane_names(frame), works(frame)
+    # In order of appearance, waits last.
+    tags = [str(tag) for rows in (frame[work], frame[~work]) for tag in rows["tag"].unique()]
     if window:
         frame = frame[(frame["end_ns"] - zero >= low) & (frame["start_ns"] - zero <= high)]
-        inside = set(frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None))
-        every = [lane for lane in every if lane in inside]
-    names = list(_named(every[:MOST_LANES]).values())
-    placed = _placed(frame, every, tags, zero, low, high)
+        inside = set(_lanes(frame))
+        lanes = {lane: name for lane, name in lanes.items() if lane in inside}
+    names = list(lanes.values())[:MOST_LANES]
+    placed = _placed(frame, list(lanes), tags, zero, low, high)
     bars, step = summed(placed, len(names), len(tags), low, high)
     figure = go.Figure()
     for index, (tag, look) in enumerate(tag_looks(tags).items()):
         _add_tag(figure, bars[bars["tag"] == index], names, tag, look, high - low)
     _lay_out(figure, names, len(tags), low, high)
-    return LanesFigure(figure, len(placed), len(bars), len(names), len(every) - len(names), step)
+    return LanesFigure(figure, len(placed), len(bars), len(names), len(lanes) - len(names), step)
 
 
 def close_up(frame: pd.DataFrame) -> tuple[float, float] | None:
@@ -97,9 +99,8 @@ def _placed(
     """Intervals of the first ``MOST_LANES`` lanes within a window: ``lane`` and ``tag`` as places
     in the lists, ``start`` and ``end`` in ns from zero."""
     appeared = frame.groupby(["group", "lane"], sort=False).ngroup().to_numpy()
-    pairs = frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None)
-    place = {pair: index for index, pair in enumerate(lanes)}
-    order = np.array([place[pair] for pair in pairs], dtype=int)
+    place = {lane: index for index, lane in enumerate(lanes)}
+    order = np.array([place[lane] for lane in _lanes(frame)], dtype=int)
     shown = order[appeared] < MOST_LANES if len(order) else np.zeros(0, dtype=bool)
     frame, appeared = frame[shown], appeared[shown]
     placed = pd.DataFrame(
@@ -125,31 +126,22 @@ def few_tags(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def lane_names(frame: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """What stands beside each lane, by (group, lane): groups together."""
-    return _named(_lanes(frame))
-
-
-def _lanes(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """(group, lane) of every lane: groups together; lanes that differ in numbers by these,
-    otherwise as they appear."""
-    pairs = list(frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None))
-    keys = [(group, _NUMBER.sub("#", lane)) for group, lane in pairs]
-    groups, kinds = ({one: place for place, one in enumerate(dict.fromkeys(of))} for of in ((g for g, _ in keys), keys))
-    order = {
-        pair: (groups[pair[0]], kinds[key], [int(number) for number in _NUMBER.findall(pair[1])])
-        for pair, key in zip(pairs, keys, strict=True)
-    }
-    return sorted(pairs, key=order.__getitem__)
-
-
-def _named(lanes: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+    """What stands beside each lane, by (group, lane): groups together; lanes that differ in numbers
+    by these, otherwise as they appear."""
+    lanes = _lanes(frame)
+    kinds = {(group, lane): (group, _NUMBER.sub("#", lane)) for group, lane in lanes}
+    groups, order = (
+        {key: place for place, key in enumerate(dict.fromkeys(keys))}
+        for keys in ((group for group, _ in lanes), kinds.values())
+    )
+    numbers = {lane: [int(number) for number in _NUMBER.findall(lane[1])] for lane in lanes}
+    lanes.sort(key=lambda lane: (groups[lane[0]], order[kinds[lane]], numbers[lane]))
     return {(group, lane): safe(lane if lane == group else f"{group} · {lane}") for group, lane in lanes}
 
 
-def _tags(frame: pd.DataFrame) -> list[str]:
-    """Tags in order of appearance, waits last."""
-    work = works(frame)
-    return [str(tag) for rows in (frame[work], frame[~work]) for tag in rows["tag"].unique()]
+def _lanes(frame: pd.DataFrame) -> list[tuple[str, str]]:
+    """(group, lane) of every lane as they appear."""
+    return list(frame[["group", "lane"]].drop_duplicates().itertuples(index=False, name=None))
 
 
 def summed(placed: pd.DataFrame, lanes: int, tags: int, low: float, high: float) -> tuple[pd.DataFrame, float]:
@@ -207,18 +199,18 @@ def tag_looks(tags: list[str]) -> dict[str, tuple[str, str]]:
 
     A hatch turns by two with each round of the colours, so that no pair comes twice in four rounds.
     """
-    found = {}
+    looks = {}
     work, waits = (
         _places([tag for tag in tags if tag.lower().startswith(WAIT) == waiting]) for waiting in (False, True)
     )
     for tag in tags:
         if tag in waits:
             turn, place = divmod(waits[tag], len(_WAIT_HATCHES))
-            found[tag] = WAIT_COLORS[turn % len(WAIT_COLORS)], _WAIT_HATCHES[place]
+            looks[tag] = WAIT_COLORS[turn % len(WAIT_COLORS)], _WAIT_HATCHES[place]
         else:
             turn, place = divmod(work[tag], len(_WORK_COLORS))
-            found[tag] = _WORK_COLORS[place], _WORK_HATCHES[(place + 2 * turn) % len(_WORK_HATCHES)]
-    return found
+            looks[tag] = _WORK_COLORS[place], _WORK_HATCHES[(place + 2 * turn) % len(_WORK_HATCHES)]
+    return looks
 
 
 def _places(tags: list[str]) -> dict[str, int]:
@@ -240,22 +232,22 @@ def _add_tag(
         y=np.array([names[lane] for lane in bars["lane"]], dtype=object),
         orientation="h",
         name=safe(tag),
-        text=np.array([safe(tag) if one >= _NAMED * span else "" for one in length], dtype=object),
+        text=np.array([safe(tag) if width >= _NAMED * span else "" for width in length], dtype=object),
         textposition="inside",
         insidetextanchor="middle",
         textangle=0,
         textfont={"color": text_color(color), "size": 11},
         marker={"color": color, "line": _EDGE, "pattern": {**HATCH, "shape": hatch, "bgcolor": color}},
-        customdata=np.array([_told(*row) for row in bars[_SAID].itertuples(index=False)], dtype=object),
+        customdata=np.array([_hover(*row) for row in bars[_HOVERED].itertuples(index=False)], dtype=object),
         hovertemplate=f"<b>{safe(tag)}</b> · %{{y}}<br>%{{customdata}}<extra></extra>",
     )
 
 
 _EDGE = {"width": 0.6, "color": "rgba(16,22,29,0.5)"}
-_SAID = ["start", "end", "count", "share", INDEX]
+_HOVERED = ["start", "end", "count", "share", INDEX]
 
 
-def _told(start: float, end: float, count: int, share: float, index: int) -> str:
+def _hover(start: float, end: float, count: int, share: float, index: int) -> str:
     where = f"{duration(end - start)} from {duration(start)}"
     if count == 1 and share == 1.0:
         return where if index == NO_INDEX else f"{where}, number {index:.0f}"

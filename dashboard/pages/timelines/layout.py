@@ -11,22 +11,26 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from dash import dcc, html
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.development.base_component import Component
 
+from ncubble.analysis.streams.causes import CAUSES
 from ncubble.analysis.traces.concurrency import Concurrency, concurrency
 from ncubble.analysis.traces.lanes import FILE, LaneRun, find_lanes, lane_kind, read_lanes
+from ncubble.analysis.traces.run import read_trace_facts
 from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.page import Page, in_browser
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
-from ncubble.dashboard.pages.timelines.causes import idle_tables
 from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
-from ncubble.dashboard.ui.components import card, figure, note, table
+from ncubble.dashboard.ui.components import bare, card, counted, figure, link_list, note, page_head, table
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration
 
 FRESH_S = 10.0
 """How old the list of runs may be: a walk over many folders takes a while."""
 MOST_LISTED = 200
+MOST_DEVICES = 16
+_IDLE_HEAD = ("No SM works because of", "Time", "Of the run", "Gaps", "What helps")
 NAMES = {"warps": "Warp roles", "streams": "Streams and copies"}
 _PROMISES = {
     "warps": (
@@ -40,14 +44,14 @@ _PROMISES = {
 }
 _RECORDERS = {"warps": "ncubble trace NAME", "streams": "ncubble streams NAME"}
 _lock = threading.Lock()
-_found: dict[tuple[Path, ...], tuple[float, list[LaneRun]]] = {}
+_runs: dict[tuple[Path, ...], tuple[float, list[LaneRun]]] = {}
 
 
 def layout(store: ReportStore, address: TimelinesAddress) -> Component:
     """The page at an address."""
     runs = runs_of(store)
     chosen = next((run for run in runs if run.id == address.run), None)
-    parts: list[Component] = [_head()]
+    parts: list[Component] = [page_head("Timelines", "What warps, streams and copies do at the same time")]
     if address.run and chosen is None:
         parts.append(note("error", "No run with lanes has this address. It may have been moved or deleted."))
     if chosen is None and runs and not address.run:
@@ -63,10 +67,10 @@ def runs_of(store: ReportStore) -> list[LaneRun]:
     """Every run with lanes below the paths of the store; nothing else is ever read by this page."""
     roots = tuple(Path(path) for path in store.paths)
     with _lock:
-        made, runs = _found.get(roots, (-FRESH_S, []))
+        made, runs = _runs.get(roots, (-FRESH_S, []))
         if time.monotonic() - made >= FRESH_S:
             runs = list(find_lanes(roots))
-            _found[roots] = time.monotonic(), runs
+            _runs[roots] = time.monotonic(), runs
     return runs
 
 
@@ -89,69 +93,61 @@ def _read(run: LaneRun, stamp: int) -> tuple[str, pd.DataFrame, Concurrency]:
     return kind, frame, concurrency(frame)
 
 
-def _head() -> Component:
-    lead = html.P("What warps, streams and copies do at the same time", className="lead")
-    return html.Div([html.H1("Timelines"), lead], className="page-head")
-
-
 def _listed(runs: list[LaneRun], kinds: Mapping[LaneRun, str], chosen: LaneRun | None) -> Component:
-    items = []
+    links = []
     for run in runs[:MOST_LISTED]:
-        current: dict[str, Any] = {"aria-current": "true"} if run == chosen else {}
-        name = dcc.Link(run.path.name, href=TimelinesAddress(run.id).href(), className="row-link")
         kind = html.Span(NAMES.get(kinds[run], "damaged"), className="tag")
-        items.append(html.Li([html.Span(name, **current), kind, html.Span(str(run.path), className="hint side-path")]))
-    more = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
-    more += f", the first {MOST_LISTED} are listed" if len(runs) > MOST_LISTED else ""
-    return card("Runs with lanes", [html.Ul(items, className="sides")], more)
+        path = html.Span(str(run.path), className="hint side-path")
+        links.append((run.path.name, TimelinesAddress(run.id).href(), run == chosen, [kind, path]))
+    more = f", the first {MOST_LISTED} are listed" if len(runs) > MOST_LISTED else ""
+    return card("Runs with lanes", [link_list(links)], f"{counted(len(runs), 'run')}{more}")
 
 
 def shown(run: LaneRun, address: TimelinesAddress) -> Component:
     """The lanes of one run, and how much of them works at the same time."""
     try:
-        kind, frame, found = _read(run, _stamp(run))
+        kind, frame, together = _read(run, _stamp(run))
     except NcubbleError as error:
         return card(run.path.name, [note("error", f"{error.message}. Remedy: {error.remedy}.")])
+    title = f"{NAMES[kind]}: {run.path.name}"
     if frame.empty:
-        return card(f"{NAMES[kind]}: {run.path.name}", [note("empty", "This run holds no interval.")])
+        return card(title, [note("empty", "This run holds no interval.")])
     middle = close_up(frame) if kind == "warps" and not address.window else None
-    made = lanes_figure(frame, address.window or middle)
-    said = hint(made) + (f" This is the middle of {duration(found.span_ns)}." if middle else "")
-    label = f"{NAMES[kind]} of {run.path.name}: {made.lanes} lanes, {made.intervals} intervals. {told(found)}"
+    lanes = lanes_figure(frame, address.window or middle)
+    left_out = hint(lanes) + (f" This is the middle of {duration(together.span_ns)}." if middle else "")
+    sentence = overlap(together)
+    label = f"{NAMES[kind]} of {run.path.name}: {lanes.lanes} lanes, {lanes.intervals} intervals. {sentence}"
     whole = html.Button("Whole run", id="lanes-whole", className="button small", n_clicks=0)
     parts = [
-        html.P(told(found), className="sentence"),
-        figure("lanes", made.figure, label, tools=True),
-        html.Div([html.Span(said, id="lanes-hint", className="hint"), whole], className="lane-hint"),
+        html.P(sentence, className="sentence"),
+        figure("lanes", lanes.figure, label, tools=True),
+        html.Div([html.Span(left_out, id="lanes-hint", className="hint"), whole], className="lane-hint"),
         dcc.Store(id="lanes-run", data=run.id),
         dcc.Store(id="lanes-window"),
         *idle_tables(run.path),
-        *_together(found),
+        *_together(together),
     ]
-    return card(f"{NAMES[kind]}: {run.path.name}", parts, "drag to zoom; waits are hatched and count as no work")
+    return card(title, parts, "drag to zoom; waits are hatched and count as no work")
 
 
 def drawn(store: ReportStore, address: TimelinesAddress) -> LanesFigure | None:
     """The figure of a run over a window; None where it is not, or no longer, there."""
-    run = next((one for one in runs_of(store) if one.id == address.run), None)
+    run = next((run for run in runs_of(store) if run.id == address.run), None)
     try:
         return lanes_figure(_read(run, _stamp(run))[1], address.window) if run else None
     except NcubbleError:
         return None
 
 
-def told(found: Concurrency) -> str:
+def overlap(together: Concurrency) -> str:
     """What overlaps, in one sentence."""
-    span = duration(found.span_ns)
-    idle = (
-        f"Nothing works for {100 * found.idle_ns / found.span_ns:.1f} % of {span}"
-        if found.span_ns
-        else "No time passes"
-    )
-    pairs = [overlap for overlap in found.overlaps if len(overlap.what) == 2]
+    idle = "No time passes"
+    if span := together.span_ns:
+        idle = f"Nothing works for {100 * together.idle_ns / span:.1f} % of {duration(span)}"
+    pairs = [pair for pair in together.overlaps if len(pair.what) == 2]
     if not pairs:
         return f"{idle}."
-    best = max(pairs, key=lambda one: one.ns)
+    best = max(pairs, key=lambda pair: pair.ns)
     return f"{idle}; {' and '.join(best.what)} work together for {best.pct_of_span:.1f} %."
 
 
@@ -165,19 +161,46 @@ def hint(drawn: LanesFigure) -> str:
     return f"{merged}.{left}"
 
 
-def _together(found: Concurrency) -> list[Component]:
+def _together(together: Concurrency) -> list[Component]:
     """Tables: how long each group works, and how long two or three of them do at once."""
-    span = found.span_ns or 1.0
-    alone = [[name, duration(ns), f"{100 * ns / span:.1f} %"] for name, ns in found.busy_ns.items()]
+    span = together.span_ns or 1.0
+    alone = [[name, duration(ns), f"{100 * ns / span:.1f} %"] for name, ns in together.busy_ns.items()]
     blocks = [html.H3("Work by group"), table(["Group", "Work", "Of the run"], alone, "Work by group", (1, 2))]
-    if found.overlaps:
+    if together.overlaps:
         rows = [
             [" + ".join(pair.what), duration(pair.ns), f"{pair.pct_of_span:.1f} %", f"{pair.pct_of_least:.1f} %"]
-            for pair in found.overlaps
+            for pair in together.overlaps
         ]
         head = ["At the same time", "Time", "Of the run", "Of the group that works least"]
         blocks += [html.H3("Overlap"), table(head, rows, "Overlap of groups", (1, 2, 3))]
     return [html.Div(blocks, className="lane-table")]
+
+
+def idle_tables(folder: Path) -> list[Component]:
+    """Why no SM worked, as a run of ``ncubble streams`` tells it: time by cause, a table per
+    device; nothing for a run that tells none, as one of warps."""
+    devices = read_trace_facts(folder).get("devices")
+    blocks: list[Component] = []
+    for device in devices[:MOST_DEVICES] if isinstance(devices, list) else []:
+        try:
+            title, rows = _idle_rows(device)
+        except (KeyError, TypeError, ValueError, OverflowError):
+            continue
+        blocks += [html.H3(title), table(_IDLE_HEAD, rows, title, (1, 2, 3))]
+    return [html.Div(blocks, className="lane-table")] if blocks else []
+
+
+def _idle_rows(device: dict[str, Any]) -> tuple[str, list[list[Any]]]:
+    """Title and rows of a device; raises KeyError, TypeError, ValueError or OverflowError for what
+    no recorder told."""
+    span = float(device["span_us"])
+    rows: list[list[Any]] = []
+    for idle in device["causes"]:
+        cause, us = CAUSES[idle["cause"]], float(idle["us"])
+        share = f"{100 * us / span:.1f} %" if span > 0 else "-"
+        rows.append([cause.title, duration(1e3 * us), share, f"{int(idle['gaps']):,}", cause.remedy])
+    name = str(device.get("name") or "")[:80]
+    return f"Idle SMs of {name}" if name else "Idle SMs", rows
 
 
 def _missing(kind: str, store: ReportStore) -> Component:
@@ -189,3 +212,34 @@ def _missing(kind: str, store: ReportStore) -> Component:
     )
     parts = [html.P(_PROMISES[kind]), html.P(["To record it: ", html.Code(_RECORDERS[kind])]), looked]
     return card(NAMES[kind], [html.Div(parts, className="note note-empty", role="note")])
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Add the callbacks of this page to ``app``: a zoom goes into the address, and what is in the
+    window is drawn anew."""
+    state, window = State("lanes-run", "data"), ("lanes-window", "data")
+    functions = {
+        "zoom": (Output(*window), Input({"type": "figure", "name": "lanes"}, "relayoutData"), state),
+        "whole": (Output(*window, allow_duplicate=True), Input("lanes-whole", "n_clicks"), state),
+    }
+    in_browser(app, "ncubble_lanes", functions, prevent_initial_call=True)
+
+    @app.callback(
+        Output({"type": "drawn", "name": "lanes"}, "data"),
+        Output("lanes-hint", "children"),
+        Input("lanes-window", "data"),
+        State("lanes-run", "data"),
+        prevent_initial_call=True,
+    )
+    def draw(window: Any, run: Any) -> tuple[Any, Any]:
+        lanes = drawn(store, address_of(window, run))
+        return (no_update, no_update) if lanes is None else (bare(lanes.figure), hint(lanes))
+
+
+def address_of(window: Any, run: Any) -> TimelinesAddress:
+    """What the browser's state asks for, checked like an address."""
+    low, high = (window.get(name) for name in ("from", "to")) if isinstance(window, dict) else (None, None)
+    return TimelinesAddress.parse(f"run={run}" + (f"&from={low}&to={high}" if low is not None else ""))
+
+
+PAGE = Page("Timelines", TimelinesAddress, of_store=layout, register=register)

@@ -20,6 +20,7 @@ from ncubble.kernels.build.machine_code import check
 from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
+from tests.helpers.markdown import formatted
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +167,7 @@ def test_the_page_is_what_the_measurements_give(suite: Any, claims: list[Any], r
         pytest.skip("docs/validation/claims.json is not there: nothing was measured yet")
     told = json.loads(measured.read_text(encoding="utf-8"))
     text = suite.page.page(claims, told)
-    assert document.read_text(encoding="utf-8") == text, "run: python -m benchmarks.claims --write"
+    assert document.read_text(encoding="utf-8") == formatted(text), "run: python -m benchmarks.claims --write"
     missing = {item.id for item in claims if suite.rules.verdict(item, told["measurements"]) == "not measured"}
     assert not missing
 

@@ -13,6 +13,7 @@ import pytest
 
 from ncubble.analysis.gate.noise.metrics import BY_NAME
 from ncubble.analysis.gate.noise.noise import Sample
+from tests.helpers.markdown import formatted
 
 TENSOR = BY_NAME["tensor_elapsed_pct"]
 
@@ -35,7 +36,7 @@ def page(repository: Path) -> str:
 @pytest.mark.parametrize("name", ["gate-noise", "gate-apart", "gate-before", "gate-regressions"])
 def test_the_page_holds_what_the_recordings_give(proof: ModuleType, page: str, name: str) -> None:
     (block,) = proof.made(draws=1, jobs=1, only=name).values()
-    assert proof.fill(page, {name: block}) == page, (
+    assert formatted(proof.fill(page, {name: block})) == page, (
         "run: python -m benchmarks.gate.proof --write docs/validation/gate.md"
     )
 

@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.helpers.markdown import formatted
+
 NAMED = re.compile(r"`([\w./-]+\.(?:py|toml|cuh|cu|cpp|js|md))`|\]\(([^)#:\s]+)")
 FOLDER = re.compile(r"`((?:ncubble|kernels|profiling|analysis|dashboard|cli|tests|benchmarks|docs)/[\w/]*[\w/])`")
 PLACEHOLDER = re.compile(r"[A-Z]{3,}")
@@ -47,7 +49,7 @@ def missing(text: str, folder: Path, files: set[str], repository: Path) -> list[
 
 def test_the_picture_of_rooms_is_current(repository: Path, rooms: ModuleType) -> None:
     text = (repository / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert rooms.replaced(text, rooms.block()) == text, "run: python docs/rooms.py --write"
+    assert formatted(rooms.replaced(text, rooms.block())) == text, "run: python docs/rooms.py --write"
 
 
 def test_every_file_that_the_guides_name_exists(repository: Path, tracked: list[Path]) -> None:

@@ -3,8 +3,11 @@ them parses."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -21,6 +24,8 @@ from ncubble.cli.commands.check.options import Measuring
 
 NAMES = ("gpu-gate.yml", "check-reports.yml", "gitlab-gate.yml")
 GITHUB = NAMES[:2]
+MEASURING = ("gpu-gate.yml", "gitlab-gate.yml")
+GUARDS = ("--strict-markers", "--ncubble-required")
 
 
 @pytest.fixture
@@ -48,14 +53,14 @@ def scripts(value: Any) -> Iterator[str]:
             yield from scripts(inner)
 
 
-def commands(value: Any) -> list[list[str]]:
-    """The words after each ``ncubble`` that begins a command, or follows what waits for the GPU."""
+def commands(value: Any, program: str = "ncubble") -> list[list[str]]:
+    """The words after each ``program`` that begins a command, or follows what waits for the GPU."""
     found = []
     for text in scripts(value):
         for line in text.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
-            if "ncubble" in words and (words[0] in ("ncubble", "flock")):
-                found.append(words[words.index("ncubble") + 1 :])
+            if program in words and (words[0] in (program, "flock")):
+                found.append(words[words.index(program) + 1 :])
     return found
 
 
@@ -100,6 +105,47 @@ def test_options_of_a_check_do_not_contradict_each_other(folder: Path, name: str
         Measuring(profile_all=bool(given.get("profile_all")), out=given.get("out")).check(paths)
         assert not (given["history"] and given["no_history"])
         assert given["junit"] and given["markdown"]
+
+
+def environments(value: Any) -> Iterator[dict[str, Any]]:
+    """Every ``env`` of GitHub and ``variables`` of GitLab."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if key in ("env", "variables"):
+            yield inner
+        else:
+            yield from environments(inner)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gated_tests_cannot_pass_unmeasured(folder: Path, name: str) -> None:
+    tests = commands(loaded(folder, name), "pytest")
+    assert len(tests) == (name in MEASURING)
+    assert all(guard in words for guard in GUARDS for words in tests)
+    assert sum("pytest" in text for text in scripts(loaded(folder, name))) == (2 if tests else 0)  # installed, and run
+    required = [variables.get("NCUBBLE_REQUIRE_GPU") for variables in environments(loaded(folder, name))]
+    assert ("1" in required) == bool(tests)
+
+
+@pytest.mark.parametrize(("options", "code", "says"), [
+    (["-p", "no:ncubble"], 4, "unrecognized arguments: --ncubble-required"),
+    ([], 1, "this machine has no GPU"),
+])  # fmt: skip
+@pytest.mark.parametrize("name", MEASURING)
+def test_the_command_for_gated_tests_fails_without_plugin_or_gpu(
+    folder: Path, tmp_path: Path, name: str, options: list[str], code: int, says: str
+) -> None:
+    (words,) = commands(loaded(folder, name), "pytest")
+    (tmp_path / "test_it.py").write_text("import pytest\n@pytest.mark.tensor_util(min=50)\ndef test_gemm(): pass\n")
+    argv = [sys.executable, "-m", "pytest", *(word.replace("$GATED_TESTS", ".") for word in words), *options]
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "NCUBBLE_REQUIRE_GPU": ""}
+    done = subprocess.run(argv, cwd=tmp_path, env=hidden, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, says in done.stdout + done.stderr) == (code, True)
+
+
+def test_the_docs_name_the_guards_against_tests_that_measure_nothing(repository: Path) -> None:
+    for name in ("ci.md", "pytest.md"):
+        text = (repository / "docs" / name).read_text()
+        assert [guard for guard in (*GUARDS, "NCUBBLE_REQUIRE_GPU=1", "required_plugins") if guard not in text] == []
 
 
 @pytest.mark.parametrize("name", GITHUB)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.markdown import formatted
+
 
 @pytest.fixture(scope="module")
 def tables() -> ModuleType:
@@ -19,7 +21,7 @@ def tables() -> ModuleType:
 def test_the_figures_are_those_of_the_recordings(tables: ModuleType, repository: Path, file: str) -> None:
     text = (repository / file).read_text(encoding="utf-8")
     blocks = {name: make() for name, make in tables.BLOCKS[file].items()}
-    assert tables.fill(text, blocks) == text, "run: python -m benchmarks.readme_tables --write"
+    assert formatted(tables.fill(text, blocks)) == text, "run: python -m benchmarks.readme_tables --write"
 
 
 def _launch(tables: ModuleType, parameters: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.explain import MOST, explain, unit_counters
 from ncubble.analysis.account.parts import LAUNCH_SHAPE
-from ncubble.analysis.diagnosis.results import as_json
+from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.report.report import open_reports
 from ncubble.recordings import ROOT
 from tests.helpers.one_launch import OneLaunch
@@ -101,8 +101,8 @@ def test_the_timeline_behind_ramp_and_tail_is_named_with_its_borders(reports):
 
 def test_json_has_the_member_only_where_it_is_asked_for(reports):
     some = reports[:1]
-    assert "explain" not in as_json(some, [])["launches"][0]
-    launch = as_json(some, [], explained=True)["launches"][0]
+    assert "explain" not in judge_all(some, []).to_json()["launches"][0]
+    launch = judge_all(some, [], explained=True).to_json()["launches"][0]
     assert set(launch["explain"]) == {"parts", "timeline", "samples", "missing", "load"}
     assert {one["part"]: one["pct"] for one in launch["explain"]["parts"]} == launch["account"]
     json.dumps(launch, allow_nan=False)
@@ -159,6 +159,7 @@ def test_a_launch_that_cannot_be_explained_is_an_error_and_hides_no_other(report
         return explain(launch, account)
 
     monkeypatch.setattr("ncubble.analysis.account.explain.explain", refuse)
-    result = as_json([one for one in reports if one.path.parent.name == "sdpa_fp8_stage_c_wmma"], [], explained=True)
-    assert [bool(launch["explain"]) for launch in result["launches"]] == [False, True]
-    assert len(result["errors"]) == 1 and "nonsense" in result["errors"][0]["error"]
+    chosen = [report for report in reports if report.path.parent.name == "sdpa_fp8_stage_c_wmma"]
+    result = judge_all(chosen, [], explained=True)
+    assert [bool(explanation) for explanation in result.explanations] == [False, True]
+    assert len(result.errors) == 1 and "nonsense" in result.errors[0].error

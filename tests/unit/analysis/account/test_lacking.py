@@ -3,6 +3,7 @@ to do."""
 
 import json
 import math
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -124,6 +125,9 @@ def foreign_like():
     from ncubble.profiling.runs.run import Run
 
     launch = OneLaunch({}, capability="8.0", ncu="2020.3.1")
-    launch.identity |= {"kernel": "k", "device": "A100", "duration_ns": NAN, "cycles": NAN, "sm_clock_hz": NAN}
+    vars(launch)["identity"] = replace(launch.identity, kernel="k", device="A100")
+    launch.report.launches = pd.DataFrame(columns=["launch", "duration_ns", "cycles"])
+    texts = ["section", "rule", "title", "message", "kind", "speedup_kind"]
+    launch.report.rules = pd.DataFrame(columns=["launch", *texts, "speedup_pct"])
     launch.report.path, launch.report.run = "a.ncu-rep", Run(Path("a.ncu-rep"), Path("a.ncu-rep"))
     return describe(launch, None, diagnose(launch, None)).to_json()

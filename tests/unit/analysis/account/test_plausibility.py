@@ -1,19 +1,24 @@
 """Contradictions inside a report are told, and intact reports contain none."""
 
 import math
-import shutil
 
-import pandas as pd
 import pytest
 
 from ncubble.analysis.account.plausibility import doubts
 from ncubble.analysis.diagnosis.judge import launch_verdict
 from ncubble.analysis.diagnosis.results import judge
-from ncubble.analysis.report import cache as store
 from ncubble.analysis.report.report import Report, open_reports
 from ncubble.recordings import REPEATS, ROOT
+from tests.helpers.damaged_reports import (
+    doubled_report,
+    report_with_empty_field,
+    report_without_series,
+    report_without_times,
+    tampered_run,
+)
 
 RUN = ROOT / "tensor_core_gemm" / "stages2"
+RUNS = REPEATS / "tensor_core_gemm" / "stages1"
 
 
 @pytest.fixture
@@ -22,15 +27,7 @@ def tampered(tmp_path, monkeypatch):
 
     def open_one(table, change):
         monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "cache"))
-        copy = tmp_path / "run"
-        shutil.copytree(RUN, copy, dirs_exist_ok=True)
-        (whole,), _ = open_reports([copy])
-        file = store.file_of(whole.frame.sha256, table)
-        frame = pd.read_parquet(file)
-        change(frame)
-        frame.to_parquet(file)
-        store.seal(file.parent)
-        return Report.open(copy)
+        return Report.open(tampered_run(RUN, tmp_path / "run", table, change))
 
     return open_one
 
@@ -48,7 +45,7 @@ def metric(name, factor):
         ("gpu__time_duration.sum", 2.0, "duration times SM clock"),
         ("gpu__time_duration.sum", -1.0, "duration_ns is"),
         ("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed", 64.0, "tensor is busy for"),
-        ("launch__grid_dim_x", 3.0, "CTAs, but the grid"),
+        ("launch__grid_dim_x", 3.0, "launch__grid_size is"),
     ],
 )
 def test_a_value_that_cannot_be_is_told(tampered, name, factor, told):
@@ -87,11 +84,165 @@ def test_a_changed_cell_that_contradicts_the_others_is_told(tampered, table, col
     assert any(told in text for text in doubts(report.launch(0))), doubts(report.launch(0))
 
 
-def test_a_grid_without_one_of_its_dimensions_is_told(tampered):
-    def rename(frame):
-        frame["metric"] = frame["metric"].astype(str).replace("launch__block_dim_z", "launch__block_dim_q")
+@pytest.mark.parametrize("text", ["", "N/A"])
+def test_an_account_without_machine_code_is_merged_and_says_so(tampered, text):
+    def lose(frame):
+        frame["sass"] = text
 
-    assert any("lack a dimension" in text for text in doubts(tampered("metrics", rename).launch(0)))
+    intact = launch_verdict(Report.open(RUN).launch(0))
+    verdict = launch_verdict(tampered("code", lose).launch(0))
+    assert "copy_cost" in intact.account and "copy_cost" not in verdict.account
+    assert "copy_cost" in verdict.merged["idle"] and verdict.cause == "unknown"
+    assert verdict.account["tensor_busy"] == pytest.approx(intact.account["tensor_busy"])
+    assert any("not in the code" in note for note in verdict.warnings)
+    assert any("at instructions whose text the report does not hold" in note for note in verdict.warnings)
+
+
+def test_code_that_no_reader_disassembles_is_merged_but_no_damage(tampered):
+    """As of Volta, which CUDA 13 dropped."""
+
+    def forget(frame):
+        frame["sass"] = "???"
+
+    verdict = launch_verdict(tampered("code", forget).launch(0))
+    assert "copy_cost" in verdict.merged["idle"] and verdict.integrity == "ok"
+
+
+def test_some_instructions_without_text_are_suspicious(tampered):
+    def forget(frame):
+        frame["sass"] = frame["sass"].astype(str).where(frame.index % 2 == 0, "???")
+
+    assert any("not in the code" in text for text in doubts(tampered("code", forget).launch(0)))
+
+
+def test_a_report_in_which_a_launch_stands_twice_is_suspicious_as_a_whole(tmp_path):
+    copy = tmp_path / "twice.ncu-rep"
+    copy.write_bytes(doubled_report(RUNS))
+    doubled = Report.open(copy)
+    assert len(doubled.launches) == 6
+    told = "stand there twice, or not in the order"
+    assert all(any(told in text for text in doubts(launch)) for launch in doubled)
+
+
+@pytest.mark.parametrize("name", ["launch__block_dim_z", "launch__grid_size", "launch__registers_per_thread"])
+def test_a_launch_without_one_of_its_sizes_is_told(tampered, name):
+    def rename(frame):
+        frame["metric"] = frame["metric"].astype(str).replace(name, "launch__other")
+
+    assert any(f"has no {name}" in text for text in doubts(tampered("metrics", rename).launch(0)))
+
+
+@pytest.mark.parametrize(("column", "wrong"), [("message", "lacks its text"), ("section", "lacks its name")])
+def test_a_rule_that_lost_its_text_or_name_is_told(tampered, column, wrong):
+    def lose(frame):
+        frame[column] = ""
+
+    assert any(wrong in text for text in doubts(tampered("rules", lose).launch(0)))
+
+
+def test_a_rule_that_stands_there_twice_is_told(tampered):
+    def double(frame):
+        frame.loc[len(frame)] = frame.loc[0]
+
+    assert any("stands there twice" in text for text in doubts(tampered("rules", double).launch(0)))
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "wrong"),
+    [
+        ("speedup_pct", 0.0, "(optimization, global) estimates a gain of 0 %"),
+        ("speedup_pct", -3.0, "estimates a gain of -3 %"),
+        ("speedup_pct", 100.5, "estimates a gain of 100.5 %"),
+        ("speedup_pct", math.nan, "estimates a gain of nan %"),
+        ("speedup_kind", "", "(optimization, neither local nor global) estimates a gain of 25 %"),
+        ("kind", "warning", "(warning, global) estimates a gain of 25 %"),
+        ("kind", "", "(of unknown kind, global) estimates a gain of 25 %"),
+        ("title", "Launch Configuration", "LaunchConfiguration lacks its title"),
+    ],
+)
+def test_a_rule_whose_estimate_or_title_cannot_be_is_told(tampered, column, cell, wrong):
+    """A title that a report lacks is shown as the name of the rule."""
+
+    def change(frame):
+        frame[column] = frame[column].astype(object).where(frame["rule"] != "LaunchConfiguration", cell)
+
+    (text,) = doubts(tampered("rules", change).launch(0))
+    assert wrong in text
+
+
+@pytest.mark.parametrize("pct", [100.0, 4e-5])
+def test_an_estimate_may_be_small_or_all_of_the_time(tampered, pct):
+    def change(frame):
+        frame["speedup_pct"] = pct
+
+    assert doubts(tampered("rules", change).launch(0)) == []
+
+
+def test_a_title_that_changed_places_with_its_text_is_told(tampered):
+    def swap(frame):
+        titled = frame["rule"] == "LaunchConfiguration"
+        frame.loc[titled, ["title", "message"]] = frame.loc[titled, ["message", "title"]].to_numpy()
+
+    (text,) = doubts(tampered("rules", swap).launch(0))
+    assert "LaunchConfiguration lacks its title" in text
+
+
+def test_only_rules_that_always_estimate_must_do_so(tampered):
+    """``LaunchConfiguration`` proposes optimizations without an estimate, too."""
+
+    def lose(frame):
+        frame["speedup_pct"], frame["speedup_kind"] = math.nan, ""
+
+    (text,) = doubts(tampered("rules", lose).launch(0))
+    assert "TheoreticalOccupancy lacks its estimate" in text
+
+
+def test_a_proposal_without_text_is_told_even_if_it_estimates_nothing(tampered):
+    def lose(frame):
+        frame["speedup_kind"] = frame["speedup_kind"].astype(str)
+        launch = frame["rule"] == "LaunchConfiguration"
+        frame.loc[launch, ["message", "speedup_kind"]], frame.loc[launch, "speedup_pct"] = "", math.nan
+
+    assert any("LaunchConfiguration lacks its text" in text for text in doubts(tampered("rules", lose).launch(0)))
+
+
+@pytest.mark.parametrize("path", ["result.19.3", "result.19.3.1"])
+def test_a_rule_whose_result_was_emptied_is_told(tmp_path, path):
+    """NVIDIA's reader shows such a rule as one that found nothing."""
+    copy = tmp_path / "report.ncu-rep"
+    copy.write_bytes(report_with_empty_field(RUN, path))
+    report = Report.open(copy)
+    assert len(report.rules) < len(Report.open(RUN).rules) or (report.rules["message"] == "").any()
+    assert any("has a result without a message" in text for text in doubts(report.launch(0)))
+
+
+def test_a_series_whose_times_are_lost_is_told(tmp_path):
+    """NVIDIA's reader shows such a report as one in which it was never collected; that of the DRAM
+    is lost with it, but has no average that would tell."""
+    copy = tmp_path / "report.ncu-rep"
+    copy.write_bytes(report_without_times(RUN, "TPC.TriageCompute.sm__inst_executed_pipe_fma_realtime"))
+    (text,) = doubts(Report.open(copy).launch(0))
+    assert "the report does not say when fma was sampled" in text
+
+
+@pytest.mark.parametrize(
+    ("every", "wrong"), [(False, "metrics have neither value nor series"), (True, "no series holds samples")]
+)
+def test_series_that_lost_their_samples_are_told(tmp_path, every, wrong):
+    """NVIDIA's reader shows such a report as one in which they were never collected."""
+    copy = tmp_path / "report.ncu-rep"
+    copy.write_bytes(report_without_series(RUN, every))
+    assert any(wrong in text for text in doubts(Report.open(copy).launch(0)))
+
+
+@pytest.mark.parametrize("column", ["kernel", "demangled"])
+def test_a_name_that_was_cut_is_told(tampered, column):
+    """A NUL in a name ends it for NVIDIA's reader."""
+
+    def cut(frame):
+        frame[column] = "tensor_"
+
+    assert any("the launch is called" in text for text in doubts(tampered("actions", cut).launch(0)))
 
 
 def test_a_sampled_address_inside_an_instruction_is_told():
@@ -120,7 +271,7 @@ def test_cycles_that_were_not_collected_contradict_nothing(tampered):
         frame["metric"] = frame["metric"].astype(str).replace(r".*cycles_elapsed\.(max|avg)$", "other", regex=True)
 
     report = tampered("metrics", drop)
-    assert math.isnan(report.launch(0).identity["cycles"])
+    assert math.isnan(report.launch(0).identity.cycles)
     assert not any("cycles" in text for text in doubts(report.launch(0)))
 
 

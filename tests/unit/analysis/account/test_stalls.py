@@ -1,11 +1,13 @@
 """Classification of warp samples by reason and opcode context, on small hand-written kernels."""
 
+import math
 import time
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from ncubble.analysis.account.stalls import CLASSES, classify
+from ncubble.analysis.account.stalls import CLASSES, classify, main_loop
 from ncubble.sass.opcodes import role, width_bytes
 from ncubble.sass.slices import operands, serving
 from tests.helpers.sass_frames import REASONS, kernel
@@ -85,6 +87,179 @@ def test_stores_and_arithmetic_behind_the_last_mma_are_epilogue():
     assert classes(frame) == {"epilogue": 6}
 
 
+def test_the_branch_of_the_loop_is_no_epilogue_and_the_last_store_is():
+    frame = kernel(
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        ("BRA 0x0", "wait", 2),
+        ("STG.E.128 [R2.64], R8", "long_scoreboard", 4),
+        ("IADD3 R1, R1, 0x1, RZ", "wait", 5),
+        "EXIT",
+        executed=[100, 100, 10, 10, 10],
+    )
+    assert classes(frame) == {"issue": 7, "epilogue": 4}
+
+
+@pytest.mark.parametrize(("end", "parts"), [("EXIT", {"epilogue": 2, "issue": 3}), ("NOP", {"epilogue": 5})])
+def test_stores_of_other_warps_behind_the_end_of_the_computing_ones_are_not_their_epilogue(end, parts):
+    frame = kernel(
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        ("FADD R8, R8, R9", "wait", 2),
+        "STG.E.128 [R2.64], R8",
+        end,
+        ("FADD R20, R20, R21", "wait", 3),
+        "STG.E.128 [R22.64], R20",
+        "EXIT",
+        executed=[100, 10, 10, 10, 10, 10, 10],
+    )
+    assert classes(frame) == parts
+
+
+@pytest.mark.parametrize("last", ["BRA 0x0", "STG.E.128 [R6.64], R7"])
+def test_an_end_without_a_store_between_loop_and_it_does_not_end_the_epilogue(last):
+    frame = kernel(
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        last,
+        "EXIT",
+        ("FADD R8, R8, R9", "wait", 2),
+        "STG.E.128 [R2.64], R8",
+        "EXIT",
+        executed=[100, 100, 10, 10, 10, 10],
+    )
+    assert classes(frame) == {"epilogue": 2}
+
+
+def test_the_epilogue_begins_behind_the_last_mma_also_where_the_last_iterations_are_unrolled():
+    frame = kernel(
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        "BRA 0x0",
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        ("FADD R1, R2, R3", "wait", 3),
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        ("FADD R8, R8, R9", "wait", 2),
+        "STG.E.128 [R2.64], R8",
+        executed=[100, 100, 10, 10, 10, 10, 10],
+    )
+    assert classes(frame) == {"issue": 3, "epilogue": 2}
+
+
+def test_what_leaves_nothing_in_global_memory_is_no_epilogue():
+    frame = kernel(
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        ("FADD R8, R8, R9", "wait", 2),
+        "STS.128 [R2], R8",
+        "EXIT",
+        executed=[100, 10, 10, 10],
+    )
+    assert classes(frame) == {"issue": 2}
+
+
+def test_a_store_before_the_mmas_makes_no_epilogue():
+    frame = kernel(
+        "STG.E [R2.64], R3",
+        ("FADD R4, R5, R6", "wait", 1),
+        "HMMA.16816.F32 R8, R12, R16, R8",
+        ("FADD R8, R8, R9", "wait", 2),
+        executed=[10, 10, 100, 10],
+    )
+    assert classes(frame) == {"issue": 3}
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (("MEMBAR.SC.GPU", "membar", 3), "sync_wait"),
+        (("EXIT", "drain", 3), "epilogue"),
+        (("EXIT", "long_scoreboard", 3), "epilogue"),
+        (("HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24", "gmma", 3), "unit"),
+        (("WARPGROUP.ARRIVE", "warpgroup_arrive", 3), "unit"),
+        (("WARPGROUP.DEPBAR.LE gsb0, 0x0", "wait", 3), "unit"),
+        (("WARPGROUP.DEPBAR.LE gsb0, 0x0", "no_instructions", 3), "other"),
+        (("FADD R1, R2, R3", "no_instructions", 3), "other"),
+        (("LDGSTS.E.128 [R2], [R4.64]", "imc_miss", 3), "other"),
+        (("DEPBAR.LE SB0, 0x1", "wait", 3), "data_wait"),
+        (("LDGSTS.E.128 [R2], [R4.64]", "wait", 3), "copy_cost"),
+        (("BAR.SYNC.DEFER_BLOCKING 0x0", "wait", 3), "sync_wait"),
+        (("STG.E.128 [R2.64], R8", "wait", 3), "epilogue"),
+        (("HMMA.16816.F32 R8, R12, R16, R8", "no_instructions", 3), "unit"),
+    ],
+)
+def test_other_reasons_belong_to_the_instruction_that_waits(line, part):
+    assert classes(kernel(line, "HMMA.16816.F32 R8, R12, R16, R8")) == {part: 3}
+
+
+@pytest.mark.parametrize("reason", ["lg_throttle", "mio_throttle", "tex_throttle"])
+@pytest.mark.parametrize(
+    ("before", "line", "part"),
+    [
+        ("LDG.E.128 R4, [R50.64]", "IADD3 R1, R2, R3, RZ", "data_wait"),
+        ("STS.128 [R2], R4", "IADD3 R1, R2, R3, RZ", "issue"),
+        ("LDS R4, [R2]", "IADD3 R1, R2, R3, RZ", "smem_wait"),
+        ("LDGSTS.E.128 [R2], [R4.64]", "IADD3 R1, R2, R3, RZ", "copy_cost"),
+        ("STG.E.128 [R2.64], R8", "IADD3 R1, R2, R3, RZ", "epilogue"),
+        ("IADD3 R1, R2, R3, RZ", "IADD3 R1, R2, R3, RZ", "issue"),
+        ("LDS R4, [R2]", "STL [R1], R9", "issue"),
+        ("LDS R4, [R2]", "DEPBAR.LE SB0, 0x1", "copy_cost"),
+        ("LDS R4, [R2]", "LDG.E.128 R4, [R50.64]", "data_wait"),
+        ("LDG.E.128 R4, [R50.64]", "HMMA.16816.F32 R8, R12, R16, R8", "unit"),
+    ],
+)
+def test_a_full_queue_belongs_to_the_nearest_memory_instruction(before, line, part, reason):
+    assert classes(kernel(before, (line, reason, 3), "HMMA.16816.F32 R8, R12, R16, R8")) == {part: 3}
+
+
+@pytest.mark.parametrize(
+    ("lines", "part"),
+    [
+        (("LDL R4, [R1]",), "issue"),
+        (("LDL R4, [R1]", "LDG.E R5, [R6.64]"), "data_wait"),
+        (("LDG.E R5, [R6.64]", "LDL R4, [R1]"), "data_wait"),
+        (("LDL R4, [R1]", "DEPBAR.LE SB0, 0x1"), "data_wait"),
+        (("LDG.E R5, [R6.64]",), "data_wait"),
+    ],
+)
+def test_a_long_scoreboard_is_the_spills_only_where_no_data_is_loaded(lines, part):
+    waiting = ("FADD R4, R4, R5", "long_scoreboard", 3)
+    assert classes(kernel(*lines, waiting, "HMMA.16816.F32 R8, R12, R16, R8")) == {part: 3}
+
+
+@pytest.mark.parametrize(("between", "part"), [(11, "unit"), (12, "sync_wait")])
+def test_a_barrier_looks_back_for_the_wait_on_the_mma_over_twelve_instructions(between, part):
+    lines = ["WARPGROUP.DEPBAR.LE gsb0, 0x0", *["IADD3 R1, R1, 0x1, RZ"] * between]
+    assert classes(kernel(*lines, ("IADD3 R1, R1, 0x1, RZ", "barrier", 5))) == {part: 5}
+
+
+@pytest.mark.parametrize(
+    ("executed", "loop"),
+    [
+        ([1, 100, 100, 100, 1], range(1, 4)),
+        ([1, 50, 100, 49, 1], range(1, 3)),  # half as often belongs to it, less does not
+        ([1, 100, math.nan, 100, 1], range(1, 4)),
+        ([math.nan] * 5, range(5)),
+        ([0, 0, 0, 0, 0], range(5)),
+    ],
+)
+def test_the_main_loop_is_what_runs_as_often_as_the_busiest_instruction(executed, loop):
+    assert main_loop(["other"] * 5, np.array(executed, dtype=float), list(range(5))) == loop
+
+
+def test_the_main_loop_follows_the_mmas_where_they_have_counts():
+    roles = ["other", "mma", "other", "other", "other"]
+    assert main_loop(roles, np.array([1.0, 100.0, 80.0, 900.0, 1.0]), list(range(5))) == range(1, 4)
+    assert main_loop(roles, np.array([1.0, 1000.0, 80.0, 300.0, 1.0]), list(range(5))) == range(1, 2)
+    assert main_loop(roles, np.array([1.0, math.nan, 80.0, 300.0, 1.0]), list(range(5))) == range(3, 4)
+    assert main_loop([], np.array([]), []) == range(0)
+
+
+def test_code_without_any_count_is_one_loop_without_a_warning(recwarn):
+    assert main_loop(["mma", "other"], np.array([math.nan, math.nan]), [0, 1]) == range(2)
+    assert not recwarn.list
+
+
+def test_the_repetition_of_a_wait_does_not_belong_to_the_loop(recwarn):
+    assert main_loop(["other"] * 4, np.array([1.0, 100.0, 100.0, 100.0]), [0, 1, 2, 1]) == range(1, 3)
+    assert not recwarn.list
+
+
 def test_address_arithmetic_that_serves_only_copies_is_copy_cost():
     frame = kernel(
         ("IADD3 R4, P0, R4, 0x40, RZ", "wait", 5),
@@ -150,6 +325,12 @@ def test_a_short_scoreboard_belongs_to_what_produces_the_operand(producer, waiti
         (waiting, "short_scoreboard", 6),
         "HMMA.16816.F32 R32, R40, R44, R32",
     )
+    assert classes(frame) == {expected: 6}
+
+
+@pytest.mark.parametrize(("loads", "expected"), [(["LDS R40, [R21]"], "smem_wait"), ([], "issue")])
+def test_a_short_scoreboard_without_a_producer_in_sight_is_for_shared_memory_where_it_is_read(loads, expected):
+    frame = kernel(*loads, ("FADD R1, R2, R3", "short_scoreboard", 6), "HMMA.16816.F32 R8, R12, R16, R8")
     assert classes(frame) == {expected: 6}
 
 

@@ -25,7 +25,7 @@ HOSTILE = "<script>x</script>|`[a](b)\n# y"
 def recorded(*paths: Path) -> CompareResult:
     def side(path: Path) -> list[Group]:
         report = Report.open(path)
-        return groups(compared_launch(report.launch(one.launch), one.to_json()) for one in judge(report)[0])
+        return groups(compared_launch(report.launch(verdict.launch), verdict) for verdict in judge(report)[0])
 
     return compare_sides([side(path) for path in paths])
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,11 +20,14 @@ import pytest
 
 from ncubble.analysis.compare.ranks import RankLaunch, as_json, by_rank, largest, most_apart, place
 from ncubble.analysis.datasets.rows import KnownReport, report_row
-from ncubble.analysis.diagnosis.results import as_json as judged
+from ncubble.analysis.diagnosis.results import judge_all
+from ncubble.analysis.report.launch import LaunchIdentity
+from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.analysis.report.report import open_reports
 from ncubble.profiling.runs.ranks import Rank, folder_of, numbered, of_environ, rank_of
 from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
 from ncubble.recordings import RANKS, ROOT
+from tests.helpers.dashboard_frames import verdict
 
 OMPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
 STAGES = [ROOT / "async_pipeline" / f"stages{n}" for n in (3, 4)]
@@ -90,15 +94,15 @@ def test_names_that_differ_in_one_number_are_ranks_if_they_count_from_0() -> Non
     assert {str(path): rank.rank for path, rank in found.items()} == {f"a/report_{n}.ncu-rep": n for n in range(3)}
 
 
-def verdict(rank: int, launch: int, time: float | None, kernel: str = "k", **parts: float) -> RankLaunch:
-    account = {"tensor_busy": 50.0, "data_wait": 50.0} | parts
-    told = {"report": f"r{rank}", "launch": launch, "label": kernel, "kernel": kernel, "duration_ns": time}
-    told |= {"tensor_elapsed_pct": 50.0, "dram_pct": None, "account": account}
-    return RankLaunch(Rank(rank, 4, "RANK", "p"), told, "1,1,1", "32,1,1")
+def launched(rank: int, launch: int, time: float | None, kernel: str = "k", **parts: float) -> RankLaunch:
+    values = {"duration_ns": time, "tensor_elapsed_pct": 50.0, "dram_pct": None}
+    values |= {"tensor_busy": 50.0, "data_wait": 50.0} | parts
+    key = LaunchKey(kernel=kernel, grid="1,1,1", block="32,1,1")
+    return RankLaunch(Rank(rank, 4, "RANK", "p"), key, f"r{rank}", launch, kernel, values)
 
 
 def test_launches_are_matched_by_kernel_grid_and_order() -> None:
-    placed = [verdict(rank, n, 100.0 + 10 * rank * n, "ab"[n % 2]) for rank in range(3) for n in range(4)]
+    placed = [launched(rank, n, 100.0 + 10 * rank * n, "ab"[n % 2]) for rank in range(3) for n in range(4)]
     [program] = by_rank(placed).programs
     assert [(one.kernel, one.ordinal) for one in program.matched] == [("a", 0), ("b", 0), ("a", 1), ("b", 1)]
     last = program.matched[3]
@@ -114,11 +118,11 @@ def test_launches_are_matched_by_kernel_grid_and_order() -> None:
 
 
 def test_what_differs_most_is_a_part_in_which_ranks_differ() -> None:
-    [program] = by_rank([verdict(0, 0, 1.0), verdict(1, 0, None, sync_wait=9.0, data_wait=41.0)]).programs
+    [program] = by_rank([launched(0, 0, 1.0), launched(1, 0, None, sync_wait=9.0, data_wait=41.0)]).programs
     found = most_apart(program.matched[0])
     assert found is not None and (found[0], found[1].max_rank) == ("data_wait", 0)
     assert program.matched[0].values["duration_ns"].n == 1
-    [even] = by_rank([verdict(0, 0, 1.0), verdict(1, 0, 1.0)]).programs
+    [even] = by_rank([launched(0, 0, 1.0), launched(1, 0, 1.0)]).programs
     assert most_apart(even.matched[0]) is None
 
 
@@ -131,10 +135,7 @@ def test_reports_of_ranks_are_found_by_name_and_by_manifest(tmp_path: Path) -> N
         (tmp_path / "run" / f"rank{rank}" / MANIFEST).write_text(json.dumps(manifest))
     shutil.copy(STAGES[0] / "report.ncu-repz", tmp_path / "alone.ncu-repz")
     reports, _ = open_reports([tmp_path])
-    verdicts: dict[str, list[dict[str, Any]]] = {}
-    for one in judged(reports, [])["launches"]:
-        verdicts.setdefault(one["report"], []).append(one)
-    found = by_rank(*place(reports, verdicts))
+    found = by_rank(*place(reports, judge_all(reports, []).verdicts))
     assert [path.rpartition("/")[2] for path in found.unranked] == ["alone.ncu-repz"]
     assert {program.sources: (sorted(program.ranks), len(program.matched)) for program in found.programs} == {
         ("name",): ([0, 1], 1),
@@ -152,14 +153,16 @@ def test_one_report_of_several_gpus_has_a_rank_for_each() -> None:
         path=path,
         run=Run(path, path),
         wide=lambda names: buses,
-        launch=lambda number: SimpleNamespace(identity={"grid": "1,1,1", "block": "1,1,1"}),
     )
-    verdicts = {str(path): [{**verdict(0, launch, 1.0).verdict, "label": "one"} for launch in range(4)]}
+    report.launch = lambda number: SimpleNamespace(
+        number=number, report=report, identity=LaunchIdentity(grid="1,1,1", block="1,1,1")
+    )
+    verdicts = [verdict("k", 1.0, "none", report=str(path), launch=launch, label="one") for launch in range(4)]
     placed, unranked = place([report], verdicts)
-    assert [(one.verdict["launch"], one.rank.rank, one.rank.source) for one in placed] == [
+    assert [(launch.launch, launch.rank.rank, launch.rank.source) for launch in placed] == [
         (0, 1, "gpu"), (1, 0, "gpu"), (2, 1, "gpu"),
     ]  # fmt: skip
-    assert {one.verdict["label"] for one in placed} == {"k"}  # the kernel, not the file
+    assert {launch.label for launch in placed} == {"k"}  # the kernel, not the file
     assert not unranked and "each GPU counts as a rank" in " ".join(by_rank(placed).notes)
     report.wide = lambda names: buses.iloc[[0, 2]]
     assert place([report], verdicts) == ([], [str(path)])
@@ -189,9 +192,7 @@ def test_processes_that_are_profiled_below_a_launcher_write_runs_of_their_own(
 
 
 def test_names_that_all_differ_are_one_program_if_each_has_another_rank() -> None:
-    placed = [
-        RankLaunch(Rank(n, 4, "RANK", f"runs/p-T{n}"), verdict(n, 0, 1.0).verdict, "1,1,1", "32,1,1") for n in range(2)
-    ]
+    placed = [replace(launched(n, 0, 1.0), rank=Rank(n, 4, "RANK", f"runs/p-T{n}")) for n in range(2)]
     [program] = by_rank(placed).programs
     assert (program.name, program.matched[0].missing) == ("runs/p-T*", (2, 3))
 
@@ -199,8 +200,7 @@ def test_names_that_all_differ_are_one_program_if_each_has_another_rank() -> Non
 def test_the_ranks_of_a_recorded_program_are_matched() -> None:
     reports, failures = open_reports([RANKS])
     assert not failures
-    verdicts = {str(report.path): judged([report], [])["launches"] for report in reports}
-    placed, unranked = place(reports, verdicts)
+    placed, unranked = place(reports, judge_all(reports, []).verdicts)
     (program,) = by_rank(placed, unranked).programs
     assert (program.size, program.sources, [*program.ranks]) == (2, ("RANK",), [0, 1])
     assert len(program.matched) == 4

@@ -17,31 +17,12 @@ from ncubble import dashboard
 from ncubble.analysis.account.palette import contrast
 from ncubble.analysis.account.stalls import CLASSES
 from ncubble.analysis.details import source_columns as source_model
+from tests.helpers.source_rows import FILE, code
 
 ASSETS = Path(dashboard.__file__).parent / "assets"
 
 
 MUTED = {"light": "#566373", "dark": "#9daaba"}
-
-
-FILE = "/home/someone/gemm.cu"
-
-
-def code(**columns: Any) -> pd.DataFrame:
-    """Six instructions of two files; 100 samples, of which 60 wait at row 2."""
-    table = {
-        "launch": 0,
-        "pc": np.arange(6) * 16,
-        "sass": ["LDG.E R1, [R2]", "LDGSTS [R1], [R2]", "BAR.SYNC 0x0", "HMMA R1, R2", "HMMA R1, R2", "EXIT"],
-        "opcode": ["LDG.E", "LDGSTS", "BAR.SYNC", "HMMA", "HMMA", "EXIT"],
-        "file": [FILE, FILE, FILE, "/inc/mma.hpp", "/inc/mma.hpp", ""],
-        "line": [3, 4, 4, 90, 90, 0],
-        "samples": [10.0, 20.0, 60.0, 6.0, 4.0, 0.0],
-        "executed": [8.0, 8.0, 8.0, 64.0, 64.0, np.nan],
-        "barrier": [0.0, 5.0, 60.0, 0.0, 0.0, 0.0],
-        "selected": [10.0, 15.0, 0.0, 6.0, 4.0, 0.0],
-    }
-    return pd.DataFrame({**table, **columns})
 
 
 def account(**weights: list[float]) -> Any:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from ncubble.analysis.diagnosis.advise import advise, predict_sweep
+from ncubble.analysis.diagnosis.advise import Advice, advise, predict_sweep
 from ncubble.analysis.report.report import Report
-from ncubble.cli.commands.advise.advise import register
+from ncubble.cli.commands.advise.advise import advise as command
 from ncubble.errors import UsageError
 from ncubble.recordings import ROOT
 
@@ -24,26 +23,23 @@ def _told(*arguments: str) -> str:
     import typer
 
     app = typer.Typer()
-    register(app)
-    app.callback()(lambda: None)
-    result = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(
-        app, ["advise", *arguments], catch_exceptions=False
-    )
+    app.command()(command)
+    result = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     return result.stdout
 
 
 @pytest.fixture(scope="module")
-def advice() -> dict[str, Any]:
+def advice() -> Advice:
     return advise(Report.open(RUN).launch(0))
 
 
-def test_json_has_the_members_of_the_contract(advice: dict[str, Any]) -> None:
+def test_json_has_the_members_of_the_contract(advice: Advice) -> None:
     told = json.loads(_told(str(RUN), "--json"))
     assert list(told) == [
         "schema", "report", "launch", "label", "stages", "stages_from", "depths", "fixes", "notes",
     ]  # fmt: skip
-    assert told == json.loads(json.dumps(advice))
+    assert told == json.loads(json.dumps(advice.to_json()))
     assert (told["schema"], told["launch"], told["stages"], told["stages_from"]) == (1, 0, 3, "manifest")
     assert list(told["depths"]) == [str(depth) for depth in range(1, 9)]
     for found in filter(None, told["depths"].values()):
@@ -53,62 +49,59 @@ def test_json_has_the_members_of_the_contract(advice: dict[str, Any]) -> None:
         assert list(fix) == ["fix", "cause", "predicted_gain_pct", "low", "high"]
 
 
-def test_the_present_depth_is_as_measured(advice: dict[str, Any]) -> None:
+def test_the_present_depth_is_as_measured(advice: Advice) -> None:
     report = Report.open(RUN)
-    present = advice["depths"]["3"]
-    assert present["cycles"] == report.launch(0).identity["cycles"]
-    assert present["low"] == present["high"] == present["tensor_elapsed_pct"]
-    told = predict_sweep(report.launch(0))
-    assert {str(depth): found and found.cycles for depth, found in told.items()} == {
-        depth: found and found["cycles"] for depth, found in advice["depths"].items()
-    }
+    present = advice.depths[3]
+    assert present.cycles == report.launch(0).identity.cycles
+    assert present.low == present.high == present.tensor_elapsed_pct
+    assert predict_sweep(report.launch(0)) == advice.depths
 
 
-def test_what_cannot_be_told_is_null_with_the_reason(advice: dict[str, Any]) -> None:
-    assert advice["depths"]["1"] is None
-    assert advice["depths"]["8"] is None
-    notes = "\n".join(advice["notes"])
+def test_what_cannot_be_told_is_null_with_the_reason(advice: Advice) -> None:
+    assert advice.depths[1] is None
+    assert advice.depths[8] is None
+    notes = "\n".join(advice.notes)
     assert "depth 1: not identified, as the compiler" in notes
     assert "depth 8: more shared memory than the 232448 B" in notes
     assert "leaves 1 instead of 2 CTAs per SM at depths 4, 5, 6 and 7" in notes
 
 
-def test_a_given_depth_overrules(advice: dict[str, Any]) -> None:
+def test_a_given_depth_overrules(advice: Advice) -> None:
     told = advise(Report.open(RUN).launch(0), stages=2)
-    assert (told["stages"], told["stages_from"]) == (2, "given")
-    assert told["depths"]["2"]["cycles"] == advice["depths"]["3"]["cycles"]
+    assert (told.stages, told.stages_from) == (2, "given")
+    assert told.depths[2].cycles == advice.depths[3].cycles
 
 
 def test_where_nothing_tells_the_depth_it_asks_for_it(tmp_path: Path) -> None:
     file = tmp_path / "bare.ncu-repz"
     shutil.copy(ROOT / "gemm_ws" / "default" / "report.ncu-repz", file)
     told = advise(Report.open(file).launch(0))
-    assert (told["stages"], told["stages_from"]) == (None, None)
-    assert not any(told["depths"].values())
-    assert "--stages" in told["notes"][0]
+    assert (told.stages, told.stages_from) == (None, None)
+    assert not any(told.depths.values())
+    assert "--stages" in told.notes[0]
     assert "--stages" in _told(str(file))
     given = advise(Report.open(file).launch(0), stages=4)
-    assert given["depths"]["3"] is not None
-    assert given["depths"]["5"] is None  # its ring already takes all shared memory
+    assert given.depths[3] is not None
+    assert given.depths[5] is None  # its ring already takes all shared memory
 
 
 def test_kernels_that_memory_bounds_have_no_depth() -> None:
     told = advise(Report.open(ROOT / "softmax_online" / "default").launch(0))
-    assert not any(told["depths"].values())
-    assert "dram is its busiest unit" in told["notes"][0]
+    assert not any(told.depths.values())
+    assert "dram is its busiest unit" in told.notes[0]
 
 
-def test_fixes_gain_at_most_their_part(advice: dict[str, Any]) -> None:
-    assert advice["fixes"]
-    assert all(0.0 <= fix["low"] <= fix["predicted_gain_pct"] <= fix["high"] <= 100.0 for fix in advice["fixes"])
+def test_fixes_gain_at_most_their_part(advice: Advice) -> None:
+    assert advice.fixes
+    assert all(0.0 <= fix.low <= fix.predicted_gain_pct <= fix.high <= 100.0 for fix in advice.fixes)
 
 
-def test_text_for_a_person(advice: dict[str, Any]) -> None:
+def test_text_for_a_person(advice: Advice) -> None:
     text = _told(str(RUN))
     assert max(map(len, text.splitlines())) <= 80
     assert "depth 3, as its manifest says" in " ".join(text.split())
     row = next(line for line in text.splitlines() if line.strip().startswith("2 "))
-    assert f"{advice['depths']['2']['tensor_elapsed_pct']:.1f}" in row
+    assert f"{advice.depths[2].tensor_elapsed_pct:.1f}" in row
     assert "see notes" in next(line for line in text.splitlines() if line.strip().startswith("8 "))
 
 

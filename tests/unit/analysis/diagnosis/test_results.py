@@ -15,6 +15,7 @@ from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 from ncubble.files import memo
 from ncubble.recordings import REPEATS, ROOT
+from tests.helpers.ablations import ABLATED
 from tests.helpers.one_launch import OneLaunch
 
 RUN = ROOT / "softmax_online" / "default"
@@ -30,7 +31,7 @@ def cache(tmp_path, monkeypatch):
 
 def judged(path=RUN):
     results.judge.cache_clear()
-    return results.as_json([Report.open(path)], [])
+    return results.judge_all([Report.open(path)], []).to_json()
 
 
 @pytest.fixture
@@ -159,3 +160,36 @@ def test_a_verdict_is_the_same_after_it_was_written_and_read():
         assert LaunchVerdict.from_json(json.loads(json.dumps(verdict.to_json()))) == verdict
     with pytest.raises(ValueError, match="launch"):
         LaunchVerdict.from_json(verdict.to_json() | {"launch": "first"})
+
+
+@pytest.fixture
+def ablated(tmp_path):
+    """A copy of a recorded run with its ablation."""
+    return shutil.copytree(ABLATED, tmp_path / "ablated")
+
+
+def test_what_was_measured_stands_beside_a_remembered_verdict(ablated, counted):
+    measured = judged(ablated)["launches"][0].pop("measured")
+    assert measured[0]["part"] == "data_wait" and measured[0]["measured"] == pytest.approx(30.3, abs=0.1)
+    assert measured[-1] == {"part": "rest", "measured": pytest.approx(3.5, abs=0.1), "se": None, "alone": None}
+    (ablated / "ablation.json").unlink()
+    assert judged(ablated)["launches"][0]["measured"] is None
+    assert len(counted) == 1
+
+
+def test_a_report_named_by_its_file_has_what_lies_beside_it(ablated):
+    report = ablated / "report.ncu-repz"
+    assert judged(report)["launches"][0]["measured"]
+    assert judged(shutil.copy(report, ablated / "other.ncu-repz"))["launches"][0]["measured"] is None
+
+
+@pytest.mark.parametrize(
+    "damaged", ["{", "[]", '{"schema": 99}', '{"schema": 1}', "[" * 100_000, " " * (8 << 20) + "{}"]
+)
+def test_a_damaged_ablation_is_named_and_hides_no_verdict(ablated, damaged):
+    whole = judged(ablated)["launches"][0]
+    (ablated / "ablation.json").write_text(damaged)
+    result = judged(ablated)
+    assert result["launches"] == [whole | {"measured": None}]
+    (error,) = result["errors"]
+    assert error["report"] == str(ablated) and f"{ablated / 'ablation.json'}: no ablation" in error["error"]

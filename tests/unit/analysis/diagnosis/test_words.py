@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from ncubble.analysis.diagnosis import words
+from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.text import values
 from tests.helpers.dashboard_frames import PARTS, verdict
 
@@ -59,27 +61,23 @@ def test_the_sentence_names_pipe_cause_and_cost() -> None:
 
 
 def test_a_second_line_that_is_not_far_behind_is_named_too() -> None:
-    places = [{"file": "/a/mma.hpp", "line": 634, "pct": 5.5}, {"file": "/b/gemm.cu", "line": 84, "pct": 5.0}]
-    cause = {"cause": "smem_wait", "disease": None, "pct": 19.3, "where": places}
+    places = [Place("/a/mma.hpp", 634, "LDS R1, [R2]", 5.5), Place("/b/gemm.cu", 84, "LDS R1, [R3]", 5.0)]
+    cause = Cause("smem_wait", None, 19.3, places)
     assert words.sentence(verdict("k", 1e5, "smem_wait", causes=[cause])).endswith(
         "smem wait, 19.3 % of kernel time, hottest at mma.hpp:634 and gemm.cu:84."
     )
-    places[1]["pct"] = 2.0
+    places[1] = replace(places[1], pct=2.0)
     assert words.sentence(verdict("k", 1e5, "smem_wait", causes=[cause])).endswith("hottest at mma.hpp:634.")
 
 
 def test_without_line_information_the_hottest_instruction_is_named() -> None:
-    cause = {
-        "cause": "data_wait",
-        "pct": 21.1,
-        "where": [{"file": None, "line": None, "sass": "BAR.SYNC 0x0", "pct": 6}],
-    }
+    cause = Cause("data_wait", None, 21.1, [Place(None, None, "BAR.SYNC 0x0", 6.0)])
     assert words.sentence(verdict("k", 1e5, "data_wait", causes=[cause])).endswith("hottest instruction BAR.SYNC 0x0.")
 
 
 def test_a_kernel_without_tensor_work_names_its_busy_unit_and_its_largest_bubble() -> None:
     parts = {"unit_busy": 62.9, "issue": 37.1}
-    cause = {"cause": "issue", "disease": None, "pct": 37.1, "where": []}
+    cause = Cause("issue", None, 37.1)
     said = words.sentence(verdict("k", 3.38e6, "no_tensor_work", unit="fma", account=parts, causes=[cause]))
     assert said == (
         "No tensor work; the FMA pipe is busy 62.9 % of 3.38 ms. Its largest bubble is issue, 37.1 % of kernel time."

@@ -4,6 +4,7 @@ anything in them."""
 from __future__ import annotations
 
 import json
+import subprocess
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,7 @@ from ncubble.analysis.gate.check.result import CheckOptions, GateResult
 from ncubble.analysis.history import file as history_file
 from ncubble.analysis.history.file import HistoryReader, append, merge
 from ncubble.analysis.history.rows import COLUMNS, LONGEST, Occasion, rows
+from ncubble.files.locks import lock_path
 from ncubble.recordings import CHECKS
 from tests.helpers.gate_frames import gemm, groups, recorded, report
 
@@ -302,3 +304,46 @@ class TestCommand:
         assert self.run("check", "bad", "--history", "checks") == 2
         assert self.run("check", "good", "--history", "checks/deeper") == 3
         assert self.run("check", "bad", "--history", "checks/deeper") == 1
+
+    def test_git_sees_no_history(self, capsys: pytest.CaptureFixture[str]) -> None:
+        subprocess.run(["git", "init", "--quiet"], check=True)
+        subprocess.run(["git", "add", "--all"], check=True)  # the baselines
+        assert self.run("check", "good") == 0
+        assert "note: results are kept in checks, which git ignores" in capsys.readouterr().err
+        assert self.run("check", "good", "--history", "perf/mine") == 0
+        assert self.run("check", "good") == 0
+        assert capsys.readouterr().err.count("results are kept") == 1
+        seen = ["git", "status", "--porcelain", "--untracked-files=all"]
+        untracked = subprocess.run(seen, capture_output=True, text=True, check=True).stdout
+        assert "baselines" in untracked and "checks" not in untracked and "perf" not in untracked
+
+    def test_a_folder_that_was_there_is_the_users(self) -> None:
+        Path("checks").mkdir()
+        assert self.run("check", "good") == 0
+        assert not Path("checks/.gitignore").exists() and list(Path("checks").glob("*.parquet"))
+
+    @pytest.mark.parametrize("kind", ["a symbolic link", "a directory"])
+    def test_what_stands_in_the_place_of_its_lock_is_told(self, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+        Path("checks").mkdir()
+        if kind == "a directory":
+            Path("checks/.lock").mkdir()
+        else:
+            Path("checks/.lock").symlink_to("../target")
+        assert self.run("check", "good") == 0
+        told = capsys.readouterr().err
+        assert f"note: checks/.lock: is {kind}" in told and "remedy: remove it: checks/.lock" in told
+        assert self.run("check", "good", "--history", "checks") == 3
+        assert self.run("check", "bad", "--history", "checks") == 1
+        assert len(HistoryReader(Path("checks")).read().table["check"].unique()) == 3
+        assert not Path("target").exists()
+
+    def test_a_link_in_the_place_of_the_lock_of_baselines_ends_record_with_a_remedy(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+        lock = lock_path(f"baselines {tmp_path / 'baselines'}")
+        lock.symlink_to(tmp_path / "target")
+        assert self.run("baseline", "record", "old", "--force") == 3
+        told = capsys.readouterr().err
+        assert f"{lock}: is a symbolic link" in told and f"remedy: remove it: {lock}" in told
+        assert "Traceback" not in told and not (tmp_path / "target").exists()

@@ -9,6 +9,7 @@ import pytest
 
 from ncubble.analysis.model.roofline import MOST_POINTS, roofs_of, worth_drawing
 from ncubble.analysis.model.roofs import BUS, GUIDED, STATED, Subject, speeds
+from tests.helpers.roofline_rows import row
 
 OPS = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 
@@ -112,27 +113,6 @@ def test_roofs_say_where_they_come_from() -> None:
     assert "FP32" not in speeds(subject(guided, compute_capability="99.0"))["roofs"]
     halves = speeds(subject(guided, dtype="float16", tensor_pct=50.0))["roofs"]
     assert halves["tensor FP16"] == [540.67, GUIDED]
-
-
-def row(index: int, **changes: Any) -> dict[str, Any]:
-    base: dict[str, Any] = {
-        "id": f"{index:016x}/0",
-        "name": "k<b>",
-        "label": "",
-        "gpu": "H<i>200",
-        "cause": "issue",
-        "cause_key": "issue",
-        "tensor": 1.0,
-        "dram": 1.0,
-        "duration_ns": 1e3,
-        "recoverable_ns": float(index),
-        "tflops": 10.0,
-        "intensity": 50.0,
-        "dram_gbs": 200.0,
-        "flops_from": "run",
-        "roofs": {"DRAM": [4800.0, BUS], "FP32": [60.0, GUIDED]},
-    }
-    return {**base, **changes}
 
 
 def test_a_memory_roof_that_a_launch_exceeds_is_not_drawn() -> None:

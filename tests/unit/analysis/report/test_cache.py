@@ -48,11 +48,11 @@ def command(*arguments, **options):
 
 
 def shown(*paths):
-    """What a new process would show of these reports."""
+    """What a new process would show of these reports, none of which was ablated."""
     home._usable.cache_clear()
     reports, failures = open_reports(paths)
     assert failures == []
-    verdicts = [launch_verdict(launch).to_json() for report in reports for launch in report]
+    verdicts = [launch_verdict(launch).to_json() | {"measured": None} for report in reports for launch in report]
     return json.loads(json.dumps(verdicts))
 
 

@@ -64,6 +64,72 @@ def test_a_whole_frame_gives_launches_size_and_ncu_version(tmp_path):
 def test_a_report_without_what_comes_last_is_told_from_a_whole_one(tmp_path):
     said = [block(f3=message(f6=b"device")), block(f3=message(f5=b"")), block(f3=message(f4=b"times"))]
     assert [opened(tmp_path, frame(SESSION, *said[:count])).ends for count in range(4)] == [False, False, False, True]
+    assert not opened(tmp_path, frame(SESSION, said[2])).ends  # nor is either of the two alone enough
+
+
+@pytest.mark.parametrize(
+    ("numbers", "ordered"), [([], True), ([7], True), ([7, 8, 12], True), ([7, 7], False), ([8, 7], False)]
+)
+def test_launches_that_stand_there_twice_or_in_another_order_are_told(tmp_path, numbers, ordered):
+    launches = [block(results=[message(f1=2504, f2=number)]) for number in numbers]
+    assert opened(tmp_path, frame(SESSION, *launches)).ordered == ordered
+
+
+def test_both_launches_of_a_block_count_for_the_order(tmp_path):
+    twice = [message(f1=2504, f2=7), message(f1=2504, f2=8), message(f1=2504, f2=8)]
+    assert not opened(tmp_path, frame(SESSION, block(results=twice))).ordered
+
+
+def test_counts_that_a_block_leaves_out_are_zero(tmp_path):
+    assert opened(tmp_path, frame(SESSION, prefixed(message(f4=b"strings")))).launches == 0
+
+
+def test_numbers_of_fixed_width_and_the_largest_of_one_byte_are_passed_over(tmp_path):
+    fixed = bytes([9 << 3 | 5, *b"four", 9 << 3 | 1, *b"eight by"])
+    payload = prefixed(b"y" * 123)
+    header = message(f2=1, f5=len(payload)) + fixed
+    assert len(payload) == 127
+    assert opened(tmp_path, frame(SESSION, prefixed(header) + payload)).launches == 1
+
+
+def test_more_than_what_comes_last_ends_a_report_too(tmp_path):
+    assert opened(tmp_path, frame(SESSION, block(f3=message(f4=b"times", f5=b"", f6=b"device")))).ends
+
+
+def test_a_block_holds_as_many_entries_as_its_counts_add_up_to(tmp_path):
+    mixed = block(sources=[b"x"], results=[b"y"], ranges=[b"r"])
+    assert opened(tmp_path, frame(SESSION, mixed)).launches == 2
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff\xff\x7f", b"\x01\x00\x00\x04"])
+def test_a_header_that_would_be_larger_than_any_is_refused_before_it_is_read(tmp_path, data):
+    with pytest.raises(ReportError, match="the header would have"):
+        opened(tmp_path, b"NVR\0" + data)
+
+
+def test_a_header_of_the_largest_size_is_no_damage(tmp_path):
+    for before, name in ((b"NVR\0", "the header"), (frame(SESSION), "block 1")):
+        with pytest.raises(ReportError, match=f"truncated, {name} lacks {1 << 26} of its {1 << 26} bytes"):
+            opened(tmp_path, before + struct.pack("<I", 1 << 26))
+
+
+def test_what_is_cut_off_says_how_much_is_lacking(tmp_path):
+    header = prefixed(message(f1=1, f5=24))
+    for data, lacks in (
+        (header[:-3], f"block 1 lacks 3 of its {len(header) - 4} bytes"),
+        (header + struct.pack("<I", 20) + b"y" * 13, "block 1 lacks 7 of its 20 bytes"),
+        (header[:2], "inside the length of block 1"),
+    ):
+        with pytest.raises(ReportError, match=lacks):
+            opened(tmp_path, frame(SESSION, data))
+
+
+def test_the_largest_entry_of_protobuf_is_no_damage_and_a_larger_one_is(tmp_path):
+    limit = 2**31 - 1
+    for size, wrong in ((limit, f"lacks {limit} of its {limit} bytes"), (limit + 1, f"an entry of {limit + 1} bytes")):
+        announced = prefixed(message(f1=1, f5=4 + size)) + struct.pack("<I", size)
+        with pytest.raises(ReportError, match=wrong):
+            opened(tmp_path, frame(SESSION, announced))
 
 
 def test_the_version_is_found_inside_an_entry_too(tmp_path):
@@ -109,6 +175,11 @@ def test_what_unpacks_to_more_than_a_report_can_be_is_refused(tmp_path, monkeypa
         opened(tmp_path, zstandard.compress(bomb), "bomb.ncu-repz")
 
 
+def test_a_small_report_may_shrink_more_than_others(tmp_path):
+    found = opened(tmp_path, zstandard.compress(frame(block(sources=[bytes(2 << 20)]))), "zeros.ncu-repz")
+    assert found.plain_size > container.LARGEST_RATIO * found.size
+
+
 @pytest.mark.skipif(not any(ROOT.rglob("*.ncu-repz")), reason="no recordings")
 def test_a_real_report_announces_its_launches_and_ends():
     assert {(found.launches, found.ends) for found in map(check_frame, ROOT.rglob("*.ncu-repz"))} == {(1, True)}
@@ -133,7 +204,11 @@ def test_every_truncation_inside_a_block_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("data", "message"),
-    [(b"", "empty"), (b"PK\3\4rest of a zip", "not an Nsight Compute report"), (b"a text file\n" * 9, "not an Nsight")],
+    [
+        (b"", "empty file"),
+        (b"PK\3\4rest of a zip", "not an Nsight Compute report"),
+        (b"a text file\n" * 9, "not an Nsight"),
+    ],
 )
 def test_a_foreign_file_is_refused_with_its_name(tmp_path, data, message):
     path = tmp_path / "odd.ncu-rep"
@@ -145,8 +220,15 @@ def test_a_foreign_file_is_refused_with_its_name(tmp_path, data, message):
 
 def test_other_compression_and_cut_zstd_are_refused(tmp_path):
     gz = tmp_path / "a.ncu-repz"
-    gz.write_bytes(b"\x1f\x8b" + b"0" * 40)
-    with pytest.raises(ReportError, match="not compressed with zstd"):
+    for head in (b"\x1f\x8b" + b"0" * 40, b"PK\3\4", b"NVR\0"):
+        gz.write_bytes(head)
+        with pytest.raises(ReportError, match=f"not compressed with zstd .starts with {head[:4].hex()}"):
+            check_frame(gz)
+    gz.write_bytes(b"")
+    with pytest.raises(ReportError, match="starts with nothing"):
+        check_frame(gz)
+    gz.write_bytes(zstandard.compress(b""))
+    with pytest.raises(ReportError, match="empty or truncated"):
         check_frame(gz)
     gz.write_bytes(zstandard.compress(WHOLE)[:-20])
     with pytest.raises(ReportError, match=r"truncated|damaged compression"):

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.dashboard import fuzz as fuzz_dashboard
 from benchmarks.harness import limited
-from benchmarks.reports import bare_reader, mutations, outcomes
+from benchmarks.reports import bare_reader, mutations, outcomes, structure
 from benchmarks.reports import fuzz as fuzz_reports
 from ncubble.recordings import REPEATS, ROOT
 
@@ -49,6 +49,18 @@ def test_damaged_reports_crash_and_hang_nothing_and_are_mostly_caught(fuzz: Any,
     row = fuzz.tables.row(outcomes)
     assert row["wrong"] >= 20, "the mutants no longer harm the bare reader: the test shows nothing"
     assert row["caught"] >= 0.8 * row["matters"]
+
+
+def test_damaged_fields_crash_and_hang_nothing_and_change_no_cause_silently(fuzz: Any, originals: Any) -> None:
+    outcomes = [outcome for _, outcome in fuzz.reports.fuzz(originals, 40, SEED, batch=40, damage=structure.mutants)]
+    assert [one for one in outcomes if one.ours in ("crashed", "hung")] == []
+    assert [one for one in outcomes if one.causes] == []
+    assert sum(one.ours in ("detected", "labelled") for one in outcomes) >= 5
+
+
+def test_a_report_is_written_as_it_was_parsed(originals: Any) -> None:
+    for source in originals:
+        assert structure.written(structure.parse(source.data), {}) == source.data
 
 
 def test_a_dashboard_among_damaged_reports_shows_the_intact_ones_and_names_the_others(

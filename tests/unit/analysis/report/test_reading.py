@@ -15,13 +15,14 @@ import pandas as pd
 import pytest
 import zstandard
 
-from ncubble.analysis.diagnosis.results import as_json
+from ncubble.analysis.diagnosis.results import judge_all
 from ncubble.analysis.report import cache as store
 from ncubble.analysis.report import native, workers
 from ncubble.analysis.report import reading as ingest
 from ncubble.analysis.report import walked as seen
 from ncubble.analysis.report.container import Frame
 from ncubble.analysis.report.report import Report, open_reports
+from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import MeasurementError, ReportError
 from ncubble.recordings import REPEATS, ROOT
 
@@ -131,9 +132,9 @@ def test_a_damaged_cache_without_its_report_is_an_error_of_that_report_alone(rep
     reports, _ = open_reports([report, other])
     store.file_of(reports[0].frame.sha256, "metrics").write_bytes(b"")
     report.unlink()
-    result = as_json(reports, [])
-    assert [launch["label"] for launch in result["launches"]] == ["two"]
-    assert [error["report"] for error in result["errors"]] == [str(report)]
+    result = judge_all(reports, [])
+    assert [launch.label for launch in result.verdicts] == ["two"]
+    assert [error.report for error in result.errors] == [str(report)]
 
 
 def test_a_report_that_changes_while_it_is_read_is_not_stored(report, monkeypatch):
@@ -206,6 +207,56 @@ def test_a_reader_that_cannot_be_imported_is_no_fault_of_the_report(report, monk
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(MeasurementError, match=r"cannot be imported: GLIBC_2\.99"):
         Report.open(report)
+
+
+@pytest.fixture
+def kill_readers(tmp_path, monkeypatch):
+    """Has the next so many readers be killed when they begin, as by a system short of memory."""
+    kills = tmp_path / "kills"
+    (tmp_path / "stub").mkdir()
+    (tmp_path / "stub" / "ncu_report.py").write_text(
+        "import importlib, os, pathlib, sys\n"
+        f"kills = pathlib.Path({str(kills)!r})\n"
+        "left = int(kills.read_text())\n"
+        "kills.write_text(str(left - 1))\n"
+        "if left > 0: os.kill(os.getpid(), 9)\n"
+        f"sys.path.remove({str(tmp_path / 'stub')!r})\n"
+        "del sys.modules['ncu_report']\n"
+        "importlib.import_module('ncu_report')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "stub"))
+    return lambda count: kills.write_text(str(count))
+
+
+def test_a_reader_that_was_killed_once_costs_nothing(report, kill_readers):
+    kill_readers(1)
+    assert len(Report.open(report).launches) == 1
+
+
+def test_the_dashboard_shows_a_report_whose_reader_was_killed_once(report, kill_readers):
+    kill_readers(1)
+    shown = ReportStore([report]).start()
+    assert shown.wait(60)
+    assert (len(shown.rows()), shown.failures()) == (1, [])
+
+
+def test_a_reader_that_is_killed_again_is_said_to(report, kill_readers):
+    kill_readers(2)
+    with pytest.raises(ReportError, match="crashed"):
+        Report.open(report)
+
+
+def test_what_a_killed_reader_had_written_is_in_nobodys_way(report, kill_readers, tmp_path):
+    kill_readers(1)
+    out = tmp_path / "out"
+    (out / "scalars").mkdir(parents=True)
+    with workers.NativeReader(60) as reader:
+        assert reader.extract(workers.Extraction(report, ("scalars",), 1, 0, 1, out)) is None
+    assert sorted(path.name for path in (out / "scalars").iterdir()) == [
+        "actions.parquet",
+        "metrics.parquet",
+        "texts.parquet",
+    ]
 
 
 def test_a_worker_that_a_large_process_starts_is_not_spent_at_once(tmp_path):
@@ -310,7 +361,7 @@ def test_no_worker_writes_once_an_interrupt_has_ended_the_reading(tmp_path, monk
     ],
 )
 def test_a_report_is_split_where_it_is_large_or_hands_are_free(launches, plain_size, workers_free, sizes):
-    parts = ingest.split(Frame("", plain_size, plain_size, launches, True, ""), workers_free)
+    parts = ingest.split(Frame("", plain_size, plain_size, launches, True, True, True, ""), workers_free)
     assert [last - first for first, last in parts] == sizes
     assert [first for first, _ in parts] == [sum(sizes[:i]) for i in range(len(sizes))]
 

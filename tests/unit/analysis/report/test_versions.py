@@ -9,6 +9,7 @@ import pytest
 
 from ncubble.analysis.diagnosis.judge import launch_verdict
 from ncubble.recordings import ROOT
+from tests.helpers.markdown import formatted
 
 COLUMNS = ["repository", "commit", "path", "gpu", "cc", "ncu", "launches", "sha256"]
 
@@ -27,7 +28,9 @@ def opened(versions, foreign_reports):
 
 def test_the_document_holds_the_gaps_of_the_catalog(versions):
     text = versions.DOCUMENT.read_text(encoding="utf-8")
-    assert versions.fill(text, {"gaps": versions.gaps()}) == text, "run: benchmarks/reports/versions.py FOLDER --write"
+    assert formatted(versions.fill(text, {"gaps": versions.gaps()})) == text, (
+        "run: benchmarks/reports/versions.py FOLDER --write"
+    )
 
 
 def test_the_list_of_public_reports_identifies_each(versions):

@@ -7,43 +7,10 @@ from typing import Any
 import pytest
 
 from ncubble.analysis.sweeps.coordinates import template_arguments
-from ncubble.analysis.sweeps.model import Sweep, as_number, ordered, sweeps, timed
+from ncubble.analysis.sweeps.model import as_number, ordered, sweeps, timed
 from ncubble.analysis.sweeps.noise import noise_words, p_value, welch
 from ncubble.analysis.sweeps.prediction import is_depth
-
-SPLIT = [["tensor_busy", 60.0], ["data_wait", 30.0], ["issue", 10.0]]
-
-
-UNSPLIT = [["tensor_busy", 50.0], ["idle", 50.0]]
-
-
-def row(number: int = 0, took: float | None = 1e5, **changes: Any) -> dict[str, Any]:
-    """A row of the overview, with what sweeps read of it; ``stages`` and ``k`` stand for parameters
-    and shape."""
-    base = {
-        "id": f"0123456789abcdef/{number}",
-        "kernel": "gemm",
-        "name": "gemm",
-        "demangled": "gemm",
-        "gpu": "H200",
-        "launch": number,
-        "path": f"runs/{number}",
-        "duration_ns": took,
-        "cycles": None if took is None else took * 1.75,
-        "tensor": 60.0,
-        "busy": 60.0,
-        "unit": "tensor",
-        "account": SPLIT,
-        "parameters": {"stages": changes.pop("stages", 2), "vec": changes.pop("vec", 16)},
-        "dims": {"m": 4096, "k": changes.pop("k", 4096)},
-        "shape": "",
-    }
-    return {**base, **changes}
-
-
-def found(rows: list[dict[str, Any]], parameter: str = "stages") -> Sweep:
-    (one,) = [one for one in sweeps(rows) if one.parameter == parameter]
-    return one
+from tests.helpers.sweep_rows import UNSPLIT, row, sweep_over
 
 
 def foreign(number: int, demangled: str, geometry: str, took: float = 1e5) -> dict[str, Any]:
@@ -55,7 +22,7 @@ def test_launches_that_differ_in_one_parameter_are_a_series_and_others_are_their
         row(i, 1e5 / stages, stages=stages, vec=vec)
         for i, (stages, vec) in enumerate([(1, 16), (2, 16), (1, 4), (2, 4)])
     ]
-    one = found([*rows, row(9, stages=3, vec=8), row(10, stages=7, gpu="A100")])
+    one = sweep_over([*rows, row(9, stages=3, vec=8), row(10, stages=7, gpu="A100")])
     assert one.gpu == "H200" and one.values() == ["1", "2"]
     assert [dict(series.fixed)["vec"] for series in one.series] == ["4", "16"]
     assert one.varying() == {"vec": ["4", "16"]} and one.names() == ["vec=4", "vec=16"]
@@ -68,7 +35,7 @@ def test_one_value_alone_is_no_sweep() -> None:
 
 
 def test_repeats_are_averaged_counted_and_their_spread_is_kept() -> None:
-    one = found([row(0, 100.0, stages=1), row(1, 120.0, stages=1), row(2, 50.0, stages=4)])
+    one = sweep_over([row(0, 100.0, stages=1), row(1, 120.0, stages=1), row(2, 50.0, stages=4)])
     point = one.series[0].points[0]
     spread = point.spread("duration_ns")
     assert spread and (spread.mean, spread.low, spread.high, spread.n) == (110.0, 100.0, 120.0, 2)
@@ -86,7 +53,7 @@ def test_values_stand_in_order_numbers_first_and_digits_in_texts_count() -> None
 
 def test_accounts_whose_idle_time_is_split_stand_for_a_value() -> None:
     rows = [row(0, stages=1, account=UNSPLIT), row(1, stages=1), row(2, stages=2, account=UNSPLIT)]
-    points = found(rows).series[0].points
+    points = sweep_over(rows).series[0].points
     assert points[0].account() == ({"tensor_busy": 60.0, "data_wait": 30.0, "issue": 10.0}, 1)
     assert points[0].typical()["id"].endswith("/1")
     assert points[1].account()[0] == {"tensor_busy": 50.0, "idle": 50.0}
@@ -142,28 +109,28 @@ def test_template_arguments_are_split_at_their_own_level(demangled: str, argumen
 def test_long_and_odd_values_are_told_apart_and_kept_short() -> None:
     rows = [row(i, parameters={"flags": "x" * 500 + str(i), "on": bool(i), "list": [i]}) for i in range(2)]
     assert sweeps(rows) == []  # they differ in three parameters
-    one = found([row(i, parameters={"flags": "x" * 500 + str(i)}) for i in range(2)], "flags")
+    one = sweep_over([row(i, parameters={"flags": "x" * 500 + str(i)}) for i in range(2)], "flags")
     assert len(one.values()) == 2 and max(len(value) for value in one.values()) <= 60
 
 
 def test_the_unit_is_the_tensor_pipe_if_any_launch_counts_it() -> None:
-    one = found([row(0, unit="DRAM", busy=90.0, tensor=5.0), row(1, stages=3)])
+    one = sweep_over([row(0, unit="DRAM", busy=90.0, tensor=5.0), row(1, stages=3)])
     assert one.unit() == "tensor" and [one.busy(one.series[0], p).mean for p in one.series[0].points] == [5.0, 60.0]  # type: ignore[union-attr]
-    others = found([row(0, unit="FMA", busy=90.0), row(1, stages=3, unit="LSU", busy=80.0)])
+    others = sweep_over([row(0, unit="FMA", busy=90.0), row(1, stages=3, unit="LSU", busy=80.0)])
     assert others.unit() == "" and others.busy(others.series[0], others.series[0].points[0]).mean == 90.0  # type: ignore[union-attr]
 
 
 def test_times_are_shown_as_they_are_or_against_the_best_of_their_series() -> None:
-    series = found([row(0, 200.0), row(1, 100.0, stages=3)]).series[0]
+    series = sweep_over([row(0, 200.0), row(1, 100.0, stages=3)]).series[0]
     assert [timed("time", series, point).mean for point in series.points] == [200.0, 100.0]  # type: ignore[union-attr]
     assert [timed("cycles-best", series, point).mean for point in series.points] == [2.0, 1.0]  # type: ignore[union-attr]
-    lacking = found([row(0, None), row(1, None, stages=3)]).series[0]
+    lacking = sweep_over([row(0, None), row(1, None, stages=3)]).series[0]
     assert timed("time-best", lacking, lacking.points[0]) is None and lacking.ends() is None
 
 
 def two_points(best: list[float], worst: list[float]) -> tuple[Any, Any]:
     rows = [row(i, one, stages=2) for i, one in enumerate(worst)] + [row(9, one, stages=3) for one in best]
-    series = found(rows).series[0]
+    series = sweep_over(rows).series[0]
     return series.points[1], series.points[0]
 
 
@@ -196,7 +163,7 @@ def test_welch_agrees_with_scipy() -> None:
 
 
 def test_a_depth_is_a_parameter_of_whole_numbers_that_is_called_so() -> None:
-    series = found([row(0), row(1, stages=3)]).series
+    series = sweep_over([row(0), row(1, stages=3)]).series
     assert is_depth("stages", series) and is_depth("num_stages", series) and not is_depth("vec", series)
-    texts = found([row(0, stages="a"), row(1, stages=3)]).series
+    texts = sweep_over([row(0, stages="a"), row(1, stages=3)]).series
     assert not is_depth("stages", texts)

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from ncubble.analysis.ablation.shares import PART_OF, removed
 from ncubble.analysis.account.parts import PARTS as ACCOUNT_PARTS
-from ncubble.analysis.validation.account.naive import naive_account
-from ncubble.analysis.validation.account.score import Pair, errors, fold, score_account, scores
-from ncubble.analysis.validation.account.tables import account_tables
-from ncubble.analysis.validation.account.truth import PART_OF, removed, truth
+from ncubble.analysis.validation.account.score import Pair, errors, fold, naive_account, score_account, scores
+from ncubble.analysis.validation.account.truth import truth
+from ncubble.analysis.validation.account.views import account_tables
 from ncubble.cli.commands.validate import validate
 from ncubble.cli.main import main
 from ncubble.errors import ReportError
@@ -179,9 +178,7 @@ def test_a_recording_is_scored_and_what_cannot_be_is_named(recorded: Path) -> No
 
 
 def run(*arguments: str) -> Any:
-    app = typer.Typer()
-    validate.register(app)
-    return CliRunner().invoke(app, ["validate", "account", *arguments])
+    return CliRunner().invoke(validate.app, ["account", *arguments])
 
 
 def test_the_command_prints_tables_or_json(recorded: Path) -> None:

@@ -15,7 +15,6 @@ from ncubble.analysis.account.parts import part_color
 from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation import page
-from ncubble.analysis.validation.diagnosis.plots import diagnosis_plots
 from ncubble.analysis.validation.diagnosis.score import (
     gain_errors,
     judged,
@@ -24,7 +23,7 @@ from ncubble.analysis.validation.diagnosis.score import (
     score_diagnosis,
     scores,
 )
-from ncubble.analysis.validation.diagnosis.tables import diagnosis_notes, diagnosis_tables
+from ncubble.analysis.validation.diagnosis.views import diagnosis_notes, diagnosis_plots, diagnosis_tables
 from ncubble.errors import ReportError
 from ncubble.profiling.runs.run import Run
 from ncubble.recordings import ROOT

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from ncubble.analysis.validation import page
-from ncubble.analysis.validation.prediction.rows import join, score_prediction
-from ncubble.analysis.validation.prediction.score import score
-from ncubble.analysis.validation.prediction.tables import prediction_notes, prediction_tables
+from ncubble.analysis.validation.prediction.score import join, score, score_prediction
+from ncubble.analysis.validation.prediction.views import prediction_notes, prediction_tables
 from ncubble.cli.main import main
 from ncubble.errors import ReportError
 

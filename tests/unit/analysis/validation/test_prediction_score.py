@@ -11,7 +11,7 @@ import pytest
 from ncubble.analysis.account.account import account
 from ncubble.analysis.model.pipeline import Pipeline, pipeline_of
 from ncubble.analysis.report.report import Report
-from ncubble.analysis.validation.prediction.baselines import BASELINES, baselines
+from ncubble.analysis.validation.prediction.record import BASELINES, baselines
 from ncubble.analysis.validation.prediction.score import score
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.catalog.subjects import depth_sweeps, second_sweeps

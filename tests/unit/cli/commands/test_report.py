@@ -6,23 +6,28 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from ncubble.analysis.diagnosis.results import report_json
+from ncubble.analysis.ablation.result import Ablation, MeasuredPart
+from ncubble.analysis.diagnosis.results import ReportResult, judge_all
+from ncubble.analysis.report.report import open_reports
 from ncubble.cli.commands.report.render import print_launch, print_result, print_summary
 from ncubble.cli.labels import full_labels, short_labels
 from ncubble.cli.render import printable
 from ncubble.profiling.runs.run import Run
 from ncubble.recordings import ROOT
+from tests.helpers.ablations import ABLATED, ablation
+from tests.helpers.dashboard_frames import verdict
 
 MAIN = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()"]
 
 
 @pytest.fixture(scope="module")
 def one():
-    return report_json([ROOT / "tensor_core_gemm" / "stages1-plain"])["launches"][0]
+    return judge_all(*open_reports([ROOT / "tensor_core_gemm" / "stages1-plain"])).verdicts[0]
 
 
 def command(*arguments, **options):
@@ -32,7 +37,7 @@ def command(*arguments, **options):
 def drawn(launch, width):
     out = Console(file=io.StringIO(), width=width, highlight=False)
     print_summary(out, [launch])
-    print_launch(out, launch, launch["label"])
+    print_launch(out, launch, launch.label)
     return out.file.getvalue()
 
 
@@ -61,7 +66,7 @@ def test_a_closed_pipe_is_not_a_regression():
 
 @pytest.mark.parametrize("label", ["", " ", "\x1b[31mred", "[red]x[/]", "two\nlines", "odd\udcff"])
 def test_no_label_breaks_the_table_or_reaches_the_terminal_raw(one, label):
-    text = drawn({**one, "label": label, "kernel": "k\x1b]0;title\x07", "device": "\x9b1m"}, 120)
+    text = drawn(replace(one, label=label, kernel="k\x1b]0;title\x07", device="\x9b1m"), 120)
     assert not {"\x1b", "\x07", "\x9b", "\udcff"} & set(text)
     assert "[red]x[/]" in text or label != "[red]x[/]"
 
@@ -99,28 +104,28 @@ def test_the_table_keeps_names_and_verdicts_readable_at_any_width(one, width):
 
 
 def test_a_launch_without_account_is_drawn_without_a_bar(one):
-    bare = {**one, "account": None, "unit": None, "merged": {}, "causes": [], "cause": "unknown", "disease": None}
-    bare |= {"duration_ns": None, "dram_pct": None, "tensor_elapsed_pct": None, "compute_capability": None}
+    bare = replace(one, account=None, unit=None, merged={}, causes=[], cause="unknown", disease=None)
+    bare = replace(bare, duration_ns=None, dram_pct=None, tensor_elapsed_pct=None, compute_capability=None)
     assert "unknown" in drawn(bare, 120)
 
 
 def test_launches_of_one_report_are_told_apart(one):
     out = Console(file=io.StringIO(), width=120, highlight=False)
-    print_summary(out, [{**one, "launch": number} for number in range(45)])
+    print_summary(out, [replace(one, launch=number) for number in range(45)])
     assert all(f"#{number}" in out.file.getvalue() for number in range(45))
     assert "#" not in drawn(one, 120)
 
 
 def test_a_contradiction_is_printed_in_the_summary_and_in_full(one):
     doubt = "suspicious: 3 CTAs, but the grid has 4; the file may be damaged"
-    assert drawn(one | {"integrity": "suspicious", "warnings": [doubt, "a note"]}, 120).count(doubt) == 2
-    assert one["integrity"] == "ok"
+    assert drawn(replace(one, integrity="suspicious", warnings=[doubt, "a note"]), 120).count(doubt) == 2
+    assert one.integrity == "ok"
 
 
 def labelled(*labels, report="runs/{}", shapes=()):
     shapes = shapes or [{}] * len(labels)
     return [
-        {"label": label, "report": report.format(number), "shape": shape}
+        verdict("k", 1.0, "none", label=label, report=report.format(number), shape=shape)
         for number, (label, shape) in enumerate(zip(labels, shapes, strict=True))
     ]
 
@@ -157,11 +162,10 @@ def test_the_same_shape_again_is_named_by_its_folder_too():
 
 @pytest.mark.parametrize("details", [False, True])
 def test_two_recordings_that_differ_in_shape_alone_are_told_apart(capsys, details):
-    result = report_json([ROOT / "attention_fwd" / name for name in ("default", "dim64")])
-    assert {launch["label"] for launch in result["launches"]} == {"attention_fwd path=tma causal=0 stages=4"}
-    assert [launch["shape"]["dim"] for launch in result["launches"]] == [128, 64]
-    shown = {**result, "launches": result["launches"] * (1 if details else 2)}
-    print_result(shown, details)
+    result = judge_all(*open_reports([ROOT / "attention_fwd" / name for name in ("default", "dim64")]))
+    assert {launch.label for launch in result.verdicts} == {"attention_fwd path=tma causal=0 stages=4"}
+    assert [launch.shape["dim"] for launch in result.verdicts] == [128, 64]
+    print_result(ReportResult(result.verdicts * (1 if details else 2)), details)
     said = capsys.readouterr().out
     assert said.count("dim=128") == said.count("dim=64") == (1 if details else 2)
     assert "tokens=" not in said
@@ -172,14 +176,14 @@ def test_launches_of_one_report_need_no_folder_name():
 
 
 def test_every_recorded_run_has_a_short_name_of_its_own():
-    launches = report_json([ROOT])["launches"]
+    launches = judge_all(*open_reports([ROOT])).verdicts
     names = short_labels(launches)
     assert len(set(names)) == len(names) and max(map(len, names)) <= 48
-    assert {name.partition(" ")[0] for name in names} == {one["label"].partition(" ")[0] for one in launches}
+    assert {name.partition(" ")[0] for name in names} == {launch.label.partition(" ")[0] for launch in launches}
 
 
 def test_full_labels_stay_in_the_details_and_in_json(one):
-    assert "copy=plain" in one["label"] and "copy=plain vec=16" in drawn(one, 200)
+    assert "copy=plain" in one.label and "copy=plain vec=16" in drawn(one, 200)
     out = Console(file=io.StringIO(), width=200, highlight=False)
     print_summary(out, [one])
     assert "copy=plain" not in out.file.getvalue()
@@ -203,3 +207,49 @@ def test_an_explanation_in_json_stands_beside_the_account():
     explained = json.loads(command("report", path, "--explain", "--json").stdout)["launches"][0]
     plain = json.loads(command("report", path, "--json").stdout)["launches"][0]
     assert explained.pop("explain")["timeline"] is None and explained == plain
+
+
+def measured_lines(launch, measured, width=120):
+    """By the name of a part: its row; and the text before the table."""
+    out = Console(file=io.StringIO(), width=width, highlight=False)
+    print_launch(out, launch, launch.label, measured)
+    said = out.file.getvalue()
+    assert max(map(len, said.splitlines())) <= width
+    return {line[:12].strip(): line[12:].split() for line in said.splitlines()}, " ".join(said.split())
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_measured_shares_stand_beside_the_estimate(width):
+    launch = judge_all(*open_reports([ABLATED])).verdicts[0]
+    rows, said = measured_lines(launch, Ablation.load(ABLATED), width)
+    assert rows["% of time"] == ["est.", "measured"]
+    assert rows["data wait"][:2] == ["28.0", "30.3"]
+    assert rows["copy cost"] == ["0.0", "2.9"]  # small by estimate, not as measured
+    assert rows["tail"][0] == "2.3" and not rows["tail"][1][0].isdigit()
+    assert (
+        "Measured by ablation (machine code, 5 rounds): data wait is the largest cost, 30.3 ± 0.2 % of the time, "
+        "as estimated." in said
+    )
+
+
+def test_parts_that_were_only_measured_together_share_a_row(one):
+    rows, _ = measured_lines(one, ablation([MeasuredPart("data_wait+copy_cost", 44.0, 38.5, 0.4, None)]))
+    assert rows["data wait"][1] == rows["copy cost"][1] == "together"
+    assert rows["together"] == ["44.0", "38.5", "data", "wait", "+", "copy", "cost"]
+
+
+def test_parts_that_the_account_lacks_are_measured_all_the_same(one):
+    bare = replace(one, account={"tensor_busy": 60.0, "idle": 40.0}, causes=[], cause="unknown", disease=None)
+    rows, _ = measured_lines(bare, ablation([MeasuredPart("sync_wait", None, -2.5, 0.4, None)]))
+    assert rows["sync wait"] == ["–", "-2.5"]
+
+
+def test_nothing_measured_is_drawn_as_before(one):
+    assert "measured" not in measured_lines(one, None)[1]
+
+
+def test_a_damaged_ablation_is_said_after_the_verdict(tmp_path):
+    run = shutil.copytree(ABLATED, tmp_path / "run")
+    (run / "ablation.json").write_text("{")
+    done = command("report", str(run))
+    assert done.returncode == 3 and "data wait" in done.stdout and "ablation.json" in done.stderr

@@ -9,12 +9,19 @@ import socket
 import subprocess
 import sys
 import threading
+import time
+import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ncubble.cli.commands import show
+from ncubble.dashboard.app.server import Server
+from ncubble.dashboard.data.store import ReportStore
 from ncubble.errors import MeasurementError, UsageError
 
 
@@ -72,6 +79,144 @@ def test_a_host_that_is_not_ours_is_a_usage_error(tmp_path: Path) -> None:
         show.dashboard([tmp_path], 0, "no-such-host.invalid", None, False)
 
 
+def visitor() -> urllib.request.OpenerDirector:
+    """A browser that keeps cookies and follows redirects."""
+    return urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+
+
+@contextmanager
+def dashboard_process(folder: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """``ncubble dashboard`` of an empty folder, and the file to which both its outputs go."""
+    (folder / "runs").mkdir()
+    start = "from ncubble.cli.main import main; main()"
+    command = [sys.executable, "-P", "-c", start, "dashboard", str(folder / "runs"), "--port", "0", *options]
+    log = folder / "log"
+    with log.open("w") as sink:
+        process = subprocess.Popen(command, stdout=sink, stderr=sink, text=True, env={**os.environ, **environment})
+    try:
+        until = time.monotonic() + 60
+        while "dashboard on" not in log.read_text():
+            assert process.poll() is None and time.monotonic() < until, log.read_text()
+            time.sleep(0.02)
+        yield process, log
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def printed(log: Path) -> str:
+    return log.read_text().split("dashboard on ")[1].split()[0]
+
+
+def arguments_of_all_processes() -> str:
+    """What ``ps`` shows every user."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            found.append(place.read_bytes().decode(errors="replace"))
+    return "\n".join(found)
+
+
+def test_the_printed_address_opens_and_only_that(tmp_path: Path) -> None:
+    with dashboard_process(tmp_path) as (_, log):
+        opened = printed(log)
+        url, _, token = opened.partition("?token=")
+        assert len(token) >= 43
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+            visitor().open(url, timeout=30)
+        assert "Open the address that" in refused.value.read().decode()
+        browser = visitor()
+        with browser.open(opened, timeout=30) as answer:
+            assert (answer.status, answer.url) == (200, url)
+        with browser.open(f"{url}_dash-layout", timeout=30) as answer:
+            assert answer.status == 200
+
+
+def test_the_token_stands_in_no_process_list_and_in_one_line_of_the_log(tmp_path: Path) -> None:
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    opener = commands / "browser"
+    opener.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/opened\nstat -c %a "${{1#file://}}" > {tmp_path}/mode\nsleep 5\n'
+    )
+    opener.chmod(0o755)
+    with dashboard_process(tmp_path, "--browser", BROWSER=f"{opener} %s &") as (process, log):
+        url, _, token = printed(log).partition("?token=")
+        until = time.monotonic() + 30
+        while not (tmp_path / "mode").exists() or not (tmp_path / "mode").read_text():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        page = Path((tmp_path / "opened").read_text().strip().removeprefix("file://"))
+        assert token in page.read_text() and (tmp_path / "mode").read_text() == "600\n"
+        assert token not in arguments_of_all_processes()
+        for request in (
+            f"GET /?token={token} HTTP/1.1",
+            f"POST /?token={token} HTTP/1.1\r\nContent-Length: 2\r\n\r\n{{}}",
+        ):
+            with socket.create_connection((show.HOST, int(url.rsplit(":", 1)[1].strip("/")))) as line:
+                line.sendall(f"{request}\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                assert line.recv(100)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert log.read_text().count(token) == 1
+    assert not page.exists()
+
+
+def test_no_token_is_asked_for_where_none_is_wanted(tmp_path: Path) -> None:
+    with dashboard_process(tmp_path, "--no-token") as (_, log):
+        assert "token" not in printed(log)
+        with visitor().open(printed(log), timeout=30) as answer:
+            assert answer.status == 200
+
+
+def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ncubble.recordings import FULL, LANES, RANKS, ROOT
+
+    served: list[tuple[Server, str | None]] = []
+    bound: list[list[Path]] = []
+    real = show._bind
+
+    def bind(paths: list[Path], *rest: Any) -> tuple[Server, ReportStore]:
+        bound.append(paths)
+        return real([tmp_path], *rest)
+
+    monkeypatch.setattr(show, "_bind", bind)
+    monkeypatch.setattr(show, "_serve", lambda server, token=None, browser=False: served.append((server, token)))
+    monkeypatch.setattr("ncubble.cli.commands.report.report.print_report", lambda paths: None)
+    (tmp_path / "runs").mkdir()
+    monkeypatch.chdir(tmp_path)
+    show.demo(0, False)
+    ((server, token),) = served
+    assert token is None and bound == [[ROOT, FULL, LANES, RANKS]]
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        with visitor().open(f"{server.url}upload", timeout=30) as answer:
+            settings = json.load(answer)
+        assert settings["allowed"] is False
+        asked = urllib.request.Request(  # noqa: S310
+            f"{server.url}upload",
+            b'{"name": "a", "size": 9}',
+            {"X-Ncubble-Token": settings["token"], "Content-Type": "application/json"},
+        )
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            visitor().open(asked, timeout=30)
+    finally:
+        server.close()
+        thread.join(20)
+
+
+@pytest.mark.skipif(not Path("/proc/sys/net/ipv6/conf/lo").exists(), reason="this machine has no IPv6")
+def test_the_address_that_is_printed_for_ipv6_answers(tmp_path: Path) -> None:
+    with dashboard_process(tmp_path, "--host", "::1") as (_, log):
+        assert printed(log).startswith("http://[::1]:")
+        browser = visitor()
+        with browser.open(printed(log), timeout=30) as answer:
+            assert (answer.status, answer.url) == (200, printed(log).partition("?")[0])
+
+
 def left_by_a_killed_process() -> Path:
     """A file that was being added when its process was killed."""
     code = (
@@ -93,13 +238,15 @@ def test_a_closed_terminal_leaves_no_added_file_and_a_start_removes_those_of_kil
     command = [sys.executable, "-P", "-c", start, "dashboard", str(tmp_path / "runs"), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        url = process.stderr.readline().split()[2]
+        opened, browser = process.stderr.readline().split()[2], visitor()
+        url = opened.partition("?")[0]
         assert not left.exists()
-        with urllib.request.urlopen(f"{url}upload", timeout=30) as answer:  # noqa: S310
+        browser.open(opened, timeout=30).close()
+        with browser.open(f"{url}upload", timeout=30) as answer:
             token = json.load(answer)["token"]
         asked = urllib.request.Request(f"{url}upload", b'{"name": "a", "size": 9}', {"X-Ncubble-Token": token})  # noqa: S310
         asked.add_header("Content-Type", "application/json")
-        urllib.request.urlopen(asked, timeout=30).close()  # noqa: S310
+        browser.open(asked, timeout=30).close()
         assert list((tmp_path / "cache").rglob("*.part"))
         os.kill(process.pid, signal.SIGHUP)
         os.kill(process.pid, signal.SIGHUP)

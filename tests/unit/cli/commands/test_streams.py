@@ -15,8 +15,9 @@ from ncubble.analysis.traces.lanes import LaneRun, read_lanes
 from ncubble.analysis.traces.run import save_lanes
 from ncubble.cli import main as entry
 from ncubble.cli import running
+from ncubble.cli.commands.profile import WithProgram
 from ncubble.cli.commands.streams import streams
-from ncubble.dashboard.pages.timelines.causes import idle_tables
+from ncubble.dashboard.pages.timelines.layout import idle_tables
 from tests.helpers.stream_frames import Script
 
 PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
@@ -29,7 +30,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     # This command alone: Typer builds all of them anew at every call, which takes longer than these
     # tests.
     alone = typer.Typer(add_completion=False)
-    streams.register(alone)
+    alone.command("streams", cls=WithProgram)(streams.streams)
     alone.command("other")(lambda: None)
     monkeypatch.setattr(entry, "app", alone)
     monkeypatch.setattr(entry, "_register", lambda: None)

@@ -22,7 +22,8 @@ from ncubble.analysis.traces.perfetto import write_perfetto
 from ncubble.analysis.traces.probe_lanes import Recorded, decode
 from ncubble.analysis.traces.run import lanes_of, read_trace_facts, save_lanes, trace_facts
 from ncubble.analysis.traces.summary import summarize
-from ncubble.cli.commands.trace.trace import register
+from ncubble.cli.commands.profile import WithProgram
+from ncubble.cli.commands.trace.trace import trace
 from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.kernels.build.build import source_files
 from ncubble.kernels.build.toolchain import find_tool, run_tool
@@ -38,7 +39,7 @@ STEP = [(0, 100, "load", 0), (100, 400, "wait_data", 0), (400, 1000, "compute", 
 def command(*argv: str) -> str:
     """What ``ncubble trace`` prints; raises what it raises."""
     app = typer.Typer()
-    register(app)
+    app.command(cls=WithProgram)(trace)
     return CliRunner().invoke(app, argv, catch_exceptions=False).stdout
 
 

@@ -32,6 +32,7 @@ from ncubble.profiling.devices import driver as device
 from ncubble.profiling.ncu import failures
 from ncubble.profiling.runs import provenance  # noqa: F401
 from ncubble.profiling.runs.run import Run
+from tests.helpers.damaged_reports import doubled_report
 
 pytest_plugins = ["pytester"]
 DATA = Path(__file__).parents[3] / "data"
@@ -114,6 +115,43 @@ def test_the_tensor_pipe_is_busy_enough(gated, played):
     assert (played.plans[0].filters.kernel, played.plans[0].filters.window) == ("gemm", True)
     assert (played.orders[0]["repeats"], played.orders[0]["warmup"], played.orders[0]["window"]) == (7, 1, True)
     assert played.plans[0].metric_sets == ("tensor",)
+
+
+@pytest.fixture
+def doubled(tmp_path, played) -> None:
+    """The played report holds its last launch twice: it is suspicious as a whole."""
+    played.report = tmp_path  # beside the recordings
+    twice = doubled_report(RECORDED / "tensor_core_gemm" / "stages3")
+    (tmp_path / "report.ncu-repz").write_bytes(zstandard.compress(twice))
+
+
+@pytest.mark.parametrize("options", ["min=10", "limits=['cycles <= 2e6']", "baseline='kept'"])
+def test_suspicious_launches_are_not_judged_unless_accepted(gated, doubled, pytester, options):
+    (pytester.path / "kept").mkdir()
+    text = failed(gated(options))
+    assert "test_gemm: failed: nothing measured: 6 of 6 launches are suspicious" in text
+    assert (
+        "launch 0: " in text
+        and "stand there twice, or not in the order" in text
+        and "--ncubble-allow-suspicious" in text
+    )
+    accepted = said(gated(options, "--ncubble-allow-suspicious"))
+    assert "accepted although suspicious: " in accepted and "launch 5: " in accepted
+    assert ("1 passed" in accepted) == (options != "baseline='kept'")  # which holds no baseline
+
+
+def test_suspicious_launches_are_not_recorded_unless_accepted(gated, doubled, pytester):
+    assert "are suspicious" in failed(gated("baseline='kept'", "--ncubble-record"))
+    assert not (pytester.path / "kept").exists()
+    gated("baseline='kept'", "--ncubble-record", "--ncubble-allow-suspicious").assert_outcomes(passed=1)
+    assert list((pytester.path / "kept").rglob("*.json"))
+
+
+def test_a_test_that_judges_by_hand_does_not_get_suspicious_launches(gated, doubled, tmp_path):
+    source = "def test_gemm(ncubble):\n    assert ncubble.report({!r}).tensor_elapsed_pct > 10\n"
+    path = str(tmp_path / "report.ncu-repz")
+    assert "are suspicious" in failed(gated(path, source=source))
+    gated(path, "--ncubble-allow-suspicious", source=source).assert_outcomes(passed=1)
 
 
 def test_the_tensor_pipe_is_not_busy_enough(gated):

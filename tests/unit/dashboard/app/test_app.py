@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,8 @@ def test_an_address_that_names_something_is_found(app: Dash, path: str) -> None:
 
 def test_a_launch_that_contradicts_itself_is_named_and_its_page_says_how(tmp_path: Path) -> None:
     report = frames.gemm()
-    report.verdicts[1] |= {"integrity": "suspicious", "warnings": ["suspicious: 3 CTAs, but 4", "an ordinary note"]}
+    warnings = ["suspicious: 3 CTAs, but 4", "an ordinary note"]
+    report.verdicts[1] = replace(report.verdicts[1], integrity="suspicious", warnings=warnings)
     store = frames.store(tmp_path, [report])
     overview = shown(store, "/")
     assert "1 launch holds values that contradict each other" in overview
@@ -182,16 +184,44 @@ def test_the_page_names_no_other_host(app: Dash) -> None:
     assert '<html lang="en">' in text
 
 
-@pytest.mark.parametrize(("host", "status"), [("localhost", 200), ("127.0.0.1:8050", 200), ("evil.example", 400)])
+HOSTS = [
+    ("localhost", 200),
+    ("LocalHost:8050", 200),
+    ("127.0.0.1:8050", 200),
+    ("[::1]:8050", 200),
+    ("[::2]:8050", 400),
+    ("evil.example", 400),
+    ("localhost.evil.example", 400),
+]
+
+
+@pytest.mark.parametrize(("host", "status"), HOSTS)
 def test_only_trusted_hosts_are_answered(app: Dash, host: str, status: int) -> None:
     assert app.server.test_client().get("/", headers={"Host": host}).status_code == status
 
 
 def test_trusted_hosts_follow_the_address_that_is_served() -> None:
-    assert security.trusted_hosts("127.0.0.1") == ["localhost", "127.0.0.1", "[::1]"]
+    assert security.trusted_hosts("127.0.0.1") == ["localhost", "127.0.0.1", "::1"]
     wildcard = "0.0.0.0"  # noqa: S104
-    assert security.trusted_hosts(wildcard, ["gpu-box"]) == ["localhost", "127.0.0.1", "[::1]", "gpu-box"]
+    assert security.trusted_hosts(wildcard, ["GPU-Box"]) == ["localhost", "127.0.0.1", "::1", "gpu-box"]
     assert "gpu-box" in security.trusted_hosts("gpu-box")
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("GPU-Box:8050", "gpu-box"),
+        ("::1", "::1"),
+        ("[0:0:0:0:0:0:0:1]:80", "::1"),
+        ("FD00::A", "fd00::a"),
+        ("Bücher.example", "xn--bcher-kva.example"),
+        ("[::1", ""),
+        ("a..b", ""),
+        ("", ""),
+    ],
+)
+def test_names_of_hosts_are_compared_in_one_form(host: str, name: str) -> None:
+    assert security.host_name(host) == name
 
 
 def test_two_apps_live_side_by_side(tmp_path: Path) -> None:

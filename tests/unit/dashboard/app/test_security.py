@@ -212,8 +212,9 @@ def test_where_a_request_comes_from(site: str | None, origin: str | None, elsewh
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_sent(server: Server) -> None:
     for target in ("/_dash-update-component", "/upload", "/upload/0123456789abcdef"):
-        status, _, _ = ask(server, "POST", target, Content_Length=str(LARGEST_BODY_B + 1))
-        assert status == 413
+        for size in (LARGEST_BODY_B + 1, 100_000_000):
+            status, _, _ = ask(server, "POST", target, Content_Length=str(size))
+            assert status == 413
 
 
 def test_only_this_machine_is_listened_to(server: Server) -> None:

@@ -93,6 +93,70 @@ def test_runs_that_appear_and_vanish_are_noticed(runs: Path) -> None:
     assert store.rows()[0]["path"] == str(runs / "softmax")
 
 
+class SlowOpener:
+    """Reads a report when it is let; ``begun`` is set when it starts."""
+
+    def __init__(self) -> None:
+        self.begun, self.gate = threading.Event(), threading.Event()
+
+    def __call__(self, paths: Any) -> tuple[list[Any], list[Any]]:
+        slow = [path for path in paths if path.name == "slow"]
+        if slow:
+            self.begun.set()
+            assert self.gate.wait(60)
+        return openers.open_reports(paths)
+
+
+def test_a_deleted_and_a_replaced_report_are_noticed_while_another_is_read(runs: Path) -> None:
+    opener = SlowOpener()
+    shutil.copytree(SOFTMAX, runs / "softmax")
+    store = ReportStore([runs], opener, watch=True).start()
+    assert store.wait(120) and len(store.rows()) == 2
+    shutil.copytree(GEMM, runs / "slow")
+    assert opener.begun.wait(30)
+    shutil.rmtree(runs / "softmax")
+    (runs / "gemm" / "report.ncu-repz").write_bytes(b"something else")
+    began = time.monotonic()
+    eventually(lambda: store.progress().launches == 0)
+    assert time.monotonic() - began < 5
+    shutil.rmtree(runs / "slow")
+    eventually(lambda: store.state_of(runs / "slow") is None)
+    opener.gate.set()
+    eventually(lambda: store.progress().finished)
+    assert store.rows() == [], "what vanished while it was read is not shown"
+    assert [Path(failure.where) for failure in store.failures()] == [runs / "gemm"]
+
+
+def test_a_report_that_changes_while_it_is_read_is_read_again(runs: Path) -> None:
+    opener = SlowOpener()
+    shutil.copytree(GEMM, runs / "slow")
+    shutil.rmtree(runs / "gemm")
+    store = ReportStore([runs], opener, watch=True).start()
+    assert opener.begun.wait(30)
+    shutil.copy(SOFTMAX / "run.json", runs / "slow" / "run.json")
+    shutil.copy(SOFTMAX / "report.ncu-repz", runs / "slow" / "report.ncu-repz")
+    state = lambda: getattr(store.state_of(runs / "slow"), "state", "")  # noqa: E731
+    eventually(lambda: state() == "queued")
+    opener.gate.set()
+    assert store.wait(60)
+    assert state() == "shown" and "softmax" in store.rows()[0]["kernel"]
+
+
+def test_the_pause_between_looks_follows_the_cost_of_looking(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda pause: (pauses.append(pause), time.sleep(0.1)))
+    monkeypatch.setattr(data, "RESCAN_S", 2.0)
+    monkeypatch.setattr(data, "time", clock)
+    opener = SlowOpener()
+    shutil.copytree(GEMM, runs / "slow")
+    store = ReportStore([runs], opener, watch=True).start()
+    assert opener.begun.wait(30)
+    time.sleep(1)
+    opener.gate.set()
+    assert store.wait(60)
+    assert len(pauses) >= 2 and max(pauses) < 4.5
+
+
 def test_without_watching_a_look_is_asked_for(runs: Path) -> None:
     store = loaded(runs)
     shutil.copytree(SOFTMAX, runs / "softmax")

@@ -36,11 +36,18 @@ def test_a_link_out_of_the_folder_is_told_from_one_within_it(root: Path, outside
     assert not leads_out(root / "out.ncu-repz", [root / "out.ncu-repz"])
 
 
-@pytest.mark.parametrize("name", ["report.ncu-rep", "report.ncu-repz", "run.json"])
+@pytest.mark.parametrize("name", ["report.ncu-rep", "report.ncu-repz", "run.json", "ablation.json"])
 def test_no_part_of_a_run_may_lie_elsewhere(root: Path, outside: Path, name: str) -> None:
     (root / "run").mkdir()
     (root / "run" / name).symlink_to(outside)
     assert leads_out(root / "run", [root])
+
+
+@pytest.mark.parametrize("name", ["run.json", "ablation.json"])
+def test_what_lies_beside_a_report_file_may_not_lie_elsewhere(root: Path, outside: Path, name: str) -> None:
+    (root / "report.ncu-rep").write_bytes(b"")
+    (root / name).symlink_to(outside)
+    assert leads_out(root / "report.ncu-rep", [root])
 
 
 def test_a_root_that_is_reached_through_a_link_holds_what_lies_in_it(tmp_path: Path, root: Path) -> None:

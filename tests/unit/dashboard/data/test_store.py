@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
+from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.dashboard.data.openers import default_paths
 from ncubble.dashboard.data.rows import labels, launch_row, recoverable_ns, short_gpu, telling_name
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.kernel.sections.against import comparable
+from ncubble.dashboard.pages.kernel.head import head
 from ncubble.errors import ReportError
 from ncubble.recordings import FULL, LANES, RANKS, ROOT
 from tests.helpers import dashboard_frames as frames
@@ -40,10 +41,10 @@ def test_rows_come_most_recoverable_idle_time_first(tmp_path: Path) -> None:
 def test_a_launch_whose_analysis_fails_is_listed_and_the_others_are_shown(tmp_path: Path) -> None:
     report = frames.gemm()
 
-    def judge(report: Any, launch: int) -> dict[str, Any]:
+    def judge(report: Any, launch: int) -> LaunchVerdict:
         if launch == 0:
             raise ZeroDivisionError("division by zero")
-        verdict: dict[str, Any] = report.verdicts[launch]
+        verdict: LaunchVerdict = report.verdicts[launch]
         return verdict
 
     store = ReportStore([tmp_path / "a.ncu-rep"], lambda paths: ([report], []), judge, frames.account)
@@ -132,15 +133,15 @@ def test_the_table_and_the_links_of_a_launch_tell_recorded_shapes_apart() -> Non
     shown = {row["label"]: row["id"] for row in store.rows()}
     assert set(shown) == {f"path=tma causal=0 stages=4 dim={size}" for size in (64, 128)}
     key, launch = shown["path=tma causal=0 stages=4 dim=128"].split("/")
-    links = comparable(store, store.find(key, int(launch)))
-    assert links is not None and "stages=4 dim=64 " in json.dumps(links.to_plotly_json(), cls=PlotlyJSONEncoder)
+    entry = store.find(key, int(launch))
+    assert entry is not None and "stages=4 dim=64 " in json.dumps(head(store, entry), cls=PlotlyJSONEncoder)
 
 
 def test_a_row_names_the_busy_unit_and_what_its_cause_costs() -> None:
     report = frames.bare()
     row = launch_row(report, 0, report.verdicts[0])
     assert (row["unit"], row["busy"], row["cause_pct"]) == ("DRAM", 91.0, None)
-    found = [{"cause": "issue", "pct": 23.9}, {"cause": "data_wait", "pct": 5.0}]
+    found = [Cause("issue", None, 23.9), Cause("data_wait", None, 5.0)]
     row = launch_row(report, 0, frames.verdict("k", 1e5, "no_tensor_work", unit="fma", causes=found))
     assert (row["unit"], row["disease"], row["cause_pct"]) == ("FMA", "issue", 23.9)
     assert launch_row(report, 0, frames.verdict("k", 1e5, "copy_cost"))["cause_pct"] == 21.0

@@ -23,12 +23,13 @@ from ncubble.dashboard.export import choice as export_choice
 from ncubble.dashboard.export import content as export_content
 from ncubble.dashboard.export import page as export_page
 from ncubble.dashboard.export.choice import chosen
+from ncubble.dashboard.export.content import renamed, renamer
 from ncubble.dashboard.export.images import GROUND, TITLE_HEIGHT, Look, prepared
-from ncubble.dashboard.export.names import renamed, renamer
 from ncubble.dashboard.pages.compare.address import CompareAddress
 from ncubble.errors import MeasurementError, NcubbleError, ReportError, UsageError
 from ncubble.text.values import scaled
 from tests.helpers import dashboard_frames as frames
+from tests.helpers.ablations import ABLATED
 
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
@@ -58,7 +59,7 @@ def write(reports: Path, *options: str) -> Path:
 def ask(*given: object) -> int:
     """Run ``ncubble export`` alone; its exit code. Errors come as they are raised."""
     app = typer.Typer()
-    export.register(app)
+    app.command()(export.export)
     code = typer.main.get_command(app).main([str(one) for one in given], standalone_mode=False)
     return int(code or 0)
 
@@ -71,6 +72,16 @@ def test_one_launch_becomes_one_page_with_everything_inside(reports: Path) -> No
     assert "file ends inside block 3" in text  # the damaged one is named in the file
     assert not re.search(r'\b(?:src|href)="(?!#)', SCRIPT.sub("", text))
     assert "icon.svg" not in text and "@import" not in text
+
+
+def test_what_was_measured_is_in_the_file(tmp_path: Path) -> None:
+    out = tmp_path / "out.html"
+    assert ask(ABLATED, "-o", out) == 0
+    text = out.read_text()
+    said = " ".join(re.sub(r"<[^>]+>", " ", text).split())
+    assert "data wait 28.03 % 67.0 µs 30.3 ± 0.2 %" in said
+    assert "Measured by ablation" in said and "data wait 28.0 30.3 0.2 30.6" in said
+    assert str(ABLATED) not in text and "/source/" not in text
 
 
 def test_several_launches_come_behind_a_table_that_links_them(reports: Path) -> None:
@@ -124,16 +135,16 @@ def test_the_theme_is_what_was_asked_for(reports: Path, theme: str, opening: str
 def test_launches_beyond_the_limit_are_left_out_and_said(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export_content, "MOST_PAGES", 3)
     told = write_page(Job((reports,)), reports / "out.html")
-    assert len(told["launches"]) == 3 and told["left_out"] == 5
+    assert len(told.launches) == 3 and told.left_out == 5
     assert "5 more were chosen" in (reports / "out.html").read_text()
 
 
 def test_what_callbacks_fill_in_is_in_the_file_unless_it_is_large(
     reports: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    late = {"kernel-metrics": lambda store, entry: html.P(f"metrics of {entry.row['id']}")}
+    parts = {"kernel-metrics": ("Metrics", lambda shown: html.P(f"metrics of {shown.entry.row['id']}"))}
     page = lambda store, entry: html.Div(html.Div("wait", id="kernel-metrics"))  # noqa: E731
-    monkeypatch.setattr(export_content.kernel, "LATE", late, raising=False)
+    monkeypatch.setattr(export_content.late, "PARTS", parts)
     monkeypatch.setattr(export_content.kernel, "layout", page)
     few = write(reports, "--kernel", "wmma_gemm").read_text()
     assert "metrics of 0123456789abcdef/0" in few and "wait" not in few.partition("<main")[2].partition("<script")[0]
@@ -248,15 +259,15 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path, P
 
 def test_launches_that_belong_together_are_compared(pair: tuple[Path, Path, Path], tmp_path: Path) -> None:
     told = write_page(Job(pair[:2], launches=(0,), compare=True), tmp_path / "out.html")
-    assert told["launches"] == ["0123456789abcdef/0", "aaaabbbbccccdddd/0"]
+    assert list(told.launches) == ["0123456789abcdef/0", "aaaabbbbccccdddd/0"]
     text = (tmp_path / "out.html").read_text()
     assert "every difference is against A" in text and 'class="markdown-text"' in text and "make it A" not in text
     both = write_page(Job(pair[:2], compare=True), tmp_path / "both.html")
-    assert len(both["launches"]) == 4 and "2 comparisons" in (tmp_path / "both.html").read_text()
+    assert len(both.launches) == 4 and "2 comparisons" in (tmp_path / "both.html").read_text()
 
 
 def test_the_figures_of_one_comparison_are_listed(pair: tuple[Path, Path, Path]) -> None:
-    assert {"accounts", "changes"} <= set(list_figures(Job(pair[:2], launches=(0,), compare=True))["figures"])
+    assert {"accounts", "changes"} <= set(list_figures(Job(pair[:2], launches=(0,), compare=True)).figures)
     with pytest.raises(UsageError, match="2 comparisons, and a picture shows one"):
         list_figures(Job(pair[:2], compare=True))
 
@@ -289,7 +300,7 @@ def test_files_name_runs_by_the_end_of_their_paths(
         row["path"] = f"{folder}/runs/{Path(row['path']).name}"
     lines = [html.P(f"{row['path']}, launch 0", title=row["path"]) for row in opened.rows()]
     monkeypatch.setattr(export_content.kernel, "layout", lambda store, entry: html.Div([*lines, html.Div(id="late")]))
-    monkeypatch.setattr(export_content.kernel, "LATE", {"late": lambda store, entry: html.B(lines[0].children)})
+    monkeypatch.setattr(export_content.late, "PARTS", {"late": ("Late", lambda shown: html.B(lines[0].children))})
     monkeypatch.setattr(export_content.compare, "layout", lambda store, search: html.Div(lines))
     problems = [f"{opened.rows()[0]['path']}/report.ncu-rep: cut short"]
     one = export_content.launches_file(opened, opened.rows()[:1], "light", problems).text

@@ -135,6 +135,25 @@ def test_progress_is_reported_while_the_line_grows():
     assert log.profiled == [ReplayedLaunch("gemm", 3, 100, 10)]
 
 
+def test_progress_that_has_not_moved_is_reported_once():
+    seen = []
+    log = NcuLog(on_launch=seen.append)
+    for piece in ('==PROF== Profiling "gemm" - 3: 0%..', "", ".."):
+        log.feed("stdout", piece)
+    assert [launch.percent for launch in seen] == [20, 40]
+
+
+def test_dots_behind_the_figures_are_no_progress():
+    log = fed('==PROF== Profiling "gemm" - 3: 0%....50%.. ...')
+    assert [launch.percent for launch in log.launches.values()] == [70]
+
+
+@pytest.mark.parametrize("progress", ["0%....50%....100%.", "0%....105%", "90%.."])
+def test_no_launch_is_more_than_done(progress):
+    log = fed(f'==PROF== Profiling "gemm" - 3: {progress}')
+    assert [launch.percent for launch in log.launches.values()] == [100]
+
+
 def test_progress_with_a_total_and_a_name_full_of_punctuation():
     log = fed('==PROF== Profiling "void f<a::b, (int)4>(\\"x\\")" - 0 (1/2): 0%....50%....100% - 1 pass\n')
     assert log.profiled == [ReplayedLaunch('void f<a::b, (int)4>(\\"x\\")', 0, 100, 1)]
@@ -219,6 +238,12 @@ def test_no_kernel_matched_lists_those_that_ran():
     problem = failure(fed(text), 0, "kernel regex 'gemm'")
     assert isinstance(problem, failures.NoKernelError)
     assert problem.ran == ("softmax", "void scale<float>(int)")
+
+
+def test_a_numbered_line_of_the_program_is_no_kernel_that_could_be_profiled():
+    log = fed("1. load the data\nAvailable Kernels:\n1. softmax\n")
+    assert log.available == ["softmax"]
+    assert list(log.tail["stdout"]) == ["1. load the data"]
 
 
 def test_raw_page_tells_which_metrics_have_no_value():

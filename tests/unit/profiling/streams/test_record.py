@@ -31,7 +31,7 @@ def start(
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is compiled: the programs use no CUDA."""
-    monkeypatch.setattr("ncubble.profiling.streams.build.injection", lambda: Path("/nowhere/streams.so"))
+    monkeypatch.setattr("ncubble.profiling.streams.build.injection", lambda source: Path("/nowhere/streams.so"))
 
 
 def script(folder: Path, text: str) -> str:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ncubble.errors import ReportError, UsageError
+from ncubble.errors import MeasurementError, ReportError, UsageError
 from ncubble.profiling.runs.run import find_runs
 from ncubble.profiling.sweeps import sweep
 from ncubble.profiling.sweeps.job import Attempt
@@ -25,6 +25,14 @@ KEY = "00ff" * 4
 def store(tmp_path):
     with Store(tmp_path / "store") as opened:
         yield opened
+
+
+def test_a_link_in_the_place_of_the_claims_is_not_followed(tmp_path):
+    (tmp_path / "store" / "journal").mkdir(parents=True)
+    (tmp_path / "store" / "journal" / ".claims").symlink_to(tmp_path / "target")
+    with pytest.raises(MeasurementError, match=r"\.claims: is a symbolic link") as raised:
+        Store(tmp_path / "store")
+    assert raised.value.remedy and not (tmp_path / "target").exists()
 
 
 def test_a_record_comes_back_as_it_was(store):

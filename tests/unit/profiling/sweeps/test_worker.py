@@ -49,13 +49,21 @@ def test_a_job_waits_for_its_gpu_says_so_and_gives_up(monkeypatch, tmp_path):
     with path.open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         threading.Timer(0.2, lambda: fcntl.flock(other, fcntl.LOCK_UN)).start()
-        with sweep_worker.gpu_lock("GPU-1", said.append) as free:
-            assert free
-        assert said == ["waiting for GPU-1: another sweep measures on it", ""]
+        with sweep_worker.gpu_lock("GPU-1", said.append) as refusal:
+            assert not refusal
+        assert said == ["waiting for GPU-1: another sweep measures on it, a process that did not say who it is", ""]
         fcntl.flock(other, fcntl.LOCK_EX)
         monkeypatch.setattr(sweep_worker, "BUSY_S", 0.1)
         reply = sweep_worker.run_job({}, ("-c", ""), 20.0, asdict(Machine(uuid="GPU-1")))
     assert (reply.attempt.state, "another sweep has had GPU-1" in reply.attempt.error) == ("unable", True)
+
+
+def test_a_link_in_the_place_of_the_lock_is_no_job_that_failed(tmp_path):
+    (tmp_path / f"ncubble-{os.getuid()}-{sweep_worker._short('GPU-1')}.lock").symlink_to(tmp_path / "elsewhere")
+    reply = sweep_worker.run_job({}, ("-c", ""), 20.0, asdict(Machine(uuid="GPU-1")))
+    assert (reply.attempt.state, reply.attempt.exit_code) == ("unable", 3)
+    assert "is a symbolic link, where ncubble keeps a lock file; remove it" in reply.attempt.error
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_what_does_not_end_is_waited_for_no_longer_than_stated(monkeypatch):

@@ -140,7 +140,7 @@ def test_one_stage_of_a_recorded_kernel_waits_for_data_at_its_mbarrier() -> None
     reports = [Report.open(ROOT / "gemm_tma" / variant) for variant in ("stages3", "stages1")]
     before, after = (gather([account_of(report.launch(0))]) for report in reports)
     assert before and after
-    cycles = [float(report.launch(0).identity["cycles"]) for report in reports]
+    cycles = [report.launch(0).identity.cycles for report in reports]
     first, *_ = moves(before, after, cycles[1] / cycles[0])
     assert first.part == "data_wait" and first.points > 30.0
     assert first.place and first.place.file == "gemm_tma.cu" and "mbarrier_wait(&full" in first.place.text

@@ -36,7 +36,9 @@ def scaled(factor: float, values: tuple[float, ...] = STEADY) -> list[float]:
 def test_the_same_numbers_pass() -> None:
     result = judged(report())
     assert (result.verdict, result.exit_code) == ("pass", 0)
-    assert [metric.verdict for metric in result.kernels[0].metrics] == ["pass", "pass", "info", "info"]
+    (kernel,) = result.kernels
+    assert [metric.verdict for metric in kernel.metrics] == ["pass", "pass", "info", "info"]
+    assert (kernel.reason, kernel.notes, kernel.moved) == ("", (), ())
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,21 @@ def test_another_clock_is_noted_and_time_is_not_compared() -> None:
     assert "clock differs by -20.0 %" in duration.reason
     assert duration.comparison is None
     assert any("clock" in note for note in kernel.notes)
+
+
+def test_a_clock_within_five_percent_is_not_noted_and_time_is_compared() -> None:
+    for clock in (1.049, 0.951):
+        kernel = judged(report(sm_clock_hz=1.75e9 * clock)).kernels[0]
+        duration = next(metric for metric in kernel.metrics if metric.name == "duration_ns")
+        assert duration.comparison is not None and not duration.reason
+        assert not any("clock" in note for note in kernel.notes)
+
+
+def test_a_baseline_without_clocks_is_compared_without_a_word_on_them() -> None:
+    for unknown in (float("nan"), 0.0):
+        for base, now in ((unknown, 1.4e9), (1.75e9, unknown)):
+            kernel = judged(report(sm_clock_hz=now), base=recorded(report(sm_clock_hz=base))).kernels[0]
+            assert kernel.verdict == "pass" and not any("clock" in note for note in kernel.notes)
 
 
 def test_no_launches_measure_nothing() -> None:
@@ -193,6 +210,45 @@ def test_scatter_that_hides_a_loss_is_no_pass() -> None:
     assert "scatter" in result.kernels[0].reason
 
 
+WILD = (43.0, 44.5, 41.6, 43.0, 42.5)
+ELSEWHERE = {"device": {"uuid": "GPU-other"}}
+
+
+@pytest.mark.parametrize(
+    ("now", "base", "words"),
+    [
+        (
+            report([42.0]),
+            WILD,
+            "but one launch of a kernel that scatters like this says nothing: profile with",
+        ),
+        (report([42.0, 43.5]), WILD, "its repeats scatter: no loss could be told from that. Profile more repeats, or"),
+        (
+            report([43.0, 43.4, 42.6, 43.0, 42.5], manifest=ELSEWHERE),
+            STEADY,
+            "its repeats scatter: only a loss beyond 3.4 % would count. Profile more repeats, or raise the limit",
+        ),
+        (
+            report([42.53], manifest=ELSEWHERE),
+            STEADY,
+            "but GPUs of one model differ: only a loss beyond 1.3 % would count. Record the baseline on this GPU, or",
+        ),
+        (
+            report(STEADY, scaled(1.03, STEADY_CYCLES), sm_clock_hz=1.75e9 * 1.03, manifest=ELSEWHERE),
+            STEADY,
+            "cycles changed by +3.00 %, but the SM clock differs, which may explain it: only a loss beyond 4.1 % would "
+            "count. Compare on one GPU, by --against REV, or raise the limit of 2 %",
+        ),
+    ],
+)
+def test_what_cannot_be_decided_says_why_and_what_to_do(now: FakeReport, base: tuple[float, ...], words: str) -> None:
+    result = judged(now, base=recorded(report(base)))
+    (kernel,) = result.kernels
+    assert result.exit_code == 3 and words in kernel.reason
+    metric = kernel.reason.split()[0]
+    assert not any(f"a loss of {metric} " in note for note in kernel.notes)  # weakness is said of what passed
+
+
 def test_a_kernel_without_tensor_work_passes_by_its_cycles() -> None:
     base = recorded(report([0.0] * 5))
     assert judged(report([0.0] * 5), base=base).exit_code == 0
@@ -225,6 +281,27 @@ def test_another_driver_and_more_registers_are_told() -> None:
     assert any("driver 570.1 -> 580.2; registers 128 -> 168" in note for note in judged(now, base=old).kernels[0].notes)
 
 
+def test_what_changed_is_told_in_either_direction_and_nothing_that_did_not() -> None:
+    def made(driver: str, registers: float, **build: Any) -> FakeReport:
+        return report(manifest={"device": {"uuid": GPU, "driver": driver}, "build": build}, registers=registers)
+
+    old, new = made("570.1", 128.0, compiler="nvcc 12.8"), made("580.2", 168.0, compiler="nvcc 13.0")
+    (there,) = judged(new, base=recorded(old)).kernels[0].notes
+    (back,) = judged(old, base=recorded(new)).kernels[0].notes
+    assert there == (
+        "changed since the baseline: driver 570.1 -> 580.2; compiler nvcc 12.8 -> nvcc 13.0; registers 128 -> 168"
+    )
+    assert back.endswith("driver 580.2 -> 570.1; compiler nvcc 13.0 -> nvcc 12.8; registers 168 -> 128")
+    assert judged(made("", 128.0), base=recorded(old)).kernels[0].notes == ()  # unknown is not changed
+
+
+def test_long_flags_are_cut() -> None:
+    short, long = ({"build": {"flags": ["-O3"] * number}} for number in (20, 21))
+    (note,) = judged(report(manifest=long), base=recorded(report(manifest=short))).kernels[0].notes
+    words = " ".join(["-O3"] * 20)
+    assert note == f"changed since the baseline: flags {words} -> {words} …"
+
+
 def test_a_filter_leaves_the_baselines_of_other_kernels_alone() -> None:
     both = recorded(report(), report(kernel=gemm(2)))
     assert judged(report(), base=both, require_all=True).exit_code == 3
@@ -241,6 +318,7 @@ def test_no_word_makes_two_named_gpus_one() -> None:
 
 def test_launches_of_two_builds_are_no_repeats_of_each_other() -> None:
     old, new = ({"build": {"code_sha256": name}} for name in ("a", "b"))
+    assert judged(report(manifest=old), report(manifest=old), base=recorded(report(manifest=old))).exit_code == 0
     result = judged(report(manifest=old), report(scaled(0.985), manifest=new))
     assert (result.verdict, result.exit_code) == ("not_comparable", 3)
     assert "2 builds" in result.kernels[0].reason

@@ -14,6 +14,7 @@ from ncubble.analysis.gate.accounts.account import Account, CodePlace
 from ncubble.analysis.gate.baseline import file as baseline_file
 from ncubble.analysis.gate.baseline.baseline import Baseline
 from ncubble.analysis.gate.baseline.repeats import Repeats
+from ncubble.analysis.gate.baseline.suspicion import SuspiciousLaunch
 from ncubble.analysis.gate.baseline.update import check_reason, replaced
 from ncubble.analysis.gate.check.check import check
 from ncubble.analysis.gate.check.result import CheckOptions, GateResult
@@ -76,6 +77,17 @@ def test_growth_of_a_part_that_was_not_collected_is_not_comparable(base: Baselin
     assert judged(same, base, "data_wait +2").exit_code == 3
 
 
+@pytest.mark.parametrize("rule", ["data_wait <= 20", "data_wait +2"])
+def test_launches_that_tell_a_part_do_not_stand_for_suspicious_ones_that_lost_it(base: Baseline, rule: str) -> None:
+    parts = {"tensor_busy": (70.0, 70.0, None), "data_wait": (10.0, 10.0, None), "issue": (20.0, 20.0, None)}
+    now = with_account(groups(report())[0], replace(account(10.0), parts=parts))
+    assert judged(now, base, rule).exit_code == 0  # of a report that was made without samples
+    now.__dict__["suspicious"] = (SuspiciousLaunch("run", 2, ("9 of 9 sampled instructions are not in the code",)),)
+    assert judged(now, base, rule).kernels[0].rules == ()
+    accepted = judged(now, base, rule, allow_suspicious=True)
+    assert (accepted.exit_code, accepted.kernels[0].rules[0].verdict) == (3, "not_comparable")
+
+
 def test_parts_of_another_unit_do_not_mean_the_same(base: Baseline) -> None:
     (same,) = groups(report())
     result = judged(with_account(same, replace(account(10.0), unit="lsu")), base, "data_wait +2")
@@ -105,6 +117,70 @@ def test_an_override_that_fits_no_kernel_is_named(base: Baseline) -> None:
     limits = GateRules(overrides=(Override("renamed", parse_all(["tensor_elapsed_pct >= 90"])),))
     result = check(groups(report()), [base], CheckOptions(limits))
     assert any("warning: no kernel matches 'renamed'" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"), [("duration_ns 5%", 1), ("duration_ns 30%", 0), ("duration_ns <= 1e9", 0), ("cycles 5%", 0)]
+)
+def test_a_relative_limit_makes_duration_decide_and_no_other_rule_does(base: Baseline, rule: str, code: int) -> None:
+    (now,) = groups(report(duration_ns=320_000.0))
+    assert judged(now, base, rule).exit_code == code
+
+
+def test_a_regression_names_up_to_three_parts_that_grew_the_largest_first(base: Baseline) -> None:
+    def of(**parts: float) -> Account:
+        return Account({part: (pct,) * 5 for part, pct in parts.items()}, unit="tensor")
+
+    before = of(tensor_busy=43.0, data_wait=10.0, smem_wait=10.0, sync_wait=10.0, issue=10.0, other=17.0)
+    after = of(tensor_busy=39.0, data_wait=11.0, smem_wait=14.0, sync_wait=9.2, issue=12.0, other=14.8)
+    found = judged(with_account(slower(), after), replace(base, account=before)).kernels[0]
+    assert [move.part for move in found.moved] == ["smem_wait", "issue", "data_wait"]
+    little = of(tensor_busy=39.0, data_wait=9.3, smem_wait=9.4, sync_wait=19.2, issue=9.3, other=13.8)
+    found = judged(with_account(slower(), little), replace(base, account=before)).kernels[0]
+    assert [(move.part, round(move.points, 2)) for move in found.moved] == [("sync_wait", 11.12), ("smem_wait", 0.34)]
+    assert judged(with_account(slower(1.0), after), replace(base, account=before)).kernels[0].moved == ()
+
+
+def test_a_cause_that_is_doubtful_or_of_another_unit_says_so(base: Baseline) -> None:
+    known = judged(with_account(slower(), account(20.0)), base).kernels[0]
+    assert not any("cause" in note or "less certain" in note for note in known.notes)
+    another = judged(with_account(slower(), account(20.0, overlap="phases")), base).kernels[0]
+    assert another.moved and any("less certain than usual" in note for note in another.notes)
+    other_unit = judged(with_account(slower(), replace(account(20.0), unit="lsu")), base).kernels[0]
+    assert not other_unit.moved
+    assert any("no cause is named: the account of the baseline counts idle" in note for note in other_unit.notes)
+
+
+def test_the_same_machine_code_is_told_and_other_or_unknown_code_is_not(base: Baseline) -> None:
+    def notes(then: str, now: str) -> tuple[str, ...]:
+        (group,) = groups(report())
+        group.__dict__["code"] = now
+        return judged(group, replace(base, sass_sha256=then)).kernels[0].notes
+
+    assert notes("a", "a") == ("the machine code is the baseline's: what differs is the machine, or the data",)
+    for then, now in (("a", "b"), ("a", ""), ("", "a"), ("", "")):
+        assert notes(then, now) == ()
+
+
+@pytest.mark.parametrize("change", [{"counter": "sm__cycles_elapsed.sum"}, {"unit": "s"}, {"better": "higher"}])
+def test_a_metric_that_is_defined_otherwise_is_not_compared(base: Baseline, change: dict[str, Any]) -> None:
+    def with_metric(name: str) -> Baseline:
+        return replace(base, metrics={**base.metrics, name: replace(base.metrics[name], **change)})
+
+    (same,) = groups(report())
+    gated = judged(same, with_metric("cycles"))
+    assert gated.exit_code == 3 and "cycles is defined otherwise here" in gated.kernels[0].reason
+    shown = judged(same, with_metric("duration_ns")).kernels[0]
+    duration = next(metric for metric in shown.metrics if metric.name == "duration_ns")
+    assert (shown.verdict, duration.verdict) == ("pass", "info") and "is defined otherwise here" in duration.reason
+
+
+def test_one_value_of_a_baseline_allows_no_comparison(base: Baseline) -> None:
+    lone = replace(base.metrics["cycles"], values=(500_000.0, None, None, None, None), mean=500_000.0, sd=None)
+    found = judged(groups(report())[0], replace(base, metrics={"cycles": lone}))
+    assert found.exit_code == 3 and "the baseline's 1 values allow no comparison" in found.kernels[0].reason
+    two = replace(lone, values=(500_000.0, 500_100.0, None, None, None))
+    assert judged(groups(report())[0], replace(base, metrics={"cycles": two})).exit_code == 0
 
 
 def test_a_limit_asked_for_what_the_baseline_lacks_is_not_comparable(base: Baseline) -> None:

@@ -81,12 +81,31 @@ def test_a_limit_within_the_interval_of_the_mean_is_called_near() -> None:
 
 
 @pytest.mark.parametrize(
+    ("values", "sd_prior", "note"),
+    [
+        ([44.1, 44.2, 44.3], None, "±0.25 (95 %) around 44.2"),  # t of 2 degrees of freedom, 4.30, by 0.1 / sqrt(3)
+        ([44.2, 44.3, 44.4], None, ""),
+        ([44.0, 44.2], None, "±1.3 (95 %) around 44.1"),  # t of 1, 12.7
+        ([44.05, 44.15, 44.1], 0.1, "±0.12 (95 %) around 44.1"),  # t of 12 + 2, 2.14, by about 0.095 / sqrt(3)
+        ([44.0, 44.0], None, "±0 (95 %) around 44"),
+        ([44.1, 44.2, 44.3], 0.1, ""),  # a prior narrows the interval of few launches
+        ([44.01], 0.1, "±0.22 (95 %) around 44.01"),  # t of 12, 2.18
+        ([44.25], 0.1, ""),
+    ],
+)
+def test_the_interval_of_a_mean_follows_its_scatter_and_what_is_expected(values, sd_prior, note) -> None:
+    found = check_absolute(FLOOR, values, sd_prior).note
+    assert found.endswith(note) and bool(found) == bool(note)
+
+
+@pytest.mark.parametrize(
     ("points", "verdict"),
     [(-20, "pass"), (-2, "pass"), (0, "pass"), (0.9, "pass"), (1.1, "regressed"), (9, "regressed")],
 )
 def test_growth_beyond_half_of_the_limit_is_a_regression_and_shrinking_no_improvement(points, verdict) -> None:
     found = check_growth(GROWTH, STEADY, grown(points), PRIOR)
     assert found.verdict == verdict and found.value == pytest.approx(points)
+    assert bool(found.reason) == (verdict != "pass")
     assert found.comparison is not None and found.comparison.decision_pct == pytest.approx(1.0)
 
 
@@ -110,6 +129,24 @@ def test_noise_that_hides_the_limit_is_not_comparable_and_no_pass() -> None:
     for now in (wild, grown(3, wild)):
         found = check_growth(GROWTH, STEADY, now, PRIOR)
         assert found.verdict == "not_comparable" and "Profile more repeats" in found.reason
+
+
+def test_a_part_that_fell_but_scatters_is_said_to_have_fallen() -> None:
+    wild = [20.0, 28.0, 20.0, 28.0, 20.0]
+    for points, said in ((-0.5, "fell by 0.50"), (-7.0, "fell by 7.00"), (0.5, "grew by 0.50")):
+        reason = check_growth(GROWTH, wild, grown(points, wild), PRIOR).reason
+        assert reason.startswith(f"data_wait {said} points of the baseline's time, from 23.20, but its repeats scatter")
+
+
+def test_clocks_processes_and_gpus_of_launches_without_the_part_are_left_out() -> None:
+    known = Sample((20.0, 20.2), (1.7e9, 1.7e9), ("a", "b"), ("x", "x"))
+    lacking = Sample((20.0, math.nan, 20.2), (1.7e9, 1.0e9, 1.7e9), ("a", "a", "b"), ("x", "y", "x"))
+    shifts = Shifts(run_pct=0.5, gpu_pct=0.5, clock=(0.0, 1.0))
+    before = Sample(tuple(STEADY), (1.7e9,) * 5, ("z",) * 5, ("x",) * 5)
+    full, partly = (check_growth(GROWTH, before, now, PRIOR, shifts) for now in (known, lacking))
+    assert full.comparison == partly.comparison
+    other = Sample((20.0, 20.2), (1.7e9, 1.7e9), ("a", "b"), ("y", "x"))
+    assert check_growth(GROWTH, before, other, PRIOR, shifts).comparison != full.comparison
 
 
 def test_a_growth_that_may_go_unseen_is_called_weak() -> None:
@@ -140,6 +177,11 @@ def test_a_part_that_one_side_lacks_is_not_comparable(before, now, said) -> None
     assert found.verdict == "not_comparable" and said in found.reason
 
 
+def test_two_launches_of_the_baseline_and_one_of_now_are_enough() -> None:
+    assert check_growth(GROWTH, [20.0, 20.2], [20.1], PRIOR).verdict == "pass"
+    assert check_growth(GROWTH, [20.0, None, 20.2], [29.0], PRIOR).verdict == "regressed"
+
+
 def test_launches_without_the_part_are_left_out_with_what_is_known_of_them() -> None:
     now = Sample((20.0, math.nan, 20.2), runs=("a", "b", "c"), gpus=("x", "y", "z"))
     found = check_growth(GROWTH, [*STEADY, None], now, PRIOR)
@@ -148,7 +190,8 @@ def test_launches_without_the_part_are_left_out_with_what_is_known_of_them() -> 
 
 
 def test_shares_are_counted_in_the_time_of_the_baseline() -> None:
-    assert in_baseline_time([20.0, None], 50.0, 100.0) == (10.0, None)
+    for unit in (100.0, 1.0):
+        assert in_baseline_time([20.0, None], 0.5 * unit, unit) == (10.0, None)
     for cycles, before in ((math.nan, 1.0), (0.0, 1.0), (1.0, 0.0), (1.0, math.nan), (-1.0, 1.0), (math.inf, 1.0)):
         assert in_baseline_time([20.0], cycles, before) == (None,)
     faster = in_baseline_time([25.0] * 5, 80.0, 100.0)  # everything but this part got faster

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import stdtrit
 
+from ncubble.analysis.gate.noise.clock import NO_CLOCK, ClockShift
 from ncubble.analysis.gate.noise.metrics import BY_NAME, METRICS
-from ncubble.analysis.gate.noise.noise import BLIND, NoiseTest, Sample, Shifts, compare, mean_sd, moderated
+from ncubble.analysis.gate.noise.noise import BLIND, NoiseTest, Sample, Shifts, _residual, compare, mean_sd, moderated
 
 STEADY = [43.0, 43.05, 42.98, 43.02, 42.95]
 
@@ -57,6 +58,18 @@ def test_noise_beyond_the_prior_is_believed_and_keeps_false_alarms_rare() -> Non
 )
 def test_direction_decides_what_a_change_means(better: str, factor: float, expected: str) -> None:
     assert outcome([value * factor for value in STEADY], better=better) == expected
+
+
+@pytest.mark.parametrize(("before", "now", "change"), [(40.0, 50.0, 25.0), (-40.0, -30.0, 25.0), (-40.0, -50.0, -25.0)])
+def test_a_change_is_in_percent_of_what_was_there_also_below_zero(before: float, now: float, change: float) -> None:
+    test = compare([before] * 5, [now] * 5, better="higher", limit_pct=1.0, cv_pct=0.26)
+    assert test.change_pct == pytest.approx(change) and test.loss_pct == pytest.approx(-change)
+
+
+def test_a_clock_that_is_fitted_costs_one_degree_of_freedom() -> None:
+    first, other = Sample(tuple(STEADY)), Sample(tuple(STEADY))
+    assert _residual(first, other, 43.0, ClockShift(0.0, 0.0, 0.0, 1.0, squares=2.0)) == (2.0, 7)
+    assert _residual(first, other, 43.0, NO_CLOCK)[1] == 8
 
 
 def test_a_loss_below_half_the_limit_passes_however_certain_it_is() -> None:
@@ -156,3 +169,46 @@ def test_a_loss_of_the_limit_that_only_the_clock_may_explain_is_not_passed() -> 
 def test_a_slower_clock_may_hide_a_loss_and_that_is_said() -> None:
     assert under_clock(0.0, -5.0).detectable_pct > 5.0
     assert under_clock(0.0, 0.0).detectable_pct < 2.0
+
+
+def compared(before: Sample, now: Sample, shifts: Shifts | None = None) -> NoiseTest:
+    """Cycles with an expected noise of 1 %, and no limit that decides before noise does."""
+    known = {} if shifts is None else {"shifts": shifts}
+    return compare(before, now, better="lower", limit_pct=1e-6, cv_pct=1.0, **known)
+
+
+def test_what_a_check_can_find_and_how_probable_chance_is_follow_from_the_error() -> None:
+    found = compared(Sample((100.0, 100.0)), Sample((101.0,)))
+    error = math.sqrt(12 / 13 * 1.5)  # the prior of 12 degrees and one more without scatter, over 2 and 1 launches
+    assert found.decision_pct == pytest.approx(stdtrit(13, 1 - 1e-3) * error)
+    assert found.detectable_pct == pytest.approx(found.decision_pct + 2.3263 * error, rel=1e-4)  # 99 % of a normal
+    assert found.p_value == pytest.approx(0.2054, rel=1e-3)  # of t = 1 / error, with 13 degrees
+    assert found.threshold_pct == found.decision_pct
+
+
+def test_what_the_clock_may_explain_comes_on_top_of_the_loss_that_counts() -> None:
+    faster = Sample((100.0,) * 2, (1.03e9,) * 2)
+    found = compared(Sample((100.0,) * 2, (1e9,) * 2), faster, Shifts(clock=(0.0, 1.0)))
+    assert found.clock_room_pct > 2.0
+    assert found.threshold_pct == found.decision_pct + found.clock_room_pct
+    assert found.detectable_pct > found.threshold_pct
+
+
+def test_gpus_differ_as_far_as_launches_are_on_different_ones() -> None:
+    before = Sample((100.0,) * 4, gpus=("a",) * 4)
+    same, half, other, unknown = (
+        compared(before, Sample((100.0,) * 4, gpus=gpus), Shifts(gpu_pct=2.0)).decision_pct ** 2
+        for gpus in (("a",) * 4, ("a", "b", "a", "b"), ("b",) * 4, ("",) * 4)
+    )
+    # Half of the launches elsewhere: (1 - 1/2)^2 + (1/2)^2 of a GPU's variance, against 1 + 1.
+    assert (half - same) / (other - same) == pytest.approx(0.25)
+    assert unknown == pytest.approx(other)
+
+
+def test_what_is_known_of_launches_changes_nothing_without_shifts() -> None:
+    bare = compared(Sample((100.0, 100.1)), Sample((101.0, 101.2)))
+    told = compared(
+        Sample((100.0, 100.1), (1e9, 1e9), ("r", "r"), ("a", "a")),
+        Sample((101.0, 101.2), (1.1e9, 1.2e9), ("s", "s"), ("b", "b")),
+    )
+    assert (told.decision_pct, told.p_value, told.clock_pct) == (bare.decision_pct, bare.p_value, 0.0)

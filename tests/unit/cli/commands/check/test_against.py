@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from ncubble.analysis.gate.check.result import CheckOptions
 from ncubble.cli.commands.check.against import take_against
 from ncubble.cli.commands.check.options import Measuring
 from ncubble.cli.main import main
@@ -133,7 +134,7 @@ def measure(names=("saxpy",), **more):
     """What the command does up to the verdict, without the time that its command line takes to
     build."""
     asked = {"against": "before", "catalog": Path("mine"), **more}
-    return take_against(Measuring(**asked), [Path(name) for name in names], "", nvtx=True)
+    return take_against(Measuring(**asked), [Path(name) for name in names], CheckOptions(), nvtx=True)
 
 
 @pytest.mark.parametrize("number", [0, 3])

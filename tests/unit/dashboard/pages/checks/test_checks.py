@@ -21,11 +21,9 @@ from ncubble.analysis.history.file import History, HistoryReader, append
 from ncubble.analysis.history.rows import Occasion, rows
 from ncubble.cli.commands import show
 from ncubble.dashboard.data.store import ReportStore
-from ncubble.dashboard.pages.checks import callbacks as checks_callbacks
 from ncubble.dashboard.pages.checks import layout as checks
 from ncubble.dashboard.pages.checks.address import LONGEST_SEARCH, ChecksAddress
 from ncubble.dashboard.pages.checks.figures import trend_figure
-from ncubble.dashboard.pages.checks.grid import rows as grid_rows
 from ncubble.dashboard.pages.checks.words import amount, commit, fails, spread, style_of
 from ncubble.errors import UsageError
 from ncubble.recordings import FULL, ROOT
@@ -221,7 +219,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     address = ChecksAddress(one.kernel, one.gpu)
     assert ChecksAddress.parse(address.query()) == address
     figure = trend_figure(of_metric(checks_of(known, one), "cycles"))
-    assert "<img" not in plotly.io.to_json(figure)
+    assert "<img" not in plotly.io.to_json(figure.checked)
     assert frames.HOSTILE[:30] in page(
         tmp_path, tmp_path / "r", ChecksAddress(one.kernel, one.gpu).href().partition("?")[2]
     )
@@ -267,7 +265,7 @@ def test_a_check_of_nothing_is_listed(tmp_path: Path) -> None:
 
 
 def test_rows_of_the_table_are_json(folder: Path) -> None:
-    listed = grid_rows(subjects(history(folder)))
+    listed = checks.grid_rows(subjects(history(folder)))
     assert json.loads(json.dumps(listed)) == listed
     assert listed[0]["change"] == "-6.93 % tensor pipe active" and listed[0]["commit"] == "a" * 10
     assert listed[0]["counted"] == "1 regressed, 4 pass"
@@ -275,7 +273,7 @@ def test_rows_of_the_table_are_json(folder: Path) -> None:
 
 @pytest.mark.parametrize("chosen", [None, [], "x", {"kernel": ["a"], "even": "yes"}, {"kernel": "<b>", "metric": 3}])
 def test_what_the_browser_sends_is_checked(chosen: Any) -> None:
-    assert checks_callbacks.address_of(chosen, "<b>") == ChecksAddress(search="<b>")
+    assert checks.address_of(chosen, "<b>") == ChecksAddress(search="<b>")
 
 
 @pytest.mark.parametrize("name", list(VERDICT_STYLES))

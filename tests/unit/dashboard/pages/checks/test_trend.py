@@ -18,9 +18,8 @@ from ncubble.analysis.history.rows import Occasion, rows
 from ncubble.dashboard.pages.checks import layout as checks
 from ncubble.dashboard.pages.checks import trend as checks_trend
 from ncubble.dashboard.pages.checks.address import ChecksAddress
-from ncubble.dashboard.pages.checks.changes import changes
 from ncubble.dashboard.pages.checks.figures import HEIGHT, trend_figure
-from ncubble.dashboard.pages.checks.trend import in_words, lines, marks, trend_of
+from ncubble.dashboard.pages.checks.trend import changes, in_words, lines, marks, trend_of
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.gate_frames import STEADY_CYCLES, groups, recorded, report
 

@@ -22,9 +22,8 @@ from ncubble.dashboard.app.routes import exists
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.compare import figures
 from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
-from ncubble.dashboard.pages.compare.chooser import suggestions
-from ncubble.dashboard.pages.compare.search import MOST as MOST_SUGGESTED
-from ncubble.dashboard.pages.compare.search import Searchable, suggest
+from ncubble.dashboard.pages.compare.chooser import MOST_SUGGESTED, Searchable, suggest, suggestions
+from ncubble.dashboard.pages.compare.timelines import Sampled, overlaid_figure
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.compare_subjects import FULL, group, subject
 
@@ -74,7 +73,7 @@ def test_every_figure_is_one_that_plotly_takes() -> None:
         [group(1e5, stalls={"barrier": 100.0}), group(2e5, stalls={"barrier": 100.0}), group(3e5)]
     )
     drawn = [figures.accounts_figure(compared), figures.changes_figure(compared), figures.stalls_figure(compared)]
-    for figure in [*drawn, figures.overlaid_figure([sampled(0, 100_000), sampled(1, 50_000)])]:
+    for figure in [*drawn, overlaid_figure([sampled(0, 100_000), sampled(1, 50_000)])]:
         go.Figure(figure.to_dict())  # raises ValueError for any member that plotly does not know
         assert figure.data
 
@@ -104,7 +103,7 @@ def test_stall_reasons_are_grouped_by_side_and_their_names_are_text() -> None:
     assert list(drawn.data[1].x) == [100.0, 0.0]
 
 
-def sampled(side: int, end_ns: int) -> figures.Sampled:
+def sampled(side: int, end_ns: int) -> Sampled:
     times = np.arange(0, end_ns + 1, 1000)
     rows = [
         pd.DataFrame({"launch": 0, "t_ns": times, "metric": name, "value": 50.0, "unit": "%"})
@@ -112,12 +111,12 @@ def sampled(side: int, end_ns: int) -> figures.Sampled:
     ]
     seen = window(pd.concat(rows, ignore_index=True))
     assert seen is not None
-    return figures.Sampled(side, seen)
+    return Sampled(side, seen)
 
 
 @pytest.mark.parametrize(("relative", "ends"), [(False, [100.0, 50.0]), (True, [100.0, 100.0])])
 def test_timelines_share_a_start_and_if_asked_a_length(relative: bool, ends: list[float]) -> None:
-    drawn = figures.overlaid_figure([sampled(0, 100_000), sampled(1, 50_000)], relative)
+    drawn = overlaid_figure([sampled(0, 100_000), sampled(1, 50_000)], relative)
     tensor = [trace for trace in drawn.data if trace.yaxis == "y"]
     assert [trace.name for trace in tensor] == ["A", "B"]
     assert [trace.x[0] for trace in tensor] == [0.0, 0.0]
@@ -128,7 +127,7 @@ def test_timelines_share_a_start_and_if_asked_a_length(relative: bool, ends: lis
 def test_a_track_that_one_side_lacks_is_drawn_for_the_other() -> None:
     one, other = sampled(0, 100_000), sampled(1, 50_000)
     other.window.tracks[:] = [track for track in other.window.tracks if track[1] == "tensor"]
-    drawn = figures.overlaid_figure([one, other])
+    drawn = overlaid_figure([one, other])
     assert [trace.name for trace in drawn.data] == ["A", "B", "A"]
 
 

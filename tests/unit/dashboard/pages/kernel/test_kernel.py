@@ -14,16 +14,17 @@ from dash.exceptions import PreventUpdate
 from plotly.utils import PlotlyJSONEncoder
 
 from ncubble.analysis.details.stall_classes import class_rows
-from ncubble.dashboard.pages.kernel import callbacks as kernel_callbacks
+from ncubble.analysis.diagnosis.advise import Advice
+from ncubble.analysis.diagnosis.gains import Fix
+from ncubble.analysis.model.predict import Prediction
+from ncubble.dashboard.pages.kernel import advice as kernel_advice
+from ncubble.dashboard.pages.kernel import head as kernel_head
+from ncubble.dashboard.pages.kernel import late as kernel_late
 from ncubble.dashboard.pages.kernel import layout as kernel
 from ncubble.dashboard.pages.kernel.address import KernelAddress
-from ncubble.dashboard.pages.kernel.callbacks import entry_of
-from ncubble.dashboard.pages.kernel.figures.depth import best_depth, depth_figure, depth_rows
-from ncubble.dashboard.pages.kernel.figures.stall_classes import class_figure
-from ncubble.dashboard.pages.kernel.sections import advice as kernel_advice
-from ncubble.dashboard.pages.kernel.sections import head as kernel_head
-from ncubble.dashboard.pages.kernel.sections.late import PARTS, STAGES, LaunchStage, made
-from ncubble.dashboard.ui.components import guarded
+from ncubble.dashboard.pages.kernel.depth import best_depth, depth_figure, depth_rows
+from ncubble.dashboard.pages.kernel.late import PARTS, STAGES, LaunchStage, entry_of
+from ncubble.dashboard.pages.kernel.stalls import class_figure
 from tests.helpers import dashboard_frames as frames
 
 GEMM = "0123456789abcdef"
@@ -37,14 +38,13 @@ def test_metrics_that_could_not_be_read_are_read_at_the_next_click(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app, store = Dash(), frames.store(tmp_path, [frames.gemm()])
-    kernel_callbacks._metrics(app, store)
+    kernel_late._metrics(app, store)
     (found,) = (one["callback"].__wrapped__ for one in app.callback_map.values())
     address = f"{GEMM}/0"
-    whole = kernel_callbacks.LATE["kernel-metrics"]
-    broken = lambda *_: guarded("All metrics", lambda: 1 // 0)  # type: ignore[arg-type,return-value]  # noqa: E731
-    monkeypatch.setitem(kernel_callbacks.LATE, "kernel-metrics", broken)
+    whole = PARTS["kernel-metrics"]
+    monkeypatch.setitem(PARTS, "kernel-metrics", ("All metrics", lambda shown: 1 // 0))
     assert "could not be shown" in sent(found(1, "", address)[0]) and found(1, "", address)[1] == ""
-    monkeypatch.setitem(kernel_callbacks.LATE, "kernel-metrics", whole)
+    monkeypatch.setitem(PARTS, "kernel-metrics", whole)
     assert "metrics-grid" in sent(found(2, "", address)[0]) and found(2, "", address)[1] == "yes"
     assert found(3, "yes", address) == (no_update, no_update)
 
@@ -104,10 +104,14 @@ def test_the_class_figure_is_stacked_to_the_share_of_each_class() -> None:
     assert "<img" not in sent(class_figure(class_rows(hostile)).to_plotly_json())
 
 
-def advice(**depths: tuple[float, float, float, float] | None) -> dict[str, Any]:
+def advice(**depths: tuple[float, float, float, float] | None) -> Advice:
+    """By ``d`` and the depth: busy share, its bounds, cycles."""
     names = ("tensor_elapsed_pct", "low", "high", "cycles")
-    told = {name[1:]: dict(zip(names, given, strict=True)) if given else None for name, given in depths.items()}
-    return {"stages": 2, "stages_from": "sass", "depths": told, "notes": [], "fixes": []}
+    predicted = {
+        int(name[1:]): Prediction(**dict(zip(names, given, strict=True))) if given else None
+        for name, given in depths.items()
+    }
+    return Advice("a.ncu-rep", 0, "gemm", 2, "sass", predicted, [], [])
 
 
 def test_the_shallowest_of_the_best_depths_is_taken() -> None:
@@ -137,7 +141,7 @@ def test_the_page_draws_what_it_has_and_names_links_for_keys(tmp_path: Path) -> 
     entry = store.find(GEMM, 0)
     assert entry is not None
     shown = LaunchStage(store, entry, KernelAddress.parse("?range=10,20"))
-    late = [made(name, shown) for places in STAGES for name in places]
+    late = [shown.part(name) for places in STAGES for name in places]
     page = sent([kernel.layout(store, entry, KernelAddress((10.0, 20.0))), late])
     for name in ("account", "timeline", "stalls", "stall-classes"):
         assert f'"name": "{name}", "type": "drawn"' in page or f'"type": "drawn", "name": "{name}"' in page
@@ -146,7 +150,8 @@ def test_the_page_draws_what_it_has_and_names_links_for_keys(tmp_path: Path) -> 
     assert f'"href": "/source/{GEMM}/0"' in page
     assert page.count("View as table") == 4
     assert "--set warp_states" in page
-    assert all(f'"data-anchor": "{anchor}"' in page for anchor in kernel.SECTIONS)
+    shown_anchors = [anchor for anchor in kernel.SECTIONS if f'"data-anchor": "{anchor}"' in page]
+    assert shown_anchors == [anchor for anchor in kernel.SECTIONS if anchor != "measured"]
 
 
 def test_what_comes_late_has_a_place_and_is_made_for_any_launch(tmp_path: Path) -> None:
@@ -155,10 +160,10 @@ def test_what_comes_late_has_a_place_and_is_made_for_any_launch(tmp_path: Path) 
         entry = store.find(key, launch)
         assert entry is not None
         page = sent(kernel.layout(store, entry))
-        for name, build in kernel.LATE.items():
+        for name in PARTS:
             assert f'"id": "{name}"' in page
-            made = sent(build(store, entry))
-            assert "could not be shown" not in made, (key, launch, name)
+            part = sent(LaunchStage(store, entry).part(name))
+            assert "could not be shown" not in part, (key, launch, name)
 
 
 def test_every_part_but_the_large_table_comes_in_one_stage() -> None:
@@ -172,8 +177,8 @@ def test_a_part_that_fails_says_so_and_leaves_the_others(tmp_path: Path, monkeyp
     assert entry is not None
     monkeypatch.setattr(store, "accountant", lambda report, launch: 1 / 0)
     shown = LaunchStage(store, entry)
-    assert "This section could not be shown: division by zero" in sent(made("kernel-timeline", shown))
-    assert "could not be shown" not in sent(made("kernel-limits", shown))
+    assert "This section could not be shown: division by zero" in sent(shown.part("kernel-timeline"))
+    assert "could not be shown" not in sent(shown.part("kernel-limits"))
 
 
 def test_an_account_is_made_once_for_all_stages(tmp_path: Path) -> None:
@@ -186,10 +191,10 @@ def test_an_account_is_made_once_for_all_stages(tmp_path: Path) -> None:
 def test_intervals_stand_beside_gains_and_a_failing_prediction_leaves_the_causes(tmp_path: Path) -> None:
     entry = frames.store(tmp_path).find(GEMM, 0)
     assert entry is not None
-    fixes = [{"cause": "copy_cost", "low": 4.0, "high": 15.4}, {"cause": "sync_wait", "low": None, "high": None}]
+    fixes = [Fix("", "copy_cost", 12.5, 4.0, 15.4), Fix("", "sync_wait", None, None, None)]
     assert "(4 to 15)" in sent(kernel_advice.causes(entry, fixes))
-    made = sent(kernel_advice.told(entry, dict))
-    assert "copy cost" in made and "(4 to 15)" not in made
+    plain = sent(kernel_advice.causes_with_ranges(entry, lambda: 1 / 0))
+    assert "copy cost" in plain and "(4 to 15)" not in plain
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 from ncubble.analysis.report.report import open_reports
+from ncubble.dashboard.pages.kernel import metrics as kernel_metrics
 from ncubble.dashboard.pages.kernel.address import KernelAddress
-from ncubble.dashboard.pages.kernel.metric_table import metric_rows, si
 from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain
-from ncubble.dashboard.pages.kernel.sections import metrics as kernel_metrics
+from ncubble.dashboard.pages.kernel.metrics import metric_rows, si
 from ncubble.profiling.metrics.catalog import load_sets
 from ncubble.profiling.runs.run import find_runs
 from ncubble.recordings import ROOT

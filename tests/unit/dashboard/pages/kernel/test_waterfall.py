@@ -11,8 +11,8 @@ import pytest
 from ncubble.analysis.account.palette import contrast, text_color
 from ncubble.analysis.details.tracks import Marks, Window, window
 from ncubble.analysis.details.warp_states import MOST, REST, stall_series
-from ncubble.dashboard.pages.kernel.figures.timeline import Overlay, bands_of, domains, timeline_figure
-from ncubble.dashboard.pages.kernel.figures.waterfall import parts_of, said, steps, waterfall, wrapped
+from ncubble.dashboard.pages.kernel.account import described, parts_of, steps, waterfall, wrapped
+from ncubble.dashboard.pages.kernel.timeline_figure import Overlay, bands_of, domains, timeline_figure
 from ncubble.dashboard.ui.reasons import OTHER, REASONS, reason_style
 from tests.helpers import dashboard_frames as frames
 
@@ -49,7 +49,7 @@ def test_what_would_read_zero_is_not_drawn() -> None:
 
 
 def test_the_words_name_every_part_and_its_unit() -> None:
-    assert said({"unit_busy": 91.0, "idle": 9.0}, "DRAM").endswith("idle, not split 9.0 %, DRAM busy 91.0 %")
+    assert described({"unit_busy": 91.0, "idle": 9.0}, "DRAM").endswith("idle, not split 9.0 %, DRAM busy 91.0 %")
 
 
 @pytest.mark.parametrize(

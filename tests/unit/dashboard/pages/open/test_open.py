@@ -18,7 +18,8 @@ from ncubble.dashboard.pages.open import lists as open_lists
 from ncubble.dashboard.pages.open import routes as upload_routes
 from ncubble.dashboard.pages.open.address import OpenAddress
 from ncubble.dashboard.pages.open.layout import layout, version
-from ncubble.dashboard.pages.open.uploads import Upload, UploadLimits, Uploads
+from ncubble.dashboard.pages.open.limits import UploadLimits
+from ncubble.dashboard.pages.open.uploads import Upload, Uploads
 from tests.helpers import dashboard_frames as frames
 
 

@@ -20,9 +20,9 @@ from ncubble.analysis.report.container import MAGIC, ZSTD_MAGIC
 from ncubble.dashboard.app.security import LARGEST_BODY_B, protect
 from ncubble.dashboard.pages.open import routes as upload_routes
 from ncubble.dashboard.pages.open import uploads
-from ncubble.dashboard.pages.open import words as upload_words
+from ncubble.dashboard.pages.open.limits import UploadError, UploadLimits, megabytes
 from ncubble.dashboard.pages.open.routes import OFFSET, TOKEN
-from ncubble.dashboard.pages.open.uploads import PIECE_B, Upload, UploadError, UploadLimits, Uploads
+from ncubble.dashboard.pages.open.uploads import PIECE_B, Upload, Uploads
 
 REPORT = MAGIC + bytes(range(256)) * 4
 
@@ -237,7 +237,7 @@ def test_a_file_that_is_removed_while_it_is_handed_over_leaves_no_entry(
         ("a\nb\x1b[31m\0.ncu-rep", "a�b�[31m�.ncu-rep"),
         ("gpu\u202eper-ucn", "gpu�per-ucn"),
         ("", "report without a name"),
-        ("x" * 900, "x" * upload_words.LONGEST_NAME + "…"),
+        ("x" * 900, "x" * uploads.LONGEST_NAME + "…"),
         ("<b>&amp;", "<b>&amp;"),
     ],
 )
@@ -364,6 +364,6 @@ def test_a_server_that_takes_no_files_says_so(cache: Path, store: Taken) -> None
 
 
 def test_sizes_are_said_in_the_units_of_file_managers() -> None:
-    said = [upload_words.megabytes(size) for size in (0, 12, 4200, 12_500_000, 4_000_000_000)]
+    said = [megabytes(size) for size in (0, 12, 4200, 12_500_000, 4_000_000_000)]
     assert said == ["0 kB", "1 kB", "4 kB", "12.5 MB", "4 GB"]
     assert UploadLimits.of_megabytes(9000) == UploadLimits(9_000_000_000, 64, 9_000_000_000)

@@ -13,8 +13,7 @@ import pytest
 from ncubble.dashboard.app.app import create_app
 from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import COLUMNS
-from ncubble.dashboard.pages.overview.csv_export import as_csv, as_json, cell
-from ncubble.dashboard.pages.overview.routes import CSV, JSON, ROWS, block, sent
+from ncubble.dashboard.pages.overview.routes import CSV, JSON, ROWS, as_csv, as_json, block, cell, sent
 from ncubble.dashboard.pages.overview.table import LaunchTable
 from tests.helpers import dashboard_frames as frames
 

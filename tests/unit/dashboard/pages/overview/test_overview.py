@@ -13,8 +13,9 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.overview import layout as overview
 from ncubble.dashboard.pages.overview.address import OverviewAddress
 from ncubble.dashboard.pages.overview.columns import MOST_PARAMETERS, of_parameters
-from ncubble.dashboard.pages.overview.grid import columns_of, definitions
+from ncubble.dashboard.pages.overview.figure import left_out
 from ncubble.dashboard.pages.overview.table import LaunchTable, table_of
+from ncubble.dashboard.pages.overview.table_card import columns_of, definitions
 from tests.helpers import dashboard_frames as frames
 
 
@@ -91,7 +92,7 @@ def test_what_the_figure_leaves_out_is_counted_and_said(tmp_path: Path) -> None:
     assert "1 launch not drawn: tensor or DRAM %" in overview.draw(table, OverviewAddress.parse(""))[1]
     drawn, hint = overview.draw(table, OverviewAddress.parse("?figure=roofline"))
     assert not drawn["data"] and "8 launches not drawn: FLOPs or DRAM bytes not known" in hint
-    assert overview.left_out("utilization", 5000, 2000, 10).startswith("Drawn: the 2,000 of 4,990 launches")
+    assert left_out("utilization", 5000, 2000, 10).startswith("Drawn: the 2,000 of 4,990 launches")
 
 
 def test_the_snapshot_is_built_once_for_a_version(tmp_path: Path) -> None:

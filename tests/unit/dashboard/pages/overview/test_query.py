@@ -44,7 +44,7 @@ def names(query: str) -> list[str]:
 
 
 def said(query: str) -> str:
-    return " ".join(select(TABLE, OverviewAddress.parse(query)).said)
+    return " ".join(select(TABLE, OverviewAddress.parse(query)).notes)
 
 
 def filters(**models: Any) -> str:

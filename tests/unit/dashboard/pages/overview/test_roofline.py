@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import plotly.graph_objects as go
 import pytest
 
 from ncubble.analysis.model.roofs import BUS, GUIDED, STATED
-from ncubble.dashboard.pages.overview.roofline import roofline_data
+from ncubble.dashboard.pages.overview.figure import roofline_data
 from ncubble.dashboard.ui.components import bare
-
-
-def row(index: int, **changes: Any) -> dict[str, Any]:
-    base: dict[str, Any] = {
-        "id": f"{index:016x}/0",
-        "name": "k<b>",
-        "label": "",
-        "gpu": "H<i>200",
-        "cause": "issue",
-        "cause_key": "issue",
-        "tensor": 1.0,
-        "dram": 1.0,
-        "duration_ns": 1e3,
-        "recoverable_ns": float(index),
-        "tflops": 10.0,
-        "intensity": 50.0,
-        "dram_gbs": 200.0,
-        "flops_from": "run",
-        "roofs": {"DRAM": [4800.0, BUS], "FP32": [60.0, GUIDED]},
-    }
-    return {**base, **changes}
+from tests.helpers.roofline_rows import row
 
 
 def test_the_roofline_draws_points_roofs_and_names_them() -> None:

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.compare.ranks import Program
+from ncubble.analysis.compare.ranks import Program, RankTime
 from ncubble.dashboard.pages.ranks import layout as ranks
-from ncubble.dashboard.pages.ranks import model as ranks_model
 from ncubble.dashboard.pages.ranks.address import RanksAddress, id_of
-from ncubble.dashboard.pages.ranks.figures import Took, ranks_figure
 from ncubble.profiling.runs.ranks import Rank
 from tests.helpers.dashboard_frames import HOSTILE
 
@@ -41,7 +39,7 @@ def row(path: str, launch: int, time: float | None, account: list[list[Any]] | N
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     told = {Path(f"/j/{n}"): Rank(n, 3, "RANK", HOSTILE) for n in range(3)}
-    monkeypatch.setattr(ranks_model, "ranks_of", lambda paths: {path: told[path] for path in paths if path in told})
+    monkeypatch.setattr(ranks, "ranks_of", lambda paths: {path: told[path] for path in paths if path in told})
     rows = [row(f"/j/{n}", launch, 1000.0 + 500 * n * launch) for n in range(3) for launch in range(2)]
     return Store([*rows, row("/j/2", 5, None, []), row("/elsewhere", 0, 1.0)])
 
@@ -74,11 +72,13 @@ def test_without_ranks_the_page_says_how_to_record_them() -> None:
 
 
 def test_bars_are_as_long_as_the_time_and_split_by_the_account() -> None:
-    drawn = ranks_figure({0: Took(2000.0, {"tensor_busy": 75.0, "tail": 25.0}), 4: Took(1000.0, {})}).checked
+    drawn = ranks.ranks_figure(
+        {0: RankTime(2000.0, {"tensor_busy": 75.0, "tail": 25.0}), 4: RankTime(1000.0, {})}
+    ).checked
     told = {trace.name: list(trace.x) for trace in drawn.data}
     assert told == {"tensor busy": [1.5, 0.0], "tail": [0.5, 0.0], "not split": [0.0, 1.0]}
     assert list(drawn.data[0].y) == ["rank 0", "rank 4"]
-    many = ranks_figure({rank: Took(float(rank), {}) for rank in range(1, 100)})
+    many = ranks.ranks_figure({rank: RankTime(float(rank), {}) for rank in range(1, 100)})
     assert next(iter(many.checked.data[0].y)) == "rank 36"
 
 
@@ -88,8 +88,8 @@ def test_an_address_that_is_none_asks_for_nothing(search: str | None) -> None:
 
 
 def test_rows_are_matched_anew_only_when_they_change(store: Store) -> None:
-    found = ranks_model.matched(store)  # type: ignore[arg-type]
-    assert found is ranks_model.matched(store)  # type: ignore[arg-type]
+    found = ranks.matched.of(store)  # type: ignore[arg-type]
+    assert found is ranks.matched.of(store)  # type: ignore[arg-type]
     [program] = found.programs
     assert isinstance(program, Program) and sorted(program.ranks) == [0, 1, 2]
-    assert ranks_model.matched(Store([])).programs == []  # type: ignore[arg-type]
+    assert ranks.matched.of(Store([])).programs == []  # type: ignore[arg-type]

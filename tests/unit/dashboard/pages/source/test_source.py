@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -19,25 +18,7 @@ from ncubble.dashboard.pages.source import layout as page
 from ncubble.dashboard.pages.source.address import SourceAddress
 from ncubble.errors import ReportError
 from tests.helpers import dashboard_frames as frames
-
-FILE = "/home/someone/gemm.cu"
-
-
-def code(**columns: Any) -> pd.DataFrame:
-    """Six instructions of two files; 100 samples, of which 60 wait at row 2."""
-    table = {
-        "launch": 0,
-        "pc": np.arange(6) * 16,
-        "sass": ["LDG.E R1, [R2]", "LDGSTS [R1], [R2]", "BAR.SYNC 0x0", "HMMA R1, R2", "HMMA R1, R2", "EXIT"],
-        "opcode": ["LDG.E", "LDGSTS", "BAR.SYNC", "HMMA", "HMMA", "EXIT"],
-        "file": [FILE, FILE, FILE, "/inc/mma.hpp", "/inc/mma.hpp", ""],
-        "line": [3, 4, 4, 90, 90, 0],
-        "samples": [10.0, 20.0, 60.0, 6.0, 4.0, 0.0],
-        "executed": [8.0, 8.0, 8.0, 64.0, 64.0, np.nan],
-        "barrier": [0.0, 5.0, 60.0, 0.0, 0.0, 0.0],
-        "selected": [10.0, 15.0, 0.0, 6.0, 4.0, 0.0],
-    }
-    return pd.DataFrame({**table, **columns})
+from tests.helpers.source_rows import code
 
 
 def test_an_address_leads_back_to_its_place() -> None:
@@ -134,7 +115,7 @@ def test_an_unknown_launch_and_a_damaged_report_say_so(asking: Any) -> None:
 
 
 def test_only_the_last_launches_are_kept(asking: Any) -> None:
-    from ncubble.dashboard.pages.source.callbacks import KEPT, Packed
+    from ncubble.dashboard.pages.source.layout import KEPT, Packed
 
     packed, entry = Packed(), asking.store.find("0123456789abcdef", 0)
     for number in range(KEPT + 3):

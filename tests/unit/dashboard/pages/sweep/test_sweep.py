@@ -20,45 +20,12 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.sweep import layout
 from ncubble.dashboard.pages.sweep.address import MOST_FIXED, SweepAddress
 from ncubble.dashboard.pages.sweep.detail import sweep_page
-from ncubble.dashboard.pages.sweep.figures import axis_of, parts_figure, series_figure
-from ncubble.dashboard.pages.sweep.predicted import predicted_by, sentences
-from ncubble.dashboard.pages.sweep.prediction_figure import prediction_figure
+from ncubble.dashboard.pages.sweep.figures import axis_of, series_figure
+from ncubble.dashboard.pages.sweep.parts import parts_figure
+from ncubble.dashboard.pages.sweep.predicted import predicted_by, prediction_figure, sentences
 from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
-
-SPLIT = [["tensor_busy", 60.0], ["data_wait", 30.0], ["issue", 10.0]]
-
-
-UNSPLIT = [["tensor_busy", 50.0], ["idle", 50.0]]
-
-
-def row(number: int = 0, took: float | None = 1e5, **changes: Any) -> dict[str, Any]:
-    """A row of the overview, with what sweeps read of it; ``stages`` and ``k`` stand for parameters
-    and shape."""
-    base = {
-        "id": f"0123456789abcdef/{number}",
-        "kernel": "gemm",
-        "name": "gemm",
-        "demangled": "gemm",
-        "gpu": "H200",
-        "launch": number,
-        "path": f"runs/{number}",
-        "duration_ns": took,
-        "cycles": None if took is None else took * 1.75,
-        "tensor": 60.0,
-        "busy": 60.0,
-        "unit": "tensor",
-        "account": SPLIT,
-        "parameters": {"stages": changes.pop("stages", 2), "vec": changes.pop("vec", 16)},
-        "dims": {"m": 4096, "k": changes.pop("k", 4096)},
-        "shape": "",
-    }
-    return {**base, **changes}
-
-
-def found(rows: list[dict[str, Any]], parameter: str = "stages") -> Sweep:
-    (one,) = [one for one in sweeps(rows) if one.parameter == parameter]
-    return one
+from tests.helpers.sweep_rows import UNSPLIT, row, sweep_over
 
 
 def tree(component: Any) -> str:
@@ -105,7 +72,7 @@ def drawn(one: Sweep, **options: Any) -> go.Figure:
 
 
 def test_every_figure_is_one_that_plotly_takes() -> None:
-    one = found([row(i, 1e5 + i, stages=1 + i // 2, vec=16 - 12 * (i % 2)) for i in range(8)])
+    one = sweep_over([row(i, 1e5 + i, stages=1 + i // 2, vec=16 - 12 * (i % 2)) for i in range(8)])
     depths = [
         Depth(
             2,
@@ -126,7 +93,7 @@ def test_every_figure_is_one_that_plotly_takes() -> None:
 
 
 def test_a_series_has_colour_symbol_and_dash_and_whiskers_from_least_to_most() -> None:
-    one = found(
+    one = sweep_over(
         [
             row(0, stages=1, vec=4),
             row(1, stages=2, vec=4, tensor=40.0),
@@ -144,14 +111,14 @@ def test_a_series_has_colour_symbol_and_dash_and_whiskers_from_least_to_most() -
 
 
 def test_values_that_are_no_numbers_are_bars_side_by_side() -> None:
-    one = found([row(0, parameters={"path": "tma"}), row(1, parameters={"path": "cp_async"})], "path")
+    one = sweep_over([row(0, parameters={"path": "tma"}), row(1, parameters={"path": "cp_async"})], "path")
     figure = drawn(one)
     assert list(figure.data[0].x) == ["cp_async", "tma"] and figure.data[0].type == "bar"
     go.Figure(figure.to_dict())  # raises ValueError for any member that plotly does not know
 
 
 def test_parts_keep_their_colours_and_hatches_and_sum_to_100() -> None:
-    one = found([row(0), row(1, stages=3, account=UNSPLIT), row(2, vec=4), row(3, stages=3, vec=4)])
+    one = sweep_over([row(0), row(1, stages=3, account=UNSPLIT), row(2, vec=4), row(3, stages=3, vec=4)])
     figure = parts_figure(one.series, one.names(), "stages")
     for axis in ("x", "x2"):
         bars = [trace for trace in figure.data if trace.xaxis == axis]
@@ -181,7 +148,9 @@ def depth(number: int, measured: float | None, predicted: float | None, cycles: 
         else SimpleNamespace(tensor_elapsed_pct=predicted, cycles=cycles, low=predicted - 5, high=predicted + 5)
     )
     points = (
-        [] if measured is None else found([row(0, stages=number, busy=measured), row(1, stages=99)]).series[0].points
+        []
+        if measured is None
+        else sweep_over([row(0, stages=number, busy=measured), row(1, stages=99)]).series[0].points
     )
     return Depth(number, points[0].spread("busy") if points else None, None, told, "")
 
@@ -212,7 +181,7 @@ def recorded() -> ReportStore:
 
 
 def test_a_recorded_sweep_is_predicted_from_one_of_its_launches(recorded: ReportStore) -> None:
-    one = found(recorded.rows())
+    one = sweep_over(recorded.rows())
     series: SweepSeries = one.series[0]
     assert [point.value for point in profiles(series)] == ["2", "3", "1"]
     key, _, launch = str(profiles(series)[0].typical()["id"]).partition("/")
@@ -243,7 +212,7 @@ def test_the_page_of_a_recorded_sweep_has_every_section(recorded: ReportStore) -
     ):
         assert wanted_text in sent, wanted_text
     assert "could not be shown" not in sent
-    start = str(profiles(found(recorded.rows()).series[0])[1].typical()["id"])
+    start = str(profiles(sweep_over(recorded.rows()).series[0])[1].typical()["id"])
     other = tree(page(recorded, "/sweep", f"?kernel=triton_gemm&x=stages&from={start}")[0])
     assert "Predicted from stages 3" in other
 

@@ -21,8 +21,8 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.timelines import figures as lanes
 from ncubble.dashboard.pages.timelines import layout as timelines
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
-from ncubble.dashboard.pages.timelines.callbacks import address_of
 from ncubble.dashboard.pages.timelines.figures import MOST_DRAWN, close_up, lane_names, lanes_figure, tag_looks
+from ncubble.dashboard.pages.timelines.layout import address_of
 from ncubble.errors import ReportError
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.lane_frames import COLUMNS, streams, warps, write
@@ -32,7 +32,7 @@ _FIVE = ["group", "lane", "tag", "start_ns", "end_ns"]
 
 @pytest.fixture(autouse=True)
 def afresh() -> None:
-    timelines._found.clear()
+    timelines._runs.clear()
 
 
 def texts(component: Any) -> str:
@@ -83,7 +83,7 @@ def test_overlap_agrees_with_counting_nanoseconds() -> None:
 def test_nothing_overlaps_in_an_empty_frame() -> None:
     found = concurrency(streams().iloc[0:0])
     assert (found.span_ns, found.overlaps) == (0, ())
-    assert timelines.told(found) == "No time passes."
+    assert timelines.overlap(found) == "No time passes."
 
 
 def test_the_figure_has_a_row_per_lane_and_a_hatched_trace_per_wait() -> None:

@@ -1,0 +1,1 @@
+"""What parts of a kernel cost, measured by leaving them out."""

@@ -1,0 +1,212 @@
+"""Which instructions of a kernel make up each part that can be taken away, and which must stay.
+
+Taken away are waits, copies with the arithmetic that serves only them, barriers and shared loads of
+the main loop, special functions, and what follows the loop. Everything else stays, above all what
+the kernel is for (MMAs and their waits: HGMMA without WARPGROUP.DEPBAR is an illegal instruction),
+branches and ends, initialization of mbarriers, and arrivals at them but those of the copies.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ncubble.analysis.account.stalls import CodeContext, context_of, mbarrier_wait
+from ncubble.analysis.report.launch import Launch
+from ncubble.sass.slices import operands, serving
+
+SPECIAL = "special"
+NEAR = 64
+"""Instructions to look ahead for what reads a loaded value."""
+_EXPECTING = re.compile(r"SYNCS\.ARRIVE\.TRANS64(\.RED)? ")  # also says how many bytes a TMA load will bring
+_OFFSET = re.compile(r"\[[^\]]*?(?:\+(0x[0-9a-f]+))?\]")
+_NAMED = re.compile(r"BAR\.\S+\s+(0x[1-9a-f][0-9a-f]*|U?R\d+)")
+_CLOSES = ("LDGDEPBAR", "UTMACMDFLUSH")
+_COPYING = ("UTMALDG", "UBLKCP", "LDGSTS", "USETMAXREG.DEALLOC")
+_STEERS = ("ISETP", "R2UR", "R2P", "BRA", "BRX", "LDG", "LDS", "STG", "SYNCS", "LEA", "UTMA", "VOTE", "F2I")
+_INTEGER = ("IADD", "IMAD", "VIADD", "LOP", "SHF", "MOV", "SEL", "I2F", "IABS", "IMNMX", "PRMT")
+_KEPT = ("BRA", "EXIT", "CALL", "RET", "NOP", "BSSY", "BSYNC", "WARPSYNC", "SYNCS", "ELECT", "VOTE", "R2UR", "S2")
+
+SLACK_CLASSES: dict[str, tuple[str, ...]] = {
+    "tensor": ("HMMA", "IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA"),
+    "copies": ("LDGSTS", "LDGDEPBAR", "UTMALDG", "UBLKCP", "LDG"),
+    "shared memory": ("LDS", "STS"),
+    "integer": ("IADD", "IMAD", "LOP", "SHF", "LEA", "ISETP", "IMNMX", "VIADD", "PRMT", "MOV", "SEL"),
+    "float": ("FADD", "FMUL", "FFMA", "FMNMX", "FSETP", "FSEL", "HADD", "HFMA", "HMUL", "F2F"),
+    "uniform": ("UIADD", "UIMAD", "ULOP", "USHF", "ULEA", "UISETP", "UMOV", "USEL", "R2UR"),
+    "special functions": ("MUFU",),
+    "barriers": ("BAR",),
+}
+"""Classes of instructions whose delay is tried, by the beginning of their opcodes."""
+
+
+@dataclass(frozen=True)
+class RemovableParts:
+    """Rows of a launch's source by part, and arrivals (``expecting``) that have to become
+    expectations where waits are gone. ``free_running``: every check of an mbarrier, free slots
+    included, and all arrivals that expect: for kernels that do not go on without the waits alone.
+    ``bare``: copies without the arithmetic that serves them.
+    ``slack``: rows of the loop by class of instructions."""
+
+    rows: Mapping[str, tuple[int, ...]]
+    expecting: tuple[int, ...] = ()
+    free_running: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
+    bare: tuple[int, ...] = ()
+    slack: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def parts_of(launch: Launch, unit: str) -> RemovableParts:
+    """The parts of a launch whose bounding unit is ``unit``."""
+    source = launch.source
+    code = _Listing(
+        context_of(source, unit), [str(text) for text in source["sass"]], source["executed"].to_numpy(float)
+    )
+    waits, expecting = code.waits()
+    copies = code.copies()
+    rows = {
+        "wait": waits,
+        "copy": copies,
+        "sync": code.barriers(),
+        "smem": tuple(row for row in code.looped if code.is_shared_load(row)),
+        "epilogue": code.epilogue(),
+        SPECIAL: tuple(row for row in code.looped if code.opcodes[row].startswith("MUFU") and not code.steers(row)),
+    }
+    bare = tuple(row for row in copies if code.context.roles[row] != "other")
+    present = {name: chosen for name, chosen in rows.items() if chosen}
+    return RemovableParts(present, expecting, code.free_running(waits), bare, dict(code.slack()))
+
+
+class _Listing:
+    """The instructions of one kernel, with what stands around them."""
+
+    def __init__(self, context: CodeContext, sass: list[str], executed: np.ndarray) -> None:
+        self.context, self.sass = context, sass
+        self.opcodes: list[str] = context.opcodes
+        self.before = [row for row in range(len(sass)) if not context.after_loop[row]]
+        once = executed[0] if len(executed) else 0.0
+        self.looped = [row for row in self.before if row in context.loop or executed[row] > 1.5 * once]
+        self.parsed = [operands(text) for text in sass]
+
+    def waits(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Waits for copied data, and the arrivals at the barriers where they wait.
+
+        An arrival that announces bytes, at the same offset, shows that a copy completes the
+        barrier. Where no wait has such an arrival, all waits count that stand before computing.
+        """
+        expecting = self._expecting()
+        waits = tuple(row for row in self.before if self._is_wait(row))
+        offsets = {_offset(self.sass[row]) for row in expecting}
+        certain = tuple(row for row in waits if not self._polls(row) or _offset(self.sass[row]) in offsets)
+        if not any(self._polls(row) for row in certain):
+            return waits, expecting
+        own = {_offset(self.sass[row]) for row in certain}
+        return certain, tuple(row for row in expecting if _offset(self.sass[row]) in own)
+
+    def free_running(self, waits: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """All checks of mbarriers with the other ``waits``, and all arrivals that expect bytes;
+        none where there are no such checks.
+
+        Who no longer waits for data may run two phases ahead of who waits for its free slots, which
+        then waits for a phase that is over: a kernel hangs where nothing else holds them together.
+        """
+        checks = {row for row in range(len(self.sass)) if self._polls(row)}
+        return (tuple(sorted(checks | set(waits))), self._expecting()) if checks & set(waits) else ((), ())
+
+    def _expecting(self) -> tuple[int, ...]:
+        return tuple(row for row, text in enumerate(self.sass) if _EXPECTING.search(text))
+
+    def _polls(self, row: int) -> bool:
+        return self.opcodes[row].startswith("SYNCS.PHASECHK")
+
+    def _is_wait(self, row: int) -> bool:
+        """Whether an instruction waits for copied data, and not for a free slot or for stores."""
+        if self._polls(row):
+            return mbarrier_wait(row, self.context) == "data_wait"
+        if not self.opcodes[row].startswith("DEPBAR"):
+            return False
+        # Bulk stores are awaited alike: it is the group that was closed last.
+        closed = (self.opcodes[i] for i in range(row, -1, -1))
+        return next((op for op in closed if op.startswith(_CLOSES)), "").startswith("LDGDEPBAR")
+
+    def copies(self) -> tuple[int, ...]:
+        """Copies with the arithmetic that serves only them; no wait of any kind."""
+        kept = ("SYNCS", "DEPBAR")
+        return tuple(row for row in self.before if self.context.is_copy[row] and not self.opcodes[row].startswith(kept))
+
+    def barriers(self) -> tuple[int, ...]:
+        """Barriers of all threads in any loop, and named ones of the main loop: these wherever they
+        stand, as a thread that arrives alone would be waited for."""
+        rows = [row for row, opcode in enumerate(self.opcodes) if opcode.startswith("BAR.")]
+        named = {row: match[1] for row in rows if (match := _NAMED.search(self.sass[row]))}
+        inner = {named[row] for row in rows if row in named and row in self.context.loop}
+        looped = set(self.looped)
+        return tuple(row for row in rows if (named[row] in inner if row in named else row in looped))
+
+    def is_shared_load(self, row: int) -> bool:
+        """Whether an instruction loads data for the computation, and no index or schedule."""
+        if self.context.roles[row] != "load_shared" or self.context.is_copy[row] or self.sass[row].startswith("@!PT"):
+            return False
+        return not self.steers(row)
+
+    def steers(self, row: int, depth: int = 4) -> bool:
+        """Whether the results go to an address, a branch or a schedule, through integers at
+        most."""
+        for reader in self._readers(row):
+            if self.opcodes[reader].startswith(_STEERS):
+                return True
+            if depth and self.opcodes[reader].startswith(_INTEGER) and self.steers(reader, depth - 1):
+                return True
+        return False
+
+    def _readers(self, row: int) -> list[int]:
+        """Instructions behind ``row`` that read its results before they are overwritten."""
+        left, readers = set(self.parsed[row][0]), []
+        for later in range(row + 1, min(row + NEAR, len(self.sass))):
+            written, read = self.parsed[later]
+            if left & read:
+                readers.append(later)
+            left -= set() if self.sass[later].startswith("@") else written
+            if not left:
+                break
+        return readers
+
+    def epilogue(self) -> tuple[int, ...]:
+        """Stores behind the loop, what they wait for, and the arithmetic that serves only them; the
+        code of warps that copy is none."""
+        after = list(self.context.after_loop)
+        copying = (row for row, late in enumerate(after) if late and self.opcodes[row].startswith(_COPYING))
+        end = next(copying, len(after))
+        behind = [late and row < end for row, late in enumerate(after)]
+        targets = [late and self._is_result(row) for row, late in enumerate(behind)]
+        if not any(targets):
+            return ()
+        candidates = [
+            late and role == "other" and not op.startswith(_KEPT)
+            for late, role, op in zip(behind, self.context.roles, self.opcodes, strict=True)
+        ]
+        serves = serving(self.sass, targets, candidates, self.context.loop)
+        return tuple(row for row in range(len(after)) if targets[row] or serves[row])
+
+    def _is_result(self, row: int) -> bool:
+        role, opcode = self.context.roles[row], self.opcodes[row]
+        if role in ("store_global", "store_shared", "load_shared"):
+            return True
+        return opcode.startswith("DEPBAR") or (opcode.startswith("BAR.") and not _NAMED.search(self.sass[row]))
+
+    def slack(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        """Rows of the main loop by class."""
+        for name, opcodes in SLACK_CLASSES.items():
+            if rows := tuple(row for row in self.context.loop if self.opcodes[row].startswith(opcodes)):
+                yield name, rows
+
+
+def _offset(text: str) -> str:
+    """What a barrier is known by in an instruction: the offset of its address; without one,
+    the kinds of registers that make the address up."""
+    address = _OFFSET.search(text)
+    if address is None:
+        return ""
+    return address[1] or re.sub(r"(U?R)(\d+|Z)", r"\1", address[0])

@@ -1,0 +1,209 @@
+"""What an ablation measured, as it is kept beside the report (``ablation.json``) and printed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from ncubble.analysis.ablation.shares import ALL, JOINED, NONE, PART_OF, REST, removed, shared_out
+from ncubble.errors import ReportError
+from ncubble.files.typed import typed
+
+FILE = "ablation.json"
+REPORT_STEM = "report"
+"""Of the report's file in a run directory; what lies beside others is not theirs."""
+SCHEMA = 1
+ROUTE = "machine code"
+NOISY_PCT = 2.0
+"""A standard error of the whole kernel's cycles above this tells nothing apart."""
+LARGEST_B = 8 << 20
+"""Of a file; that of a launch with all its variants and lines has some 20 kB."""
+LEAST_CAUSE_PCT = 1.0
+"""A part that costs less is no cause, as in the diagnosis."""
+
+
+@dataclass(frozen=True)
+class MeasuredPart:
+    """A part of the account in percent of the kernel's cycles: what the account ``estimated``
+    (None: it has no such part), what was ``measured``, what vanishes with it ``alone``, and the
+    standard error ``se`` of that (NaN: not removed alone)."""
+
+    part: str
+    estimated: float | None
+    measured: float
+    se: float
+    alone: float | None
+
+    @property
+    def names(self) -> list[str]:
+        """The parts of the account that it stands for: several that were only measured together."""
+        return self.part.split(JOINED)
+
+
+@dataclass(frozen=True)
+class MeasuredVariant:
+    """One variant: its ``status`` (``ok``, an error of the driver, ``hangs``, ``changes results``),
+    how many instructions it changes, its cycles in each round, and what vanishes with it in
+    percent."""
+
+    name: str
+    status: str
+    rows: int
+    cycles: list[float] = field(default_factory=list)
+    gone_pct: float | None = None
+    se: float | None = None
+
+    @property
+    def costs_pct(self) -> float | None:
+        """What it adds to the kernel's cycles, in percent: positive where a delay costs time."""
+        return None if self.gone_pct is None else -self.gone_pct
+
+
+@dataclass(frozen=True)
+class MeasuredLine:
+    """A source line (or instruction, without lines) with the measured cost of its instructions, in
+    percent: each part's cost is split by the stall samples of its instructions."""
+
+    file: str | None
+    line: int | None
+    sass: str
+    part: str
+    pct: float
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """All of one launch. ``slack``: variants that only delay; their ``gone_pct`` is negative where
+    the delay costs time. ``faithful``: whether the replayed launch wrote what the program's did,
+    bit by bit (None: not known). ``seconds``: what profiling and ablating took."""
+
+    kernel: str
+    device: str
+    cycles: float
+    se_pct: float
+    rounds: int
+    faithful: bool | None
+    parts: list[MeasuredPart]
+    interactions: dict[str, float]
+    variants: list[MeasuredVariant]
+    slack: list[MeasuredVariant]
+    lines: list[MeasuredLine]
+    notes: list[str] = field(default_factory=list)
+    route: str = ROUTE
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def removed_parts(self) -> list[MeasuredPart]:
+        """Parts of the account that were measured, largest first; not the ``rest``."""
+        return [part for part in self.parts if part.part != REST]
+
+    @property
+    def first_cause(self) -> MeasuredPart | None:
+        """The part that costs most; None where none costs ``LEAST_CAUSE_PCT``."""
+        first = max(self.removed_parts, key=lambda part: part.measured, default=None)
+        return first if first is not None and first.measured >= LEAST_CAUSE_PCT else None
+
+    @property
+    def slack_by_cost(self) -> list[MeasuredVariant]:
+        """Delays by what they cost, largest first; those that could not be measured last."""
+        return sorted(self.slack, key=lambda variant: math.inf if variant.gone_pct is None else variant.gone_pct)
+
+    def part_of(self, name: str) -> MeasuredPart | None:
+        """What was measured of a part of the account, alone or with others; None where nothing
+        was."""
+        return next((part for part in self.removed_parts if name in part.names), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Members of ``ablation.json``."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+    def save(self, folder: Path) -> None:
+        """Write it beside the report of a run."""
+        members = self.to_json()
+        for part in members["parts"]:
+            part["se"] = None if math.isnan(part["se"]) else part["se"]  # NaN is not JSON
+        (folder / FILE).write_text(json.dumps(members, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Ablation | None:
+        """What was measured of the run in ``folder``; None where nothing was. Raises ReportError
+        for a damaged file."""
+        path = folder / FILE
+        try:
+            if not path.is_file():
+                return None
+            if path.stat().st_size > LARGEST_B:
+                raise ValueError(f"it is larger than {LARGEST_B >> 20} MiB")
+            members = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(members, dict) or members.pop("schema", None) != SCHEMA:
+                raise ValueError(f"schema {SCHEMA} is wanted")
+            for part in filter(None, members.get("parts") or ()):
+                part["se"] = math.nan if part.get("se") is None else part["se"]
+            return typed(members, cls)
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise ReportError(f"{path}: no ablation ({error})", "measure it anew with `ncubble ablate`") from error
+
+
+def ablation_of(path: Path, launch: int) -> Ablation | None:
+    """What was measured of a launch of the run or report file at ``path``: ``ncubble ablate`` keeps
+    one launch in a run, the first. None where nothing was; raises ReportError for a damaged file.
+    """
+    if launch != 0:
+        return None
+    if path.is_dir():
+        return Ablation.load(path)
+    return Ablation.load(path.parent) if path.stem == REPORT_STEM else None
+
+
+def standard_error_pct(cycles: Sequence[float], base: float) -> float:
+    """Standard error of the mean, in percent of ``base``; NaN for fewer than two."""
+    return 100.0 * stdev(cycles) / math.sqrt(len(cycles)) / base if len(cycles) > 1 else math.nan
+
+
+def vanished(variant: MeasuredVariant, whole: Sequence[float]) -> MeasuredVariant:
+    """The variant with what vanishes with it."""
+    base = fmean(whole)
+    se = math.hypot(standard_error_pct(variant.cycles, base), standard_error_pct(whole, base))
+    gone = 100.0 * (1.0 - fmean(variant.cycles) / base)
+    return MeasuredVariant(variant.name, variant.status, variant.rows, variant.cycles, gone, se)
+
+
+def measured_parts(
+    variants: Sequence[MeasuredVariant], account: Mapping[str, float], busy_pct: float, present: Sequence[str]
+) -> tuple[list[MeasuredPart], list[str]]:
+    """Parts by what was measured, largest first, and notes on what could not be told.
+
+    ``present``: the parts that the code has. Variants without ``gone_pct`` count for nothing; where
+    too few are left to share the time out, each part stands for itself.
+    """
+    has = set(present) | ({"wait"} if "copy" in present else set())
+    measured = {v.name: v for v in variants if v.gone_pct is not None and v.name != NONE}
+    gone = {
+        frozenset(part for part in removed(word) if part in has): float(variant.gone_pct or 0.0)
+        for word, variant in measured.items()
+        if word == ALL or set(word.split("_")) <= set(PART_OF)
+    }
+    gone.pop(frozenset(), None)
+    if not gone:
+        return [], ["no variant could be measured"]
+    notes: list[str] = []
+    try:
+        shares = shared_out(gone, None, busy_pct)
+    except ReportError as error:
+        notes.append(f"not every set was measured, so that each part stands for itself: {error.message}")
+        shares = {PART_OF[word]: measured[word].gone_pct or 0.0 for word in PART_OF if word in measured}
+    rows = []
+    for name, pct in shares.items():
+        known = [account[part] for part in name.split(JOINED) if part in account]
+        word = next((word for word, part in PART_OF.items() if part == name.split(JOINED)[-1]), "")
+        own = measured.get(word)
+        se = own.se if own is not None and own.se is not None else math.nan
+        estimated = math.fsum(known) if known else None
+        rows.append(MeasuredPart(name, estimated, pct, se, own.gone_pct if own else None))
+    rest = [row for row in rows if row.part == REST]
+    return [*sorted((row for row in rows if row.part != REST), key=lambda row: -row.measured), *rest], notes

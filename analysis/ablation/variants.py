@@ -1,0 +1,75 @@
+"""The variants of a kernel that are measured: machine code without sets of parts, and with delays.
+
+A word names what a variant leaves out: ``wait``, ``copy_sync``, ``all``. Without copies nothing
+waits, so that ``copy`` is without waits, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from ncubble.analysis.ablation.code import SPECIAL, RemovableParts
+from ncubble.analysis.ablation.shares import ALL, EPILOGUE, LOOP, removed
+from ncubble.sass.patching import Code
+
+SLACK = "slack"
+"""Begins the name of a variant that delays a class of instructions."""
+
+
+@dataclass(frozen=True)
+class CodeVariant:
+    """Changed machine code. ``rows``: instructions that are gone or delayed. ``harmless``: results
+    must stay as they are."""
+
+    name: str
+    cubin: bytes
+    rows: int
+    harmless: bool = False
+
+
+def words(parts: RemovableParts) -> list[str]:
+    """Every set of parts that is measured, singles first."""
+    loop = [part for part in LOOP if part in parts.rows]
+    chosen = ["_".join(subset) for size in range(1, len(loop) + 1) for subset in combinations(loop, size)]
+    # A set with the copies holds the waits anyway: it is named without them.
+    distinct = [word for word in chosen if not {"wait", "copy"} <= set(word.split("_"))]
+    more = [EPILOGUE, ALL] if EPILOGUE in parts.rows else []
+    return [*distinct, *more, *([SPECIAL] if SPECIAL in parts.rows else [])]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How waits and copies are taken away. ``free_running``: with every other wait at an mbarrier;
+    ``bare``: copies without the arithmetic that serves them."""
+
+    free_running: bool = False
+    bare: bool = False
+
+
+AS_IS = Way()
+
+
+def without(code: Code, sass: Sequence[str], parts: RemovableParts, word: str, way: Way = AS_IS) -> CodeVariant:
+    """The code without the parts that ``word`` names."""
+    gone = {SPECIAL} if word == SPECIAL else removed(word)
+    rows, expecting = dict(parts.rows), parts.expecting
+    if way.free_running:
+        rows["wait"], expecting = parts.free_running
+    if way.bare:
+        rows["copy"] = parts.bare
+    taken = [row for part in sorted(gone) for row in rows.get(part, ())]
+    changes = code.without(taken, list(sass))
+    if "copy" in gone:
+        changes |= code.without(expecting, list(sass))
+    elif "wait" in gone:
+        changes |= code.expecting(expecting)
+    return CodeVariant(word, code.patched(changes), len(changes))
+
+
+def delayed(code: Code, parts: RemovableParts) -> Iterator[CodeVariant]:
+    """One variant for each class of instructions whose stall counts can be raised."""
+    for name, rows in parts.slack.items():
+        if changes := code.delayed(rows):
+            yield CodeVariant(f"{SLACK} {name}", code.patched(changes), len(changes), harmless=True)

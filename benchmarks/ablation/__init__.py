@@ -1,0 +1,1 @@
+"""What ``ncubble ablate`` measures, held against other routes, and the programs it was tried on."""

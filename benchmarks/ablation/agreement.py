@@ -1,0 +1,141 @@
+"""Machine-code ablation against source-level ablation of the same kernels, in points of kernel time.
+
+    python -m benchmarks.ablation.agreement OUT [--only REGEX]     # measures, on a GPU
+    python -m benchmarks.ablation.agreement OUT --show             # what OUT holds
+
+The cases, and what vanishes with each set of parts when the source leaves it out, are those of
+``ncubble validate account`` (``recordings/validation/account/ablation.json``). Each case is ablated
+anew with ``ncubble ablate`` into ``OUT/CASE``; runs that exist are kept. Compared are all sets that
+both routes removed. A source-level variant also loses arithmetic, and its compiler schedules what
+is left anew. Ends with 1 where a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from benchmarks.harness.command import NCUBBLE, REPOSITORY
+from ncubble.analysis.ablation.result import Ablation, MeasuredPart
+from ncubble.analysis.ablation.shares import REST
+
+TRUTH = REPOSITORY / "recordings" / "validation" / "account" / "ablation.json"
+MEAN, WORST = 2.0, 5.0
+
+
+def argv(case: dict[str, Any], out: Path) -> list[str]:
+    """The command that ablates one case."""
+    parameters = [word for name, value in case["parameters"].items() for word in ("-p", f"{name}={value}")]
+    shape = ",".join(f"{name}={value}" for name, value in case["shape"].items())
+    return [*NCUBBLE, "ablate", case["kernel"], *parameters, "--shape", shape, "--no-slack", "--out", str(out)]
+
+
+def source_level(case: dict[str, Any]) -> dict[str, float]:
+    """What vanishes with each variant of the source, in percent of the whole kernel."""
+    base = fmean(case["variants"]["none"]["cycles"])
+    return {
+        word: 100.0 * (1.0 - fmean(cell["cycles"]) / cell["work"] / base)
+        for word, cell in case["variants"].items()
+        if word not in ("none", "tail") and cell["cycles"]
+    }
+
+
+def compared(case: dict[str, Any], ablation: Ablation) -> list[dict[str, Any]]:
+    """One row for each set of parts that both routes removed."""
+    here = {variant.name: variant.gone_pct for variant in ablation.variants if variant.gone_pct is not None}
+    return [
+        {"case": case["case"], "word": word, "source": pct, "code": here[word], "error": here[word] - pct}
+        for word, pct in source_level(case).items()
+        if word in here
+    ]
+
+
+def main() -> int:
+    """Measure what is not there yet, and print the comparison."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", default="", help="cases whose name matches")
+    parser.add_argument("--show", action="store_true", help="measure nothing")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    measured: list[tuple[float, Ablation]] = []
+    for case in json.loads(TRUTH.read_text(encoding="utf-8"))["cases"]:
+        if not re.search(options.only, case["case"]):
+            continue
+        place = options.out / case["case"].replace("/", "-")
+        if not options.show and not place.exists():
+            done = subprocess.run(argv(case, place), capture_output=True, text=True, check=False, cwd=REPOSITORY)
+            if done.returncode:
+                sys.stdout.write(f"{case['case']}: {done.stderr.strip().splitlines()[-1:]}\n")
+        if (ablation := Ablation.load(place)) is not None:
+            rows += compared(case, ablation)
+            measured.append((fmean(case["variants"]["none"]["cycles"]), ablation))
+            failed = [f"{variant.name}: {variant.status}" for variant in ablation.variants if variant.status != "ok"]
+            sys.stdout.write(f"{case['case']}: {ablation.cycles:,.0f} cycles {ablation.seconds} {'; '.join(failed)}\n")
+    compare_whole(measured)
+    return report(rows)
+
+
+def compare_whole(measured: list[tuple[float, Ablation]]) -> None:
+    """Print how far replays are from the recorded whole kernels, and estimates from measured
+    parts."""
+    if not measured:
+        return
+    off = [100.0 * abs(ablation.cycles / cycles - 1.0) for cycles, ablation in measured]
+    sys.stdout.write(f"whole kernels, replayed and recorded: mean {fmean(off):.2f} %, worst {max(off):.2f} %\n")
+    known = [
+        [part for part in ablation.parts if part.estimated is not None and part.part != REST]
+        for _, ablation in measured
+    ]
+    same = sum(_first(parts, "measured") == _first(parts, "estimated") for parts in known if parts)
+    sys.stdout.write(f"first part estimated is first measured: {same} of {sum(map(bool, known))}\n")
+    for name in sorted({part.part for parts in known for part in parts}):
+        errors = [(part.estimated or 0.0) - part.measured for parts in known for part in parts if part.part == name]
+        mean, worst = fmean(map(abs, errors)), max(errors, key=abs)
+        sys.stdout.write(f"estimated less measured, {name}: {len(errors)} cases, mean {mean:.1f}, worst {worst:+.1f}\n")
+
+
+def _first(parts: list[MeasuredPart], side: str) -> str:
+    return max(parts, key=lambda part: float(getattr(part, side))).part
+
+
+def groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Sets by what they hold: shared loads and copies leave arithmetic behind that the source-level
+    variant loses."""
+    titles = ("waits, barriers, epilogue", "with copies, without shared loads", "with shared loads")
+    found: dict[str, list[dict[str, Any]]] = {title: [] for title in titles}
+    for row in rows:
+        parts = set(row["word"].split("_"))
+        shared = "smem" in parts or (row["word"] == "all" and not row["case"].startswith(("gemm_tma", "gemm_ws")))
+        found[titles[2 if shared else 1 if parts & {"copy", "all"} else 0]].append(row)
+    fma = [row for row in rows if row["case"].startswith("async_pipeline")]
+    found |= {"async_pipeline (FMA, no tensor cores)": fma}
+    found |= {"all others": [row for row in rows if row not in fma]}
+    return {title: members for title, members in found.items() if members}
+
+
+def report(rows: list[dict[str, Any]]) -> int:
+    """Print mean and worst difference, and every set that is off by more than the worst allowed."""
+    if not rows:
+        sys.stdout.write("nothing was measured\n")
+        return 1
+    errors = [abs(row["error"]) for row in rows]
+    for row in sorted(rows, key=lambda row: -abs(row["error"])):
+        if abs(row["error"]) > MEAN:
+            sys.stdout.write(f"{row['case']:48s} {row['word']:16s} {row['source']:6.1f} {row['code']:6.1f}\n")
+    for title, members in groups(rows).items():
+        off = [abs(row["error"]) for row in members]
+        sys.stdout.write(f"{title:44s} {len(off):4d} sets: mean {fmean(off):.2f}, worst {max(off):.2f}\n")
+    mean, worst = fmean(errors), max(errors)
+    sys.stdout.write(f"{len(rows)} sets: mean {mean:.2f} (target {MEAN}), worst {worst:.2f} (target {WORST})\n")
+    return int(mean > MEAN or worst > WORST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""``ncubble ablate``: what the parts of a kernel cost, measured by taking them out of its machine code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ncubble.cli.commands.kernels.kernels import Catalog, Json, Parameters
+from ncubble.cli.commands.profile import PROGRAM
+
+if TYPE_CHECKING:
+    from ncubble.analysis.ablation.result import Ablation
+
+
+def ablate(
+    ctx: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(help="A kernel of the catalog, or a run that ablate wrote; or give -- CMD …")
+    ] = None,
+    parameters: Parameters = None,
+    shape: Annotated[str | None, typer.Option(metavar="K=V,…", help="Kernel shape, for example m=4096,n=4096.")] = None,
+    catalog: Catalog = None,
+    kernel: Annotated[
+        str, typer.Option(metavar="REGEX", help="Only kernels whose base name or demangled name matches.")
+    ] = "",
+    skip: Annotated[int, typer.Option(help="Matching launches to pass over first.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="Matching launches to measure.")] = 1,
+    rounds: Annotated[int, typer.Option(min=2, help="How often each variant is measured, in turns.")] = 5,
+    slack: Annotated[bool, typer.Option(" /--no-slack", help="Do not try delays.")] = True,
+    memory: Annotated[float, typer.Option(metavar="GIB", help="Most memory of one launch that is copied.")] = 16.0,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run directory to write.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the run at --out.")] = False,
+    timeout: Annotated[float | None, typer.Option(metavar="S", help="End the program after so many seconds.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write the tables as Markdown.")] = None,
+    json: Json = False,
+) -> None:
+    """Measure what waits, copies, barriers, shared loads and stores cost, by taking them out of the machine code.
+
+    The program runs once, unchanged: its launch is recorded, and its variants run in processes of their own.
+    """
+    from ncubble.cli.commands.ablate.job import AblateJob, run_job, shown
+    from ncubble.errors import UsageError
+    from ncubble.profiling.ncu.ncu import Filters
+
+    program = ctx.meta[PROGRAM]
+    if (name is None) == (program is None):
+        raise UsageError("name either a kernel of the catalog, a run, or a program after --", "see `ncubble ablate -h`")
+    if name is not None and Path(name).is_dir():
+        _print(shown(Path(name)), markdown, json)
+        return
+    choice = Filters(kernel, "", skip, count)
+    job = AblateJob.of(program, name, parameters or [], shape, catalog, choice, rounds, slack, memory, timeout)
+    _print(run_job(job, out, force), markdown, json)
+
+
+def _print(results: list[tuple[Path, str, Ablation]], markdown: Path | None, json: bool) -> None:
+    from rich.console import Console
+
+    from ncubble.cli.commands.ablate.render import as_markdown, print_ablation
+    from ncubble.cli.render import emit_json
+
+    if markdown is not None:
+        markdown.write_text(as_markdown(results), encoding="utf-8")
+    if json:
+        emit_json({"schema": 1, "runs": [{"run": str(path), **result.to_json()} for path, _, result in results]})
+        return
+    out = Console(highlight=False)
+    for path, label, result in results:
+        print_ablation(out, result, label)
+        took = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in result.seconds.items())
+        typer.echo(f"  run: {path} ({took})", err=True)

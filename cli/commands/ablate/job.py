@@ -1,0 +1,138 @@
+"""Records launches of a program, measures each, and keeps run directories."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ncubble.analysis.ablation.result import Ablation
+from ncubble.cli.commands.ablate.measuring import AblationOrder, measure
+from ncubble.cli.commands.profile import chosen_program, default_out
+from ncubble.cli.running import ended_by_signals
+from ncubble.errors import MeasurementError, NcubbleError, UsageError
+from ncubble.profiling.capsules.capsule import Capsule
+from ncubble.profiling.capsules.session import Captured, CaptureRequest, capture
+from ncubble.profiling.ncu.ncu import Filters
+from ncubble.profiling.processes import process
+from ncubble.profiling.runs import staging
+from ncubble.profiling.runs.run import Run, find_runs
+
+Result = tuple[Path, str, Ablation]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class AblateJob:
+    """What the command line asks for."""
+
+    request: CaptureRequest
+    label: str
+    rounds: int
+    slack: bool
+
+    @classmethod
+    def of(
+        cls,
+        program: list[str] | None,
+        name: str | None,
+        parameters: list[str],
+        shape: str | None,
+        catalog: Path | None,
+        choice: Filters,
+        rounds: int,
+        slack: bool,
+        memory_gib: float,
+        timeout_s: float | None,
+    ) -> AblateJob:
+        """The job; raises UsageError."""
+        launches = 1 if program is not None else choice.skip + (choice.count or 1)
+        argv, label, function = chosen_program(program, name, parameters, shape, catalog, launches)
+        filters = replace(choice, kernel=choice.kernel or function)
+        most = int(memory_gib * (1 << 30))
+        return cls(CaptureRequest(argv, filters, timeout_s, most), f"ablate-{label}", rounds, slack)
+
+
+def run_job(job: AblateJob, out: Path | None, force: bool) -> list[Result]:
+    """Measure all launches of the job: a run directory for each, below ``out`` where there are
+    several. A launch that cannot be measured is named, and the others are."""
+    target = out or default_out(job.label)
+    problems: list[str] = []
+    with ended_by_signals(), _progress() as (say, echo), staging.staged(target, force) as folder:
+        work = folder.parent / "capsules"
+        work.mkdir()
+        say("running the program")
+        captured = capture(job.request, work, echo)
+        problems += [f"{kernel}: {why}" for kernel, why in captured.refused]
+        runs = _measure_all(job, captured, folder, work, say, problems)
+    for problem in problems:
+        typer.echo(f"  note: {problem}", err=True)
+    return [(target / name, label, ablation) for name, label, ablation in runs]
+
+
+def _measure_all(
+    job: AblateJob, captured: Captured, folder: Path, work: Path, say: Say, problems: list[str]
+) -> list[tuple[str, str, Ablation]]:
+    """Measure what was captured; launches that cannot be measured join ``problems``."""
+    results: list[tuple[str, str, Ablation]] = []
+    for number, capsule in enumerate(captured.capsules):
+        place = work / f"work-{number}"
+        place.mkdir()
+        name = f"launch-{number}" if len(captured.capsules) > 1 else ""
+        try:
+            order = AblationOrder(job.request.program, job.rounds, slack=job.slack, say=say)
+            measured = measure(capsule, place, order)
+        except NcubbleError as error:
+            problems.append(f"{capsule.kernel}: {error.message}")
+        else:
+            (folder / name).mkdir(exist_ok=True)
+            for path in measured.run.path.iterdir():
+                shutil.move(path, folder / name / path.name)
+            results.append((name, _label(Run.load(folder / name), capsule), measured.ablation))
+        shutil.rmtree(place)
+        shutil.rmtree(capsule.folder)
+    if not results:
+        raise MeasurementError(f"no launch could be measured: {'; '.join(problems)}", "see docs/ablation.md")
+    if captured.status:
+        problems.append(f"the program ended with {process.ending(captured.status)}")
+    return results
+
+
+def _label(run: Run, capsule: Capsule) -> str:
+    return run.label_of(0) if run.manifest.kernel_of(0) else capsule.kernel
+
+
+def shown(folder: Path) -> list[Result]:
+    """What was measured of the runs at or below ``folder``; raises UsageError where nothing was."""
+    results = []
+    for path in find_runs([folder]):
+        if ablation := Ablation.load(path):
+            run = Run.load(path)
+            results.append((path, run.label_of(0) if run.manifest.kernel_of(0) else ablation.kernel, ablation))
+    if not results:
+        raise UsageError(f"{folder}: no run in it was ablated", "name one that `ncubble ablate` wrote")
+    return results
+
+
+@contextmanager
+def _progress() -> Iterator[tuple[Say, Callable[[process.Stream, str], None]]]:
+    """Shows what is being done on stderr, and the program's own output."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("starting")
+
+        def say(text: str) -> None:
+            progress.update(task, description=escape(text))
+
+        def echo(stream: process.Stream, text: str) -> None:
+            if text.strip():
+                progress.console.print(text.rstrip("\n"), style="dim", markup=False, highlight=False)
+
+        yield say, echo

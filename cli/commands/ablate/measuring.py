@@ -1,0 +1,234 @@
+"""Measures what the parts of one recorded launch cost: profile, variants, probe, cycles."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from ncubble.analysis.ablation.code import RemovableParts, parts_of
+from ncubble.analysis.ablation.lines import ranked
+from ncubble.analysis.ablation.result import (
+    NOISY_PCT,
+    Ablation,
+    MeasuredVariant,
+    measured_parts,
+    standard_error_pct,
+    vanished,
+)
+from ncubble.analysis.ablation.shares import ALL, NONE, overlaps, removed
+from ncubble.analysis.ablation.variants import AS_IS, SLACK, CodeVariant, Way, delayed, without, words
+from ncubble.analysis.account.account import BubbleAccount, account
+from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Report
+from ncubble.errors import MeasurementError, ReportError
+from ncubble.profiling.capsules.capsule import Capsule
+from ncubble.profiling.capsules.cycles import cycles_of
+from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant, argv, probe, write_plan
+from ncubble.profiling.ncu.log import ReplayedLaunch
+from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, profile
+from ncubble.sass.patching import Code
+
+CUBIN = "kernel.cubin"
+BUSY = ("tensor_busy", "unit_busy")
+CHANGES_RESULTS = "changes results"
+
+
+@dataclass(frozen=True)
+class AblationOrder:
+    """How a launch is measured. ``say`` hears what is being done; ``program`` is the argv that the
+    launch was taken from."""
+
+    program: Sequence[str]
+    rounds: int = 5
+    slack: bool = True
+    say: Callable[[str], None] = lambda text: None
+
+
+@dataclass(frozen=True)
+class AblatedRun:
+    """A run directory with its ablation."""
+
+    run: Run
+    ablation: Ablation
+
+
+def measure(capsule: Capsule, folder: Path, wanted: AblationOrder) -> AblatedRun:
+    """Profile the launch, then its variants; the run is at ``folder/run``. Raises MeasurementError and
+    ReportError."""
+    begin = time.monotonic()
+    wanted.say("profiling the launch")
+    run = _profiled(capsule, folder, wanted)
+    launch = Report.open(run.path).launch(0)
+    bubbles = account(launch)
+    if bubbles is None:
+        raise ReportError("the launch has no account: the report holds no utilization", "profile the default sets")
+    middle = time.monotonic()
+    ablation = _Experiment(capsule, launch, bubbles, folder, wanted).result()
+    seconds = {"profile": middle - begin, "ablate": time.monotonic() - middle}
+    ablation = replace(ablation, seconds={name: round(value, 2) for name, value in seconds.items()})
+    ablation.save(run.path)
+    shutil.copy(capsule.cubin, run.path / CUBIN)
+    return AblatedRun(run, ablation)
+
+
+def _profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:
+    """The report of the launch, made from its replay, under the name of the program."""
+    plan = write_plan(folder / "whole.json", [ReplayVariant(NONE, capsule.cubin)])
+    request = ProfileRequest(argv(capsule, plan), folder / "run")
+    run = profile(request, Observer(output=lambda stream, line: None))
+    note = "profiled from a replay of the recorded launch (ncubble ablate)"
+    work = str(folder).replace(f"{Path.home()}/", "~/")
+    command = [text.replace(work, "…") for text in run.manifest.ncu_argv]
+    manifest = replace(run.manifest, argv=portable(wanted.program), ncu_argv=command, notes=[*run.manifest.notes, note])
+    manifest.save(run.path)
+    return Run.load(run.path)
+
+
+class _Experiment:
+    """The variants of one launch."""
+
+    def __init__(
+        self, capsule: Capsule, launch: Launch, bubbles: BubbleAccount, folder: Path, wanted: AblationOrder
+    ) -> None:
+        self.capsule, self.launch, self.bubbles, self.folder, self.wanted = capsule, launch, bubbles, folder, wanted
+        self.sass = [str(text) for text in launch.source["sass"]]
+        self.code = Code.of(capsule.cubin.read_bytes(), capsule.function, map(int, launch.source["pc"]))
+        self.code.check(self.sass)
+        self.parts: RemovableParts = parts_of(launch, bubbles.unit)
+        self.notes: list[str] = []
+        if (modules := int(capsule.facts.get("modules_of_that_name", 1))) > 1:
+            self.notes.append(f"the program loaded {modules} kernels of this name: the newest was measured")
+        self.made: dict[str, CodeVariant] = {}
+        self.outcomes: dict[str, ReplayOutcome] = {}
+
+    def result(self) -> Ablation:
+        """Everything that was measured."""
+        self._try()
+        whole, cycles = self._cycles()
+        base = fmean(whole)
+        tried = [self._measured(name, whole, cycles) for name in self.made]
+        variants = [variant for variant in tried if not variant.name.startswith(SLACK)]
+        slack = [variant for variant in tried if variant.name.startswith(SLACK)]
+        busy = math.fsum(self.bubbles.parts.get(part, 0.0) for part in BUSY)
+        parts, notes = measured_parts(variants, self.bubbles.parts, busy, list(self.parts.rows))
+        if (se := standard_error_pct(whole, base)) > NOISY_PCT:
+            notes.append(f"the launch is too short or too noisy: its cycles have a standard error of {se:.1f} %")
+        alone = {variant.name: variant.gone_pct for variant in variants if variant.gone_pct is not None}
+        return Ablation(
+            kernel=self.capsule.kernel,
+            device=str(self.capsule.facts["device"]["name"]),
+            cycles=base,
+            se_pct=se,
+            rounds=len(whole),
+            faithful=self.outcomes[NONE].same,
+            parts=parts,
+            interactions=overlaps(alone),
+            variants=variants,
+            slack=slack,
+            lines=ranked(self.launch, self.bubbles.unit, parts),
+            notes=[*self.notes, *notes],
+        )
+
+    def _try(self) -> None:
+        """Find out which variants run. Where waits or copies cannot go, other ways to take them away are tried."""
+        names = words(self.parts)
+        if not names:
+            raise MeasurementError(
+                "nothing in this kernel can be taken away: no waits, copies, barriers or shared loads in a loop",
+                "see `ncubble report` for the estimate",
+            )
+        self._probe(names, [*delayed(self.code, self.parts)] if self.wanted.slack else [])
+        failed = {name for name in ("wait", "copy") if name in names and self.outcomes[name].status != "ok"}
+        for way, what in self._ways():
+            if not failed:
+                return
+            again = [name for name in names if failed & removed(name)]
+            before = dict(self.made), dict(self.outcomes)
+            self._probe(again, way=way)
+            mended = {name for name in failed if self.outcomes[name].status == "ok"}
+            if not mended:  # what ran as it was is not lost
+                self.made, self.outcomes = before
+                continue
+            self.notes.append(f"without {' and '.join(sorted(mended))}: {what}")
+            failed -= mended
+
+    def _ways(self) -> Iterator[tuple[Way, str]]:
+        """Other ways to take waits and copies away, and what they do."""
+        if self.parts.free_running[0]:
+            yield Way(free_running=True), "waits for free slots are gone, too, as the kernel does not go on with them"
+        if "copy" in self.parts.rows:
+            yield Way(bare=True), "only the copying instructions are gone, not the arithmetic that serves them"
+            if self.parts.free_running[0]:
+                yield Way(True, True), "waits for free slots are gone, too, but not the arithmetic of copies"
+
+    def _probe(self, names: Sequence[str], more: Sequence[CodeVariant] = (), way: Way = AS_IS) -> None:
+        made = [*(without(self.code, self.sass, self.parts, name, way) for name in names), *more]
+        self.made |= {variant.name: variant for variant in made}
+        whole = [ReplayVariant(NONE, self.capsule.cubin, harmless=True)] if NONE not in self.outcomes else []
+        files = [
+            ReplayVariant(variant.name, self._file(variant), variant.harmless, self._singles(variant.name))
+            for variant in made
+        ]
+        say = self.wanted.say
+        self.outcomes |= probe(self.capsule, [*whole, *files], self.folder, lambda name: say(f"trying without: {name}"))
+        if self.outcomes[NONE].status != "ok":
+            raise MeasurementError(
+                f"the launch cannot be replayed: {self.outcomes[NONE].status}", "see docs/ablation.md for the limits"
+            )
+
+    def _singles(self, name: str) -> tuple[str, ...]:
+        """The parts of a set, each of which is tried alone before. Copies stand for their waits."""
+        if name == ALL:
+            return tuple(part for part in self.parts.rows if not (part == "wait" and "copy" in self.parts.rows))
+        return tuple(name.split("_")) if "_" in name else ()
+
+    def _file(self, variant: CodeVariant) -> Path:
+        path = self.folder / f"{variant.name.replace(' ', '-')}.cubin"
+        path.write_bytes(variant.cubin)
+        return path
+
+    def _cycles(self) -> tuple[list[float], dict[str, list[float]]]:
+        """Cycles of the whole kernel and of each variant that runs, in turns. A variant that fails
+        under ncu, though it ran by itself, is left out, and the others are measured again."""
+        for _ in self.made:
+            files, values = self._rounds()
+            if len(values) == len(files) * self.wanted.rounds:
+                by_name = {variant.name: values[at :: len(files)] for at, variant in enumerate(files)}
+                return by_name.pop(NONE), by_name
+            culprit = files[len(values) % len(files)].name
+            if culprit == NONE:
+                break
+            self.outcomes[culprit] = ReplayOutcome("fails under ncu")
+        raise MeasurementError("the launch could not be measured under ncu", "see `ncubble doctor --gpu`")
+
+    def _rounds(self) -> tuple[list[ReplayVariant], list[float]]:
+        """What was launched in each round, and the cycles of all launches in order."""
+        running = [name for name in self.made if self._status(name) == "ok"]
+        files = [
+            ReplayVariant(NONE, self.capsule.cubin),
+            *(ReplayVariant(name, self._file(self.made[name])) for name in running),
+        ]
+        plan = write_plan(self.folder / "rounds.json", files * self.wanted.rounds)
+        total = len(files) * self.wanted.rounds
+
+        def heard(launch: ReplayedLaunch) -> None:
+            self.wanted.say(f"measuring launch {launch.index} of {total}")
+
+        return files, cycles_of(self.capsule, plan, heard)
+
+    def _status(self, name: str) -> str:
+        outcome = self.outcomes[name]
+        # Where the kernel itself does not repeat its results, nothing can be said of a delayed one's.
+        if outcome.status == "ok" and outcome.same is False and self.outcomes[NONE].same:
+            return CHANGES_RESULTS
+        return outcome.status
+
+    def _measured(self, name: str, whole: Sequence[float], cycles: dict[str, list[float]]) -> MeasuredVariant:
+        variant = MeasuredVariant(name, self._status(name), self.made[name].rows, cycles.get(name, []))
+        return vanished(variant, whole) if variant.cycles else variant

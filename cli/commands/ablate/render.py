@@ -1,0 +1,101 @@
+"""An ablation for a person: parts, lines and slack as tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ncubble.analysis.ablation.result import Ablation, MeasuredVariant
+from ncubble.analysis.ablation.shares import LOOP, REST
+from ncubble.analysis.ablation.variants import SLACK
+from ncubble.cli.render import printable
+from ncubble.text.markdown import escape
+
+LINES = 8
+
+
+def print_ablation(out: Console, ablation: Ablation, label: str) -> None:
+    """One launch in full."""
+    out.print(Text(printable(label), style="bold"))
+    facts = f"{ablation.device} · {ablation.cycles:,.0f} cycles ± {ablation.se_pct:.2f} % · {ablation.rounds} rounds"
+    out.print(Text(f"{facts} · {ablation.route}", style="dim"))
+    out.print(_parts(ablation))
+    if pairs := _pairs(ablation):
+        out.print(Text(f"together, in points beyond the sum of both alone: {pairs}", style="dim"))
+    if ablation.lines:
+        out.print(_lines(ablation))
+    if ablation.slack:
+        out.print(_slack(ablation.slack))
+    for variant in ablation.variants:
+        if variant.status != "ok":
+            out.print(Text(f"note: without {_words(variant.name)}: {variant.status}", style="yellow"))
+    if ablation.faithful is False:
+        text = (
+            "note: the replay does not write the program's results bit by bit: the kernel does not repeat them, "
+            "or more than its arguments matters"
+        )
+        out.print(Text(text, style="yellow"))
+    for note in ablation.notes:
+        out.print(Text(f"note: {printable(note)}", style="dim"))
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number else "left", no_wrap=bool(number))
+    return table
+
+
+def _parts(ablation: Ablation) -> Table:
+    table = _table("part (% of cycles)", "estimated", "measured", "±", "alone")
+    for part in ablation.parts:
+        name = "nothing that was taken away" if part.part == REST else part.part.replace("_", " ").replace("+", " + ")
+        estimated = f"{part.estimated:.1f}" if part.estimated is not None else ""
+        spread = f"{part.se:.1f}" if part.se == part.se else ""
+        alone = f"{part.alone:.1f}" if part.alone is not None else ""
+        table.add_row(name, estimated, Text(f"{part.measured:.1f}", style="bold"), spread, alone)
+    return table
+
+
+def _pairs(ablation: Ablation) -> str:
+    return ", ".join(f"{_words(word)} {points:+.1f}" for word, points in ablation.interactions.items())
+
+
+def _words(word: str) -> str:
+    known = word.split("_")
+    return " and ".join(known) if set(known) <= {*LOOP, "epilogue"} else word
+
+
+def _lines(ablation: Ablation) -> Table:
+    table = _table("measured cost by line", "part", "% of cycles")
+    for line in ablation.lines[:LINES]:
+        place = f"{line.file.rpartition('/')[2]}:{line.line}" if line.file else line.sass
+        table.add_row(printable(place), line.part.replace("_", " "), f"{line.pct:.1f}")
+    return table
+
+
+def _slack(slack: list[MeasuredVariant]) -> Table:
+    table = _table("slack: delayed instructions of the loop", "instructions", "costs %", "±")
+    for variant in sorted(slack, key=lambda variant: variant.gone_pct if variant.gone_pct is not None else 1e9):
+        cost = f"{-variant.gone_pct:.1f}" if variant.gone_pct is not None else variant.status
+        spread = f"{variant.se:.1f}" if variant.se is not None else ""
+        table.add_row(variant.name.removeprefix(f"{SLACK} "), str(variant.rows), cost, spread)
+    return table
+
+
+def as_markdown(results: list[tuple[Path, str, Ablation]]) -> str:
+    """The parts of every launch as Markdown tables."""
+    blocks = []
+    for _, label, ablation in results:
+        rows = [
+            f"| {part.part.replace('_', ' ')} | {'' if part.estimated is None else f'{part.estimated:.1f}'} "
+            f"| {part.measured:.1f} | {'' if part.alone is None else f'{part.alone:.1f}'} |"
+            for part in ablation.parts
+        ]
+        head = ["| part | estimated | measured | alone |", "| --- | ---: | ---: | ---: |"]
+        facts = f"{ablation.device}, {ablation.cycles:,.0f} cycles, {ablation.rounds} rounds, in % of cycles"
+        blocks.append("\n".join([f"### {escape(label)}", "", facts, "", *head, *rows, ""]))
+    return "\n".join(blocks)

@@ -1,0 +1,88 @@
+"""The parts of one launch as a table: estimated and, where the launch was ablated, measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from ncubble.analysis.ablation.result import Ablation, MeasuredPart
+from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict, Place
+from ncubble.cli.render import printable
+from ncubble.text.values import fixed
+
+SMALL_PCT = 0.5
+"""Parts below this are left out here, never in JSON."""
+TOGETHER = "together"
+"""In place of what was only measured for several parts at once."""
+MEASURED_HEADS = ("% of time", "est.", "measured", "", "")
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def parts_table(launch: LaunchVerdict, account: Mapping[str, float], width: int, ablation: Ablation | None) -> Table:
+    """A row for each part of ``account`` that is not small: percent, a bar, its hottest line; with ``ablation`` also
+    what was measured, and parts that only measurement shows."""
+    length = 30 if width >= 110 else 16
+    table = _frame(length, width, ablation is not None)
+    places = {cause.cause: cause.where for cause in launch.causes}
+    measured = {name: part for part in ablation.removed_parts for name in part.names} if ablation else {}
+    rest = 0.0
+    for part in dict.fromkeys([*account, *measured]):
+        pct, known = account.get(part), measured.get(part)
+        if (pct or 0.0) < SMALL_PCT and (known is None or abs(known.measured) < SMALL_PCT):
+            rest += pct or 0.0
+            continue
+        name = f"{launch.unit} busy" if part == "unit_busy" else part.replace("_", " ")
+        where = _place(places[part][0]) if places.get(part) else ""
+        finer = launch.merged.get(part)
+        note = Text(f"holds {', '.join(finer)}", style="dim") if finer else Text(where, style="cyan")
+        estimate = Text(fixed(pct, 1, "–"), style="dim" if known else "")
+        beside = [_measured(known)] if ablation else []
+        table.add_row(name, estimate, *beside, bar(pct or 0.0, length, colour(part)), note)
+    if rest >= 0.05:
+        table.add_row("the rest", f"{rest:.1f}")
+    for joint in ablation.removed_parts if ablation else []:
+        if len(joint.names) > 1:
+            names = " + ".join(name.replace("_", " ") for name in joint.names)
+            table.add_row(TOGETHER, fixed(joint.estimated, 1, "–"), _value(joint), "", Text(names, style="dim"))
+    return table
+
+
+def _frame(length: int, width: int, with_measured: bool) -> Table:
+    columns = [11, 5, *([len(MEASURED_HEADS[2])] if with_measured else []), length]
+    table = Table(box=None, padding=(0, 1, 0, 0), show_header=with_measured, header_style="dim")
+    heads = iter(MEASURED_HEADS if with_measured else [""] * 4)
+    for column, cells in enumerate(columns):
+        justify = "right" if 0 < column < len(columns) - 1 else "left"
+        table.add_column(next(heads), justify=justify, no_wrap=True, width=cells)  # type: ignore[arg-type]
+    table.add_column(width=max(20, width - sum(columns) - len(columns) - 1), overflow="ellipsis", no_wrap=True)
+    return table
+
+
+def _measured(part: MeasuredPart | None) -> Text:
+    if part is None:
+        return Text("")
+    return _value(part) if len(part.names) == 1 else Text(TOGETHER, style="dim")
+
+
+def _value(part: MeasuredPart) -> Text:
+    return Text(fixed(part.measured, 1, "–"), style="bold")
+
+
+def bar(pct: float, width: int, style: str) -> Text:
+    """``pct`` of 100 as a bar of at most ``width`` cells, to the eighth of a cell."""
+    eighths = round(pct / 100 * width * 8)
+    return Text("█" * (eighths // 8) + (_EIGHTHS[eighths % 8] if eighths % 8 else ""), style=style)
+
+
+def colour(part: str) -> str:
+    """The colour of a part, as the dashboard has it."""
+    return PARTS[part].color if part in PARTS else "#808890"
+
+
+def _place(place: Place) -> str:
+    file = f"{Path(place.file).name}:{place.line}  " if place.file else ""
+    return printable(f"{file}{place.sass}  ({place.pct:.1f} %)")

@@ -1,0 +1,163 @@
+"""What comes after the first paint of a kernel page: its parts, in stages that follow each other,
+and what runs in the browser.
+
+A stage is one request of the browser. They come one after the other: at once, each would wait for
+all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from dash import Dash, Input, Output, State, html, no_update
+from dash.development.base_component import Component
+from dash.exceptions import PreventUpdate
+
+from ncubble.dashboard.data.readings import Entry
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.address_codec import LAUNCH_ID
+from ncubble.dashboard.pages.kernel import account, advice, depth, head, limits, metrics, stalls, timeline
+from ncubble.dashboard.pages.kernel.address import WHOLE, KernelAddress
+from ncubble.dashboard.pages.page import in_browser, launch_at
+from ncubble.dashboard.ui.components import aria, card, guarded
+
+if TYPE_CHECKING:
+    from ncubble.analysis.account.account import BubbleAccount
+    from ncubble.analysis.diagnosis.advise import Advice
+
+TIMELINE = {"type": "figure", "name": "timeline"}
+DRAWN = {"type": "drawn", "name": "timeline"}
+
+
+@dataclass
+class LaunchStage:
+    """One launch while a stage of its page is made: what the parts of a stage share."""
+
+    store: ReportStore
+    entry: Entry
+    address: KernelAddress = WHOLE
+
+    @cached_property
+    def advice(self) -> Advice:
+        """What ``ncubble advise`` says of it: a prediction, which takes a tenth of a second."""
+        from ncubble.analysis.diagnosis.advise import advise
+
+        return advise(self.entry.launch)
+
+    @cached_property
+    def account(self) -> BubbleAccount | None:
+        """Its account, which the store remembers from stage to stage."""
+        return self.store.account_of(self.entry)
+
+    def part(self, place: str) -> Any:
+        """The part of one place; a card that says so where it fails."""
+        title, build = PARTS[place]
+        return guarded(title, lambda: build(self))
+
+
+PARTS: dict[str, tuple[str, Callable[[LaunchStage], Any]]] = {
+    "kernel-rules": ("Nsight's rules", lambda stage: advice.rules(stage.entry)),
+    "kernel-limits": ("Launch and occupancy", lambda stage: limits.section(stage.entry)),
+    "kernel-metrics-count": ("All metrics", lambda stage: metrics.counted(stage.entry)),
+    "kernel-source": ("Hottest instructions", lambda stage: stalls.instructions(stage.entry)),
+    "kernel-reasons": ("Stall reasons", lambda stage: stalls.reasons(stage.entry)),
+    "kernel-lacking": ("Bubble account", lambda stage: account.lacking(stage.account)),
+    "kernel-timeline": (
+        "Timeline",
+        lambda stage: timeline.section(stage.entry, stage.account, stage.address.range_us),
+    ),
+    "kernel-classes": ("Stalls by what holds warps up", lambda stage: stalls.classes(stage.entry, stage.account)),
+    "kernel-provenance": ("Provenance", lambda stage: head.provenance(stage.entry)),
+    "kernel-advice": (
+        "Causes and fixes",
+        lambda stage: advice.causes_with_ranges(stage.entry, lambda: stage.advice),
+    ),
+    "kernel-depth": ("Depth of the pipeline", lambda stage: depth.section(stage.entry, stage.advice)),
+    "kernel-metrics": ("All metrics", lambda stage: metrics.grid(stage.entry)),
+}
+"""By the id of its place: the title of a part, for where it fails, and what makes it."""
+
+STAGES: tuple[tuple[str, ...], ...] = (
+    ("kernel-rules", "kernel-limits", "kernel-metrics-count"),
+    ("kernel-source", "kernel-reasons"),
+    ("kernel-provenance",),
+    ("kernel-timeline", "kernel-lacking"),
+    ("kernel-classes",),
+    ("kernel-advice", "kernel-depth"),
+)
+"""Places that are filled together: metrics are read by the first, code by the second, PM samples by
+the third."""
+
+
+def place(name: str) -> Component:
+    """The place of a part until it comes, about as high as the part (``assets/kernel.css``)."""
+    waits = card(PARTS[name][0], [html.P("Reading.", className="hint")], class_name="waiting")
+    return html.Div(waits, id=name, **aria(live="off"))
+
+
+def register(app: Dash, store: ReportStore) -> None:
+    """Add the page's callbacks."""
+    for number, places in enumerate(STAGES):
+        _stage(app, store, number, places)
+    _metrics(app, store)
+    span, once = State("timeline-span", "data"), {"prevent_initial_call": True}
+    ends = Input("timeline-from", "value"), Input("timeline-to", "value")
+    zoomed = Output("timeline-zoomed", "data"), Output("timeline-zoomed", "data", allow_duplicate=True)
+    numbers = Output("timeline-range", "children"), Output("timeline-from", "value"), Output("timeline-to", "value")
+    options = "metrics-grid", "dashGridOptions"
+    measured = (*numbers, Input(TIMELINE, "relayoutData"), Input(DRAWN, "data"), span)
+    in_browser(app, "ncubble_kernel", {"measure": measured})
+    functions = {
+        "zoom": (zoomed[0], *ends, span),
+        "whole": (zoomed[1], Input("timeline-whole", "n_clicks"), span),
+        "samples": (
+            Output("timeline-samples", "children"),
+            Input("timeline-samples-open", "n_clicks"),
+            Input("timeline-range", "children"),
+            State(DRAWN, "data"),
+        ),
+        "find": (Output(*options), Input("metric-search", "value"), State(*options)),
+    }
+    in_browser(app, "ncubble_kernel", functions, **once)
+
+
+def _stage(app: Dash, store: ReportStore, number: int, places: Sequence[str]) -> None:
+    """One stage, which waits for the one before: what that writes is its input."""
+    before = Input(f"kernel-stage-{number}", "data") if number else Input("kernel-launch", "data")
+    outputs = [Output(f"kernel-stage-{number + 1}", "data"), *(Output(name, "children") for name in places)]
+
+    @app.callback(*outputs, before, State("kernel-launch", "data"), State("kernel-asked", "data"))
+    def fill(_: Any, address: str | None, search: str | None) -> list[Any]:
+        stage = LaunchStage(store, entry_of(store, address), KernelAddress.parse(search))
+        return [address, *map(stage.part, places)]
+
+
+def _metrics(app: Dash, store: ReportStore) -> None:
+    @app.callback(
+        Output("kernel-metrics", "children"),
+        Output("metrics-open", "data-filled"),
+        Input("metrics-open", "n_clicks"),
+        State("metrics-open", "data-filled"),
+        State("kernel-launch", "data"),
+        prevent_initial_call=True,
+    )
+    def fill(_: int | None, filled: str | None, address: str | None) -> tuple[Any, Any]:
+        # Once it is there, closing it and opening it again keeps it; what failed is tried at the
+        # next click.
+        if filled:
+            return no_update, no_update
+        built = LaunchStage(store, entry_of(store, address)).part("kernel-metrics")
+        return built, "yes" if "metrics-grid" in list(built) else ""
+
+
+def entry_of(store: ReportStore, address: Any) -> Entry:
+    """The launch at ``KEY/LAUNCH``, which a browser sent; raises PreventUpdate where there is
+    none."""
+    entry = launch_at(store, str(address)) if re.fullmatch(LAUNCH_ID, str(address)) else None
+    if entry is None:
+        raise PreventUpdate
+    return entry

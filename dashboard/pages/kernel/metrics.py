@@ -1,0 +1,143 @@
+"""Every metric of one launch in a table that is searched in the browser, with SI prefixes, raw
+values and explanations; sent when it is asked for."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.dashboard.data.readings import Entry
+from ncubble.dashboard.pages.kernel.address import LONGEST_FIND, KernelAddress
+from ncubble.dashboard.pages.kernel.metric_words import UNEXPLAINED, explain
+from ncubble.dashboard.ui.components import aria, guarded, note
+from ncubble.dashboard.ui.grid import ag_grid
+from ncubble.text.values import NOT_COLLECTED
+
+MOST = 6000
+"""Metrics of one launch that are sent; the largest public report holds half of that."""
+_COLUMNS: list[dict[str, Any]] = [
+    {"field": "metric", "headerName": "Metric", "width": 430, "tooltipField": "explained", "cellClass": "mono"},
+    {
+        "field": "raw",
+        "headerName": "Value",
+        "width": 170,
+        "type": "rightAligned",
+        "valueFormatter": {"function": "params.data.value"},
+        "tooltipField": "exact",
+        "filter": "agNumberColumnFilter",
+    },
+    {"field": "unit", "headerName": "Unit", "width": 120},
+    {"field": "explained", "headerName": "Explanation", "flex": 1, "minWidth": 260, "tooltipField": "explained"},
+]
+_PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_SMALL = ((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+_NANO = {"ns": 1.0, "nsecond": 1.0, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9, "second": 1e9}
+_PLAIN = ("%", "ratio", "")
+_LAST = ("device__", "nvlink__", "numa__", "c2clink__", "profiler__")
+"""Families that come last: they describe the machine and the profiler, not the launch."""
+
+
+def section(entry: Entry, address: KernelAddress) -> Component:
+    """The folded card; where the address asks for the table, it is open and filled."""
+    inside: Component = html.P("Reading the metrics of this launch.", className="hint")
+    if address.metrics:
+        inside = guarded("All metrics", lambda: grid(entry, address.find))
+    filled: dict[str, Any] = {"data-filled": "yes" if address.metrics else ""}
+    summary = html.Summary(
+        [html.H2("All metrics"), html.Span("with what they mean", className="hint", id="kernel-metrics-count")],
+        id="metrics-open",
+        n_clicks=1 if address.metrics else 0,
+        **filled,
+    )
+    folded = html.Details([summary, html.Div(inside, id="kernel-metrics")], open=address.metrics, id="metrics-details")
+    return html.Section(folded, className="card metrics-card", **aria(label="All metrics"))
+
+
+def counted(entry: Entry) -> str:
+    """How many there are, for the line that opens the table."""
+    return f"{len(entry.launch.scalars)} of this launch, with what they mean"
+
+
+def grid(entry: Entry, find: str = "") -> Component:
+    """Search field and table: name, value with its SI prefix, explanation."""
+    report = entry.report
+    rows = metric_rows(report.metrics[report.metrics["launch"] == entry.number])
+    if not rows:
+        return note("empty", "This report holds no metrics of this launch.")
+    box = dcc.Input(
+        id="metric-search",
+        type="search",
+        value=find,
+        debounce=0.15,
+        maxLength=LONGEST_FIND,
+        className="search",
+        placeholder="names, values, explanations",
+    )
+    table = ag_grid(
+        "metrics-grid",
+        _COLUMNS,
+        {"rowHeight": 30, "headerHeight": 34, "tooltipShowDelay": 250, "animateRows": True, "quickFilterText": find},
+        column={"wrapHeaderText": True},
+        rowData=rows[:MOST],
+        getRowId="params.data.metric",
+        style={"height": "520px", "width": "100%"},
+        className="metrics-grid",
+    )
+    return html.Div([html.Label([html.Span("Search"), box], className="metric-find live-only"), table])
+
+
+def metric_rows(metrics: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of ``metrics`` (metric, value, unit) of one launch, those that describe the launch
+    itself first, by name.
+
+    ``metric``, ``value`` in words, ``raw`` (None where it is not finite), ``exact`` text, ``unit``
+    and ``explained``.
+    """
+    named = zip(metrics["metric"].astype(str), metrics["value"].astype(float), metrics["unit"].astype(str), strict=True)
+    return [
+        {
+            "metric": name,
+            "value": si(value, unit) if math.isfinite(value) else NOT_COLLECTED,
+            "raw": value if math.isfinite(value) else None,
+            "exact": f"{value:.17g} {unit}".strip() if math.isfinite(value) else NOT_COLLECTED,
+            "unit": unit,
+            "explained": explain(name) or UNEXPLAINED,
+        }
+        for name, value, unit in sorted(named, key=lambda metric: (metric[0].startswith(_LAST), metric[0]))
+    ]
+
+
+def si(value: float, unit: str) -> str:
+    """``value`` with four significant digits and the SI prefix of its unit: ``1.755 GHz``, ``41.75
+    kB``, ``34.7 %``.
+
+    Whole numbers without a unit stay as they are; bytes count in powers of 1000.
+    """
+    if unit in _NANO:
+        return _scaled(value * _NANO[unit] * 1e-9, "s")
+    if unit in _PLAIN:
+        digits = f"{value:.0f}" if value == int(value) and abs(value) < 1e15 else f"{value:.4g}"
+        return f"{digits} {unit}".strip()
+    base, _, per = unit.partition("/")
+    symbol = {"byte": "B", "hz": "Hz", "hertz": "Hz"}.get(base.lower(), base)
+    return _scaled(value, f"{symbol}/{per}" if per else symbol)
+
+
+def _scaled(value: float, unit: str) -> str:
+    size = abs(value)
+    if size == 0 or (value == int(value) and size < 1000):
+        return f"{value:.0f} {unit}"
+    for scale, prefix in (*_PREFIXES, *(_SMALL if unit == "s" else _SMALL[:1])):
+        if size >= scale:
+            return _join(value / scale, prefix, unit)
+    return f"{value:.4g} {unit}" if unit != "s" else _join(value * 1e9, "n", "s")
+
+
+def _join(value: float, prefix: str, unit: str) -> str:
+    # ``k`` before a word such as ``inst`` or ``sector`` stands apart from it; symbols are joined.
+    word = len(unit.partition("/")[0]) > 2
+    return f"{value:.4g} {prefix}{' ' if word and prefix else ''}{unit}"

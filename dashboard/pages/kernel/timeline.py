@@ -1,0 +1,74 @@
+"""The timeline of one launch: linked tracks, idle time by cause, and numbers of the range that is
+in sight."""
+
+from __future__ import annotations
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.details.tracks import MIN_ACTIVE, NO_MARKS, Marks, sampling_interval_ns, window
+from ncubble.analysis.details.warp_states import stall_series
+from ncubble.dashboard.data.readings import Entry
+from ncubble.dashboard.pages.kernel.timeline_figure import Overlay, bands_of, timeline_figure
+from ncubble.dashboard.ui.components import aria, card, figure, not_collected, note
+from ncubble.text import values
+
+_BANDS = (
+    "Above the busy share, idle time by cause. Steady idle time has no time stamps: every sample is split as the "
+    "account splits the whole."
+)
+_NO_STALLS = "Sampled warp states (which reasons stall the warps, over time): not collected. Profile with "
+
+
+def section(entry: Entry, account: BubbleAccount | None, range_us: tuple[float, float] | None = None) -> Component:
+    """The card of the timeline; ``range_us`` is the stretch that is in sight at first (None:
+    all)."""
+    frame = entry.launch.timeline
+    unit = account.unit if account is not None else "tensor"
+    shown = window(frame, unit)
+    interval = values.duration(sampling_interval_ns(frame))
+    if shown is None:
+        return card("Timeline", [not_collected("PM samples", "--set timeline")])
+    if shown.active < MIN_ACTIVE:
+        few = f"Too short to draw: {shown.active} active samples, one per {interval}. A longer launch shows its phases."
+        return card("Timeline", [note("empty", few)])
+    marks = Marks.of(account.phases, account.parts, shown, unit) if account and account.phases else None
+    bands = bands_of(shown, marks, account.phases, account.parts) if account else {}
+    stalls, stall_unit = stall_series(frame, shown)
+    summary = marks.words() if marks else NO_MARKS
+    if shown.apart:
+        summary += f" Not drawn, for they were recorded in another pass with its own clock: {', '.join(shown.apart)}."
+    drawn = timeline_figure(shown, marks, Overlay(bands, stalls, stall_unit), range_us)
+    parts = [figure("timeline", drawn, f"Timeline of the launch. {summary}", tools=True)]
+    parts += [html.P(line, className="hint") for line in (summary, *([_BANDS] if bands else []))]
+    if not stalls:
+        parts.append(html.P([_NO_STALLS, html.Code("--set warp_states")], className="hint"))
+    # ``assets/kernel.js`` makes the samples of the range a table when it is asked for.
+    samples = html.Summary("View as table", id="timeline-samples-open", n_clicks=0)
+    table = html.Details([samples, html.Div(id="timeline-samples")], className="as-table live-only")
+    hint = f"PM sampling, one sample per {interval}; drag to zoom all tracks, double-click to reset"
+    return card("Timeline", [*parts, _range(shown.end_ns - shown.start_ns), table], hint)
+
+
+def _range(span_ns: float) -> Component:
+    """Fields for the range in sight, and the place of its numbers, which ``assets/kernel.js``
+    fills."""
+    fields = [
+        html.Label(
+            [html.Span(text), dcc.Input(id=name, type="number", debounce=True, step="any", className="range-field")]
+        )
+        for name, text in (("timeline-from", "from"), ("timeline-to", "to"))
+    ]
+    whole = html.Button("Whole launch", id="timeline-whole", className="button small", n_clicks=0)
+    row = [html.Strong("In range"), *fields, html.Span("µs", className="hint"), whole]
+    numbers = aria(label="Numbers of the range")
+    return html.Div(
+        [
+            dcc.Store(id="timeline-zoomed"),
+            dcc.Store(id="timeline-span", data=round(span_ns / 1e3, 3)),
+            html.Div(row, className="range-row"),
+            html.Div(id="timeline-range", className="range-tables", role="status", **numbers),
+        ],
+        className="live-only range-numbers",
+    )

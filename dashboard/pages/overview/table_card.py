@@ -1,0 +1,252 @@
+"""The card of the table of launches: its tools, the grid, and what the colours of accounts mean.
+
+Rows come in blocks (``assets/overview.js`` asks for them, so that a browser holds a few hundred of
+any number); cells are drawn by ``assets/grid.js``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import dcc, html
+from dash.development.base_component import Component
+
+from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES
+from ncubble.analysis.account.parts import PARTS
+from ncubble.dashboard.pages.compare.address import CompareAddress
+from ncubble.dashboard.pages.overview.address import LONGEST_TEXT, NUMBER_TYPES, TEXT_TYPES, OverviewAddress
+from ncubble.dashboard.pages.overview.columns import TableColumn
+from ncubble.dashboard.pages.overview.query import remembered
+from ncubble.dashboard.pages.overview.table import LaunchTable
+from ncubble.dashboard.ui.components import aria, search_field, swatch
+from ncubble.dashboard.ui.grid import ag_grid
+
+BLOCK = 100
+"""Rows that the table asks for at once."""
+FIRST_SORT = (("recoverable_ns", True),)
+_FORMATTERS = {"time": "ncTime", "percent": "ncPercent", "bytes": "ncBytes", "number": "ncPlain"}
+_COMPARED = {"duration_ns", "recoverable_ns", "busy", "dram", "tensor", "cycles", "tflops", "dram_gbs", "occupancy"}
+"""Fields whose difference to the pinned row is shown."""
+SEARCH_HELP = "Every word must match: regular expressions, case does not count, ^ and $ are the ends of a value"
+_TIMES = {"auto": "auto", "ns": "ns", "us": "µs", "ms": "ms"}
+FULL_TABLE = 1000
+
+
+def table_card(table: LaunchTable, address: OverviewAddress, complete: bool) -> Component:
+    """The table with its tools, within the window as high as its rows need; unless ``complete``,
+    more may come."""
+    nothing = [
+        html.P("No launch matches the search and the filters."),
+        html.Button("Show all launches", id="show-all", className="button", n_clicks=0),
+    ]
+    parts = [
+        toolbar(table, address),
+        html.Div(
+            [grid(table, address), html.Div(nothing, id="nothing-matches", className="nothing hidden", role="status")],
+            className="grid-place",
+        ),
+        legend(table.rows if complete else None),
+    ]
+    place = {"--rows": str(max(len(table), 6) if complete else FULL_TABLE)}
+    return html.Section(parts, className="card table-card", style=place, **aria(label="Table of launches"))
+
+
+def toolbar(table: LaunchTable, address: OverviewAddress) -> Component:
+    """The row of tools; ``assets/overview.js`` gives them life."""
+    listed = remembered(table, address)
+    given = {"value": address.search, "maxLength": LONGEST_TEXT, "debounce": False}
+    label, field = search_field("search", "Search", "Search, regex ( / )", **given)
+    parts = [
+        label,
+        html.Span(field, title=SEARCH_HELP),
+        html.Span(matches(len(listed), len(table)), id="match-count", className="hint", **aria(live="polite")),
+        html.Span(" ".join(listed.notes), id="query-said", className="said", role="status"),
+        dcc.Link("Compare", id="compare-selected", href=CompareAddress.PATH, className="button primary hidden"),
+        html.Button("Pin as baseline", id="pin-baseline", className="button", disabled=True, n_clicks=0),
+        _column_menu(table, address),
+        _time(address),
+        _views(),
+        _downloads(),
+        html.Button("Reset filters", id="reset-filters", className="button", n_clicks=0),
+    ]
+    return html.Div(parts, className="toolbar")
+
+
+def matches(count: int, total: int) -> str:
+    """``2 of 8 shown``, or ``8 shown`` where nothing is left out."""
+    return f"{total} shown" if count == total else f"{count} of {total} shown"
+
+
+def column_options(table: LaunchTable) -> list[dict[str, str]]:
+    """Every column of the table, for the chooser."""
+    groups = {"parameters": " (parameter)", "dims": " (dimension)"}
+    return [
+        {
+            "label": f"{column.name}{groups.get(column.field.partition('.')[0], '')}",
+            "value": column.field,
+            "title": column.explained,
+        }
+        for column in table.columns.values()
+    ]
+
+
+def _column_menu(table: LaunchTable, address: OverviewAddress) -> Component:
+    shown = [column.field for column in columns_of(table, address)]
+    parts = [
+        html.Label("Find a column", htmlFor="columns-search", className="visually-hidden"),
+        dcc.Input(id="columns-search", type="search", placeholder="Find a column", className="search"),
+        html.Div(
+            dcc.Checklist(column_options(table), shown, id="columns-shown", className="choices"),
+            role="group",
+            **aria(label="Columns of the table"),
+        ),
+        html.Button("Usual columns", id="usual-columns", className="button", n_clicks=0),
+    ]
+    return _menu("Columns", parts, "columns-menu")
+
+
+def _time(address: OverviewAddress) -> Component:
+    choice = dcc.RadioItems(
+        [{"label": label, "value": value} for value, label in _TIMES.items()],
+        address.time,
+        id="time-unit",
+        className="segments small",
+        inline=True,
+    )
+    return html.Div([html.Span("Time in", className="hint"), choice], role="group", **aria(label="Unit of time"))
+
+
+def _views() -> Component:
+    """Saved views live in the browser's storage; the list is filled there."""
+    parts = [
+        html.Label("Name of the view", htmlFor="view-name", className="visually-hidden"),
+        html.Div(
+            [
+                dcc.Input(id="view-name", type="text", placeholder="Name this view", maxLength=60, className="search"),
+                html.Button("Save", id="save-view", className="button", n_clicks=0),
+            ],
+            className="view-new",
+        ),
+        html.Div(id="saved-views", className="saved-views"),
+    ]
+    return _menu("Views", parts, "views-menu")
+
+
+def _downloads() -> Component:
+    """Links to what the table lists, in its order and with its columns; the browser keeps their
+    queries up to date."""
+    links = [
+        html.Button("CSV", id="download-csv", className="button", n_clicks=0),
+        html.Button("JSON", id="download-json", className="button", n_clicks=0),
+        html.P("What the table lists, in its order, with raw values.", className="hint"),
+    ]
+    return _menu("Download", links, "download-menu")
+
+
+def _menu(name: str, parts: list[Component], menu_id: str) -> Component:
+    inner = html.Div(parts, className="menu-body")
+    return html.Details([html.Summary(name, className="button"), inner], id=menu_id, className="tool-menu")
+
+
+def columns_of(table: LaunchTable, address: OverviewAddress) -> list[TableColumn]:
+    """The columns that a view shows, in its order; the usual ones where it names none that there
+    is."""
+    chosen = [table.columns[name] for name in address.columns if name in table.columns]
+    return chosen or [column for column in table.columns.values() if column.shown]
+
+
+def definitions(table: LaunchTable, address: OverviewAddress) -> list[dict[str, Any]]:
+    """Column definitions in the order of a view, hidden ones behind. Numbers sort largest first."""
+    shown = columns_of(table, address)
+    fields = {column.field for column in shown}
+    order = {name: place for place, (name, _) in enumerate(address.sort or FIRST_SORT)}
+    down = dict(address.sort or FIRST_SORT)
+    drawn = []
+    for column in [*shown, *(column for column in table.columns.values() if column.field not in fields)]:
+        state: dict[str, Any] = {"initialHide": column.field not in fields}
+        if column.field in order:
+            state |= {"initialSort": "desc" if down[column.field] else "asc", "initialSortIndex": order[column.field]}
+        drawn.append(_definition(column) | state)
+    return drawn
+
+
+def _definition(column: TableColumn) -> dict[str, Any]:
+    base: dict[str, Any] = {
+        "colId": column.field,
+        "field": column.field,
+        "headerName": column.name,
+        "headerTooltip": column.explained,
+        "minWidth" if column.flex else "width": column.width or 100,
+    }
+    if column.flex:
+        base["flex"] = column.flex
+    if renderer := column.renderer or ("NcCompared" if column.field in _COMPARED else ""):
+        base["cellRenderer"] = renderer
+    return base | (_number(column) if column.numeric else _text(column))
+
+
+def _text(column: TableColumn) -> dict[str, Any]:
+    if column.kind == "account":
+        return {"sortable": False, "filter": False, "cellDataType": False}
+    return {
+        "cellDataType": "text",
+        "filter": "agTextColumnFilter",
+        "filterParams": {"filterOptions": list(TEXT_TYPES), "maxNumConditions": 4, "debounceMs": 250},
+        "valueFormatter": {"function": "ncText(params)"},
+        "cellClass": {"function": "ncClass(params)"},
+        "tooltipField": column.hover or ("demangled" if column.field == "name" else column.field),
+    }
+
+
+def _number(column: TableColumn) -> dict[str, Any]:
+    options: dict[str, Any] = {"filterOptions": list(NUMBER_TYPES), "maxNumConditions": 4, "debounceMs": 250}
+    if column.kind == "time":
+        options |= {
+            "allowedCharPattern": "\\d\\-\\.,e nuµmsNUMS",
+            "numberParser": {"function": "ncReadTime(params)"},
+            "numberFormatter": {"function": "ncWriteTime(params)"},
+        }
+    return {
+        "cellDataType": "number",
+        "filter": "agNumberColumnFilter",
+        "filterParams": options,
+        "sortingOrder": ["desc", "asc"],
+        "headerClass": "right",
+        "valueFormatter": {"function": f"{_FORMATTERS[column.kind]}(params)"},
+        "cellClass": {"function": "ncNumber(params)"},
+        "tooltipValueGetter": {"function": f"ncRaw(params, {column.unit!r})"},
+    }
+
+
+def grid(table: LaunchTable, address: OverviewAddress) -> Any:
+    """The table. A click on a row opens its kernel page; the name is a link, too, for new tabs."""
+    parts = {name: [style.label, style.color, HATCH_NAMES[style.hatch]] for name, style in PARTS.items()}
+    causes = {name: outcome.color for name, outcome in OUTCOMES.items() if outcome.color}
+    options = {
+        "rowSelection": {"mode": "multiRow", "enableClickSelection": False, "headerCheckbox": False},
+        "selectionColumnDef": {"width": 40, "pinned": "left", "headerTooltip": "Select launches to compare"},
+        "suppressDragLeaveHidesColumns": True,
+        "cacheBlockSize": BLOCK,
+        "maxBlocksInCache": 8,
+        "maxConcurrentDatasourceRequests": -1,  # a limit would count requests of replaced caches for ever
+        "infiniteInitialRowCount": 1,
+        "context": {"parts": parts, "causes": causes},
+    }
+    filters = dict(address.filters)
+    columns = definitions(table, address)
+    return ag_grid(
+        "launches", columns, options, rowModelType="infinite", filterModel=filters, getRowId="params.data.id"
+    )
+
+
+def legend(rows: Sequence[Mapping[str, Any]] | None = None) -> Component:
+    """What the colours of the account column stand for: those in ``rows``, or all while more may
+    come (None)."""
+    shown = set(PARTS) if rows is None else {name for row in rows for name, _ in row["account"]}
+    items = [
+        html.Span([swatch(style.color, style.hatch), style.label], title=style.meaning)
+        for name, style in PARTS.items()
+        if name in shown
+    ]
+    return html.Div(items, className="legend", role="note", **aria(label="Colours of the account"))

@@ -1,0 +1,260 @@
+"""Launches a capsule again: ``python -m ncubble.profiling.capsules.replay CAPSULE PLAN.json``.
+
+It runs in a process of its own, since a launch that faults ends all CUDA work of its process, and
+one that hangs has to be killed. Memory is mapped at the addresses that the program had, so that
+arguments, tensor maps and arrays of pointers hold as they are. Before each launch all memory is as
+the program had it.
+
+PLAN: ``{"launches": [{"name": …, "cubin": PATH, "compare": bool}, …]}``. Each launch prints
+``{"starts": NAME}`` and then one line of JSON: ``name``, ``status`` (``ok`` or the driver's name of
+the error), ``us`` (between two events), ``same`` (whether the memory afterwards is the program's,
+bit by bit; null where it was not compared). Ends with 0, after an error of a launch with 3, and
+with 4 where the addresses are taken in this process (they may be free in the next).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from ctypes import byref, c_float, c_int, c_size_t, c_ubyte, c_uint, c_uint64, c_void_p
+from pathlib import Path
+from typing import Any
+
+from ncubble.profiling.capsules.capsule import Capsule, Region
+from ncubble.profiling.devices.driver import CudaDriver, DriverError
+
+FAULTED, TAKEN = 3, 4
+_GRANULE = 2 << 20  # of memory that is mapped at a given address
+_ROOMS = (2 << 20, 32 << 20, 512 << 20)
+"""Alignments of what is reserved around it: the driver gives some addresses only in larger
+pieces."""
+_DYNAMIC_SHARED, _CARVEOUT, _NON_PORTABLE_CLUSTER = 8, 9, 14  # CUfunction_attribute
+_COOPERATIVE, _CLUSTER = 2, 4  # CUlaunchAttributeID
+
+
+class AddressTakenError(Exception):
+    """An address of the program is in use here."""
+
+
+class _Allocation(ctypes.Structure):  # CUmemAllocationProp
+    _fields_ = (
+        ("type", c_int),
+        ("handles", c_int),
+        ("place", c_int),
+        ("device", c_int),
+        ("metadata", c_void_p),
+        ("flags", c_ubyte * 8),
+    )
+
+
+class _Access(ctypes.Structure):  # CUmemAccessDesc
+    _fields_ = (("place", c_int), ("device", c_int), ("flags", c_int))
+
+
+class _Attribute(ctypes.Structure):  # CUlaunchAttribute
+    _fields_ = (("id", c_int), ("padding", c_int), ("value", c_uint * 16))
+
+
+class _Config(ctypes.Structure):  # CUlaunchConfig
+    _fields_ = (
+        ("grid", c_uint * 3),
+        ("block", c_uint * 3),
+        ("shared", c_uint),
+        ("stream", c_void_p),
+        ("attributes", ctypes.POINTER(_Attribute)),
+        ("count", c_uint),
+    )
+
+
+class Replayer:
+    """A GPU whose memory is that of a capsule."""
+
+    def __init__(self, capsule: Capsule) -> None:
+        self.capsule = capsule
+        self.driver = CudaDriver()
+        self.call = self.driver.call
+        self.ordinal = self.driver.device(0)
+        context = c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", byref(context), self.ordinal)
+        self.call("cuCtxSetCurrent", context)
+        reserved: list[tuple[int, int]] = []
+        for start, size in _spans(capsule.regions):
+            if not any(first <= start and start + size <= last for first, last in reserved):
+                reserved.append(self._reserve(start, start + size))
+            self._map(start, size)
+        self.kept = self._keep()
+        self.modules: dict[str, c_void_p] = {}
+        self.start, self.end = self._event(), self._event()
+
+    def _reserve(self, start: int, stop: int) -> tuple[int, int]:
+        """First and last address of what was reserved around ``start`` to ``stop``."""
+        for room in _ROOMS:
+            first, size = start // room * room, -(-stop // room) * room - start // room * room
+            address = c_uint64()
+            self.call("cuMemAddressReserve", byref(address), c_size_t(size), c_size_t(0), c_uint64(first), c_uint64(0))
+            if address.value == first:
+                return first, first + size
+            self.call("cuMemAddressFree", address, c_size_t(size))
+        raise AddressTakenError(f"{start:#x} is in use")
+
+    def _map(self, start: int, size: int) -> None:
+        address, handle = c_uint64(start), c_uint64()
+        place = _Allocation(type=1, place=1, device=self.ordinal.value)
+        self.call("cuMemCreate", byref(handle), c_size_t(size), byref(place), c_uint64(0))
+        self.call("cuMemMap", address, c_size_t(size), c_size_t(0), handle, c_uint64(0))
+        access = _Access(1, self.ordinal.value, 3)
+        self.call("cuMemSetAccess", address, c_size_t(size), byref(access), c_size_t(1))
+
+    def _keep(self) -> dict[int, int]:
+        """Where on the GPU a second copy of each region lies; those that found no room are read
+        from their files each time."""
+        kept: dict[int, int] = {}
+        for region in self.capsule.regions:
+            self._upload(region.base, region)
+            copy = c_uint64()
+            try:
+                self.call("cuMemAlloc_v2", byref(copy), c_size_t(region.size))
+            except DriverError:
+                continue
+            self.call("cuMemcpyDtoD_v2", copy, c_uint64(region.base), c_size_t(region.size))
+            kept[region.base] = copy.value
+        return kept
+
+    def _upload(self, address: int, region: Region) -> None:
+        data = self.capsule.before(region).read_bytes()
+        self.call("cuMemcpyHtoD_v2", c_uint64(address), data, c_size_t(region.size))
+
+    def _event(self) -> c_void_p:
+        event = c_void_p()
+        self.call("cuEventCreate", byref(event), c_uint(0))
+        return event
+
+    def restore(self) -> None:
+        """All memory as it was before the launch."""
+        for region in self.capsule.regions:
+            if copy := self.kept.get(region.base):
+                self.call("cuMemcpyDtoD_v2", c_uint64(region.base), c_uint64(copy), c_size_t(region.size))
+            else:
+                self._upload(region.base, region)
+        self.call("cuCtxSynchronize")
+
+    def function(self, cubin: str) -> c_void_p:
+        """The function of a variant's cubin, with the attributes and global variables of the
+        program's."""
+        module, function = self.modules.get(cubin), c_void_p()
+        if module is None:
+            module = self.modules[cubin] = c_void_p()
+            self.call("cuModuleLoadData", byref(module), Path(cubin).read_bytes())
+        self.call("cuModuleGetFunction", byref(function), module, self.capsule.function.encode())
+        known, facts = self.capsule.facts["attributes"], self.capsule.facts
+        shared = max(int(known["dynamic_shared"]), int(facts["shared"]))
+        for attribute, value in (
+            (_DYNAMIC_SHARED, shared),
+            (_CARVEOUT, known["carveout"]),
+            (_NON_PORTABLE_CLUSTER, known["non_portable_cluster"]),
+        ):
+            if value > 0:
+                self.call("cuFuncSetAttribute", function, c_int(attribute), c_int(value))
+        self.call("cuFuncSetCacheConfig", function, c_int(int(known["cache"])))
+        self._set_globals(module)
+        return function
+
+    def _set_globals(self, module: c_void_p) -> None:
+        data, at = (self.capsule.folder / "globals.bin").read_bytes(), 0
+        for variable in self.capsule.facts["globals"]:
+            address, size = c_uint64(), c_size_t()
+            self.call("cuModuleGetGlobal_v2", byref(address), byref(size), module, variable["name"].encode())
+            self.call("cuMemcpyHtoD_v2", address, data[at : at + size.value], size)
+            at += int(variable["size"])
+
+    def launch(self, cubin: str) -> float:
+        """Launch the code in ``cubin`` on restored memory; microseconds between two events. Raises
+        DriverError for what went wrong."""
+        function = self.function(cubin)
+        self.restore()
+        facts = self.capsule.facts
+        attributes = (_Attribute * 2)()
+        count = 0
+        if any(facts["cluster"]):
+            attributes[0].id, count = _CLUSTER, 1
+            attributes[0].value[0:3] = facts["cluster"]
+        if facts["cooperative"]:
+            attributes[count].id, attributes[count].value[0] = _COOPERATIVE, 1
+            count += 1
+        config = _Config((c_uint * 3)(*facts["grid"]), (c_uint * 3)(*facts["block"]), facts["shared"], None)
+        config.attributes, config.count = attributes, count
+        data = (self.capsule.folder / "parameters.bin").read_bytes()
+        buffer, size = ctypes.create_string_buffer(data, max(1, len(data))), c_size_t(len(data))
+        extra = (c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), 0)
+        self.call("cuEventRecord", self.start, None)
+        self.call("cuLaunchKernelEx", byref(config), function, None, extra)
+        self.call("cuEventRecord", self.end, None)
+        self.call("cuCtxSynchronize")
+        passed = c_float()
+        self.call("cuEventElapsedTime", byref(passed), self.start, self.end)
+        return passed.value * 1e3
+
+    def same(self) -> bool:
+        """Whether all memory is what it was after the program's own launch."""
+        for region in self.capsule.regions:
+            now = ctypes.create_string_buffer(region.size)
+            self.call("cuMemcpyDtoH_v2", now, c_uint64(region.base), c_size_t(region.size))
+            expected = bytearray(self.capsule.before(region).read_bytes())
+            for offset, page in self.capsule.changes(region):
+                expected[offset : offset + len(page)] = page
+            if memoryview(now).cast("B") != memoryview(expected):
+                return False
+        return True
+
+
+def _spans(regions: list[Region]) -> list[tuple[int, int]]:
+    """Start and size of what must be mapped: whole granules, each once."""
+    spans: list[list[int]] = []
+    for region in sorted(regions, key=lambda region: region.base):
+        start = region.base // _GRANULE * _GRANULE
+        stop = -(-(region.base + region.size) // _GRANULE) * _GRANULE
+        if spans and start <= spans[-1][1]:
+            spans[-1][1] = max(stop, spans[-1][1])
+        else:
+            spans.append([start, stop])
+    return [(start, stop - start) for start, stop in spans]
+
+
+def replay(capsule: Capsule, plan: dict[str, Any]) -> int:
+    """Launch all of ``plan``; the exit status."""
+    _tell_facts(capsule)
+    try:
+        replayer = Replayer(capsule)
+    except AddressTakenError as error:
+        sys.stderr.write(f"{error}\n")
+        return TAKEN
+    for entry in plan["launches"]:
+        line = {"name": entry["name"], "status": "ok", "us": None, "same": None}
+        _say({"starts": entry["name"]})
+        try:
+            line["us"] = replayer.launch(entry["cubin"])
+            line["same"] = replayer.same() if entry.get("compare") else None
+        except DriverError as error:
+            line["status"] = str(error).rpartition(": ")[2]
+        _say(line)
+        if line["status"] != "ok":
+            return FAULTED
+    return 0
+
+
+def _say(row: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(row) + "\n")
+    sys.stdout.flush()
+
+
+def _tell_facts(capsule: Capsule) -> None:
+    """Hand on what the program told of itself to whoever profiles the replay."""
+    facts, wanted = capsule.folder.parent / "facts.json", os.environ.get("NCUBBLE_FACTS")
+    if wanted and facts.is_file():
+        Path(wanted).write_bytes(facts.read_bytes())
+
+
+if __name__ == "__main__":
+    sys.exit(replay(Capsule.load(Path(sys.argv[1])), json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))))

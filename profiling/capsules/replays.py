@@ -1,0 +1,169 @@
+"""Replays capsules in disposable processes: which variants run at all, and how many cycles each
+takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.errors import MeasurementError
+from ncubble.profiling.capsules.capsule import Capsule
+from ncubble.profiling.capsules.replay import TAKEN
+
+NOT_TRIED = "not tried: a part of it fails alone"
+TRIES = 5
+"""Processes that are started until one has the program's addresses free."""
+HANG_S = 4.0
+"""Without a word for so long, a variant hangs; a launch takes milliseconds, but see ``COPIED``."""
+COPIED = 250e6
+"""Bytes of a launch's memory for which a variant has one more second: it is restored before a
+launch, and compared on the CPU after it."""
+START_S = 120.0
+
+
+@dataclass(frozen=True)
+class ReplayVariant:
+    """Machine code to be launched in place of the program's. ``harmless``: its results must be the
+    program's, bit by bit. ``holds``: variants whose failure is this one's, too."""
+
+    name: str
+    cubin: Path
+    harmless: bool = False
+    holds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReplayOutcome:
+    """How one launch of a variant ended: ``ok``, the driver's name of an error, or ``hangs``."""
+
+    status: str
+    us: float | None = None
+    same: bool | None = None
+
+
+def argv(capsule: Capsule, plan: Path) -> list[str]:
+    """The program that replays ``plan``."""
+    return [sys.executable, "-P", "-m", "ncubble.profiling.capsules.replay", str(capsule.folder), str(plan)]
+
+
+def write_plan(path: Path, variants: Sequence[ReplayVariant]) -> Path:
+    """A plan that launches ``variants`` in this order."""
+    rows = [{"name": variant.name, "cubin": str(variant.cubin), "compare": variant.harmless} for variant in variants]
+    path.write_text(json.dumps({"launches": rows}), encoding="utf-8")
+    return path
+
+
+def probe(
+    capsule: Capsule, variants: Sequence[ReplayVariant], folder: Path, heard: Callable[[str], None] = lambda name: None
+) -> dict[str, ReplayOutcome]:
+    """Launch each variant once. One that faults or hangs costs its process only: the next goes on
+    behind it. ``heard`` is told each name before its launch.
+
+    Sets of parts of which one alone has failed are not tried. Raises MeasurementError where
+    replaying itself fails.
+    """
+    outcomes: dict[str, ReplayOutcome] = {}
+    tries = 0
+    while rest := [
+        variant for variant in variants if variant.name not in outcomes and not _hopeless(variant, outcomes)
+    ]:
+        before = len(outcomes)
+        status, stderr = _run(capsule, write_plan(folder / "probe.json", rest), outcomes, heard)
+        if status == TAKEN and (tries := tries + 1) < TRIES:
+            continue
+        if len(outcomes) == before:
+            raise MeasurementError(
+                f"the launch cannot be replayed: {stderr.strip().splitlines()[-1] if stderr.strip() else status}",
+                "see docs/ablation.md for what cannot be replayed",
+            )
+    return {variant.name: outcomes.get(variant.name, ReplayOutcome(NOT_TRIED)) for variant in variants}
+
+
+def _hopeless(variant: ReplayVariant, outcomes: Mapping[str, ReplayOutcome]) -> bool:
+    return any(outcomes[name].status != "ok" for name in variant.holds if name in outcomes)
+
+
+def _run(
+    capsule: Capsule, plan: Path, outcomes: dict[str, ReplayOutcome], heard: Callable[[str], None]
+) -> tuple[int, str]:
+    """One process, until it ends or hangs; fills ``outcomes``; its status and what it stderr on
+    stderr."""
+    env = {name: value for name, value in os.environ.items() if name != "CUDA_INJECTION64_PATH"}
+    process = subprocess.Popen(
+        argv(capsule, plan), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True
+    )
+    assert process.stdout and process.stderr  # noqa: S101 (PIPE was asked for)
+    started = ""
+    watch = _Watch(process, START_S)
+    try:
+        for row in _lines(process.stdout):
+            if "starts" in row:
+                started = str(row["starts"])
+                heard(started)
+            else:
+                outcomes[str(row["name"])] = ReplayOutcome(str(row["status"]), row["us"], row["same"])
+                started = ""
+            watch.renew(_silence_s(capsule))
+        stderr = process.stderr.read()
+        status = process.wait()
+    finally:
+        watch.end()
+        _kill(process)
+    if started and started not in outcomes:
+        outcomes[started] = ReplayOutcome("hangs" if watch.bit else "the process died")
+    return status, stderr
+
+
+def _silence_s(capsule: Capsule) -> float:
+    """Seconds without a word after which a variant hangs."""
+    return HANG_S + capsule.size / COPIED
+
+
+def _lines(stdout: Any) -> Iterator[dict[str, Any]]:
+    for line in stdout:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(row, dict):
+            yield row
+
+
+class _Watch:
+    """Kills a process that is silent for too long."""
+
+    def __init__(self, process: subprocess.Popen[str], seconds: float) -> None:
+        self.process, self.bit = process, False
+        self.renew(seconds)
+
+    def renew(self, seconds: float) -> None:
+        """Wait for so long from now on."""
+        self.end()
+        self.timer = threading.Timer(seconds, self._bite)
+        self.timer.daemon = True
+        self.timer.start()
+
+    def _bite(self) -> None:
+        self.bit = True
+        _kill(self.process)
+
+    def end(self) -> None:
+        """Watch no more."""
+        if timer := getattr(self, "timer", None):
+            timer.cancel()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    process.wait()

@@ -1,0 +1,125 @@
+"""How both kinds of ablation agree, and the programs that were tried: what the recordings say."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ncubble.analysis.ablation.result import Ablation, MeasuredVariant
+
+
+@pytest.fixture(scope="module")
+def agreement(repository: Path) -> ModuleType:
+    return importlib.import_module("benchmarks.ablation.agreement")
+
+
+@pytest.fixture(scope="module")
+def reach(repository: Path) -> ModuleType:
+    return importlib.import_module("benchmarks.ablation.reach")
+
+
+@pytest.fixture(autouse=True)
+def _measures_nothing(monkeypatch: pytest.MonkeyPatch, agreement: ModuleType, reach: ModuleType) -> None:
+    def refuse(*arguments: Any, **more: Any) -> None:
+        raise AssertionError("--show measures nothing")
+
+    monkeypatch.setattr(agreement.subprocess, "run", refuse)
+
+
+def shown(module: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["benchmark", str(folder), "--show", *more])
+    return int(module.main())
+
+
+def test_the_agreement_is_that_of_the_recordings(
+    agreement: ModuleType, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = repository / "recordings" / "validation" / "ablation" / "agreement"
+    assert shown(agreement, folder, monkeypatch) == 1, "targets are missed"
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1].startswith("269 sets: mean 3.90 (target 2.0), worst 24.24")
+    cases = [line for line in out.splitlines() if " cycles {" in line]
+    assert len(cases) == len([path for path in folder.iterdir() if path.is_dir()])
+
+
+def test_a_case_alone_is_compared_set_by_set(
+    agreement: ModuleType, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = repository / "recordings" / "validation" / "ablation" / "agreement"
+    shown(agreement, folder, monkeypatch, "--only", "^gemm_tma/stages2$")
+    assert re.search(r"^gemm_tma/stages2: 404,552 cycles", capsys.readouterr().out)
+    assert shown(agreement, folder, monkeypatch, "--only", "^no such case$") == 1
+    assert capsys.readouterr().out == "nothing was measured\n"
+
+
+def test_only_sets_that_both_routes_removed_are_compared(agreement: ModuleType, repository: Path) -> None:
+    cell = {"cycles": [80.0, 80.0], "work": 1.0}
+    whole = {"cycles": [100.0], "work": 1.0}
+    variants = {"none": whole, "wait": cell, "tail": cell, "copy": {"cycles": [], "work": 1.0}, "sync": cell}
+    case = {
+        "case": "gemm",
+        "kernel": "gemm",
+        "parameters": {"stages": 2},
+        "shape": {"m": 8, "n": 9},
+        "variants": variants,
+    }
+    folder = repository / "recordings" / "validation" / "ablation" / "agreement" / "gemm_tma-stages2"
+    recorded = Ablation.load(folder)
+    assert recorded is not None
+    measured = [MeasuredVariant("wait", "ok", 1, [75.0], 25.0), MeasuredVariant("sync", "hangs", 1)]
+    assert agreement.compared(case, replace(recorded, variants=measured)) == [
+        {"case": "gemm", "word": "wait", "source": pytest.approx(20.0), "code": 25.0, "error": pytest.approx(5.0)}
+    ]
+    argv = agreement.argv(case, Path("out"))
+    assert argv[argv.index("ablate") :] == [
+        "ablate",
+        "gemm",
+        "-p",
+        "stages=2",
+        "--shape",
+        "m=8,n=9",
+        "--no-slack",
+        "--out",
+        "out",
+    ]
+
+
+def test_the_targets_decide_how_it_ends(agreement: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {"case": "gemm", "word": "wait", "source": 20.0, "code": 21.5, "error": 1.5}
+    assert agreement.report([row]) == 0
+    assert capsys.readouterr().out.endswith("\n1 sets: mean 1.50 (target 2.0), worst 1.50 (target 5.0)\n")
+    assert agreement.report([row] * 9 + [{**row, "error": -5.5}]) == 1, "the worst alone"
+    assert agreement.report([{**row, "error": 2.5}]) == 1, "the mean alone"
+
+
+def test_the_reach_is_that_of_the_recordings(
+    reach: ModuleType, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = repository / "recordings" / "validation" / "ablation" / "reach"
+    assert shown(reach, folder, monkeypatch) == 0
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in capsys.readouterr().out.splitlines()[2:]]
+    names = {path.name for path in folder.iterdir() if path.is_dir()}
+    assert len(rows) == len(names) == 5 and {row[0] for row in rows} == names
+    by_name = {row[0]: row for row in rows}
+    assert by_name["compiled"][1:] == ["4 of 4", "yes", "identical", "7.1", ""]
+    assert by_name["attention_fwd"][1:4] == ["3 of 8", "yes", ""]
+    assert "wait CUDA_ERROR_ILLEGAL_ADDRESS" in by_name["attention_fwd"][5]
+
+
+def test_a_program_whose_results_changed_is_told(reach: ModuleType) -> None:
+    failed = reach.Attempt("gemm", 3.0, "a" * 64, "b" * 64, "no launch was kept")
+    assert reach.row(failed, None) == "| gemm | – | – | DIFFER | – | no launch was kept |"
+
+
+def test_every_subject_is_one_that_can_be_asked_for(reach: ModuleType) -> None:
+    names = [subject.name for subject in reach.SUBJECTS]
+    assert len(names) == len(set(names)) and "attention_fwd-pathcp_async" in names
+    for subject in reach.SUBJECTS:
+        assert subject.words[0] == "--kernel" if subject.program else subject.words[0] in subject.name

@@ -1,0 +1,286 @@
+"""``ncubble ablate``: what it prints of a recorded ablation, what it refuses, and a whole
+measurement in which recorder, profiler and GPU are played."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ncubble.analysis.ablation.result import FILE, Ablation
+from ncubble.analysis.ablation.shares import NONE
+from ncubble.cli.commands.ablate import job, measuring
+from ncubble.cli.main import main
+from ncubble.errors import MeasurementError
+from ncubble.kernels.build.build import build
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.spec.case import make_case
+from ncubble.profiling.capsules.capsule import Capsule
+from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant
+from ncubble.profiling.capsules.session import Captured, CaptureRequest
+from ncubble.profiling.runs.run import Run
+
+ROOT = Path(__file__).resolve().parents[5]
+RECORDED = ROOT / "recordings" / "validation" / "ablation" / "agreement" / "gemm_tma-stages2"
+CYCLES = 400_000.0
+GONE = {"wait": 30.0, "copy": 33.0, "copy_sync": 32.0, "epilogue": 3.0, "all": 36.0}
+FAULT = "CUDA_ERROR_LAUNCH_FAILED"
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of ``ncubble ablate``."""
+    with pytest.raises(SystemExit) as ended:
+        main(["ablate", *arguments])
+    out, err = capsys.readouterr()
+    return int(ended.value.code or 0), out, err
+
+
+def test_a_recorded_ablation_is_shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    status, out, err = run(capsys, str(RECORDED))
+    assert status == 0 and "NVIDIA H200 · 404,552 cycles ± 0.14 % · 5 rounds · machine code" in out
+    rows = {line[:28].strip(): line[28:].split() for line in out.splitlines()}
+    assert rows["data wait"] == ["28.0", "30.3", "0.2", "30.6"]
+    assert rows["nothing that was taken away"] == ["3.5"]
+    assert "gemm_tma.cu:93" in out and "wait and sync -0.9, copy and sync +0.2" in out
+    assert f"run: {RECORDED} (profile 4.7 s, ablate 3.2 s)" in err
+
+
+def test_a_recorded_ablation_as_json_and_markdown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    page = tmp_path / "ablation.md"
+    status, out, _ = run(capsys, str(RECORDED), "--json", "--markdown", str(page))
+    assert status == 0
+    (found,) = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))["runs"]
+    assert found["run"] == str(RECORDED) and found["cycles"] == 404551.6
+    assert {part["part"]: part["se"] for part in found["parts"]}["rest"] is None
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert unescape(lines[0]) == "### gemm_tma stages=2"
+    assert "| data wait | 28.0 | 30.3 | 30.6 |" in lines
+    assert "| rest |  | 3.5 |  |" in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name either a kernel of the catalog, a run, or a program"),
+        (("gemm_tma", "--", "true"), "name either a kernel of the catalog, a run, or a program"),
+        ((str(ROOT / "recordings" / "h200" / "gemm_tma" / "stages1"),), "no run in it was ablated"),
+        (("no_such_kernel",), "no_such_kernel"),
+        (("--kernel", "gemm(", "--", "true"), "not a regular expression"),
+        (("--", "/no/such/program"), "no such program"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], message: str
+) -> None:
+    status, out, err = run(capsys, *arguments)
+    assert (status, out) == (2, "") and message in err
+
+
+def test_a_folder_that_exists_is_not_replaced(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("text")
+    status, _, err = run(capsys, "gemm_tma", "--out", str(tmp_path))
+    assert status == 2 and str(tmp_path) in err and (tmp_path / "mine").read_text() == "text"
+
+
+@dataclass
+class Played:
+    """A machine with a GPU. ``fates``: statuses of variants in each of the trials, the last of
+    which counts for all that follow; what is not named is ok. ``differ``: variants that change
+    results. ``lost``: launches that ncu does not measure. ``broken``: the number of a launch whose
+    code lacks its function."""
+
+    cubin: bytes
+    fates: list[dict[str, str]] = field(default_factory=lambda: [{}])
+    differ: tuple[str, ...] = ()
+    launches: int = 1
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    status: int = 0
+    lost: int = 0
+    broken: int = -1
+    modules: int = 1
+    trials: list[list[ReplayVariant]] = field(default_factory=list)
+    requests: list[CaptureRequest] = field(default_factory=list)
+
+    def capture(self, request: CaptureRequest, folder: Path, on_text: Callable[[Any, str], None]) -> Captured:
+        self.requests.append(request)
+        capsules = []
+        for number in range(self.launches):
+            place = folder / f"capsule-1-{number}"
+            place.mkdir()
+            function = "another" if number == self.broken else "gemm_tma"
+            (place / "kernel.cubin").write_bytes(self.cubin)
+            facts = {"function": function, "kernel": "gemm_tma", "device": {"name": "NVIDIA H200"}, "regions": []}
+            capsules.append(Capsule(place, {**facts, "modules_of_that_name": self.modules}))
+        return Captured(capsules, self.refused, self.status)
+
+    def profile(self, request: Any, observer: Any) -> Run:
+        shutil.copytree(RECORDED, request.out, ignore=shutil.ignore_patterns(FILE))
+        return Run.load(request.out)
+
+    def probe(
+        self, capsule: Capsule, variants: Sequence[ReplayVariant], folder: Path, heard: Callable[[str], None]
+    ) -> dict[str, ReplayOutcome]:
+        fates = self.fates[min(len(self.trials), len(self.fates) - 1)]
+        self.trials.append(list(variants))
+        outcomes = {}
+        for variant in variants:
+            heard(variant.name)
+            assert variant.cubin.stat().st_size == len(self.cubin)
+            same = variant.name not in self.differ if variant.harmless else None
+            outcomes[variant.name] = ReplayOutcome(fates.get(variant.name, "ok"), 1.0, same)
+        return outcomes
+
+    def cycles_of(self, capsule: Capsule, plan: Path, heard: Any) -> list[float]:
+        names = [entry["name"] for entry in json.loads(plan.read_text())["launches"]]
+        wobble = [CYCLES * (1 + 0.001 * (number % 2)) for number in range(len(names))]
+        cycles = [value * (1 - GONE.get(name, 0.0) / 100) for name, value in zip(names, wobble, strict=True)]
+        return cycles[: len(names) - self.lost]
+
+
+@pytest.fixture(scope="module")
+def cubin() -> bytes:
+    try:
+        return build(make_case(find_spec("gemm_tma"), {"stages": 2}), "sm_90a").cubin
+    except MeasurementError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def played(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> Played:
+    player = Played(cubin)
+    monkeypatch.setattr(job, "capture", player.capture)
+    for name in ("profile", "probe", "cycles_of"):
+        monkeypatch.setattr(measuring, name, getattr(player, name))
+    return player
+
+
+ARGUMENTS = ("gemm_tma", "-p", "stages=2", "--rounds", "4", "--json", "--out")
+
+
+def measured(capsys: pytest.CaptureFixture[str], out: Path, *more: str) -> tuple[dict[str, Any], str]:
+    """The ablation that was printed, and what stderr says."""
+    status, text, err = run(capsys, *ARGUMENTS, str(out), *more)
+    assert status == 0, err
+    (found,) = json.loads(text)["runs"]
+    return found, err
+
+
+def statuses(found: dict[str, Any]) -> dict[str, str]:
+    return {variant["name"]: variant["status"] for variant in found["variants"]}
+
+
+def test_a_launch_is_recorded_taken_apart_and_kept(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played, cubin: bytes
+) -> None:
+    found, _ = measured(capsys, tmp_path / "out")
+    assert played.requests[0].filters.kernel and played.requests[0].filters.count == 1
+    assert found["cycles"] == pytest.approx(CYCLES, rel=1e-3) and found["rounds"] == 4 and found["faithful"] is True
+    names = [variant.name for variant in played.trials[0]]
+    words = ["wait", "copy", "sync", "wait_sync", "copy_sync", "epilogue", "all"]
+    assert names[:8] == [NONE, *words] and all(name.startswith("slack ") for name in names[8:]) and names[8:]
+    assert len(played.trials) == 1, "nothing failed, nothing is tried in other ways"
+    by_name = {variant.name: variant for variant in played.trials[0]}
+    assert by_name["wait_sync"].holds == ("wait", "sync") and by_name["wait"].holds == ()
+    assert set(by_name["all"].holds) == {"copy", "sync", "epilogue"}, "copies are not made, and not awaited"
+    assert by_name[NONE].harmless and by_name["slack tensor"].harmless and not by_name["copy"].harmless
+    parts = {part["part"]: part for part in found["parts"]}
+    assert parts["data_wait"]["alone"] == pytest.approx(30.0, abs=0.2)
+    assert parts["epilogue"]["measured"] == pytest.approx((3.0 + 36.0 - 32.0) / 2, abs=0.3)
+    kept = Run.load(tmp_path / "out")
+    assert kept.report.is_file() and (tmp_path / "out" / "kernel.cubin").read_bytes() == cubin
+    assert any("replay of the recorded launch" in note for note in kept.manifest.notes)
+    assert str(tmp_path) not in (tmp_path / "out" / "run.json").read_text()
+    loaded = Ablation.load(tmp_path / "out")
+    assert loaded is not None and loaded.cycles == found["cycles"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"], "capsules are gone"
+
+
+def test_without_slack_no_delay_is_tried(capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played) -> None:
+    found, _ = measured(capsys, tmp_path / "out", "--no-slack")
+    assert found["slack"] == [] and len(played.trials[0]) == 8
+
+
+def test_other_kernels_of_the_same_name_are_told(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.modules = 3
+    found, _ = measured(capsys, tmp_path / "out", "--no-slack")
+    assert found["notes"] == ["the program loaded 3 kernels of this name: the newest was measured"]
+
+
+def test_a_delay_that_changes_results_is_not_measured(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.differ = ("slack tensor",)
+    found, _ = measured(capsys, tmp_path / "out")
+    slack = {variant["name"]: variant for variant in found["slack"]}
+    assert slack["slack tensor"]["status"] == "changes results" and slack["slack tensor"]["cycles"] == []
+    assert slack["slack uniform"]["status"] == "ok" and len(slack["slack uniform"]["cycles"]) == 4
+
+
+def test_of_a_kernel_that_does_not_repeat_itself_nothing_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.differ = (NONE, "slack tensor")
+    found, _ = measured(capsys, tmp_path / "out")
+    assert found["faithful"] is False and {variant["status"] for variant in found["slack"]} == {"ok"}
+
+
+def test_waits_that_a_kernel_needs_go_with_those_for_free_slots(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.fates = [{"wait": FAULT, "wait_sync": FAULT}, {}]
+    found, _ = measured(capsys, tmp_path / "out")
+    assert set(statuses(found).values()) == {"ok"}
+    assert [variant.name for variant in played.trials[1]] == ["wait", "copy", "wait_sync", "copy_sync", "all"]
+    assert any(note.startswith("without wait: waits for free slots") for note in found["notes"])
+
+
+def test_what_ran_as_it_was_is_not_lost_in_other_trials(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.fates = [{"wait": FAULT}, {"wait": FAULT, "copy": FAULT, "copy_sync": FAULT, "all": FAULT}]
+    found, _ = measured(capsys, tmp_path / "out")
+    assert len(played.trials) > 1
+    assert statuses(found) == dict.fromkeys(statuses(found), "ok") | {"wait": FAULT}
+    assert not any(note.startswith("without") for note in found["notes"])
+
+
+def test_a_launch_that_cannot_be_replayed_leaves_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.fates = [{NONE: FAULT}]
+    status, out, err = run(capsys, *ARGUMENTS, str(tmp_path / "out"))
+    assert (status, out) == (3, "") and f"gemm_tma: the launch cannot be replayed: {FAULT}" in " ".join(err.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_launch_that_ncu_never_measures_whole_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.lost = 1
+    status, _, err = run(capsys, *ARGUMENTS, str(tmp_path / "out"))
+    assert status == 3 and "could not be measured under ncu" in err
+
+
+def test_several_launches_become_several_runs_and_the_others_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.launches, played.broken, played.status = 3, 1, 7
+    played.refused = [("gemm_tma", "it works on host memory")]
+    status, out, err = run(capsys, *ARGUMENTS, str(tmp_path / "out"), "--count", "4")
+    assert status == 0
+    assert [Path(found["run"]).name for found in json.loads(out)["runs"]] == ["launch-0", "launch-2"]
+    said = " ".join(err.split())
+    assert "note: gemm_tma: it works on host memory" in said
+    assert "note: gemm_tma: the machine code holds no function another" in said
+    assert "note: the program ended with exit code 7" in said
+    status, out, _ = run(capsys, str(tmp_path / "out"), "--json")
+    assert status == 0 and len(json.loads(out)["runs"]) == 2

@@ -1,0 +1,98 @@
+"""What was measured of a launch, on its page."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plotly.utils import PlotlyJSONEncoder
+
+from ncubble.analysis.ablation.result import MeasuredLine, MeasuredPart, MeasuredVariant
+from ncubble.dashboard.data.readings import Entry
+from ncubble.dashboard.data.store import ReportStore
+from ncubble.dashboard.pages.kernel import account, layout, measured
+from tests.helpers import dashboard_frames as frames
+from tests.helpers.ablations import ABLATED, ablation
+
+GEMM = "0123456789abcdef"
+
+
+def sent(content: Any) -> str:
+    return json.dumps(content, cls=PlotlyJSONEncoder, ensure_ascii=False)
+
+
+def texts(content: Any) -> str:
+    """All texts in their order."""
+    if isinstance(content, list | tuple):
+        return " ".join(filter(None, map(texts, content)))
+    return content if isinstance(content, str) else texts(getattr(content, "children", None) or [])
+
+
+def shown(path: Path) -> tuple[ReportStore, Entry]:
+    store = ReportStore([path]).start()
+    assert store.wait(60)
+    (row,) = store.rows()
+    entry = store.find(*str(row["id"]).split("/")[:1], 0)
+    assert entry is not None
+    return store, entry
+
+
+@pytest.fixture
+def made_up(tmp_path: Path) -> Entry:
+    entry = frames.store(tmp_path).find(GEMM, 0)
+    assert entry is not None
+    return entry
+
+
+def test_an_ablated_launch_has_measured_beside_estimated() -> None:
+    store, entry = shown(ABLATED)
+    page = layout.layout(store, entry)
+    said = texts(page)
+    assert '"data-anchor": "measured"' in sent(page)
+    assert "Part Estimated Time, estimated Measured Meaning" in said
+    assert "data wait 28.03 % 67.0 µs 30.3 ± 0.2 %" in said
+    assert "data wait 28.0 30.3 0.2 30.6" in said and "copy cost 0.0 2.9 0.2 32.8" in said
+    assert "neither work nor removed – 3.5 –" in said
+    assert "Data wait is the largest cost, 30.3 ± 0.2 % of the time, as estimated." in said
+    assert "Cycles 404,552 ± 0.14 % Rounds 5 Route machine code" in said
+    assert "30.3 data wait gemm_tma.cu:93" in said and "line=93" in sent(page)
+    assert "Slack" not in said
+
+
+def test_a_launch_that_was_not_ablated_says_nothing_of_it(tmp_path: Path) -> None:
+    shutil.copytree(ABLATED, tmp_path / "run", ignore=shutil.ignore_patterns("ablation.json"))
+    page = layout.layout(*shown(tmp_path / "run"))
+    assert '"measured"' not in sent(page) and "Part Share Time Meaning" in texts(page)
+
+
+def test_a_damaged_file_is_named_in_a_section_of_its_own(tmp_path: Path) -> None:
+    run = shutil.copytree(ABLATED, tmp_path / "run")
+    (run / "ablation.json").write_text("{")
+    said = texts(layout.layout(*shown(run)))
+    assert "Measured by ablation This section could not be shown" in said and "ablation.json: no ablation" in said
+    assert "Part Share Time Meaning" in said
+
+
+def test_parts_that_were_only_measured_together_say_so(made_up: Entry) -> None:
+    together = ablation([MeasuredPart("data_wait+copy_cost", 27.0, 38.5, 0.4, None)])
+    said = texts(account.section(made_up, together))
+    assert "38.5 ± 0.4 % with data wait" in said and "38.5 ± 0.4 % with copy cost" in said
+    assert "data wait and copy cost 27.0 38.5 0.4 –" in texts(measured.section(made_up, together))
+
+
+def test_delays_failures_and_notes_are_shown(made_up: Entry) -> None:
+    known = ablation(
+        [MeasuredPart("sync_wait", None, 1.0, math.nan, None)],
+        [MeasuredLine(None, None, "BAR.SYNC <b>", "sync_wait", 1.0)],
+        [MeasuredVariant("slack tensor", "hangs", 3), MeasuredVariant("slack float", "ok", 314, [], -73.2, 1.4)],
+    )
+    known.variants.append(MeasuredVariant("copy_sync", "changes results", 4))
+    known.notes.append("too few variants")
+    said = texts(measured.section(made_up, known))
+    assert "Delayed in the loop Instructions Costs ± float 314 73.2 1.4 tensor 3 hangs" in said
+    assert "sync wait BAR.SYNC <b>" in said
+    assert "Without copy, sync: changes results. Too few variants." in said

@@ -1,0 +1,135 @@
+"""What ncubble keeps of reports is for its user alone, whatever the umask, and also where an older
+version left it open."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ncubble.files import memo
+from ncubble.files.cache import cache_root
+from ncubble.files.private import make_private
+from ncubble.profiling.sweeps.store import Record, Store
+from ncubble.recordings import ROOT
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    """What most systems set: others may read."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NCUBBLE_CACHE", str(tmp_path / "home" / "cache"))
+    return tmp_path / "home" / "cache"
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """The mode of a folder and of all that lies in it."""
+    return {str(path): path.lstat().st_mode & 0o777 for path in (folder, *folder.rglob("*")) if not path.is_symlink()}
+
+
+def is_private(folder: Path) -> bool:
+    wide = {
+        path: oct(mode) for path, mode in modes(folder).items() if mode != (0o700 if Path(path).is_dir() else 0o600)
+    }
+    assert not wide
+    return True
+
+
+def test_a_reading_and_a_visit_leave_a_cache_for_their_user_alone(cache: Path) -> None:
+    report = next(path for path in sorted(ROOT.rglob("report.ncu-rep*")) if path.is_file())
+    code = f"""if True:
+        from pathlib import Path
+        from ncubble.analysis.diagnosis.results import judge
+        from ncubble.analysis.report.report import Report
+        from ncubble.dashboard.data.store import ReportStore
+        from ncubble.dashboard.pages.open.uploads import Uploads
+        from ncubble.kernels.build import build
+        report = Report.open(Path({str(report)!r}))
+        judge(report), report.source
+        assert ReportStore([Path({str(report.parent)!r})]).start().wait(100)
+        Uploads(None).admit("a.ncu-rep", 9)
+        build._store("key", b"cubin", build.CompiledResources(1, 2, 3))
+        import os; os._exit(0)  # added files stay
+    """
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {"cubins", "index", "reports"} <= {path.name for path in cache.iterdir()}
+    assert list(cache.rglob("*.parquet")) and list(cache.rglob("*.part")) and list(cache.rglob("verdicts-*"))
+    assert is_private(cache) and is_private(cache.parent)
+
+
+def test_a_cache_that_was_left_open_is_closed(cache: Path) -> None:
+    kept = cache / "reports" / "v2" / "key" / "scalars"
+    kept.mkdir(parents=True)
+    (kept / "metrics.parquet").write_bytes(b"1")
+    (cache / "index").mkdir()
+    (cache / "index" / "a.json").write_text("{}")
+    outside = cache.parent / "outside"
+    outside.write_text("not ours")
+    (kept / "link").symlink_to(outside)
+    assert modes(cache)[str(cache)] == 0o755
+    assert cache_root() == cache
+    assert is_private(cache)
+    assert outside.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_folder_that_holds_more_than_a_cache_stays_as_it_is(cache: Path) -> None:
+    (cache / "seen").mkdir(parents=True)
+    tool = cache / "tool"
+    tool.write_text("#!/bin/sh")
+    tool.chmod(0o755)
+    cache_root()
+    assert [modes(cache)[str(path)] for path in (cache, tool, cache / "seen")] == [0o755, 0o755, 0o700]
+
+
+def test_a_cache_that_cannot_be_closed_is_named(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(path: Path, mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    (cache / "seen").mkdir(parents=True)
+    monkeypatch.setattr(Path, "chmod", refuse)
+    with caplog.at_level(logging.WARNING):
+        cache_root()
+        cache_root()
+    assert [f"{cache} is open to other users" in record.message for record in caplog.records] == [True]
+
+
+def test_facts_in_the_cache_are_private_from_their_first_moment(cache: Path) -> None:
+    memo.remember(cache / "seen" / "a.json", {"path": "/secret"})
+    assert memo.recall(cache / "seen" / "a.json") == {"path": "/secret"}
+    assert is_private(cache)
+
+
+def test_folders_that_are_there_keep_their_mode(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    there.mkdir()
+    make_private(there / "new" / "newer")
+    assert modes(there) == {str(there): 0o755, str(there / "new"): 0o700, str(there / "new" / "newer"): 0o700}
+
+
+def test_a_sweep_store_is_private_with_all_that_is_put_there(tmp_path: Path) -> None:
+    with Store(tmp_path / "sweeps" / "gemm") as store:
+        store.save(Record("0123456789abcdef", "ok"))
+        store.keep("gemm-0123456789abcdef", {"run.json": b"{}", "report.ncu-rep": b"NVR"})
+    assert is_private(tmp_path / "sweeps")
+
+
+def test_a_sweep_store_that_is_open_to_others_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "shared").mkdir()
+    with caplog.at_level(logging.WARNING), Store(tmp_path / "shared"):
+        pass
+    assert [f"chmod 700 {tmp_path / 'shared'}" in record.message for record in caplog.records] == [True]
+    assert (tmp_path / "shared").stat().st_mode & 0o777 == 0o755, "who opened it meant it"

@@ -1,0 +1,37 @@
+"""Cycles as ncu's table has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ncubble.errors import MeasurementError
+from ncubble.profiling.capsules.cycles import METRIC, _parsed
+
+HEAD = f'==PROF== Connected to process 7\n"ID","Kernel Name","{METRIC}"\n"","","cycle"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "cycles"),
+    [
+        (f'{HEAD}"0","gemm, fast","1,111,362"\n"1","gemm","830836.5"\n', [1111362.0, 830836.5]),
+        (HEAD, []),
+        ("==ERROR== no permission\n", []),
+        ("", []),
+        (f'{HEAD}"0","gemm","5"\n==WARNING== cut off\n', [5.0]),
+    ],
+)
+def test_cycles_stand_behind_names_and_units(tmp_path: Path, text: str, cycles: list[float]) -> None:
+    (tmp_path / "rounds.csv").write_text(text)
+    assert _parsed(tmp_path / "rounds.csv") == cycles
+
+
+def test_a_table_that_was_never_written_has_none(tmp_path: Path) -> None:
+    assert _parsed(tmp_path / "rounds.csv") == []
+
+
+def test_a_launch_that_was_not_counted_is_an_error_and_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "rounds.csv").write_text(f'{HEAD}"0","gemm","n/a"\n')
+    with pytest.raises(MeasurementError, match="n/a"):
+        _parsed(tmp_path / "rounds.csv")

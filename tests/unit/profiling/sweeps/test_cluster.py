@@ -1,0 +1,142 @@
+"""Who can connect to the processes of a sweep: nobody from elsewhere, and with TLS only who has the
+certificate."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ncubble.analysis.datasets.ingest import dask_crew
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.sweeps import cluster as sweep_cluster
+
+dask = pytest.importorskip("dask")
+distributed = pytest.importorskip("distributed")
+needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+_LISTENS = "0A"
+SERVE = """
+import time
+import distributed
+
+options = {"protocol": "tls://", "host": "127.0.0.1", "dashboard_address": None, "n_workers": 1, "processes": False}
+with distributed.LocalCluster(security=distributed.Security(require_encryption=True), **options) as cluster:
+    print(cluster.scheduler_address, flush=True)
+    time.sleep(600)
+"""
+_CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+
+
+def processes(pid: int) -> list[int]:
+    """A process and all that it started."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [pid, *(one for task in tasks for child in task.read_text().split() for one in processes(int(child)))]
+
+
+def listening(pids: list[int]) -> list[str]:
+    """Addresses, as the kernel writes them, on which processes accept connections."""
+    lines = [
+        line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]
+    ]
+    addresses = {f"socket:[{line[9]}]": line[1] for line in lines if line[3] == _LISTENS}
+    opened = {str(one.readlink()) for pid in pids for one in Path(f"/proc/{pid}/fd").iterdir() if one.is_symlink()}
+    return [addresses[one] for one in opened if one in addresses]
+
+
+def test_scheduler_workers_and_their_pages_listen_on_this_host_only() -> None:
+    before = set(listening([os.getpid()]))
+    with sweep_cluster.local([""]):
+        found = set(listening(processes(os.getpid()))) - before
+    assert len(found) >= 4, "scheduler, nanny, worker, and what Dask serves over HTTP"
+    assert all(address.startswith("0100007F:") for address in found), found
+
+
+def certificate(folder: Path, *argv: str) -> None:
+    subprocess.run(["openssl", *argv], check=True, capture_output=True, cwd=folder)
+
+
+def authority(folder: Path) -> dict[str, str]:
+    """Settings of Dask for a certificate of a new authority, as docs/sweeps.md makes them."""
+    folder.mkdir()
+    certificate(
+        folder, "req", "-x509", *_CURVE, "-days", "1", "-subj", "/CN=ca", "-keyout", "ca-key.pem", "-out", "ca.pem"
+    )
+    certificate(folder, "req", *_CURVE, "-subj", "/CN=dask", "-keyout", "dask-key.pem", "-out", "dask.csr")
+    signing = ("-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial", "-days", "1", "-out", "dask.pem")
+    certificate(folder, "x509", "-req", "-in", "dask.csr", *signing)
+    parts = {"cert": "dask.pem", "key": "dask-key.pem"}
+    own = {
+        f"distributed.comm.tls.{part}.{kind}": str(folder / file)
+        for part in ("scheduler", "worker", "client")
+        for kind, file in parts.items()
+    }
+    return {"distributed.comm.tls.ca-file": str(folder / "ca.pem"), **own}
+
+
+@pytest.fixture(autouse=True)
+def _no_client_is_left() -> Iterator[None]:
+    """A client that was refused closes itself when it is collected. If that happens while another
+    one starts, both wait for one lock, for ever."""
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, str]:
+    return authority(tmp_path / "ours")
+
+
+@pytest.fixture
+def encrypted(settings: dict[str, str]) -> Iterator[str]:
+    """The address of a cluster that speaks TLS only."""
+    with dask.config.set(settings), served(settings) as address:
+        yield address
+
+
+@contextmanager
+def served(settings: dict[str, str]) -> Iterator[str]:
+    """A cluster in a process of its own: its end may wait for connections that were refused."""
+    named = {f"DASK_{name.upper().replace('.', '__').replace('-', '_')}": value for name, value in settings.items()}
+    argv = [sys.executable, "-c", SERVE]
+    with subprocess.Popen(argv, env=os.environ | named, stdout=subprocess.PIPE, text=True) as cluster:
+        try:
+            assert cluster.stdout is not None
+            yield cluster.stdout.readline().strip()
+        finally:
+            cluster.kill()
+
+
+@needs_openssl
+def test_a_cluster_with_tls_serves_who_has_its_certificate(encrypted: str, settings: dict[str, str]) -> None:
+    assert encrypted.startswith("tls://127.0.0.1:")
+    with sweep_cluster.running(encrypted) as client:
+        assert client.submit(sum, [1, 2]).result(timeout=30) == 3
+    client = dask_crew._connected(encrypted)
+    assert client.submit(sum, [3, 4]).result(timeout=30) == 7
+    client.close()
+
+
+@needs_openssl
+def test_a_cluster_with_tls_serves_nobody_else(
+    encrypted: str, settings: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep_cluster, "_CONNECT_S", 2)
+    monkeypatch.setattr(dask_crew, "CONNECT_S", 2)
+    with dask.config.set(authority(tmp_path / "theirs")):
+        with pytest.raises(MeasurementError, match="certificate"), sweep_cluster.running(encrypted):
+            pass
+        with pytest.raises(UsageError, match="certificate"):
+            dask_crew._connected(encrypted)
+    with dask.config.set(dict.fromkeys(settings)):
+        with pytest.raises(UsageError, match="no certificate for TLS") as refused, sweep_cluster.running(encrypted):
+            pass
+        assert "distributed.comm.tls" in refused.value.remedy
+        with pytest.raises(UsageError, match="no certificate for TLS"):
+            dask_crew._connected(encrypted)
