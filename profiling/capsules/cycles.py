@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
-from ncubble.profiling.capsules.replays import TRIES, argv
+from ncubble.profiling.capsules.replays import TRIES, ReplayOutcome, argv, outcome_of
 from ncubble.profiling.ncu.log import NcuLog, ReplayedLaunch
 from ncubble.profiling.ncu.ncu import Control, failure, find_ncu
 from ncubble.profiling.processes import process
@@ -19,17 +20,28 @@ METRIC = "sm__cycles_elapsed.max"
 TIMEOUT_S = 600.0
 
 
-def cycles_of(
+@dataclass
+class CountedRounds:
+    """What came of a plan under ncu: the cycles of its launches in order, as far as it got, and how
+    each variant's last launch ended."""
+
+    cycles: list[float] = field(default_factory=list)
+    outcomes: dict[str, ReplayOutcome] = field(default_factory=dict)
+
+
+def count_rounds(
     capsule: Capsule,
     plan: Path,
     heard: Callable[[ReplayedLaunch], None] = lambda launch: None,
-) -> list[float]:
-    """Cycles of each launch of ``plan``, in order: one pass each, caches and clocks as ``profile``
-    has them by default.
+    silence_s: float | None = None,
+) -> CountedRounds:
+    """Cycles of each launch of ``plan``: one pass each, caches and clocks as ``profile`` has them
+    by default. It ends early where a launch fails, or is silent for longer than ``silence_s``.
 
-    Raises MeasurementError where ncu fails or a launch does not end.
+    Raises MeasurementError where ncu measures nothing, or takes too long in all.
     """
     table, control = plan.with_suffix(".csv"), Control()
+    table.unlink(missing_ok=True)
     command = [
         find_ncu().path,
         *("--config-file", "off"),
@@ -40,19 +52,27 @@ def cycles_of(
         *argv(capsule, plan),
     ]
     for _ in range(TRIES):
-        log = NcuLog(heard, lambda stream, line: None)
+        counted = CountedRounds()
+
+        def said(stream: str, line: str, counted: CountedRounds = counted) -> None:
+            if (known := outcome_of(line)) and (known[1].status != "ok" or known[0] not in counted.outcomes):
+                counted.outcomes[known[0]] = known[1]
+
+        log = NcuLog(heard, said)
         try:
-            status = process.stream(command, dict(os.environ), log.feed, TIMEOUT_S)
+            status = process.stream(command, dict(os.environ), log.feed, TIMEOUT_S, silence_s=silence_s)
         except process.TimedOutError as error:
+            if silence_s is not None:
+                return counted
             message = f"the variants were not measured in {TIMEOUT_S:g} s"
             raise MeasurementError(message, "measure again, with fewer --rounds") from error
         log.close()
         if status != TAKEN:
             break
-    values = _parsed(table)
-    if not values:
+    counted.cycles = _parsed(table)
+    if not counted.cycles:
         raise failure(log, status, "") or MeasurementError("ncu measured no cycles", "see `ncubble doctor --gpu`")
-    return values
+    return counted
 
 
 def _parsed(table: Path) -> list[float]:

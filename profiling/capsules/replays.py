@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,6 @@ class ReplayOutcome:
     """How one launch of a variant ended: ``ok``, the driver's name of an error, or ``hangs``."""
 
     status: str
-    us: float | None = None
     same: bool | None = None
 
 
@@ -54,9 +53,14 @@ def argv(capsule: Capsule, plan: Path) -> list[str]:
     return [sys.executable, "-P", "-m", "ncubble.profiling.capsules.replay", str(capsule.folder), str(plan)]
 
 
-def write_plan(path: Path, variants: Sequence[ReplayVariant]) -> Path:
-    """A plan that launches ``variants`` in this order."""
-    rows = [{"name": variant.name, "cubin": str(variant.cubin), "compare": variant.harmless} for variant in variants]
+def write_plan(path: Path, variants: Sequence[ReplayVariant], rounds: int = 1) -> Path:
+    """A plan that launches ``variants`` in this order, so many times. The first launch of those
+    that must be harmless is compared with the program's."""
+    rows = [
+        {"name": variant.name, "cubin": str(variant.cubin), "compare": variant.harmless and not number}
+        for number in range(rounds)
+        for variant in variants
+    ]
     path.write_text(json.dumps({"launches": rows}), encoding="utf-8")
     return path
 
@@ -109,9 +113,9 @@ def _run(
                 started = str(row["starts"])
                 heard(started)
             else:
-                outcomes[str(row["name"])] = ReplayOutcome(str(row["status"]), row["us"], row["same"])
+                outcomes[str(row["name"])] = _outcome(row)
                 started = ""
-            watch.renew(_silence_s(capsule))
+            watch.renew(silence_s(capsule))
         stderr = process.stderr.read()
         status = process.wait()
     finally:
@@ -122,12 +126,24 @@ def _run(
     return status, stderr
 
 
-def _silence_s(capsule: Capsule) -> float:
+def silence_s(capsule: Capsule) -> float:
     """Seconds without a word after which a variant hangs."""
     return HANG_S + capsule.size / COPIED
 
 
-def _lines(stdout: Any) -> Iterator[dict[str, Any]]:
+def outcome_of(line: str) -> tuple[str, ReplayOutcome] | None:
+    """The variant that a replay tells of in this line, and how its launch ended."""
+    for row in _lines([line]):
+        if "status" in row:
+            return str(row["name"]), _outcome(row)
+    return None
+
+
+def _outcome(row: dict[str, Any]) -> ReplayOutcome:
+    return ReplayOutcome(str(row["status"]), row["same"])
+
+
+def _lines(stdout: Iterable[str]) -> Iterator[dict[str, Any]]:
     for line in stdout:
         try:
             row = json.loads(line)

@@ -34,12 +34,13 @@ def stream(
     timeout_s: float | None = None,
     folder: Path | None = None,
     before_end: Callable[[], None] = lambda: None,
+    silence_s: float | None = None,
 ) -> int:
     """Run ``argv`` (no shell), hand over its output as it comes, return its exit status (negative:
     ended by a signal).
 
     It runs in ``folder``, by default in the current directory. ``before_end`` is called before a
-    program that ran past its limit is ended.
+    program that ran past its limit is ended, ``timeout_s`` in all or ``silence_s`` without a word.
 
     Whatever ends this call, an exception in ``on_text`` or an interrupt included, the whole process
     group is gone then, but for what the kernel does not let go: that is waited for no longer than
@@ -55,7 +56,7 @@ def stream(
         start_new_session=True,  # its own group: an interrupt at the terminal reaches only us, and we end the group
     )
     try:
-        _pump(process, on_text, deadline)
+        _pump(process, on_text, deadline, silence_s)
         return process.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
     except (TimedOutError, subprocess.TimeoutExpired) as error:
         before_end()
@@ -86,21 +87,31 @@ def explain_start_failure(program: str) -> Iterator[None]:
         raise UsageError(f"cannot start {program!r}: {why}", "name a program that can be executed") from error
 
 
-def _pump(process: subprocess.Popen[bytes], on_text: Callable[[Stream, str], None], deadline: float | None) -> None:
+def _pump(
+    process: subprocess.Popen[bytes],
+    on_text: Callable[[Stream, str], None],
+    deadline: float | None,
+    silence_s: float | None,
+) -> None:
     assert process.stdout and process.stderr  # noqa: S101 (PIPE was asked for)
     pipes: dict[int, Stream] = {process.stdout.fileno(): "stdout", process.stderr.fileno(): "stderr"}
     decoders = {number: codecs.getincrementaldecoder("utf-8")(errors="replace") for number in pipes}
+    heard = time.monotonic()
     with selectors.DefaultSelector() as selector:
         for number in pipes:
             selector.register(number, selectors.EVENT_READ)
         while selector.get_map():
             if deadline is not None and time.monotonic() > deadline:
                 raise TimedOutError
+            if silence_s is not None and time.monotonic() > heard + silence_s:
+                raise TimedOutError
             ready = selector.select(_POLL_S)
             # A grandchild may hold the pipes open for ever: once the program is gone, silence is
             # the end.
             if not ready and process.poll() is not None:
                 return
+            if ready:
+                heard = time.monotonic()
             for key, _ in ready:
                 data = os.read(key.fd, 65536)
                 on_text(pipes[key.fd], decoders[key.fd].decode(data, final=not data))

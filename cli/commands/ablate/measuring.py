@@ -27,14 +27,16 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.errors import MeasurementError, ReportError
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.cycles import cycles_of
-from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant, argv, probe, write_plan
+from ncubble.profiling.capsules.cycles import CountedRounds, count_rounds
+from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant, argv, probe, silence_s, write_plan
 from ncubble.profiling.ncu.log import ReplayedLaunch
 from ncubble.profiling.runs.run import Run
 from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, profile
 from ncubble.sass.patching import Code
 
 CUBIN = "kernel.cubin"
+UNDER_NCU_S = 10.0
+"""What ncu may take to start, beside a launch."""
 BUSY = ("tensor_busy", "unit_busy")
 CHANGES_RESULTS = "changes results"
 
@@ -106,6 +108,7 @@ class _Experiment:
             self.notes.append(f"the program loaded {modules} kernels of this name: the newest was measured")
         self.made: dict[str, CodeVariant] = {}
         self.outcomes: dict[str, ReplayOutcome] = {}
+        self.counted: tuple[list[ReplayVariant], list[float]] | None = None
 
     def result(self) -> Ablation:
         """Everything that was measured."""
@@ -136,21 +139,25 @@ class _Experiment:
         )
 
     def _try(self) -> None:
-        """Find out which variants run. Where waits or copies cannot go, other ways to take them away are tried."""
+        """Find out which variants run: all of them at once, else one by one. Where waits or copies cannot
+        go, other ways to take them away are tried."""
         names = words(self.parts)
         if not names:
             raise MeasurementError(
                 "nothing in this kernel can be taken away: no waits, copies, barriers or shared loads in a loop",
                 "see `ncubble report` for the estimate",
             )
-        self._probe(names, [*delayed(self.code, self.parts)] if self.wanted.slack else [])
+        self._make(names, [*delayed(self.code, self.parts)] if self.wanted.slack else [])
+        if self._measure_untried():
+            return
+        self._probe(list(self.made.values()))
         failed = {name for name in ("wait", "copy") if name in names and self.outcomes[name].status != "ok"}
         for way, what in self._ways():
             if not failed:
                 return
             again = [name for name in names if failed & removed(name)]
             before = dict(self.made), dict(self.outcomes)
-            self._probe(again, way=way)
+            self._probe(self._make(again, way=way))
             mended = {name for name in failed if self.outcomes[name].status == "ok"}
             if not mended:  # what ran as it was is not lost
                 self.made, self.outcomes = before
@@ -167,9 +174,27 @@ class _Experiment:
             if self.parts.free_running[0]:
                 yield Way(True, True), "waits for free slots are gone, too, but not the arithmetic of copies"
 
-    def _probe(self, names: Sequence[str], more: Sequence[CodeVariant] = (), way: Way = AS_IS) -> None:
+    def _make(self, names: Sequence[str], more: Sequence[CodeVariant] = (), way: Way = AS_IS) -> list[CodeVariant]:
         made = [*(without(self.code, self.sass, self.parts, name, way) for name in names), *more]
         self.made |= {variant.name: variant for variant in made}
+        return made
+
+    def _measure_untried(self) -> bool:
+        """Measure all variants without trying them first, which saves a second where none fails;
+        whether that is so."""
+        self.outcomes = dict.fromkeys([NONE, *self.made], ReplayOutcome("ok"))
+        try:
+            files, counted = self._rounds()
+        except MeasurementError:  # the first launch failed already
+            files, counted = [], CountedRounds()
+        self.outcomes = {name: outcome for name, outcome in counted.outcomes.items() if outcome.status == "ok"}
+        if not files or set(self.outcomes) != {file.name for file in files}:
+            self.outcomes = {}
+            return False
+        self.counted = files, counted.cycles
+        return len(counted.cycles) == len(files) * self.wanted.rounds
+
+    def _probe(self, made: Sequence[CodeVariant]) -> None:
         whole = [ReplayVariant(NONE, self.capsule.cubin, harmless=True)] if NONE not in self.outcomes else []
         files = [
             ReplayVariant(variant.name, self._file(variant), variant.harmless, self._singles(variant.name))
@@ -197,9 +222,13 @@ class _Experiment:
         """Cycles of the whole kernel and of each variant that runs, in turns. A variant that fails
         under ncu, though it ran by itself, is left out, and the others are measured again."""
         for _ in self.made:
-            files, values = self._rounds()
+            files, values = self.counted or self._tried_rounds()
             if len(values) == len(files) * self.wanted.rounds:
-                by_name = {variant.name: values[at :: len(files)] for at, variant in enumerate(files)}
+                by_name = {
+                    variant.name: values[at :: len(files)]
+                    for at, variant in enumerate(files)
+                    if self._status(variant.name) == "ok"
+                }
                 return by_name.pop(NONE), by_name
             culprit = files[len(values) % len(files)].name
             if culprit == NONE:
@@ -207,20 +236,24 @@ class _Experiment:
             self.outcomes[culprit] = ReplayOutcome("fails under ncu")
         raise MeasurementError("the launch could not be measured under ncu", "see `ncubble doctor --gpu`")
 
-    def _rounds(self) -> tuple[list[ReplayVariant], list[float]]:
-        """What was launched in each round, and the cycles of all launches in order."""
-        running = [name for name in self.made if self._status(name) == "ok"]
+    def _tried_rounds(self) -> tuple[list[ReplayVariant], list[float]]:
+        files, counted = self._rounds()
+        return files, counted.cycles
+
+    def _rounds(self) -> tuple[list[ReplayVariant], CountedRounds]:
+        """What is launched in each round, and what came of it."""
+        running = [variant for name, variant in self.made.items() if self._status(name) == "ok"]
         files = [
-            ReplayVariant(NONE, self.capsule.cubin),
-            *(ReplayVariant(name, self._file(self.made[name])) for name in running),
+            ReplayVariant(NONE, self.capsule.cubin, harmless=True),
+            *(ReplayVariant(variant.name, self._file(variant), variant.harmless) for variant in running),
         ]
-        plan = write_plan(self.folder / "rounds.json", files * self.wanted.rounds)
+        plan = write_plan(self.folder / "rounds.json", files, self.wanted.rounds)
         total = len(files) * self.wanted.rounds
 
         def heard(launch: ReplayedLaunch) -> None:
             self.wanted.say(f"measuring launch {launch.index} of {total}")
 
-        return files, cycles_of(self.capsule, plan, heard)
+        return files, count_rounds(self.capsule, plan, heard, UNDER_NCU_S + silence_s(self.capsule))
 
     def _status(self, name: str) -> str:
         outcome = self.outcomes[name]

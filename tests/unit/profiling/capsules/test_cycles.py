@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from ncubble.errors import MeasurementError
+from ncubble.profiling.capsules import cycles
+from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.cycles import METRIC, _parsed
+from ncubble.profiling.capsules.replays import ReplayOutcome
 
 HEAD = f'==PROF== Connected to process 7\n"ID","Kernel Name","{METRIC}"\n"","","cycle"\n'
 
@@ -35,3 +38,20 @@ def test_a_launch_that_was_not_counted_is_an_error_and_no_traceback(tmp_path: Pa
     (tmp_path / "rounds.csv").write_text(f'{HEAD}"0","gemm","n/a"\n')
     with pytest.raises(MeasurementError, match="n/a"):
         _parsed(tmp_path / "rounds.csv")
+
+
+def test_a_plan_that_falls_silent_gives_what_it_told_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = tmp_path / "ncu"
+    played.write_text(
+        "#!/bin/sh\n"
+        """echo '{"name": "none", "status": "ok", "same": true}'\n"""
+        """echo '{"name": "none", "status": "ok", "same": null}'\n"""
+        """echo '{"starts": "wait"}'\n"""
+        "exec sleep 60\n"
+    )
+    played.chmod(0o755)
+    monkeypatch.setattr(cycles, "find_ncu", lambda: type("Ncu", (), {"path": str(played)}))
+    counted = cycles.count_rounds(Capsule(tmp_path, {"regions": []}), tmp_path / "plan.json", silence_s=0.5)
+    assert counted.cycles == [] and counted.outcomes == {"none": ReplayOutcome("ok", same=True)}

@@ -22,6 +22,7 @@ from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.profiling.capsules.capsule import Capsule
+from ncubble.profiling.capsules.cycles import CountedRounds
 from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant
 from ncubble.profiling.capsules.session import Captured, CaptureRequest
 from ncubble.profiling.runs.run import Run
@@ -106,6 +107,7 @@ class Played:
     broken: int = -1
     modules: int = 1
     trials: list[list[ReplayVariant]] = field(default_factory=list)
+    counted: list[list[str]] = field(default_factory=list)
     requests: list[CaptureRequest] = field(default_factory=list)
 
     def capture(self, request: CaptureRequest, folder: Path, on_text: Callable[[Any, str], None]) -> Captured:
@@ -134,14 +136,23 @@ class Played:
             heard(variant.name)
             assert variant.cubin.stat().st_size == len(self.cubin)
             same = variant.name not in self.differ if variant.harmless else None
-            outcomes[variant.name] = ReplayOutcome(fates.get(variant.name, "ok"), 1.0, same)
+            outcomes[variant.name] = ReplayOutcome(fates.get(variant.name, "ok"), same)
         return outcomes
 
-    def cycles_of(self, capsule: Capsule, plan: Path, heard: Any) -> list[float]:
-        names = [entry["name"] for entry in json.loads(plan.read_text())["launches"]]
-        wobble = [CYCLES * (1 + 0.001 * (number % 2)) for number in range(len(names))]
-        cycles = [value * (1 - GONE.get(name, 0.0) / 100) for name, value in zip(names, wobble, strict=True)]
-        return cycles[: len(names) - self.lost]
+    def count_rounds(self, capsule: Capsule, plan: Path, heard: Any, silence_s: float) -> CountedRounds:
+        launches = json.loads(plan.read_text())["launches"]
+        self.counted.append([entry["name"] for entry in launches])
+        fates = {} if self.trials else self.fates[0]
+        counted = CountedRounds()
+        for number, entry in enumerate(launches[: len(launches) - self.lost]):
+            name, same = entry["name"], entry["name"] not in self.differ if entry["compare"] else None
+            counted.outcomes.setdefault(name, ReplayOutcome(fates.get(name, "ok"), same))
+            if name in fates:
+                break
+            counted.cycles.append(CYCLES * (1 + 0.001 * (number % 2)) * (1 - GONE.get(name, 0.0) / 100))
+        if not counted.cycles:
+            raise MeasurementError("ncu measured no cycles", "")
+        return counted
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +167,7 @@ def cubin() -> bytes:
 def played(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> Played:
     player = Played(cubin)
     monkeypatch.setattr(job, "capture", player.capture)
-    for name in ("profile", "probe", "cycles_of"):
+    for name in ("profile", "probe", "count_rounds"):
         monkeypatch.setattr(measuring, name, getattr(player, name))
     return player
 
@@ -182,14 +193,12 @@ def test_a_launch_is_recorded_taken_apart_and_kept(
     found, _ = measured(capsys, tmp_path / "out")
     assert played.requests[0].filters.kernel and played.requests[0].filters.count == 1
     assert found["cycles"] == pytest.approx(CYCLES, rel=1e-3) and found["rounds"] == 4 and found["faithful"] is True
-    names = [variant.name for variant in played.trials[0]]
+    (launches,) = played.counted
+    names = launches[: len(launches) // 4]
     words = ["wait", "copy", "sync", "wait_sync", "copy_sync", "epilogue", "all"]
+    assert launches == names * 4, "in turns"
     assert names[:8] == [NONE, *words] and all(name.startswith("slack ") for name in names[8:]) and names[8:]
-    assert len(played.trials) == 1, "nothing failed, nothing is tried in other ways"
-    by_name = {variant.name: variant for variant in played.trials[0]}
-    assert by_name["wait_sync"].holds == ("wait", "sync") and by_name["wait"].holds == ()
-    assert set(by_name["all"].holds) == {"copy", "sync", "epilogue"}, "copies are not made, and not awaited"
-    assert by_name[NONE].harmless and by_name["slack tensor"].harmless and not by_name["copy"].harmless
+    assert played.trials == [], "nothing failed, nothing is tried one by one"
     parts = {part["part"]: part for part in found["parts"]}
     assert parts["data_wait"]["alone"] == pytest.approx(30.0, abs=0.2)
     assert parts["epilogue"]["measured"] == pytest.approx((3.0 + 36.0 - 32.0) / 2, abs=0.3)
@@ -204,7 +213,7 @@ def test_a_launch_is_recorded_taken_apart_and_kept(
 
 def test_without_slack_no_delay_is_tried(capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played) -> None:
     found, _ = measured(capsys, tmp_path / "out", "--no-slack")
-    assert found["slack"] == [] and len(played.trials[0]) == 8
+    assert found["slack"] == [] and len(set(played.counted[0])) == 8
 
 
 def test_other_kernels_of_the_same_name_are_told(
@@ -241,6 +250,19 @@ def test_waits_that_a_kernel_needs_go_with_those_for_free_slots(
     assert set(statuses(found).values()) == {"ok"}
     assert [variant.name for variant in played.trials[1]] == ["wait", "copy", "wait_sync", "copy_sync", "all"]
     assert any(note.startswith("without wait: waits for free slots") for note in found["notes"])
+
+
+def test_what_fails_is_found_by_trying_one_by_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.fates = [{"sync": FAULT}]
+    found, _ = measured(capsys, tmp_path / "out")
+    assert statuses(found)["sync"] == FAULT and statuses(found)["epilogue"] == "ok"
+    (tried,) = played.trials
+    by_name = {variant.name: variant for variant in tried}
+    assert by_name["wait_sync"].holds == ("wait", "sync") and by_name["wait"].holds == ()
+    assert set(by_name["all"].holds) == {"copy", "sync", "epilogue"}, "copies are not made, and not awaited"
+    assert by_name[NONE].harmless and by_name["slack tensor"].harmless and not by_name["copy"].harmless
 
 
 def test_what_ran_as_it_was_is_not_lost_in_other_trials(
