@@ -104,10 +104,12 @@ class Measuring:
     def _record(self, wanted: Wanted, folder: Path) -> Capsule | None:
         folder.mkdir()
         request = CaptureRequest(wanted.program, Filters(wanted.kernel, count=1), RECORD_S)
+        said: list[str] = []
         try:
-            return capture(request, folder, lambda stream, text: None).capsules[0]
+            return capture(request, folder, lambda stream, text: said.append(text)).capsules[0]
         except NcubbleError as error:
-            self.failed[wanted.launch.name] = error.message
+            last = "".join(said).strip().splitlines()[-3:]
+            self.failed[wanted.launch.name] = f"{error.message}; it said: {' | '.join(last)}"
         except Exception as error:  # one launch must not cost the others
             self.failed[wanted.launch.name] = f"{type(error).__name__}: {error}"
         return None

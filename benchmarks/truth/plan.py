@@ -224,7 +224,7 @@ def rows() -> Iterator[Family]:
         return _family("torch_rows", name, program, kernel, {"rows": 16384, "columns": 4096, **options})
 
     yield of("inductor_gelu_norm", "inductor", "^triton_", block="gelu_norm")
-    yield of("torch_softmax", "pointwise", "softmax", dtype="float32", op="softmax")
+    yield of("torch_softmax", "pointwise", "[sS]oft[mM]ax", dtype="float32", op="softmax")
     yield of("inductor_softmax", "inductor", "^triton_", block="softmax")
     yield of("torch_layer_norm", "pointwise", "layer_norm", dtype="float32", op="layer_norm")
     yield of("inductor_rms_norm", "inductor", "^triton_", block="rms_norm")

@@ -11,7 +11,7 @@ from pathlib import Path
 from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
-from ncubble.profiling.capsules.replays import TRIES, ReplayOutcome, argv, outcome_of
+from ncubble.profiling.capsules.replays import TRIES, ReplayOutcome, argv, outcome_of, rows_of
 from ncubble.profiling.ncu.log import NcuLog, ReplayedLaunch
 from ncubble.profiling.ncu.ncu import Control, failure, find_ncu
 from ncubble.profiling.processes import process
@@ -27,6 +27,23 @@ class CountedRounds:
 
     cycles: list[float] = field(default_factory=list)
     outcomes: dict[str, ReplayOutcome] = field(default_factory=dict)
+    running: str = ""
+
+    def hear(self, stream: str, line: str) -> None:
+        """Take a line of the replay's output."""
+        for row in rows_of([line]):
+            self.running = str(row.get("starts", ""))
+            if "status" in row:
+                outcome = outcome_of(row)
+                if outcome.status != "ok":
+                    self.outcomes[str(row["name"])] = outcome
+                self.outcomes.setdefault(str(row["name"]), outcome)
+
+    def cut_off(self, status: str) -> CountedRounds:
+        """The same after the launch that was running has ended everything."""
+        if self.running:
+            self.outcomes[self.running] = ReplayOutcome(status)
+        return self
 
 
 def count_rounds(
@@ -53,17 +70,12 @@ def count_rounds(
     ]
     for _ in range(TRIES):
         counted = CountedRounds()
-
-        def said(stream: str, line: str, counted: CountedRounds = counted) -> None:
-            if (known := outcome_of(line)) and (known[1].status != "ok" or known[0] not in counted.outcomes):
-                counted.outcomes[known[0]] = known[1]
-
-        log = NcuLog(heard, said)
+        log = NcuLog(heard, counted.hear)
         try:
             status = process.stream(command, dict(os.environ), log.feed, TIMEOUT_S, silence_s=silence_s)
         except process.TimedOutError as error:
             if silence_s is not None:
-                return counted
+                return counted.cut_off("hangs")
             message = f"the variants were not measured in {TIMEOUT_S:g} s"
             raise MeasurementError(message, "measure again, with fewer --rounds") from error
         log.close()
@@ -72,7 +84,7 @@ def count_rounds(
     counted.cycles = _parsed(table)
     if not counted.cycles:
         raise failure(log, status, "") or MeasurementError("ncu measured no cycles", "see `ncubble doctor --gpu`")
-    return counted
+    return counted.cut_off("the process died")
 
 
 def _parsed(table: Path) -> list[float]:

@@ -21,7 +21,7 @@ from ncubble.profiling.capsules.replay import TAKEN
 NOT_TRIED = "not tried: a part of it fails alone"
 TRIES = 5
 """Processes that are started until one has the program's addresses free."""
-HANG_S = 4.0
+HANG_S = 2.0
 """Without a word for so long, a variant hangs; a launch takes milliseconds, but see ``COPIED``."""
 COPIED = 250e6
 """Bytes of a launch's memory for which a variant has one more second: it is restored before a
@@ -108,12 +108,12 @@ def _run(
     started = ""
     watch = _Watch(process, START_S)
     try:
-        for row in _lines(process.stdout):
+        for row in rows_of(process.stdout):
             if "starts" in row:
                 started = str(row["starts"])
                 heard(started)
             else:
-                outcomes[str(row["name"])] = _outcome(row)
+                outcomes[str(row["name"])] = outcome_of(row)
                 started = ""
             watch.renew(silence_s(capsule))
         stderr = process.stderr.read()
@@ -131,20 +131,14 @@ def silence_s(capsule: Capsule) -> float:
     return HANG_S + capsule.size / COPIED
 
 
-def outcome_of(line: str) -> tuple[str, ReplayOutcome] | None:
-    """The variant that a replay tells of in this line, and how its launch ended."""
-    for row in _lines([line]):
-        if "status" in row:
-            return str(row["name"]), _outcome(row)
-    return None
-
-
-def _outcome(row: dict[str, Any]) -> ReplayOutcome:
+def outcome_of(row: dict[str, Any]) -> ReplayOutcome:
+    """How a launch ended, of the line that a replay writes then."""
     return ReplayOutcome(str(row["status"]), row["same"])
 
 
-def _lines(stdout: Iterable[str]) -> Iterator[dict[str, Any]]:
-    for line in stdout:
+def rows_of(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """What a replay says in these lines, without what others write."""
+    for line in lines:
         try:
             row = json.loads(line)
         except ValueError:

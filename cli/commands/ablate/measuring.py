@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -28,15 +28,26 @@ from ncubble.analysis.report.report import Report
 from ncubble.errors import MeasurementError, ReportError
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.cycles import CountedRounds, count_rounds
-from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant, argv, probe, silence_s, write_plan
+from ncubble.profiling.capsules.replays import (
+    NOT_TRIED,
+    ReplayOutcome,
+    ReplayVariant,
+    argv,
+    probe,
+    silence_s,
+    write_plan,
+)
 from ncubble.profiling.ncu.log import ReplayedLaunch
 from ncubble.profiling.runs.run import Run
 from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, profile
 from ncubble.sass.patching import Code
 
 CUBIN = "kernel.cubin"
-UNDER_NCU_S = 10.0
+UNDER_NCU_S = 4.0
 """What ncu may take to start, beside a launch."""
+RAN = ReplayOutcome("ok")
+SLOWER, SLOWER_PCT = "slower than the whole kernel", -20.0
+"""A variant that loses so much time waits for what does not come: it tells nothing of the part."""
 BUSY = ("tensor_busy", "unit_busy")
 CHANGES_RESULTS = "changes results"
 
@@ -108,7 +119,7 @@ class _Experiment:
             self.notes.append(f"the program loaded {modules} kernels of this name: the newest was measured")
         self.made: dict[str, CodeVariant] = {}
         self.outcomes: dict[str, ReplayOutcome] = {}
-        self.counted: tuple[list[ReplayVariant], list[float]] | None = None
+        self.counted: tuple[list[ReplayVariant], CountedRounds] | None = None
 
     def result(self) -> Ablation:
         """Everything that was measured."""
@@ -150,7 +161,8 @@ class _Experiment:
         self._make(names, [*delayed(self.code, self.parts)] if self.wanted.slack else [])
         if self._measure_untried():
             return
-        self._probe(list(self.made.values()))
+        self.counted = None
+        self._probe([variant for name, variant in self.made.items() if name not in self.outcomes])
         failed = {name for name in ("wait", "copy") if name in names and self.outcomes[name].status != "ok"}
         for way, what in self._ways():
             if not failed:
@@ -182,23 +194,24 @@ class _Experiment:
     def _measure_untried(self) -> bool:
         """Measure all variants without trying them first, which saves a second where none fails;
         whether that is so."""
-        self.outcomes = dict.fromkeys([NONE, *self.made], ReplayOutcome("ok"))
+        self.outcomes = dict.fromkeys([NONE, *self.made], RAN)
         try:
             files, counted = self._rounds()
         except MeasurementError:  # the first launch failed already
             files, counted = [], CountedRounds()
-        self.outcomes = {name: outcome for name, outcome in counted.outcomes.items() if outcome.status == "ok"}
-        if not files or set(self.outcomes) != {file.name for file in files}:
-            self.outcomes = {}
-            return False
-        self.counted = files, counted.cycles
-        return len(counted.cycles) == len(files) * self.wanted.rounds
+        self.outcomes = dict(counted.outcomes)
+        self.counted = files, counted
+        return self._is_whole(files, counted)
+
+    def _is_whole(self, files: Sequence[ReplayVariant], counted: CountedRounds) -> bool:
+        return 0 < len(files) * self.wanted.rounds == len(counted.cycles)
 
     def _probe(self, made: Sequence[CodeVariant]) -> None:
         whole = [ReplayVariant(NONE, self.capsule.cubin, harmless=True)] if NONE not in self.outcomes else []
         files = [
             ReplayVariant(variant.name, self._file(variant), variant.harmless, self._singles(variant.name))
             for variant in made
+            if not self._give_up(variant.name, {other.name for other in made})
         ]
         say = self.wanted.say
         self.outcomes |= probe(self.capsule, [*whole, *files], self.folder, lambda name: say(f"trying without: {name}"))
@@ -206,6 +219,17 @@ class _Experiment:
             raise MeasurementError(
                 f"the launch cannot be replayed: {self.outcomes[NONE].status}", "see docs/ablation.md for the limits"
             )
+
+    def _give_up(self, name: str, untried: Collection[str] = ()) -> bool:
+        """Whether a part of this set is known to fail alone: then the set is not tried."""
+        if any(
+            self.outcomes[one].status != "ok"
+            for one in self._singles(name)
+            if one in self.outcomes and one not in untried
+        ):
+            self.outcomes[name] = ReplayOutcome(NOT_TRIED)
+            return True
+        return False
 
     def _singles(self, name: str) -> tuple[str, ...]:
         """The parts of a set, each of which is tried alone before. Copies stand for their waits."""
@@ -222,23 +246,23 @@ class _Experiment:
         """Cycles of the whole kernel and of each variant that runs, in turns. A variant that fails
         under ncu, though it ran by itself, is left out, and the others are measured again."""
         for _ in self.made:
-            files, values = self.counted or self._tried_rounds()
-            if len(values) == len(files) * self.wanted.rounds:
+            files, counted = self.counted or self._rounds()
+            self.counted = None
+            if self._is_whole(files, counted):
                 by_name = {
-                    variant.name: values[at :: len(files)]
+                    variant.name: counted.cycles[at :: len(files)]
                     for at, variant in enumerate(files)
                     if self._status(variant.name) == "ok"
                 }
                 return by_name.pop(NONE), by_name
-            culprit = files[len(values) % len(files)].name
+            failed = [file.name for file in files if counted.outcomes.get(file.name, RAN).status != "ok"]
+            culprit = failed[0] if failed else files[len(counted.cycles) % len(files)].name
             if culprit == NONE:
                 break
             self.outcomes[culprit] = ReplayOutcome("fails under ncu")
+            for name in self.made:
+                self._give_up(name)
         raise MeasurementError("the launch could not be measured under ncu", "see `ncubble doctor --gpu`")
-
-    def _tried_rounds(self) -> tuple[list[ReplayVariant], list[float]]:
-        files, counted = self._rounds()
-        return files, counted.cycles
 
     def _rounds(self) -> tuple[list[ReplayVariant], CountedRounds]:
         """What is launched in each round, and what came of it."""
@@ -264,4 +288,7 @@ class _Experiment:
 
     def _measured(self, name: str, whole: Sequence[float], cycles: dict[str, list[float]]) -> MeasuredVariant:
         variant = MeasuredVariant(name, self._status(name), self.made[name].rows, cycles.get(name, []))
-        return vanished(variant, whole) if variant.cycles else variant
+        told = vanished(variant, whole) if variant.cycles else variant
+        if not self.made[name].harmless and told.gone_pct is not None and told.gone_pct < SLOWER_PCT:
+            return replace(variant, status=SLOWER)
+        return told

@@ -23,7 +23,7 @@ from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import make_case
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.cycles import CountedRounds
-from ncubble.profiling.capsules.replays import ReplayOutcome, ReplayVariant
+from ncubble.profiling.capsules.replays import NOT_TRIED, ReplayOutcome, ReplayVariant
 from ncubble.profiling.capsules.session import Captured, CaptureRequest
 from ncubble.profiling.runs.run import Run
 
@@ -257,12 +257,27 @@ def test_what_fails_is_found_by_trying_one_by_one(
 ) -> None:
     played.fates = [{"sync": FAULT}]
     found, _ = measured(capsys, tmp_path / "out")
-    assert statuses(found)["sync"] == FAULT and statuses(found)["epilogue"] == "ok"
+    told = statuses(found)
+    assert told["sync"] == FAULT and told["wait_sync"] == told["copy_sync"] == told["all"] == NOT_TRIED
+    assert told["wait"] == told["copy"] == told["epilogue"] == "ok"
     (tried,) = played.trials
-    by_name = {variant.name: variant for variant in tried}
-    assert by_name["wait_sync"].holds == ("wait", "sync") and by_name["wait"].holds == ()
-    assert set(by_name["all"].holds) == {"copy", "sync", "epilogue"}, "copies are not made, and not awaited"
-    assert by_name[NONE].harmless and by_name["slack tensor"].harmless and not by_name["copy"].harmless
+    assert tried[0].name == "epilogue" and all(one.name.startswith("slack ") for one in tried[1:]), (
+        "the others are known"
+    )
+    assert tried[-1].harmless and not tried[0].harmless
+    assert played.counted[1][:4] == [NONE, "wait", "copy", "epilogue"], "what runs is counted"
+
+
+def test_a_variant_that_loses_time_tells_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(GONE, "wait", -430.0)
+    monkeypatch.setitem(GONE, "sync", -15.0)
+    found, _ = measured(capsys, tmp_path / "out")
+    told = statuses(found)
+    assert told["wait"] == "slower than the whole kernel" and told["sync"] == "ok"
+    assert not any(part["measured"] < -20 for part in found["parts"])
+    assert any("each part stands for itself" in note for note in found["notes"])
 
 
 def test_what_ran_as_it_was_is_not_lost_in_other_trials(
@@ -271,7 +286,7 @@ def test_what_ran_as_it_was_is_not_lost_in_other_trials(
     played.fates = [{"wait": FAULT}, {"wait": FAULT, "copy": FAULT, "copy_sync": FAULT, "all": FAULT}]
     found, _ = measured(capsys, tmp_path / "out")
     assert len(played.trials) > 1
-    assert statuses(found) == dict.fromkeys(statuses(found), "ok") | {"wait": FAULT}
+    assert statuses(found) == dict.fromkeys(statuses(found), "ok") | {"wait": FAULT, "wait_sync": NOT_TRIED}
     assert not any(note.startswith("without") for note in found["notes"])
 
 
