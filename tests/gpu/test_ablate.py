@@ -32,6 +32,34 @@ __global__ void smooth(float* data, int rounds) {
   data[blockIdx.x * 256 + threadIdx.x] += value;
 }
 
+// Without its barriers, thread 0 runs ahead, and the others wait for a round that is over.
+__global__ void hanging(float* data, int rounds) {
+  __shared__ volatile int now;
+  for (int round = 1; round <= rounds; round++) {
+    if (threadIdx.x == 0) now = round;
+    __syncthreads();
+    while (now != round) {
+    }
+    data[blockIdx.x * 256 + threadIdx.x] += 1.0f;
+    __syncthreads();
+  }
+}
+
+// Without its barriers, threads read indexes that point nowhere.
+__global__ void faulting(float* data, int rounds) {
+  __shared__ volatile int index[256];
+  float sum = 0.0f;
+  for (int round = 0; round < rounds; round++) {
+    index[threadIdx.x] = (threadIdx.x + round) % 256;
+    __syncthreads();
+    sum += data[index[(threadIdx.x + 33) % 256]];
+    __syncthreads();
+    index[threadIdx.x] = 0x70000000;
+    __syncthreads();
+  }
+  data[(blockIdx.x + 1) * 256 + threadIdx.x] = sum;
+}
+
 int main(int count, char** words) {
   const int n = 264 * 256;
   static float host[264 * 256];
@@ -50,6 +78,10 @@ int main(int count, char** words) {
     cudaStreamEndCapture(stream, &recorded);
     cudaGraphInstantiate(&made, recorded, 0);
     cudaGraphLaunch(made, stream);
+  } else if (count > 1 && !strcmp(words[1], "hanging")) {
+    hanging<<<8, 256, 0, stream>>>(data, 200);
+  } else if (count > 1) {
+    faulting<<<8, 256, 0, stream>>>(data, 2000);
   } else {
     for (int i = 0; i < 3; i++) smooth<<<264, 256, 0, stream>>>(data, 500);
   }
@@ -133,3 +165,15 @@ def test_a_launch_in_a_graph_is_refused_by_name(tmp_path: Path, program: str) ->
     said = " ".join(done.stderr.split())
     assert "smooth" in said and "cannot be kept: it is recorded into a CUDA graph" in said
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("planted", "status"), [("hanging", "hangs"), ("faulting", "CUDA_ERROR_")])
+def test_a_variant_that_fails_is_named_and_the_others_are_measured(
+    tmp_path: Path, program: str, planted: str, status: str
+) -> None:
+    done = ablate(tmp_path, "--kernel", planted, "--", program, planted)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["runs"]
+    told = {variant["name"]: variant["status"] for variant in [*found["variants"], *found["slack"]]}
+    assert told["sync"].startswith(status)
+    assert "ok" in told.values() and len(found["variants"]) + len(found["slack"]) > 1
