@@ -21,6 +21,7 @@ SCHEMA = 1
 ROUTE = "machine code"
 NOISY_PCT = 2.0
 """A standard error of the whole kernel's cycles above this tells nothing apart."""
+AGAIN = "measure it anew with `ncubble ablate`"
 LARGEST_B = 8 << 20
 """Of a file; that of a launch with all its variants and lines has some 20 kB."""
 LEAST_CAUSE_PCT = 1.0
@@ -139,14 +140,22 @@ class Ablation:
                 return None
             if path.stat().st_size > LARGEST_B:
                 raise ValueError(f"it is larger than {LARGEST_B >> 20} MiB")
-            members = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(members, dict) or members.pop("schema", None) != SCHEMA:
+            return cls.of(json.loads(path.read_text(encoding="utf-8")), path)
+        except (OSError, ValueError, RecursionError) as error:
+            raise ReportError(f"{path}: no ablation ({error})", AGAIN) from error
+
+    @classmethod
+    def of(cls, members: Any, origin: Path) -> Ablation:
+        """Of the members that ``to_json`` gives; raises ReportError naming ``origin``."""
+        try:
+            if not isinstance(members, dict) or members.get("schema") != SCHEMA:
                 raise ValueError(f"schema {SCHEMA} is wanted")
-            for part in filter(None, members.get("parts") or ()):
+            known = {name: value for name, value in members.items() if name != "schema"}
+            for part in filter(None, known.get("parts") or ()):
                 part["se"] = math.nan if part.get("se") is None else part["se"]
-            return typed(members, cls)
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise ReportError(f"{path}: no ablation ({error})", "measure it anew with `ncubble ablate`") from error
+            return typed(known, cls)
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise ReportError(f"{origin}: no ablation ({error})", AGAIN) from error
 
 
 def ablation_of(path: Path, launch: int) -> Ablation | None:

@@ -15,6 +15,8 @@ from ncubble.analysis.validation.page import Result, Table
 from ncubble.analysis.validation.plots import Colour
 from ncubble.analysis.validation.prediction.score import score_prediction
 from ncubble.analysis.validation.prediction.views import prediction_notes, prediction_plots, prediction_tables
+from ncubble.analysis.validation.truth.score import score_truth
+from ncubble.analysis.validation.truth.views import truth_notes, truth_plots, truth_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,4 +36,5 @@ VALIDATIONS = {
     "account": Validation(score_account, account_tables, account_notes, account_plots),
     "diagnosis": Validation(score_diagnosis, diagnosis_tables, diagnosis_notes, diagnosis_plots),
     "prediction": Validation(score_prediction, prediction_tables, prediction_notes, prediction_plots),
+    "truth": Validation(score_truth, truth_tables, truth_notes, truth_plots),
 }

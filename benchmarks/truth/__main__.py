@@ -2,13 +2,14 @@
 
     python -m benchmarks.truth OUT [--seconds 540] [--only REGEX] [--processes 12]
 
-Run in the repository; call it again until it ends with 0. Launches that are there are kept. Some are
-recorded at once, each by a program of its own, and then measured one after the other, as nothing else
-may run on the GPU then. No measurement begins after ``--seconds``. For each launch OUT/GPU/NAME gets
-the run directory of ``ncubble ablate`` and ``truth.json``: ``name``, ``family``, ``kind``, ``split``,
-``stages``, ``gpu``. OUT/GPU/failed.json says why others have none. CUTLASS is measured where
-OUT/cutlass_gemms is: see ``cutlass_gemms.cu``. Put the result into the store with
-``python -m benchmarks.truth.pack OUT``.
+Run in the repository; call it again until it ends with 0. Launches that are there, or in the store,
+are not measured again (``--again``: those in the store are). Some are recorded at once, each by a
+program of its own, and then measured one after the other, as nothing else may run on the GPU then.
+No measurement begins after ``--seconds``. For each launch OUT/GPU/NAME gets the run directory of
+``ncubble ablate`` and ``truth.json``: ``name``, ``family``, ``kind``, ``split``, ``stages``,
+``gpu``. OUT/GPU/failed.json says why others have none. CUTLASS is measured where OUT/cutlass_gemms
+is: see ``cutlass_gemms.cu``. Put the result into the store with ``python -m benchmarks.truth.pack
+OUT``.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from benchmarks.truth import plan
-from benchmarks.truth.plan import Family, PlannedLaunch
+from benchmarks.truth.plan import TOLD, Family, PlannedLaunch
+from ncubble.analysis.validation.truth.store import rows_of
 from ncubble.cli.commands.ablate.measuring import AblationOrder, measure
 from ncubble.cli.commands.profile import chosen_program
 from ncubble.errors import NcubbleError
@@ -35,8 +37,9 @@ from ncubble.profiling.capsules.session import SOURCE, CaptureRequest, capture
 from ncubble.profiling.devices.driver import describe
 from ncubble.profiling.ncu.ncu import Filters
 from ncubble.profiling.streams.build import injection
+from ncubble.recordings import VALIDATION
 
-TOLD, FAILED = "truth.json", "failed.json"
+FAILED = "failed.json"
 BATCH = 24
 RECORD_S = 150.0
 
@@ -65,7 +68,7 @@ class Wanted:
 class Measuring:
     """One call: what is there, what failed, and when to stop."""
 
-    def __init__(self, out: Path, until: float) -> None:
+    def __init__(self, out: Path, until: float, again: bool) -> None:
         self.out, self.until = out, until
         name = describe().name
         self.gpu = next(
@@ -76,13 +79,15 @@ class Measuring:
         log = self.folder / FAILED
         self.failed: dict[str, str] = json.loads(log.read_text(encoding="utf-8")) if log.is_file() else {}
         self.sides = plan.splits(plan.families())
+        places = () if again else VALIDATION.glob(f"truth/*/{self.gpu}")
+        self.known = {str(row["name"]) for place in places for row in rows_of(place)}
 
     def missing(self, only: str) -> Iterator[Wanted]:
         """What is neither measured nor failed, in the order of the plan."""
         for family in plan.families():
             for launch in family.launches:
                 place = self.folder / launch.name
-                if launch.name in self.failed or place.exists() or not re.search(only, launch.name):
+                if launch.name in {*self.failed, *self.known} or place.exists() or not re.search(only, launch.name):
                     continue
                 if family.kind != "cutlass" or (self.out / plan.CUTLASS).is_file():
                     yield Wanted.of(family, launch, self.out)
@@ -144,9 +149,10 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seconds", type=float, default=540.0, help="begin no measurement after so many")
     parser.add_argument("--only", default="", metavar="REGEX", help="over the names of launches")
+    parser.add_argument("--again", action="store_true", help="also what is in the store")
     parser.add_argument("--processes", type=int, default=12, help="programs that are recorded at once")
     given = parser.parse_args()
-    measuring = Measuring(given.out, time.monotonic() + given.seconds)
+    measuring = Measuring(given.out, time.monotonic() + given.seconds, given.again)
     injection(SOURCE)  # built once, before many want it
     missing = list(measuring.missing(given.only))
     for first in range(0, len(missing), BATCH):

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 Split = Literal["learn", "frozen"]
 LEARNED = 0.6
+TOLD = "truth.json"
+"""Beside the recorded run of a launch: which one it is."""
 CUTLASS = "cutlass_gemms"
 """The binary of ``cutlass_gemms.cu``, beside the recorded runs."""
 

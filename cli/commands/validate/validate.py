@@ -48,22 +48,38 @@ def prediction(folder: Folder = None, measure: Measure = False, write: Write = N
     _validate("prediction", folder, measure, write, as_json)
 
 
+@app.command()
+def truth(
+    folder: Folder = None,
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="The launches that nothing may be tuned on; this is logged.")
+    ] = False,
+    write: Write = None,
+    as_json: Json = False,
+) -> None:
+    """Score account, first cause, gain and depth against parts that were taken out of the machine code.
+
+    Exit code 3 where nothing could be scored. The frozen side is scored from a checkout without changes only, and each
+    time is written down in scorings.jsonl.
+    """
+    if frozen:
+        from ncubble.cli.commands.validate.truth import log_frozen
+
+        log_frozen(_place("truth", folder), as_json)
+    else:
+        _validate("truth", folder, False, write, as_json)
+
+
 def _validate(name: str, folder: Path | None, measure: bool, write: Path | None, as_json: bool) -> None:
     from ncubble.analysis.account.parts import part_color
     from ncubble.analysis.validation import page, plots
     from ncubble.analysis.validation.validations import VALIDATIONS
     from ncubble.cli.commands.validate.render import print_tables
     from ncubble.cli.render import emit_json
-    from ncubble.recordings import VALIDATION
 
     if measure and folder is None:
         raise UsageError("--measure: no folder to measure into", f"ncubble validate {name} FOLDER --measure")
-    place = VALIDATION / name if folder is None else folder
-    if folder is None and not place.is_dir():
-        raise UsageError(
-            "the recordings to score on are not installed: they are in the repository",
-            f"git clone it, then: ncubble validate {name} CHECKOUT/recordings/validation/{name}",
-        )
+    place = _place(name, folder)
     if measure:
         _measure(name, place)
     validation = VALIDATIONS[name]
@@ -77,6 +93,18 @@ def _validate(name: str, folder: Path | None, measure: bool, write: Path | None,
         figures = validation.plots(result, part_color)
         page.write(write, result, page.blocks(result, tables, notes))
         plots.save(figures, write)
+
+
+def _place(name: str, folder: Path | None) -> Path:
+    from ncubble.recordings import VALIDATION
+
+    place = VALIDATION / name if folder is None else folder
+    if folder is None and not place.is_dir():
+        raise UsageError(
+            "the recordings to score on are not installed: they are in the repository",
+            f"git clone it, then: ncubble validate {name} CHECKOUT/recordings/validation/{name}",
+        )
+    return place
 
 
 def _measure(name: str, folder: Path) -> None:

@@ -1,0 +1,259 @@
+"""Holds account, first cause, gain and depth of measured launches against what was measured.
+
+Truth are the shares of cycles that vanish when a part is taken out of the machine code, shared out
+by Shapley values (``MeasuredPart.measured``), and what vanishes with a part ``alone``. Estimates
+are made anew by the code that runs. Launches whose replay did not repeat the program's results, and
+those of which not every set of parts could be measured, are named and not scored. Means come with
+an interval of 95 %, from families drawn anew (bootstrap), since launches of a family are alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, MeasuredPart
+from ncubble.analysis.ablation.shares import REST
+from ncubble.analysis.account.account import account
+from ncubble.analysis.account.units import busy_of
+from ncubble.analysis.diagnosis.advise import predict_sweep
+from ncubble.analysis.diagnosis.diagnose import diagnose
+from ncubble.analysis.model.predict import chosen_depth
+from ncubble.analysis.report.samples import stall_columns
+from ncubble.analysis.validation.account.score import BUSY, naive_account
+from ncubble.analysis.validation.recorded import CYCLES, scored
+from ncubble.analysis.validation.truth.store import TruthLaunch, stored
+from ncubble.errors import ReportError
+
+DRAWS, SEED = 2000, 19
+PROMISED_PCT, GAINED_PCT = 2.0, 1.0
+"""A gain above the first where less than the second vanishes is a promise that is not kept."""
+Row = dict[str, Any]
+
+
+def score_truth(folder: Path, split: str = "learn") -> dict[str, Any]:
+    """The whole result, JSON-ready (schema: docs/reference/validations.md), of one side of the
+    store in ``folder``. Raises ReportError where nothing could be scored."""
+    launches = list(stored(folder, split))
+    rows, unscored = scored(((f"{one.name} {one.gpu}", one) for one in launches), _row)
+    if not rows:
+        raise ReportError(f"{folder / split}: no launch could be scored", "the messages above say why")
+    members = list(rows.values())
+    return {
+        "schema": 1,
+        "validation": "truth",
+        "split": split,
+        "launches": len(launches),
+        "origins": {one.gpu: _origin(one) for one in launches},
+        "scores": {
+            "all": scores(members),
+            **{f"gpu {name}": scores(of) for name, of in _by(members, "gpu").items()},
+            **{f"kind {name}": scores(of) for name, of in _by(members, "kind").items()},
+        },
+        "parts": {
+            part: part_errors(members, part) for part in sorted({part for row in members for part in row["parts"]})
+        },
+        "depth": depth_scores(launches),
+        "rows": members,
+        "unscored": unscored,
+    }
+
+
+def _origin(one: TruthLaunch) -> Row:
+    manifest = one.launch.report.run.manifest
+    days = list(dict.fromkeys((manifest.started[:10], manifest.ended[:10])))
+    commits = [str(manifest.git["sha"])] if manifest.git.get("sha") else []
+    return {"device": manifest.device, "ncu_version": manifest.ncu_version, "commits": commits, "days": days}
+
+
+def _by(rows: Iterable[Row], member: str) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row[member]].append(row)
+    return dict(sorted(groups.items()))
+
+
+def _row(one: TruthLaunch) -> Row:
+    """Estimates and measurements of one launch; raises ReportError where it cannot be scored."""
+    measured = {part.part: part for part in one.ablation.parts}
+    if one.ablation.faithful is False:
+        raise ReportError("its replay did not repeat the program's results", "")
+    if REST not in measured:
+        raise ReportError("not every set of its parts could be measured", "")
+    bubbles = account(one.launch)
+    if bubbles is None:
+        raise ReportError("it has no account", "")
+    busy = math.fsum(bubbles.parts.get(part, 0.0) for part in BUSY)
+    source = one.launch.source
+    naive = naive_account({reason: float(source[reason].sum()) for reason in stall_columns(source)}, busy)
+    parts = {
+        name: {"measured": part.measured, "account": _sum(bubbles.parts, part), "naive": _sum(naive, part)}
+        for name, part in measured.items()
+        if name != REST
+    }
+    return {
+        **{"name": one.name, "family": one.family, "kind": one.kind, "gpu": one.gpu, "stages": one.stages},
+        "cycles": one.ablation.cycles,
+        "parts": parts,
+        "first": first_cause(parts),
+        "gain": _gain(one, measured),
+    }
+
+
+def _sum(parts: Mapping[str, float], part: MeasuredPart) -> float:
+    return math.fsum(parts.get(name, 0.0) for name in part.names)
+
+
+def first_cause(parts: Mapping[str, Mapping[str, float]]) -> Row:
+    """The largest part by measurement and by estimate ("" where none has ``LEAST_CAUSE_PCT``),
+    whether they are the same, and the ``regret``: measured points of the right one beyond those of
+    the one that is named."""
+    first = {side: max(parts, key=lambda name: parts[name][side], default="") for side in ("measured", "account")}
+    named = {side: name if name and parts[name][side] >= LEAST_CAUSE_PCT else "" for side, name in first.items()}
+    got = {side: parts[name]["measured"] if name else 0.0 for side, name in named.items()}
+    return {**named, "right": named["measured"] == named["account"], "regret": got["measured"] - got["account"]}
+
+
+def _gain(one: TruthLaunch, measured: Mapping[str, MeasuredPart]) -> Row | None:
+    """What the diagnosis promises for its first cause, and what vanishes with that part alone."""
+    causes = diagnose(one.launch, account(one.launch)).causes
+    first = causes[0] if causes else None
+    if first is None or first.predicted_gain_pct is None:
+        return None
+    part = next((part for part in measured.values() if first.cause in part.names), None)
+    if part is None or part.alone is None:
+        return None
+    return {"cause": first.cause, "promised": first.predicted_gain_pct, "alone": part.alone}
+
+
+def scores(rows: Sequence[Row]) -> dict[str, Any]:
+    """Errors of account, first cause and gain over ``rows``, in points of kernel time."""
+    right, within = interval(rows, lambda row: [100.0 * row["first"]["right"]])
+    gains = [row["gain"] for row in rows if row["gain"] is not None]
+    return {
+        "launches": len(rows),
+        "account": _errors(rows, "account"),
+        "naive": _errors(rows, "naive"),
+        "first_right_pct": right,
+        "first_right_interval": within,
+        "first_regret": fmean(row["first"]["regret"] for row in rows),
+        "gains": {
+            "count": len(gains),
+            "mean_abs": fmean(abs(gain["promised"] - gain["alone"]) for gain in gains) if gains else None,
+            "broken": sum(gain["promised"] > PROMISED_PCT and gain["alone"] < GAINED_PCT for gain in gains),
+        },
+    }
+
+
+def _errors(rows: Sequence[Row], side: str) -> Row:
+    def of(row: Row) -> list[float]:
+        return [abs(cells[side] - cells["measured"]) for cells in row["parts"].values()]
+
+    mean, within = interval(rows, of)
+    off = [(error, row["name"], row["gpu"]) for row in rows for error in of(row)]
+    worst = max(off, default=None)
+    return {
+        "count": len(off),
+        "mean_abs": mean,
+        "interval": within,
+        "worst_abs": worst[0] if worst else None,
+        "worst": f"{worst[1]} {worst[2]}" if worst else "",
+    }
+
+
+def part_errors(rows: Sequence[Row], part: str) -> Row:
+    """Errors of one part over the launches that have it; ``bias`` is account less measured."""
+    cells = [(row, row["parts"][part]) for row in rows if part in row["parts"]]
+    off = [(cell["account"] - cell["measured"], row["name"], row["gpu"]) for row, cell in cells]
+    worst = max(off, key=lambda item: abs(item[0]))
+    return {
+        "count": len(off),
+        "mean_abs": fmean(abs(error) for error, *_ in off),
+        "bias": fmean(error for error, *_ in off),
+        "worst": worst[0],
+        "worst_of": f"{worst[1]} {worst[2]}",
+        "naive_mean_abs": fmean(abs(cell["naive"] - cell["measured"]) for _, cell in cells),
+    }
+
+
+def interval(rows: Sequence[Row], of: Callable[[Row], list[float]]) -> tuple[float | None, list[float] | None]:
+    """The mean of all values ``of`` the rows, and where 95 % of the means lie that families drawn
+    anew give; no interval for fewer than five families."""
+    families: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        families[row["family"]] += of(row)
+    values = [np.array(members) for members in families.values() if members]
+    if not values:
+        return None, None
+    mean = float(np.concatenate(values).mean())
+    if len(values) < 5:
+        return mean, None
+    sums, counts = np.array([members.sum() for members in values]), np.array([len(members) for members in values])
+    drawn = np.random.default_rng(SEED).integers(len(values), size=(DRAWS, len(values)))
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    return mean, [float(bound) for bound in np.percentile(means, (2.5, 97.5))]
+
+
+def depth_scores(launches: Sequence[TruthLaunch]) -> dict[str, Any]:
+    """How well each launch of a sweep predicts the busy share at the other depths (points), and
+    what the depth that it would choose among the measured ones loses against the best, in percent
+    of cycles. Depths that it does not predict count as ``silent``."""
+    sweeps: dict[tuple[str, str], dict[int, TruthLaunch]] = defaultdict(dict)
+    for one in launches:
+        if one.stages is not None:
+            sweeps[one.family, one.gpu][one.stages] = one
+    pairs: list[Row] = []
+    regrets: list[Row] = []
+    for (family, gpu), depths in sweeps.items():
+        if len(depths) > 1:
+            for stages, one in depths.items():
+                made, regret = _predicted(family, gpu, depths, stages, one)
+                pairs += made
+                regrets += regret
+    told = [row for row in pairs if row["error"] is not None]
+    mean, within = interval(told, lambda row: [abs(row["error"])])
+    worst = max(told, key=lambda row: abs(row["error"]), default=None)
+    stay, _ = interval(told, lambda row: [abs(row["no_change"])])
+    return {
+        "sweeps": sum(len(depths) > 1 for depths in sweeps.values()),
+        "pairs": len(pairs),
+        "silent": len(pairs) - len(told),
+        "mean_abs": mean,
+        "interval": within,
+        "worst": worst,
+        "no_change_mean_abs": stay,
+        "regret_mean_pct": fmean(row["regret"] for row in regrets) if regrets else None,
+        "regret_worst_pct": max((row["regret"] for row in regrets), default=None),
+        "stay_regret_mean_pct": fmean(row["stay"] for row in regrets) if regrets else None,
+    }
+
+
+def _predicted(
+    family: str, gpu: str, depths: Mapping[int, TruthLaunch], present: int, one: TruthLaunch
+) -> tuple[list[Row], list[Row]]:
+    busy = {stages: found.pct for stages, other in depths.items() if (found := busy_of(other.launch)) is not None}
+    cycles = {stages: other.launch.value(CYCLES) for stages, other in depths.items()}
+    if present not in busy:
+        return [], []
+    predictions = predict_sweep(one.launch, present, list(depths))
+    pairs = [
+        {
+            **{"family": family, "gpu": gpu, "from": present, "to": stages},
+            "error": prediction.tensor_elapsed_pct - busy[stages] if (prediction := predictions[stages]) else None,
+            "no_change": busy[present] - busy[stages],
+        }
+        for stages in depths
+        if stages != present and stages in busy
+    ]
+    known = {stages: made.tensor_elapsed_pct for stages, made in predictions.items() if made is not None}
+    if len(known) < 2:
+        return pairs, []
+    best = min(cycles.values())
+    lost = {stages: 100.0 * (cycles[stages] / best - 1.0) for stages in depths}
+    return pairs, [{"family": family, "regret": lost[chosen_depth(known)], "stay": lost[present]}]

@@ -1,0 +1,111 @@
+"""The store of measured launches: reports as Parquet, with what ``ncubble ablate`` measured.
+
+``FOLDER/SPLIT/GPU`` holds launches of one GPU model: ``TABLE.parquet`` for each of ``TABLES`` (as
+in the report's cache, ``launch`` being the number in this folder), ``run.json`` (the manifest; its
+``launches`` say what the program declared of each), and ``launches.json``: a list, by number, of
+``name``, ``family``, ``kind``, ``stages`` (or null) and ``ablation`` (the members of
+``ablation.json``). Source files and Nsight's rules are not kept. ``benchmarks/truth/pack.py``
+writes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ncubble.analysis.ablation.result import Ablation
+from ncubble.analysis.report.container import Frame
+from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.report import Report
+from ncubble.errors import ReportError
+from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LAUNCHES = "launches.json"
+TABLES = ("actions", "metrics", "texts", "timeline", "code", "samples")
+SPLITS = ("learn", "frozen")
+_EMPTY = {
+    "rules": ("launch", "section", "rule", "title", "message", "kind", "speedup_pct", "speedup_kind"),
+    "files": ("file", "text"),
+}
+
+
+@dataclass(frozen=True)
+class TruthLaunch:
+    """A launch with what was measured of it. ``stages``: its depth in a sweep, or None."""
+
+    name: str
+    family: str
+    kind: str
+    gpu: str
+    stages: int | None
+    launch: Launch
+    ablation: Ablation
+
+
+class StoredReport(Report):
+    """The launches of one folder of the store, as if they were those of a report."""
+
+    def __init__(self, folder: Path, launches: int) -> None:
+        manifest = Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"), folder / MANIFEST)
+        digest = hashlib.sha256((folder / LAUNCHES).read_bytes()).hexdigest()
+        self.run = Run(folder, folder / LAUNCHES, manifest)
+        self.frame = Frame(digest, 0, 0, launches, True, True, True, manifest.ncu_version)
+        self.path, self.key = folder, digest[:16]
+        self._scalars: dict[int, dict[str, float]] = {}
+        self._memos: OrderedDict[int, dict[object, Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._one_at_a_time, self._read_alone = False, 0
+        self._read = cache(self._read_table)
+
+    def _table(self, name: str, launch: int | None = None) -> pd.DataFrame:
+        table = self._read(name)
+        return table if launch is None else table[table["launch"] == launch]
+
+    def _read_table(self, name: str) -> pd.DataFrame:
+        import pandas as pd
+
+        if name in _EMPTY:
+            return pd.DataFrame({column: [] for column in _EMPTY[name]})
+        path = self.path / f"{name}.parquet"
+        try:
+            return pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            raise ReportError(f"{path}: no table of the store ({error})", "restore it from the repository") from error
+
+
+def stored(folder: Path, split: str) -> Iterator[TruthLaunch]:
+    """All launches of a split below ``folder``, by GPU and number. Raises ReportError where there
+    are none, or what is there is damaged."""
+    places = sorted(path.parent for path in (folder / split).glob(f"*/{LAUNCHES}"))
+    if not places:
+        raise ReportError(f"{folder / split}: no measured launches", "name the folder of recordings/validation/truth")
+    for place in places:
+        rows = rows_of(place)
+        report = StoredReport(place, len(rows))
+        for number, row in enumerate(rows):
+            name, family, kind = (str(row[member]) for member in ("name", "family", "kind"))
+            ablation = Ablation.of(row["ablation"], place / LAUNCHES)
+            yield TruthLaunch(name, family, kind, place.name, row["stages"], report.launch(number), ablation)
+
+
+def rows_of(place: Path) -> list[dict[str, Any]]:
+    """The members of ``launches.json`` in a folder of the store; raises ReportError."""
+    try:
+        rows = json.loads((place / LAUNCHES).read_text(encoding="utf-8"))
+        if not isinstance(rows, list) or not all(
+            {"name", "family", "kind", "stages", "ablation"} <= set(row) for row in rows
+        ):
+            raise ValueError("a list of launches is wanted")
+    except (OSError, ValueError, TypeError) as error:
+        raise ReportError(f"{place / LAUNCHES}: not readable ({error})", "restore it from the repository") from error
+    return rows

@@ -1,0 +1,106 @@
+"""The result of ``ncubble validate truth`` in tables, notes and a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ncubble.analysis.ablation.shares import JOINED
+from ncubble.analysis.validation.account.score import WORST
+from ncubble.analysis.validation.page import NOTHING, Result, Table, number, origin
+from ncubble.analysis.validation.plots import SIZE, Colour, agreement, figure, labelled, plain
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def truth_tables(result: Result) -> list[Table]:
+    """Scores of all launches and by GPU and kind, errors by part, and depth."""
+    return [_scores(result), _parts(result), _depth(result["depth"])]
+
+
+def truth_notes(result: Result) -> list[str]:
+    """Where each GPU's launches come from, and launches that count for nothing, with the reason."""
+    by = [f"{gpu}: {origin(made)}" for gpu, made in sorted(result["origins"].items())]
+    return [*by, *(f"{name}: not scored, {why}" for name, why in sorted(result["unscored"].items()))]
+
+
+def truth_plots(result: Result, colour: Colour) -> dict[str, Figure]:
+    """The account over what was measured, a mark for each part of each launch."""
+    made = figure(5.0, 5.0)
+    axes = plain(made.subplots())
+    cells = [(part.split(JOINED)[0], cell) for row in result["rows"] for part, cell in row["parts"].items()]
+    values = [cell[side] for _, cell in cells for side in ("measured", "account")]
+    agreement(axes, min(0.0, *values) - 2, max(10.0, *values) + 2, WORST, "account = measured")
+    for part in sorted({part for part, _ in cells}):
+        own = [cell for name, cell in cells if name == part]
+        axes.scatter(
+            [cell["measured"] for cell in own],
+            [cell["account"] for cell in own],
+            s=16,
+            color=colour(part),
+            label=part.replace("_", " "),
+        )
+    axes.legend(frameon=False, fontsize=SIZE)
+    words = "vanishes without the part, % of cycles", "what the account says, %"
+    return {"truth-scatter": labelled(made, *words)}
+
+
+def _scores(result: Result) -> Table:
+    header = (
+        *("launches of", "worst in", "n", "account", "95 %", "worst", "naive"),
+        *("first right %", "regret", "gains", "error", "broken"),
+    )
+    rows = [
+        (
+            name,
+            score["account"]["worst"],
+            str(score["launches"]),
+            number(score["account"]["mean_abs"]),
+            _interval(score["account"]["interval"]),
+            number(score["account"]["worst_abs"]),
+            number(score["naive"]["mean_abs"]),
+            number(score["first_right_pct"], 0),
+            number(score["first_regret"]),
+            str(score["gains"]["count"]),
+            number(score["gains"]["mean_abs"]),
+            str(score["gains"]["broken"]),
+        )
+        for name, score in result["scores"].items()
+    ]
+    return Table("scores", "Mean errors in points of kernel time, and first causes", header, rows, texts=2)
+
+
+def _parts(result: Result) -> Table:
+    header = ("part", "worst in", "n", "mean error", "bias", "worst", "naive")
+    rows = [
+        (
+            part.replace("_", " ").replace("+", " + "),
+            errors["worst_of"],
+            str(errors["count"]),
+            *(number(errors[name]) for name in ("mean_abs", "bias", "worst", "naive_mean_abs")),
+        )
+        for part, errors in result["parts"].items()
+    ]
+    return Table("parts", "By part: account less measured, in points of kernel time", header, rows, texts=2)
+
+
+def _depth(depth: Result) -> Table:
+    header = ("sweeps", "pairs", "silent", "mean error", "95 %", "as now", "worst", "regret %", "worst %", "as now %")
+    worst = depth["worst"]
+    row = (
+        str(depth["sweeps"]),
+        str(depth["pairs"]),
+        str(depth["silent"]),
+        number(depth["mean_abs"]),
+        _interval(depth["interval"]),
+        number(depth["no_change_mean_abs"]),
+        f"{number(worst['error'])} ({worst['family']} {worst['gpu']})" if worst else NOTHING,
+        *(number(depth[name]) for name in ("regret_mean_pct", "regret_worst_pct", "stay_regret_mean_pct")),
+    )
+    title = "Other depths: error of the busy share in points, and cycles lost by the depth that is chosen"
+    return Table("depth", title, header, [row] if depth["pairs"] else [])
+
+
+def _interval(bounds: Sequence[float] | None) -> str:
+    return NOTHING if bounds is None else f"{number(bounds[0])} to {number(bounds[1])}"

@@ -1,0 +1,159 @@
+"""Puts measured launches into the store, and says what is in it.
+
+    python -m benchmarks.truth.pack OUT     # what ``python -m benchmarks.truth OUT`` measured
+    python -m benchmarks.truth.pack --show  # what the store holds, by kind
+
+A launch that is there already is replaced. The store is described in
+``analysis/validation/truth/store.py``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.truth.plan import TOLD
+from ncubble.analysis.ablation.result import FILE, REST
+from ncubble.analysis.report.report import Report
+from ncubble.analysis.validation.truth.store import LAUNCHES, SPLITS, TABLES, StoredReport, TruthLaunch, rows_of, stored
+from ncubble.profiling.runs.run import Manifest
+from ncubble.recordings import VALIDATION
+
+STORE = VALIDATION / "truth"
+_OWN = re.compile(r".*?/src/ncubble/")
+Entry = tuple[dict[str, Any], dict[str, Any], dict[str, pd.DataFrame], Manifest]
+"""Row of ``launches.json``, what the program declared, the tables, and the manifest."""
+
+
+def public(path: str) -> str:
+    """A source path without the folders of the machine that recorded it."""
+    if not path.startswith("/"):
+        return path
+    return _OWN.sub("", path) if _OWN.match(path) else "/".join(Path(path).parts[-2:])
+
+
+def measured(run: Path) -> Entry:
+    """A measured launch, of its run directory."""
+    told = json.loads((run / TOLD).read_text(encoding="utf-8"))
+    ablation = json.loads((run / FILE).read_text(encoding="utf-8"))
+    for line in ablation["lines"]:
+        line["file"] = public(line["file"]) if line["file"] else line["file"]
+    row = {name: told[name] for name in ("name", "family", "kind", "stages")} | {"ablation": ablation}
+    report = Report.open(run)
+    tables = {name: report._table(name, 0) for name in TABLES}
+    tables["code"] = tables["code"].assign(file=[public(file) if file else file for file in tables["code"]["file"]])
+    return row, report.run.manifest.kernel_of(0), tables, report.run.manifest
+
+
+def kept(place: Path) -> dict[str, Entry]:
+    """What a folder of the store holds, by name."""
+    if not (place / LAUNCHES).is_file():
+        return {}
+    rows = rows_of(place)
+    report = StoredReport(place, len(rows))
+    manifest = report.run.manifest
+    return {
+        row["name"]: (row, manifest.kernel_of(number), {name: report._table(name, number) for name in TABLES}, manifest)
+        for number, row in enumerate(rows)
+    }
+
+
+def write(place: Path, entries: list[Entry]) -> None:
+    """Write a folder of the store, its launches in this order."""
+    place.mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        frames = [tables[name].assign(launch=number) for number, (_, _, tables, _) in enumerate(entries)]
+        _write_table(pd.concat(frames, ignore_index=True), place / f"{name}.parquet")
+    rows = [row for row, _, _, _ in entries]
+    (place / LAUNCHES).write_text(json.dumps(rows) + "\n", encoding="utf-8")
+    newest = max((manifest for *_, manifest in entries), key=lambda manifest: manifest.started)
+    oldest = min((manifest for *_, manifest in entries), key=lambda manifest: manifest.started)
+    Manifest(
+        started=oldest.started,
+        ended=newest.ended,
+        ncu_version=newest.ncu_version,
+        metric_set=newest.metric_set,
+        git=newest.git,
+        device=newest.device,
+        launches=[kernel for _, kernel, _, _ in entries],
+    ).save(place)
+
+
+def _write_table(frame: pd.DataFrame, path: Path) -> None:
+    for column in frame.columns:
+        if isinstance(frame[column].dtype, pd.CategoricalDtype):
+            frame[column] = frame[column].astype("str")
+    plain: dict[str, str] = {}
+    if path.stem == "timeline":
+        frame = frame.astype({"value": "float32"})
+        plain = {"t_ns": "DELTA_BINARY_PACKED"}
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    dictionary = [name for name in table.column_names if name not in plain]
+    pq.write_table(
+        table, path, compression="zstd", compression_level=19, use_dictionary=dictionary, column_encoding=plain or None
+    )
+
+
+def pack(out: Path) -> int:
+    """Add what was measured to the store; the number of launches that were added or replaced."""
+    found: dict[Path, list[Path]] = defaultdict(list)
+    for told in sorted(out.glob(f"*/*/{TOLD}")):
+        members = json.loads(told.read_text(encoding="utf-8"))
+        found[STORE / members["split"] / members["gpu"]].append(told.parent)
+    for place, runs in found.items():
+        entries = kept(place)
+        for run in runs:
+            entry = measured(run)
+            entries[entry[0]["name"]] = entry
+        write(place, [entries[name] for name in sorted(entries)])
+    return sum(map(len, found.values()))
+
+
+def show() -> None:
+    """A table of what was measured, by kind."""
+    launches = [launch for split in SPLITS if (STORE / split).is_dir() for launch in stored(STORE, split)]
+    kinds: dict[str, list[TruthLaunch]] = defaultdict(list)
+    for launch in launches:
+        kinds[launch.kind].append(launch)
+    sys.stdout.write(
+        "| kind | launches | all sets measured | some | results repeat | variants | seconds for variants |\n"
+    )
+    sys.stdout.write("| -- | -: | -: | -: | -: | -: | -: |\n")
+    for kind, members in sorted({**kinds, "all": launches}.items()):
+        whole = sum(any(part.part == REST for part in one.ablation.parts) and _all_ran(one) for one in members)
+        faithful = sum(bool(one.ablation.faithful) for one in members)
+        counts = sorted(len(one.ablation.variants) for one in members)
+        seconds = sorted(one.ablation.seconds.get("ablate", 0.0) for one in members)
+        sys.stdout.write(
+            f"| {kind} | {len(members)} | {whole} | {len(members) - whole} | {faithful} "
+            f"| {counts[0]}–{counts[-1]} | {seconds[0]:.1f}–{seconds[-1]:.1f} |\n"
+        )
+
+
+def _all_ran(launch: TruthLaunch) -> bool:
+    return all(variant.status == "ok" for variant in launch.ablation.variants)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--show", action="store_true", help="what the store holds, by kind")
+    given = parser.parse_args()
+    if given.out is not None:
+        sys.stdout.write(f"{pack(given.out)} launches put into {STORE}\n")
+    if given.show:
+        show()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

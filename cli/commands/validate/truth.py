@@ -1,0 +1,52 @@
+"""Scores the frozen side of the truth, from a clean commit only, and writes each scoring down."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ncubble import __version__
+from ncubble.analysis.validation.page import Result, rounded
+from ncubble.analysis.validation.truth.score import score_truth
+from ncubble.analysis.validation.truth.views import truth_notes, truth_tables
+from ncubble.cli.commands.validate.render import print_tables
+from ncubble.cli.render import emit_json
+from ncubble.errors import UsageError
+from ncubble.profiling.runs.provenance import git_state
+
+LOG = "scorings.jsonl"
+
+
+def log_frozen(folder: Path, as_json: bool) -> None:
+    """Score, append a line to ``scorings.jsonl`` in ``folder``, and print. Raises UsageError for a tree
+    with changes, or none."""
+    state = git_state(Path(__file__).parent)
+    if not state:
+        raise UsageError("--frozen: this ncubble runs from no checkout", "score from a checkout of the repository")
+    if state["dirty"]:
+        raise UsageError("--frozen: the checkout has changes that are not committed", "commit them, then score")
+    result = score_truth(folder, "frozen")
+    with (folder / LOG).open("a", encoding="utf-8") as log:
+        log.write(json.dumps(line(result, str(state["sha"]))) + "\n")
+    if as_json:
+        emit_json(result)
+    else:
+        print_tables(truth_tables(result), truth_notes(result))
+
+
+def line(result: Result, commit: str) -> dict[str, Any]:
+    """What is written down of a scoring."""
+    score, depth = result["scores"]["all"], result["depth"]
+    figures = {
+        "launches": score["launches"],
+        "account_mean": score["account"]["mean_abs"],
+        "account_worst": score["account"]["worst_abs"],
+        "first_right_pct": score["first_right_pct"],
+        "gain_mean": score["gains"]["mean_abs"],
+        "depth_mean": depth["mean_abs"],
+        "depth_regret_pct": depth["regret_mean_pct"],
+    }
+    told: dict[str, Any] = rounded(figures)
+    return {"scored": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit, "version": __version__, **told}

@@ -1,0 +1,211 @@
+"""The store of measured launches and its scores: a packed launch is what its report was, and errors
+are what they were made to be."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.truth import pack, plan
+from ncubble.analysis.ablation.result import Ablation, MeasuredPart
+from ncubble.analysis.ablation.shares import REST
+from ncubble.analysis.account.account import account
+from ncubble.analysis.diagnosis.advise import predict_sweep
+from ncubble.analysis.diagnosis.diagnose import diagnose
+from ncubble.analysis.report.report import Report
+from ncubble.analysis.validation.truth.score import first_cause, interval, score_truth
+from ncubble.analysis.validation.truth.store import SPLITS, stored
+from ncubble.cli.commands.validate import truth as command
+from ncubble.cli.main import main
+from ncubble.errors import ReportError, UsageError
+from ncubble.recordings import ROOT, VALIDATION
+
+RUNS = ("gemm_tma/stages1", "gemm_tma/stages2", "tensor_core_gemm/stages2", "softmax_online/default")
+
+
+def ablation(report: Report, off: float = 0.0, **members: Any) -> Ablation:
+    """As if the account had been right, but for ``off`` points in each of its parts."""
+    bubbles = account(report.launch(0))
+    assert bubbles is not None
+    chosen = ("data_wait", "sync_wait", "epilogue")
+    parts = [MeasuredPart(name, None, bubbles.parts.get(name, 0.0) - off, 0.1, 5.0) for name in chosen]
+    rest = MeasuredPart(REST, None, 5.0, math.nan, None)
+    told = {"faithful": True, "notes": [], "parts": [*parts, rest], **members}
+    return Ablation("k", "GPU", 1e6, 0.1, 5, interactions={}, variants=[], slack=[], lines=[], **told)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Measured launches, as ``python -m benchmarks.truth`` leaves them: a family has two depths."""
+    for name in RUNS:
+        run = tmp_path / "out" / "h200" / name.replace("/", "-")
+        run.mkdir(parents=True)
+        for file in (ROOT / name).iterdir():
+            (run / file.name).write_bytes(file.read_bytes())
+        ablation(Report.open(run), off=2.0).save(run)
+        kernel, _, setting = name.partition("/")
+        stages = int(setting[-1]) if setting.startswith("stages") else None
+        told = {
+            "name": run.name,
+            "family": kernel,
+            "kind": "catalog",
+            "split": "learn",
+            "stages": stages,
+            "gpu": "h200",
+        }
+        (run / plan.TOLD).write_text(json.dumps(told))
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def store(out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(pack, "STORE", tmp_path / "store")
+    assert pack.pack(out) == len(RUNS)
+    return tmp_path / "store"
+
+
+def test_a_packed_launch_is_what_its_report_was(store: Path) -> None:
+    launches = {one.name: one for one in stored(store, "learn")}
+    assert set(launches) == {name.replace("/", "-") for name in RUNS}
+    for name in RUNS:
+        here, there = launches[name.replace("/", "-")].launch, Report.open(ROOT / name).launch(0)
+        ours, theirs = account(here), account(there)
+        assert ours is not None and theirs is not None
+        assert ours.parts == pytest.approx(theirs.parts, abs=1e-4), name
+        assert [cause.cause for cause in diagnose(here, ours).causes] == [
+            cause.cause for cause in diagnose(there, theirs).causes
+        ]
+        assert here.declared == there.declared and here.identity.kernel == there.identity.kernel
+        for depth, made in predict_sweep(here, 2).items():
+            other = predict_sweep(there, 2)[depth]
+            assert (made is None) == (other is None)
+            assert made is None or other is None or made.cycles == pytest.approx(other.cycles, rel=1e-4)
+
+
+def test_packing_again_changes_nothing_and_new_launches_join(store: Path, out: Path) -> None:
+    before = {path: path.read_bytes() for path in store.rglob("*") if path.is_file()}
+    assert pack.pack(out) == len(RUNS)
+    assert {path: path.read_bytes() for path in store.rglob("*") if path.is_file()} == before
+    run = out / "h200" / "softmax_online-default"
+    told = json.loads((run / plan.TOLD).read_text()) | {"name": "another"}
+    (run / plan.TOLD).write_text(json.dumps(told))
+    pack.pack(out)
+    assert len(list(stored(store, "learn"))) == len(RUNS) + 1
+
+
+def test_scores_are_the_errors_that_were_planted(store: Path) -> None:
+    result = score_truth(store)
+    score = result["scores"]["all"]
+    assert score["launches"] == len(RUNS) and score["account"]["mean_abs"] == pytest.approx(2.0, abs=1e-3)
+    assert all(errors["bias"] == pytest.approx(2.0, abs=1e-3) for errors in result["parts"].values())
+    assert result["depth"]["sweeps"] == 1 and result["depth"]["pairs"] == 2
+    assert result["origins"]["h200"]["device"]["name"] == "NVIDIA H200"
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"faithful": False}, "its replay did not repeat"),
+        ({"parts": [MeasuredPart("data_wait", None, 3.0, 0.1, 3.0)]}, "not every set of its parts"),
+    ],
+)
+def test_what_is_no_truth_is_named_and_not_scored(out: Path, store: Path, members: dict[str, Any], why: str) -> None:
+    run = out / "h200" / "gemm_tma-stages1"
+    ablation(Report.open(run), **members).save(run)
+    pack.pack(out)
+    result = score_truth(store)
+    assert list(result["unscored"]) == ["gemm_tma-stages1 h200"] and why in result["unscored"]["gemm_tma-stages1 h200"]
+    assert result["scores"]["all"]["launches"] == len(RUNS) - 1
+
+
+def test_an_empty_or_damaged_store_is_an_error(store: Path) -> None:
+    with pytest.raises(ReportError, match="no measured launches"):
+        score_truth(store, "frozen")
+    (store / "learn" / "h200" / "code.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ReportError, match="no table of the store"):
+        next(iter(stored(store, "learn"))).launch.source  # noqa: B018
+    (store / "learn" / "h200" / "launches.json").write_text("[{}]")
+    with pytest.raises(ReportError, match="a list of launches"):
+        list(stored(store, "learn"))
+
+
+@pytest.mark.parametrize(
+    ("measured", "said", "right", "regret"),
+    [
+        ({"data_wait": 30.0, "epilogue": 5.0}, {"data_wait": 20.0, "epilogue": 1.0}, True, 0.0),
+        ({"data_wait": 30.0, "epilogue": 5.0}, {"data_wait": 2.0, "epilogue": 9.0}, False, 25.0),
+        ({"data_wait": 0.5, "epilogue": -3.0}, {"data_wait": 0.2, "epilogue": 0.9}, True, 0.0),
+        ({"data_wait": 0.5, "epilogue": -3.0}, {"data_wait": 0.2, "epilogue": 9.0}, False, 3.0),
+        ({"data_wait": 8.0, "epilogue": 1.0}, {"data_wait": 0.2, "epilogue": 0.3}, False, 8.0),
+    ],
+)
+def test_the_first_cause_is_the_largest_part_that_counts(
+    measured: dict[str, float], said: dict[str, float], right: bool, regret: float
+) -> None:
+    found = first_cause({part: {"measured": measured[part], "account": said[part]} for part in measured})
+    assert found["right"] is right and found["regret"] == pytest.approx(regret)
+
+
+def test_an_interval_is_of_families_and_not_of_launches() -> None:
+    alike = [{"family": f"f{number}", "value": float(number)} for number in range(8)]
+    mean, bounds = interval(alike, lambda row: [row["value"]])
+    again, wide = interval([row for row in alike for _ in range(50)], lambda row: [row["value"]])
+    assert mean == again == 3.5 and bounds is not None and bounds == wide and bounds[0] < 2.5 and bounds[1] > 4.5
+    assert interval(alike[:4], lambda row: [row["value"]])[1] is None
+
+
+def test_the_split_is_by_family_and_kind_and_does_not_depend_on_the_order() -> None:
+    families = plan.families()
+    sides = plan.splits(families)
+    assert sides == plan.splits(families[::-1]) and set(sides.values()) == set(SPLITS)
+    for kind in {family.kind for family in families}:
+        own = [sides[family.name] for family in families if family.kind == kind]
+        assert own.count("learn") == math.ceil(plan.LEARNED * len(own)), kind
+    names = [launch.name for family in families for launch in family.launches]
+    assert len(names) == len(set(names)) > 150
+
+
+def test_the_committed_store_is_split_as_planned_and_holds_no_path_of_a_machine() -> None:
+    sides = plan.splits(plan.families())
+    for split in SPLITS:
+        for one in stored(VALIDATION / "truth", split):
+            assert sides[one.family] == split, one.name
+            files = one.launch.source["file"].dropna()
+            assert not any(str(file).startswith("/") for file in files), one.name
+            assert not any((line.file or "").startswith("/") for line in one.ablation.lines), one.name
+
+
+def test_the_frozen_side_is_scored_from_a_clean_commit_only_and_logged(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (store / "learn").rename(store / "frozen")
+    for state, why in (({}, "no checkout"), ({"sha": "a" * 40, "dirty": True}, "changes")):
+        monkeypatch.setattr(command, "git_state", lambda folder, state=state: state)
+        with pytest.raises(UsageError, match=why):
+            command.log_frozen(store, as_json=False)
+    assert not (store / command.LOG).exists()
+    monkeypatch.setattr(command, "git_state", lambda folder: {"sha": "a" * 40, "dirty": False})
+    for times in (1, 2):
+        with pytest.raises(SystemExit) as ended:
+            main(["validate", "truth", str(store), "--frozen"])
+        assert ended.value.code == 0 and "By part" in capsys.readouterr().out
+        lines = (store / command.LOG).read_text().splitlines()
+        assert len(lines) == times
+    told = json.loads(lines[-1])
+    assert told["commit"] == "a" * 40 and told["account_mean"] == pytest.approx(2.0, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/home/someone/src/ncubble/kernels/cuda/gemm_tma.cu", "kernels/cuda/gemm_tma.cu"),
+        ("/opt/deep/python/site-packages/torch/nn.py", "torch/nn.py"),
+        ("kernels/a.cu", "kernels/a.cu"),
+    ],
+)
+def test_source_paths_lose_the_folders_of_the_machine(path: str, told: str) -> None:
+    assert pack.public(path) == told
