@@ -84,7 +84,7 @@ def _row(one: TruthLaunch) -> Row:
     measured = {part.part: part for part in one.ablation.parts}
     if one.ablation.faithful is False:
         raise ReportError("its replay did not repeat the program's results", "")
-    if REST not in measured:
+    if REST not in measured or any(variant.status != "ok" for variant in one.ablation.variants):
         raise ReportError("not every set of its parts could be measured", "")
     bubbles = account(one.launch)
     if bubbles is None:
