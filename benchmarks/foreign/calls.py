@@ -46,11 +46,13 @@ def build(launch: Launch) -> Call:
     return _BUILDERS[launch.program](launch.options)
 
 
-def _random(*shape: int, dtype: str = "float16") -> torch.Tensor:
+def normal(*shape: int, dtype: str = "float16") -> torch.Tensor:
+    """Random inputs."""
     return torch.randn(*shape, device=DEVICE, dtype=torch.float32).to(getattr(torch, dtype))
 
 
-def _empty(*shape: int, dtype: str = "float16") -> torch.Tensor:
+def unset(*shape: int, dtype: str = "float16") -> torch.Tensor:
+    """A place for results: NaN, so that one that is not written shows."""
     return torch.full(shape, math.nan, device=DEVICE, dtype=getattr(torch, dtype))
 
 
@@ -63,7 +65,7 @@ def _gemm(options: Options) -> Call:
     from benchmarks.foreign.triton_kernels import foreign_gemm
 
     (m, n, k), (bm, bn, bk), dtype = _cube(options), options["tile"], options["dtype"]
-    a, b, c = _random(m, k, dtype=dtype), _random(k, n, dtype=dtype), _empty(m, n, dtype=dtype)
+    a, b, c = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype), unset(m, n, dtype=dtype)
     load, store, mma = options.get("load", "each"), options.get("store", 1), options.get("mma", "wgmma")
 
     def run() -> torch.Tensor:
@@ -83,7 +85,7 @@ def _gemm_persistent(options: Options) -> Call:
     from benchmarks.foreign.triton_kernels import foreign_gemm_persistent
 
     (m, n, k), (bm, bn, bk), dtype = _cube(options), options["tile"], options["dtype"]
-    a, b, c = _random(m, k, dtype=dtype), _random(k, n, dtype=dtype), _empty(m, n, dtype=dtype)
+    a, b, c = normal(m, k, dtype=dtype), normal(k, n, dtype=dtype), unset(m, n, dtype=dtype)
     sms = torch.cuda.get_device_properties(0).multi_processor_count if DEVICE == "cuda" else 4
 
     def run() -> torch.Tensor:
@@ -99,7 +101,7 @@ def _dequant(options: Options) -> Call:
 
     (m, n, k), (bm, bn, bk), mode = _cube(options), options["tile"], options["mode"]
     whole = torch.randint(-8, 8, (m, k), device=DEVICE, dtype=torch.int8)
-    w, x, c = whole if mode == "int8" else whole.half(), _random(k, n), _empty(m, n)
+    w, x, c = whole if mode == "int8" else whole.half(), normal(k, n), unset(m, n)
     scale = 1.0 if mode == "plain" else 0.125
     store, scaled = options.get("store", 1), mode != "plain"
 
@@ -115,8 +117,8 @@ def _attention(options: Options) -> Call:
     from benchmarks.foreign.triton_kernels import foreign_attention
 
     heads, sequence, dim, (bm, bn) = options["heads"], options["sequence"], options["dim"], options["tile"]
-    q, k, v = (_random(heads, sequence, dim) for _ in range(3))
-    out, scale = _empty(heads, sequence, dim), math.log2(math.e) / math.sqrt(dim)
+    q, k, v = (normal(heads, sequence, dim) for _ in range(3))
+    out, scale = unset(heads, sequence, dim), math.log2(math.e) / math.sqrt(dim)
     load, softmax, store = options.get("load", "each"), options.get("softmax", True), options.get("store", 1)
 
     def run() -> torch.Tensor:
@@ -136,7 +138,7 @@ def _softmax(options: Options) -> Call:
     from benchmarks.foreign.triton_kernels import foreign_softmax
 
     rows, columns, dtype = options["rows"], options["columns"], options["dtype"]
-    x, out = _random(rows, columns, dtype=dtype), _empty(rows, columns, dtype=dtype)
+    x, out = normal(rows, columns, dtype=dtype), unset(rows, columns, dtype=dtype)
 
     def run() -> torch.Tensor:
         foreign_softmax[(rows,)](x, out, columns, num_warps=options["warps"])
@@ -149,7 +151,7 @@ def _layernorm(options: Options) -> Call:
     from benchmarks.foreign.triton_kernels import foreign_layernorm
 
     rows, columns, dtype = options["rows"], options["columns"], options["dtype"]
-    x, out = _random(rows, columns, dtype=dtype), _empty(rows, columns, dtype=dtype)
+    x, out = normal(rows, columns, dtype=dtype), unset(rows, columns, dtype=dtype)
 
     def run() -> torch.Tensor:
         foreign_layernorm[(rows,)](x, out, columns, options["block"], num_warps=options["warps"])
@@ -161,7 +163,7 @@ def _layernorm(options: Options) -> Call:
 def _matmul(options: Options) -> Call:
     (m, n, k), batch, dtype = _cube(options), options.get("batch", 1), options["dtype"]
     shape = (batch,) if batch > 1 else ()
-    a, b = _random(*shape, m, k, dtype=dtype), _random(*shape, k, n, dtype=dtype)
+    a, b = normal(*shape, m, k, dtype=dtype), normal(*shape, k, n, dtype=dtype)
 
     def run() -> torch.Tensor:
         torch.backends.cuda.matmul.allow_tf32 = bool(options.get("tf32", 0))
@@ -174,7 +176,7 @@ def _sdpa(options: Options) -> Call:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     shape = (options["batch"], options["heads"], options["sequence"], options["dim"])
-    q, k, v = (_random(*shape, dtype=options["dtype"]) for _ in range(3))
+    q, k, v = (normal(*shape, dtype=options["dtype"]) for _ in range(3))
     backend = {"cudnn": SDPBackend.CUDNN_ATTENTION, "flash": SDPBackend.FLASH_ATTENTION}[options["backend"]]
 
     def run() -> torch.Tensor:
@@ -186,7 +188,7 @@ def _sdpa(options: Options) -> Call:
 
 def _pointwise(options: Options) -> Call:
     rows, columns, dtype = options["rows"], options["columns"], options["dtype"]
-    x, y = _random(rows, columns, dtype=dtype), _random(rows, columns, dtype=dtype)
+    x, y = normal(rows, columns, dtype=dtype), normal(rows, columns, dtype=dtype)
     functions: dict[str, Callable[[], torch.Tensor]] = {
         "softmax": lambda: torch.softmax(x, -1),
         "layer_norm": lambda: functional.layer_norm(x, (columns,)),

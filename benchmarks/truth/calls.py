@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as functional
 
-from benchmarks.foreign.calls import DEVICE, Call, build
+from benchmarks.foreign.calls import DEVICE, Call, build, normal, unset
 from benchmarks.foreign.experiment import Launch, Options
 
 
@@ -19,14 +19,6 @@ def call_of(program: str, options: Options) -> Call:
         return build(Launch("", program, options))
     torch.manual_seed(0)
     return _BUILDERS[program](options)
-
-
-def _random(*shape: int, dtype: str = "float16") -> torch.Tensor:
-    return torch.randn(*shape, device=DEVICE, dtype=torch.float32).to(getattr(torch, dtype))
-
-
-def _empty(*shape: int, dtype: str = "float16") -> torch.Tensor:
-    return torch.full(shape, math.nan, device=DEVICE, dtype=getattr(torch, dtype))
 
 
 def _sizes(options: Options) -> tuple[tuple[int, int, int], tuple[int, int, int], dict[str, Any]]:
@@ -44,7 +36,7 @@ def _k_major(options: Options) -> Call:
 
     (m, n, k), tile, how = _sizes(options)
     out = "float32" if options["dtype"] == "float32" else "float16"
-    a, b, c = _random(m, k, dtype=options["dtype"]), _random(n, k, dtype=options["dtype"]), _empty(m, n, dtype=out)
+    a, b, c = normal(m, k, dtype=options["dtype"]), normal(n, k, dtype=options["dtype"]), unset(m, n, dtype=out)
 
     def run() -> torch.Tensor:
         kernel[(_grid((m, n, k), tile),)](a, b, c, m, n, k, *tile, **how)
@@ -60,7 +52,7 @@ def _tma(options: Options) -> Call:
 
     (m, n, k), tile, how = _sizes(options)
     bm, bn, bk = tile
-    a, b, c = _random(m, k), _random(k, n), _empty(m, n)
+    a, b, c = normal(m, k), normal(k, n), unset(m, n)
     boxes = ((a, [bm, bk]), (b, [bk, bn]), (c, [bm, bn]))
     described = [TensorDescriptor.from_tensor(tensor, box) for tensor, box in boxes]
 
@@ -74,7 +66,7 @@ def _tma(options: Options) -> Call:
 def _grouped(options: Options) -> Call:
     from benchmarks.truth.triton_kernels import truth_gemm_grouped as kernel
 
-    products = [(_random(m, k), _random(k, n), _empty(m, n)) for m, n, k in options["products"]]
+    products = [(normal(m, k), normal(k, n), unset(m, n)) for m, n, k in options["products"]]
     addresses = [tensor.data_ptr() for product in products for tensor in product]
     tensors = torch.tensor(addresses, dtype=torch.int64, device=DEVICE)
     sizes = torch.tensor([size for product in options["products"] for size in product], dtype=torch.int32).to(DEVICE)
@@ -92,7 +84,7 @@ def _split_k(options: Options) -> Call:
     from benchmarks.truth.triton_kernels import truth_gemm_split_k as kernel
 
     (m, n, k), tile, how = _sizes(options)
-    a, b = _random(m, k), _random(k, n)
+    a, b = normal(m, k), normal(k, n)
     c = torch.zeros(m, n, device=DEVICE, dtype=torch.float32)
 
     def run() -> torch.Tensor:
@@ -106,7 +98,7 @@ def _gated(options: Options) -> Call:
     from benchmarks.truth.triton_kernels import truth_gemm_gated as kernel
 
     (m, n, k), tile, how = _sizes(options)
-    x, up, gate, c = _random(m, k), _random(k, n), _random(k, n), _empty(m, n, dtype="float32")
+    x, up, gate, c = normal(m, k), normal(k, n), normal(k, n), unset(m, n, dtype="float32")
 
     def run() -> torch.Tensor:
         kernel[(_grid((m, n, k), tile),)](x, up, gate, c, m, n, k, *tile, **how)
@@ -119,8 +111,8 @@ def _causal(options: Options) -> Call:
     from benchmarks.truth.triton_kernels import truth_attention_causal as kernel
 
     heads, sequence, dim, (bm, bn) = options["heads"], options["sequence"], options["dim"], options["tile"]
-    q, k, v = (_random(heads, sequence, dim) for _ in range(3))
-    out, scale = _empty(heads, sequence, dim), math.log2(math.e) / math.sqrt(dim)
+    q, k, v = (normal(heads, sequence, dim) for _ in range(3))
+    out, scale = unset(heads, sequence, dim), math.log2(math.e) / math.sqrt(dim)
     how = {"num_stages": options["stages"], "num_warps": options["warps"]}
 
     def run() -> torch.Tensor:
@@ -135,9 +127,9 @@ def _rms_norm(options: Options) -> Call:
 
     rows, columns, dtype = options["rows"], options["columns"], options["dtype"]
     x, scale, out = (
-        _random(rows, columns, dtype=dtype),
-        _random(columns, dtype=dtype),
-        _empty(rows, columns, dtype=dtype),
+        normal(rows, columns, dtype=dtype),
+        normal(columns, dtype=dtype),
+        unset(rows, columns, dtype=dtype),
     )
 
     def run() -> torch.Tensor:
@@ -151,7 +143,7 @@ def _matvec(options: Options) -> Call:
     from benchmarks.truth.triton_kernels import truth_matvec as kernel
 
     rows, columns, (bm, bk) = options["rows"], options["columns"], options["tile"]
-    a, x, y = _random(rows, columns), _random(columns), _empty(rows, dtype="float32")
+    a, x, y = normal(rows, columns), normal(columns), unset(rows, dtype="float32")
 
     def run() -> torch.Tensor:
         kernel[(rows // bm,)](a, x, y, columns, bm, bk, num_warps=options["warps"], num_stages=options["stages"])
@@ -163,7 +155,7 @@ def _matvec(options: Options) -> Call:
 def _inductor(options: Options) -> Call:
     """A block that ``torch.compile`` makes one kernel of."""
     rows, columns = options["rows"], options["columns"]
-    x, weight = _random(rows, columns, dtype="bfloat16"), _random(columns, dtype="bfloat16")
+    x, weight = normal(rows, columns, dtype="bfloat16"), normal(columns, dtype="bfloat16")
     blocks: dict[str, Callable[[], torch.Tensor]] = {
         "gelu_norm": lambda: functional.gelu(functional.layer_norm(x, (columns,))) * x,
         "softmax": lambda: torch.softmax(x.float() * 0.5, -1).to(x.dtype),

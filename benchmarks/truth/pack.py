@@ -49,6 +49,7 @@ def measured(run: Path) -> Entry:
         line["file"] = public(line["file"]) if line["file"] else line["file"]
     row = {name: told[name] for name in ("name", "family", "kind", "stages")} | {"ablation": ablation}
     report = Report.open(run)
+    row |= {"started": report.run.manifest.started, "commit": str(report.run.manifest.git.get("sha") or "")}
     tables = {name: report._table(name, 0) for name in TABLES}
     tables["code"] = tables["code"].assign(file=[public(file) if file else file for file in tables["code"]["file"]])
     return row, report.run.manifest.kernel_of(0), tables, report.run.manifest
@@ -119,7 +120,7 @@ def pack(out: Path) -> int:
 
 
 def show() -> None:
-    """A table of what was measured, by kind."""
+    """What was measured by kind, how long that took, and launches of both GPU models side by side."""
     launches = [launch for split in SPLITS if (STORE / split).is_dir() for launch in stored(STORE, split)]
     kinds: dict[str, list[TruthLaunch]] = defaultdict(list)
     for launch in launches:
@@ -137,6 +138,30 @@ def show() -> None:
             f"| {kind} | {len(members)} | {whole} | {len(members) - whole} | {faithful} "
             f"| {counts[0]}–{counts[-1]} | {seconds[0]:.1f}–{seconds[-1]:.1f} |\n"
         )
+    _show_seconds(launches)
+    _show_pairs(launches)
+
+
+def _show_seconds(launches: list[TruthLaunch]) -> None:
+    sys.stdout.write("\n| GPU | variants, all of which ran | launches | seconds for them | for the profile |\n")
+    sys.stdout.write("| -- | -: | -: | -: | -: |\n")
+    groups: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
+    for one in launches:
+        if _all_ran(one) and not one.ablation.notes:
+            groups[one.gpu, len(one.ablation.variants)].append(one.ablation.seconds)
+    for (gpu, variants), took in sorted(groups.items()):
+        cells = (sorted(seconds[name] for seconds in took) for name in ("ablate", "profile"))
+        spans = " | ".join(f"{values[0]:.1f}–{values[-1]:.1f}" for values in cells)
+        sys.stdout.write(f"| {gpu} | {variants} | {len(took)} | {spans} |\n")
+
+
+def _show_pairs(launches: list[TruthLaunch]) -> None:
+    sys.stdout.write("\n| launch | part | h100 | h200 |\n| -- | -- | -: | -: |\n")
+    shares = {(one.name, one.gpu): {part.part: part.measured for part in one.ablation.parts} for one in launches}
+    for name in sorted({name for name, gpu in shares if gpu == "h100"}):
+        here, there = shares[name, "h100"], shares.get((name, "h200"), {})
+        for part in sorted(here.keys() & there.keys() - {REST}):
+            sys.stdout.write(f"| {name} | {part} | {here[part]:.1f} | {there[part]:.1f} |\n")
 
 
 def _all_ran(launch: TruthLaunch) -> bool:

@@ -20,6 +20,7 @@ from typing import Any
 
 from ncubble.analysis.ablation.shares import JOINED, MEASURE, REST
 from ncubble.analysis.account.account import account
+from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.report.samples import stall_columns
 from ncubble.analysis.validation.account.truth import Truth, truth
@@ -100,14 +101,19 @@ def _score_case(case: Result, report: Report) -> tuple[dict[str, Any], list[Pair
         raise ReportError(f"{report.path}: launch {launch.number} has no account", MEASURE)
     busy = math.fsum(bubbles.parts.get(part, 0.0) for part in BUSY)
     measured = truth(case["variants"], busy)
-    samples = {reason: float(launch.source[reason].sum()) for reason in stall_columns(launch.source)}
-    ours, naive = fold(bubbles.parts, measured), fold(naive_account(samples, busy), measured)
+    ours, naive = fold(bubbles.parts, measured), fold(naive_of(launch, busy), measured)
     name, split = str(case["case"]), str(case["split"])
     parts = sorted(measured.parts, key=ORDER.index)
     pairs = [Pair(name, split, part, measured.parts[part], ours[part], naive[part]) for part in parts]
     row = {"case": name, "split": split, "busy_pct": busy, **asdict(measured)}
     del row["parts"]
     return row | {side: {pair.part: getattr(pair, side) for pair in pairs} for side in SIDES}, pairs
+
+
+def naive_of(launch: Launch, busy_pct: float) -> dict[str, float]:
+    """``naive_account`` of the samples of a launch."""
+    source = launch.source
+    return naive_account({reason: float(source[reason].sum()) for reason in stall_columns(source)}, busy_pct)
 
 
 def naive_account(samples: Mapping[str, float], busy_pct: float) -> dict[str, float]:

@@ -25,8 +25,7 @@ from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.model.predict import chosen_depth
-from ncubble.analysis.report.samples import stall_columns
-from ncubble.analysis.validation.account.score import BUSY, naive_account
+from ncubble.analysis.validation.account.score import BUSY, naive_of
 from ncubble.analysis.validation.recorded import CYCLES, scored
 from ncubble.analysis.validation.truth.store import TruthLaunch, stored
 from ncubble.errors import ReportError
@@ -50,7 +49,9 @@ def score_truth(folder: Path, split: str = "learn") -> dict[str, Any]:
         "validation": "truth",
         "split": split,
         "launches": len(launches),
-        "origins": {one.gpu: _origin(one) for one in launches},
+        "origins": {
+            gpu: _origin([one for one in launches if one.gpu == gpu]) for gpu in sorted({one.gpu for one in launches})
+        },
         "scores": {
             "all": scores(members),
             **{f"gpu {name}": scores(of) for name, of in _by(members, "gpu").items()},
@@ -65,11 +66,14 @@ def score_truth(folder: Path, split: str = "learn") -> dict[str, Any]:
     }
 
 
-def _origin(one: TruthLaunch) -> Row:
-    manifest = one.launch.report.run.manifest
-    days = list(dict.fromkeys((manifest.started[:10], manifest.ended[:10])))
-    commits = [str(manifest.git["sha"])] if manifest.git.get("sha") else []
-    return {"device": manifest.device, "ncu_version": manifest.ncu_version, "commits": commits, "days": days}
+def _origin(launches: Sequence[TruthLaunch]) -> Row:
+    """Of the launches of one GPU model: where they come from, by all their commits and days."""
+    manifest, made = launches[0].launch.report.run.manifest, sorted((one.started, one.commit) for one in launches)
+    return {
+        **{"device": manifest.device, "ncu_version": manifest.ncu_version},
+        "commits": list(dict.fromkeys(commit for _, commit in made if commit)),
+        "days": list(dict.fromkeys(started[:10] for started, _ in made)),
+    }
 
 
 def _by(rows: Iterable[Row], member: str) -> dict[str, list[Row]]:
@@ -90,8 +94,7 @@ def _row(one: TruthLaunch) -> Row:
     if bubbles is None:
         raise ReportError("it has no account", "")
     busy = math.fsum(bubbles.parts.get(part, 0.0) for part in BUSY)
-    source = one.launch.source
-    naive = naive_account({reason: float(source[reason].sum()) for reason in stall_columns(source)}, busy)
+    naive = naive_of(one.launch, busy)
     parts = {
         name: {"measured": part.measured, "account": _sum(bubbles.parts, part), "naive": _sum(naive, part)}
         for name, part in measured.items()

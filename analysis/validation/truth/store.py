@@ -3,17 +3,15 @@
 ``FOLDER/SPLIT/GPU`` holds launches of one GPU model: ``TABLE.parquet`` for each of ``TABLES`` (as
 in the report's cache, ``launch`` being the number in this folder), ``run.json`` (the manifest; its
 ``launches`` say what the program declared of each), and ``launches.json``: a list, by number, of
-``name``, ``family``, ``kind``, ``stages`` (or null) and ``ablation`` (the members of
-``ablation.json``). Source files and Nsight's rules are not kept. ``benchmarks/truth/pack.py``
-writes it.
+``name``, ``family``, ``kind``, ``stages`` (or null), ``started``, ``commit`` and ``ablation`` (the
+members of ``ablation.json``). Source files and Nsight's rules are not kept.
+``benchmarks/truth/pack.py`` writes it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.report.container import Frame
 from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.reading import Source
 from ncubble.analysis.report.report import Report
 from ncubble.errors import ReportError
 from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
 LAUNCHES = "launches.json"
 TABLES = ("actions", "metrics", "texts", "timeline", "code", "samples")
+MEMBERS = {"name", "family", "kind", "stages", "started", "commit", "ablation"}
 SPLITS = ("learn", "frozen")
 _EMPTY = {
     "rules": ("launch", "section", "rule", "title", "message", "kind", "speedup_pct", "speedup_kind"),
@@ -41,13 +41,16 @@ _EMPTY = {
 
 @dataclass(frozen=True)
 class TruthLaunch:
-    """A launch with what was measured of it. ``stages``: its depth in a sweep, or None."""
+    """A launch with what was measured of it. ``stages``: its depth in a sweep, or None;
+    ``started`` (UTC) and ``commit``: when, and by which code."""
 
     name: str
     family: str
     kind: str
     gpu: str
     stages: int | None
+    started: str
+    commit: str
     launch: Launch
     ablation: Ablation
 
@@ -58,13 +61,8 @@ class StoredReport(Report):
     def __init__(self, folder: Path, launches: int) -> None:
         manifest = Manifest.from_json((folder / MANIFEST).read_text(encoding="utf-8"), folder / MANIFEST)
         digest = hashlib.sha256((folder / LAUNCHES).read_bytes()).hexdigest()
-        self.run = Run(folder, folder / LAUNCHES, manifest)
-        self.frame = Frame(digest, 0, 0, launches, True, True, True, manifest.ncu_version)
-        self.path, self.key = folder, digest[:16]
-        self._scalars: dict[int, dict[str, float]] = {}
-        self._memos: OrderedDict[int, dict[object, Any]] = OrderedDict()
-        self._lock = threading.Lock()
-        self._one_at_a_time, self._read_alone = False, 0
+        frame = Frame(digest, 0, 0, launches, True, True, True, manifest.ncu_version)
+        super().__init__(Run(folder, folder / LAUNCHES, manifest), Source(folder / LAUNCHES, frame, (0, 0, 0, 0, 0)))
         self._read = cache(self._read_table)
 
     def _table(self, name: str, launch: int | None = None) -> pd.DataFrame:
@@ -94,17 +92,16 @@ def stored(folder: Path, split: str) -> Iterator[TruthLaunch]:
         report = StoredReport(place, len(rows))
         for number, row in enumerate(rows):
             name, family, kind = (str(row[member]) for member in ("name", "family", "kind"))
+            made = str(row["started"]), str(row["commit"])
             ablation = Ablation.of(row["ablation"], place / LAUNCHES)
-            yield TruthLaunch(name, family, kind, place.name, row["stages"], report.launch(number), ablation)
+            yield TruthLaunch(name, family, kind, place.name, row["stages"], *made, report.launch(number), ablation)
 
 
 def rows_of(place: Path) -> list[dict[str, Any]]:
     """The members of ``launches.json`` in a folder of the store; raises ReportError."""
     try:
         rows = json.loads((place / LAUNCHES).read_text(encoding="utf-8"))
-        if not isinstance(rows, list) or not all(
-            {"name", "family", "kind", "stages", "ablation"} <= set(row) for row in rows
-        ):
+        if not isinstance(rows, list) or not all(set(row) >= MEMBERS for row in rows):
             raise ValueError("a list of launches is wanted")
     except (OSError, ValueError, TypeError) as error:
         raise ReportError(f"{place / LAUNCHES}: not readable ({error})", "restore it from the repository") from error

@@ -161,7 +161,6 @@ class _Experiment:
         self._make(names, [*delayed(self.code, self.parts)] if self.wanted.slack else [])
         if self._measure_untried():
             return
-        self.counted = None
         self._probe([variant for name, variant in self.made.items() if name not in self.outcomes])
         failed = {name for name in ("wait", "copy") if name in names and self.outcomes[name].status != "ok"}
         for way, what in self._ways():
@@ -200,8 +199,9 @@ class _Experiment:
         except MeasurementError:  # the first launch failed already
             files, counted = [], CountedRounds()
         self.outcomes = dict(counted.outcomes)
-        self.counted = files, counted
-        return self._is_whole(files, counted)
+        if self._is_whole(files, counted):
+            self.counted = files, counted
+        return self.counted is not None
 
     def _is_whole(self, files: Sequence[ReplayVariant], counted: CountedRounds) -> bool:
         return 0 < len(files) * self.wanted.rounds == len(counted.cycles)
@@ -247,7 +247,6 @@ class _Experiment:
         under ncu, though it ran by itself, is left out, and the others are measured again."""
         for _ in self.made:
             files, counted = self.counted or self._rounds()
-            self.counted = None
             if self._is_whole(files, counted):
                 by_name = {
                     variant.name: counted.cycles[at :: len(files)]
@@ -268,8 +267,11 @@ class _Experiment:
         """What is launched in each round, and what came of it."""
         running = [variant for name, variant in self.made.items() if self._status(name) == "ok"]
         files = [
-            ReplayVariant(NONE, self.capsule.cubin, harmless=True),
-            *(ReplayVariant(variant.name, self._file(variant), variant.harmless) for variant in running),
+            ReplayVariant(NONE, self.capsule.cubin, self._uncompared(NONE)),
+            *(
+                ReplayVariant(variant.name, self._file(variant), variant.harmless and self._uncompared(variant.name))
+                for variant in running
+            ),
         ]
         plan = write_plan(self.folder / "rounds.json", files, self.wanted.rounds)
         total = len(files) * self.wanted.rounds
@@ -278,6 +280,9 @@ class _Experiment:
             self.wanted.say(f"measuring launch {launch.index} of {total}")
 
         return files, count_rounds(self.capsule, plan, heard, UNDER_NCU_S + silence_s(self.capsule))
+
+    def _uncompared(self, name: str) -> bool:
+        return self.outcomes[name].same is None
 
     def _status(self, name: str) -> str:
         outcome = self.outcomes[name]
