@@ -16,11 +16,9 @@ import numpy as np
 
 from ncubble.analysis.account.stalls import CodeContext, context_of, mbarrier_wait
 from ncubble.analysis.report.launch import Launch
-from ncubble.sass.slices import operands, serving
+from ncubble.sass.slices import RegisterUses, operands, serving
 
 SPECIAL = "special"
-NEAR = 64
-"""Instructions to look ahead for what reads a loaded value."""
 _EXPECTING = re.compile(r"SYNCS\.ARRIVE\.TRANS64(\.RED)? ")  # also says how many bytes a TMA load will bring
 _OFFSET = re.compile(r"\[[^\]]*?(?:\+(0x[0-9a-f]+))?\]")
 _NAMED = re.compile(r"BAR\.\S+\s+(0x[1-9a-f][0-9a-f]*|U?R\d+)")
@@ -28,6 +26,7 @@ _CLOSES = ("LDGDEPBAR", "UTMACMDFLUSH")
 _COPYING = ("UTMALDG", "UBLKCP", "LDGSTS", "USETMAXREG.DEALLOC")
 _STEERS = ("ISETP", "R2UR", "R2P", "BRA", "BRX", "LDG", "LDS", "STG", "SYNCS", "LEA", "UTMA", "VOTE", "F2I")
 _INTEGER = ("IADD", "IMAD", "VIADD", "LOP", "SHF", "MOV", "SEL", "I2F", "IABS", "IMNMX", "PRMT")
+_STRAIGHT = range(0)  # no loop: what stands behind
 _KEPT = ("BRA", "EXIT", "CALL", "RET", "NOP", "BSSY", "BSYNC", "WARPSYNC", "SYNCS", "ELECT", "VOTE", "R2UR", "S2")
 
 SLACK_CLASSES: dict[str, tuple[str, ...]] = {
@@ -70,7 +69,7 @@ def parts_of(launch: Launch, unit: str) -> RemovableParts:
         "wait": waits,
         "copy": copies,
         "sync": code.barriers(),
-        "smem": tuple(row for row in code.looped if code.is_shared_load(row)),
+        "smem": code.shared_loads(),
         "epilogue": code.epilogue(),
         SPECIAL: tuple(row for row in code.looped if code.opcodes[row].startswith("MUFU") and not code.steers(row)),
     }
@@ -85,10 +84,14 @@ class _Listing:
     def __init__(self, context: CodeContext, sass: list[str], executed: np.ndarray) -> None:
         self.context, self.sass = context, sass
         self.opcodes: list[str] = context.opcodes
-        self.before = [row for row in range(len(sass)) if not context.after_loop[row]]
+        late = enumerate(context.after_loop)
+        copying = (row for row, after in late if after and self.opcodes[row].startswith(_COPYING))
+        self.end = next(copying, len(sass))
+        """Where the code of warps that only copy begins, behind the main loop."""
+        self.before = [row for row in range(len(sass)) if not context.after_loop[row] or row >= self.end]
         once = executed[0] if len(executed) else 0.0
         self.looped = [row for row in self.before if row in context.loop or executed[row] > 1.5 * once]
-        self.parsed = [operands(text) for text in sass]
+        self.uses = RegisterUses(sass, [operands(text) for text in sass])
 
     def waits(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Waits for copied data, and the arrivals at the barriers where they wait.
@@ -97,7 +100,7 @@ class _Listing:
         barrier. Where no wait has such an arrival, all waits count that stand before computing.
         """
         expecting = self._expecting()
-        waits = tuple(row for row in self.before if self._is_wait(row))
+        waits = tuple(row for row in self.before if row < self.end and self._is_wait(row))
         offsets = {_offset(self.sass[row]) for row in expecting}
         certain = tuple(row for row in waits if not self._polls(row) or _offset(self.sass[row]) in offsets)
         if not any(self._polls(row) for row in certain):
@@ -145,41 +148,34 @@ class _Listing:
         looped = set(self.looped)
         return tuple(row for row in rows if (named[row] in inner if row in named else row in looped))
 
-    def is_shared_load(self, row: int) -> bool:
-        """Whether an instruction loads data for the computation, and no index or schedule."""
-        if self.context.roles[row] != "load_shared" or self.context.is_copy[row] or self.sass[row].startswith("@!PT"):
-            return False
-        return not self.steers(row)
+    def shared_loads(self) -> tuple[int, ...]:
+        """Loads of data for the computation, in loops. An index or a schedule is none, nor is the
+        same instruction in another copy of the loop."""
+        loads = [
+            row
+            for row in self.looped
+            if self.context.roles[row] == "load_shared"
+            and not self.context.is_copy[row]
+            and not self.sass[row].startswith("@!PT")
+        ]
+        steering = {self.sass[row] for row in loads if self.steers(row)}
+        return tuple(row for row in loads if self.sass[row] not in steering)
 
     def steers(self, row: int, depth: int = 4) -> bool:
         """Whether the results go to an address, a branch or a schedule, through integers at
         most."""
-        for reader in self._readers(row):
+        around = self.uses.uses(row, self.context.loop) if row in self.context.loop else ()
+        for reader in {*self.uses.uses(row, _STRAIGHT), *around}:
             if self.opcodes[reader].startswith(_STEERS):
                 return True
             if depth and self.opcodes[reader].startswith(_INTEGER) and self.steers(reader, depth - 1):
                 return True
         return False
 
-    def _readers(self, row: int) -> list[int]:
-        """Instructions behind ``row`` that read its results before they are overwritten."""
-        left, readers = set(self.parsed[row][0]), []
-        for later in range(row + 1, min(row + NEAR, len(self.sass))):
-            written, read = self.parsed[later]
-            if left & read:
-                readers.append(later)
-            left -= set() if self.sass[later].startswith("@") else written
-            if not left:
-                break
-        return readers
-
     def epilogue(self) -> tuple[int, ...]:
         """Stores behind the loop, what they wait for, and the arithmetic that serves only them; the
         code of warps that copy is none."""
-        after = list(self.context.after_loop)
-        copying = (row for row, late in enumerate(after) if late and self.opcodes[row].startswith(_COPYING))
-        end = next(copying, len(after))
-        behind = [late and row < end for row, late in enumerate(after)]
+        behind = [late and row < self.end for row, late in enumerate(self.context.after_loop)]
         targets = [late and self._is_result(row) for row, late in enumerate(behind)]
         if not any(targets):
             return ()
@@ -188,7 +184,7 @@ class _Listing:
             for late, role, op in zip(behind, self.context.roles, self.opcodes, strict=True)
         ]
         serves = serving(self.sass, targets, candidates, self.context.loop)
-        return tuple(row for row in range(len(after)) if targets[row] or serves[row])
+        return tuple(row for row in range(len(targets)) if targets[row] or serves[row])
 
     def _is_result(self, row: int) -> bool:
         role, opcode = self.context.roles[row], self.opcodes[row]

@@ -42,10 +42,12 @@ def words(parts: RemovableParts) -> list[str]:
 @dataclass(frozen=True)
 class Way:
     """How waits and copies are taken away. ``free_running``: with every other wait at an mbarrier;
-    ``bare``: copies without the arithmetic that serves them."""
+    ``bare``: copies without the arithmetic that serves them; ``arriving``: bare copies, and waits
+    for them stay, which pass as soon as who copies arrives."""
 
     free_running: bool = False
     bare: bool = False
+    arriving: bool = False
 
 
 AS_IS = Way()
@@ -57,12 +59,14 @@ def without(code: Code, sass: Sequence[str], parts: RemovableParts, word: str, w
     rows, expecting = dict(parts.rows), parts.expecting
     if way.free_running:
         rows["wait"], expecting = parts.free_running
-    if way.bare:
+    if way.bare or way.arriving:
         rows["copy"] = parts.bare
+    if way.arriving and "copy" in gone:
+        gone = gone - {"wait"}
     taken = [row for part in sorted(gone) for row in rows.get(part, ())]
     changes = code.without(taken, list(sass))
     if "copy" in gone:
-        changes |= code.without(expecting, list(sass))
+        changes |= code.announcing_nothing(expecting) if way.arriving else code.without(expecting, list(sass))
     elif "wait" in gone:
         changes |= code.expecting(expecting)
     return CodeVariant(word, code.patched(changes), len(changes))

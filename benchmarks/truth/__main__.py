@@ -4,7 +4,8 @@
 
 Run in the repository; call it again until it ends with 0. Launches that are there, or in the store,
 are not measured again (``--again``: those in the store are). Some are recorded at once, each by a
-program of its own, and then measured one after the other, as nothing else may run on the GPU then.
+program of its own, and then measured. Only one measurement uses the GPU at a time; while it does,
+reports of others are read and variants of their code are made; so no ``seconds`` are kept.
 No measurement begins after ``--seconds``. For each launch OUT/GPU/NAME gets the run directory of
 ``ncubble ablate`` and ``truth.json``: ``name``, ``family``, ``kind``, ``split``, ``stages``,
 ``gpu``. OUT/GPU/failed.json says why others have none. CUTLASS is measured where OUT/cutlass_gemms
@@ -22,9 +23,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import mkdtemp
+from threading import Lock
 
 from benchmarks.truth import plan
 from benchmarks.truth.plan import TOLD, Family, PlannedLaunch
@@ -40,7 +42,7 @@ from ncubble.profiling.streams.build import injection
 from ncubble.recordings import VALIDATION
 
 FAILED = "failed.json"
-BATCH = 24
+BATCH, AT_ONCE = 24, 3
 RECORD_S = 150.0
 
 
@@ -78,7 +80,7 @@ class Measuring:
         self.folder.mkdir(parents=True, exist_ok=True)
         log = self.folder / FAILED
         self.failed: dict[str, str] = json.loads(log.read_text(encoding="utf-8")) if log.is_file() else {}
-        self.sides = plan.splits(plan.families())
+        self.sides, self.turn = plan.splits(plan.families()), Lock()
         places = () if again else VALIDATION.glob(f"truth/*/{self.gpu}")
         self.known = {str(row["name"]) for place in places for row in rows_of(place)}
 
@@ -98,9 +100,8 @@ class Measuring:
         try:
             with ThreadPoolExecutor(processes) as pool:
                 recorded = list(pool.map(lambda one: self._record(one, work / one.launch.name), wanted))
-            for one, capsule in zip(wanted, recorded, strict=True):
-                if capsule is not None and time.monotonic() < self.until:
-                    self._measure(one, capsule, work)
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                list(pool.map(lambda one, capsule: self._measure(one, capsule, work), wanted, recorded))
         finally:
             shutil.rmtree(work)
             log = json.dumps(self.failed, indent=1, sort_keys=True)
@@ -119,16 +120,19 @@ class Measuring:
             self.failed[wanted.launch.name] = f"{type(error).__name__}: {error}"
         return None
 
-    def _measure(self, wanted: Wanted, capsule: Capsule, work: Path) -> None:
+    def _measure(self, wanted: Wanted, capsule: Capsule | None, work: Path) -> None:
+        if capsule is None or time.monotonic() > self.until:
+            return
         begin, name, family = time.monotonic(), wanted.launch.name, wanted.family
         place = work / f"{name}-measured"
         place.mkdir()
         try:
-            measured = measure(capsule, place, AblationOrder(wanted.program, slack=False))
-        except NcubbleError as error:
-            self.failed[name] = error.message
-            sys.stdout.write(f"{name}: {error.message}\n")
+            measured = measure(capsule, place, AblationOrder(wanted.program, slack=False, turn=self.turn))
+        except Exception as error:  # one launch must not cost the others
+            self.failed[name] = error.message if isinstance(error, NcubbleError) else f"{type(error).__name__}: {error}"
+            sys.stdout.write(f"{name}: {self.failed[name]}\n")
             return
+        replace(measured.ablation, seconds={}).save(measured.run.path)
         members = {"name": name, "family": family.name, "kind": family.kind, "split": self.sides[family.name]}
         told = {**members, "stages": wanted.launch.stages, "gpu": self.gpu}
         (measured.run.path / TOLD).write_text(json.dumps(told) + "\n", encoding="utf-8")

@@ -125,18 +125,14 @@ def show() -> None:
     kinds: dict[str, list[TruthLaunch]] = defaultdict(list)
     for launch in launches:
         kinds[launch.kind].append(launch)
-    sys.stdout.write(
-        "| kind | launches | all sets measured | some | results repeat | variants | seconds for variants |\n"
-    )
-    sys.stdout.write("| -- | -: | -: | -: | -: | -: | -: |\n")
+    sys.stdout.write("| kind | launches | all sets measured | some | results repeat | variants |\n")
+    sys.stdout.write("| -- | -: | -: | -: | -: | -: |\n")
     for kind, members in sorted({**kinds, "all": launches}.items()):
         whole = sum(any(part.part == REST for part in one.ablation.parts) and _all_ran(one) for one in members)
         faithful = sum(bool(one.ablation.faithful) for one in members)
         counts = sorted(len(one.ablation.variants) for one in members)
-        seconds = sorted(one.ablation.seconds.get("ablate", 0.0) for one in members)
         sys.stdout.write(
-            f"| {kind} | {len(members)} | {whole} | {len(members) - whole} | {faithful} "
-            f"| {counts[0]}–{counts[-1]} | {seconds[0]:.1f}–{seconds[-1]:.1f} |\n"
+            f"| {kind} | {len(members)} | {whole} | {len(members) - whole} | {faithful} | {counts[0]}–{counts[-1]} |\n"
         )
     _show_seconds(launches)
     _show_pairs(launches)
@@ -147,7 +143,7 @@ def _show_seconds(launches: list[TruthLaunch]) -> None:
     sys.stdout.write("| -- | -: | -: | -: | -: |\n")
     groups: dict[tuple[str, int], list[dict[str, float]]] = defaultdict(list)
     for one in launches:
-        if _all_ran(one) and not one.ablation.notes:
+        if one.ablation.seconds and _all_ran(one) and not one.ablation.notes:
             groups[one.gpu, len(one.ablation.variants)].append(one.ablation.seconds)
     for (gpu, variants), took in sorted(groups.items()):
         cells = (sorted(seconds[name] for seconds in took) for name in ("ablate", "profile"))

@@ -29,6 +29,7 @@ _NOP = 0x918
 _TRUE_LOW, _TRUE_HIGH = 0x000000FFFF00020C, 0x0000000003F02070  # ISETP.EQ.U32.AND Pn, PT, RZ, RZ, PT
 _TRUE_STALL = 13  # the latency of a predicate: whoever reads it waited for a scoreboard that nobody sets now
 _EXPECT_ONLY = 0x300400  # SYNCS.ARRIVE.TRANS64 to SYNCS.ARRIVE.TRANS64.RED.A0TR: bytes are expected, nobody arrives
+_NO_BYTES = 0xFF << 32  # the register that holds their number becomes RZ
 _PREDICATE = re.compile(r"\bP(\d)\b")
 _KNOWN = {"EXIT": 0x94D, "NOP": _NOP}
 """Opcodes with one code each, by which text and code are seen to belong together. Others have more
@@ -97,6 +98,10 @@ class Code:
         """Changes that turn arrivals which announce bytes into announcements alone: a barrier whose
         waits are gone is not arrived at too often then."""
         return {row: (self.words(row)[0], self.words(row)[1] | _EXPECT_ONLY) for row in rows}
+
+    def announcing_nothing(self, rows: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Changes that let arrivals announce no bytes: a barrier waits for arrivals alone then."""
+        return {row: (self.words(row)[0] | _NO_BYTES, self.words(row)[1]) for row in rows}
 
     def delayed(self, rows: Iterable[int], stall: int = SLACK) -> dict[int, tuple[int, int]]:
         """Changes that raise the stall count of ``rows`` to ``stall`` cycles; the program stays

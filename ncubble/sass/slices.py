@@ -102,7 +102,7 @@ def serving(sass: Sequence[str], targets: Sequence[bool], candidates: Sequence[b
     induction variable that feeds itself and a copy serves.
     """
     parsed = [operands(text) for text in sass]
-    index = _Index(sass, parsed)
+    index = RegisterUses(sass, parsed)
     uses = [index.uses(i, loop) if candidates[i] else () for i in range(len(sass))]
     serves = [bool(candidates[i] and uses[i]) for i in range(len(sass))]
     while True:
@@ -134,7 +134,7 @@ def _reaching(targets: Sequence[bool], serves: Sequence[bool], uses: Sequence[tu
     return reaching
 
 
-class _Index:
+class RegisterUses:
     """Where each register and predicate is read and where it is certainly overwritten, in order of
     the code.
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ class ProgramPlace:
 @dataclass(frozen=True)
 class ProfileRequest:
     """What is to be profiled and how. ``program`` is an argv, run in ``place``; ``out`` is relative
-    to here."""
+    to here; ``turn`` is held while the program runs."""
 
     program: Sequence[str]
     out: Path
@@ -51,6 +52,7 @@ class ProfileRequest:
     compress: bool = True
     force: bool = False
     place: ProgramPlace = field(default_factory=ProgramPlace)
+    turn: AbstractContextManager[object] = field(default_factory=nullcontext)
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not self.timeout_s > 0:
@@ -137,7 +139,8 @@ def _run(
     log = NcuLog(observer.launch, observer.output)
     try:
         env = {**os.environ, **request.place.env, provenance.FACTS: str(facts)}
-        status = process.stream(argv, env, log.feed, request.timeout_s, request.place.folder)
+        with request.turn:
+            status = process.stream(argv, env, log.feed, request.timeout_s, request.place.folder)
     except process.TimedOutError as error:
         raise failures.TimeLimitError(request.timeout_s or 0.0, len(log.profiled)) from error
     log.close()

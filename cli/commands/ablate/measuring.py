@@ -6,7 +6,8 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -55,12 +56,13 @@ CHANGES_RESULTS = "changes results"
 @dataclass(frozen=True)
 class AblationOrder:
     """How a launch is measured. ``say`` hears what is being done; ``program`` is the argv that the
-    launch was taken from."""
+    launch was taken from; ``turn`` is held while the GPU is used."""
 
     program: Sequence[str]
     rounds: int = 5
     slack: bool = True
     say: Callable[[str], None] = lambda text: None
+    turn: AbstractContextManager[object] = field(default_factory=nullcontext)
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def measure(capsule: Capsule, folder: Path, wanted: AblationOrder) -> AblatedRun
 def _profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:
     """The report of the launch, made from its replay, under the name of the program."""
     plan = write_plan(folder / "whole.json", [ReplayVariant(NONE, capsule.cubin)])
-    request = ProfileRequest(argv(capsule, plan), folder / "run")
+    request = ProfileRequest(argv(capsule, plan), folder / "run", turn=wanted.turn)
     run = profile(request, Observer(output=lambda stream, line: None))
     note = "profiled from a replay of the recorded launch (ncubble ablate)"
     work = str(folder).replace(f"{Path.home()}/", "~/")
@@ -166,7 +168,7 @@ class _Experiment:
         for way, what in self._ways():
             if not failed:
                 return
-            again = [name for name in names if failed & removed(name)]
+            again = [name for name in names if failed & (removed(name) - ({"wait"} if way.arriving else set()))]
             before = dict(self.made), dict(self.outcomes)
             self._probe(self._make(again, way=way))
             mended = {name for name in failed if self.outcomes[name].status == "ok"}
@@ -180,10 +182,10 @@ class _Experiment:
         """Other ways to take waits and copies away, and what they do."""
         if self.parts.free_running[0]:
             yield Way(free_running=True), "waits for free slots are gone, too, as the kernel does not go on with them"
-        if "copy" in self.parts.rows:
+        if self.parts.free_running[0] and self.parts.bare:
+            yield Way(arriving=True), "they bring nothing, and waits for them pass as soon as they would begin"
+        elif self.parts.bare:
             yield Way(bare=True), "only the copying instructions are gone, not the arithmetic that serves them"
-            if self.parts.free_running[0]:
-                yield Way(True, True), "waits for free slots are gone, too, but not the arithmetic of copies"
 
     def _make(self, names: Sequence[str], more: Sequence[CodeVariant] = (), way: Way = AS_IS) -> list[CodeVariant]:
         made = [*(without(self.code, self.sass, self.parts, name, way) for name in names), *more]
@@ -214,7 +216,9 @@ class _Experiment:
             if not self._give_up(variant.name, {other.name for other in made})
         ]
         say = self.wanted.say
-        self.outcomes |= probe(self.capsule, [*whole, *files], self.folder, lambda name: say(f"trying without: {name}"))
+        with self.wanted.turn:
+            told = probe(self.capsule, [*whole, *files], self.folder, lambda name: say(f"trying without: {name}"))
+        self.outcomes |= told
         if self.outcomes[NONE].status != "ok":
             raise MeasurementError(
                 f"the launch cannot be replayed: {self.outcomes[NONE].status}", "see docs/ablation.md for the limits"
@@ -279,7 +283,8 @@ class _Experiment:
         def heard(launch: ReplayedLaunch) -> None:
             self.wanted.say(f"measuring launch {launch.index} of {total}")
 
-        return files, count_rounds(self.capsule, plan, heard, UNDER_NCU_S + silence_s(self.capsule))
+        with self.wanted.turn:
+            return files, count_rounds(self.capsule, plan, heard, UNDER_NCU_S + silence_s(self.capsule))
 
     def _uncompared(self, name: str) -> bool:
         return self.outcomes[name].same is None

@@ -73,6 +73,15 @@ def test_other_ways_take_more_waits_or_less_arithmetic(code: Code) -> None:
     assert changed(code, "copy", Way(bare=True)) == ({0, 1, 7}, set())
 
 
+def test_waits_for_copies_that_bring_nothing_stay(code: Code) -> None:
+    variant = without(code, SASS, PARTS, "copy_sync", Way(arriving=True))
+    after = Code(variant.cubin, 0, code.size, code.pcs)
+    assert {row for row in range(len(SASS)) if after.words(row)[0] & 0xFFF == NOP} == {1, 4}
+    assert after.words(0) == (code.words(0)[0] | 0xFF << 32, code.words(0)[1]), "nothing is announced"
+    assert all(after.words(row) == code.words(row) for row in (2, 3, 5, 6, 7))
+    assert changed(code, "wait", Way(arriving=True)) == changed(code, "wait")
+
+
 def test_only_classes_that_can_be_delayed_are(code: Code) -> None:
     (variant,) = delayed(code, PARTS)
     assert (variant.name, variant.rows, variant.harmless) == ("slack tensor", 2, True)

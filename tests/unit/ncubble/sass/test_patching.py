@@ -159,6 +159,15 @@ def test_arrivals_that_announce_bytes_only_announce_them() -> None:
             assert Control.of(changes[row][1]) == Control.of(kernel.code.words(row)[1])
 
 
+@pytest.mark.parametrize("name", ["gemm_tma", "gemm_ws"])
+def test_an_arrival_can_announce_no_bytes(name: str) -> None:
+    kernel = compiled(name)
+    rows = kernel.rows(r"SYNCS\.ARRIVE\.TRANS64 ")
+    sass = patched(kernel, kernel.code.announcing_nothing(rows))
+    for row in rows:
+        assert sass[row] == re.sub(r", R\d+$", ", RZ", kernel.sass[row]) != kernel.sass[row]
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_delays_reach_eleven_cycles_and_change_no_instruction(name: str) -> None:
     kernel = compiled(name)

@@ -252,6 +252,18 @@ def test_waits_that_a_kernel_needs_go_with_those_for_free_slots(
     assert any(note.startswith("without wait: waits for free slots") for note in found["notes"])
 
 
+def test_copies_that_a_kernel_needs_bring_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    fails = dict.fromkeys(("wait", "copy"), FAULT)
+    played.fates = [fails, fails, {}]
+    found, _ = measured(capsys, tmp_path / "out")
+    assert statuses(found) == dict.fromkeys(statuses(found), "ok") | {"wait": FAULT, "wait_sync": NOT_TRIED}
+    assert [variant.name for variant in played.trials[-1]] == ["copy", "copy_sync", "all"]
+    assert any(note.startswith("without copy: they bring nothing") for note in found["notes"])
+    assert {part["part"] for part in found["parts"]} >= {"data_wait+copy_cost", "sync_wait", "rest"}
+
+
 def test_what_fails_is_found_by_trying_one_by_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
