@@ -10,6 +10,7 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
+#include <regex.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,7 +23,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -113,7 +113,7 @@ struct Kept {  // a launch whose "after" is still to come
 struct State {
   std::recursive_mutex lock;  // a module may be loaded by a call of this library
   std::string folder;
-  std::regex wanted;
+  regex_t wanted;  // of the C library: std::regex takes facets of a program's own libstdc++, and crashes
   uint64_t skip = 0, count = 0, most = 0, matched = 0, kept = 0;
   std::vector<Cubin> cubins;
   std::map<CUfunction, int> caches;  // the driver does not say again what it was told to prefer
@@ -148,7 +148,8 @@ std::string base_name(const std::string& full) {
 
 bool matches(const char* name) {
   const std::string full = demangled(name);
-  return std::regex_search(base_name(full), state().wanted) || std::regex_search(full, state().wanted);
+  const regex_t* wanted = &state().wanted;
+  return !regexec(wanted, base_name(full).c_str(), 0, nullptr, 0) || !regexec(wanted, full.c_str(), 0, nullptr, 0);
 }
 
 std::string quoted(const std::string& text) {
@@ -568,6 +569,11 @@ void CUPTIAPI heard(void*, CUpti_CallbackDomain domain, CUpti_CallbackId which, 
   inside = false;
 }
 
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) text.replace(at, what.size(), by);
+  return text;
+}
+
 uint64_t number_of(const char* name) {
   const char* text = getenv(name);
   return text ? strtoull(text, nullptr, 10) : 0;
@@ -585,10 +591,11 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjection(void) 
   s.folder = folder, s.pid = getpid();
   s.skip = number_of("NCUBBLE_CAPSULES_SKIP"), s.count = number_of("NCUBBLE_CAPSULES_COUNT");
   s.most = number_of("NCUBBLE_CAPSULES_BYTES");
-  try {
-    s.wanted = std::regex(kernel ? kernel : "", std::regex::ECMAScript);
-  } catch (const std::regex_error& error) {
-    refuse("", std::string("--kernel is no regular expression here: ") + error.what());
+  const std::string pattern = replaced(replaced(kernel ? kernel : "", "\\d", "[0-9]"), "(?:", "(");
+  if (const int status = regcomp(&s.wanted, pattern.c_str(), REG_EXTENDED | REG_NOSUB)) {
+    char why[256];
+    regerror(status, &s.wanted, why, sizeof why);
+    refuse("", std::string("--kernel is no extended regular expression: ") + why);
     return 1;
   }
   if (driver().missing) {

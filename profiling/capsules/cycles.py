@@ -17,6 +17,8 @@ from ncubble.profiling.ncu.ncu import Control, failure, find_ncu
 from ncubble.profiling.processes import process
 
 METRIC = "sm__cycles_elapsed.max"
+DIED = "the process died"
+"""Under ncu, which ends a process whose launch faults before it can say how."""
 
 
 @dataclass
@@ -80,7 +82,7 @@ def count_rounds(
     counted.cycles = _parsed(table)
     if not counted.cycles:
         raise failure(log, status, "") or MeasurementError("ncu measured no cycles", "see `ncubble doctor --gpu`")
-    return counted.cut_off("the process died")
+    return counted.cut_off(DIED)
 
 
 def _parsed(table: Path) -> list[float]:

@@ -28,9 +28,11 @@ from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.errors import MeasurementError, ReportError
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.cycles import CountedRounds, count_rounds
+from ncubble.profiling.capsules.cycles import DIED, CountedRounds, count_rounds
+from ncubble.profiling.capsules.replay import TAKEN
 from ncubble.profiling.capsules.replays import (
     NOT_TRIED,
+    TRIES,
     ReplayOutcome,
     ReplayVariant,
     argv,
@@ -38,6 +40,7 @@ from ncubble.profiling.capsules.replays import (
     silence_s,
     write_plan,
 )
+from ncubble.profiling.ncu.failures import ProgramFailedError
 from ncubble.profiling.ncu.log import ReplayedLaunch
 from ncubble.profiling.runs.run import Run
 from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, profile
@@ -50,6 +53,8 @@ RAN = ReplayOutcome("ok")
 SLOWER, SLOWER_PCT = "slower than the whole kernel", -20.0
 """A variant that loses so much time waits for what does not come: it tells nothing of the part."""
 BUSY = ("tensor_busy", "unit_busy")
+LESS_WORK, TOLERANCE_PCT = "computes less than the kernel", 3.0
+"""A variant that takes less than the tensor pipe's own time leaves MMAs out: its schedule broke."""
 CHANGES_RESULTS = "changes results"
 
 
@@ -96,13 +101,23 @@ def _profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:
     """The report of the launch, made from its replay, under the name of the program."""
     plan = write_plan(folder / "whole.json", [ReplayVariant(NONE, capsule.cubin)])
     request = ProfileRequest(argv(capsule, plan), folder / "run", turn=wanted.turn)
-    run = profile(request, Observer(output=lambda stream, line: None))
+    run = _where_addresses_are_free(request)
     note = "profiled from a replay of the recorded launch (ncubble ablate)"
     work = str(folder).replace(f"{Path.home()}/", "~/")
     command = [text.replace(work, "…") for text in run.manifest.ncu_argv]
     manifest = replace(run.manifest, argv=portable(wanted.program), ncu_argv=command, notes=[*run.manifest.notes, note])
     manifest.save(run.path)
     return Run.load(run.path)
+
+
+def _where_addresses_are_free(request: ProfileRequest) -> Run:
+    for _ in range(TRIES - 1):
+        try:
+            return profile(request, Observer(output=lambda stream, line: None))
+        except ProgramFailedError as error:
+            if error.code != TAKEN:
+                raise
+    return profile(request, Observer(output=lambda stream, line: None))
 
 
 class _Experiment:
@@ -169,6 +184,8 @@ class _Experiment:
             if not failed:
                 return
             again = [name for name in names if failed & (removed(name) - ({"wait"} if way.arriving else set()))]
+            if not again:
+                continue
             before = dict(self.made), dict(self.outcomes)
             self._probe(self._make(again, way=way))
             mended = {name for name in failed if self.outcomes[name].status == "ok"}
@@ -181,9 +198,9 @@ class _Experiment:
     def _ways(self) -> Iterator[tuple[Way, str]]:
         """Other ways to take waits and copies away, and what they do."""
         if self.parts.free_running[0]:
+            if self.parts.bare:
+                yield Way(arriving=True), "copies bring nothing, and waits for them pass as soon as they would begin"
             yield Way(free_running=True), "waits for free slots are gone, too, as the kernel does not go on with them"
-        if self.parts.free_running[0] and self.parts.bare:
-            yield Way(arriving=True), "they bring nothing, and waits for them pass as soon as they would begin"
         elif self.parts.bare:
             yield Way(bare=True), "only the copying instructions are gone, not the arithmetic that serves them"
 
@@ -200,7 +217,7 @@ class _Experiment:
             files, counted = self._rounds()
         except MeasurementError:  # the first launch failed already
             files, counted = [], CountedRounds()
-        self.outcomes = dict(counted.outcomes)
+        self.outcomes = {name: outcome for name, outcome in counted.outcomes.items() if outcome.status != DIED}
         if self._is_whole(files, counted):
             self.counted = files, counted
         return self.counted is not None
@@ -299,6 +316,9 @@ class _Experiment:
     def _measured(self, name: str, whole: Sequence[float], cycles: dict[str, list[float]]) -> MeasuredVariant:
         variant = MeasuredVariant(name, self._status(name), self.made[name].rows, cycles.get(name, []))
         told = vanished(variant, whole) if variant.cycles else variant
-        if not self.made[name].harmless and told.gone_pct is not None and told.gone_pct < SLOWER_PCT:
-            return replace(variant, status=SLOWER)
-        return told
+        if self.made[name].harmless or told.gone_pct is None:
+            return told
+        most = 100.0 - self.bubbles.parts.get("tensor_busy", 0.0) + TOLERANCE_PCT
+        if told.gone_pct > most:
+            return replace(variant, status=LESS_WORK)
+        return replace(variant, status=SLOWER) if told.gone_pct < SLOWER_PCT else told

@@ -256,12 +256,21 @@ def test_copies_that_a_kernel_needs_bring_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
     fails = dict.fromkeys(("wait", "copy"), FAULT)
-    played.fates = [fails, fails, {}]
+    played.fates = [fails, {}, {"wait": FAULT}]
     found, _ = measured(capsys, tmp_path / "out")
     assert statuses(found) == dict.fromkeys(statuses(found), "ok") | {"wait": FAULT, "wait_sync": NOT_TRIED}
-    assert [variant.name for variant in played.trials[-1]] == ["copy", "copy_sync", "all"]
-    assert any(note.startswith("without copy: they bring nothing") for note in found["notes"])
+    assert [variant.name for variant in played.trials[1]] == ["copy", "copy_sync", "all"]
+    assert any(note.startswith("without copy: copies bring nothing") for note in found["notes"])
     assert {part["part"] for part in found["parts"]} >= {"data_wait+copy_cost", "sync_wait", "rest"}
+
+
+def test_a_variant_that_leaves_mmas_out_tells_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(GONE, "sync", 99.0)
+    found, _ = measured(capsys, tmp_path / "out")
+    assert statuses(found)["sync"] == "computes less than the kernel"
+    assert all(part["measured"] < 90 for part in found["parts"])
 
 
 def test_what_fails_is_found_by_trying_one_by_one(
