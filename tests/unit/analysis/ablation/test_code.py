@@ -148,5 +148,12 @@ def test_a_shared_load_that_steers_stays(reader: tuple[str, ...]) -> None:
     assert 0 in found("LDS R8, [R20]", "HMMA.16816.F32 R12, R8, R16, R12", "MOV R8, RZ", *reader).get("smem", ())
 
 
+def test_a_schedule_that_is_read_far_behind_stays_in_every_copy_of_the_loop() -> None:
+    mma = "HMMA.16816.F32 R12, R8, R16, R12"
+    far = [mma] * 100
+    lines = ["MOV R1, RZ", "LDS R6, [UR7+0x8]", "LDS R8, [R20]", *far, "R2UR UR5, R6", "LDS R6, [UR7+0x8]", *far]
+    assert found(*lines, executed=[1.0] + [50.0] * (len(lines) - 1))["smem"] == (2,)
+
+
 def test_a_shared_load_that_never_runs_is_no_part() -> None:
     assert 0 not in found("@!PT LDS RZ, [RZ]", "HMMA.16816.F32 R12, R8, R16, R12").get("smem", ())
