@@ -31,7 +31,8 @@ from threading import Lock
 from benchmarks.truth import plan
 from benchmarks.truth.plan import TOLD, Family, PlannedLaunch
 from ncubble.analysis.validation.truth.store import rows_of
-from ncubble.cli.commands.ablate.measuring import AblationOrder, measure
+from ncubble.cli.commands.ablate.measuring import measure
+from ncubble.cli.commands.ablate.profiling import AblationOrder
 from ncubble.cli.commands.profile import chosen_program
 from ncubble.errors import NcubbleError
 from ncubble.profiling.capsules.capsule import Capsule

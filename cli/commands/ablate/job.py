@@ -14,7 +14,8 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from ncubble.analysis.ablation.result import Ablation
-from ncubble.cli.commands.ablate.measuring import AblationOrder, measure
+from ncubble.cli.commands.ablate.measuring import measure
+from ncubble.cli.commands.ablate.profiling import AblationOrder
 from ncubble.cli.commands.profile import chosen_program, default_out
 from ncubble.cli.running import ended_by_signals
 from ncubble.errors import MeasurementError, NcubbleError, UsageError

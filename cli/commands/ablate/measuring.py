@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -26,24 +25,20 @@ from ncubble.analysis.ablation.variants import AS_IS, SLACK, CodeVariant, Way, d
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
+from ncubble.cli.commands.ablate.profiling import AblationOrder, profiled
 from ncubble.errors import MeasurementError, ReportError
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.cycles import DIED, CountedRounds, count_rounds
-from ncubble.profiling.capsules.replay import TAKEN
 from ncubble.profiling.capsules.replays import (
     NOT_TRIED,
-    TRIES,
     ReplayOutcome,
     ReplayVariant,
-    argv,
     probe,
     silence_s,
     write_plan,
 )
-from ncubble.profiling.ncu.failures import ProgramFailedError
 from ncubble.profiling.ncu.log import ReplayedLaunch
 from ncubble.profiling.runs.run import Run
-from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, profile
 from ncubble.sass.patching import Code
 
 CUBIN = "kernel.cubin"
@@ -59,18 +54,6 @@ CHANGES_RESULTS = "changes results"
 
 
 @dataclass(frozen=True)
-class AblationOrder:
-    """How a launch is measured. ``say`` hears what is being done; ``program`` is the argv that the
-    launch was taken from; ``turn`` is held while the GPU is used."""
-
-    program: Sequence[str]
-    rounds: int = 5
-    slack: bool = True
-    say: Callable[[str], None] = lambda text: None
-    turn: AbstractContextManager[object] = field(default_factory=nullcontext)
-
-
-@dataclass(frozen=True)
 class AblatedRun:
     """A run directory with its ablation."""
 
@@ -83,7 +66,7 @@ def measure(capsule: Capsule, folder: Path, wanted: AblationOrder) -> AblatedRun
     ReportError."""
     begin = time.monotonic()
     wanted.say("profiling the launch")
-    run = _profiled(capsule, folder, wanted)
+    run = profiled(capsule, folder, wanted)
     launch = Report.open(run.path).launch(0)
     bubbles = account(launch)
     if bubbles is None:
@@ -95,29 +78,6 @@ def measure(capsule: Capsule, folder: Path, wanted: AblationOrder) -> AblatedRun
     ablation.save(run.path)
     shutil.copy(capsule.cubin, run.path / CUBIN)
     return AblatedRun(run, ablation)
-
-
-def _profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:
-    """The report of the launch, made from its replay, under the name of the program."""
-    plan = write_plan(folder / "whole.json", [ReplayVariant(NONE, capsule.cubin)])
-    request = ProfileRequest(argv(capsule, plan), folder / "run", turn=wanted.turn)
-    run = _where_addresses_are_free(request)
-    note = "profiled from a replay of the recorded launch (ncubble ablate)"
-    work = str(folder).replace(f"{Path.home()}/", "~/")
-    command = [text.replace(work, "…") for text in run.manifest.ncu_argv]
-    manifest = replace(run.manifest, argv=portable(wanted.program), ncu_argv=command, notes=[*run.manifest.notes, note])
-    manifest.save(run.path)
-    return Run.load(run.path)
-
-
-def _where_addresses_are_free(request: ProfileRequest) -> Run:
-    for _ in range(TRIES - 1):
-        try:
-            return profile(request, Observer(output=lambda stream, line: None))
-        except ProgramFailedError as error:
-            if error.code != TAKEN:
-                raise
-    return profile(request, Observer(output=lambda stream, line: None))
 
 
 class _Experiment:

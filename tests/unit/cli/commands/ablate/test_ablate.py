@@ -15,7 +15,7 @@ import pytest
 
 from ncubble.analysis.ablation.result import FILE, Ablation
 from ncubble.analysis.ablation.shares import NONE
-from ncubble.cli.commands.ablate import job, measuring
+from ncubble.cli.commands.ablate import job, measuring, profiling
 from ncubble.cli.main import main
 from ncubble.errors import MeasurementError
 from ncubble.kernels.build.build import build
@@ -167,7 +167,8 @@ def cubin() -> bytes:
 def played(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> Played:
     player = Played(cubin)
     monkeypatch.setattr(job, "capture", player.capture)
-    for name in ("profile", "probe", "count_rounds"):
+    monkeypatch.setattr(profiling, "profile", player.profile)
+    for name in ("probe", "count_rounds"):
         monkeypatch.setattr(measuring, name, getattr(player, name))
     return player
 

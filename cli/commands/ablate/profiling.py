@@ -1,0 +1,51 @@
+"""Profiles the replay of a recorded launch, in the order of an ablation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ncubble.analysis.ablation.shares import NONE
+from ncubble.profiling.capsules.capsule import Capsule
+from ncubble.profiling.capsules.replay import TAKEN
+from ncubble.profiling.capsules.replays import TRIES, ReplayVariant, argv, write_plan
+from ncubble.profiling.ncu.failures import ProgramFailedError
+from ncubble.profiling.runs.run import Run
+from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, profile
+
+
+@dataclass(frozen=True)
+class AblationOrder:
+    """How a launch is measured. ``say`` hears what is being done; ``program`` is the argv that the
+    launch was taken from; ``turn`` is held while the GPU is used."""
+
+    program: Sequence[str]
+    rounds: int = 5
+    slack: bool = True
+    say: Callable[[str], None] = lambda text: None
+    turn: AbstractContextManager[object] = field(default_factory=nullcontext)
+
+
+def profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:
+    """The report of the launch, made from its replay, under the name of the program."""
+    plan = write_plan(folder / "whole.json", [ReplayVariant(NONE, capsule.cubin)])
+    request = ProfileRequest(argv(capsule, plan), folder / "run", turn=wanted.turn)
+    run = _where_addresses_are_free(request)
+    note = "profiled from a replay of the recorded launch (ncubble ablate)"
+    work = str(folder).replace(f"{Path.home()}/", "~/")
+    command = [text.replace(work, "…") for text in run.manifest.ncu_argv]
+    manifest = replace(run.manifest, argv=portable(wanted.program), ncu_argv=command, notes=[*run.manifest.notes, note])
+    manifest.save(run.path)
+    return Run.load(run.path)
+
+
+def _where_addresses_are_free(request: ProfileRequest) -> Run:
+    for _ in range(TRIES - 1):
+        try:
+            return profile(request, Observer(output=lambda stream, line: None))
+        except ProgramFailedError as error:
+            if error.code != TAKEN:
+                raise
+    return profile(request, Observer(output=lambda stream, line: None))
