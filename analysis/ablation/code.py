@@ -84,10 +84,9 @@ class _Listing:
     def __init__(self, context: CodeContext, sass: list[str], executed: np.ndarray) -> None:
         self.context, self.sass = context, sass
         self.opcodes: list[str] = context.opcodes
-        late = enumerate(context.after_loop)
-        copying = (row for row, after in late if after and self.opcodes[row].startswith(_COPYING))
-        self.end = next(copying, len(sass))
-        """Where the code of warps that only copy begins, behind the main loop."""
+        behind = (row for row, late in enumerate(context.after_loop) if late)
+        # Behind ``end`` stands the code of warps that only copy.
+        self.end = next((row for row in behind if self.opcodes[row].startswith(_COPYING)), len(sass))
         self.before = [row for row in range(len(sass)) if not context.after_loop[row] or row >= self.end]
         once = executed[0] if len(executed) else 0.0
         self.looped = [row for row in self.before if row in context.loop or executed[row] > 1.5 * once]
@@ -164,8 +163,7 @@ class _Listing:
     def steers(self, row: int, depth: int = 4) -> bool:
         """Whether the results go to an address, a branch or a schedule, through integers at
         most."""
-        around = self.uses.uses(row, self.context.loop) if row in self.context.loop else ()
-        for reader in {*self.uses.uses(row, _STRAIGHT), *around}:
+        for reader in {*self.uses.uses(row, _STRAIGHT), *self.uses.uses(row, self.context.loop)}:
             if self.opcodes[reader].startswith(_STEERS):
                 return True
             if depth and self.opcodes[reader].startswith(_INTEGER) and self.steers(reader, depth - 1):

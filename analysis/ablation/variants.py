@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from itertools import combinations
 
 from ncubble.analysis.ablation.code import SPECIAL, RemovableParts
@@ -39,34 +40,34 @@ def words(parts: RemovableParts) -> list[str]:
     return [*distinct, *more, *([SPECIAL] if SPECIAL in parts.rows else [])]
 
 
-@dataclass(frozen=True)
-class Way:
-    """How waits and copies are taken away. ``free_running``: with every other wait at an mbarrier;
-    ``bare``: copies without the arithmetic that serves them; ``arriving``: bare copies, and waits
-    for them stay, which pass as soon as who copies arrives."""
+class Way(Enum):
+    """How waits and copies are taken away."""
 
-    free_running: bool = False
-    bare: bool = False
-    arriving: bool = False
+    PLAIN = "with the arithmetic that serves only copies"
+    FREE_RUNNING = "with every other wait at an mbarrier"
+    BARE = "copies without the arithmetic that serves them"
+    ARRIVING = "bare copies; waits for them stay, and pass as soon as who copies arrives"
+
+    @property
+    def mends(self) -> set[str]:
+        """Parts that may go this way where they do not go plainly."""
+        return {"wait", "copy"} if self is Way.FREE_RUNNING else {"copy"}
 
 
-AS_IS = Way()
-
-
-def without(code: Code, sass: Sequence[str], parts: RemovableParts, word: str, way: Way = AS_IS) -> CodeVariant:
+def without(code: Code, sass: Sequence[str], parts: RemovableParts, word: str, way: Way = Way.PLAIN) -> CodeVariant:
     """The code without the parts that ``word`` names."""
     gone = {SPECIAL} if word == SPECIAL else removed(word)
     rows, expecting = dict(parts.rows), parts.expecting
-    if way.free_running:
+    if way is Way.FREE_RUNNING:
         rows["wait"], expecting = parts.free_running
-    if way.bare or way.arriving:
+    if way in (Way.BARE, Way.ARRIVING):
         rows["copy"] = parts.bare
-    if way.arriving and "copy" in gone:
+    if way is Way.ARRIVING and "copy" in gone:
         gone = gone - {"wait"}
     taken = [row for part in sorted(gone) for row in rows.get(part, ())]
     changes = code.without(taken, list(sass))
     if "copy" in gone:
-        changes |= code.announcing_nothing(expecting) if way.arriving else code.without(expecting, list(sass))
+        changes |= code.announcing_nothing(expecting) if way is Way.ARRIVING else code.without(expecting, list(sass))
     elif "wait" in gone:
         changes |= code.expecting(expecting)
     return CodeVariant(word, code.patched(changes), len(changes))

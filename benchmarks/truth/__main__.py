@@ -133,7 +133,7 @@ class Measuring:
             self.failed[name] = error.message if isinstance(error, NcubbleError) else f"{type(error).__name__}: {error}"
             sys.stdout.write(f"{name}: {self.failed[name]}\n")
             return
-        replace(measured.ablation, seconds={}).save(measured.run.path)
+        replace(measured.ablation, seconds={}).save(measured.run.path)  # they hold the waiting for a turn
         members = {"name": name, "family": family.name, "kind": family.kind, "split": self.sides[family.name]}
         told = {**members, "stages": wanted.launch.stages, "gpu": self.gpu}
         (measured.run.path / TOLD).write_text(json.dumps(told) + "\n", encoding="utf-8")

@@ -11,14 +11,12 @@ from pathlib import Path
 from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
-from ncubble.profiling.capsules.replays import TRIES, ReplayOutcome, argv, outcome_of, rows_of
+from ncubble.profiling.capsules.replays import DIED, TRIES, ReplayOutcome, argv, outcome_of, rows_of
 from ncubble.profiling.ncu.log import NcuLog, ReplayedLaunch
 from ncubble.profiling.ncu.ncu import Control, failure, find_ncu
 from ncubble.profiling.processes import process
 
 METRIC = "sm__cycles_elapsed.max"
-DIED = "the process died"
-"""Under ncu, which ends a process whose launch faults before it can say how."""
 
 
 @dataclass

@@ -19,6 +19,8 @@ from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
 
 NOT_TRIED = "not tried: a part of it fails alone"
+DIED = "the process died"
+"""How a launch ended that did not say so itself: ncu ends a process whose launch faults."""
 TRIES = 5
 """Processes that are started until one has the program's addresses free."""
 HANG_S = 2.0
@@ -122,7 +124,7 @@ def _run(
         watch.end()
         _kill(process)
     if started and started not in outcomes:
-        outcomes[started] = ReplayOutcome("hangs" if watch.bit else "the process died")
+        outcomes[started] = ReplayOutcome("hangs" if watch.bit else DIED)
     return status, stderr
 
 

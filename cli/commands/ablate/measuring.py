@@ -21,15 +21,16 @@ from ncubble.analysis.ablation.result import (
     vanished,
 )
 from ncubble.analysis.ablation.shares import ALL, NONE, overlaps, removed
-from ncubble.analysis.ablation.variants import AS_IS, SLACK, CodeVariant, Way, delayed, without, words
+from ncubble.analysis.ablation.variants import SLACK, CodeVariant, Way, delayed, without, words
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.cli.commands.ablate.profiling import AblationOrder, profiled
 from ncubble.errors import MeasurementError, ReportError
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.cycles import DIED, CountedRounds, count_rounds
+from ncubble.profiling.capsules.cycles import CountedRounds, count_rounds
 from ncubble.profiling.capsules.replays import (
+    DIED,
     NOT_TRIED,
     ReplayOutcome,
     ReplayVariant,
@@ -143,7 +144,7 @@ class _Experiment:
         for way, what in self._ways():
             if not failed:
                 return
-            again = [name for name in names if failed & (removed(name) - ({"wait"} if way.arriving else set()))]
+            again = [name for name in names if failed & way.mends & removed(name)]
             if not again:
                 continue
             before = dict(self.made), dict(self.outcomes)
@@ -159,12 +160,12 @@ class _Experiment:
         """Other ways to take waits and copies away, and what they do."""
         if self.parts.free_running[0]:
             if self.parts.bare:
-                yield Way(arriving=True), "copies bring nothing, and waits for them pass as soon as they would begin"
-            yield Way(free_running=True), "waits for free slots are gone, too, as the kernel does not go on with them"
+                yield Way.ARRIVING, "copies bring nothing, and waits for them pass as soon as they would begin"
+            yield Way.FREE_RUNNING, "waits for free slots are gone, too, as the kernel does not go on with them"
         elif self.parts.bare:
-            yield Way(bare=True), "only the copying instructions are gone, not the arithmetic that serves them"
+            yield Way.BARE, "only the copying instructions are gone, not the arithmetic that serves them"
 
-    def _make(self, names: Sequence[str], more: Sequence[CodeVariant] = (), way: Way = AS_IS) -> list[CodeVariant]:
+    def _make(self, names: Sequence[str], more: Sequence[CodeVariant] = (), way: Way = Way.PLAIN) -> list[CodeVariant]:
         made = [*(without(self.code, self.sass, self.parts, name, way) for name in names), *more]
         self.made |= {variant.name: variant for variant in made}
         return made
@@ -194,8 +195,8 @@ class _Experiment:
         ]
         say = self.wanted.say
         with self.wanted.turn:
-            told = probe(self.capsule, [*whole, *files], self.folder, lambda name: say(f"trying without: {name}"))
-        self.outcomes |= told
+            ends = probe(self.capsule, [*whole, *files], self.folder, lambda name: say(f"trying without: {name}"))
+        self.outcomes |= ends
         if self.outcomes[NONE].status != "ok":
             raise MeasurementError(
                 f"the launch cannot be replayed: {self.outcomes[NONE].status}", "see docs/ablation.md for the limits"
@@ -275,10 +276,10 @@ class _Experiment:
 
     def _measured(self, name: str, whole: Sequence[float], cycles: dict[str, list[float]]) -> MeasuredVariant:
         variant = MeasuredVariant(name, self._status(name), self.made[name].rows, cycles.get(name, []))
-        told = vanished(variant, whole) if variant.cycles else variant
-        if self.made[name].harmless or told.gone_pct is None:
-            return told
+        result = vanished(variant, whole) if variant.cycles else variant
+        if self.made[name].harmless or result.gone_pct is None:
+            return result
         most = 100.0 - self.bubbles.parts.get("tensor_busy", 0.0) + TOLERANCE_PCT
-        if told.gone_pct > most:
+        if result.gone_pct > most:
             return replace(variant, status=LESS_WORK)
-        return replace(variant, status=SLOWER) if told.gone_pct < SLOWER_PCT else told
+        return replace(variant, status=SLOWER) if result.gone_pct < SLOWER_PCT else result

@@ -32,7 +32,7 @@ def profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:
     """The report of the launch, made from its replay, under the name of the program."""
     plan = write_plan(folder / "whole.json", [ReplayVariant(NONE, capsule.cubin)])
     request = ProfileRequest(argv(capsule, plan), folder / "run", turn=wanted.turn)
-    run = _where_addresses_are_free(request)
+    run = _profile(request)
     note = "profiled from a replay of the recorded launch (ncubble ablate)"
     work = str(folder).replace(f"{Path.home()}/", "~/")
     command = [text.replace(work, "…") for text in run.manifest.ncu_argv]
@@ -41,11 +41,10 @@ def profiled(capsule: Capsule, folder: Path, wanted: AblationOrder) -> Run:
     return Run.load(run.path)
 
 
-def _where_addresses_are_free(request: ProfileRequest) -> Run:
-    for _ in range(TRIES - 1):
-        try:
-            return profile(request, Observer(output=lambda stream, line: None))
-        except ProgramFailedError as error:
-            if error.code != TAKEN:
-                raise
-    return profile(request, Observer(output=lambda stream, line: None))
+def _profile(request: ProfileRequest, tries: int = TRIES) -> Run:
+    try:
+        return profile(request, Observer(output=lambda stream, line: None))
+    except ProgramFailedError as error:
+        if error.code != TAKEN or tries == 1:
+            raise
+        return _profile(request, tries - 1)

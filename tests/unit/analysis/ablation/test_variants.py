@@ -34,9 +34,9 @@ def code() -> Code:
     return Code(content, 0, len(content), tuple(range(0, len(content), 16)))
 
 
-def changed(code: Code, word: str, way: Way | None = None) -> tuple[set[int], set[int]]:
+def changed(code: Code, word: str, way: Way = Way.PLAIN) -> tuple[set[int], set[int]]:
     """Rows that are gone, and rows that only announce bytes."""
-    variant = without(code, SASS, PARTS, word, way or Way())
+    variant = without(code, SASS, PARTS, word, way)
     after = Code(variant.cubin, 0, code.size, code.pcs)
     rows = [row for row in range(len(SASS)) if after.words(row) != code.words(row)]
     assert variant.rows == len(rows) and variant.name == word and not variant.harmless
@@ -69,17 +69,17 @@ def test_other_parts_leave_copies_alone(code: Code) -> None:
 
 
 def test_other_ways_take_more_waits_or_less_arithmetic(code: Code) -> None:
-    assert changed(code, "wait", Way(free_running=True)) == ({3, 7}, {0})
-    assert changed(code, "copy", Way(bare=True)) == ({0, 1, 7}, set())
+    assert changed(code, "wait", Way.FREE_RUNNING) == ({3, 7}, {0})
+    assert changed(code, "copy", Way.BARE) == ({0, 1, 7}, set())
 
 
 def test_waits_for_copies_that_bring_nothing_stay(code: Code) -> None:
-    variant = without(code, SASS, PARTS, "copy_sync", Way(arriving=True))
+    variant = without(code, SASS, PARTS, "copy_sync", Way.ARRIVING)
     after = Code(variant.cubin, 0, code.size, code.pcs)
     assert {row for row in range(len(SASS)) if after.words(row)[0] & 0xFFF == NOP} == {1, 4}
     assert after.words(0) == (code.words(0)[0] | 0xFF << 32, code.words(0)[1]), "nothing is announced"
     assert all(after.words(row) == code.words(row) for row in (2, 3, 5, 6, 7))
-    assert changed(code, "wait", Way(arriving=True)) == changed(code, "wait")
+    assert changed(code, "wait", Way.ARRIVING) == changed(code, "wait")
 
 
 def test_only_classes_that_can_be_delayed_are(code: Code) -> None:

@@ -164,6 +164,7 @@ def test_an_arrival_can_announce_no_bytes(name: str) -> None:
     kernel = compiled(name)
     rows = kernel.rows(r"SYNCS\.ARRIVE\.TRANS64 ")
     sass = patched(kernel, kernel.code.announcing_nothing(rows))
+    assert rows
     for row in rows:
         assert sass[row] == re.sub(r", R\d+$", ", RZ", kernel.sass[row]) != kernel.sass[row]
 
