@@ -45,25 +45,28 @@
     return make("span", { className: "strip", role: "img", "aria-label": words }, ...marks);
   };
 
-  const change = (chosen, parts) => {
-    const next = Object.assign({}, chosen, parts);
-    if (Object.keys(parts).every((name) => (chosen[name] || "") === (next[name] || ""))) return skip();
-    window.ncubble.keep({ kernel: next.kernel, gpu: next.gpu, metric: next.metric, axis: next.even ? "order" : null });
-    return next;
+  // A choice adds to what the address holds, not to a copy in Dash: two choices made while an answer is under
+  // way would each add to the same old copy, and the later one would undo the other.
+  const change = (parts) => {
+    const before = new URLSearchParams(window.location.search);
+    if (Object.entries(parts).every(([name, value]) => (before.get(name) || "") === value)) return skip();
+    window.ncubble.keep(parts);
+    const now = new URLSearchParams(window.location.search);
+    return { kernel: now.get("kernel"), gpu: now.get("gpu"), metric: now.get("metric"), even: now.get("axis") === "order" };
   };
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {
     ncubble_checks: {
-      choose: function (rows, chosen) {
+      choose: function (rows) {
         if (!Array.isArray(rows) || !rows.length || !rows[0].id) return skip();
         const [kernel, gpu] = rows[0].id.split("/");
-        return change(chosen, { kernel: kernel, gpu: gpu });
+        return change({ kernel: kernel, gpu: gpu });
       },
-      metric: function (value, chosen) {
-        return value ? change(chosen, { metric: value }) : skip();
+      metric: function (value) {
+        return value ? change({ metric: value }) : skip();
       },
-      axis: function (value, chosen) {
-        return value ? change(chosen, { even: value === "order" }) : skip();
+      axis: function (value) {
+        return value ? change({ axis: value === "order" ? value : "" }) : skip();
       },
       search: function (text, options) {
         const search = (text || "").trim();

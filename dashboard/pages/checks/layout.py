@@ -232,14 +232,14 @@ def address_of(chosen: Any, query: Any = "") -> ChecksAddress:
 
 def _browser(app: Dash) -> None:
     """The functions of ``assets/checks.js`` with what each writes and reads."""
-    grid, state = State("checks-grid", "dashGridOptions"), State("checks-chosen", "data")
+    grid = State("checks-grid", "dashGridOptions")
     chosen, again = Output("checks-chosen", "data"), Output("checks-chosen", "data", allow_duplicate=True)
     searched = (Output("checks-grid", "dashGridOptions"), Output("checks-query", "data"))
     cleared = (Output("checks-search", "value"), Output("checks-grid", "filterModel"))
     functions: dict[str, tuple[Any, ...]] = {
-        "choose": (chosen, Input("checks-grid", "selectedRows"), state),
-        "metric": (again, Input("checks-metric", "value"), state),
-        "axis": (again, Input("checks-axis", "value"), state),
+        "choose": (chosen, Input("checks-grid", "selectedRows")),
+        "metric": (again, Input("checks-metric", "value")),
+        "axis": (again, Input("checks-axis", "value")),
         "search": (*searched, Input("checks-search", "value"), grid),
         "matches": (
             Output("checks-count", "children"),
