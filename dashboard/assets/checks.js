@@ -45,14 +45,15 @@
     return make("span", { className: "strip", role: "img", "aria-label": words }, ...marks);
   };
 
-  // A choice adds to what the address holds, not to a copy in Dash: two choices made while an answer is under
-  // way would each add to the same old copy, and the later one would undo the other.
+  const address = () => Object.fromEntries(new URLSearchParams(window.location.search));
+  // A choice adds to the address, which changes at once. Dash's copy changes later: of two choices made
+  // before it does, the second would undo the first.
   const change = (parts) => {
-    const before = new URLSearchParams(window.location.search);
-    if (Object.entries(parts).every(([name, value]) => (before.get(name) || "") === value)) return skip();
+    const before = address();
+    if (Object.keys(parts).every((name) => (before[name] || "") === parts[name])) return skip();
     window.ncubble.keep(parts);
-    const now = new URLSearchParams(window.location.search);
-    return { kernel: now.get("kernel"), gpu: now.get("gpu"), metric: now.get("metric"), even: now.get("axis") === "order" };
+    const { kernel, gpu, metric, axis } = address();
+    return { kernel: kernel, gpu: gpu, metric: metric, even: axis === "order" };
   };
 
   window.dash_clientside = Object.assign({}, window.dash_clientside, {

@@ -110,6 +110,19 @@ def test_a_row_is_chosen_by_keyboard(dashboard: str, open_page: Open) -> None:
     expect(page.locator("#checks-detail h2")).not_to_contain_text("stages=3")
 
 
+def test_a_choice_adds_to_those_that_no_answer_holds_yet(dashboard: str, open_page: Open) -> None:
+    page = open_page(f"{dashboard}/checks")
+    expect(page.locator(ROWS)).to_have_count(3)
+    call = """() => {
+      const { choose, metric, axis } = window.dash_clientside.ncubble_checks;
+      choose([{ id: "first/gpu" }]);
+      metric("cycles");
+      choose([{ id: "second/gpu" }]);
+      return axis("order");
+    }"""
+    assert page.evaluate(call) == {"kernel": "second", "gpu": "gpu", "metric": "cycles", "even": True}
+
+
 def test_hostile_names_are_text(dashboard: str, open_page: Open) -> None:
     page = open_page(f"{dashboard}/checks?q=img")
     row = page.locator(ROWS).first
