@@ -49,8 +49,8 @@ class Way(Enum):
     ARRIVING = "bare copies; waits for them stay, and pass as soon as who copies arrives"
 
     @property
-    def mends(self) -> set[str]:
-        """Parts that may go this way where they do not go plainly."""
+    def retried(self) -> set[str]:
+        """Parts that are tried again this way, where a variant without them failed."""
         return {"wait", "copy"} if self is Way.FREE_RUNNING else {"copy"}
 
 

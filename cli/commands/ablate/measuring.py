@@ -144,7 +144,7 @@ class _Experiment:
         for way, what in self._ways():
             if not failed:
                 return
-            again = [name for name in names if failed & way.mends & removed(name)]
+            again = [name for name in names if failed & way.retried & removed(name)]
             if not again:
                 continue
             before = dict(self.made), dict(self.outcomes)
