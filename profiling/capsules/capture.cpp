@@ -30,7 +30,7 @@ namespace {
 
 constexpr size_t kChunk = 32u << 20;     // bytes copied at once
 constexpr size_t kPage = 64u << 10;      // unit in which memory after the launch is compared and kept
-constexpr size_t kPointersMost = 1 << 20;  // allocations up to this size may be arrays of pointers
+constexpr size_t kPointersMost = 2 << 20;  // allocations up to this size (PyTorch's small ones) may hold pointers
 
 // The driver that the program has loaded. It need not be visible to this library, so that nothing is linked to it.
 #define DRIVER_FUNCTIONS(EACH) \
@@ -89,8 +89,11 @@ struct CacheArguments {
   CUfunction function;
   CUfunc_cache config;
 };
+struct LoadArguments {  // how the arguments of every call that loads a module begin
+  CUmodule* module;
+};
 
-using Cubin = std::vector<char>;
+using Cubin = std::shared_ptr<const std::vector<char>>;
 
 struct Region {
   CUdeviceptr base;
@@ -115,7 +118,8 @@ struct State {
   std::string folder;
   regex_t wanted;  // of the C library: std::regex takes facets of a program's own libstdc++, and crashes
   uint64_t skip = 0, count = 0, most = 0, matched = 0, kept = 0;
-  std::vector<Cubin> cubins;
+  std::vector<Cubin> cubins;                             // of kernels with a wanted name, by age
+  std::map<CUmodule, std::vector<Cubin>> of_module;      // those that a call of the program loaded into a module
   std::map<CUfunction, int> caches;  // the driver does not say again what it was told to prefer
   pid_t pid = 0;
   bool in_graph = false;  // a launch was refused because it was recorded into a graph
@@ -128,6 +132,7 @@ State& state() {
 
 thread_local bool inside = false;  // calls of this library are not the program's
 thread_local std::unique_ptr<Kept> pending;
+thread_local std::vector<Cubin> loading;  // what the running call has loaded
 
 std::string demangled(const char* name) {
   if (strncmp(name, "_Z", 2)) return name;  // of extern "C"; `f` alone would be read as a type
@@ -208,13 +213,20 @@ bool holds_function(const std::vector<char>& cubin, const char* name) {
 }
 
 void module_loaded(const CUpti_ModuleResourceData* data) {
-  Cubin bytes(data->pCubin, data->pCubin + data->cubinSize);
+  const auto cubin = std::make_shared<const std::vector<char>>(data->pCubin, data->pCubin + data->cubinSize);
   bool wanted = false;
-  each_symbol(bytes, [&](const Elf64_Sym& symbol, const char* text) {
+  each_symbol(*cubin, [&](const Elf64_Sym& symbol, const char* text) {
     if (!wanted && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) wanted = matches(text);
   });
   if (!wanted) return;
-  state().cubins.push_back(std::move(bytes));
+  state().cubins.push_back(cubin);
+  loading.push_back(cubin);
+}
+
+// A call of the program has loaded a module.
+void loaded(const LoadArguments* call, bool good) {
+  if (good) state().of_module[*call->module] = loading;
+  loading.clear();
 }
 
 // ----- memory
@@ -348,25 +360,27 @@ CUfunction function_of(CUfunction handle) {
   return driver().cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(handle)) == CUDA_SUCCESS ? function : nullptr;
 }
 
-// The newest cubin that holds the function. Which one the launch's module was loaded from is not known where several
-// do (`modules_of_that_name`).
-const Cubin* cubin_of(const Launch& launch) {
-  const Cubin* newest = nullptr;
-  for (const Cubin& cubin : state().cubins)
-    if (holds_function(cubin, launch.name.c_str())) newest = &cubin;
-  return newest;
+std::vector<Cubin> holding(const std::vector<Cubin>& cubins, const std::string& name) {
+  std::vector<Cubin> different;
+  for (const Cubin& cubin : cubins)
+    if (holds_function(*cubin, name.c_str()) &&
+        std::none_of(different.begin(), different.end(), [&](const Cubin& other) { return *other == *cubin; }))
+      different.push_back(cubin);
+  return different;
 }
 
-size_t cubins_holding(const std::string& name) {
-  std::vector<const Cubin*> different;
-  for (const Cubin& cubin : state().cubins)
-    if (holds_function(cubin, name.c_str()) &&
-        std::none_of(different.begin(), different.end(), [&](const Cubin* o) { return *o == cubin; }))
-      different.push_back(&cubin);
-  return different.size();
+// Cubins that hold the launch's function, by age: of its module, where the call that loaded it was seen; else all (the
+// modules of a library are loaded when they are first needed).
+std::vector<Cubin> cubins_of(const Launch& launch) {
+  const auto known = state().of_module.find(launch.module);
+  if (known != state().of_module.end()) {
+    const std::vector<Cubin> own = holding(known->second, launch.name);
+    if (!own.empty()) return own;
+  }
+  return holding(state().cubins, launch.name);
 }
 
-std::vector<Global> globals_of(const Launch& launch, const Cubin& cubin) {
+std::vector<Global> globals_of(const Launch& launch, const std::vector<char>& cubin) {
   std::vector<Global> globals;
   each_symbol(cubin, [&](const Elf64_Sym& symbol, const char* text) {
     CUdeviceptr address = 0;
@@ -439,9 +453,10 @@ std::string write_launch(const std::string& folder, const Launch& launch, const 
 
 // Copies code, arguments and memory; returns why it could not, "" where it could.
 std::string keep(Launch* launch, const std::string& folder, std::vector<Region>* kept) {
-  const Cubin* cubin = cubin_of(*launch);
-  if (!cubin) return "its machine code was loaded before the recorder was";
   if (driver().cuFuncGetModule(&launch->module, launch->function) != CUDA_SUCCESS) return "the driver does not say its module";
+  const std::vector<Cubin> cubins = cubins_of(*launch);
+  if (cubins.empty()) return "its machine code was loaded before the recorder was";
+  const Cubin& cubin = cubins.back();
   if (driver().cuCtxSynchronize() != CUDA_SUCCESS) return "an earlier launch of the program failed";
   Staging staging;
   if (!staging.host) return "no pinned memory is left to copy through";
@@ -478,7 +493,7 @@ std::string keep(Launch* launch, const std::string& folder, std::vector<Region>*
   if (!write_bytes(folder + "/kernel.cubin", cubin->data(), cubin->size()) ||
       !write_bytes(folder + "/parameters.bin", launch->parameters.data(), launch->parameters.size()))
     return "the folder cannot be written";
-  return write_launch(folder, *launch, regions, globals, cubins_holding(launch->name));
+  return write_launch(folder, *launch, regions, globals, cubins.size());
 }
 
 void before(Launch* launch, CUfunction handle, void** parameters, void** extra) {
@@ -544,7 +559,14 @@ constexpr CUpti_CallbackId kCalls[] = {
     CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,           CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,         CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuFuncSetCacheConfig};
+    CUPTI_DRIVER_TRACE_CBID_cuFuncSetCacheConfig,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoad,             CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx,       CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary};
+
+bool loads_module(CUpti_CallbackId which) {
+  return which == CUPTI_DRIVER_TRACE_CBID_cuModuleLoad || which == CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData ||
+         which == CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx || which == CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary;
+}
 
 void CUPTIAPI heard(void*, CUpti_CallbackDomain domain, CUpti_CallbackId which, const void* data) {
   if (getpid() != state().pid) return;
@@ -561,6 +583,12 @@ void CUPTIAPI heard(void*, CUpti_CallbackDomain domain, CUpti_CallbackId which, 
   if (which == CUPTI_DRIVER_TRACE_CBID_cuFuncSetCacheConfig) {
     auto set = static_cast<const CacheArguments*>(call->functionParams);
     if (call->callbackSite == CUPTI_API_EXIT) state().caches[set->function] = set->config;
+  } else if (loads_module(which)) {
+    if (call->callbackSite == CUPTI_API_ENTER)
+      loading.clear();
+    else
+      loaded(static_cast<const LoadArguments*>(call->functionParams),
+             *static_cast<const CUresult*>(call->functionReturnValue) == CUDA_SUCCESS);
   } else if (call->callbackSite == CUPTI_API_ENTER) {
     launching(which, call);
   } else if (pending) {
