@@ -18,7 +18,8 @@ FILE = "ablation.json"
 REPORT_STEM = "report"
 """Of the report's file in a run directory; what lies beside others is not theirs."""
 SCHEMA = 1
-ROUTE = "machine code"
+ROUTE, SHORTER = "machine code", "shorter machine code"
+"""How parts were taken away: by NOPs in their place, or without these, too."""
 NOISY_PCT = 2.0
 """A standard error of the whole kernel's cycles above this tells nothing apart."""
 AGAIN = "measure it anew with `ncubble ablate`"

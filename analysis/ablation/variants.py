@@ -54,8 +54,11 @@ class Way(Enum):
         return {"wait", "copy"} if self is Way.FREE_RUNNING else {"copy"}
 
 
-def without(code: Code, sass: Sequence[str], parts: RemovableParts, word: str, way: Way = Way.PLAIN) -> CodeVariant:
-    """The code without the parts that ``word`` names."""
+def without(
+    code: Code, sass: Sequence[str], parts: RemovableParts, word: str, way: Way = Way.PLAIN, short: bool = False
+) -> CodeVariant:
+    """The code without the parts that ``word`` names: NOPs in their place or, ``short``, without
+    these, too."""
     gone = {SPECIAL} if word == SPECIAL else removed(word)
     rows, expecting = dict(parts.rows), parts.expecting
     if way is Way.FREE_RUNNING:
@@ -70,7 +73,7 @@ def without(code: Code, sass: Sequence[str], parts: RemovableParts, word: str, w
         changes |= code.announcing_nothing(expecting) if way is Way.ARRIVING else code.without(expecting, list(sass))
     elif "wait" in gone:
         changes |= code.expecting(expecting)
-    return CodeVariant(word, code.patched(changes), len(changes))
+    return CodeVariant(word, code.shortened(changes, sass) if short else code.patched(changes), len(changes))
 
 
 def delayed(code: Code, parts: RemovableParts) -> Iterator[CodeVariant]:

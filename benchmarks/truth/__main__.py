@@ -128,7 +128,7 @@ class Measuring:
         place = work / f"{name}-measured"
         place.mkdir()
         try:
-            measured = measure(capsule, place, AblationOrder(wanted.program, slack=False, turn=self.turn))
+            measured = measure(capsule, place, AblationOrder(wanted.program, slack=False, short=False, turn=self.turn))
         except Exception as error:  # one launch must not cost the others
             self.failed[name] = error.message if isinstance(error, NcubbleError) else f"{type(error).__name__}: {error}"
             sys.stdout.write(f"{name}: {self.failed[name]}\n")

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ncubble.errors import ReportError
 from ncubble.sass.elf import sections
+from ncubble.sass.shortening import SIZE, ImmovableError, shortened
 
-SIZE = 16
 SLACK = 11
 """The largest stall count that an instruction may have with the yield bit set: nvdisasm calls 12 to
 15 undefined then."""
@@ -46,6 +46,7 @@ class Code:
     offset: int
     size: int
     pcs: tuple[int, ...]
+    name: str = ""
 
     @classmethod
     def of(cls, cubin: bytes, function: str, pcs: Iterable[int]) -> Code:
@@ -55,7 +56,7 @@ class Code:
         except ValueError as error:
             raise ReportError("the machine code is no cubin, or it is cut off", "record the launch anew") from error
         if code is not None:
-            return cls(cubin, code.offset, code.size, tuple(pcs))
+            return cls(cubin, code.offset, code.size, tuple(pcs), code.name)
         raise ReportError(f"the machine code holds no function {function}", "record the launch anew")
 
     def check(self, sass: Iterable[str]) -> None:
@@ -84,6 +85,19 @@ class Code:
         data = bytearray(self.cubin)
         for row, words in changes.items():
             _WORDS.pack_into(data, self.offset + self.pcs[row], *words)
+        return bytes(data)
+
+    def shortened(self, changes: Mapping[int, tuple[int, int]], sass: Sequence[str]) -> bytes:
+        """As ``patched``, but NOPs among the changes are taken out. Raises ImmovableError where the
+        code cannot be moved."""
+        texts = [""] * (self.size // SIZE)
+        for pc, text in zip(self.pcs, sass, strict=True):
+            texts[pc // SIZE] = text
+        if any(part.size and part.name in (f".rel{self.name}", f".rela{self.name}") for part in sections(self.cubin)):
+            raise ImmovableError("the loader writes addresses into the code")
+        gone = {self.pcs[row] // SIZE for row, (low, _) in changes.items() if low & _OPCODE == _NOP}
+        data, end = bytearray(self.patched(changes)), self.offset + self.size
+        data[self.offset : end] = shortened(bytes(data[self.offset : end]), texts, gone)
         return bytes(data)
 
     def without(self, rows: Iterable[int], sass: list[str]) -> dict[int, tuple[int, int]]:

@@ -14,6 +14,8 @@ from ncubble.analysis.ablation.code import RemovableParts, parts_of
 from ncubble.analysis.ablation.lines import ranked
 from ncubble.analysis.ablation.result import (
     NOISY_PCT,
+    ROUTE,
+    SHORTER,
     Ablation,
     MeasuredVariant,
     measured_parts,
@@ -41,6 +43,7 @@ from ncubble.profiling.capsules.replays import (
 from ncubble.profiling.ncu.log import ReplayedLaunch
 from ncubble.profiling.runs.run import Run
 from ncubble.sass.patching import Code
+from ncubble.sass.shortening import ImmovableError
 
 CUBIN = "kernel.cubin"
 UNDER_NCU_S = 4.0
@@ -95,9 +98,20 @@ class _Experiment:
         self.notes: list[str] = []
         if (modules := int(capsule.facts.get("modules_of_that_name", 1))) > 1:
             self.notes.append(f"the program loaded {modules} kernels of this name: the newest was measured")
+        self.short = wanted.short and self._movable()
         self.made: dict[str, CodeVariant] = {}
         self.outcomes: dict[str, ReplayOutcome] = {}
         self.counted: tuple[list[ReplayVariant], CountedRounds] | None = None
+
+    def _movable(self) -> bool:
+        try:
+            self.code.shortened({}, self.sass)
+        except ImmovableError as error:
+            self.notes.append(
+                f"NOPs stand for what is gone, and keep its issue slots: the code cannot be moved ({error})"
+            )
+            return False
+        return True
 
     def result(self) -> Ablation:
         """Everything that was measured."""
@@ -123,6 +137,7 @@ class _Experiment:
             interactions=overlaps(alone),
             variants=variants,
             slack=slack,
+            route=SHORTER if self.short else ROUTE,
             lines=ranked(self.launch, self.bubbles.unit, parts),
             notes=[*self.notes, *notes],
         )
@@ -166,7 +181,7 @@ class _Experiment:
             yield Way.BARE, "only the copying instructions are gone, not the arithmetic that serves them"
 
     def _make(self, names: Sequence[str], more: Sequence[CodeVariant] = (), way: Way = Way.PLAIN) -> list[CodeVariant]:
-        made = [*(without(self.code, self.sass, self.parts, name, way) for name in names), *more]
+        made = [*(without(self.code, self.sass, self.parts, name, way, self.short) for name in names), *more]
         self.made |= {variant.name: variant for variant in made}
         return made
 

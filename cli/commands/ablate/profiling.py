@@ -18,12 +18,14 @@ from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, p
 
 @dataclass(frozen=True)
 class AblationOrder:
-    """How a launch is measured. ``say`` hears what is being done; ``program`` is the argv that the
+    """How a launch is measured. ``say`` hears what is being done; ``short``: take
+    instructions out, where the code can be moved, instead of leaving NOPs; ``program`` is the argv that the
     launch was taken from; ``turn`` is held while the GPU is used."""
 
     program: Sequence[str]
     rounds: int = 5
     slack: bool = True
+    short: bool = True
     say: Callable[[str], None] = lambda text: None
     turn: AbstractContextManager[object] = field(default_factory=nullcontext)
 
