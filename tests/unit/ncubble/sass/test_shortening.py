@@ -1,0 +1,162 @@
+"""Instructions are taken out of compiled kernels, and nvdisasm reads the result: the same
+instructions in the same order, and every branch leads where it led."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+import struct
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+
+from ncubble.errors import MeasurementError
+from ncubble.kernels.build.build import build
+from ncubble.kernels.build.machine_code import disassemble
+from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.spec.case import make_case
+from ncubble.sass.patching import Code
+from ncubble.sass.shortening import LONGEST, SIZE, ImmovableError, shortened
+
+LINE = re.compile(r"^\s*(?:([.$]\w[\w$]*):|/\*([0-9a-f]{4,})\*/\s+(\S.*?)\s*;)", re.MULTILINE)
+LABEL = re.compile(r"`\(([.$][\w$]+)\)")
+WORDS = struct.Struct("<QQ")
+NOP, BRANCH, EXIT = 0x918 | 7 << 12, 0x947 | 7 << 12, 0x94D | 7 << 12
+KERNELS: dict[str, dict[str, int]] = {"gemm_tma": {"stages": 2}, "attention_fwd": {}, "cluster_dsmem": {}}
+
+
+@cache
+def compiled(name: str) -> Code:
+    for tool in ("nvcc", "nvdisasm"):
+        try:
+            find_tool(tool)
+        except MeasurementError as error:
+            pytest.skip(str(error))
+    if shutil.which("g++") is None:
+        pytest.skip("nvcc needs g++, which is missing")
+    cubin = build(make_case(find_spec(name), KERNELS[name]), "sm_90a").cubin
+    text = disassemble(cubin)
+    (function,) = set(re.findall(r"\.text\.(\w+)", text))
+    return Code.of(cubin, function, [int(pc, 16) for _, pc, _ in LINE.findall(text) if pc])
+
+
+def meaning(cubin: bytes) -> list[str]:
+    """The text of each instruction but NOPs, labels being the number of the instruction that they
+    stand before; constants of MOV left out, of which some are return addresses."""
+    places: dict[str, int] = {}
+    sass: list[str] = []
+    for label, _, text in LINE.findall(disassemble(cubin)):
+        if label:
+            places[label] = len(sass)
+        elif not re.search(r"\bNOP$", text):
+            sass.append(re.sub(r"(MOV \w+, )0x.*", r"\1", re.sub(r"\s+", " ", text)))
+    return [LABEL.sub(lambda match: f"instruction {places[match[1]]}", text) for text in sass]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 0.6])
+@pytest.mark.parametrize("name", KERNELS)
+def test_shorter_code_means_the_same_as_code_with_nops(name: str, share: float) -> None:
+    code = compiled(name)
+    sass = [text for _, pc, text in LINE.findall(disassemble(code.cubin)) if pc]
+    movable = [row for row, text in enumerate(sass) if not re.search(r"`\(|EXIT|CALL|RET|MOV|SYNCS", text)]
+    gone = sorted(random.Random(7).sample(movable, int(share * len(movable))))  # noqa: S311
+    changes = code.without(gone, sass)
+    short = code.shortened(changes, sass)
+    assert len(short) == len(code.cubin)
+    assert meaning(short) == meaning(code.patched(changes))
+    assert short[: code.offset] == code.cubin[: code.offset], "nothing before the function changes"
+    assert short[code.offset + code.size :] == code.cubin[code.offset + code.size :]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_without_a_gap_nothing_changes(name: str) -> None:
+    code = compiled(name)
+    assert code.shortened({}, [""] * len(code.pcs)) == code.cubin
+
+
+def function(*instructions: tuple[int, int]) -> bytes:
+    return b"".join(WORDS.pack(low, high) for low, high in instructions)
+
+
+def stalling(stall: int, yields: int = 0, waits: int = 0) -> int:
+    return stall << 41 | yields << 45 | waits << 52
+
+
+def branch(distance: int, stall: int = 5) -> tuple[int, int]:
+    """To so many instructions behind its end."""
+    units = distance * 4
+    upper = units >> 8 & (1 << 48) - 1
+    return BRANCH | (units & 0xFF) << 16 | (upper & (1 << 30) - 1) << 34, upper >> 30 | stalling(stall)
+
+
+def read(code: bytes) -> list[tuple[int, int]]:
+    return list(WORDS.iter_unpack(code))
+
+
+def stalls(code: bytes, count: int) -> list[int]:
+    return [high >> 41 & 15 for _, high in read(code)[:count]]
+
+
+ADD = 0x210 | 7 << 12
+
+
+def cut(code: bytes, gone: Sequence[int]) -> bytes:
+    return shortened(code, [""] * (len(code) // SIZE), gone)
+
+
+def test_the_instruction_before_a_gap_stalls_for_it_and_the_one_behind_waits_for_its_scoreboards() -> None:
+    code = function((ADD, stalling(2)), (NOP, stalling(4, waits=0b100)), (ADD, stalling(1, waits=0b1)), (EXIT, 0))
+    short = cut(code, [1])
+    assert stalls(short, 2) == [6, 1]
+    assert [high >> 52 & 63 for _, high in read(short)[:2]] == [0, 0b101]
+    assert [low for low, _ in read(short)] == [ADD, ADD, EXIT, NOP], "a NOP fills the end"
+
+
+@pytest.mark.parametrize(("yields", "expected"), [(0, [15, 1]), (1, [11, 4, 1])])
+def test_a_long_gap_keeps_the_longest_latency(yields: int, expected: list[int]) -> None:
+    gap = [(NOP, stalling(9))] * 3
+    code = function((ADD, stalling(3, yields)), *gap, (ADD, stalling(1)), (EXIT, 0))
+    short = cut(code, [1, 2, 3])
+    assert stalls(short, len(expected)) == expected
+    assert sum(expected[:-1]) == LONGEST
+
+
+def test_a_nop_that_a_branch_leads_to_stays() -> None:
+    code = function(
+        (ADD, stalling(1)), (NOP, stalling(2)), (NOP, stalling(2)), (ADD, stalling(1)), branch(-4), (EXIT, 0)
+    )
+    short = read(cut(code, [1, 2]))
+    assert [low & 0xFFF for low, _ in short] == [0x210, 0x918, 0x210, 0x947, 0x94D, 0x918]
+    assert short[3] == branch(-3)
+    assert short[1][1] >> 41 & 15 == 4, "it stalls for the gap behind it"
+
+
+def test_a_branch_over_a_gap_leads_to_the_same_instruction() -> None:
+    code = function(branch(3), (NOP, 0), (ADD, 0), (NOP, 0), (EXIT, 0))
+    assert read(cut(code, [1, 3]))[0][0] == branch(1)[0]
+
+
+@pytest.mark.parametrize("text", ["BRX R4 -0x20", "JMP 0x100", "CALL.ABS.NOINC R2", "LEPC R20, 0x7f00"])
+def test_code_that_computes_where_it_goes_is_not_moved(text: str) -> None:
+    with pytest.raises(ImmovableError, match=re.escape(text)):
+        shortened(function((ADD, 0), (EXIT, 0)), [text, "EXIT"], [])
+
+
+def test_texts_that_name_other_places_are_not_believed() -> None:
+    code = function(branch(1), (ADD, 0), branch(0), (EXIT, 0))
+    texts = ["BRA 0x7f0000000020", "", "BRA 0x7f0000000030", "EXIT"]
+    shortened(code, texts, [1])
+    with pytest.raises(ImmovableError, match="elsewhere"):
+        shortened(code, [texts[0], "", "BRA 0x7f0000000040", "EXIT"], [1])
+
+
+def test_a_call_whose_return_address_is_not_found_is_not_moved() -> None:
+    call = (0x944 | 7 << 12 | 4 << 16, 0)
+    move = (0x802 | 7 << 12 | 3 * SIZE << 32, 0)
+    code = function((NOP, 0), move, call, (ADD, 0), (EXIT, 0))
+    assert read(cut(code, [0]))[0][0] >> 32 == 2 * SIZE
+    with pytest.raises(ImmovableError, match="return address"):
+        cut(function((NOP, 0), (ADD, 0), call, (ADD, 0), (EXIT, 0)), [0])
