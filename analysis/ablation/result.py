@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -50,8 +50,8 @@ class MeasuredPart:
 @dataclass(frozen=True)
 class MeasuredVariant:
     """One variant: its ``status`` (``ok``, an error of the driver, ``hangs``, ``changes results``),
-    how many instructions it changes, its cycles in each round, and what vanishes with it in
-    percent."""
+    how many instructions it changes, its cycles in each round, what vanishes with it in percent,
+    and what it moves between L2 and DRAM per byte that the whole kernel moves."""
 
     name: str
     status: str
@@ -59,6 +59,7 @@ class MeasuredVariant:
     cycles: list[float] = field(default_factory=list)
     gone_pct: float | None = None
     se: float | None = None
+    moved: float | None = None
 
     @property
     def costs_pct(self) -> float | None:
@@ -180,7 +181,7 @@ def vanished(variant: MeasuredVariant, whole: Sequence[float]) -> MeasuredVarian
     base = fmean(whole)
     se = math.hypot(standard_error_pct(variant.cycles, base), standard_error_pct(whole, base))
     gone = 100.0 * (1.0 - fmean(variant.cycles) / base)
-    return MeasuredVariant(variant.name, variant.status, variant.rows, variant.cycles, gone, se)
+    return replace(variant, gone_pct=gone, se=se)
 
 
 def measured_parts(

@@ -1,8 +1,9 @@
-"""Elapsed cycles of replayed launches, as ncu counts them."""
+"""Elapsed cycles of replayed launches, and what they moved, as ncu counts them."""
 
 from __future__ import annotations
 
 import csv
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,14 +18,18 @@ from ncubble.profiling.ncu.ncu import Control, failure, find_ncu
 from ncubble.profiling.processes import process
 
 METRIC = "sm__cycles_elapsed.max"
+MOVED = "dram__bytes.sum"
+"""In the same pass."""
 
 
 @dataclass
 class CountedRounds:
-    """What came of a plan under ncu: the cycles of its launches in order, as far as it got, and how
-    each variant's launches ended. ``running``: the variant whose end was not told yet."""
+    """What came of a plan under ncu: the cycles of its launches in order, as far as it got, what
+    each moved between L2 and DRAM (bytes; NaN where the chip does not count it), and how each
+    variant's launches ended. ``running``: the variant whose end was not told yet."""
 
     cycles: list[float] = field(default_factory=list)
+    dram_B: list[float] = field(default_factory=list)  # noqa: N815
     outcomes: dict[str, ReplayOutcome] = field(default_factory=dict)
     running: str = ""
 
@@ -63,7 +68,7 @@ def count_rounds(
         *("--config-file", "off"),
         *("--clock-control", control.clock),
         *("--cache-control", control.cache),
-        *("--metrics", METRIC),
+        *("--metrics", f"{METRIC},{MOVED}"),
         *("--csv", "--page", "raw", "--print-units", "base", "--log-file", str(table)),
         *argv(capsule, plan),
     ]
@@ -77,22 +82,34 @@ def count_rounds(
         log.close()
         if status != TAKEN:
             break
-    counted.cycles = _parsed(table)
+    counted.cycles, counted.dram_B = _parsed(table)
     if not counted.cycles:
         raise failure(log, status, "") or MeasurementError("ncu measured no cycles", "see `ncubble doctor --gpu`")
     return counted.cut_off(DIED)
 
 
-def _parsed(table: Path) -> list[float]:
+def _parsed(table: Path) -> tuple[list[float], list[float]]:
     if not table.is_file():
-        return []
+        return [], []
     rows = list(csv.reader(table.read_text(encoding="utf-8", errors="replace").splitlines()))
     start = next((number for number, row in enumerate(rows) if METRIC in row), None)
     if start is None:
-        return []
-    column = rows[start].index(METRIC)
-    cells = [row[column] for row in rows[start + 2 :] if len(row) > column]
+        return [], []
+    head = rows[start]
+    launches = [row for row in rows[start + 2 :] if len(row) == len(head)]
     try:
-        return [float(cell.replace(",", "")) for cell in cells]
+        cycles = [_number(row[head.index(METRIC)]) for row in launches]
     except ValueError as error:
         raise MeasurementError(f"ncu did not count the cycles of a launch: {error}", "measure again") from error
+    return cycles, [_known(row[head.index(MOVED)]) if MOVED in head else math.nan for row in launches]
+
+
+def _number(cell: str) -> float:
+    return float(cell.replace(",", ""))
+
+
+def _known(cell: str) -> float:
+    try:
+        return _number(cell)
+    except ValueError:
+        return math.nan

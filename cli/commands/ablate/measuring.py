@@ -116,9 +116,9 @@ class _Experiment:
     def result(self) -> Ablation:
         """Everything that was measured."""
         self._try()
-        whole, cycles = self._cycles()
+        whole, cycles, moved = self._cycles()
         base = fmean(whole)
-        tried = [self._measured(name, whole, cycles) for name in self.made]
+        tried = [replace(self._measured(name, whole, cycles), moved=moved.get(name)) for name in self.made]
         variants = [variant for variant in tried if not variant.name.startswith(SLACK)]
         slack = [variant for variant in tried if variant.name.startswith(SLACK)]
         busy = math.fsum(self.bubbles.parts.get(part, 0.0) for part in BUSY)
@@ -239,18 +239,22 @@ class _Experiment:
         path.write_bytes(variant.cubin)
         return path
 
-    def _cycles(self) -> tuple[list[float], dict[str, list[float]]]:
-        """Cycles of the whole kernel and of each variant that runs, in turns. A variant that fails
-        under ncu, though it ran by itself, is left out, and the others are measured again."""
+    def _cycles(self) -> tuple[list[float], dict[str, list[float]], dict[str, float]]:
+        """Cycles of the whole kernel and of each variant that runs, in turns, and what each variant
+        moves between L2 and DRAM per byte of the whole kernel. A variant that fails under ncu,
+        though it ran by itself, is left out, and the others are measured again."""
         for _ in self.made:
             files, counted = self.counted or self._rounds()
             if self._is_whole(files, counted):
-                by_name = {
-                    variant.name: counted.cycles[at :: len(files)]
-                    for at, variant in enumerate(files)
-                    if self._status(variant.name) == "ok"
-                }
-                return by_name.pop(NONE), by_name
+                ran = {variant.name: at for at, variant in enumerate(files) if self._status(variant.name) == "ok"}
+                cycles = {name: counted.cycles[at :: len(files)] for name, at in ran.items()}
+                moved = {name: fmean(counted.dram_B[at :: len(files)]) for name, at in ran.items()}
+                whole = moved.pop(NONE)
+                return (
+                    cycles.pop(NONE),
+                    cycles,
+                    {name: some / whole for name, some in moved.items() if whole > 0 and some >= 0},
+                )
             failed = [file.name for file in files if counted.outcomes.get(file.name, RAN).status != "ok"]
             culprit = failed[0] if failed else files[len(counted.cycles) % len(files)].name
             if culprit == NONE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 from ncubble.errors import MeasurementError
 from ncubble.profiling.capsules import cycles
 from ncubble.profiling.capsules.capsule import Capsule
-from ncubble.profiling.capsules.cycles import METRIC, _parsed
+from ncubble.profiling.capsules.cycles import METRIC, MOVED, _parsed
 from ncubble.profiling.capsules.replays import ReplayOutcome
 
 HEAD = f'==PROF== Connected to process 7\n"ID","Kernel Name","{METRIC}"\n"","","cycle"\n'
+MORE = f'"ID","{MOVED}","{METRIC}"\n"","byte","cycle"\n'
 
 
 @pytest.mark.parametrize(
@@ -27,11 +29,17 @@ HEAD = f'==PROF== Connected to process 7\n"ID","Kernel Name","{METRIC}"\n"","","
 )
 def test_cycles_stand_behind_names_and_units(tmp_path: Path, text: str, cycles: list[float]) -> None:
     (tmp_path / "rounds.csv").write_text(text)
-    assert _parsed(tmp_path / "rounds.csv") == cycles
+    assert _parsed(tmp_path / "rounds.csv")[0] == cycles
+
+
+def test_bytes_stand_beside_cycles_where_the_chip_counts_them(tmp_path: Path) -> None:
+    (tmp_path / "rounds.csv").write_text(f'{MORE}"0","1,024","5"\n"1","n/a","6"\n')
+    cycles, moved = _parsed(tmp_path / "rounds.csv")
+    assert cycles == [5.0, 6.0] and moved[0] == 1024.0 and math.isnan(moved[1])
 
 
 def test_a_table_that_was_never_written_has_none(tmp_path: Path) -> None:
-    assert _parsed(tmp_path / "rounds.csv") == []
+    assert _parsed(tmp_path / "rounds.csv") == ([], [])
 
 
 def test_a_launch_that_was_not_counted_is_an_error_and_no_traceback(tmp_path: Path) -> None:

@@ -150,6 +150,7 @@ class Played:
             if name in fates:
                 break
             counted.cycles.append(CYCLES * (1 + 0.001 * (number % 2)) * (1 - GONE.get(name, 0.0) / 100))
+            counted.dram_B.append(3e6 if name == "wait" else 2e6)
         if not counted.cycles:
             raise MeasurementError("ncu measured no cycles", "")
         return counted
@@ -198,6 +199,8 @@ def test_a_launch_is_recorded_taken_apart_and_kept(
     names = launches[: len(launches) // 4]
     words = ["wait", "copy", "sync", "wait_sync", "copy_sync", "epilogue", "all"]
     assert launches == names * 4, "in turns"
+    moved = {variant["name"]: variant["moved"] for variant in found["variants"]}
+    assert moved["wait"] == 1.5 and moved["sync"] == 1.0
     assert names[:8] == [NONE, *words] and all(name.startswith("slack ") for name in names[8:]) and names[8:]
     assert played.trials == [], "nothing failed, nothing is tried one by one"
     parts = {part["part"]: part for part in found["parts"]}
