@@ -8,6 +8,8 @@ instruction set reference for Volta to Blackwell.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 _PREFIXES: tuple[tuple[str, str], ...] = (
@@ -56,6 +58,7 @@ _MMA = (
     "UTCQMMA",
     "UTCOMMA",
 )
+_UNORDERED = re.compile(r"\b(RED|ATOM|UTMAREDG|UBLKRED)\S*\.ADD\S*\.B?F(16|32|64)")
 _WGMMA = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
 
 
@@ -84,3 +87,9 @@ def width_bytes(opcode: str) -> int:
     if "64" in parts:
         return 8
     return next((size for part, size in (("U16", 2), ("S16", 2), ("U8", 1), ("S8", 1)) if part in parts), 4)
+
+
+def adds_in_any_order(sass: Iterable[str]) -> bool:
+    """Whether floating point numbers are added up in memory by whoever comes first, so that results
+    differ in their last bits from launch to launch."""
+    return any(_UNORDERED.search(text) for text in sass)

@@ -42,6 +42,7 @@ from ncubble.profiling.capsules.replays import (
 )
 from ncubble.profiling.ncu.log import ReplayedLaunch
 from ncubble.profiling.runs.run import Run
+from ncubble.sass.opcodes import adds_in_any_order
 from ncubble.sass.patching import Code
 from ncubble.sass.shortening import ImmovableError
 
@@ -132,7 +133,7 @@ class _Experiment:
             cycles=base,
             se_pct=se,
             rounds=len(whole),
-            faithful=self.outcomes[NONE].same,
+            faithful=self._faithful(),
             parts=parts,
             interactions=overlaps(alone),
             variants=variants,
@@ -141,6 +142,13 @@ class _Experiment:
             lines=ranked(self.launch, self.bubbles.unit, parts),
             notes=[*self.notes, *notes],
         )
+
+    def _faithful(self) -> bool | None:
+        same = self.outcomes[NONE].same
+        if same is False and adds_in_any_order(self.sass):
+            self.notes.append("the kernel adds up results in any order: they differ from launch to launch")
+            return None
+        return same
 
     def _try(self) -> None:
         """Find out which variants run: all of them at once, else one by one. Where waits or copies cannot

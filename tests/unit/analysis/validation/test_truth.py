@@ -17,6 +17,7 @@ from ncubble.analysis.account.account import account
 from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.report.report import Report
+from ncubble.analysis.validation.truth import score
 from ncubble.analysis.validation.truth.score import first_cause, interval, score_truth
 from ncubble.analysis.validation.truth.store import SPLITS, stored
 from ncubble.cli.commands.validate import truth as command
@@ -120,6 +121,16 @@ def test_what_is_no_truth_is_named_and_not_scored(out: Path, store: Path, member
     result = score_truth(store)
     assert list(result["unscored"]) == ["gemm_tma-stages1 h200"] and why in result["unscored"]["gemm_tma-stages1 h200"]
     assert result["scores"]["all"]["launches"] == len(RUNS) - 1
+
+
+def test_a_kernel_that_adds_in_any_order_need_not_repeat_its_results(
+    out: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = out / "h200" / "gemm_tma-stages1"
+    ablation(Report.open(run), faithful=False).save(run)
+    pack.pack(out)
+    monkeypatch.setattr(score, "adds_in_any_order", lambda sass: True)
+    assert not score_truth(store)["unscored"]
 
 
 def test_an_empty_or_damaged_store_is_an_error(store: Path) -> None:

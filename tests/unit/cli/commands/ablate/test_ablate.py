@@ -246,6 +246,15 @@ def test_of_a_kernel_that_does_not_repeat_itself_nothing_is_said(
     assert found["faithful"] is False and {variant["status"] for variant in found["slack"]} == {"ok"}
 
 
+def test_a_kernel_that_adds_in_any_order_is_not_said_to_differ(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played.differ = (NONE,)
+    monkeypatch.setattr(measuring, "adds_in_any_order", lambda sass: True)
+    found, _ = measured(capsys, tmp_path / "out")
+    assert found["faithful"] is None and any("in any order" in note for note in found["notes"])
+
+
 def test_waits_that_a_kernel_needs_go_with_those_for_free_slots(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
