@@ -93,12 +93,13 @@ def _running(busy: pd.Series, active: pd.Series) -> np.ndarray:
 
 
 def _share_active(busy: pd.Series, active: pd.Series) -> np.ndarray:
-    """Share of SM cycles with a CTA per sample, by the largest sample; 1 where it was not
-    sampled."""
+    """Share of SM cycles with a CTA per sample, by the largest sample but for outliers; 1 where it
+    was not sampled."""
     if len(active) != len(busy) or not active.max() > 0:
         return np.ones(len(busy))
     values = active.to_numpy(dtype=float)
-    return np.asarray(np.clip(values / np.quantile(values, 0.95), 0.0, 1.0))
+    largest = np.quantile(values, 0.95) or values.max()  # a short kernel in a long series: most samples are 0
+    return np.asarray(np.clip(values / largest, 0.0, 1.0))
 
 
 def _stretches(mask: np.ndarray, times: np.ndarray) -> tuple[tuple[int, int], ...]:

@@ -233,3 +233,9 @@ def test_a_partial_last_wave_is_tail_though_the_unit_still_works():
     found = phases(timeline([80.0] * 60 + [56.0] * 20), active)
     assert found is not None
     assert found.tail == pytest.approx(100 * 20 * 0.3 / 80, rel=0.08) and found.wave_gap == 0.0
+
+
+def test_phases_of_a_kernel_that_is_short_beside_its_timeline_are_numbers():
+    busy, active = timeline([0.0] * 600 + [70.0] * 25), timeline([0.0] * 600 + [90.0] * 25)
+    found = phases(busy, active)
+    assert found is not None and found.steady == pytest.approx(70.0) and found.ramp == found.tail == 0.0
