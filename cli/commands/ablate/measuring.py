@@ -108,11 +108,13 @@ class _Experiment:
         try:
             self.code.shortened({}, self.sass)
         except ImmovableError as error:
-            self.notes.append(
-                f"NOPs stand for what is gone, and keep its issue slots: the code cannot be moved ({error})"
-            )
+            self._keep_slots(f"the code cannot be moved, {error}")
             return False
         return True
+
+    def _keep_slots(self, why: str) -> None:
+        self.short = False
+        self.notes.append(f"NOPs stand for what is gone, and keep its issue slots: {why}")
 
     def result(self) -> Ablation:
         """Everything that was measured."""
@@ -159,9 +161,15 @@ class _Experiment:
                 "nothing in this kernel can be taken away: no waits, copies, barriers or shared loads in a loop",
                 "see `ncubble report` for the estimate",
             )
-        self._make(names, [*delayed(self.code, self.parts)] if self.wanted.slack else [])
+        slack = [*delayed(self.code, self.parts)] if self.wanted.slack else []
+        self._make(names, slack)
         if self._measure_untried():
             return
+        if self.short:
+            self._keep_slots("a variant fails without them")
+            self._make(names, slack)
+            if self._measure_untried():
+                return
         self._probe([variant for name, variant in self.made.items() if name not in self.outcomes])
         failed = {name for name in ("wait", "copy") if name in names and self.outcomes[name].status != "ok"}
         for way, what in self._ways():

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.ablation.result import FILE, Ablation
+from ncubble.analysis.ablation.result import FILE, ROUTE, SHORTER, Ablation
 from ncubble.analysis.ablation.shares import NONE
 from ncubble.cli.commands.ablate import job, measuring, profiling
 from ncubble.cli.main import main
@@ -95,7 +95,7 @@ class Played:
     """A machine with a GPU. ``fates``: statuses of variants in each of the trials, the last of
     which counts for all that follow; what is not named is ok. ``differ``: variants that change
     results. ``lost``: launches that ncu does not measure. ``broken``: the number of a launch whose
-    code lacks its function."""
+    code lacks its function. ``immobile``: variants that fail where code is moved."""
 
     cubin: bytes
     fates: list[dict[str, str]] = field(default_factory=lambda: [{}])
@@ -105,6 +105,7 @@ class Played:
     status: int = 0
     lost: int = 0
     broken: int = -1
+    immobile: tuple[str, ...] = ()
     modules: int = 1
     trials: list[list[ReplayVariant]] = field(default_factory=list)
     counted: list[list[str]] = field(default_factory=list)
@@ -143,6 +144,8 @@ class Played:
         launches = json.loads(plan.read_text())["launches"]
         self.counted.append([entry["name"] for entry in launches])
         fates = {} if self.trials else self.fates[0]
+        if len(self.counted) == 1:
+            fates = fates | dict.fromkeys(self.immobile, FAULT)
         counted = CountedRounds()
         for number, entry in enumerate(launches[: len(launches) - self.lost]):
             name, same = entry["name"], entry["name"] not in self.differ if entry["compare"] else None
@@ -286,6 +289,20 @@ def test_a_variant_that_leaves_mmas_out_tells_nothing(
     assert all(part["measured"] < 90 for part in found["parts"])
 
 
+def test_what_fails_in_shorter_code_is_measured_with_nops(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    played.immobile = ("sync",)
+    found, _ = measured(capsys, tmp_path / "out")
+    assert set(statuses(found).values()) == {"ok"} and not played.trials and len(played.counted) == 2
+    assert found["route"] == ROUTE and any("keep its issue slots" in note for note in found["notes"])
+
+
+def test_what_is_taken_out_leaves_no_slot(capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played) -> None:
+    found, _ = measured(capsys, tmp_path / "out")
+    assert found["route"] == SHORTER and not any("slots" in note for note in found["notes"])
+
+
 def test_what_fails_is_found_by_trying_one_by_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
@@ -299,7 +316,7 @@ def test_what_fails_is_found_by_trying_one_by_one(
         "the others are known"
     )
     assert tried[-1].harmless and not tried[0].harmless
-    assert played.counted[1][:4] == [NONE, "wait", "copy", "epilogue"], "what runs is counted"
+    assert played.counted[2][:4] == [NONE, "wait", "copy", "epilogue"], "what runs is counted"
 
 
 def test_a_variant_that_loses_time_tells_nothing(
