@@ -1,10 +1,11 @@
 """Puts measured launches into the store, and says what is in it.
 
-    python -m benchmarks.truth.pack OUT     # what ``python -m benchmarks.truth OUT`` measured
-    python -m benchmarks.truth.pack --show  # what the store holds, by kind
+    python -m benchmarks.truth.pack OUT          # what ``python -m benchmarks.truth OUT`` measured
+    python -m benchmarks.truth.pack OUT --again  # launches that the store has, measured once more
+    python -m benchmarks.truth.pack --show       # what the store holds, by kind
 
-A launch that is there already is replaced. The store is described in
-``analysis/validation/truth/store.py``.
+A launch that is there already is replaced; ``--again`` keeps what vanishes with each variant beside
+it (``again.json``). The store is described in ``analysis/validation/truth/store.py``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import re
 import sys
 from collections import defaultdict
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
@@ -22,13 +24,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.truth.plan import TOLD
-from ncubble.analysis.ablation.result import FILE, REST
+from ncubble.analysis.ablation.result import FILE, REST, Ablation
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.truth.store import LAUNCHES, SPLITS, TABLES, StoredReport, TruthLaunch, rows_of, stored
 from ncubble.profiling.runs.run import Manifest
 from ncubble.recordings import VALIDATION
 
 STORE = VALIDATION / "truth"
+AGAIN = "again.json"
 _OWN = re.compile(r".*?/src/ncubble/")
 Entry = tuple[dict[str, Any], dict[str, Any], dict[str, pd.DataFrame], Manifest]
 """Row of ``launches.json``, what the program declared, the tables, and the manifest."""
@@ -119,8 +122,25 @@ def pack(out: Path) -> int:
     return sum(map(len, found.values()))
 
 
+def keep_again(out: Path) -> int:
+    """Keep what vanished with the variants of launches that were measured once more; their number."""
+    rows = []
+    for told in sorted(out.glob(f"*/*/{TOLD}")):
+        members = json.loads(told.read_text(encoding="utf-8"))
+        ablation = Ablation.load(told.parent)
+        if ablation is not None:
+            rows.append({"name": members["name"], "gpu": members["gpu"], "gone": _gone(ablation)})
+    (STORE / AGAIN).write_text("\n".join(["[", ",\n".join(map(json.dumps, rows)), "]", ""]), encoding="utf-8")
+    return len(rows)
+
+
+def _gone(ablation: Ablation) -> dict[str, float]:
+    return {variant.name: round(variant.gone_pct, 3) for variant in ablation.variants if variant.gone_pct is not None}
+
+
 def show() -> None:
-    """What was measured by kind, how long that took, and launches of both GPU models side by side."""
+    """What was measured by kind, how long that took, launches that were measured twice, and those of
+    both GPU models side by side."""
     launches = [launch for split in SPLITS if (STORE / split).is_dir() for launch in stored(STORE, split)]
     kinds: dict[str, list[TruthLaunch]] = defaultdict(list)
     for launch in launches:
@@ -135,6 +155,7 @@ def show() -> None:
             f"| {kind} | {len(members)} | {whole} | {len(members) - whole} | {faithful} | {counts[0]}–{counts[-1]} |\n"
         )
     _show_seconds(launches)
+    _show_again({(one.name, one.gpu): one.ablation for one in launches})
     _show_pairs(launches)
 
 
@@ -149,6 +170,24 @@ def _show_seconds(launches: list[TruthLaunch]) -> None:
         cells = (sorted(seconds[name] for seconds in took) for name in ("ablate", "profile"))
         spans = " | ".join(f"{values[0]:.1f}–{values[-1]:.1f}" for values in cells)
         sys.stdout.write(f"| {gpu} | {variants} | {len(took)} | {spans} |\n")
+
+
+def _show_again(first: dict[tuple[str, str], Ablation]) -> None:
+    rows = json.loads((STORE / AGAIN).read_text(encoding="utf-8")) if (STORE / AGAIN).is_file() else []
+    off = sorted(
+        (abs(pct - before[name]), f"{row['name']} {row['gpu']} without {name}")
+        for row in rows
+        if (before := _gone(first[row["name"], row["gpu"]]))
+        for name, pct in row["gone"].items()
+        if name in before
+    )
+    if off:
+        mean, (worst, where) = fmean(points for points, _ in off), off[-1]
+        below = sum(points < 1.0 for points, _ in off)
+        sys.stdout.write(
+            f"\n{len(rows)} launches measured again on the same GPU: {len(off)} variants differ by "
+            f"{mean:.2f} points on average, {below} of them by less than 1, worst {worst:.2f} ({where})\n"
+        )
 
 
 def _show_pairs(launches: list[TruthLaunch]) -> None:
@@ -168,8 +207,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--show", action="store_true", help="what the store holds, by kind")
+    parser.add_argument("--again", action="store_true", help="keep OUT beside what the store holds")
     given = parser.parse_args()
-    if given.out is not None:
+    if given.out is not None and given.again:
+        sys.stdout.write(f"{keep_again(given.out)} launches put into {STORE / AGAIN}\n")
+    elif given.out is not None:
         sys.stdout.write(f"{pack(given.out)} launches put into {STORE}\n")
     if given.show:
         show()

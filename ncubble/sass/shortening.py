@@ -26,6 +26,7 @@ _WORDS = struct.Struct("<QQ")
 _STALL, _YIELD, _WAITS, _NO_SCOREBOARDS = 0xF << 41, 1 << 45, 0x3F << 52, 0x3F << 46
 _NOP = 0x918 | 7 << 12
 _BSSY, _CALL, _MOVE = 0x945, 0x944, 0x802
+_NO_WAITS = 0x9C5  # WARPGROUP.DEPBAR: nvdisasm refuses it with scoreboards to wait for
 _RELATIVE = (0x947, 0x348, _CALL, 0x950)  # BRA of all kinds, WARPSYNC.COLLECTIVE, CALL.REL, RET.REL
 _UNKNOWN = re.compile(r"\b(BRX|BRXU|JMP|JMX|JMXU|CALL\.ABS|RET\.ABS|LEPC)\b")
 _TARGET = re.compile(r"\b0x([0-9a-f]+)$")
@@ -111,23 +112,31 @@ def _targets(whole: Sequence[_Instruction]) -> dict[int, int]:
 
 def _closed(whole: Sequence[_Instruction], gone: Collection[int]) -> list[tuple[int, _Instruction]]:
     """What stays, with its old position. Where the instruction before a gap cannot stall long
-    enough, a NOP of the gap stays."""
+    enough, or the one behind it cannot wait, a NOP of the gap stays."""
     short: list[tuple[int, _Instruction]] = []
     stalled = waits = 0
     for number, made in enumerate(whole):
         if number in gone:
             stalled, waits = stalled + made.stall, waits | made.high & _WAITS
             continue
-        if stalled and short:
-            before, last = short[-1]
-            wanted = min(last.stall + stalled, LONGEST)
-            now = max(last.stall, min(wanted, last.most_stall))
-            short[-1] = before, last.stalling(now)
-            if wanted > now:
-                short.append((number - 1, _Instruction(_NOP, _NO_SCOREBOARDS, "NOP").stalling(wanted - now)))
-        short.append((number, replace(made, high=made.high | waits)))
+        left = _stall_before(short, stalled)
+        stays = waits if made.low & 0xFFF == _NO_WAITS else 0
+        if left or stays:
+            short.append((number - 1, _Instruction(_NOP, _NO_SCOREBOARDS | stays, "NOP").stalling(max(1, left))))
+        short.append((number, replace(made, high=made.high | waits & ~stays)))
         stalled = waits = 0
     return short
+
+
+def _stall_before(short: list[tuple[int, _Instruction]], cycles: int) -> int:
+    """Let the last instruction stall for a gap of so many ``cycles``; what of them is left."""
+    if not cycles or not short:
+        return 0
+    number, last = short[-1]
+    wanted = min(last.stall + cycles, LONGEST)
+    now = max(last.stall, min(wanted, last.most_stall))
+    short[-1] = number, last.stalling(now)
+    return wanted - now
 
 
 def _aimed(made: _Instruction, target: int | None, at: int, place: Sequence[int]) -> _Instruction:

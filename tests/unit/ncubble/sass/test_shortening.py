@@ -124,6 +124,13 @@ def test_a_long_gap_keeps_the_longest_latency(yields: int, expected: list[int]) 
     assert sum(expected[:-1]) == LONGEST
 
 
+def test_a_nop_waits_for_an_instruction_that_cannot() -> None:
+    depbar = (0x9C5 | 7 << 12, stalling(1))
+    short = read(cut(function((ADD, stalling(2)), (NOP, stalling(4, waits=0b10)), depbar, (EXIT, 0)), [1]))
+    assert [low & 0xFFF for low, _ in short] == [0x210, 0x918, 0x9C5, 0x94D]
+    assert [high >> 52 & 63 for _, high in short] == [0, 0b10, 0, 0] and short[2] == depbar
+
+
 def test_a_nop_that_a_branch_leads_to_stays() -> None:
     code = function(
         (ADD, stalling(1)), (NOP, stalling(2)), (NOP, stalling(2)), (ADD, stalling(1)), branch(-4), (EXIT, 0)
