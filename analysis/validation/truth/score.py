@@ -3,9 +3,9 @@
 Truth are the shares of cycles that vanish when a part is taken out of the machine code, shared out
 by Shapley values (``MeasuredPart.measured``), and what vanishes with a part ``alone``. Estimates
 are made anew by the code that runs. Launches whose replay did not repeat the program's results
-(but for kernels that add in any order), and those of which not every set of parts could be
-measured, are named and not scored. Means come with an interval of 95 %, from families drawn anew
-(bootstrap), since launches of a family are alike.
+(but for kernels that add in any order), and those of which a part could not be measured, neither
+alone nor together with another, are named and not scored. Means come with an interval of 95 %,
+from families drawn anew (bootstrap), since launches of a family are alike.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, MeasuredPart
-from ncubble.analysis.ablation.shares import REST
+from ncubble.analysis.ablation.shares import PART_OF, REST
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import predict_sweep
@@ -90,8 +90,8 @@ def _row(one: TruthLaunch) -> Row:
     measured = {part.part: part for part in one.ablation.parts}
     if one.ablation.faithful is False and not adds_in_any_order(one.launch.source["sass"]):
         raise ReportError("its replay did not repeat the program's results", "")
-    if REST not in measured or any(variant.status != "ok" for variant in one.ablation.variants):
-        raise ReportError("not every set of its parts could be measured", "")
+    if REST not in measured or not _parts_of_code(one) <= {name for part in measured.values() for name in part.names}:
+        raise ReportError("not every part could be measured, alone or with another", "")
     bubbles = account(one.launch)
     if bubbles is None:
         raise ReportError("it has no account", "")
@@ -109,6 +109,11 @@ def _row(one: TruthLaunch) -> Row:
         "first": first_cause(parts),
         "gain": _gain(one, measured),
     }
+
+
+def _parts_of_code(one: TruthLaunch) -> set[str]:
+    """The parts that the kernel has, measured or not."""
+    return {PART_OF[variant.name] for variant in one.ablation.variants if variant.name in PART_OF}
 
 
 def _sum(parts: Mapping[str, float], part: MeasuredPart) -> float:

@@ -44,9 +44,33 @@ def test_the_agreement_is_that_of_the_recordings(
     folder = repository / "recordings" / "validation" / "ablation" / "agreement"
     assert shown(agreement, folder, monkeypatch) == 1, "targets are missed"
     out = capsys.readouterr().out
-    assert out.splitlines()[-1].startswith("269 sets: mean 3.90 (target 2.0), worst 24.24")
+    assert out.splitlines()[-2].split() == ["269", "sets:", "mean", "3.90,", "worst", "24.24", "all"]
+    assert out.splitlines()[-1] == "targets: mean 2.0 met, worst 5.0 missed"
     cases = [line for line in out.splitlines() if " cycles {" in line]
     assert len(cases) == len([path for path in folder.iterdir() if path.is_dir()])
+
+
+def test_shorter_code_is_nearer_to_the_source_than_nops(
+    agreement: ModuleType, repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = repository / "recordings" / "validation" / "ablation"
+    means = []
+    for route in ("shorter", "agreement"):
+        shown(agreement, folder / route, monkeypatch, "--cases-of", str(folder / "shorter"))
+        means.append(re.findall(r"^ *(\d+) sets: mean +([\d.]+)", capsys.readouterr().out, re.MULTILINE))
+    (shorter, nops) = means
+    assert [count for count, _ in shorter] == [count for count, _ in nops], "the same sets"
+    assert all(float(here) < float(there) for (_, here), (_, there) in zip(shorter, nops, strict=True))
+
+
+def test_sets_count_apart_where_the_source_level_variant_is_another_kernel(agreement: ModuleType) -> None:
+    source = {"wait": 29.0, "sync": 1.0, "smem": 20.0, "wait_sync": 23.0, "epilogue": -9.0}
+    apart = {word: agreement.why_apart("gemm", word, source) for word in source}
+    assert apart == {
+        **{"wait": "", "sync": "", "smem": agreement.SHARED},
+        **{"wait_sync": agreement.SLOWER, "epilogue": agreement.SLOWER},
+    }
+    assert agreement.why_apart("gemm_tma/stages2", "all", {"all": 32.0}) == "", "it has no shared loads"
 
 
 def test_a_case_alone_is_compared_set_by_set(
@@ -76,6 +100,7 @@ def test_only_sets_that_both_routes_removed_are_compared(agreement: ModuleType, 
     measured = [MeasuredVariant("wait", "ok", 1, [75.0], 25.0), MeasuredVariant("sync", "hangs", 1)]
     assert agreement.compared(case, replace(recorded, variants=measured)) == [
         {"case": "gemm", "word": "wait", "source": pytest.approx(20.0), "code": 25.0, "error": pytest.approx(5.0)}
+        | {"apart": ""}
     ]
     argv = agreement.argv(case, Path("out"))
     assert argv[argv.index("ablate") :] == [
@@ -92,9 +117,10 @@ def test_only_sets_that_both_routes_removed_are_compared(agreement: ModuleType, 
 
 
 def test_the_targets_decide_how_it_ends(agreement: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    row = {"case": "gemm", "word": "wait", "source": 20.0, "code": 21.5, "error": 1.5}
+    row = {"case": "gemm", "word": "wait", "source": 20.0, "code": 21.5, "error": 1.5, "apart": ""}
     assert agreement.report([row]) == 0
-    assert capsys.readouterr().out.endswith("\n1 sets: mean 1.50 (target 2.0), worst 1.50 (target 5.0)\n")
+    assert capsys.readouterr().out.endswith("\ntargets: mean 2.0 met, worst 5.0 met\n")
+    assert agreement.report([row, {**row, "error": 30.0, "apart": agreement.SHARED}]) == 0
     assert agreement.report([row] * 9 + [{**row, "error": -5.5}]) == 1, "the worst alone"
     assert agreement.report([{**row, "error": 2.5}]) == 1, "the mean alone"
 

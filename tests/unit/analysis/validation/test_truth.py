@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks.truth import pack, plan
-from ncubble.analysis.ablation.result import Ablation, MeasuredPart
+from ncubble.analysis.ablation.result import Ablation, MeasuredPart, MeasuredVariant
 from ncubble.analysis.ablation.shares import REST
 from ncubble.analysis.account.account import account
 from ncubble.analysis.diagnosis.advise import predict_sweep
@@ -36,7 +36,8 @@ def ablation(report: Report, off: float = 0.0, **members: Any) -> Ablation:
     parts = [MeasuredPart(name, None, bubbles.parts.get(name, 0.0) - off, 0.1, 5.0) for name in chosen]
     rest = MeasuredPart(REST, None, 5.0, math.nan, None)
     told = {"faithful": True, "notes": [], "parts": [*parts, rest], **members}
-    return Ablation("k", "GPU", 1e6, 0.1, 5, interactions={}, variants=[], slack=[], lines=[], **told)
+    told = {"interactions": {}, "variants": [], "slack": [], "lines": [], **told}
+    return Ablation("k", "GPU", 1e6, 0.1, 5, **told)
 
 
 @pytest.fixture
@@ -111,7 +112,8 @@ def test_scores_are_the_errors_that_were_planted(store: Path) -> None:
     ("members", "why"),
     [
         ({"faithful": False}, "its replay did not repeat"),
-        ({"parts": [MeasuredPart("data_wait", None, 3.0, 0.1, 3.0)]}, "not every set of its parts"),
+        ({"parts": [MeasuredPart("data_wait", None, 3.0, 0.1, 3.0)]}, "not every part"),
+        ({"variants": [MeasuredVariant("smem", "hangs", 3)]}, "not every part"),
     ],
 )
 def test_what_is_no_truth_is_named_and_not_scored(out: Path, store: Path, members: dict[str, Any], why: str) -> None:
@@ -121,6 +123,15 @@ def test_what_is_no_truth_is_named_and_not_scored(out: Path, store: Path, member
     result = score_truth(store)
     assert list(result["unscored"]) == ["gemm_tma-stages1 h200"] and why in result["unscored"]["gemm_tma-stages1 h200"]
     assert result["scores"]["all"]["launches"] == len(RUNS) - 1
+
+
+def test_a_part_that_could_only_be_removed_with_another_is_scored(out: Path, store: Path) -> None:
+    run = out / "h200" / "gemm_tma-stages1"
+    parts = [MeasuredPart("data_wait+copy_cost", None, 30.0, 0.1, 30.0), MeasuredPart(REST, None, 5.0, math.nan, None)]
+    ablation(Report.open(run), parts=parts, variants=[MeasuredVariant("wait", "hangs", 3)]).save(run)
+    pack.pack(out)
+    (row,) = (row for row in score_truth(store)["rows"] if row["name"] == "gemm_tma-stages1")
+    assert set(row["parts"]) == {"data_wait+copy_cost"}
 
 
 def test_a_kernel_that_adds_in_any_order_need_not_repeat_its_results(
