@@ -27,11 +27,13 @@ from benchmarks.truth.plan import TOLD
 from ncubble.analysis.ablation.result import FILE, REST, Ablation
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.truth.store import LAUNCHES, SPLITS, TABLES, StoredReport, TruthLaunch, rows_of, stored
+from ncubble.cli.commands.ablate.measuring import SLOWER
 from ncubble.profiling.runs.run import Manifest
 from ncubble.recordings import VALIDATION
 
 STORE = VALIDATION / "truth"
 AGAIN = "again.json"
+SLOWER_FROM_PCT = 5.0
 _OWN = re.compile(r".*?/src/ncubble/")
 Entry = tuple[dict[str, Any], dict[str, Any], dict[str, pd.DataFrame], Manifest]
 """Row of ``launches.json``, what the program declared, the tables, and the manifest."""
@@ -156,7 +158,19 @@ def show() -> None:
         )
     _show_seconds(launches)
     _show_again({(one.name, one.gpu): one.ablation for one in launches})
+    _show_slower(launches)
     _show_pairs(launches)
+
+
+def _show_slower(launches: list[TruthLaunch]) -> None:
+    slower: dict[str, list[str]] = defaultdict(list)
+    for one in launches:
+        wait = next((variant for variant in one.ablation.variants if variant.name == "wait"), None)
+        if wait and (wait.status == SLOWER or (wait.gone_pct is not None and wait.gone_pct < -SLOWER_FROM_PCT)):
+            slower[one.gpu].append(one.name)
+    for gpu, names in sorted(slower.items()):
+        what = f"{len(names)} launches take over {SLOWER_FROM_PCT:.0f} % longer without waits"
+        sys.stdout.write(f"\n{gpu}: {what}: {', '.join(names)}\n")
 
 
 def _show_seconds(launches: list[TruthLaunch]) -> None:
@@ -191,12 +205,20 @@ def _show_again(first: dict[tuple[str, str], Ablation]) -> None:
 
 
 def _show_pairs(launches: list[TruthLaunch]) -> None:
-    sys.stdout.write("\n| launch | part | h100 | h200 |\n| -- | -- | -: | -: |\n")
+    """How far parts of one launch are apart on both GPU models, by part, and the largest distances."""
     shares = {(one.name, one.gpu): {part.part: part.measured for part in one.ablation.parts} for one in launches}
+    apart: dict[str, list[tuple[float, str, float, float]]] = defaultdict(list)
     for name in sorted({name for name, gpu in shares if gpu == "h100"}):
         here, there = shares[name, "h100"], shares.get((name, "h200"), {})
-        for part in sorted(here.keys() & there.keys() - {REST}):
-            sys.stdout.write(f"| {name} | {part} | {here[part]:.1f} | {there[part]:.1f} |\n")
+        for part in here.keys() & there.keys() - {REST}:
+            apart[part].append((abs(here[part] - there[part]), name, here[part], there[part]))
+    sys.stdout.write("\n| part, on both GPUs | launches | mean distance | largest | h100 | h200 |\n")
+    sys.stdout.write("| -- | -: | -: | -- | -: | -: |\n")
+    for part, pairs in sorted(apart.items()):
+        mean = fmean(points for points, *_ in pairs)
+        for number, (_, name, here, there) in enumerate(sorted(pairs, reverse=True)[:3]):
+            cells = f"{part} | {len(pairs)} | {mean:.1f}" if not number else " |  | "
+            sys.stdout.write(f"| {cells} | {name} | {here:.1f} | {there:.1f} |\n")
 
 
 def _all_ran(launch: TruthLaunch) -> bool:
