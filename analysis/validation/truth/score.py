@@ -12,30 +12,28 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
-
-import numpy as np
 
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, MeasuredPart
 from ncubble.analysis.ablation.shares import PART_OF, REST
 from ncubble.analysis.account.account import account
-from ncubble.analysis.account.units import busy_of
-from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.diagnosis.diagnose import diagnose
-from ncubble.analysis.model.predict import chosen_depth
 from ncubble.analysis.validation.account.score import BUSY, naive_of
-from ncubble.analysis.validation.recorded import CYCLES, scored
+from ncubble.analysis.validation.recorded import scored
+from ncubble.analysis.validation.truth.depth import depth_scores
+from ncubble.analysis.validation.truth.families import Row, interval
 from ncubble.analysis.validation.truth.store import TruthLaunch, stored
 from ncubble.errors import ReportError
 from ncubble.sass.opcodes import adds_in_any_order
 
-DRAWS, SEED = 2000, 19
 PROMISED_PCT, GAINED_PCT = 2.0, 1.0
 """A gain above the first where less than the second vanishes is a promise that is not kept."""
-Row = dict[str, Any]
+ENOUGH_PCT, NEAR_PCT = 5.0, 3.0
+"""A launch has a first cause where removing one part gains at least the first; whichever part gains
+nearly as much, within the second, is a right answer."""
 
 
 def score_truth(folder: Path, split: str = "learn") -> dict[str, Any]:
@@ -98,7 +96,10 @@ def _row(one: TruthLaunch) -> Row:
     busy = math.fsum(bubbles.parts.get(part, 0.0) for part in BUSY)
     naive = naive_of(one.launch, busy)
     parts = {
-        name: {"measured": part.measured, "account": _sum(bubbles.parts, part), "naive": _sum(naive, part)}
+        name: {
+            **{"measured": part.measured, "alone": part.alone},
+            **{"account": _sum(bubbles.parts, part), "naive": _sum(naive, part)},
+        }
         for name, part in measured.items()
         if name != REST
     }
@@ -107,6 +108,7 @@ def _row(one: TruthLaunch) -> Row:
         "cycles": one.ablation.cycles,
         "parts": parts,
         "first": first_cause(parts),
+        "enough": is_enough(parts),
         "gain": _gain(one, measured),
     }
 
@@ -120,7 +122,7 @@ def _sum(parts: Mapping[str, float], part: MeasuredPart) -> float:
     return math.fsum(parts.get(name, 0.0) for name in part.names)
 
 
-def first_cause(parts: Mapping[str, Mapping[str, float]]) -> Row:
+def first_cause(parts: Mapping[str, Row]) -> Row:
     """The largest part by measurement and by estimate ("" where none has ``LEAST_CAUSE_PCT``),
     whether they are the same, and the ``regret``: measured points of the right one beyond those of
     the one that is named."""
@@ -128,6 +130,16 @@ def first_cause(parts: Mapping[str, Mapping[str, float]]) -> Row:
     named = {side: name if name and parts[name][side] >= LEAST_CAUSE_PCT else "" for side, name in first.items()}
     got = {side: parts[name]["measured"] if name else 0.0 for side, name in named.items()}
     return {**named, "right": named["measured"] == named["account"], "regret": got["measured"] - got["account"]}
+
+
+def is_enough(parts: Mapping[str, Row]) -> bool | None:
+    """Whether removing the part that the account names first gains as much as removing any other
+    part; None where no removal gains much."""
+    alone = {name: part["alone"] for name, part in parts.items() if part["alone"] is not None}
+    if not alone or max(alone.values()) < ENOUGH_PCT:
+        return None
+    named = max(parts, key=lambda name: parts[name]["account"])
+    return bool(alone.get(named, -math.inf) >= max(alone.values()) - NEAR_PCT)
 
 
 def _gain(one: TruthLaunch, measured: Mapping[str, MeasuredPart]) -> Row | None:
@@ -146,16 +158,19 @@ def scores(rows: Sequence[Row]) -> dict[str, Any]:
     """Errors of account, first cause and gain over ``rows``, in points of kernel time."""
     right, within = interval(rows, lambda row: [100.0 * row["first"]["right"]])
     gains = [row["gain"] for row in rows if row["gain"] is not None]
+    enough = [row["enough"] for row in rows if row["enough"] is not None]
     return {
         "launches": len(rows),
         "account": _errors(rows, "account"),
         "naive": _errors(rows, "naive"),
         "first_right_pct": right,
         "first_right_interval": within,
+        "first_enough_pct": 100.0 * fmean(enough) if enough else None,
         "first_regret": fmean(row["first"]["regret"] for row in rows),
         "gains": {
             "count": len(gains),
             "mean_abs": fmean(abs(gain["promised"] - gain["alone"]) for gain in gains) if gains else None,
+            "median_abs": median(abs(gain["promised"] - gain["alone"]) for gain in gains) if gains else None,
             "broken": sum(gain["promised"] > PROMISED_PCT and gain["alone"] < GAINED_PCT for gain in gains),
         },
     }
@@ -190,80 +205,3 @@ def part_errors(rows: Sequence[Row], part: str) -> Row:
         "worst_of": f"{worst[1]} {worst[2]}",
         "naive_mean_abs": fmean(abs(cell["naive"] - cell["measured"]) for _, cell in cells),
     }
-
-
-def interval(rows: Sequence[Row], of: Callable[[Row], list[float]]) -> tuple[float | None, list[float] | None]:
-    """The mean of all values ``of`` the rows, and where 95 % of the means lie that families drawn
-    anew give; no interval for fewer than five families."""
-    families: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        families[row["family"]] += of(row)
-    values = [np.array(members) for members in families.values() if members]
-    if not values:
-        return None, None
-    mean = float(np.concatenate(values).mean())
-    if len(values) < 5:
-        return mean, None
-    sums, counts = np.array([members.sum() for members in values]), np.array([len(members) for members in values])
-    drawn = np.random.default_rng(SEED).integers(len(values), size=(DRAWS, len(values)))
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    return mean, [float(bound) for bound in np.percentile(means, (2.5, 97.5))]
-
-
-def depth_scores(launches: Sequence[TruthLaunch]) -> dict[str, Any]:
-    """How well each launch of a sweep predicts the busy share at the other depths (points), and
-    what the depth that it would choose among the measured ones loses against the best, in percent
-    of cycles. Depths that it does not predict count as ``silent``."""
-    sweeps: dict[tuple[str, str], dict[int, TruthLaunch]] = defaultdict(dict)
-    for one in launches:
-        if one.stages is not None:
-            sweeps[one.family, one.gpu][one.stages] = one
-    pairs: list[Row] = []
-    regrets: list[Row] = []
-    for (family, gpu), depths in sweeps.items():
-        if len(depths) > 1:
-            for stages, one in depths.items():
-                made, regret = _predicted(family, gpu, depths, stages, one)
-                pairs += made
-                regrets += regret
-    told = [row for row in pairs if row["error"] is not None]
-    mean, within = interval(told, lambda row: [abs(row["error"])])
-    worst = max(told, key=lambda row: abs(row["error"]), default=None)
-    stay, _ = interval(told, lambda row: [abs(row["no_change"])])
-    return {
-        "sweeps": sum(len(depths) > 1 for depths in sweeps.values()),
-        "pairs": len(pairs),
-        "silent": len(pairs) - len(told),
-        "mean_abs": mean,
-        "interval": within,
-        "worst": worst,
-        "no_change_mean_abs": stay,
-        "regret_mean_pct": fmean(row["regret"] for row in regrets) if regrets else None,
-        "regret_worst_pct": max((row["regret"] for row in regrets), default=None),
-        "stay_regret_mean_pct": fmean(row["stay"] for row in regrets) if regrets else None,
-    }
-
-
-def _predicted(
-    family: str, gpu: str, depths: Mapping[int, TruthLaunch], present: int, one: TruthLaunch
-) -> tuple[list[Row], list[Row]]:
-    busy = {stages: found.pct for stages, other in depths.items() if (found := busy_of(other.launch)) is not None}
-    cycles = {stages: other.launch.value(CYCLES) for stages, other in depths.items()}
-    if present not in busy:
-        return [], []
-    predictions = predict_sweep(one.launch, present, list(depths))
-    pairs = [
-        {
-            **{"family": family, "gpu": gpu, "from": present, "to": stages},
-            "error": prediction.tensor_elapsed_pct - busy[stages] if (prediction := predictions[stages]) else None,
-            "no_change": busy[present] - busy[stages],
-        }
-        for stages in depths
-        if stages != present and stages in busy
-    ]
-    known = {stages: made.tensor_elapsed_pct for stages, made in predictions.items() if made is not None}
-    if len(known) < 2:
-        return pairs, []
-    best = min(cycles.values())
-    lost = {stages: 100.0 * (cycles[stages] / best - 1.0) for stages in depths}
-    return pairs, [{"family": family, "regret": lost[chosen_depth(known)], "stay": lost[present]}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def truth_tables(result: Result) -> list[Table]:
-    """Scores of all launches and by GPU and kind, errors by part, and depth."""
-    return [_scores(result), _parts(result), _depth(result["depth"])]
+    """What has to be reached, scores of all launches and by GPU and kind, errors by part, depth."""
+    return [_targets(result), _scores(result), _parts(result), _depth(result["depth"])]
 
 
 def truth_notes(result: Result) -> list[str]:
@@ -44,6 +45,35 @@ def truth_plots(result: Result, colour: Colour) -> dict[str, Figure]:
     axes.legend(frameon=False, fontsize=SIZE)
     words = "vanishes without the part, % of cycles", "what the account says, %"
     return {"truth-scatter": labelled(made, *words)}
+
+
+def _targets(result: Result) -> Table:
+    score, depth = result["scores"]["all"], result["depth"]
+    worst = depth["worst"] and abs(depth["worst"]["error"])
+    predicted = 100.0 * (1.0 - depth["silent"] / depth["pairs"]) if depth["pairs"] else None
+    rows = [
+        _target("account: mean error of a part, points", score["account"]["mean_abs"], most=3.0),
+        _target("account: worst error of a part, points", score["account"]["worst_abs"], most=12.0),
+        _target("first cause gains within 3 points of the best, %", score["first_enough_pct"], least=90.0),
+        _target("gain of the first cause: median error, points", score["gains"]["median_abs"], most=4.0),
+        _target("depth: mean error, points of the busy share", depth["mean_abs"], most=3.0),
+        _target("depth: worst error, points", worst, most=12.0),
+        _target("chosen depth: cycles lost, %", depth["regret_mean_pct"], most=1.5),
+        _target("chosen depth: most cycles lost, %", depth["regret_worst_pct"], most=10.0),
+        _target("deeper without gain, yet over 2 points promised, %", depth["no_gain_promised_pct"], most=5.0),
+        _target("intervals of depths that hold, %", depth["inside_pct"], least=90.0),
+        _target("depths predicted, %", predicted, least=80.0),
+    ]
+    return Table("targets", "What a model of launches has to reach", ("figure", "today", "target", ""), rows, texts=1)
+
+
+def _target(
+    figure: str, value: float | None, most: float = math.inf, least: float = -math.inf
+) -> tuple[str, str, str, str]:
+    target = f"≤ {most:g}" if most < math.inf else f"≥ {least:g}"
+    if value is None:
+        return figure, NOTHING, target, ""
+    return figure, number(value), target, "met" if least <= value <= most else "missed"
 
 
 def _scores(result: Result) -> Table:

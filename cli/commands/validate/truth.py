@@ -44,9 +44,15 @@ def line(result: Result, commit: str) -> dict[str, Any]:
         "account_mean": score["account"]["mean_abs"],
         "account_worst": score["account"]["worst_abs"],
         "first_right_pct": score["first_right_pct"],
+        "first_enough_pct": score["first_enough_pct"],
         "gain_mean": score["gains"]["mean_abs"],
+        "gain_median": score["gains"]["median_abs"],
         "depth_mean": depth["mean_abs"],
+        "depth_worst": depth["worst"] and depth["worst"]["error"],
         "depth_regret_pct": depth["regret_mean_pct"],
+        "depth_regret_worst_pct": depth["regret_worst_pct"],
+        "no_gain_promised_pct": depth["no_gain_promised_pct"],
+        "intervals_hold_pct": depth["inside_pct"],
     }
     told: dict[str, Any] = rounded(figures)
     return {"scored": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit, "version": __version__, **told}

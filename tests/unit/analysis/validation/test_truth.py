@@ -16,10 +16,14 @@ from ncubble.analysis.ablation.shares import REST
 from ncubble.analysis.account.account import account
 from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.diagnosis.diagnose import diagnose
+from ncubble.analysis.model.predict import Prediction
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.truth import score
-from ncubble.analysis.validation.truth.score import first_cause, interval, score_truth
+from ncubble.analysis.validation.truth.depth import _against
+from ncubble.analysis.validation.truth.families import interval
+from ncubble.analysis.validation.truth.score import first_cause, is_enough, score_truth
 from ncubble.analysis.validation.truth.store import SPLITS, stored
+from ncubble.analysis.validation.truth.views import truth_tables
 from ncubble.cli.commands.validate import truth as command
 from ncubble.cli.main import main
 from ncubble.errors import ReportError, UsageError
@@ -142,6 +146,37 @@ def test_a_kernel_that_adds_in_any_order_need_not_repeat_its_results(
     pack.pack(out)
     monkeypatch.setattr(score, "adds_in_any_order", lambda sass: True)
     assert not score_truth(store)["unscored"]
+
+
+@pytest.mark.parametrize(
+    ("alone", "account_says", "enough"),
+    [
+        ({"data_wait": 20.0, "copy_cost": 22.0}, {"data_wait": 9.0, "copy_cost": 1.0}, True),  # 2 points less
+        ({"data_wait": 15.0, "copy_cost": 22.0}, {"data_wait": 9.0, "copy_cost": 1.0}, False),
+        ({"data_wait": 4.0, "copy_cost": 1.0}, {"data_wait": 1.0, "copy_cost": 9.0}, None),  # nothing gains much
+        ({"data_wait": None, "copy_cost": 22.0}, {"data_wait": 9.0, "copy_cost": 1.0}, False),  # named, not measured
+        ({"data_wait": None}, {"data_wait": 9.0}, None),
+    ],
+)
+def test_a_first_cause_is_enough_where_it_gains_as_much_as_any(
+    alone: dict[str, float | None], account_says: dict[str, float], enough: bool | None
+) -> None:
+    assert is_enough({name: {"alone": alone[name], "account": account_says[name]} for name in alone}) is enough
+
+
+def test_a_prediction_is_held_against_what_was_measured() -> None:
+    made = Prediction(tensor_elapsed_pct=60.0, cycles=1e6, low=55.0, high=65.0)
+    assert _against(made, 50.0, 64.0) == {"error": -4.0, "promised": 10.0, "inside": True}
+    assert _against(made, 50.0, 66.0)["inside"] is False
+    assert _against(None, 50.0, 60.0) == {"error": None, "promised": None, "inside": None}
+
+
+def test_targets_are_met_or_missed(store: Path) -> None:
+    table = truth_tables(score_truth(store))[0]
+    verdicts = {figure: (value, met) for figure, value, _, met in table.rows}
+    assert verdicts["account: mean error of a part, points"] == ("2.0", "met")
+    assert verdicts["depths predicted, %"][1] in ("met", "missed")
+    assert verdicts["deeper without gain, yet over 2 points promised, %"][1] in ("", "met", "missed")
 
 
 def test_an_empty_or_damaged_store_is_an_error(store: Path) -> None:

@@ -1,0 +1,94 @@
+"""Holds predicted depths against the sweeps of the truth: every launch predicts the other depths of
+its family on its GPU."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from ncubble.analysis.account.units import busy_of
+from ncubble.analysis.diagnosis.advise import predict_sweep
+from ncubble.analysis.model.predict import Prediction, chosen_depth
+from ncubble.analysis.validation.recorded import CYCLES
+from ncubble.analysis.validation.truth.families import Row, interval
+from ncubble.analysis.validation.truth.store import TruthLaunch
+
+NO_GAIN, PROMISED = 1.0, 2.0
+"""A deeper pipeline that keeps the unit busy for no more points than the first gains nothing; more
+than the second is a promise."""
+
+
+def depth_scores(launches: Sequence[TruthLaunch]) -> dict[str, Any]:
+    """How well each launch of a sweep predicts the busy share at the other depths (points), and
+    what the depth that it would choose among the measured ones loses against the best, in percent
+    of cycles. Depths that it does not predict count as ``silent``."""
+    sweeps: dict[tuple[str, str], dict[int, TruthLaunch]] = defaultdict(dict)
+    for one in launches:
+        if one.stages is not None:
+            sweeps[one.family, one.gpu][one.stages] = one
+    pairs: list[Row] = []
+    regrets: list[Row] = []
+    for (family, gpu), depths in sweeps.items():
+        if len(depths) > 1:
+            for stages, one in depths.items():
+                made, regret = _predicted(family, gpu, depths, stages, one)
+                pairs += made
+                regrets += regret
+    told = [row for row in pairs if row["error"] is not None]
+    idle = [row for row in told if row["to"] > row["from"] and -row["no_change"] <= NO_GAIN]
+    mean, within = interval(told, lambda row: [abs(row["error"])])
+    worst = max(told, key=lambda row: abs(row["error"]), default=None)
+    stay, _ = interval(told, lambda row: [abs(row["no_change"])])
+    return {
+        "sweeps": sum(len(depths) > 1 for depths in sweeps.values()),
+        "pairs": len(pairs),
+        "silent": len(pairs) - len(told),
+        "mean_abs": mean,
+        "interval": within,
+        "worst": worst,
+        "inside_pct": 100.0 * fmean(row["inside"] for row in told) if told else None,
+        "no_gain": len(idle),
+        "no_gain_promised_pct": 100.0 * fmean(row["promised"] > PROMISED for row in idle) if idle else None,
+        "no_change_mean_abs": stay,
+        "regret_mean_pct": fmean(row["regret"] for row in regrets) if regrets else None,
+        "regret_worst_pct": max((row["regret"] for row in regrets), default=None),
+        "stay_regret_mean_pct": fmean(row["stay"] for row in regrets) if regrets else None,
+    }
+
+
+def _predicted(
+    family: str, gpu: str, depths: Mapping[int, TruthLaunch], present: int, one: TruthLaunch
+) -> tuple[list[Row], list[Row]]:
+    busy = {stages: found.pct for stages, other in depths.items() if (found := busy_of(other.launch)) is not None}
+    cycles = {stages: other.launch.value(CYCLES) for stages, other in depths.items()}
+    if present not in busy:
+        return [], []
+    predictions = predict_sweep(one.launch, present, list(depths))
+    pairs = [
+        {
+            **{"family": family, "gpu": gpu, "from": present, "to": stages},
+            "no_change": busy[present] - busy[stages],
+            **_against(predictions[stages], busy[present], busy[stages]),
+        }
+        for stages in depths
+        if stages != present and stages in busy
+    ]
+    known = {stages: made.tensor_elapsed_pct for stages, made in predictions.items() if made is not None}
+    if len(known) < 2:
+        return pairs, []
+    best = min(cycles.values())
+    lost = {stages: 100.0 * (cycles[stages] / best - 1.0) for stages in depths}
+    return pairs, [{"family": family, "regret": lost[chosen_depth(known)], "stay": lost[present]}]
+
+
+def _against(prediction: Prediction | None, present: float, measured: float) -> Row:
+    """Error, promised gain and whether the interval holds, in points of the busy share."""
+    if prediction is None:
+        return dict.fromkeys(("error", "promised", "inside"))
+    return {
+        "error": prediction.tensor_elapsed_pct - measured,
+        "promised": prediction.tensor_elapsed_pct - present,
+        "inside": prediction.low <= measured <= prediction.high,
+    }
