@@ -43,9 +43,10 @@ NOISE = 0.06
 """Cycles of kernels that differ in depth alone, and have nothing to gain from it, spread by this
 share."""
 
-INDIFFERENT = 0.5
-"""Points below the best prediction at which a shallower depth is chosen: it costs less shared
-memory."""
+DOUBT = 0.25
+"""Of the distance from what is expected to the lower bound, what a choice of depth leaves out: a
+depth that is known to be as good is not left for one that may be worse (chosen on the launches of
+the truth that may be learned from)."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,16 @@ def predict(now: Pipeline, stages: int) -> Prediction | None:
     return Prediction(shares[0], middle, min(shares) / (1.0 + NOISE), min(100.0, max(shares) * (1.0 + NOISE)))
 
 
-def chosen_depth(predicted: Mapping[int, float]) -> int:
-    """The depth to choose by utilization: the shallowest that is within ``INDIFFERENT`` of the
-    best."""
-    enough = max(predicted.values()) - INDIFFERENT
-    return min(depth for depth, pct in predicted.items() if pct >= enough)
+def sure(prediction: Prediction) -> float:
+    """The busy share by which depths are chosen: less than what is expected, the more so the less
+    it is known. The present depth is known."""
+    return prediction.tensor_elapsed_pct - DOUBT * (prediction.tensor_elapsed_pct - prediction.low)
+
+
+def chosen_depth(shares: Mapping[int, float]) -> int:
+    """The depth with the largest share, by ``sure`` where it is predicted; of equal ones the
+    shallowest, which takes the least shared memory."""
+    return max(sorted(shares), key=lambda depth: shares[depth])
 
 
 def refusal(now: Pipeline, stages: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ncubble.analysis.account.account import account
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
-from ncubble.analysis.model.predict import Prediction, chosen_depth, predict, refusal
+from ncubble.analysis.model.predict import Prediction, chosen_depth, predict, refusal, sure
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.sweeps.model import PointSpread, SweepPoint, SweepSeries, is_split
 
@@ -133,9 +133,7 @@ def depth_choice(depths: Sequence[Depth], present: int) -> DepthChoice | None:
     """How good the predictions are; None where no depth but the present one was both measured and
     predicted."""
     measured = {row.depth: row.busy.mean for row in depths if row.busy and (row.predicted or row.depth == present)}
-    predicted = {
-        row.depth: row.predicted.tensor_elapsed_pct for row in depths if row.predicted and row.depth in measured
-    }
+    predicted = {row.depth: sure(row.predicted) for row in depths if row.predicted and row.depth in measured}
     errors = [abs(row.error) for row in depths if row.depth != present and row.error is not None]
     if present not in measured or not errors:
         return None

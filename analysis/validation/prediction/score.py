@@ -22,7 +22,7 @@ from typing import Any
 
 import pandas as pd
 
-from ncubble.analysis.model.predict import chosen_depth
+from ncubble.analysis.model.predict import Prediction, chosen_depth, sure
 from ncubble.analysis.validation.page import Result
 from ncubble.analysis.validation.recorded import load
 from ncubble.errors import ReportError
@@ -154,7 +154,7 @@ def part_score(rows: Sequence[Result]) -> dict[str, Any]:
     inside = [row["predicted"]["low"] <= row["measured_pct"] <= row["predicted"]["high"] for row in predicted]
     apart = [abs(row["predicted"]["cycles"] / row["measured_cycles"] - 1.0) for row in predicted]
     ours = {
-        **method_score(predicted, rows, _ours),
+        **method_score(predicted, rows, _ours, _sure),
         "coverage_pct": _mean([100.0 * hit for hit in inside]),
         "mape_pct": _mean([100.0 * miss for miss in apart]),
     }
@@ -165,14 +165,18 @@ def part_score(rows: Sequence[Result]) -> dict[str, Any]:
     }
 
 
-def method_score(predicted: Sequence[Result], rows: Sequence[Result], value: Value) -> dict[str, Any]:
+def method_score(
+    predicted: Sequence[Result], rows: Sequence[Result], value: Value, choice: Value | None = None
+) -> dict[str, Any]:
     """``n``, ``mae``, ``bias``, ``worst`` (config, depths and error), mean ``rank`` correlation
     over sweeps that span ``FLAT`` points, and mean and worst regret in percent of the best measured
-    utilization."""
+    utilization, where depths are chosen by ``choice`` (without it, by ``value``)."""
     errors = [(row, pct - row["measured_pct"]) for row in predicted if (pct := value(row)) is not None]
     row, error = max(errors, key=lambda pair: abs(pair[1]), default=(None, 0.0))
     sweeps = list(_by(predicted, "family", "config", "from_stages").values())
-    regrets = [lost for sweep in sweeps if (lost := regret(sweep, _measured(rows, sweep[0]), value)) is not None]
+    regrets = [
+        lost for sweep in sweeps if (lost := regret(sweep, _measured(rows, sweep[0]), choice or value)) is not None
+    ]
     keys = ("family", "config", "from_stages", "to_stages")
     return {
         "n": len(errors),
@@ -223,6 +227,10 @@ def _measured(rows: Iterable[Result], like: Result) -> dict[int, float]:
 
 def _ours(row: Result) -> float | None:
     return row["predicted"]["tensor_elapsed_pct"] if row["predicted"] else None
+
+
+def _sure(row: Result) -> float | None:
+    return sure(Prediction(**row["predicted"])) if row["predicted"] else None
 
 
 def _baseline(name: str) -> Value:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import predict_sweep
-from ncubble.analysis.model.predict import Prediction, chosen_depth
+from ncubble.analysis.model.predict import Prediction, chosen_depth, sure
 from ncubble.analysis.validation.recorded import CYCLES
 from ncubble.analysis.validation.truth.families import Row, interval
 from ncubble.analysis.validation.truth.store import TruthLaunch
@@ -75,7 +75,7 @@ def _predicted(
         for stages in depths
         if stages != present and stages in busy
     ]
-    known = {stages: made.tensor_elapsed_pct for stages, made in predictions.items() if made is not None}
+    known = {stages: sure(made) for stages, made in predictions.items() if made is not None}
     if len(known) < 2:
         return pairs, []
     best = min(cycles.values())

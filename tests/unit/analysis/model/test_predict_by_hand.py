@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from ncubble.analysis.model.pipeline import Pipeline
-from ncubble.analysis.model.predict import NOISE, Prediction, chosen_depth, ctas_at, predict, refusal
+from ncubble.analysis.model.predict import NOISE, Prediction, chosen_depth, ctas_at, predict, refusal, sure
 from ncubble.analysis.model.queueing import idle_flight
 from ncubble.analysis.model.residency import Residency
 
@@ -200,17 +200,22 @@ def test_waits_for_products_of_wgmma_that_a_neighbour_runs_are_no_waits_for_data
 @pytest.mark.parametrize(
     ("predicted", "depth"),
     [
-        ({2: 60.0, 3: 70.0, 4: 70.4}, 3),
-        ({2: 60.0, 3: 69.5, 4: 70.0}, 3),
-        ({2: 60.0, 3: 69.4, 4: 70.0}, 4),
+        ({2: 60.0, 3: 70.0, 4: 70.4}, 4),
+        ({4: 70.0, 3: 70.0, 2: 60.0}, 3),
         ({2: 70.0, 3: 60.0}, 2),
         ({5: 40.0}, 5),
     ],
 )
-def test_the_shallowest_depth_within_half_a_point_of_the_best_is_chosen(
-    predicted: dict[int, float], depth: int
-) -> None:
+def test_the_shallowest_of_the_best_depths_is_chosen(predicted: dict[int, float], depth: int) -> None:
     assert chosen_depth(predicted) == depth
+
+
+def test_a_known_depth_is_not_left_for_one_that_may_be_worse() -> None:
+    present, shallower = Prediction(70.0, 1e6, 70.0, 70.0), Prediction(70.0, 1e6, 60.0, 75.0)
+    assert sure(present) == 70.0 and sure(shallower) == pytest.approx(67.5)
+    assert chosen_depth({2: sure(shallower), 3: sure(present)}) == 3
+    better = Prediction(74.0, 1e6, 66.0, 80.0)
+    assert chosen_depth({3: sure(present), 4: sure(better)}) == 4
 
 
 def test_a_depth_that_cannot_be_told_is_refused_with_the_reason() -> None:
