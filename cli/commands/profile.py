@@ -45,7 +45,10 @@ def profile(
         list[str] | None, typer.Option("--set", metavar="SET", help="Metric set, repeatable (see --list-sets).")
     ] = None,
     metric: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A further metric, repeatable.")] = None,
-    kernel: Annotated[str, typer.Option(metavar="REGEX", help="Only kernels whose name matches.")] = "",
+    kernel: Annotated[
+        str,
+        typer.Option(metavar="REGEX", help="Only kernels whose demangled name matches; with ^ or $, the base name."),
+    ] = "",
     nvtx: Annotated[
         str, typer.Option(metavar="RANGE", help="Only launches in this NVTX range, as ncu writes it.")
     ] = "",

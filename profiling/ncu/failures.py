@@ -137,7 +137,10 @@ class NoKernelError(MeasurementError):
         if ran:
             listed = "\n".join(f"    {name}" for name in ran)
             message = f"no kernel matched {wanted}; these ran:\n{listed}"
-            remedy = "correct --kernel (a regular expression over the function's base name), --nvtx, --skip or --count"
+            remedy = (
+                "correct --kernel (a regular expression, searched in the demangled name; with ^ or $, in the base "
+                "name), --nvtx, --skip or --count"
+            )
         else:
             message = f"no kernel matched {wanted}: the program launched none"
             remedy = "check that the program uses the GPU and that its kernel launches succeed"

@@ -26,10 +26,11 @@ _PLACES = ("/usr/local/cuda/bin", "/usr/local/cuda-*/bin", "/opt/nvidia/nsight-c
 class Filters:
     """Which launches are profiled: all, where everything is left as it is.
 
-    ``kernel`` is a regular expression searched in the function's base name, ``nvtx`` an NVTX
-    include expression of ncu (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the
-    launches that match. With ``window``, only launches between ``cuProfilerStart`` and
-    ``cuProfilerStop`` count (``profiling.window``).
+    ``kernel`` is a regular expression searched in the demangled name, or, where it has ``^``, ``$``
+    or a lookaround, in the function's base name. ``nvtx`` is an NVTX include expression of ncu
+    (``domain@range/``, ``range/``), ``skip`` and ``count`` refer to the launches that match. With
+    ``window``, only launches between ``cuProfilerStart`` and ``cuProfilerStop`` count
+    (``profiling.window``).
     """
 
     kernel: str = ""
@@ -47,6 +48,12 @@ class Filters:
             raise UsageError(f"--skip {self.skip}: fewer than none", "give 0 or more")
         if self.count is not None and self.count < 1:
             raise UsageError(f"--count {self.count}: nothing would be profiled", "give 1 or more")
+
+    @property
+    def name_base(self) -> str:
+        """The one name that ncu searches. What matches the base name matches the demangled name,
+        which contains it, unless the pattern depends on where the base name begins and ends."""
+        return "function" if re.search(r"[\^$]|\(\?[=!<]", self.kernel) else "demangled"
 
     def __str__(self) -> str:
         parts = {
@@ -132,7 +139,7 @@ def ncu_argv(
 
 def _filter_options(filters: Filters) -> Iterator[str]:
     if filters.kernel:
-        yield from ("--kernel-name-base", "function")
+        yield from ("--kernel-name-base", filters.name_base)
         yield from ("--kernel-name", f"regex:{filters.kernel}")
     if filters.nvtx:
         yield "--nvtx"

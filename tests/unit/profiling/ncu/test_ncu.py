@@ -92,6 +92,23 @@ def test_argv_of_everything():
     ]
 
 
+@pytest.mark.parametrize(
+    ("kernel", "base"),
+    [
+        ("cutlass", "demangled"),
+        (r"\bgemm_(tma|ws)<\(int\)3", "demangled"),
+        ("^gemm$", "function"),
+        ("gemm$|softmax", "function"),
+        ("gemm(?!_tma)", "function"),
+        ("gemm(?:_tma)?", "demangled"),
+    ],
+)
+def test_ncu_searches_the_demangled_name_unless_the_pattern_depends_on_the_ends_of_the_base_name(kernel, base):
+    argv = ncu_argv("ncu", Path("r"), ["x"], PLAIN, Filters(kernel=kernel))
+    at = argv.index("--kernel-name-base")
+    assert argv[at + 1 : at + 4] == [base, "--kernel-name", f"regex:{kernel}"]
+
+
 def test_percent_signs_in_a_path_are_not_macros_of_ncu():
     assert "/data/100%%p/report" in ncu_argv("ncu", Path("/data/100%p/report"), ["x"], PLAIN)
 
