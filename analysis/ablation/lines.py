@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from ncubble.analysis.ablation.result import MeasuredLine, MeasuredPart
-from ncubble.analysis.ablation.shares import JOINED
+from ncubble.analysis.account.parts import JOINED
 from ncubble.analysis.account.stalls import classify
 from ncubble.analysis.report.launch import Launch
 from ncubble.text.values import string

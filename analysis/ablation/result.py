@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from ncubble.analysis.ablation.shares import ALL, JOINED, NONE, PART_OF, REST, removed, shared_out
+from ncubble.analysis.ablation.shares import ALL, NONE, PART_OF, REST, removed, shared_out
+from ncubble.analysis.account.parts import JOINED, WORK
 from ncubble.errors import ReportError
 from ncubble.files.typed import typed
 
@@ -22,6 +23,9 @@ ROUTE, SHORTER = "machine code", "shorter machine code"
 """How parts were taken away: by NOPs in their place, or without these, too."""
 NOISY_PCT = 2.0
 """A standard error of the whole kernel's cycles above this tells nothing apart."""
+REMAINDER = "remainder"
+"""In a measured account, what is left to 100 %: the ``rest``, less what the epilogue and the loop
+cost together and both count."""
 AGAIN = "measure it anew with `ncubble ablate`"
 LARGEST_B = 8 << 20
 """Of a file; that of a launch with all its variants and lines has some 20 kB."""
@@ -120,6 +124,22 @@ class Ablation:
         """What was measured of a part of the account, alone or with others; None where nothing
         was."""
         return next((part for part in self.removed_parts if name in part.names), None)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every set of parts was measured, so that the parts and the ``rest`` sum to all
+        time without work."""
+        return any(part.part == REST for part in self.parts) and all(one.status == "ok" for one in self.variants)
+
+    def account(self, estimate: Mapping[str, float]) -> dict[str, float] | None:
+        """The account as measured, in percent: the work of ``estimate``, the removed parts, and the
+        ``REMAINDER``. A part is negative where the kernel is slower without it. None unless
+        ``whole``."""
+        work = {name: estimate[name] for name in WORK if name in estimate}
+        if not work or not self.whole:
+            return None
+        shares = work | {part.part: part.measured for part in self.removed_parts}
+        return {**shares, REMAINDER: 100.0 - math.fsum(shares.values())}
 
     def to_json(self) -> dict[str, Any]:
         """Members of ``ablation.json``."""

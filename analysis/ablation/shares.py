@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, permutations
 
+from ncubble.analysis.account.parts import JOINED
 from ncubble.errors import ReportError
 
 LOOP = ("wait", "copy", "sync", "smem")
 EPILOGUE, NONE, ALL, TAIL, REST = "epilogue", "none", "all", "tail", "rest"
 PART_OF = {"wait": "data_wait", "copy": "copy_cost", "sync": "sync_wait", "smem": "smem_wait", "epilogue": "epilogue"}
 """Parts that variants leave out, and the part of the account that each measures."""
-JOINED = "+"
-"""Between parts that are only known together: ``data_wait+copy_cost`` where plain loads leave no
-wait to remove."""
 MEASURE = "measure it anew with --measure"
 
 Gone = dict[frozenset[str], float]

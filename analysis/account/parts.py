@@ -226,6 +226,9 @@ def _of_kind(kind: str) -> tuple[str, ...]:
 WORK, LAUNCH_SHAPE, STEADY = _of_kind("work"), _of_kind("launch"), _of_kind("steady")
 """Parts in which the unit works (all others are bubbles); parts found on the timeline; parts by
 warp samples."""
+JOINED = "+"
+"""Between parts that an ablation knows only together: ``data_wait+copy_cost`` where plain loads
+leave no wait to remove."""
 COARSE: dict[str, tuple[str, ...]] = {"idle": STEADY, "no_cta": ("ramp", "tail")}
 """Parts of accounts whose report lacks what would split them, and what they stand for."""
 
@@ -235,8 +238,8 @@ WAIT_COLORS = tuple(PARTS[name].color for name in ("other", "idle", "no_cta", "e
 
 
 def part_style(name: str) -> Part:
-    """How a part is shown; an unknown one is shown like ``other``."""
-    return PARTS.get(name, PARTS["other"])
+    """How a part is shown, or the first of joined ones; an unknown one is shown like ``other``."""
+    return PARTS.get(name.split(JOINED)[0], PARTS["other"])
 
 
 def display_order(names: Iterable[str]) -> list[str]:
@@ -246,13 +249,15 @@ def display_order(names: Iterable[str]) -> list[str]:
 
 
 def part_label(name: str, unit: str = "") -> str:
-    """The words for a part or cause; an unknown name is shown as it is, with spaces. ``unit`` names
-    the busy unit."""
+    """The words for a part, joined parts or a cause; an unknown name is shown as it is, with
+    spaces. ``unit`` names the busy unit."""
     if name == "unit_busy" and unit:
         return f"{unit} busy"
-    return CAUSES[name].label if name in CAUSES else name.replace("_", " ")
+    labels = (CAUSES[part].label if part in CAUSES else part.replace("_", " ") for part in name.split(JOINED))
+    return " and ".join(labels)
 
 
 def part_color(name: str) -> str:
-    """The colour of a part or cause; grey for what has none."""
-    return (CAUSES[name].color if name in CAUSES else "") or PARTS["other"].color
+    """The colour of a part or cause, or of the first of joined ones; grey for what has none."""
+    first = name.split(JOINED)[0]
+    return (CAUSES[first].color if first in CAUSES else "") or PARTS["other"].color

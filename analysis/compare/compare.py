@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ncubble.analysis.account.folding import folded, merged_by_any
-from ncubble.analysis.account.parts import WORK, display_order
+from ncubble.analysis.account.parts import JOINED, WORK, display_order
 from ncubble.analysis.compare.notes import clock_change_pct, incomparable, notes_on
 from ncubble.analysis.compare.sides import Group, letter, match
 from ncubble.analysis.gate.check.kernel import CLOCK_TOLERANCE_PCT
@@ -89,11 +89,13 @@ class Row:
 @dataclass(frozen=True)
 class Comparison:
     """One kernel on all sides that have it (None: no partner there), with its rows and what to know
-    about them."""
+    about them. ``measured``: its accounts are measured; estimates otherwise, as both are never
+    mixed."""
 
     sides: tuple[Group | None, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
+    measured: bool = False
 
     def section(self, name: str) -> list[Row]:
         """The rows of one section, in order."""
@@ -138,20 +140,29 @@ def _why_alone(side: int, group: Group, sides: Sequence[Sequence[Group]]) -> str
 
 def compare_groups(sides: Sequence[Group | None]) -> Comparison:
     """Compare groups with the first, which must not be None."""
-    merged = _merged(sides)
+    measured = all(launch.measured for side in sides if side for launch in side.subjects)
+    merged = _merged(sides, measured)
     barred = [incomparable(sides[0], side) if side else "" for side in sides]
-    accounts = [[folded(launch.account, merged) for launch in side.subjects] if side else [] for side in sides]
+    accounts = [
+        [folded((launch.measured if measured else None) or launch.account, merged) for launch in side.subjects]
+        if side
+        else []
+        for side in sides
+    ]
     rows = [_metric_row(name, unit, better, sides, barred) for name, unit, better in METRICS]
     rows += _account_rows(sides, accounts)
     rows += _stall_rows(sides)
     shown = [row for row in rows if any(value is not None for value in row.values)]
-    return Comparison(tuple(sides), tuple(shown), tuple(notes_on(sides, merged, barred)))
+    return Comparison(tuple(sides), tuple(shown), tuple(notes_on(sides, merged, barred, measured)), measured)
 
 
-def _merged(sides: Sequence[Group | None]) -> dict[str, set[str]]:
+def _merged(sides: Sequence[Group | None], measured: bool) -> dict[str, set[str]]:
     """Which finer parts a coarser one stands for on any side: then on all, so that parts of a name
     mean the same."""
-    subjects = (subject for side in sides if side for subject in side.subjects)
+    subjects = [subject for side in sides if side for subject in side.subjects]
+    if measured:
+        names = {name for launch in subjects for name in launch.measured or ()}
+        return merged_by_any({name: name.split(JOINED)} for name in names if JOINED in name)
     return merged_by_any(launch.verdict.merged for launch in subjects)
 
 

@@ -49,8 +49,11 @@ def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names - {""})) or "not told"
 
 
-def notes_on(sides: Sequence[Group | None], merged: Mapping[str, set[str]], barred: Sequence[str]) -> Iterator[str]:
-    """Sentences on one comparison; sides are named by their letters."""
+def notes_on(
+    sides: Sequence[Group | None], merged: Mapping[str, set[str]], barred: Sequence[str], measured: bool
+) -> Iterator[str]:
+    """Sentences on one comparison; sides are named by their letters. ``measured``: accounts are
+    measured on all of them."""
     first = sides[0]
     if first is None:
         return
@@ -69,6 +72,11 @@ def notes_on(sides: Sequence[Group | None], merged: Mapping[str, set[str]], barr
         if len(lacking) < sum(1 for side in sides if side):
             split = ", ".join(part for part in PARTS if part in finer)
             yield f"{', '.join(lacking)} cannot split {coarse}: on all sides it holds {split}"
+    ablated = [letter(i) for i, side in enumerate(sides) if side and any(launch.measured for launch in side.subjects)]
+    if measured:
+        yield "accounts are measured by ablation; the remainder is neither work nor a part that was removed"
+    elif ablated:
+        yield f"accounts are estimates on all sides, as only {', '.join(ablated)} was measured by ablation"
     if without := [
         letter(i) for i, side in enumerate(sides) if side and not any(launch.account for launch in side.subjects)
     ]:
@@ -78,7 +86,7 @@ def notes_on(sides: Sequence[Group | None], merged: Mapping[str, set[str]], barr
 
 
 def _holds(side: Group, coarse: str) -> bool:
-    return any(coarse in launch.verdict.merged for launch in side.subjects)
+    return any(coarse in {*launch.verdict.merged, *(launch.measured or ())} for launch in side.subjects)
 
 
 def _doubts(side: Group) -> list[str]:

@@ -20,6 +20,7 @@ from ncubble.analysis.compare.text import (
     headings,
     lines,
     sentences,
+    share_words,
     spread,
     summaries,
     titles,
@@ -64,7 +65,7 @@ def _full(comparison: Comparison) -> list[str]:
         if side
     ]
     parts += ["", *sentences(comparison), ""]
-    for name, section in ((spread(comparison), "launch"), ("% of elapsed SM cycles", "account")):
+    for name, section in ((spread(comparison), "launch"), (share_words(comparison), "account")):
         parts += _table(name, lines(comparison, section), comparison)
     if stalls := lines(comparison, "stalls"):
         parts += ["<details>", "<summary>stall reasons</summary>", "", *_table("% of warp samples", stalls, comparison)]
@@ -98,6 +99,7 @@ def _comparison_json(comparison: Comparison) -> dict[str, Any]:
         "sentences": sentences(comparison),
         "rows": [_row_json(row) for row in comparison.rows],
         "notes": list(comparison.notes),
+        "measured": comparison.measured,
     }
 
 

@@ -11,15 +11,17 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from statistics import median
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.account.parts import display_order
+from ncubble.analysis.compare.spreads import RankSpread, spread_of
 from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.profiling.runs.ranks import Rank, numbered, rank_of
 
 if TYPE_CHECKING:
-    from ncubble.analysis.diagnosis.results import Unread
+    from ncubble.analysis.ablation.result import Ablation
+    from ncubble.analysis.diagnosis.results import ReportResult, Unread
     from ncubble.analysis.diagnosis.verdict import LaunchVerdict
     from ncubble.analysis.report.launch import Launch
     from ncubble.analysis.report.report import Report
@@ -36,7 +38,8 @@ _BUS = tuple(f"device__attribute_pci_{part}_id" for part in ("domain", "bus", "d
 class RankLaunch:
     """A launch and the rank that ran it. ``key``: equal for launches that ranks of one program have
     in common. ``values``: those of ``VALUES`` and the parts of the account, None where not
-    collected."""
+    collected. ``measured``: the account as an ablation measured it, None unless it measured every
+    set of parts."""
 
     rank: Rank
     key: LaunchKey
@@ -44,30 +47,19 @@ class RankLaunch:
     launch: int
     label: str
     values: Mapping[str, float | None]
+    measured: Mapping[str, float] | None = None
 
     @classmethod
-    def of(cls, rank: Rank, launch: Launch, verdict: LaunchVerdict) -> RankLaunch:
-        """One launch of a report and its verdict. A label that was taken from the file's name is no
-        label of the program's: the kernel's name stands for it."""
+    def of(cls, rank: Rank, launch: Launch, verdict: LaunchVerdict, ablation: Ablation | None = None) -> RankLaunch:
+        """One launch of a report, its verdict and what was measured of it. A label that was taken
+        from the file's name is no label of the program's: the kernel's name stands for it."""
         named = launch.report.run.manifest.kernel_of(launch.number).get("name")
         label = verdict.label if named else verdict.kernel
         key = LaunchKey(kernel=verdict.kernel, grid=launch.identity.grid, block=launch.identity.block)
         values = {"duration_ns": verdict.duration_ns, "tensor_elapsed_pct": verdict.tensor_elapsed_pct}
         values |= {"dram_pct": verdict.dram_pct, **(verdict.account or {})}
-        return cls(rank, key, verdict.report, verdict.launch, label, values)
-
-
-@dataclass(frozen=True)
-class RankSpread:
-    """A value over the ranks that have it; ``min_rank`` and ``max_rank`` are the first ones with
-    the extremes."""
-
-    n: int
-    min: float
-    median: float
-    max: float
-    min_rank: int
-    max_rank: int
+        measured = ablation.account(verdict.account or {}) if ablation else None
+        return cls(rank, key, verdict.report, verdict.launch, label, values, measured)
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,8 @@ class Matched:
 
     ``values`` by name (``VALUES`` and parts of the account), those that at least one rank holds.
     ``skew_pct`` is (longest - shortest) / median duration; ``slowest`` the rank that took longest;
-    None without durations. ``missing`` are ranks of the program that have no such launch.
+    None without durations. ``missing`` are ranks of the program that have no such launch. Parts are
+    as ``measured`` by ablation where every rank was, and estimates otherwise.
     """
 
     kernel: str
@@ -89,24 +82,13 @@ class Matched:
     slowest: int | None
     missing: tuple[int, ...]
     launches: Mapping[int, tuple[str, int]]
+    measured: bool = False
 
     @property
     def apart_ns(self) -> float:
         """Longest minus shortest duration in ns; 0 without durations."""
         times = self.values.get("duration_ns")
         return times.max - times.min if times else 0.0
-
-
-@dataclass(frozen=True)
-class RankTime:
-    """Duration in ns and account in percent of one rank; an empty account where there is none."""
-
-    duration_ns: float
-    account: Mapping[str, float]
-
-    def part_ns(self, part: str) -> float:
-        """The time of a part of the account."""
-        return self.duration_ns * self.account.get(part, 0.0) / 100
 
 
 @dataclass(frozen=True)
@@ -136,11 +118,12 @@ class ByRank:
     notes: list[str] = field(default_factory=list)
 
 
-def place(reports: Sequence[Report], verdicts: Iterable[LaunchVerdict]) -> tuple[list[RankLaunch], list[str]]:
-    """Every launch with its rank, and the paths of reports whose rank nothing tells."""
-    by_report: defaultdict[str, list[LaunchVerdict]] = defaultdict(list)
-    for verdict in verdicts:
-        by_report[verdict.report].append(verdict)
+def place(reports: Sequence[Report], result: ReportResult) -> tuple[list[RankLaunch], list[str]]:
+    """Every launch with its rank, and the paths of reports whose rank nothing tells. ``result``:
+    the verdicts of ``reports``."""
+    by_report: defaultdict[str, list[tuple[LaunchVerdict, Ablation | None]]] = defaultdict(list)
+    for verdict, ablation in zip_longest(result.verdicts, result.ablations):
+        by_report[verdict.report].append((verdict, ablation))
     by_number = numbered([report.path for report in reports])
     placed: list[RankLaunch] = []
     unranked: list[str] = []
@@ -150,9 +133,9 @@ def place(reports: Sequence[Report], verdicts: Iterable[LaunchVerdict]) -> tuple
         if rank is None and not of_launch:
             unranked.append(str(report.path))
             continue
-        for verdict in by_report[str(report.path)]:
+        for verdict, ablation in by_report[str(report.path)]:
             if (chosen := rank or of_launch.get(verdict.launch)) is not None:
-                placed.append(RankLaunch.of(chosen, report.launch(verdict.launch), verdict))
+                placed.append(RankLaunch.of(chosen, report.launch(verdict.launch), verdict, ablation))
     return placed, unranked
 
 
@@ -181,6 +164,9 @@ def by_rank(placed: Sequence[RankLaunch], unranked: Iterable[str] = ()) -> ByRan
     for name, launches in programs.items():
         result.programs.append(_program(name, launches))
     result.notes += _notes(result.programs)
+    shown = sum(len(launch.launches) for program in result.programs for launch in program.matched if launch.measured)
+    if partly := sum(bool(launch.measured) for launch in placed) - shown:
+        result.notes.append(f"{partly} of the launches were ablated, but not on all ranks: estimates are compared")
     return result
 
 
@@ -224,10 +210,13 @@ def _program(name: str, launches: Sequence[RankLaunch]) -> Program:
 
 
 def _matched(key: LaunchKey, ordinal: int, members: Mapping[int, RankLaunch], expected: Iterable[int]) -> Matched:
+    measured = all(launch.measured for launch in members.values())
+    shown = {rank: _shown(launch, measured) for rank, launch in members.items()}
+    parts = display_order(name for values in shown.values() for name in values if name not in VALUES)
     values = {
         name: spread
-        for name in (*VALUES, *PARTS)
-        if (spread := spread_of({rank: launch.values.get(name) for rank, launch in members.items()})) is not None
+        for name in (*VALUES, *parts)
+        if (spread := spread_of({rank: values.get(name) for rank, values in shown.items()})) is not None
     }
     times = values.get("duration_ns")
     return Matched(
@@ -241,22 +230,21 @@ def _matched(key: LaunchKey, ordinal: int, members: Mapping[int, RankLaunch], ex
         times.max_rank if times else None,
         tuple(rank for rank in expected if rank not in members),
         {rank: (launch.report, launch.launch) for rank, launch in sorted(members.items())},
+        measured,
     )
+
+
+def _shown(launch: RankLaunch, measured: bool) -> Mapping[str, float | None]:
+    """``VALUES`` and the account, measured or estimated."""
+    if not measured:
+        return launch.values
+    return {**{name: launch.values.get(name) for name in VALUES}, **(launch.measured or {})}
 
 
 def _label(members: Collection[RankLaunch]) -> str:
     """What all ranks call it; the kernel's name where each is called by its file."""
     labels = {member.label for member in members}
     return labels.pop() if len(labels) == 1 else next(iter(members)).key.kernel
-
-
-def spread_of(values: Mapping[int, float | None]) -> RankSpread | None:
-    """How a value lies over ranks; None where no rank holds it."""
-    known = {rank: value for rank, value in sorted(values.items()) if value is not None}
-    if not known:
-        return None
-    low, high = min(known, key=lambda rank: known[rank]), max(known, key=lambda rank: known[rank])
-    return RankSpread(len(known), known[low], float(median(known.values())), known[high], low, high)
 
 
 def _notes(programs: Sequence[Program]) -> list[str]:
@@ -283,7 +271,7 @@ def largest(matched: Sequence[Matched], count: int) -> list[Matched]:
 
 def most_apart(launch: Matched) -> tuple[str, RankSpread] | None:
     """The part of the account in which ranks differ most, if by a percent point at least."""
-    parts = {name: spread for name, spread in launch.values.items() if name in PARTS and spread.n > 1}
+    parts = {name: spread for name, spread in launch.values.items() if name not in VALUES and spread.n > 1}
     name = max(parts, key=lambda part: parts[part].max - parts[part].min, default=None)
     return (name, parts[name]) if name is not None and parts[name].max - parts[name].min >= 1.0 else None
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import ascii_uppercase
 
+from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.analysis.report.launch import Launch, LaunchIdentity
 from ncubble.analysis.report.launch_key import MATCHES, LaunchKey
@@ -24,7 +25,8 @@ class ComparedLaunch(LaunchKey):
 
     ``values`` holds numbers by metric, NaN where not collected (times in ns, clock in Hz, sizes in
     bytes, shares in percent of elapsed time or of the peak); ``stalls`` percent of warp samples by
-    reason, empty where there are none.
+    reason, empty where there are none; ``measured`` the account as an ablation measured it, None
+    unless it measured every set of parts.
     """
 
     report: str
@@ -34,11 +36,12 @@ class ComparedLaunch(LaunchKey):
     verdict: LaunchVerdict
     values: Mapping[str, float]
     stalls: Mapping[str, float]
+    measured: Mapping[str, float] | None = None
 
     @property
     def account(self) -> Mapping[str, float]:
-        """Parts in percent of elapsed SM cycles; empty where the report holds no utilization of any
-        unit."""
+        """Parts in percent of elapsed SM cycles, by estimate; empty where the report holds no
+        utilization of any unit."""
         return self.verdict.account or {}
 
 
@@ -67,8 +70,8 @@ def letter(side: int) -> str:
     return ascii_uppercase[index] + (str(again + 1) if again else "")
 
 
-def compared_launch(launch: Launch, verdict: LaunchVerdict) -> ComparedLaunch:
-    """One launch and its verdict, as plain values."""
+def compared_launch(launch: Launch, verdict: LaunchVerdict, ablation: Ablation | None = None) -> ComparedLaunch:
+    """One launch, its verdict and what was measured of it, as plain values."""
     row, run = launch.identity, launch.report.run
     numbers = {
         "duration_ns": _finite(verdict.duration_ns),
@@ -96,6 +99,7 @@ def compared_launch(launch: Launch, verdict: LaunchVerdict) -> ComparedLaunch:
         verdict=verdict,
         values=numbers,
         stalls=dict(stall_shares(launch.source)),
+        measured=ablation.account(verdict.account or {}) if ablation else None,
     )
 
 

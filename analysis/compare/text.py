@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ncubble.analysis.account.parts import WORK
+from ncubble.analysis.account.parts import JOINED, WORK
 from ncubble.analysis.compare.compare import Change, Comparison, Row, Value
 from ncubble.analysis.compare.shapes import telling_dims
 from ncubble.analysis.compare.sides import Group, letter
@@ -66,7 +66,12 @@ def amount(value: float, unit: str, sign: bool = False) -> str:
 
 def part_words(name: str) -> str:
     """``data wait`` of ``data_wait``, ``no CTA`` of ``no_cta``."""
-    return name.replace("_", " ").replace("no cta", "no CTA")
+    return name.replace("_", " ").replace("no cta", "no CTA").replace(JOINED, " and ")
+
+
+def share_words(comparison: Comparison) -> str:
+    """What the numbers of accounts are."""
+    return f"% of elapsed SM cycles{', measured' if comparison.measured else ''}"
 
 
 def line(row: Row, comparison: Comparison) -> Line:
@@ -109,7 +114,7 @@ def lines(comparison: Comparison, section: str) -> list[Line]:
     if section == "stalls" and not any(row.values[0] and any(row.values[1:]) for row in rows):
         return []
     least = LEAST.get(section, 0.0)
-    kept = [row for row in rows if any(value and abs(value.mean) > 0 and value.mean >= least for value in row.values)]
+    kept = [row for row in rows if any(value and value.mean and abs(value.mean) >= least for value in row.values)]
     return [line(row, comparison) for row in kept]
 
 
@@ -188,7 +193,8 @@ def _bubble(comparison: Comparison, index: int) -> str:
     name = max(shares, key=lambda part: abs((times.get(part) or shares[part]).difference))
     share, took = shares[name], times.get(name)
     time = f" ({amount(took.difference, 'ns', sign=True)})" if took else ""
-    return f"{part_words(name)} {_moved(share)} most, by {abs(share.difference):.1f} points{time}"
+    as_measured = ", as measured" if comparison.measured else ""
+    return f"{part_words(name)} {_moved(share)} most, by {abs(share.difference):.1f} points{time}{as_measured}"
 
 
 def _work(comparison: Comparison, index: int) -> str:

@@ -80,7 +80,7 @@ def judge_all(reports: Iterable[Report], failures: Iterable[ReportFailure], expl
         verdicts, cannot = judge(report)
         failed = list(cannot)
         result.verdicts += verdicts
-        result.ablations += [_ablation(report.path, verdict.launch, failed) for verdict in verdicts]
+        result.ablations += [readable_ablation(report.path, verdict.launch, failed) for verdict in verdicts]
         if explained:
             result.explanations += [_explained(report.launch(verdict.launch), failed) for verdict in verdicts]
         result.errors += [Unread(str(report.path), str(error)) for error in failed]
@@ -94,9 +94,9 @@ def _measured_json(ablation: Ablation) -> list[dict[str, Any]]:
     ]
 
 
-def _ablation(path: Path, launch: int, failed: list[NcubbleError]) -> Ablation | None:
-    """What was measured of one launch; None, and an error in ``failed``, where the file is
-    damaged."""
+def readable_ablation(path: Path, launch: int, failed: list[NcubbleError]) -> Ablation | None:
+    """What was measured of a launch (``ablation_of``); None, and an error in ``failed``, where the
+    file is damaged."""
     try:
         return ablation_of(path, launch)
     except ReportError as error:

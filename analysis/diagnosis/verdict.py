@@ -7,7 +7,7 @@ Plain data; pandas is not imported for it.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from ncubble.files.typed import typed
 
@@ -32,6 +32,13 @@ class Cause:
     where: list[Place] = field(default_factory=list)
     fix: str = ""
     predicted_gain_pct: float | None = None
+    measured: ClassVar[bool] = False
+
+
+class MeasuredCause(Cause):
+    """A cause whose share was measured by ablation, of one part or of joined ones."""
+
+    measured: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,14 @@ from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.text.values import NOT_COLLECTED, duration, location, percent
 
 
+def named_cause(verdict: LaunchVerdict) -> Cause | None:
+    """The cause that a table names: the verdict's, or the first one of a kernel without tensor
+    work, whose verdict alone says nothing of it. None where no cause stands behind the verdict."""
+    if verdict.cause == "no_tensor_work":
+        return verdict.causes[0] if verdict.causes else None
+    return next((cause for cause in verdict.causes if cause.cause == verdict.cause), None)
+
+
 def biggest_bubble(account: Mapping[str, float] | None) -> tuple[str, float] | None:
     """Name and percent of the largest part that is not work, or None where nothing is accounted
     for."""
@@ -77,13 +85,14 @@ def _hottest(cause: Cause) -> str:
 def _cost(cause: Cause) -> str:
     """``data wait (single buffer), 32.2 % of kernel time, hottest at gemm.cu:126``."""
     disease = f" ({disease_words(cause.disease)})" if cause.disease else ""
-    return f"{part_label(cause.cause)}{disease}, {percent(cause.pct)} of kernel time{_hottest(cause)}"
+    how = "measured " if cause.measured else ""
+    return f"{part_label(cause.cause)}{disease}, {how}{percent(cause.pct)} of kernel time{_hottest(cause)}"
 
 
 def sentence(verdict: LaunchVerdict) -> str:
     """The verdict of a launch in words: how busy, what is lost most and where, and on what it
     rests."""
-    busy = _busy_words(verdict)
+    busy, cause = _busy_words(verdict), named_cause(verdict)
     match verdict.cause:
         case "none":
             return f"{busy}: saturated, nothing to gain here."
@@ -91,14 +100,13 @@ def sentence(verdict: LaunchVerdict) -> str:
             roof = "" if verdict.unit == "dram" else f" (DRAM at {percent(verdict.dram_pct)} of its peak)"
             return f"{busy}: memory-bound{roof}, which is not a bubble."
         case "no_tensor_work":
-            return f"{busy}. Its largest bubble is {_cost(verdict.causes[0])}." if verdict.causes else f"{busy}."
+            return f"{busy}. Its largest bubble is {_cost(cause)}." if cause else f"{busy}."
         case "slow_path":
             return f"{busy}, on the slow MMA path, which reaches two thirds of what wgmma does."
         case "tiny_launch":
             return f"{busy}: so short a launch that its latency dominates."
         case "unknown":
             return f"{busy}. {_unknown(verdict)}"
-    cause = next((cause for cause in verdict.causes if cause.cause == verdict.cause), None)
     return f"{busy}; the cause to remove first is {_cost(cause) if cause else part_label(verdict.cause)}."
 
 

@@ -150,7 +150,7 @@ def show() -> None:
     sys.stdout.write("| kind | launches | all sets measured | some | results repeat | variants |\n")
     sys.stdout.write("| -- | -: | -: | -: | -: | -: |\n")
     for kind, members in sorted({**kinds, "all": launches}.items()):
-        whole = sum(any(part.part == REST for part in one.ablation.parts) and _all_ran(one) for one in members)
+        whole = sum(one.ablation.whole for one in members)
         faithful = sum(bool(one.ablation.faithful) for one in members)
         counts = sorted(len(one.ablation.variants) for one in members)
         sys.stdout.write(

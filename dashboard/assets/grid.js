@@ -112,9 +112,12 @@
   cells.NcAccount = function (props) {
     if (!props.data) return null;
     const parts = (props.context && props.context.parts) || {};
-    if (!props.value || !props.value.length) return make("span", { className: "missing" }, MISSING);
-    const words = props.value.map(([name, share]) => (parts[name] ? parts[name][0] : name) + " " + share.toFixed(1) + " %");
-    const segments = props.value.map(([name, share]) =>
+    const measured = props.data.measured;
+    const account = measured || props.value;
+    if (!account || !account.length) return make("span", { className: "missing" }, MISSING);
+    const words = account.map(([name, share]) => (parts[name] ? parts[name][0] : name) + " " + share.toFixed(1) + " %");
+    if (measured) words.unshift("measured by ablation");
+    const segments = account.filter(([, share]) => share > 0).map(([name, share]) =>
       make("span", { key: name, className: parts[name] ? parts[name][2] : "", style: { width: share + "%", background: parts[name] ? parts[name][1] : "#808890" } })
     );
     return make("span", { className: "account-cell", role: "img", "aria-label": words.join(", "), title: words.join("\n") }, ...segments);

@@ -19,6 +19,8 @@ from typing import Any
 
 import orjson
 
+from ncubble.analysis.ablation.result import FILE as ABLATION
+from ncubble.analysis.ablation.result import REPORT_STEM
 from ncubble.analysis.diagnosis.results import rules_hash, sources_hash
 from ncubble.dashboard.data.utf8 import utf8
 from ncubble.files.cache import cache_root
@@ -42,18 +44,19 @@ class Known:
 
 
 def signature_of(path: Path) -> Signature:
-    """Size, time stamps (ns) and inode of the report and the manifest at ``path``; empty where
-    there is no report."""
+    """Size, time stamps (ns) and inode of the report, the manifest and the ablation at ``path``;
+    empty where there is no report."""
     facts: list[int] = []
-    for suffix in ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}"):
+    for suffix in ("", *(f"/report{suffix}" for suffix in SUFFIXES), f"/{MANIFEST}", f"/{ABLATION}"):
         with suppress(OSError, ValueError):
             status = os.stat(f"{path}{suffix}")  # noqa: PTH116 - a Path for each costs as much as the call
             if suffix or not _is_folder(status):
                 facts += (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
-    if facts and path.stem == "report":  # a bare report may have its manifest beside it
-        with suppress(OSError):
-            beside = (path.parent / MANIFEST).stat()
-            facts += (beside.st_size, beside.st_mtime_ns)
+    if facts and path.stem == REPORT_STEM:  # a bare report may have these beside it
+        for name in (MANIFEST, ABLATION):
+            with suppress(OSError):
+                beside = (path.parent / name).stat()
+                facts += (beside.st_size, beside.st_mtime_ns)
     return tuple(facts)
 
 

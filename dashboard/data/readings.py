@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from ncubble.analysis.ablation.result import Ablation
+from ncubble.analysis.diagnosis.results import readable_ablation
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.dashboard.data.index import Signature
 
@@ -55,6 +57,12 @@ class Entry:
     def verdict(self) -> LaunchVerdict:
         """The verdict of this launch; raises NcubbleError as ``report`` does."""
         return self._store.verdict_of(self)
+
+    @property
+    def ablation(self) -> Ablation | None:
+        """What was measured of this launch; None where nothing was, or the file is damaged, which
+        the list of failures says."""
+        return readable_ablation(self.path, self.number, [])
 
 
 @dataclass(frozen=True)

@@ -7,28 +7,34 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ncubble.analysis.ablation.result import Ablation
 from ncubble.analysis.account.palette import GOOD_CAUSES
-from ncubble.analysis.account.parts import PARTS, WORK, part_label
+from ncubble.analysis.account.parts import JOINED, PARTS, WORK, display_order, part_label
 from ncubble.analysis.compare.shapes import telling_dims
 from ncubble.analysis.diagnosis.diseases import disease_words
+from ncubble.analysis.diagnosis.measured import as_measured, largest_part
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
-from ncubble.analysis.diagnosis.words import biggest_bubble, bubble_pct, unit_short
+from ncubble.analysis.diagnosis.words import bubble_pct, named_cause, unit_short
 from ncubble.analysis.model.roofs import Subject, speeds
 from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.text.gpus import short_gpu
 from ncubble.text.values import number
 
 
-def launch_row(report: Any, launch: int, verdict: LaunchVerdict) -> dict[str, Any]:
+def launch_row(report: Any, launch: int, verdict: LaunchVerdict, ablation: Ablation | None = None) -> dict[str, Any]:
     """JSON-ready row: text or None, finite floats or None; ``parameters`` and ``dims`` of the run
-    by name.
+    by name. Cause and largest bubble are those of ``ablation`` where it measured them, and say so;
+    ``measured`` is the account as it measured it, ``account`` the estimate.
 
     Durations in ns, shares in percent of elapsed time. ``recoverable_ns`` is the idle time of the
     counted unit, by which the table is ordered: zero for a launch that is saturated or
     memory-bound, None where the account or the duration is not collected.
     """
     account, kernel = verdict.account or {}, verdict.kernel
-    largest = biggest_bubble(account)
+    judged, largest, measured = as_measured(verdict, ablation), largest_part(account, ablation), None
+    if ablation and (whole := ablation.account(account)):
+        measured = [[name, _rounded(whole[name])] for name in display_order(whole)]
+    cause = named_cause(judged)
     subject = report.launch(launch)
     known, facts = subject.identity, facts_of(report, launch, kernel)
     label, shape = kernel_label(known, facts)
@@ -49,12 +55,13 @@ def launch_row(report: Any, launch: int, verdict: LaunchVerdict) -> dict[str, An
         "tensor": _rounded(verdict.tensor_elapsed_pct),
         "dram": _rounded(verdict.dram_pct),
         "account": [[name, _rounded(account.get(name))] for name in PARTS if account.get(name)],
-        "cause": part_label(verdict.cause),
-        "cause_key": verdict.cause,
-        "disease": disease_words(verdict.disease) or _next_cause(verdict) or None,
-        "cause_pct": _cause_pct(verdict),
-        "bubble": part_label(largest[0]) if largest else None,
-        "bubble_key": largest[0] if largest else None,
+        "measured": measured,
+        "cause": _words(judged.cause, cause is not None and cause.measured and cause.cause == judged.cause),
+        "cause_key": _key(judged.cause),
+        "disease": disease_words(judged.disease) or _next_cause(judged) or None,
+        "cause_pct": _rounded(cause.pct) if cause else None,
+        "bubble": _words(largest[0], largest[2]) if largest else None,
+        "bubble_key": _key(largest[0]) if largest else None,
         "bubble_pct": _rounded(largest[1]) if largest else None,
         "recoverable_ns": recoverable_ns(verdict),
         "cycles": _rounded(verdict.cycles, 0),
@@ -112,18 +119,21 @@ def _busy_pct(account: Mapping[str, float]) -> float | None:
     return sum(work) if work else None
 
 
-def _cause_pct(verdict: LaunchVerdict) -> float | None:
-    """What the cause in the table costs, in percent of kernel time; None for causes that are no
-    part of the account."""
-    if verdict.cause == "no_tensor_work":
-        return _rounded(verdict.causes[0].pct) if verdict.causes else None
-    return _rounded(next((cause.pct for cause in verdict.causes if cause.cause == verdict.cause), None))
+def _words(name: str, measured: bool) -> str:
+    """A part or cause in words, and whether it was measured."""
+    return f"{part_label(name)} (measured)" if measured else part_label(name)
+
+
+def _key(name: str) -> str:
+    """The part that colours a cause: the first of joined ones."""
+    return name.split(JOINED)[0]
 
 
 def _next_cause(verdict: LaunchVerdict) -> str:
     """The first bubble of a kernel without tensor work, whose cause alone would say nothing of
     it."""
-    return part_label(verdict.causes[0].cause) if verdict.cause == "no_tensor_work" and verdict.causes else ""
+    first = named_cause(verdict)
+    return _words(first.cause, first.measured) if first and verdict.cause == "no_tensor_work" else ""
 
 
 def recoverable_ns(verdict: LaunchVerdict) -> float | None:

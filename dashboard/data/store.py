@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ncubble.analysis.diagnosis.results import readable_ablation
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.dashboard.data import index, openers
 from ncubble.dashboard.data.index import Known
@@ -27,7 +28,7 @@ from ncubble.dashboard.data.readings import Entry, Failure, Reading
 from ncubble.dashboard.data.roots import OUTSIDE, leads_out
 from ncubble.dashboard.data.rows import launch_row
 from ncubble.dashboard.data.utf8 import utf8
-from ncubble.errors import ReportError
+from ncubble.errors import NcubbleError, ReportError
 from ncubble.profiling.runs.run import find_runs
 
 BATCH = 4
@@ -128,9 +129,8 @@ class ReportStore(Listing):
             self._held.put(entry.path, known)
         if not known.key.startswith(entry.key):
             self.rescan()
-            raise ReportError(
-                f"{entry.row['path']}: another report lies here since the list was made", "see all launches"
-            )
+            what = f"{entry.row['path']}: another report lies here since the list was made"
+            raise ReportError(what, "see all launches")
         return known
 
     def verdict_of(self, entry: Entry) -> LaunchVerdict:
@@ -267,16 +267,13 @@ class ReportStore(Listing):
         except Exception as error:
             self._fail(reading.path, error)
             return
-        rows, doubted, failed = [], dict[str, str](), list[Failure]()
-        for number in numbers:
-            if row := self._judge(report, number, reading, doubted, failed):
-                rows.append(row)
+        doubted, failed = dict[str, str](), list[Failure]()
+        rows = [row for number in numbers if (row := self._judge(report, number, reading, doubted, failed))]
         self._held.put(reading.path, openers.lean(report))
         with self._lock:
             if reading.path in self._readings:
-                self._show(
-                    replace(reading, failures=tuple(failed)), Known(key, reading.signature, tuple(rows), doubted)
-                )
+                read = replace(reading, failures=tuple(failed))
+                self._show(read, Known(key, reading.signature, tuple(rows), doubted))
 
     def _reading_of(self, report: Any) -> Reading:
         """The reading that became this report: the one at its path, or the first in turn."""
@@ -287,12 +284,15 @@ class ReportStore(Listing):
         self, report: Any, number: int, reading: Reading, doubted: dict[str, str], failed: list[Failure]
     ) -> dict[str, Any] | None:
         """The row of one launch; None, with the failure noted, where it has no verdict."""
+        where, damaged = reading.shown_as or str(reading.path), list[NcubbleError]()
         try:
             verdict = (self.judge or openers.verdict_of)(report, number)
-            row: dict[str, Any] = utf8(launch_row(report, number, verdict))
+            ablation = readable_ablation(reading.path, number, damaged)
+            row: dict[str, Any] = utf8(launch_row(report, number, verdict, ablation))
         except Exception as error:
-            failed.append(failure_of(f"{reading.shown_as or reading.path}, launch {number}", error))
+            failed.append(failure_of(f"{where}, launch {number}", error))
             return None
+        failed += [failure_of(where, error) for error in damaged]
         if reading.shown_as:
             row |= {"path": reading.shown_as, "report": reading.shown_as}
         if verdict.doubts:

@@ -234,6 +234,14 @@ def test_measured_shares_stand_on_the_page_of_an_ablated_launch(ablated: str, op
     expect(page.locator("#measured tr", has_text="data wait").first).to_contain_text("28.030.30.2")
 
 
+def test_the_overview_says_what_was_measured(ablated: str, open_page: Open) -> None:
+    page = open_page(ablated.partition("/kernel/")[0])
+    expect(page.locator(".cause-name")).to_have_text("data wait (measured) · shallow pipeline")
+    expect(page.locator(".account-cell")).to_have_attribute(
+        "title", re.compile("^measured by ablation\n.*remainder 0.9 %$", re.S)
+    )
+
+
 @for_the_eye
 def test_measured_shares_are_photographed_for_the_eye(ablated: str, open_page: Open) -> None:
     page = open_page(ablated)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,11 @@ from ncubble.recordings import VALIDATION
 
 ABLATED: Path = VALIDATION / "ablation" / "agreement" / "gemm_tma-stages2"
 """A recorded run with its ablation."""
+
+
+WHOLE = (MeasuredPart("data_wait", 28.0, 30.0, 0.2, 31.0), MeasuredPart("sync_wait", 5.0, -2.0, 0.2, -2.0))
+"""Parts of an ablation that measured every set, beside the ``rest``."""
+REST = MeasuredPart("rest", None, 20.0, math.nan, None)
 
 
 def ablation(

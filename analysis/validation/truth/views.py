@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ncubble.analysis.ablation.shares import JOINED
+from ncubble.analysis.account.parts import JOINED
 from ncubble.analysis.validation.account.score import WORST
 from ncubble.analysis.validation.page import NOTHING, Result, Table, number, origin
 from ncubble.analysis.validation.plots import SIZE, Colour, agreement, figure, labelled, plain

@@ -77,8 +77,9 @@ def _subjects(path: Path, errors: list[tuple[str, str]]) -> list[ComparedLaunch]
 
 def _judged(report: Report, errors: list[tuple[str, str]]) -> list[ComparedLaunch]:
     from ncubble.analysis.compare.sides import compared_launch
-    from ncubble.analysis.diagnosis.results import judge
+    from ncubble.analysis.diagnosis.results import judge_all
 
-    verdicts, failed = judge(report)
-    errors += [(str(report.path), str(error)) for error in failed]
-    return [compared_launch(report.launch(verdict.launch), verdict) for verdict in verdicts]
+    result = judge_all([report], [])
+    errors += result.errors
+    judged = zip(result.verdicts, result.ablations, strict=True)
+    return [compared_launch(report.launch(verdict.launch), verdict, ablation) for verdict, ablation in judged]

@@ -11,7 +11,18 @@ from rich.text import Text
 
 from ncubble.analysis.compare.compare import CompareResult, Comparison, Unmatched
 from ncubble.analysis.compare.sides import letter
-from ncubble.analysis.compare.text import IN_FULL, Line, about, headings, lines, sentences, spread, summaries, titles
+from ncubble.analysis.compare.text import (
+    IN_FULL,
+    Line,
+    about,
+    headings,
+    lines,
+    sentences,
+    share_words,
+    spread,
+    summaries,
+    titles,
+)
 from ncubble.cli.render import printable
 
 LEAST_WIDTH = 100
@@ -55,7 +66,7 @@ def _table(comparison: Comparison) -> Table:
     table.add_column("", no_wrap=True)
     for name in headings(comparison):
         table.add_column(name, justify="right", no_wrap=True)
-    sections = ((spread(comparison), "launch"), ("% of elapsed SM cycles", "account"), ("% of warp samples", "stalls"))
+    sections = ((spread(comparison), "launch"), (share_words(comparison), "account"), ("% of warp samples", "stalls"))
     for title, section in sections:
         shown = lines(comparison, section)
         if shown and title:

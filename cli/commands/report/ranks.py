@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.account.parts import part_label
-from ncubble.analysis.compare.ranks import ByRank, Matched, Program, RankSpread, largest, most_apart
+from ncubble.analysis.compare.ranks import ByRank, Matched, Program, largest, most_apart
+from ncubble.analysis.compare.spreads import RankSpread
 from ncubble.analysis.diagnosis.results import Unread
 from ncubble.cli.render import printable
 from ncubble.text.values import duration
@@ -61,6 +62,7 @@ def _cells(launch: Matched) -> list[Text | str]:
     if launch.missing:
         missing = ", ".join(map(str, launch.missing[:8])) + (" …" if len(launch.missing) > 8 else "")
         title.append(f" not on rank {missing}", style="yellow not bold")
+    measured = ", measured" if launch.measured else ""
     times, tensor, apart = launch.values.get("duration_ns"), launch.values.get("tensor_elapsed_pct"), most_apart(launch)
     return [
         title,
@@ -68,7 +70,7 @@ def _cells(launch: Matched) -> list[Text | str]:
         "–" if launch.skew_pct is None else f"{launch.skew_pct:.1f}",
         "–" if launch.slowest is None else f"rank {launch.slowest}",
         _range(tensor),
-        f"{part_label(apart[0], '')} {_range(apart[1])} % (rank {apart[1].max_rank})" if apart else "–",
+        f"{part_label(apart[0], '')} {_range(apart[1])} % (rank {apart[1].max_rank}){measured}" if apart else "–",
     ]
 
 

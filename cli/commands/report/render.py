@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation
-from ncubble.analysis.account.parts import PARTS, WORK
+from ncubble.analysis.account.parts import JOINED, PARTS, WORK
 from ncubble.analysis.diagnosis.diseases import fix_of
-from ncubble.analysis.diagnosis.measured import differs, measured_sentence
+from ncubble.analysis.diagnosis.measured import as_measured, differs, measured_sentence
 from ncubble.analysis.diagnosis.results import ReportResult
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.analysis.diagnosis.words import named_cause
 from ncubble.cli.commands.report.explanation import print_explanation
 from ncubble.cli.commands.report.parts import SMALL_PCT, colour, parts_table
 from ncubble.cli.labels import full_labels, short_labels
@@ -40,7 +41,7 @@ def print_result(result: ReportResult, details: bool = False) -> None:
             if explanation:
                 print_explanation(out, explanation, launch.unit or "")
     else:
-        print_summary(out, launches)
+        print_summary(out, [as_measured(*pair) for pair in zip_longest(launches, result.ablations)])
     err = Console(stderr=True, highlight=False)
     for failure in result.errors:
         lines = failure.error.split("\n  remedy: ")
@@ -77,9 +78,10 @@ def print_summary(out: Console, launches: list[LaunchVerdict]) -> None:
     for launch, label in zip(launches, full_labels(launches), strict=True):
         for doubt in launch.doubts:
             out.print(_title(launch, label).append(f" #{launch.launch}: {printable(doubt)}", style="red not bold"))
+    estimated = "estimated " if any(cause.measured for launch in launches for cause in launch.causes) else ""
     out.print(
         Text(
-            f"{len(launches)} launches; accounts in % of elapsed SM cycles, each sums to 100; "
+            f"{len(launches)} launches; {estimated}accounts in % of elapsed SM cycles, each sums to 100; "
             "--details for lines and the parameters that most runs share",
             style="dim",
         )
@@ -97,8 +99,8 @@ def print_launch(out: Console, launch: LaunchVerdict, label: str, ablation: Abla
         f"DRAM {fixed(launch.dram_pct, 1, '–')} %",
     ]
     out.print(_title(launch, label).append("  " + " · ".join(facts), style="dim not bold"))
-    verdict = _verdict(launch)
-    out.print(Text("→ ").append_text(verdict).append(f": {_remedy(launch)}", style="not bold"))
+    shown = as_measured(launch, ablation)
+    out.print(Text("→ ").append_text(_verdict(shown)).append(f": {_remedy(shown)}", style="not bold"))
     if ablation:
         style = "bold yellow" if differs(launch, ablation) else "bold"
         out.print(Text(printable(measured_sentence(launch, ablation)), style=style))
@@ -154,12 +156,18 @@ def _title(launch: LaunchVerdict, label: str) -> Text:
 
 
 def _verdict(launch: LaunchVerdict) -> Text:
-    text = Text(launch.cause.replace("_", " "), style="bold")
+    text = Text(_words(launch.cause), style="bold")
     if launch.disease:
         text.append(f" ({launch.disease.replace('_', ' ')})", style="not bold")
     if launch.cause == "no_tensor_work" and launch.causes:
-        text.append(f", {launch.causes[0].cause.replace('_', ' ')}", style="not bold")
+        text.append(f", {_words(launch.causes[0].cause)}", style="not bold")
+    if (named := named_cause(launch)) and named.measured:
+        text.append(", measured", style="not bold")
     return text
+
+
+def _words(cause: str) -> str:
+    return cause.replace("_", " ").replace(JOINED, " and ")
 
 
 def _busy(launch: LaunchVerdict) -> str:

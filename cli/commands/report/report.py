@@ -51,7 +51,7 @@ def _by_rank(paths: list[Path], as_json: bool) -> None:
     from ncubble.cli.render import emit_json
 
     reports, result = _judged(paths)
-    ranks = by_rank.by_rank(*by_rank.place(reports, result.verdicts))
+    ranks = by_rank.by_rank(*by_rank.place(reports, result))
     if as_json:
         emit_json(by_rank.as_json(ranks, result.errors))
     else:

@@ -5,6 +5,7 @@ Sides are told apart by letter, colour and dash or hatch; no figure names a them
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ncubble.analysis.account.palette import SIDE_STYLES, Side, Style, text_color
@@ -21,19 +22,26 @@ STALLS = 8
 
 def accounts_figure(comparison: Comparison, unit: str = "") -> Figure:
     """The accounts one below the other, A on top, each from 0 to 100 % of its own elapsed SM
-    cycles."""
+    cycles; beyond that where a measured part is negative."""
     rows = comparison.section("account")
     shown = [index for index, side in enumerate(comparison.sides) if side and _has(rows, index)]
     layout: Drawn = {
-        "barmode": "stack",
+        "barmode": "relative",
         "bargap": 0.14,
         "showlegend": False,
         "height": 40 + ROW_PX * max(len(shown), 1),
         "margin": {"l": 34, "r": 22, "t": 4, "b": 34},
-        "xaxis": {"range": [0, 100], "ticksuffix": " %", "dtick": 20, "showgrid": False},
+        "xaxis": {"range": _ends(rows, shown), "ticksuffix": " %", "dtick": 20, "showgrid": False},
         "yaxis": {"autorange": "reversed", "showgrid": False, "tickfont": {"size": 14}},
     }
     return Figure([_part(row, shown, unit) for row in rows], layout)
+
+
+def _ends(rows: Sequence[Row], shown: Sequence[int]) -> list[float]:
+    """Where the stacked bars begin and end, negative shares left of zero."""
+    sides = [[value.mean for row in rows if (value := row.values[index])] for index in shown]
+    low = min((math.fsum(share for share in side if share < 0) for side in sides), default=0.0)
+    return [low, 100.0 - low]
 
 
 def _part(row: Row, shown: Sequence[int], unit: str) -> Drawn:

@@ -11,8 +11,8 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.compare.compare import CompareResult, Comparison, compare_groups
 from ncubble.analysis.compare.output import markdown
-from ncubble.analysis.compare.sides import Group, compared_launch, groups, letter
-from ncubble.analysis.compare.text import Line, about, headings, lines, sentences, spread
+from ncubble.analysis.compare.sides import ComparedLaunch, Group, compared_launch, groups, letter
+from ncubble.analysis.compare.text import Line, about, headings, lines, sentences, share_words, spread
 from ncubble.analysis.diagnosis import words
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
@@ -77,12 +77,16 @@ def sides(store: ReportStore, entries: Sequence[Entry]) -> list[Group]:
     chosen = {(entry.key, entry.number) for entry in entries}
     compared = []
     for entry in entries:
-        own = compared_launch(entry.launch, entry.verdict)
+        own = _compared(entry)
         others = [other for other in store.siblings(entry) if _may_repeat(other, entry)]
         among = any((other.key, other.number) in chosen for other in others)
-        repeats = [compared_launch(other.launch, other.verdict) for other in ([] if among else others[:MOST_REPEATS])]
+        repeats = [_compared(other) for other in ([] if among else others[:MOST_REPEATS])]
         compared.append(groups([own, *(launch for launch in repeats if launch.of_repeats == own.of_repeats)])[0])
     return compared
+
+
+def _compared(entry: Entry) -> ComparedLaunch:
+    return compared_launch(entry.launch, entry.verdict, entry.ablation)
 
 
 def _may_repeat(other: Entry, entry: Entry) -> bool:
@@ -156,12 +160,12 @@ def _accounts(entries: Sequence[Entry], comparison: Comparison) -> Component:
     units = {words.unit_words(entry.verdict.unit) for entry in entries}
     unit = units.pop() if len(units) == 1 else ""
     label = f"Bubble accounts of all sides. {'; '.join(sentences(comparison))}"
-    shown = [row.name for row in rows if max((value.mean for value in row.values if value), default=0.0) >= 0.05]
+    shown = [row.name for row in rows if any(value and abs(value.mean) >= 0.05 for value in row.values)]
     parts = [figure("accounts", accounts_figure(comparison, unit), label), parts_legend(shown, unit)]
     if comparison.section("time"):
         drawn = figure("changes", changes_figure(comparison), "Time of each part against A")
         parts += [html.H3("Where the time went"), drawn]
-    return card("Bubble accounts", parts, "percent of each launch's elapsed SM cycles")
+    return card("Bubble accounts", parts, share_words(comparison))
 
 
 def _lacking(what: str, flag: str) -> Component:
@@ -171,7 +175,7 @@ def _lacking(what: str, flag: str) -> Component:
 def _measurements(comparison: Comparison) -> Component:
     """What was measured of the launches, then the account in numbers."""
     tables = []
-    for section, title in (("launch", "Measurement"), ("account", "% of elapsed SM cycles")):
+    for section, title in (("launch", "Measurement"), ("account", share_words(comparison))):
         if shown := lines(comparison, section):
             head = [title, *headings(comparison)]
             rows = [[line.name, *_cells(line, comparison)] for line in shown]

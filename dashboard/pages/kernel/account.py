@@ -30,8 +30,8 @@ _HEAD = ("Part", "Share", "Time", "Meaning")
 
 
 def section(entry: Entry, ablation: Ablation | None = None) -> Component:
-    """The card of the account, as the verdict has it, with what ``ablation`` measured of its
-    parts."""
+    """The card of the account: as ``ablation`` measured it where every set of parts was measured,
+    else as the verdict has it; in numbers, both."""
     account, took = entry.verdict.account or {}, entry.row["duration_ns"]
     if words.bubble_pct(account) is None:
         lacking = not_collected("counters from which elapsed cycles can be shared out", "--set pipeline")
@@ -40,21 +40,35 @@ def section(entry: Entry, ablation: Ablation | None = None) -> Component:
     head, rows = list(_HEAD), list[list[Child]]()
     if ablation is not None:
         head[1:3] = ["Estimated", "Time, estimated", "Measured"]
-    for name, share, style in sorted(parts_of(account), key=lambda part: (part[0] in WORK, -part[1])):
+    shares = {name: share for name, share, _ in parts_of(account)}
+    removed = [name for part in ablation.removed_parts for name in part.names] if ablation else []
+    for name in sorted({*shares, *removed}, key=lambda name: (name in WORK, -shares.get(name, 0.0), name)):
+        share, style = number(account.get(name)), part_style(name)
         label = html.Span([swatch(style.color, style.hatch), part_label(name, unit)], className="part-name")
-        time = duration(None if took is None else took * share / 100.0)
+        time = duration(None if took is None or share is None else took * share / 100.0)
         measured = [] if ablation is None else [_measured(ablation.part_of(name), name)]
-        rows.append([label, f"{share:.2f} %", time, *measured, style.meaning])
+        estimated = absent("–") if share is None else f"{share:.2f} %"
+        rows.append([label, estimated, time, *measured, style.meaning])
     notes = [html.P(line, className="hint") for line in merged_notes(entry.verdict.merged)]
+    shown = (ablation.account(account) if ablation else None) or account
     return card(
         "Bubble account",
         [
-            figure("account", waterfall(account, took, unit), described(account, unit)),
+            figure("account", waterfall(shown, took, unit), described(shown, unit)),
             *notes,
             as_table("The account in numbers", head, rows, numeric=range(1, len(head) - 1)),
         ],
-        "from 100 % of elapsed SM cycles down to work; the parts sum to 100",
+        _hint(ablation),
     )
+
+
+def _hint(ablation: Ablation | None) -> str:
+    """What the steps of the figure are."""
+    steps = "from 100 % of elapsed SM cycles down to work"
+    if ablation is None:
+        return f"{steps}; the parts sum to 100"
+    how = "measured by ablation" if ablation.whole else "estimated, since not every set of parts could be measured"
+    return f"{how}: {steps}"
 
 
 def _measured(part: MeasuredPart | None, name: str) -> Child:
@@ -81,19 +95,28 @@ def lacking(account: BubbleAccount | None) -> Component:
 
 @dataclass(frozen=True)
 class Step:
-    """One bar: the part, its share in percent of elapsed time, and where its lower edge lies
-    (percent)."""
+    """One bar: the part, its share in percent of elapsed time (negative where the kernel is slower
+    without it), and where its lower edge lies (percent)."""
 
     part: str
     share: float
     base: float
 
+    @property
+    def top(self) -> float:
+        """Where its upper edge lies."""
+        return self.base + abs(self.share)
+
+    @property
+    def end(self) -> float:
+        """The level from which the next bar goes on."""
+        return self.base if self.share >= 0 else self.top
+
 
 def parts_of(account: Mapping[str, Any]) -> list[tuple[str, float, Style]]:
-    """(name, percent, style) in display order; parts below ``SMALLEST`` and unknown ones are left
-    out."""
+    """(name, percent, style) in display order; parts below ``SMALLEST`` are left out."""
     known = [(name, number(account[name]) or 0.0) for name in display_order(account)]
-    return [(name, share, part_style(name)) for name, share in known if share >= SMALLEST]
+    return [(name, share, part_style(name)) for name, share in known if abs(share) >= SMALLEST]
 
 
 def steps(account: Mapping[str, Any]) -> list[Step]:
@@ -102,7 +125,8 @@ def steps(account: Mapping[str, Any]) -> list[Step]:
     shares = {name: share for name, share, _ in parts_of(account)}
     bubbles = sorted((name for name in shares if name not in WORK), key=lambda name: -shares[name])
     _, *edges = accumulate((-shares[name] for name in bubbles), initial=100.0)
-    falling = [Step(name, shares[name], max(0.0, edge)) for name, edge in zip(bubbles, edges, strict=True)]
+    lower = [max(0.0, min(edge, edge + shares[name])) for name, edge in zip(bubbles, edges, strict=True)]
+    falling = [Step(name, shares[name], edge) for name, edge in zip(bubbles, lower, strict=True)]
     return [*falling, *(Step(name, share, 0.0) for name, share in shares.items() if name in WORK)]
 
 
@@ -126,7 +150,7 @@ def waterfall(account: Mapping[str, Any], duration_ns: float | None = None, unit
             "showlegend": False,
             "bargap": 0.18,
             "margin": {"l": 8, "r": 8, "t": 22, "b": 42},
-            "shapes": [_connector(index, step.base) for index, (step, _) in enumerate(drawn[:-1], 1)],
+            "shapes": [_connector(index, step.end) for index, (step, _) in enumerate(drawn[:-1], 1)],
             "annotations": numbers,
             "xaxis": {"showgrid": False, "tickangle": 0, **axis},
             "yaxis": {"range": [0, 108], "ticksuffix": " %", "tickvals": [0, 25, 50, 75, 100], **axis},
@@ -139,7 +163,7 @@ def _bar(step: Step, style: Style, place: str, label: str, time: str) -> Drawn:
     return {
         "type": "bar",
         "x": [place],
-        "y": [step.share],
+        "y": [abs(step.share)],
         "base": [step.base],
         "name": safe(label),
         "customdata": [safe(step.part)],
@@ -152,10 +176,10 @@ def _number(step: Step, place: str, time: str) -> Drawn:
     """Percent and time of a step: above its bar, or below where it hangs near 100 %; in one line
     above a whole one."""
     full = step.share >= 80.0
-    above = full or step.base + step.share <= 88.0
+    above = full or step.top <= 88.0
     return {
         "x": place,
-        "y": step.base + step.share if above else step.base,
+        "y": step.top if above else step.base,
         "text": f"<b>{step.share:.1f} %</b>" + (f"{' · ' if full else '<br>'}{time}" if time else ""),
         "showarrow": False,
         "yanchor": "bottom" if above else "top",
@@ -164,7 +188,7 @@ def _number(step: Step, place: str, time: str) -> Drawn:
 
 
 def _connector(index: int, level: float) -> Drawn:
-    """The thin line from the lower edge of bar ``index`` to the next."""
+    """The thin line from the end of bar ``index`` to the next."""
     ends = {"x0": index - 0.41, "x1": index + 1.41, "y0": level, "y1": level}
     return {"type": "line", "xref": "x", "yref": "y", **ends, "line": {"color": WHOLE, "width": 1, "dash": "dot"}}
 

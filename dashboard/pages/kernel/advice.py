@@ -19,6 +19,7 @@ from ncubble.analysis.account.parts import PARTS, part_color, part_label
 from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.diagnosis.diseases import disease_words
 from ncubble.analysis.diagnosis.gains import Fix
+from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.source.address import SourceAddress
@@ -34,7 +35,7 @@ KINDS = {"optimization": 0, "warning": 1, "error": 1, "": 2, "ok": 3}
 def causes(entry: Entry, fixes: Sequence[Fix] = ()) -> Component:
     """The verdict's causes: predicted gain, share, disease, fix, and where in the source. With
     ``fixes`` (``analysis.diagnosis.advise``) their gains have an interval."""
-    verdict = entry.verdict
+    verdict = as_measured(entry.verdict, entry.ablation)
     if not verdict.causes and verdict.cause in GOOD_CAUSES:
         return card("Causes and fixes", [note("empty", "Nothing to remove: no cause was found.")])
     if not verdict.causes:
@@ -66,7 +67,7 @@ def _cause(cause: Cause, launch: str, interval: str) -> Component:
         html.Span(className="swatch", style={"background": part_color(name)}),
         html.Strong(part_label(name)),
         *([html.Span(disease_words(cause.disease), className="tag")] if cause.disease else []),
-        html.Span(f"{values.percent(cause.pct)} of the time", className="hint"),
+        html.Span(f"{'measured ' if cause.measured else ''}{values.percent(cause.pct)} of the time", className="hint"),
     ]
     body: list[Component] = [html.Div(head, className="cause-head")]
     if fix:

@@ -11,10 +11,11 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import GOOD_CAUSES
-from ncubble.analysis.account.parts import part_color, part_label
+from ncubble.analysis.account.parts import part_color
 from ncubble.analysis.details.tracks import sampling_interval_ns
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.diseases import fix_of
+from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.data.rows import labels
@@ -76,8 +77,9 @@ def _comparable(store: ReportStore, entry: Entry) -> list[Component]:
 
 
 def verdict(entry: Entry) -> Component:
-    """The verdict in one sentence, what to do, and the numbers that one asks for first."""
-    judged = entry.verdict
+    """The verdict in one sentence, by what was measured where it was, what to do, and the numbers
+    that one asks for first."""
+    judged = as_measured(entry.verdict, entry.ablation)
     cause, doubts = judged.cause, judged.doubts
     warnings = [text for text in judged.warnings if text not in doubts]
     parts: list[Component] = []
@@ -99,7 +101,6 @@ def _stats(judged: LaunchVerdict, row: Mapping[str, Any]) -> list[Component]:
     bubbles can give back."""
     unit, gain = judged.unit, row["recoverable_ns"]
     tensor, unit_words = values.percent(row["tensor"]), words.unit_words(unit)
-    bubble, share = words.biggest_bubble(judged.account) or ("", None)
     ldgsts, tma = (values.scaled(judged.async_copy[kind], _COUNTS) for kind in ("ldgsts", "tma"))
     recoverable = stat("Recoverable", "none", "nothing that a change of the pipeline gives back")
     if gain != 0.0:
@@ -111,7 +112,7 @@ def _stats(judged: LaunchVerdict, row: Mapping[str, Any]) -> list[Component]:
         if unit in (None, "tensor")
         else stat(f"{unit_words} busy", values.percent(row["busy"]), f"tensor pipe {tensor}"),
         stat("DRAM", values.percent(row["dram"])),
-        stat("Biggest bubble", values.percent(share), part_label(bubble) if bubble else ""),
+        stat("Biggest bubble", values.percent(row["bubble_pct"]), row["bubble"] or ""),
         recoverable,
         stat("Async copies (LDGSTS)", ldgsts, f"TMA: {tma}"),
     ]

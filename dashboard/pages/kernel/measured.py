@@ -6,13 +6,13 @@ from dash import dcc, html
 from dash.development.base_component import Component
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredLine, MeasuredPart, MeasuredVariant, ablation_of
-from ncubble.analysis.ablation.shares import JOINED, REST
+from ncubble.analysis.ablation.shares import REST
 from ncubble.analysis.ablation.variants import SLACK
 from ncubble.analysis.account.parts import part_label, part_style
-from ncubble.analysis.diagnosis.measured import finding, measured_words
+from ncubble.analysis.diagnosis.measured import finding
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.pages.source.address import SourceAddress
-from ncubble.dashboard.ui.components import Child, absent, card, joined, meter, stat, swatch, table
+from ncubble.dashboard.ui.components import Child, absent, card, meter, stat, swatch, table
 from ncubble.errors import NcubbleError
 from ncubble.text import values
 
@@ -80,7 +80,7 @@ def _label(part: MeasuredPart) -> Component:
         return html.Span("neither work nor removed", className="part-name hint")
     styles = [part_style(name) for name in part.names]
     return html.Span(
-        [*(swatch(style.color, style.hatch) for style in styles), measured_words(part)], className="part-name"
+        [*(swatch(style.color, style.hatch) for style in styles), part_label(part.part)], className="part-name"
     )
 
 
@@ -89,10 +89,9 @@ def _lines(entry: Entry, lines: list[MeasuredLine]) -> Component:
     most = max(line.pct for line in lines)
     rows: list[list[Child]] = []
     for line in lines:
-        names = line.part.split(JOINED)
-        color = part_style(names[0]).color
+        color = part_style(line.part).color
         bar = html.Span([meter(line.pct, most, color), values.fixed(line.pct, 1)], className="metered")
-        rows.append([bar, joined([part_label(name) for name in names]), _place(entry, line)])
+        rows.append([bar, part_label(line.part), _place(entry, line)])
     hint = "each part, split by the stall samples of its instructions"
     return _titled("Lines", hint, ["Cost", "Part", "Source"], rows, (0,))
 

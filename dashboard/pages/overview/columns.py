@@ -53,7 +53,7 @@ class TableColumn:
 
 _GAIN = "Idle time of the counted unit: the most that removing every bubble can give back; 0 where nothing is to gain"
 _BUSY = "Busy share of elapsed time of the counted unit: the tensor pipe, or without tensor work the busiest unit"
-_CAUSE = "The cause to remove first, and what it costs in % of kernel time"
+_CAUSE = "The cause to remove first, and what it costs in % of kernel time, as measured where it was ablated"
 _TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed, or its name on this chip"
 _DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 _TFLOPS = "Floating-point operations per second: those the run names, else those that counters of the report give"
@@ -70,13 +70,13 @@ COLUMNS: tuple[TableColumn, ...] = (
         "account",
         "Account",
         "account",
-        "Elapsed time: green is work, the rest bubbles",
+        "Elapsed time, as measured where it was ablated: green is work, the rest bubbles",
         "%",
         shown=True,
         width=94,
         renderer="NcAccount",
     ),
-    TableColumn("cause", "Cause", "text", _CAUSE, shown=True, width=230, flex=3, renderer="NcCause"),
+    TableColumn("cause", "Cause", "text", _CAUSE, shown=True, width=250, flex=3, renderer="NcCause"),
     TableColumn(
         "tensor", "Tensor %", "percent", "Tensor pipe active over elapsed time, of peak", "%", _TENSOR, True, 94
     ),
@@ -85,7 +85,7 @@ COLUMNS: tuple[TableColumn, ...] = (
         "bubble_pct",
         "Biggest bubble",
         "percent",
-        "Largest part that is not work, of elapsed time",
+        "Largest part that is not work, of elapsed time, as measured where it was ablated",
         "%",
         shown=True,
         width=144,

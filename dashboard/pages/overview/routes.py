@@ -33,11 +33,8 @@ LONGEST_TEXT = 400
 """Characters of a text that the table is sent: names of templates can have thousands."""
 ROWS_A_PIECE = 200
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_SENT = tuple(
-    dict.fromkeys(
-        ("id", "cause_key", "bubble", "bubble_key", "parameters", "dims", *(column.field for column in COLUMNS))
-    )
-)
+_BESIDE = ("id", "cause_key", "bubble", "bubble_key", "measured", "parameters", "dims")
+_SENT = tuple(dict.fromkeys((*_BESIDE, *(column.field for column in COLUMNS))))
 
 
 def add_routes(server: Flask, store: ReportStore) -> None:

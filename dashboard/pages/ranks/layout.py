@@ -3,7 +3,7 @@ state is its address."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,17 @@ from typing import Any
 from dash import dcc, html
 from dash.development.base_component import Component
 
-from ncubble.analysis.account.parts import PARTS, part_label
+from ncubble.analysis.account.parts import PARTS, display_order, part_label, part_style
 from ncubble.analysis.compare.ranks import (
     ByRank,
     Matched,
     Program,
     RankLaunch,
-    RankSpread,
-    RankTime,
     by_rank,
     largest,
     most_apart,
-    spread_of,
 )
+from ncubble.analysis.compare.spreads import RankSpread, RankTime, spread_of
 from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.dashboard.data.index import signature_of
 from ncubble.dashboard.data.remembered import Remembered
@@ -90,7 +88,8 @@ def rank_launch(rank: Rank, row: Mapping[str, Any]) -> RankLaunch:
     values = {"duration_ns": row["duration_ns"], "tensor_elapsed_pct": row["tensor"], "dram_pct": row["dram"]}
     values |= {part: account.get(part, 0.0) for part in PARTS} if account else {}
     key = LaunchKey(kernel=row["kernel"], grid=row["grid"] or "", block=row["block"] or "")
-    return RankLaunch(rank, key, row["path"], row["launch"], f"{row['name']} {row['label']}".strip(), values)
+    label, measured = f"{row['name']} {row['label']}".strip(), dict(row["measured"] or ()) or None
+    return RankLaunch(rank, key, row["path"], row["launch"], label, values, measured)
 
 
 def layout(store: ReportStore, address: RanksAddress) -> Component:
@@ -153,7 +152,7 @@ def _one_launch(store: ReportStore, launch: Matched) -> Component:
     rows = {(row["path"], row["launch"]): row for row in store.rows()}
     members = {rank: rows[place] for rank, place in launch.launches.items() if place in rows}
     took = {
-        rank: RankTime(row["duration_ns"], dict(row["account"]))
+        rank: RankTime(row["duration_ns"], dict(row["measured" if launch.measured else "account"]))
         for rank, row in members.items()
         if row["duration_ns"] is not None
     }
@@ -170,7 +169,7 @@ def _one_launch(store: ReportStore, launch: Matched) -> Component:
     parts = [
         html.P(sentence, className="sentence"),
         figure("ranks", ranks_figure(took), f"Time of {title} by rank. {sentence}"),
-        parts_legend(part for part in PARTS if any(rank.account.get(part) for rank in took.values())),
+        parts_legend(_parts(took.values())),
         html.P(links, className="ranks-links"),
     ]
     return card(title, parts, hint)
@@ -182,7 +181,8 @@ def _sentence(launch: Matched) -> str:
     text = f"{longest} and rank {times.min_rank} is the fastest with {duration(times.min)}."
     if apart:
         name, spread = apart
-        text += f" Ranks differ most in {part_label(name)}: {spread.min:.1f} to {spread.max:.1f} % of the time."
+        how = ", measured" if launch.measured else ""
+        text += f" Ranks differ most in {part_label(name)}: {spread.min:.1f} to {spread.max:.1f} % of the time{how}."
     return text
 
 
@@ -198,6 +198,7 @@ def _launches(program: Program, shown: list[Matched], chosen: Matched) -> Compon
 
 
 def _cells(launch: Matched, href: str, chosen: bool) -> list[Child]:
+    how = " measured" if launch.measured else ""
     times, apart, tensor = launch.values.get("duration_ns"), most_apart(launch), launch.values.get("tensor_elapsed_pct")
     name: list[Child] = [html.Span(dcc.Link(f"{launch.label} #{launch.ordinal}", href=href), **current(chosen))]
     if launch.missing:
@@ -208,7 +209,9 @@ def _cells(launch: Matched, href: str, chosen: bool) -> list[Child]:
         absent() if launch.skew_pct is None else f"{launch.skew_pct:.1f} %",
         absent() if launch.slowest is None else f"rank {launch.slowest}",
         f"{_range(tensor)} %" if tensor else absent(),
-        f"{part_label(apart[0])} {_range(apart[1])} %, most on rank {apart[1].max_rank}" if apart else "less than 1 %",
+        f"{part_label(apart[0])} {_range(apart[1])} %{how}, most on rank {apart[1].max_rank}"
+        if apart
+        else "less than 1 %",
     ]
 
 
@@ -223,16 +226,15 @@ def ranks_figure(took: Mapping[int, RankTime]) -> Figure:
     slowest = sorted(took, key=lambda rank: -took[rank].duration_ns)[:MOST_RANKS]
     shown = {f"rank {rank}": took[rank] for rank in sorted(slowest)}
     traces = []
-    for part, style in PARTS.items():
-        times = {name: rank.part_ns(part) for name, rank in shown.items()}
-        if any(times.values()):
-            shares = [rank.account.get(part, 0.0) for rank in shown.values()]
-            traces.append(_bars(safe(part_label(part)), times, shares, filled(style.color, style.hatch)))
+    for part in _parts(shown.values()):
+        style, times = part_style(part), {name: rank.part_ns(part) for name, rank in shown.items()}
+        shares = [rank.account.get(part, 0.0) for rank in shown.values()]
+        traces.append(_bars(safe(part_label(part)), times, shares, filled(style.color, style.hatch)))
     whole = {name: 0.0 if rank.account else rank.duration_ns for name, rank in shown.items()}
     if any(whole.values()):
         traces.append(_bars("not split", whole, [100.0] * len(whole), filled("#808890", "")))
     layout: Drawn = {
-        "barmode": "stack",
+        "barmode": "relative",
         "bargap": 0.2,
         "showlegend": False,
         "height": 54 + ROW_PX * max(len(shown), 1),
@@ -247,6 +249,11 @@ def ranks_figure(took: Mapping[int, RankTime]) -> Figure:
         },
     }
     return Figure(traces, layout)
+
+
+def _parts(ranks: Iterable[RankTime]) -> list[str]:
+    """The parts that any rank has, in display order."""
+    return display_order(name for rank in ranks for name, share in rank.account.items() if share)
 
 
 def _bars(label: str, times_ns: Mapping[str, float], shares: Sequence[float], marker: Drawn) -> Drawn:

@@ -20,6 +20,7 @@ from ncubble.analysis.ablation.result import (
     vanished,
 )
 from ncubble.errors import ReportError
+from tests.helpers.ablations import REST, WHOLE, ablation
 
 ABLATION = Ablation(
     kernel="gemm",
@@ -149,3 +150,12 @@ def test_where_sets_are_missing_each_part_stands_for_itself() -> None:
 def test_a_part_that_failed_alone_is_left_out() -> None:
     parts, notes = told(*variants(wait=None, copy=16.0), present=("wait", "copy"))
     assert parts == {"data_wait+copy_cost": 16.0, "rest": 24.0} and notes == []
+
+
+def test_an_account_is_measured_where_every_set_was_and_sums_to_100() -> None:
+    whole = ablation([*WHOLE, REST])
+    assert whole.account(ACCOUNT) == {"unit_busy": 60.0, "data_wait": 30.0, "sync_wait": -2.0, "remainder": 12.0}
+    failed = MeasuredVariant("copy", "hangs", 9)
+    assert ablation(WHOLE).account(ACCOUNT) is None
+    assert replace(whole, variants=[failed]).account(ACCOUNT) is None
+    assert whole.account({}) is None

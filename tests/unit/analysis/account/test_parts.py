@@ -9,7 +9,17 @@ import pytest
 
 from ncubble import dashboard
 from ncubble.analysis.account.palette import HATCH_NAMES, OUTCOMES, SIDE_STYLES, contrast, text_color
-from ncubble.analysis.account.parts import CAUSES, COARSE, PARTS, STEADY, WORK, display_order, part_label
+from ncubble.analysis.account.parts import (
+    CAUSES,
+    COARSE,
+    PARTS,
+    STEADY,
+    WORK,
+    display_order,
+    part_color,
+    part_label,
+    part_style,
+)
 
 LIGHT, DARK = "#ffffff", "#17202b"
 
@@ -66,3 +76,9 @@ def test_every_hatch_has_a_class_of_its_own() -> None:
         name = HATCH_NAMES[style.hatch]
         assert not name or f".{name} {{" in sheet
     assert len(set(HATCH_NAMES.values())) == len(HATCH_NAMES)
+
+
+def test_joined_parts_are_named_together_and_look_like_the_first() -> None:
+    assert part_label("data_wait+copy_cost") == "data wait and copy cost"
+    assert part_style("data_wait+copy_cost") is PARTS["data_wait"]
+    assert part_color("data_wait+copy_cost") == PARTS["data_wait"].color

@@ -283,3 +283,41 @@ def test_a_summary_tells_comparisons_of_other_shapes_apart() -> None:
     shapes = [json.dumps({"m": 4096, "k": k}) for k in (1024, 4096)]
     found = summaries([compare_groups([group(1e5, shape=shape), group(2e5, shape=shape)]) for shape in shapes])
     assert [title for title, _ in found] == ["gemm k=1024", "gemm k=4096"]
+
+
+MEASURED = {"tensor_busy": 50.0, "data_wait": 40.0, "sync_wait": -2.0, "remainder": 12.0}
+
+
+def ablated(**parts: float) -> Group:
+    return Group((subject(measured=MEASURED | parts),))
+
+
+def test_accounts_are_measured_where_every_side_was() -> None:
+    found = compare_groups([ablated(), ablated(data_wait=10.0, remainder=42.0)])
+    values = {row.name: [one.mean for one in row.values if one] for row in found.section("account")}
+    assert values["data_wait"] == [40.0, 10.0] and values["remainder"] == [12.0, 42.0] and "issue" not in values
+    assert [line.name for line in lines(found, "account")] == ["tensor busy", "data wait", "sync wait", "remainder"]
+    assert "data wait falls most, by 30.0 points (-30.0 µs), as measured" in sentences(found)[0]
+    assert any("measured by ablation" in note for note in found.notes)
+    text = markdown(CompareResult((found,), ()))
+    assert "% of elapsed SM cycles, measured" in text
+    assert as_json(CompareResult((found,), ()), [])["comparisons"][0]["measured"] is True
+
+
+@pytest.mark.parametrize("other", [group(1e5), group(1e5, 1e5), Group((*ablated().subjects, subject(launch=1)))])
+def test_measured_and_estimated_accounts_are_never_mixed(other: Group) -> None:
+    found = compare_groups([ablated(), other])
+    values = {row.name: [one.mean for one in row.values if one] for row in found.section("account")}
+    assert not found.measured and values["data_wait"] == [30.0, 30.0] and "remainder" not in values
+    assert any("estimates on all sides, as only A" in note for note in found.notes)
+    assert "measured" not in sentences(found)[0] and "cycles, measured" not in markdown(CompareResult((found,), ()))
+
+
+def test_parts_that_one_side_measured_together_are_joined_on_all() -> None:
+    joined = {"tensor_busy": 50.0, "data_wait+copy_cost": 45.0, "remainder": 5.0}
+    found = compare_groups([Group((subject(measured=joined),)), ablated(copy_cost=3.0)])
+    values = {row.name: [one.mean for one in row.values if one] for row in found.section("account")}
+    assert values["data_wait+copy_cost"] == [45.0, 43.0] and "data_wait" not in values
+    assert any(
+        "A cannot split data_wait+copy_cost: on all sides it holds data_wait, copy_cost" in n for n in found.notes
+    )

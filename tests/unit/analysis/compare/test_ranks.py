@@ -20,13 +20,14 @@ import pytest
 
 from ncubble.analysis.compare.ranks import RankLaunch, as_json, by_rank, largest, most_apart, place
 from ncubble.analysis.datasets.rows import KnownReport, report_row
-from ncubble.analysis.diagnosis.results import judge_all
+from ncubble.analysis.diagnosis.results import ReportResult, judge_all
 from ncubble.analysis.report.launch import LaunchIdentity
 from ncubble.analysis.report.launch_key import LaunchKey
 from ncubble.analysis.report.report import open_reports
 from ncubble.profiling.runs.ranks import Rank, folder_of, numbered, of_environ, rank_of
 from ncubble.profiling.runs.run import MANIFEST, Manifest, Run
 from ncubble.recordings import RANKS, ROOT
+from tests.helpers.ablations import ABLATED
 from tests.helpers.dashboard_frames import verdict
 
 OMPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
@@ -135,7 +136,7 @@ def test_reports_of_ranks_are_found_by_name_and_by_manifest(tmp_path: Path) -> N
         (tmp_path / "run" / f"rank{rank}" / MANIFEST).write_text(json.dumps(manifest))
     shutil.copy(STAGES[0] / "report.ncu-repz", tmp_path / "alone.ncu-repz")
     reports, _ = open_reports([tmp_path])
-    found = by_rank(*place(reports, judge_all(reports, []).verdicts))
+    found = by_rank(*place(reports, judge_all(reports, [])))
     assert [path.rpartition("/")[2] for path in found.unranked] == ["alone.ncu-repz"]
     assert {program.sources: (sorted(program.ranks), len(program.matched)) for program in found.programs} == {
         ("name",): ([0, 1], 1),
@@ -158,14 +159,14 @@ def test_one_report_of_several_gpus_has_a_rank_for_each() -> None:
         number=number, report=report, identity=LaunchIdentity(grid="1,1,1", block="1,1,1")
     )
     verdicts = [verdict("k", 1.0, "none", report=str(path), launch=launch, label="one") for launch in range(4)]
-    placed, unranked = place([report], verdicts)
+    placed, unranked = place([report], ReportResult(verdicts))
     assert [(launch.launch, launch.rank.rank, launch.rank.source) for launch in placed] == [
         (0, 1, "gpu"), (1, 0, "gpu"), (2, 1, "gpu"),
     ]  # fmt: skip
     assert {launch.label for launch in placed} == {"k"}  # the kernel, not the file
     assert not unranked and "each GPU counts as a rank" in " ".join(by_rank(placed).notes)
     report.wide = lambda names: buses.iloc[[0, 2]]
-    assert place([report], verdicts) == ([], [str(path)])
+    assert place([report], ReportResult(verdicts)) == ([], [str(path)])
 
 
 def test_processes_that_are_profiled_below_a_launcher_write_runs_of_their_own(
@@ -200,10 +201,29 @@ def test_names_that_all_differ_are_one_program_if_each_has_another_rank() -> Non
 def test_the_ranks_of_a_recorded_program_are_matched() -> None:
     reports, failures = open_reports([RANKS])
     assert not failures
-    placed, unranked = place(reports, judge_all(reports, []).verdicts)
+    placed, unranked = place(reports, judge_all(reports, []))
     (program,) = by_rank(placed, unranked).programs
     assert (program.size, program.sources, [*program.ranks]) == (2, ("RANK",), [0, 1])
     assert len(program.matched) == 4
     for one in program.matched:
         assert (one.label, one.slowest, one.missing) == (one.kernel, 1, ())
         assert one.skew_pct == pytest.approx(40, abs=2)  # rank 1 has half as many rows again: 50 of 125 %
+
+
+def test_ranks_are_compared_as_measured_where_every_one_was() -> None:
+    measured = [{"tensor_busy": 50.0, "data_wait": wait, "remainder": 50.0 - wait} for wait in (20.0, 45.0)]
+    placed = [replace(launched(rank, 0, 1.0), measured=measured[rank]) for rank in range(2)]
+    (launch,) = by_rank(placed).programs[0].matched
+    assert launch.measured and (launch.values["data_wait"].min, launch.values["data_wait"].max) == (20.0, 45.0)
+    assert launch.values["remainder"].max_rank == 0
+    mixed = by_rank([placed[0], launched(1, 0, 1.0)])
+    (launch,) = mixed.programs[0].matched
+    assert not launch.measured and launch.values["data_wait"].min == 50.0 and "remainder" not in launch.values
+    assert "1 of the launches were ablated, but not on all ranks: estimates are compared" in mixed.notes
+
+
+def test_a_rank_that_was_ablated_is_found_with_its_run(tmp_path: Path) -> None:
+    shutil.copytree(ABLATED, tmp_path / "rank0")
+    reports, _ = open_reports([tmp_path])
+    ((launch,), _) = place(reports, judge_all(reports, []))
+    assert launch.measured and launch.measured["data_wait"] == pytest.approx(30.3, abs=0.1)

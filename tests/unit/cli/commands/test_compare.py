@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ncubble.analysis.compare.sides import Group
 from ncubble.cli.commands.compare import render as compare_render
 from ncubble.cli.main import main
 from ncubble.recordings import ROOT
+from tests.helpers.ablations import ABLATED
 from tests.helpers.compare_subjects import subject
 
 ONE, OTHER = str(ROOT / "gemm_tma" / "stages1"), str(ROOT / "gemm_tma" / "stages3")
@@ -97,3 +99,21 @@ def test_names_in_a_report_cannot_steer_the_terminal() -> None:
     odd = Group((subject("\x1b[31mred\x07", device="\x9b1m", stalls={"\x1b[2J": 100.0}),))
     compare_render.print_comparison(console, compare_groups([odd, odd]))
     assert not {"\x1b", "\x07", "\x9b"} & set(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def test_what_was_measured_is_compared_and_a_damaged_file_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    other = shutil.copytree(ABLATED, tmp_path / "other")
+    ablation = json.loads((other / "ablation.json").read_text())
+    ablation["parts"][0]["measured"] -= 20.0
+    (other / "ablation.json").write_text(json.dumps(ablation))
+    code, out, _ = ended(capsys, str(ABLATED), str(other))
+    assert code == 0 and "data wait falls most, by 20.0 points" in out and "% of elapsed SM cycles, measured" in out
+    (other / "ablation.json").write_text("{")
+    code, out, err = ended(capsys, str(ABLATED), str(other))
+    assert (
+        code == 3
+        and "ablation.json: no ablation" in err
+        and "estimates on all sides, as only A" in " ".join(out.split())
+    )

@@ -12,13 +12,16 @@ import pytest
 from rich.console import Console
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
+from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.results import ReportResult, judge_all
 from ncubble.analysis.report.report import open_reports
 from ncubble.cli.commands.report.render import print_launch, print_result, print_summary
 from ncubble.cli.labels import full_labels, short_labels
 from ncubble.cli.render import printable
+from ncubble.dashboard.data.rows import launch_row
 from ncubble.profiling.runs.run import Run
 from ncubble.recordings import ROOT
+from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED, ablation
 from tests.helpers.dashboard_frames import verdict
 
@@ -253,3 +256,20 @@ def test_a_damaged_ablation_is_said_after_the_verdict(tmp_path):
     (run / "ablation.json").write_text("{")
     done = command("report", str(run))
     assert done.returncode == 3 and "data wait" in done.stdout and "ablation.json" in done.stderr
+
+
+def test_the_verdict_is_measured_where_its_cause_was(one):
+    copies = ablation([MeasuredPart("copy_cost", 8.0, 43.1, 0.3, 43.1)])
+    assert "→ copy cost, measured: " in measured_lines(one, copies)[1].replace(" (no async)", "")
+    said = drawn(as_measured(one, copies), 200)
+    assert "copy cost (no async), measured" in said.splitlines()[1]
+    assert "measured" not in measured_lines(one, ablation([]))[1].split("Measured")[0]
+
+
+@pytest.mark.parametrize("parts", [[], [("copy_cost", 43.1)], [("data_wait+copy_cost", 38.5)], [("sync_wait", 3.0)]])
+def test_the_overview_names_the_cause_that_the_report_names(one, parts):
+    measured = ablation([MeasuredPart(name, None, pct, 0.1, None) for name, pct in parts])
+    row = launch_row(frames.gemm(), 0, one, measured)
+    arrow = measured_lines(one, measured, 200)[1].split("→ ")[1].split(":")[0]
+    cause, disease = row["cause"].removesuffix(" (measured)"), f" ({row['disease']})" if row["disease"] else ""
+    assert arrow == cause + disease + (", measured" if "(measured)" in row["cause"] else "")

@@ -61,6 +61,13 @@ def test_what_has_changed_since_the_last_visit_is_read_again(runs: Path) -> None
     assert [row["kernel"] for row in new] != [row["kernel"] for row in old]
 
 
+@pytest.mark.parametrize("name", ["gemm", "gemm/report.ncu-repz"])
+def test_an_ablation_that_is_written_is_a_change(runs: Path, name: str) -> None:
+    before = index.signature_of(runs / name)
+    (runs / "gemm" / "ablation.json").write_text("{}")
+    assert before and index.signature_of(runs / name) != before
+
+
 def test_an_index_made_under_other_rules_or_cut_short_is_not_believed(
     runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from plotly.utils import PlotlyJSONEncoder
 
+from ncubble.analysis.ablation.result import MeasuredPart
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.dashboard.data.openers import default_paths
 from ncubble.dashboard.data.rows import labels, launch_row, recoverable_ns, short_gpu, telling_name
@@ -19,6 +21,7 @@ from ncubble.dashboard.pages.kernel.head import head
 from ncubble.errors import ReportError
 from ncubble.recordings import FULL, LANES, RANKS, ROOT
 from tests.helpers import dashboard_frames as frames
+from tests.helpers.ablations import ABLATED, ablation
 
 
 def test_every_launch_has_a_row_and_every_damaged_file_a_reason(tmp_path: Path) -> None:
@@ -200,3 +203,42 @@ def test_a_failure_of_the_opener_names_its_path(tmp_path: Path) -> None:
     store = ReportStore([tmp_path / "x.ncu-rep"], lambda paths: ([], [bad]))
     assert store.start().wait(30)
     assert store.failures()[0].where == str(bad.path)
+
+
+def test_a_row_is_measured_where_the_launch_was_ablated(tmp_path: Path) -> None:
+    shutil.copytree(ABLATED, tmp_path / "run")
+    store = ReportStore([tmp_path]).start()
+    assert store.wait(60) and not store.failures()
+    (row,) = store.rows()
+    assert (row["cause"], row["cause_key"], row["bubble"]) == (
+        "data wait (measured)",
+        "data_wait",
+        "data wait (measured)",
+    )
+    assert row["cause_pct"] == row["bubble_pct"] == pytest.approx(30.3, abs=0.1)
+    assert dict(row["account"])["data_wait"] == pytest.approx(28.0, abs=0.1)
+    assert dict(row["measured"])["remainder"] == pytest.approx(0.9, abs=0.1)
+
+
+def test_a_damaged_ablation_is_named_and_the_row_is_the_estimate(tmp_path: Path) -> None:
+    shutil.copytree(ABLATED, tmp_path / "run")
+    (tmp_path / "run" / "ablation.json").write_text("{")
+    store = ReportStore([tmp_path]).start()
+    assert store.wait(60)
+    (row,), (failure,) = store.rows(), store.failures()
+    assert (row["cause"], row["measured"]) == ("data wait", None)
+    assert "ablation.json: no ablation" in failure.error and failure.where == str(tmp_path / "run")
+
+
+def test_parts_that_were_measured_together_have_the_colour_of_the_first() -> None:
+    report, measured = frames.gemm(), ablation([MeasuredPart("copy_cost+data_wait", None, 38.5, 0.1, None)])
+    row = launch_row(report, 0, report.verdicts[0], measured)
+    assert (row["cause"], row["cause_key"], row["cause_pct"]) == (
+        "copy cost and data wait (measured)",
+        "copy_cost",
+        38.5,
+    )
+    assert (row["bubble_key"], row["measured"]) == ("copy_cost", None)
+    judged = frames.verdict("k", 1e5, "no_tensor_work", unit="fma", causes=[Cause("data_wait", None, 9.0)])
+    row = launch_row(report, 0, judged, ablation([MeasuredPart("data_wait", None, 12.0, 0.1, None)]))
+    assert (row["cause"], row["disease"], row["cause_pct"]) == ("no tensor work", "data wait (measured)", 12.0)

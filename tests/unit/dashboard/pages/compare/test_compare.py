@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from ncubble.dashboard.pages.compare import figures
 from ncubble.dashboard.pages.compare.address import MOST, CompareAddress
 from ncubble.dashboard.pages.compare.chooser import MOST_SUGGESTED, Searchable, suggest, suggestions
 from ncubble.dashboard.pages.compare.timelines import Sampled, overlaid_figure
+from ncubble.recordings import ROOT
 from tests.helpers import dashboard_frames as frames
+from tests.helpers.ablations import ABLATED
 from tests.helpers.compare_subjects import FULL, group, subject
 
 LIGHT, DARK = "#ffffff", "#17202b"
@@ -284,3 +287,15 @@ def test_a_kernel_page_leads_to_comparisons_with_others_of_its_kernel(tmp_path: 
     assert CompareAddress(("89abcdef01234567/0", "0123456789abcdef/0")).href() in sent
     alone = json.dumps(page(frames.store(tmp_path), "/kernel/0123456789abcdef/0")[0], cls=PlotlyJSONEncoder)
     assert "compare with another launch" not in alone
+
+
+def test_measured_accounts_are_named_and_negative_parts_stand_left_of_zero(tmp_path: Path) -> None:
+    shares = {"tensor_busy": 60.0, "data_wait": 45.0, "sync_wait": -5.0}
+    comparison = compare_groups([Group((subject(measured=shares),)) for _ in range(2)])
+    assert list(figures.accounts_figure(comparison).layout.xaxis.range) == [-5.0, 105.0]
+    store = ReportStore([ABLATED, shutil.copytree(ROOT / "gemm_tma" / "stages3", tmp_path / "other")]).start()
+    assert store.wait(60)
+    search = CompareAddress(tuple(row["id"] for row in store.rows())).href().removeprefix("/compare")
+    assert "accounts are estimates on all sides, as only A was measured by ablation" in shown(store, search)
+    shutil.copy(ABLATED / "ablation.json", tmp_path / "other")
+    assert "% of elapsed SM cycles, measured" in shown(store, search)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,10 @@ def test_an_ablated_launch_has_measured_beside_estimated() -> None:
     assert "neither work nor removed – 3.5 –" in said
     assert "Data wait is the largest cost, 30.3 ± 0.2 % of the time, as estimated." in said
     assert "Cycles 404,552 ± 0.14 % Rounds 5 Route machine code" in said
+    assert "the cause to remove first is data wait (shallow pipeline), measured 30.3 % of kernel time" in said
+    assert "measured by ablation: from 100 % of elapsed SM cycles" in said and "measured 30.3 % of the time" in said
+    assert re.search(r"copy cost 0\.0\d % [\d.]+ ns 2\.9 ± 0\.2 %", said)
+    assert "data wait 30.3 %, epilogue 3.0 %, copy cost 2.9 %, remainder" in sent(page)
     assert "30.3 data wait gemm_tma.cu:93" in said and "line=93" in sent(page)
     assert "Slack" not in said
 
@@ -80,6 +85,7 @@ def test_a_damaged_file_is_named_in_a_section_of_its_own(tmp_path: Path) -> None
 def test_parts_that_were_only_measured_together_say_so(made_up: Entry) -> None:
     together = ablation([MeasuredPart("data_wait+copy_cost", 27.0, 38.5, 0.4, None)])
     said = texts(account.section(made_up, together))
+    assert "estimated, since not every set of parts could be measured" in said
     assert "38.5 ± 0.4 % with data wait" in said and "38.5 ± 0.4 % with copy cost" in said
     assert "data wait and copy cost 27.0 38.5 0.4 –" in texts(measured.section(made_up, together))
 

@@ -170,3 +170,17 @@ def test_a_reason_stands_out_from_both_surfaces_and_its_text_from_it(reason: str
 def test_reasons_differ_in_colour_or_hatching() -> None:
     styles = [(style.label, style.color, style.hatch) for style in [*REASONS.values(), OTHER]]
     assert len({style[1:] for style in styles}) == len({style[0] for style in styles})
+
+
+def test_a_part_without_which_the_kernel_is_slower_rises() -> None:
+    drawn = steps({"tensor_busy": 60.0, "copy_cost": 30.0, "remainder": 15.0, "sync_wait": -5.0})
+    assert [(step.part, step.base, step.top, step.end) for step in drawn] == [
+        ("copy_cost", 70.0, 100.0, 70.0),
+        ("remainder", 55.0, 70.0, 55.0),
+        ("sync_wait", 55.0, 60.0, 60.0),
+        ("tensor_busy", 0.0, 60.0, 0.0),
+    ]
+    figure = waterfall({"tensor_busy": 60.0, "copy_cost": 45.0, "sync_wait": -5.0}, 100_000.0)
+    (rising,) = [trace for trace in figure.data if trace.customdata[0] == "sync_wait"]
+    assert (rising.base[0], rising.y[0]) == (55.0, 5.0)
+    assert any(note.text == "<b>-5.0 %</b><br>-5.00 µs" for note in figure.layout.annotations)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.compare.ranks import Program, RankTime
+from ncubble.analysis.compare.ranks import Program
+from ncubble.analysis.compare.spreads import RankTime
 from ncubble.dashboard.pages.ranks import layout as ranks
 from ncubble.dashboard.pages.ranks.address import RanksAddress, id_of
 from ncubble.profiling.runs.ranks import Rank
@@ -33,6 +34,7 @@ def row(path: str, launch: int, time: float | None, account: list[list[Any]] | N
     return {
         "path": path, "launch": launch, "id": f"{'a' * 16}/{launch}", "kernel": HOSTILE, "name": HOSTILE, "label": "",
         "grid": "1,1,1", "block": None, "duration_ns": time, "tensor": 60.0, "dram": None, "account": split,
+        "measured": None,
     }  # fmt: skip
 
 
@@ -93,3 +95,12 @@ def test_rows_are_matched_anew_only_when_they_change(store: Store) -> None:
     [program] = found.programs
     assert isinstance(program, Program) and sorted(program.ranks) == [0, 1, 2]
     assert ranks.matched.of(Store([])).programs == []  # type: ignore[arg-type]
+
+
+def test_measured_ranks_say_so_and_are_drawn_as_measured(store: Store) -> None:
+    measured = [["tensor_busy", 60.0], ["data_wait", 35.0], ["remainder", 5.0]]
+    for number, one in enumerate(store.rows()):
+        one["measured"] = [*measured[:1], ["data_wait", 35.0 - number], ["remainder", 5.0 + number]]
+    shown = texts(ranks.layout(store, RanksAddress()))  # type: ignore[arg-type]
+    assert "% of the time, measured." in shown and "% measured, most on rank" in shown
+    assert '"name": "remainder"' in shown.replace("\\", "")
