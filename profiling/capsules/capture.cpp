@@ -31,6 +31,7 @@ namespace {
 constexpr size_t kChunk = 32u << 20;     // bytes copied at once
 constexpr size_t kPage = 64u << 10;      // unit in which memory after the launch is compared and kept
 constexpr size_t kPointersMost = 2 << 20;  // allocations up to this size (PyTorch's small ones) may hold pointers
+constexpr uint64_t kRefusedMost = 100;     // refused launches after which no more are tried
 
 // The driver that the program has loaded. It need not be visible to this library, so that nothing is linked to it.
 #define DRIVER_FUNCTIONS(EACH) \
@@ -117,7 +118,7 @@ struct State {
   std::recursive_mutex lock;  // a module may be loaded by a call of this library
   std::string folder;
   regex_t wanted;  // of the C library: std::regex takes facets of a program's own libstdc++, and crashes
-  uint64_t skip = 0, count = 0, most = 0, matched = 0, kept = 0;
+  uint64_t skip = 0, count = 0, most = 0, matched = 0, kept = 0, refused = 0;
   std::vector<Cubin> cubins;                             // of kernels with a wanted name, by age
   std::map<CUmodule, std::vector<Cubin>> of_module;      // those that a call of the program loaded into a module
   std::map<CUfunction, int> caches;  // the driver does not say again what it was told to prefer
@@ -451,55 +452,103 @@ std::string write_launch(const std::string& folder, const Launch& launch, const 
   return fclose(file) == 0 ? "" : "the folder cannot be written";
 }
 
-// Copies code, arguments and memory; returns why it could not, "" where it could.
-std::string keep(Launch* launch, const std::string& folder, std::vector<Region>* kept) {
+// Code and memory of a launch: what is to be copied.
+struct Reached {
+  std::vector<Cubin> cubins;
+  std::vector<Global> globals;
+  std::vector<char> variables;  // bytes of the globals, one behind the other
+  std::map<CUdeviceptr, Region> regions;
+};
+
+// Adds the sizes of `fresh` regions; returns why the launch cannot be kept, "" where it can so far.
+std::string add_sizes(const std::vector<Region>& fresh, uint64_t* total) {
+  for (const Region& region : fresh) {
+    if (region.kind != CU_MEMORYTYPE_DEVICE && !region.managed) return "it works on host memory (pinned or registered)";
+    if ((*total += region.size) > state().most)
+      return "the memory reachable from its arguments takes more than " + std::to_string(state().most >> 20) + " MiB";
+  }
+  return "";
+}
+
+// Finds what the launch reaches, and reads only what may hold pointers; returns why it cannot be kept.
+std::string reach(Launch* launch, Reached* reached) {
   if (driver().cuFuncGetModule(&launch->module, launch->function) != CUDA_SUCCESS) return "the driver does not say its module";
-  const std::vector<Cubin> cubins = cubins_of(*launch);
-  if (cubins.empty()) return "its machine code was loaded before the recorder was";
-  const Cubin& cubin = cubins.back();
+  reached->cubins = cubins_of(*launch);
+  if (reached->cubins.empty()) return "its machine code was loaded before the recorder was";
+  uint64_t total = 0;
+  std::vector<Region> fresh, unread;
+  std::vector<char> bytes = launch->parameters;
+  const auto follow = [&] {
+    fresh.clear();
+    add_regions(bytes.data(), bytes.size(), &reached->regions, &fresh);
+    unread.insert(unread.end(), fresh.begin(), fresh.end());
+    return add_sizes(fresh, &total);
+  };
+  if (const std::string why = follow(); !why.empty()) return why;
   if (driver().cuCtxSynchronize() != CUDA_SUCCESS) return "an earlier launch of the program failed";
+  reached->globals = globals_of(*launch, *reached->cubins.back());
+  for (const Global& global : reached->globals) {
+    bytes.resize(global.size);
+    if (driver().cuMemcpyDtoH(bytes.data(), global.address, global.size) != CUDA_SUCCESS)
+      return "a global variable cannot be read";
+    reached->variables.insert(reached->variables.end(), bytes.begin(), bytes.end());
+    if (const std::string why = follow(); !why.empty()) return why;
+  }
+  while (!unread.empty()) {
+    const Region region = unread.back();
+    unread.pop_back();
+    if (region.size > kPointersMost) continue;
+    bytes.resize(region.size);
+    if (driver().cuMemcpyDtoH(bytes.data(), region.base, region.size) != CUDA_SUCCESS) return "memory cannot be read";
+    if (const std::string why = follow(); !why.empty()) return why;
+  }
+  return "";
+}
+
+// Copies code, arguments and memory; returns why it could not, "" where it could.
+std::string keep(const Launch& launch, const Reached& reached, const std::string& folder, std::vector<Region>* kept) {
   Staging staging;
   if (!staging.host) return "no pinned memory is left to copy through";
-  const std::vector<Global> globals = globals_of(*launch, *cubin);
-  std::map<CUdeviceptr, Region> regions;
-  std::vector<Region> fresh;
-  add_regions(launch->parameters.data(), launch->parameters.size(), &regions, &fresh);
-  FILE* file = fopen((folder + "/globals.bin").c_str(), "wb");
-  if (!file) return "the folder cannot be written";
-  for (const Global& global : globals) {
-    std::vector<char> bytes(global.size);
-    if (driver().cuMemcpyDtoH(bytes.data(), global.address, global.size) != CUDA_SUCCESS) {
-      fclose(file);
-      return "a global variable cannot be read";
-    }
-    fwrite(bytes.data(), 1, bytes.size(), file);
-    add_regions(bytes.data(), bytes.size(), &regions, &fresh);
-  }
-  fclose(file);
-  uint64_t total = 0;
-  while (!fresh.empty()) {
-    const Region region = fresh.back();
-    fresh.pop_back();
-    if (region.kind != CU_MEMORYTYPE_DEVICE && !region.managed) return "it works on host memory (pinned or registered)";
-    if ((total += region.size) > state().most)
-      return "the memory reachable from its arguments takes more than " + std::to_string(state().most >> 20) + " MiB";
+  for (const auto& [base, region] : reached.regions) {
     if (!write_region(folder, region, staging.host)) return "memory cannot be read, or the disk is full";
-    if (region.size > kPointersMost) continue;
-    std::vector<char> bytes(region.size);
-    if (driver().cuMemcpyDtoH(bytes.data(), region.base, region.size) != CUDA_SUCCESS) return "memory cannot be read";
-    add_regions(bytes.data(), bytes.size(), &regions, &fresh);
+    kept->push_back(region);
   }
-  for (const auto& [base, region] : regions) kept->push_back(region);
-  if (!write_bytes(folder + "/kernel.cubin", cubin->data(), cubin->size()) ||
-      !write_bytes(folder + "/parameters.bin", launch->parameters.data(), launch->parameters.size()))
+  const Cubin& cubin = reached.cubins.back();
+  if (!write_bytes(folder + "/globals.bin", reached.variables.data(), reached.variables.size()) ||
+      !write_bytes(folder + "/kernel.cubin", cubin->data(), cubin->size()) ||
+      !write_bytes(folder + "/parameters.bin", launch.parameters.data(), launch.parameters.size()))
     return "the folder cannot be written";
-  return write_launch(folder, *launch, regions, globals, cubins.size());
+  return write_launch(folder, launch, reached.regions, reached.globals, reached.cubins.size());
+}
+
+// Keeps the launch, or returns why it cannot be kept.
+std::string record(Launch* launch, uint64_t number, CUfunction handle, void** parameters, void** extra) {
+  launch->function = function_of(handle);
+  if (!launch->function) return "the driver does not say its function";
+  if (!take_parameters(launch, parameters, extra)) return "its arguments cannot be read";
+  Reached reached;
+  if (const std::string why = reach(launch, &reached); !why.empty()) return why;
+  const std::string folder = state().folder + "/capsule-" + std::to_string(state().pid) + "-" + std::to_string(number);
+  if (mkdir(folder.c_str(), 0700) != 0) return "the folder cannot be written";
+  std::unique_ptr<Kept> kept(new Kept{folder, {}});
+  const std::string why = keep(*launch, reached, folder, &kept->regions);
+  if (why.empty()) pending = std::move(kept);
+  return why;
+}
+
+// A chosen launch that is not kept leaves its place to a later one.
+void give_up(const std::string& name, const std::string& why) {
+  State& s = state();
+  refuse(name, why);
+  s.kept--;
+  if (++s.refused == kRefusedMost)
+    refuse(name, "no more launches are tried after " + std::to_string(kRefusedMost) + " refused ones");
 }
 
 void before(Launch* launch, CUfunction handle, void** parameters, void** extra) {
   State& s = state();
   const uint64_t number = s.matched++;
-  if (number < s.skip || s.kept >= s.count) return;
+  if (number < s.skip || s.kept >= s.count || s.refused >= kRefusedMost) return;
   CUstreamCaptureStatus capturing = CU_STREAM_CAPTURE_STATUS_NONE;
   if (driver().cuStreamIsCapturing(launch->stream, &capturing) == CUDA_SUCCESS && capturing != CU_STREAM_CAPTURE_STATUS_NONE) {
     // Nothing is launched here: a later launch outside of graphs may still be kept.
@@ -508,27 +557,17 @@ void before(Launch* launch, CUfunction handle, void** parameters, void** extra) 
     return;
   }
   s.kept++;
-  launch->function = function_of(handle);
-  if (!launch->function) return refuse(launch->name, "the driver does not say its function");
-  if (!take_parameters(launch, parameters, extra)) return refuse(launch->name, "its arguments cannot be read");
-  const std::string folder = s.folder + "/capsule-" + std::to_string(s.pid) + "-" + std::to_string(number);
-  if (mkdir(folder.c_str(), 0700) != 0) return refuse(launch->name, "the folder cannot be written");
-  std::unique_ptr<Kept> kept(new Kept{folder, {}});
-  const std::string why = keep(launch, folder, &kept->regions);
-  if (why.empty())
-    pending = std::move(kept);
-  else
-    refuse(launch->name, why);
+  if (const std::string why = record(launch, number, handle, parameters, extra); !why.empty()) give_up(launch->name, why);
 }
 
 void after(bool launched, const char* name) {
   const std::unique_ptr<Kept> kept = std::move(pending);
   Staging staging;
   const CUresult status = launched ? driver().cuCtxSynchronize() : CUDA_ERROR_LAUNCH_FAILED;
-  if (status != CUDA_SUCCESS) return refuse(name, "the launch itself failed: " + error_name(status));
+  if (status != CUDA_SUCCESS) return give_up(name, "the launch itself failed: " + error_name(status));
   bool good = staging.host != nullptr;
   for (const Region& region : kept->regions) good = good && write_changes(kept->folder, region, staging.host);
-  if (!good) return refuse(name, "memory after the launch cannot be kept");
+  if (!good) return give_up(name, "memory after the launch cannot be kept");
   write_bytes(kept->folder + "/complete", "", 0);
 }
 

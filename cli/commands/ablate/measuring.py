@@ -181,9 +181,12 @@ class _Experiment:
             before = dict(self.made), dict(self.outcomes)
             self._probe(self._make(again, way=way))
             mended = {name for name in failed if self.outcomes[name].status == "ok"}
-            if not mended:  # what ran as it was is not lost
+            if not mended:
                 self.made, self.outcomes = before
                 continue
+            for name in again:  # what ran as it was is not lost
+                if before[1][name].status == "ok" and self.outcomes[name].status != "ok":
+                    self.made[name], self.outcomes[name] = before[0][name], before[1][name]
             self.notes.append(f"without {' and '.join(sorted(mended))}: {what}")
             failed -= mended
 

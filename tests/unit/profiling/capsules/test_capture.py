@@ -12,6 +12,7 @@ import pytest
 
 from ncubble.errors import MeasurementError, UsageError
 from ncubble.profiling.capsules import session
+from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.session import SOURCE, Captured, CaptureRequest, capture
 from ncubble.profiling.devices.driver import DriverError
 from ncubble.profiling.ncu.failures import NoGpuError
@@ -39,6 +40,71 @@ int main(int, char** words) {{
   memcpy(junk.data(), ELFMAG, SELFMAG);
   for (size_t size : {{size_t(0), size_t(10), sizeof(Elf64_Ehdr), junk.size()}})
     printf("%d", holds_function(std::vector<char>(junk.begin(), junk.begin() + size), "gemm"));
+}}
+"""
+LAUNCHES = """
+#include "{source}"
+
+// A large allocation, a small one that points to it, and another small one.
+constexpr CUdeviceptr kAt[] = {{0x1000000, 0x2000000, 0x3000000}};
+constexpr size_t kSizes[] = {{8 << 20, 4096, 4096}};
+size_t copied = 0;
+
+CUresult attributes(unsigned, CUpointer_attribute*, void** values, CUdeviceptr pointer) {{
+  for (int i = 0; i < 3; i++) {{
+    if (pointer < kAt[i] || pointer - kAt[i] >= kSizes[i]) continue;
+    *static_cast<unsigned*>(values[0]) = CU_MEMORYTYPE_DEVICE, *static_cast<unsigned*>(values[1]) = 0;
+    *static_cast<CUdeviceptr*>(values[2]) = kAt[i], *static_cast<size_t*>(values[3]) = kSizes[i];
+    return CUDA_SUCCESS;
+  }}
+  return CUDA_ERROR_INVALID_VALUE;
+}}
+
+CUresult copy(void* to, CUdeviceptr from, size_t size) {{
+  memset(to, 0, size);
+  if (from == kAt[1]) memcpy(to, &kAt[0], 8);
+  copied += size;
+  return CUDA_SUCCESS;
+}}
+
+void launched(CUdeviceptr argument) {{
+  Launch launch;
+  launch.name = "main";
+  void* parameters[] = {{&argument}};
+  copied = 0;
+  before(&launch, reinterpret_cast<CUfunction>(1), parameters, nullptr);
+  printf("%zu %d ", copied, pending != nullptr);
+  if (pending) after(true, "main");
+  printf("%d %d\\n", static_cast<int>(state().kept), static_cast<int>(state().refused));
+}}
+
+int main(int, char** words) {{
+  Driver& d = driver();
+  d.cuPointerGetAttributes = attributes, d.cuMemcpyDtoH = copy;
+  d.cuFuncGetAttribute = [](int* value, CUfunction_attribute, CUfunction) {{ return *value = 1, CUDA_SUCCESS; }};
+  d.cuFuncGetModule = [](CUmodule*, CUfunction) {{ return CUDA_SUCCESS; }};
+  d.cuFuncGetParamInfo = [](CUfunction, size_t index, size_t* offset, size_t* size) {{
+    return *offset = 0, *size = 8, index ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+  }};
+  d.cuModuleGetGlobal = [](CUdeviceptr*, size_t*, CUmodule, const char*) {{ return CUDA_ERROR_NOT_FOUND; }};
+  d.cuStreamIsCapturing = [](CUstream, CUstreamCaptureStatus* status) {{
+    return *status = CU_STREAM_CAPTURE_STATUS_NONE, CUDA_SUCCESS;
+  }};
+  d.cuCtxSynchronize = [] {{ return CUDA_SUCCESS; }};
+  d.cuMemHostAlloc = [](void** host, size_t size, unsigned) {{ return *host = malloc(size), CUDA_SUCCESS; }};
+  d.cuMemFreeHost = [](void* host) {{ return free(host), CUDA_SUCCESS; }};
+  d.cuCtxGetDevice = [](CUdevice*) {{ return CUDA_SUCCESS; }};
+  d.cuDeviceGetName = [](char*, int, CUdevice) {{ return CUDA_SUCCESS; }};
+  d.cuDriverGetVersion = [](int*) {{ return CUDA_SUCCESS; }};
+  State& s = state();
+  s.folder = words[1], s.pid = 7, s.count = 2, s.most = 1 << 20;
+  FILE* own = fopen("/proc/self/exe", "rb");  // an ELF file that holds a function `main`, as a cubin does
+  std::vector<char> code(16 << 20);
+  code.resize(fread(code.data(), 1, code.size(), own));
+  s.cubins.push_back(std::make_shared<const std::vector<char>>(code));
+  for (CUdeviceptr argument : {{kAt[0], kAt[1], kAt[2], kAt[0] + 64}}) launched(argument);
+  for (int i = 0; i < 1000; i++) launched(kAt[0]);
+  launched(kAt[2]);
 }}
 """
 PROGRAM = """
@@ -107,7 +173,8 @@ def test_who_cannot_be_recorded_is_told_and_goes_on(library: Path, tmp_path: Pat
     assert kernel == "" and why in ("the driver is older than CUDA 12.4", "CUPTI cannot be used: PLAYED")
 
 
-def test_names_are_demangled_and_matched_as_ncu_does(tmp_path: Path) -> None:
+def printed(folder: Path, program: str) -> list[str]:
+    """What a program that contains the recorder prints; what it records lies in ``folder``."""
     compiler = shutil.which("g++")
     try:
         found = find_cupti()
@@ -115,20 +182,35 @@ def test_names_are_demangled_and_matched_as_ncu_does(tmp_path: Path) -> None:
         pytest.skip(str(error))
     if compiler is None:
         pytest.skip("no g++")
-    (tmp_path / "names.cpp").write_text(NAMES.format(source=SOURCE))
-    (tmp_path / "stub.cpp").write_text(STUB)
-    argv = [
-        compiler,
-        "-std=c++17",
-        "-o",
-        str(tmp_path / "names"),
-        str(tmp_path / "names.cpp"),
-        str(tmp_path / "stub.cpp"),
-    ]
+    sources = [folder / "program.cpp", folder / "stub.cpp"]
+    for path, text in zip(sources, (program.format(source=SOURCE), STUB), strict=True):
+        path.write_text(text)
     headers = [f"-I{found.headers}", f"-I{found.cuda_headers}", "-ldl"]
-    subprocess.run([*argv, *headers], check=True, timeout=120)
-    done = subprocess.run([tmp_path / "names", tmp_path], capture_output=True, text=True, check=True, timeout=30)
-    assert done.stdout.splitlines() == [
+    binary = folder / "program"
+    subprocess.run([compiler, "-std=c++17", "-o", binary, *sources, *headers], check=True, timeout=120)
+    done = subprocess.run([binary, folder], capture_output=True, text=True, check=True, timeout=30)
+    return done.stdout.splitlines()
+
+
+def test_launches_that_need_too_much_memory_are_not_copied_and_leave_their_place(tmp_path: Path) -> None:
+    lines = printed(tmp_path, LAUNCHES)
+    assert lines[:4] == [
+        "0 0 0 1",
+        "4096 0 0 2",  # what may hold pointers is read
+        "8192 1 1 2",
+        "0 0 1 3",
+    ]
+    assert lines[-1] == "0 0 1 100" == lines[101], "after a hundred none is tried, whatever it needs"
+    assert [path.name for path in tmp_path.glob("capsule-*")] == ["capsule-7-2"]
+    memory, last = (why for _, why in session._refused(tmp_path))
+    assert memory == "the memory reachable from its arguments takes more than 1 MiB"
+    assert last == "no more launches are tried after 100 refused ones"
+    (kept,) = (Capsule.load(path) for path in tmp_path.glob("capsule-*") if (path / "complete").is_file())
+    assert [region["base"] for region in kept.facts["regions"]] == [0x3000000]
+
+
+def test_names_are_demangled_and_matched_as_ncu_does(tmp_path: Path) -> None:
+    assert printed(tmp_path, NAMES) == [
         "void ns::gemm<float>(float*)|gemm",
         "gemm|gemm",
         "f|f",

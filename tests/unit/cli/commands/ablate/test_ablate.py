@@ -95,7 +95,8 @@ class Played:
     """A machine with a GPU. ``fates``: statuses of variants in each of the trials, the last of
     which counts for all that follow; what is not named is ok. ``differ``: variants that change
     results. ``lost``: launches that ncu does not measure. ``broken``: the number of a launch whose
-    code lacks its function. ``immobile``: variants that fail where code is moved."""
+    code lacks its function. ``immobile``: variants that fail where code is moved. ``codes``: machine
+    code of the variants in each trial, and in what was counted last."""
 
     cubin: bytes
     fates: list[dict[str, str]] = field(default_factory=lambda: [{}])
@@ -109,6 +110,7 @@ class Played:
     modules: int = 1
     trials: list[list[ReplayVariant]] = field(default_factory=list)
     counted: list[list[str]] = field(default_factory=list)
+    codes: list[dict[str, bytes]] = field(default_factory=list)
     requests: list[CaptureRequest] = field(default_factory=list)
 
     def capture(self, request: CaptureRequest, folder: Path, on_text: Callable[[Any, str], None]) -> Captured:
@@ -132,6 +134,7 @@ class Played:
     ) -> dict[str, ReplayOutcome]:
         fates = self.fates[min(len(self.trials), len(self.fates) - 1)]
         self.trials.append(list(variants))
+        self.codes.append({variant.name: variant.cubin.read_bytes() for variant in variants})
         outcomes = {}
         for variant in variants:
             heard(variant.name)
@@ -143,6 +146,7 @@ class Played:
     def count_rounds(self, capsule: Capsule, plan: Path, heard: Any, silence_s: float) -> CountedRounds:
         launches = json.loads(plan.read_text())["launches"]
         self.counted.append([entry["name"] for entry in launches])
+        self.codes.append({entry["name"]: Path(entry["cubin"]).read_bytes() for entry in launches})
         fates = {} if self.trials else self.fates[0]
         if len(self.counted) == 1:
             fates = fates | dict.fromkeys(self.immobile, FAULT)
@@ -278,6 +282,20 @@ def test_copies_that_a_kernel_needs_bring_nothing(
     assert [variant.name for variant in played.trials[1]] == ["copy", "copy_sync", "all"]
     assert any(note.startswith("without copy: copies bring nothing") for note in found["notes"])
     assert {part["part"] for part in found["parts"]} >= {"data_wait+copy_cost", "sync_wait", "rest"}
+
+
+def test_copies_that_ran_stay_as_they_were_where_only_waits_run_another_way(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    copies = ("copy", "copy_sync", "all")
+    played.fates = [dict.fromkeys(("wait", "copy"), FAULT), {}, dict.fromkeys(copies, FAULT)]
+    found, _ = measured(capsys, tmp_path / "out")
+    assert set(statuses(found).values()) == {"ok"}
+    *_, bare, free_running, counted = played.codes
+    assert {name: counted[name] for name in copies} == {name: bare[name] for name in copies}
+    assert counted["wait"] == free_running["wait"] and counted["copy"] != free_running["copy"]
+    notes = [note for note in found["notes"] if note.startswith("without")]
+    assert [note.partition(":")[0] for note in notes] == ["without copy", "without wait"]
 
 
 def test_a_variant_that_leaves_mmas_out_tells_nothing(
