@@ -15,7 +15,7 @@ import pytest
 
 from ncubble.analysis.ablation.result import FILE, ROUTE, SHORTER, Ablation
 from ncubble.analysis.ablation.shares import NONE
-from ncubble.cli.commands.ablate import job, measuring, profiling
+from ncubble.cli.commands.ablate import experiment, job, profiling
 from ncubble.cli.main import main
 from ncubble.errors import MeasurementError
 from ncubble.kernels.build.build import build
@@ -95,8 +95,8 @@ class Played:
     """A machine with a GPU. ``fates``: statuses of variants in each of the trials, the last of
     which counts for all that follow; what is not named is ok. ``differ``: variants that change
     results. ``lost``: launches that ncu does not measure. ``broken``: the number of a launch whose
-    code lacks its function. ``immobile``: variants that fail where code is moved. ``codes``: machine
-    code of the variants in each trial, and in what was counted last."""
+    code lacks its function. ``immobile``: variants that fail where code is moved. ``codes``:
+    machine code of the variants in each trial, and in what was counted last."""
 
     cubin: bytes
     fates: list[dict[str, str]] = field(default_factory=lambda: [{}])
@@ -177,7 +177,7 @@ def played(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> Played:
     monkeypatch.setattr(job, "capture", player.capture)
     monkeypatch.setattr(profiling, "profile", player.profile)
     for name in ("probe", "count_rounds"):
-        monkeypatch.setattr(measuring, name, getattr(player, name))
+        monkeypatch.setattr(experiment, name, getattr(player, name))
     return player
 
 
@@ -257,7 +257,7 @@ def test_a_kernel_that_adds_in_any_order_is_not_said_to_differ(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played.differ = (NONE,)
-    monkeypatch.setattr(measuring, "adds_in_any_order", lambda sass: True)
+    monkeypatch.setattr(experiment, "adds_in_any_order", lambda sass: True)
     found, _ = measured(capsys, tmp_path / "out")
     assert found["faithful"] is None and any("in any order" in note for note in found["notes"])
 
