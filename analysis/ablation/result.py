@@ -127,9 +127,10 @@ class Ablation:
 
     @property
     def whole(self) -> bool:
-        """Whether every set of parts was measured, so that the parts and the ``rest`` sum to all
-        time without work."""
-        return any(part.part == REST for part in self.parts) and all(one.status == "ok" for one in self.variants)
+        """Whether every set of parts was measured, so that time could be shared out among them."""
+        return any(part.part == REST for part in self.parts) and all(
+            variant.status == "ok" for variant in self.variants
+        )
 
     def account(self, estimate: Mapping[str, float]) -> dict[str, float] | None:
         """The account as measured, in percent: the work of ``estimate``, the removed parts, and the
