@@ -171,7 +171,7 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
     return Pipeline(
         stages=depth.stages,
         stages_from=depth.source,
-        ctas=max(1.0, min(float(limit), counted.ctas / counted.sms)),
+        ctas=_sharing(counted.ctas / counted.sms, limit),
         grid=counted.ctas / counted.sms,
         iterations=ring.iterations,
         cycle=cycle,
@@ -193,6 +193,12 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
         residency=places,
         evidence=depth.evidence,
     )
+
+
+def _sharing(ctas: float, limit: int) -> float:
+    """CTAs that share an SM, of ``ctas`` per SM in all: where they all run at once, those of the
+    fullest SM, which ends last."""
+    return max(1.0, float(math.ceil(ctas)) if ctas <= limit else float(limit))
 
 
 def _samples(launch: Launch, account: BubbleAccount, begin: int) -> Mapping[str, float]:

@@ -43,7 +43,14 @@ NOISE = 0.06
 """Cycles of kernels that differ in depth alone, and have nothing to gain from it, spread by this
 share."""
 
-DOUBT = 0.25
+MARGIN, OTHER_MARGIN = 1.9, 8.1
+"""Points by which an interval is wider than what the cases say, so that 90 % of intervals hold: for
+a deeper ring of as many CTAs, and for any other. Split conformal prediction (Y. Romano, E.
+Patterson and E. Candès, "Conformalized quantile regression", NeurIPS 2019) on the launches of the
+truth that may be learned from; ``ncubble validate truth`` shows the margins that were needed."""
+LEAST_SHARE = 0.1
+
+DOUBT = 0.15
 """Of the distance from what is expected to the lower bound, what a choice of depth leaves out: a
 depth that is known to be as good is not left for one that may be worse (chosen on the launches of
 the truth that may be learned from)."""
@@ -51,8 +58,8 @@ the truth that may be learned from)."""
 
 @dataclass(frozen=True)
 class Prediction:
-    """Busy share of the bounding unit in percent of elapsed cycles, with bounds, and elapsed
-    cycles."""
+    """Busy share of the bounding unit in percent of elapsed cycles, with the bounds of an interval
+    of 90 %, and elapsed cycles."""
 
     tensor_elapsed_pct: float
     cycles: float
@@ -79,7 +86,14 @@ def predict(now: Pipeline, stages: int) -> Prediction | None:
         return None
     middle, *others = (_elapsed(now, stages, case) for case in _cases(now))
     shares = [now.busy_pct * now.elapsed / cycles for cycles in (middle, *others)]
-    return Prediction(shares[0], middle, min(shares) / (1.0 + NOISE), min(100.0, max(shares) * (1.0 + NOISE)))
+    margin = margin_of(now, stages)
+    low, high = min(shares) / (1.0 + NOISE) - margin, max(shares) * (1.0 + NOISE) + margin
+    return Prediction(shares[0], middle, max(low, LEAST_SHARE), min(high, 100.0))
+
+
+def margin_of(now: Pipeline, stages: int) -> float:
+    """Points that an interval is wider than what its cases say."""
+    return MARGIN if stages > now.stages and ctas_at(now, stages) == now.ctas else OTHER_MARGIN
 
 
 def sure(prediction: Prediction) -> float:

@@ -3,18 +3,25 @@ its family on its GPU."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
+from ncubble.analysis.account.account import account
 from ncubble.analysis.account.units import busy_of
-from ncubble.analysis.diagnosis.advise import predict_sweep
-from ncubble.analysis.model.predict import Prediction, chosen_depth, sure
+from ncubble.analysis.diagnosis.advise import predict_all
+from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
+from ncubble.analysis.model.predict import Prediction, chosen_depth, margin_of, sure
 from ncubble.analysis.validation.recorded import CYCLES
 from ncubble.analysis.validation.truth.families import Row, interval
 from ncubble.analysis.validation.truth.store import TruthLaunch
 
+LEVEL = 0.9
+"""What share of intervals is to hold."""
 NO_GAIN, PROMISED = 1.0, 2.0
 """A deeper pipeline that keeps the unit busy for no more points than the first gains nothing; more
 than the second is a promise."""
@@ -49,6 +56,7 @@ def depth_scores(launches: Sequence[TruthLaunch]) -> dict[str, Any]:
         "interval": within,
         "worst": worst,
         "inside_pct": 100.0 * fmean(row["inside"] for row in told) if told else None,
+        "margins": _margins(told),
         "no_gain": len(idle),
         "no_gain_promised_pct": 100.0 * fmean(row["promised"] > PROMISED for row in idle) if idle else None,
         "no_change_mean_abs": stay,
@@ -65,12 +73,14 @@ def _predicted(
     cycles = {stages: other.launch.value(CYCLES) for stages, other in depths.items()}
     if present not in busy:
         return [], []
-    predictions = predict_sweep(one.launch, present, list(depths))
+    now = pipeline_of(one.launch, account(one.launch), present)
+    predictions = predict_all(now, list(depths))
     pairs = [
         {
             **{"family": family, "gpu": gpu, "from": present, "to": stages},
             "no_change": busy[present] - busy[stages],
             **_against(predictions[stages], busy[present], busy[stages]),
+            "margin": 0.0 if isinstance(now, Unidentified) else margin_of(now, stages),
         }
         for stages in depths
         if stages != present and stages in busy
@@ -83,12 +93,24 @@ def _predicted(
     return pairs, [{"family": family, "regret": lost[chosen_depth(known)], "stay": lost[present]}]
 
 
+def _margins(told: Sequence[Row]) -> list[Row]:
+    """By the margin of an interval: predictions, and the margin with which LEVEL of them would have
+    held (split conformal prediction, with its correction for few)."""
+    rows = []
+    for margin in sorted({row["margin"] for row in told}):
+        beyond = [row["beyond"] + margin for row in told if row["margin"] == margin]
+        level = min(1.0, math.ceil((len(beyond) + 1) * LEVEL) / len(beyond))
+        rows.append({"margin": margin, "predictions": len(beyond), "needed": float(np.quantile(beyond, level))})
+    return rows
+
+
 def _against(prediction: Prediction | None, present: float, measured: float) -> Row:
     """Error, promised gain and whether the interval holds, in points of the busy share."""
     if prediction is None:
-        return dict.fromkeys(("error", "promised", "inside"))
+        return dict.fromkeys(("error", "promised", "inside", "beyond"))
     return {
         "error": prediction.tensor_elapsed_pct - measured,
         "promised": prediction.tensor_elapsed_pct - present,
         "inside": prediction.low <= measured <= prediction.high,
+        "beyond": max(prediction.low - measured, measured - prediction.high),
     }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def truth_tables(result: Result) -> list[Table]:
     """What has to be reached, scores of all launches and by GPU and kind, errors by part, depth."""
-    return [_targets(result), _scores(result), _parts(result), _depth(result["depth"])]
+    return [_targets(result), _scores(result), _parts(result), _depth(result["depth"]), _margins(result["depth"])]
 
 
 def truth_notes(result: Result) -> list[str]:
@@ -61,16 +61,24 @@ def _targets(result: Result) -> Table:
         _target("chosen depth: cycles lost, %", depth["regret_mean_pct"], most=1.5),
         _target("chosen depth: most cycles lost, %", depth["regret_worst_pct"], most=10.0),
         _target("deeper without gain, yet over 2 points promised, %", depth["no_gain_promised_pct"], most=5.0),
-        _target("intervals of depths that hold, %", depth["inside_pct"], least=90.0),
+        _target("intervals of depths (90 %) that hold, %", depth["inside_pct"], *_band(depth)),
         _target("depths predicted, %", predicted, least=80.0),
     ]
     return Table("targets", "What a model of launches has to reach", ("figure", "today", "target", ""), rows, texts=1)
 
 
+def _band(depth: Result) -> tuple[float, float]:
+    """Most and least of as many intervals of 90 % that hold in 95 % of all draws (binomial, by its
+    normal approximation)."""
+    spread = 196.0 * math.sqrt(0.9 * 0.1 / max(1, depth["pairs"] - depth["silent"]))
+    return min(100.0, 90.0 + spread), 90.0 - spread
+
+
 def _target(
     figure: str, value: float | None, most: float = math.inf, least: float = -math.inf
 ) -> tuple[str, str, str, str]:
-    target = f"≤ {most:g}" if most < math.inf else f"≥ {least:g}"
+    both = math.isfinite(most) and math.isfinite(least)
+    target = f"{least:.0f}–{most:.0f}" if both else f"≤ {most:g}" if math.isfinite(most) else f"≥ {least:g}"
     if value is None:
         return figure, NOTHING, target, ""
     return figure, number(value), target, "met" if least <= value <= most else "missed"
@@ -130,6 +138,12 @@ def _depth(depth: Result) -> Table:
     )
     title = "Other depths: error of the busy share in points, and cycles lost by the depth that is chosen"
     return Table("depth", title, header, [row] if depth["pairs"] else [])
+
+
+def _margins(depth: Result) -> Table:
+    rows = [(str(row["predictions"]), number(row["margin"]), number(row["needed"])) for row in depth["margins"]]
+    title = "Points by which intervals of depths are widened, and by which 90 % of these would hold"
+    return Table("margins", title, ("predictions", "margin", "needed"), rows, texts=0)
 
 
 def _interval(bounds: Sequence[float] | None) -> str:

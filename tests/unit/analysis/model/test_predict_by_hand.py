@@ -10,8 +10,19 @@ from dataclasses import replace
 
 import pytest
 
-from ncubble.analysis.model.pipeline import Pipeline
-from ncubble.analysis.model.predict import NOISE, Prediction, chosen_depth, ctas_at, predict, refusal, sure
+from ncubble.analysis.model import predict as model
+from ncubble.analysis.model.pipeline import Pipeline, _sharing
+from ncubble.analysis.model.predict import (
+    MARGIN,
+    NOISE,
+    OTHER_MARGIN,
+    Prediction,
+    chosen_depth,
+    ctas_at,
+    predict,
+    refusal,
+    sure,
+)
 from ncubble.analysis.model.queueing import idle_flight
 from ncubble.analysis.model.residency import Residency
 
@@ -49,6 +60,24 @@ def told(now: Pipeline, stages: int) -> Prediction:
 def cycle(now: Pipeline, stages: int) -> float:
     """Cycles of an iteration that are expected, for as many CTAs as now."""
     return told(now, stages).cycles / now.elapsed * now.cycle
+
+
+@pytest.fixture(autouse=True)
+def _no_margins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "margin" not in request.node.name:
+        for name in ("MARGIN", "OTHER_MARGIN"):
+            monkeypatch.setattr(model, name, 0.0)
+
+
+@pytest.mark.parametrize(("stages", "margin"), [(3, MARGIN), (4, OTHER_MARGIN), (1, OTHER_MARGIN)])
+def test_a_margin_widens_both_sides(stages: int, margin: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = told(PAIR, stages)  # at a depth of 4 an SM holds one CTA less
+    for name in ("MARGIN", "OTHER_MARGIN"):
+        monkeypatch.setattr(model, name, 0.0)
+    narrow = told(PAIR, stages)
+    assert narrow.low - wide.low == pytest.approx(margin)
+    assert wide.high == pytest.approx(min(100.0, narrow.high + margin))
+    assert wide.tensor_elapsed_pct == narrow.tensor_elapsed_pct
 
 
 def test_one_buffer_is_filled_and_computed_on_in_turn_and_two_at_one_time() -> None:
@@ -212,7 +241,7 @@ def test_the_shallowest_of_the_best_depths_is_chosen(predicted: dict[int, float]
 
 def test_a_known_depth_is_not_left_for_one_that_may_be_worse() -> None:
     present, shallower = Prediction(70.0, 1e6, 70.0, 70.0), Prediction(70.0, 1e6, 60.0, 75.0)
-    assert sure(present) == 70.0 and sure(shallower) == pytest.approx(67.5)
+    assert sure(present) == 70.0 and sure(shallower) == pytest.approx(68.5)
     assert chosen_depth({2: sure(shallower), 3: sure(present)}) == 3
     better = Prediction(74.0, 1e6, 66.0, 80.0)
     assert chosen_depth({3: sure(present), 4: sure(better)}) == 4
@@ -241,3 +270,11 @@ def test_as_many_ctas_are_resident_as_shared_memory_and_the_grid_allow() -> None
     assert ctas_at(replace(PAIR, grid=1.5), 3) == 1.5
     assert ctas_at(replace(PAIR, grid=0.5), 3) == 1.0
     assert ctas_at(replace(PAIR, residency=None), 9) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("ctas", "limit", "sharing"),
+    [(140 / 132, 2, 2.0), (140 / 132, 1, 1.0), (64 / 132, 2, 1.0), (2.0, 2, 2.0), (5.3, 2, 2.0)],
+)
+def test_where_all_ctas_run_at_once_the_fullest_sm_counts(ctas: float, limit: int, sharing: float) -> None:
+    assert _sharing(ctas, limit) == sharing

@@ -166,9 +166,9 @@ def test_a_first_cause_is_enough_where_it_gains_as_much_as_any(
 
 def test_a_prediction_is_held_against_what_was_measured() -> None:
     made = Prediction(tensor_elapsed_pct=60.0, cycles=1e6, low=55.0, high=65.0)
-    assert _against(made, 50.0, 64.0) == {"error": -4.0, "promised": 10.0, "inside": True}
+    assert _against(made, 50.0, 64.0) == {"error": -4.0, "promised": 10.0, "inside": True, "beyond": -1.0}
     assert _against(made, 50.0, 66.0)["inside"] is False
-    assert _against(None, 50.0, 60.0) == {"error": None, "promised": None, "inside": None}
+    assert _against(None, 50.0, 60.0) == dict.fromkeys(("error", "promised", "inside", "beyond"))
 
 
 def test_targets_are_met_or_missed(store: Path) -> None:
