@@ -35,5 +35,14 @@ def sections(elf: bytes) -> list[ElfSection]:
         raise ValueError(str(error)) from error
 
 
+def architecture(cubin: bytes) -> int:
+    """The compute capability that a cubin was built for, as in ``sm_90``. Its flags hold it, from
+    the second byte on since the eighth version of the format; 0 where they are cut off."""
+    if len(cubin) < 0x34:
+        return 0
+    (flags,) = struct.unpack_from("<I", cubin, 0x30)
+    return int(flags >> (8 if cubin[8] >= 8 else 0) & 0xFF)
+
+
 def _text(elf: bytes, start: int) -> str:
     return elf[start : elf.index(b"\0", start)].decode()

@@ -58,7 +58,7 @@ _MMA = (
     "UTCQMMA",
     "UTCOMMA",
 )
-_UNORDERED = re.compile(r"\b(RED|ATOM|UTMAREDG|UBLKRED)\S*\.ADD\S*\.B?F(16|32|64)")
+_UNORDERED = re.compile(r"\b((RED|ATOM|UBLKRED)\S*\.ADD\S*\.B?F(16|32|64)|UTMAREDG\S*\.ADD)")
 _WGMMA = ("HGMMA", "IGMMA", "QGMMA", "BGMMA")
 
 
@@ -90,6 +90,7 @@ def width_bytes(opcode: str) -> int:
 
 
 def adds_in_any_order(sass: Iterable[str]) -> bool:
-    """Whether floating point numbers are added up in memory by whoever comes first, so that results
-    differ in their last bits from launch to launch."""
+    """Whether floating point numbers may be added up in memory by whoever comes first, so that
+    results differ in their last bits from launch to launch. Loops of compare-and-swap are not
+    found, and the type of a tensor map's elements is not known."""
     return any(_UNORDERED.search(text) for text in sass)

@@ -15,9 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ncubble.errors import ReportError
-from ncubble.sass.elf import sections
+from ncubble.sass.elf import architecture, sections
 from ncubble.sass.shortening import SIZE, ImmovableError, shortened
 
+MOVABLE = 90
+"""Compute capability whose branches are known."""
 SLACK = 11
 """The largest stall count that an instruction may have with the yield bit set: nvdisasm calls 12 to
 15 undefined then."""
@@ -90,6 +92,8 @@ class Code:
     def shortened(self, changes: Mapping[int, tuple[int, int]], sass: Sequence[str]) -> bytes:
         """As ``patched``, but NOPs among the changes are taken out. Raises ImmovableError where the
         code cannot be moved."""
+        if (chip := architecture(self.cubin)) != MOVABLE:
+            raise ImmovableError(f"branches of sm_{chip} are not known")
         texts = [""] * (self.size // SIZE)
         for pc, text in zip(self.pcs, sass, strict=True):
             texts[pc // SIZE] = text

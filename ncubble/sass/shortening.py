@@ -1,10 +1,10 @@
-"""Takes NOPs out of machine code (sm_75 to sm_90): what stands behind them moves up, and branches
-are aimed anew.
+"""Removes NOPs from machine code of sm_90: later instructions move up, and branches are re-aimed.
 
 A NOP in place of an instruction keeps its issue slot; only shorter code shows what the slot costs.
 Distances that fixed latencies may rely on are kept: the instruction before a gap stalls for what
 the gap stalled, up to the longest such latency, and the one behind it waits for the scoreboards
-that the gap waited for. A NOP that a branch leads to stays.
+that the gap waited for. Where either is part of another path (a branch before the gap, a branch
+target behind it), a NOP of the gap does so instead.
 
 Where a branch leads is its distance from the branch's end in units of 4 bytes, in bits 16 to 23
 and 34 to 81 (of BSSY in bits 34 to 63). NVIDIA does not document this; it was read off cuobjdump.
@@ -19,18 +19,23 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 SIZE = 16
-LONGEST = 15
-"""Cycles that cover every fixed latency: that of a predicate for a branch is 13."""
+LONGEST, AFTER_MMA = 15, 24
+"""Cycles that cover fixed latencies: that of a predicate for a branch is 13; whoever reads the
+result of ``mma.sync`` comes 24 cycles after it."""
 _MOST_YIELDING = 11  # stall counts of 12 to 15 are undefined with the yield bit set
 _WORDS = struct.Struct("<QQ")
 _STALL, _YIELD, _WAITS, _NO_SCOREBOARDS = 0xF << 41, 1 << 45, 0x3F << 52, 0x3F << 46
 _NOP = 0x918 | 7 << 12
 _BSSY, _CALL, _MOVE = 0x945, 0x944, 0x802
 _NO_WAITS = 0x9C5  # WARPGROUP.DEPBAR: nvdisasm refuses it with scoreboards to wait for
-_RELATIVE = (0x947, 0x348, _CALL, 0x950)  # BRA of all kinds, WARPSYNC.COLLECTIVE, CALL.REL, RET.REL
-_UNKNOWN = re.compile(r"\b(BRX|BRXU|JMP|JMX|JMXU|CALL\.ABS|RET\.ABS|LEPC)\b")
+_RELATIVE = (0x947, 0x547, 0x348, _CALL, 0x950)  # BRA, BRA.U, WARPSYNC.COLLECTIVE, CALL.REL, RET.REL
+_UNKNOWN = (0x343, 0x344, 0x34E, 0x357, 0x54A, 0x74A, 0x943, 0x949, 0x94A, 0x94C, 0x94E, 0x957, 0x958, 0x959)
+_UNKNOWN_TOO = (0xB43, 0xB4A, 0xB57, 0xD57)
+_GOES = re.compile(r"^(@!?U?P\w+ +)?(BRA|BRX|BSSY|CALL|RET|JM|LEPC|WARPSYNC\.COLL|RPCMOV|BMOV\S* ATEXIT)")
 _TARGET = re.compile(r"\b0x([0-9a-f]+)$")
-_SETUP = 64  # instructions before a call in which its return address is put into a register
+_MMA = re.compile(r"^(@!?U?P\w+ +)?[HIDQ]MMA")
+CALL_WINDOW = 64
+"""Instructions before a call in which its return address is put into a register."""
 
 
 class ImmovableError(Exception):
@@ -44,10 +49,15 @@ class _Instruction:
     text: str
 
     @property
+    def name(self) -> str:
+        """The mnemonic, where the text is known."""
+        return re.sub(r"^@\S+\s+", "", self.text).split(" ")[0] or f"opcode {self.low & 0xFFF:#x}"
+
+    @property
     def stall(self) -> int:
         return (self.high & _STALL) >> 41
 
-    def stalling(self, cycles: int) -> _Instruction:
+    def with_stall(self, cycles: int) -> _Instruction:
         return replace(self, high=self.high & ~_STALL | cycles << 41)
 
     @property
@@ -64,7 +74,7 @@ class _Instruction:
             return _signed(self.low >> 16 & 0xFF | upper << 8, 56) * 4 // SIZE
         return None
 
-    def leading(self, distance: int) -> _Instruction:
+    def with_distance(self, distance: int) -> _Instruction:
         """The same, leading elsewhere."""
         units = distance * SIZE // 4
         if self.low & 0xFFF == _BSSY:
@@ -83,13 +93,17 @@ def shortened(code: bytes, texts: Sequence[str], gone: Collection[int]) -> bytes
     words = _WORDS.iter_unpack(code[: len(texts) * SIZE])
     whole = [_Instruction(low, high, text) for (low, high), text in zip(words, texts, strict=True)]
     targets = _targets(whole)
-    short = _closed(whole, set(gone) - set(targets.values()))
+    short = _without_gaps(whole, set(gone) - set(targets.values()), set(targets.values()))
     origins = [number for number, _ in short]
-    place = [bisect_left(origins, number) for number in range(len(whole) + 1)]
-    short = [(number, _aimed(made, targets.get(number), at, place)) for at, (number, made) in enumerate(short)]
-    for number, call in ((number, made) for number, made in enumerate(whole) if made.low & 0xFFF == _CALL):
-        _return_to(short, place, call, number + 1)
-    data = b"".join(_WORDS.pack(made.low, made.high) for _, made in short)
+    places = [bisect_left(origins, number) for number in range(len(whole) + 1)]
+    short = [
+        (number, instruction.with_distance(places[targets[number]] - at - 1) if number in targets else instruction)
+        for at, (number, instruction) in enumerate(short)
+    ]
+    for number, instruction in enumerate(whole):
+        if instruction.low & 0xFFF == _CALL:
+            _fix_return_address(short, places, number + 1)
+    data = b"".join(_WORDS.pack(instruction.low, instruction.high) for _, instruction in short)
     return data + _WORDS.pack(_NOP, _NO_SCOREBOARDS) * (len(whole) - len(short)) + code[len(whole) * SIZE :]
 
 
@@ -97,61 +111,67 @@ def _targets(whole: Sequence[_Instruction]) -> dict[int, int]:
     """Where each branch leads, by position. The texts name addresses, which must all be as far from
     these as the function's own address is."""
     targets, bases = {}, set()
-    for number, made in enumerate(whole):
-        if _UNKNOWN.search(made.text):
-            raise ImmovableError(made.text)
-        if (distance := made.distance) is None:
+    for number, instruction in enumerate(whole):
+        distance = instruction.distance
+        if instruction.low & 0xFFF in (*_UNKNOWN, *_UNKNOWN_TOO) or (
+            distance is None and _GOES.match(instruction.text)
+        ):
+            raise ImmovableError(f"the code computes addresses ({instruction.name})")
+        if distance is None:
             continue
         targets[number] = number + 1 + distance
-        if match := _TARGET.search(made.text):
+        if match := _TARGET.search(instruction.text):
             bases.add(int(match[1], 16) - targets[number] * SIZE)
     if len(bases) > 1 or any(not 0 <= target <= len(whole) for target in targets.values()):
-        raise ImmovableError("branches lead elsewhere than their texts say")
+        raise ImmovableError("its branches lead elsewhere than their texts say")
     return targets
 
 
-def _closed(whole: Sequence[_Instruction], gone: Collection[int]) -> list[tuple[int, _Instruction]]:
+def _without_gaps(
+    whole: Sequence[_Instruction], gone: Collection[int], targets: Collection[int]
+) -> list[tuple[int, _Instruction]]:
     """What stays, with its old position. Where the instruction before a gap cannot stall long
-    enough, or the one behind it cannot wait, a NOP of the gap stays."""
+    enough, or the one behind it cannot wait, a NOP of the gap stays, too."""
     short: list[tuple[int, _Instruction]] = []
     stalled = waits = 0
-    for number, made in enumerate(whole):
+    since_mma = AFTER_MMA
+    for number, instruction in enumerate(whole):
         if number in gone:
-            stalled, waits = stalled + made.stall, waits | made.high & _WAITS
+            stalled, waits = stalled + instruction.stall, waits | instruction.high & _WAITS
             continue
-        left = _stall_before(short, stalled)
-        stays = waits if made.low & 0xFFF == _NO_WAITS else 0
+        longest = max(LONGEST, AFTER_MMA - since_mma + (short[-1][1].stall if short else 0))
+        other_path = number in targets or (bool(short) and short[-1][1].distance is not None)
+        left = min(stalled, LONGEST) if other_path else _stall_before(short, stalled, longest)
+        stays = waits if other_path or instruction.low & 0xFFF == _NO_WAITS else 0
         if left or stays:
-            short.append((number - 1, _Instruction(_NOP, _NO_SCOREBOARDS | stays, "NOP").stalling(max(1, left))))
-        short.append((number, replace(made, high=made.high | waits & ~stays)))
+            short.append((number - 1, _Instruction(_NOP, _NO_SCOREBOARDS | stays, "NOP").with_stall(max(1, left))))
+        short.append((number, replace(instruction, high=instruction.high | waits & ~stays)))
+        since_mma = instruction.stall if _MMA.match(instruction.text) else since_mma + stalled + instruction.stall
         stalled = waits = 0
     return short
 
 
-def _stall_before(short: list[tuple[int, _Instruction]], cycles: int) -> int:
+def _stall_before(short: list[tuple[int, _Instruction]], cycles: int, longest: int) -> int:
     """Let the last instruction stall for a gap of so many ``cycles``; what of them is left."""
     if not cycles or not short:
         return 0
     number, last = short[-1]
-    wanted = min(last.stall + cycles, LONGEST)
+    wanted = min(last.stall + cycles, longest)
     now = max(last.stall, min(wanted, last.most_stall))
-    short[-1] = number, last.stalling(now)
+    short[-1] = number, last.with_stall(now)
     return wanted - now
 
 
-def _aimed(made: _Instruction, target: int | None, at: int, place: Sequence[int]) -> _Instruction:
-    return made if target is None else made.leading(place[target] - at - 1)
-
-
-def _return_to(short: list[tuple[int, _Instruction]], place: Sequence[int], call: _Instruction, behind: int) -> None:
-    """Put the new address behind a call into the register that held the old one."""
-    end = place[behind]
-    for at in range(max(0, end - _SETUP), end):
-        number, made = short[at]
-        if made.low & 0xFFF == _MOVE and made.low >> 32 == behind * SIZE:
-            short[at] = number, replace(made, low=made.low & 0xFFFFFFFF | end * SIZE << 32)
+def _fix_return_address(short: list[tuple[int, _Instruction]], places: Sequence[int], behind: int) -> None:
+    """Put the new address behind a call into the register that holds the old one: the last MOV of
+    it before the call."""
+    end = places[behind]
+    for at in range(end - 1, max(0, end - CALL_WINDOW) - 1, -1):
+        number, instruction = short[at]
+        if instruction.low & 0xFFF == _MOVE and instruction.low >> 32 == behind * SIZE:
+            short[at] = number, replace(instruction, low=instruction.low & 0xFFFFFFFF | end * SIZE << 32)
             return
-    raise ImmovableError(f"{call.text}: no return address was found")
+    raise ImmovableError("the return address of a call was not found")
 
 
 def _signed(value: int, bits: int) -> int:

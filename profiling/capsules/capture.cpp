@@ -93,6 +93,9 @@ struct CacheArguments {
 struct LoadArguments {  // how the arguments of every call that loads a module begin
   CUmodule* module;
 };
+struct UnloadArguments {
+  CUmodule module;
+};
 
 using Cubin = std::shared_ptr<const std::vector<char>>;
 
@@ -600,7 +603,8 @@ constexpr CUpti_CallbackId kCalls[] = {
     CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuFuncSetCacheConfig,
     CUPTI_DRIVER_TRACE_CBID_cuModuleLoad,             CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData,
-    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx,       CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary};
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx,       CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleUnload};
 
 bool loads_module(CUpti_CallbackId which) {
   return which == CUPTI_DRIVER_TRACE_CBID_cuModuleLoad || which == CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData ||
@@ -622,6 +626,10 @@ void CUPTIAPI heard(void*, CUpti_CallbackDomain domain, CUpti_CallbackId which, 
   if (which == CUPTI_DRIVER_TRACE_CBID_cuFuncSetCacheConfig) {
     auto set = static_cast<const CacheArguments*>(call->functionParams);
     if (call->callbackSite == CUPTI_API_EXIT) state().caches[set->function] = set->config;
+  } else if (which == CUPTI_DRIVER_TRACE_CBID_cuModuleUnload) {
+    // Its handle may become that of another module.
+    if (call->callbackSite == CUPTI_API_ENTER)
+      state().of_module.erase(static_cast<const UnloadArguments*>(call->functionParams)->module);
   } else if (loads_module(which)) {
     if (call->callbackSite == CUPTI_API_ENTER)
       loading.clear();

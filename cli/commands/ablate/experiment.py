@@ -51,6 +51,7 @@ BUSY = ("tensor_busy", "unit_busy")
 LESS_WORK, TOLERANCE_PCT = "computes less than the kernel", 3.0
 """A variant that takes less than the tensor pipe's own time leaves MMAs out: its schedule broke."""
 CHANGES_RESULTS = "changes results"
+NOPS = "removed instructions are replaced by NOPs, which keep their issue slots"
 
 
 class Experiment:
@@ -67,7 +68,7 @@ class Experiment:
         self.notes: list[str] = []
         if (modules := int(capsule.facts.get("modules_of_that_name", 1))) > 1:
             self.notes.append(f"the program loaded {modules} kernels of this name: the newest was measured")
-        self.short = wanted.short and self._movable()
+        self.movable = self.short = wanted.short and self._movable()
         self.made: dict[str, CodeVariant] = {}
         self.outcomes: dict[str, ReplayOutcome] = {}
         self.counted: tuple[list[ReplayVariant], CountedRounds] | None = None
@@ -76,17 +77,14 @@ class Experiment:
         try:
             self.code.shortened({}, self.sass)
         except ImmovableError as error:
-            self._keep_slots(f"the code cannot be moved, {error}")
+            self.notes.append(f"{NOPS}: {error}")
             return False
         return True
-
-    def _keep_slots(self, why: str) -> None:
-        self.short = False
-        self.notes.append(f"NOPs stand for what is gone, and keep its issue slots: {why}")
 
     def result(self) -> Ablation:
         """Everything that was measured."""
         self._try()
+        faithful = self._faithful()
         whole, cycles, moved = self._cycles()
         base = fmean(whole)
         tried = [replace(self._measured(name, whole, cycles), moved=moved.get(name)) for name in self.made]
@@ -103,12 +101,12 @@ class Experiment:
             cycles=base,
             se_pct=se,
             rounds=len(whole),
-            faithful=self._faithful(),
+            faithful=faithful,
             parts=parts,
             interactions=overlaps(alone),
             variants=variants,
             slack=slack,
-            route=SHORTER if self.short else ROUTE,
+            route=SHORTER if self.movable else ROUTE,
             lines=ranked(self.launch, self.bubbles.unit, parts),
             notes=[*self.notes, *notes],
         )
@@ -129,16 +127,12 @@ class Experiment:
                 "nothing in this kernel can be taken away: no waits, copies, barriers or shared loads in a loop",
                 "see `ncubble report` for the estimate",
             )
-        slack = [*delayed(self.code, self.parts)] if self.wanted.slack else []
-        self._make(names, slack)
+        self._make(names, [*delayed(self.code, self.parts)] if self.wanted.slack else [])
         if self._measure_untried():
             return
-        if self.short:
-            self._keep_slots("a variant fails without them")
-            self._make(names, slack)
-            if self._measure_untried():
-                return
         self._probe([variant for name, variant in self.made.items() if name not in self.outcomes])
+        if self.short:
+            self._try_with_nops([name for name in names if self.outcomes[name].status != "ok"])
         failed = {name for name in ("wait", "copy") if name in names and self.outcomes[name].status != "ok"}
         for way, what in self._ways():
             if not failed:
@@ -158,6 +152,15 @@ class Experiment:
             self.notes.append(f"without {' and '.join(sorted(mended))}: {what}")
             failed -= mended
 
+    def _try_with_nops(self, names: Sequence[str]) -> None:
+        """Try sets that fail in shorter code with NOPs; whatever is tried after that has NOPs."""
+        self.short = False
+        for name in names:
+            del self.outcomes[name]
+        self._probe(self._make(names))
+        if ran := [name.replace("_", " and ") for name in names if self.outcomes[name].status == "ok"]:
+            self.notes.append(f"{NOPS} in the variants without {', '.join(ran)}: they fail in shorter code")
+
     def _ways(self) -> Iterator[tuple[Way, str]]:
         """Other ways to take waits and copies away, and what they do."""
         if self.parts.free_running[0]:
@@ -168,9 +171,15 @@ class Experiment:
             yield Way.BARE, "only the copying instructions are gone, not the arithmetic that serves them"
 
     def _make(self, names: Sequence[str], more: Sequence[CodeVariant] = (), way: Way = Way.PLAIN) -> list[CodeVariant]:
-        made = [*(without(self.code, self.sass, self.parts, name, way, self.short) for name in names), *more]
+        made = [*(self._without(name, way) for name in names), *more]
         self.made |= {variant.name: variant for variant in made}
         return made
+
+    def _without(self, name: str, way: Way) -> CodeVariant:
+        try:
+            return without(self.code, self.sass, self.parts, name, way, self.short)
+        except ImmovableError:  # the set holds an address that a call needs
+            return without(self.code, self.sass, self.parts, name, way)
 
     def _measure_untried(self) -> bool:
         """Measure all variants without trying them first, which saves a second where none fails;
@@ -240,7 +249,7 @@ class Experiment:
                 return (
                     cycles.pop(NONE),
                     cycles,
-                    {name: some / whole for name, some in moved.items() if whole > 0 and some >= 0},
+                    {name: count / whole for name, count in moved.items() if whole > 0 and count >= 0},
                 )
             failed = [file.name for file in files if counted.outcomes.get(file.name, RAN).status != "ok"]
             culprit = failed[0] if failed else files[len(counted.cycles) % len(files)].name

@@ -18,9 +18,9 @@ from ncubble.profiling.runs.session import Observer, ProfileRequest, portable, p
 
 @dataclass(frozen=True)
 class AblationOrder:
-    """How a launch is measured. ``say`` hears what is being done; ``short``: take
-    instructions out, where the code can be moved, instead of leaving NOPs; ``program`` is the argv that the
-    launch was taken from; ``turn`` is held while the GPU is used."""
+    """How a launch is measured. ``program``: the argv that the launch was taken from. ``short``:
+    remove instructions where the code can be moved, instead of leaving NOPs. ``say`` hears what is
+    being done; ``turn`` is held while the GPU is used."""
 
     program: Sequence[str]
     rounds: int = 5

@@ -146,10 +146,57 @@ def test_a_branch_over_a_gap_leads_to_the_same_instruction() -> None:
     assert read(cut(code, [1, 3]))[0][0] == branch(1)[0]
 
 
-@pytest.mark.parametrize("text", ["BRX R4 -0x20", "JMP 0x100", "CALL.ABS.NOINC R2", "LEPC R20, 0x7f00"])
-def test_code_that_computes_where_it_goes_is_not_moved(text: str) -> None:
-    with pytest.raises(ImmovableError, match=re.escape(text)):
-        shortened(function((ADD, 0), (EXIT, 0)), [text, "EXIT"], [])
+@pytest.mark.parametrize(
+    ("opcode", "text", "name"),
+    [
+        (0x949, "BRX R4 -0x20", "BRX"),
+        (0x94A, "", "opcode 0x94a"),  # an instruction that the listing lacks
+        (0x344, "CALL.REL.NOINC R4 0x100", "CALL.REL.NOINC"),
+        (0x34E, "LEPC R20, 0x7f00", "LEPC"),
+        (0x123, "@P0 BRA.NEW 0x7f00", "BRA.NEW"),  # a branch by its text, which is not known
+    ],
+)
+def test_code_that_computes_where_it_goes_is_not_moved(opcode: int, text: str, name: str) -> None:
+    with pytest.raises(ImmovableError, match=re.escape(f"({name})")):
+        shortened(function((opcode | 7 << 12, 0), (EXIT, 0)), [text, "EXIT"], [])
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_89"])
+def test_code_of_other_gpus_is_not_moved(arch: str) -> None:
+    compiled("gemm_tma")  # skips where nothing can be compiled
+    cubin = build(make_case(find_spec("async_pipeline"), {}), arch).cubin
+    text = disassemble(cubin)
+    (name,) = set(re.findall(r"\.text\.(\w+)", text))
+    code = Code.of(cubin, name, [int(pc, 16) for _, pc, _ in LINE.findall(text) if pc])
+    with pytest.raises(ImmovableError, match=f"branches of {arch} are not known"):
+        code.shortened({}, [""] * len(code.pcs))
+
+
+def test_a_uniform_branch_is_aimed_like_any_other() -> None:
+    low, high = branch(3)
+    uniform = (low & ~0xFFF | 0x547, high)
+    short = read(cut(function(uniform, (NOP, 0), (ADD, 0), (NOP, 0), (EXIT, 0)), [1, 3]))
+    assert short[0][0] == branch(1)[0] & ~0xFFF | 0x547
+
+
+def test_a_gap_behind_a_branch_does_not_slow_the_branch() -> None:
+    code = function((ADD, stalling(1)), branch(-2), (NOP, stalling(6, waits=0b10)), (ADD, stalling(1)), (EXIT, 0))
+    short = read(cut(code, [2]))
+    assert short[1] == branch(-2)
+    assert short[2] == (NOP, 0x3F << 46 | stalling(6, waits=0b10)), "a NOP of the gap stalls and waits"
+
+
+def test_a_gap_before_a_loop_does_not_make_each_turn_wait() -> None:
+    code = function((ADD, stalling(2)), (NOP, stalling(4, waits=0b100)), (ADD, stalling(3)), branch(-2), (EXIT, 0))
+    short = read(cut(code, [1]))
+    assert short[0] == (ADD, stalling(2)) and short[2] == (ADD, stalling(3))
+    assert short[1] == (NOP, 0x3F << 46 | stalling(4, waits=0b100))
+
+
+def test_whoever_reads_an_mma_comes_24_cycles_after_it() -> None:
+    code = function((0x23C | 7 << 12, stalling(1)), *[(NOP, stalling(8))] * 3, (ADD, stalling(1)), (EXIT, 0))
+    texts = ["HMMA.16816.F32 R4, R8, R12, R4", "", "", "", "FADD R0, R4, R5", "EXIT"]
+    assert sum(stalls(shortened(code, texts, [1, 2, 3]), 2)) == 24
 
 
 def test_texts_that_name_other_places_are_not_believed() -> None:
@@ -162,8 +209,8 @@ def test_texts_that_name_other_places_are_not_believed() -> None:
 
 def test_a_call_whose_return_address_is_not_found_is_not_moved() -> None:
     call = (0x944 | 7 << 12 | 4 << 16, 0)
-    move = (0x802 | 7 << 12 | 3 * SIZE << 32, 0)
-    code = function((NOP, 0), move, call, (ADD, 0), (EXIT, 0))
-    assert read(cut(code, [0]))[0][0] >> 32 == 2 * SIZE
+    move = (0x802 | 7 << 12 | 4 * SIZE << 32, 0)
+    code = function((NOP, 0), move, move, call, (ADD, 0), (EXIT, 0))
+    assert [low >> 32 for low, _ in read(cut(code, [0]))[:2]] == [4 * SIZE, 3 * SIZE], "the last before the call"
     with pytest.raises(ImmovableError, match="return address"):
         cut(function((NOP, 0), (ADD, 0), call, (ADD, 0), (EXIT, 0)), [0])

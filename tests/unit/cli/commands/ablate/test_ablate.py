@@ -95,8 +95,8 @@ class Played:
     """A machine with a GPU. ``fates``: statuses of variants in each of the trials, the last of
     which counts for all that follow; what is not named is ok. ``differ``: variants that change
     results. ``lost``: launches that ncu does not measure. ``broken``: the number of a launch whose
-    code lacks its function. ``immobile``: variants that fail where code is moved. ``codes``:
-    machine code of the variants in each trial, and in what was counted last."""
+    code lacks its function. ``codes``: machine code of the variants in each trial, and in what was
+    counted last."""
 
     cubin: bytes
     fates: list[dict[str, str]] = field(default_factory=lambda: [{}])
@@ -106,7 +106,6 @@ class Played:
     status: int = 0
     lost: int = 0
     broken: int = -1
-    immobile: tuple[str, ...] = ()
     modules: int = 1
     trials: list[list[ReplayVariant]] = field(default_factory=list)
     counted: list[list[str]] = field(default_factory=list)
@@ -148,8 +147,6 @@ class Played:
         self.counted.append([entry["name"] for entry in launches])
         self.codes.append({entry["name"]: Path(entry["cubin"]).read_bytes() for entry in launches})
         fates = {} if self.trials else self.fates[0]
-        if len(self.counted) == 1:
-            fates = fates | dict.fromkeys(self.immobile, FAULT)
         counted = CountedRounds()
         for number, entry in enumerate(launches[: len(launches) - self.lost]):
             name, same = entry["name"], entry["name"] not in self.differ if entry["compare"] else None
@@ -179,6 +176,12 @@ def played(cubin: bytes, monkeypatch: pytest.MonkeyPatch) -> Played:
     for name in ("probe", "count_rounds"):
         monkeypatch.setattr(experiment, name, getattr(player, name))
     return player
+
+
+@pytest.fixture
+def immovable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that keeps its NOPs, so that no set is tried with them a second time."""
+    monkeypatch.setattr(experiment.Experiment, "_movable", lambda self: False)
 
 
 ARGUMENTS = ("gemm_tma", "-p", "stages=2", "--rounds", "4", "--json", "--out")
@@ -262,6 +265,7 @@ def test_a_kernel_that_adds_in_any_order_is_not_said_to_differ(
     assert found["faithful"] is None and any("in any order" in note for note in found["notes"])
 
 
+@pytest.mark.usefixtures("immovable")
 def test_waits_that_a_kernel_needs_go_with_those_for_free_slots(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
@@ -272,6 +276,7 @@ def test_waits_that_a_kernel_needs_go_with_those_for_free_slots(
     assert any(note.startswith("without wait: waits for free slots") for note in found["notes"])
 
 
+@pytest.mark.usefixtures("immovable")
 def test_copies_that_a_kernel_needs_bring_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
@@ -284,6 +289,7 @@ def test_copies_that_a_kernel_needs_bring_nothing(
     assert {part["part"] for part in found["parts"]} >= {"data_wait+copy_cost", "sync_wait", "rest"}
 
 
+@pytest.mark.usefixtures("immovable")
 def test_copies_that_ran_stay_as_they_were_where_only_waits_run_another_way(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
@@ -310,10 +316,32 @@ def test_a_variant_that_leaves_mmas_out_tells_nothing(
 def test_what_fails_in_shorter_code_is_measured_with_nops(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
-    played.immobile = ("sync",)
+    played.fates = [{"sync": FAULT}, {}]
     found, _ = measured(capsys, tmp_path / "out")
-    assert set(statuses(found).values()) == {"ok"} and not played.trials and len(played.counted) == 2
-    assert found["route"] == ROUTE and any("keep its issue slots" in note for note in found["notes"])
+    assert set(statuses(found).values()) == {"ok"}
+    first, second = ({variant.name for variant in trial} for trial in played.trials)
+    assert "wait" not in second and "sync" in second, "what ran in shorter code stays as it is"
+    (note,) = (note for note in found["notes"] if "issue slots" in note)
+    assert "without sync" in note and found["route"] == SHORTER
+    assert "epilogue" in first and played.codes[0]["sync"] != played.codes[2]["sync"]
+
+
+def test_what_fails_with_nops_too_is_not_said_to_need_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    holding = dict.fromkeys(("wait_sync", "copy_sync", "all"), NOT_TRIED)
+    played.fates = [{"sync": FAULT, **holding}]
+    found, _ = measured(capsys, tmp_path / "out")
+    assert statuses(found)["sync"] == FAULT and statuses(found)["wait"] == "ok"
+    assert found["route"] == SHORTER and not any("issue slots" in note for note in found["notes"])
+
+
+@pytest.mark.usefixtures("immovable")
+def test_code_that_cannot_be_moved_keeps_its_nops(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
+) -> None:
+    found, _ = measured(capsys, tmp_path / "out")
+    assert found["route"] == ROUTE and set(statuses(found).values()) == {"ok"}
 
 
 def test_what_is_taken_out_leaves_no_slot(capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played) -> None:
@@ -321,6 +349,7 @@ def test_what_is_taken_out_leaves_no_slot(capsys: pytest.CaptureFixture[str], tm
     assert found["route"] == SHORTER and not any("slots" in note for note in found["notes"])
 
 
+@pytest.mark.usefixtures("immovable")
 def test_what_fails_is_found_by_trying_one_by_one(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
@@ -334,7 +363,7 @@ def test_what_fails_is_found_by_trying_one_by_one(
         "the others are known"
     )
     assert tried[-1].harmless and not tried[0].harmless
-    assert played.counted[2][:4] == [NONE, "wait", "copy", "epilogue"], "what runs is counted"
+    assert played.counted[1][:4] == [NONE, "wait", "copy", "epilogue"], "what runs is counted"
 
 
 def test_a_variant_that_loses_time_tells_nothing(
@@ -349,6 +378,7 @@ def test_a_variant_that_loses_time_tells_nothing(
     assert any("each part stands for itself" in note for note in found["notes"])
 
 
+@pytest.mark.usefixtures("immovable")
 def test_what_ran_as_it_was_is_not_lost_in_other_trials(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, played: Played
 ) -> None:
