@@ -126,14 +126,21 @@ def pack(out: Path) -> int:
 
 def keep_again(out: Path) -> int:
     """Keep what vanished with the variants of launches that were measured once more; their number."""
-    rows = []
-    for told in sorted(out.glob(f"*/*/{TOLD}")):
-        members = json.loads(told.read_text(encoding="utf-8"))
-        ablation = Ablation.load(told.parent)
-        if ablation is not None:
-            rows.append({"name": members["name"], "gpu": members["gpu"], "gone": _gone(ablation)})
+    kept = {(row["name"], row["gpu"]): row for row in _again()}
+    for path in sorted(out.glob(f"*/*/{TOLD}")):
+        members = json.loads(path.read_text(encoding="utf-8"))
+        if (ablation := Ablation.load(path.parent)) is not None:
+            row = {"name": members["name"], "gpu": members["gpu"], "gone": _gone(ablation)}
+            kept[row["name"], row["gpu"]] = row
+    rows = list(kept.values())
     (STORE / AGAIN).write_text("\n".join(["[", ",\n".join(map(json.dumps, rows)), "]", ""]), encoding="utf-8")
     return len(rows)
+
+
+def _again() -> list[dict[str, Any]]:
+    path = STORE / AGAIN
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    return rows
 
 
 def _gone(ablation: Ablation) -> dict[str, float]:
@@ -187,7 +194,7 @@ def _show_seconds(launches: list[TruthLaunch]) -> None:
 
 
 def _show_again(first: dict[tuple[str, str], Ablation]) -> None:
-    rows = json.loads((STORE / AGAIN).read_text(encoding="utf-8")) if (STORE / AGAIN).is_file() else []
+    rows = [row for row in _again() if (row["name"], row["gpu"]) in first]
     off = sorted(
         (abs(pct - before[name]), f"{row['name']} {row['gpu']} without {name}")
         for row in rows

@@ -65,12 +65,14 @@ def test_shorter_code_is_nearer_to_the_source_than_nops(
 
 def test_sets_count_apart_where_the_source_level_variant_is_another_kernel(agreement: ModuleType) -> None:
     source = {"wait": 29.0, "sync": 1.0, "smem": 20.0, "wait_sync": 23.0, "epilogue": -9.0}
-    apart = {word: agreement.why_apart("gemm", word, source) for word in source}
+    code = {"wait": 30.0, "sync": 0.0, "smem": 7.0, "wait_sync": 29.0, "epilogue": 0.5}
+    apart = {word: agreement.why_apart("gemm", word, source, code) for word in source}
     assert apart == {
         **{"wait": "", "sync": "", "smem": agreement.SHARED},
         **{"wait_sync": agreement.SLOWER, "epilogue": agreement.SLOWER},
     }
-    assert agreement.why_apart("gemm_tma/stages2", "all", {"all": 32.0}) == "", "it has no shared loads"
+    assert agreement.why_apart("gemm", "epilogue", source, {"epilogue": -9.0}) == "", "both routes show it"
+    assert agreement.why_apart("gemm_tma/stages2", "all", {"all": 32.0}, {"all": 31.0}) == "", "it has no shared loads"
 
 
 def test_a_case_alone_is_compared_set_by_set(
