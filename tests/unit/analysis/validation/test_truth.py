@@ -148,6 +148,22 @@ def test_a_kernel_that_adds_in_any_order_need_not_repeat_its_results(
     assert not score_truth(store)["unscored"]
 
 
+def test_launches_that_were_measured_again_are_kept_beside_the_store(
+    out: Path, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    variants = {"wait": 20.0, "copy": 30.0}
+    for run, off in (("gemm_tma-stages1", 0.0), ("gemm_tma-stages2", 1.0)):
+        cells = [MeasuredVariant(name, "ok", 1, [1e6], pct) for name, pct in variants.items()]
+        ablation(Report.open(out / "h200" / run), variants=cells).save(out / "h200" / run)
+        pack.pack(out)
+        cells = [MeasuredVariant(name, "ok", 1, [1e6], pct + off) for name, pct in variants.items()]
+        ablation(Report.open(out / "h200" / run), variants=cells).save(out / "h200" / run)
+        assert pack.keep_again(out) == len(RUNS), "a launch that was kept before is replaced"
+    pack.show()
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "measured again" in line)
+    assert line.startswith(f"{len(RUNS)} launches") and "worst 1.00 (gemm_tma-stages2 h200 without wait)" in line
+
+
 @pytest.mark.parametrize(
     ("alone", "account_says", "enough"),
     [
