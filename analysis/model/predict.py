@@ -49,6 +49,7 @@ a deeper ring of as many CTAs, and for any other. Split conformal prediction (Y.
 Patterson and E. Candès, "Conformalized quantile regression", NeurIPS 2019) on the launches of the
 truth that may be learned from; ``ncubble validate truth`` shows the margins that were needed."""
 LEAST_SHARE = 0.1
+"""Of a lower bound, in percent: cycles are divided by it."""
 
 DOUBT = 0.15
 """Of the distance from what is expected to the lower bound, what a choice of depth leaves out: a

@@ -171,10 +171,10 @@ def show() -> None:
 
 def _show_slower(launches: list[TruthLaunch]) -> None:
     slower: dict[str, list[str]] = defaultdict(list)
-    for one in launches:
-        wait = next((variant for variant in one.ablation.variants if variant.name == "wait"), None)
+    for launch in launches:
+        wait = next((variant for variant in launch.ablation.variants if variant.name == "wait"), None)
         if wait and (wait.status == SLOWER or (wait.gone_pct is not None and wait.gone_pct < -SLOWER_FROM_PCT)):
-            slower[one.gpu].append(one.name)
+            slower[launch.gpu].append(launch.name)
     for gpu, names in sorted(slower.items()):
         what = f"{len(names)} launches take over {SLOWER_FROM_PCT:.0f} % longer without waits"
         sys.stdout.write(f"\n{gpu}: {what}: {', '.join(names)}\n")

@@ -29,8 +29,10 @@ _NOP = 0x918 | 7 << 12
 _BSSY, _CALL, _MOVE = 0x945, 0x944, 0x802
 _NO_WAITS = 0x9C5  # WARPGROUP.DEPBAR: nvdisasm refuses it with scoreboards to wait for
 _RELATIVE = (0x947, 0x547, 0x348, _CALL, 0x950)  # BRA, BRA.U, WARPSYNC.COLLECTIVE, CALL.REL, RET.REL
-_UNKNOWN = (0x343, 0x344, 0x34E, 0x357, 0x54A, 0x74A, 0x943, 0x949, 0x94A, 0x94C, 0x94E, 0x957, 0x958, 0x959)
-_UNKNOWN_TOO = (0xB43, 0xB4A, 0xB57, 0xD57)
+_UNKNOWN = (  # CALL, LEPC, JMP, BRX, RPCMOV and their kinds
+    *(0x343, 0x344, 0x34E, 0x357, 0x54A, 0x74A, 0x943, 0x949, 0x94A),
+    *(0x94C, 0x94E, 0x957, 0x958, 0x959, 0xB43, 0xB4A, 0xB57, 0xD57),
+)
 _GOES = re.compile(r"^(@!?U?P\w+ +)?(BRA|BRX|BSSY|CALL|RET|JM|LEPC|WARPSYNC\.COLL|RPCMOV|BMOV\S* ATEXIT)")
 _TARGET = re.compile(r"\b0x([0-9a-f]+)$")
 _MMA = re.compile(r"^(@!?U?P\w+ +)?[HIDQ]MMA")
@@ -113,9 +115,7 @@ def _targets(whole: Sequence[_Instruction]) -> dict[int, int]:
     targets, bases = {}, set()
     for number, instruction in enumerate(whole):
         distance = instruction.distance
-        if instruction.low & 0xFFF in (*_UNKNOWN, *_UNKNOWN_TOO) or (
-            distance is None and _GOES.match(instruction.text)
-        ):
+        if instruction.low & 0xFFF in _UNKNOWN or (distance is None and _GOES.match(instruction.text)):
             raise ImmovableError(f"the code computes addresses ({instruction.name})")
         if distance is None:
             continue

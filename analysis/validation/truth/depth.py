@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from ncubble.analysis.account.account import account
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import predict_all
@@ -32,9 +30,9 @@ def depth_scores(launches: Sequence[TruthLaunch]) -> dict[str, Any]:
     what the depth that it would choose among the measured ones loses against the best, in percent
     of cycles. Depths that it does not predict count as ``silent``."""
     sweeps: dict[tuple[str, str], dict[int, TruthLaunch]] = defaultdict(dict)
-    for one in launches:
-        if one.stages is not None:
-            sweeps[one.family, one.gpu][one.stages] = one
+    for launch in launches:
+        if launch.stages is not None:
+            sweeps[launch.family, launch.gpu][launch.stages] = launch
     pairs: list[Row] = []
     regrets: list[Row] = []
     for (family, gpu), depths in sweeps.items():
@@ -43,22 +41,24 @@ def depth_scores(launches: Sequence[TruthLaunch]) -> dict[str, Any]:
                 made, regret = _predicted(family, gpu, depths, stages, one)
                 pairs += made
                 regrets += regret
-    told = [row for row in pairs if row["error"] is not None]
-    idle = [row for row in told if row["to"] > row["from"] and -row["no_change"] <= NO_GAIN]
-    mean, within = interval(told, lambda row: [abs(row["error"])])
-    worst = max(told, key=lambda row: abs(row["error"]), default=None)
-    stay, _ = interval(told, lambda row: [abs(row["no_change"])])
+    predicted = [row for row in pairs if row["error"] is not None]
+    without_gain = [row for row in predicted if row["to"] > row["from"] and -row["no_change"] <= NO_GAIN]
+    mean, within = interval(predicted, lambda row: [abs(row["error"])])
+    worst = max(predicted, key=lambda row: abs(row["error"]), default=None)
+    stay, _ = interval(predicted, lambda row: [abs(row["no_change"])])
     return {
         "sweeps": sum(len(depths) > 1 for depths in sweeps.values()),
         "pairs": len(pairs),
-        "silent": len(pairs) - len(told),
+        "silent": len(pairs) - len(predicted),
         "mean_abs": mean,
         "interval": within,
         "worst": worst,
-        "inside_pct": 100.0 * fmean(row["inside"] for row in told) if told else None,
-        "margins": _margins(told),
-        "no_gain": len(idle),
-        "no_gain_promised_pct": 100.0 * fmean(row["promised"] > PROMISED for row in idle) if idle else None,
+        "inside_pct": 100.0 * fmean(row["inside"] for row in predicted) if predicted else None,
+        "margins": _margins(predicted),
+        "no_gain": len(without_gain),
+        "no_gain_promised_pct": 100.0 * fmean(row["promised"] > PROMISED for row in without_gain)
+        if without_gain
+        else None,
         "no_change_mean_abs": stay,
         "regret_mean_pct": fmean(row["regret"] for row in regrets) if regrets else None,
         "regret_worst_pct": max((row["regret"] for row in regrets), default=None),
@@ -93,15 +93,24 @@ def _predicted(
     return pairs, [{"family": family, "regret": lost[chosen_depth(known)], "stay": lost[present]}]
 
 
-def _margins(told: Sequence[Row]) -> list[Row]:
-    """By the margin of an interval: predictions, and the margin with which LEVEL of them would have
-    held (split conformal prediction, with its correction for few)."""
+def _margins(predicted: Sequence[Row]) -> list[Row]:
+    """By the margin of an interval: predictions, the margin that they would have needed, and what
+    share of them holds with the margin that all other families need."""
     rows = []
-    for margin in sorted({row["margin"] for row in told}):
-        beyond = [row["beyond"] + margin for row in told if row["margin"] == margin]
-        level = min(1.0, math.ceil((len(beyond) + 1) * LEVEL) / len(beyond))
-        rows.append({"margin": margin, "predictions": len(beyond), "needed": float(np.quantile(beyond, level))})
+    for margin in sorted({row["margin"] for row in predicted}):
+        alike = [(row["family"], row["beyond"] + margin) for row in predicted if row["margin"] == margin]
+        others = {name: [beyond for family, beyond in alike if family != name] for name, _ in alike}
+        held = [beyond <= _needed(others[family]) for family, beyond in alike if others[family]]
+        needed = _needed([beyond for _, beyond in alike])
+        held_pct = 100.0 * fmean(held) if held else None
+        rows.append({"margin": margin, "predictions": len(alike), "needed": needed, "held_pct": held_pct})
     return rows
+
+
+def _needed(beyond: Sequence[float]) -> float:
+    """The margin with which LEVEL of the intervals hold (split conformal prediction, with its
+    correction for few)."""
+    return sorted(beyond)[min(len(beyond), math.ceil((len(beyond) + 1) * LEVEL)) - 1]
 
 
 def _against(prediction: Prediction | None, present: float, measured: float) -> Row:

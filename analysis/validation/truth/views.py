@@ -141,9 +141,12 @@ def _depth(depth: Result) -> Table:
 
 
 def _margins(depth: Result) -> Table:
-    rows = [(str(row["predictions"]), number(row["margin"]), number(row["needed"])) for row in depth["margins"]]
+    rows = [
+        (str(row["predictions"]), *(number(row[name]) for name in ("margin", "needed", "held_pct")))
+        for row in depth["margins"]
+    ]
     title = "Points by which intervals of depths are widened, and by which 90 % of these would hold"
-    return Table("margins", title, ("predictions", "margin", "needed"), rows, texts=0)
+    return Table("margins", title, ("predictions", "margin", "needed", "family left out %"), rows, texts=0)
 
 
 def _interval(bounds: Sequence[float] | None) -> str:

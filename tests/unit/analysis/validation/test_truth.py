@@ -19,7 +19,7 @@ from ncubble.analysis.diagnosis.diagnose import diagnose
 from ncubble.analysis.model.predict import Prediction
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.truth import score
-from ncubble.analysis.validation.truth.depth import _against
+from ncubble.analysis.validation.truth.depth import _against, _margins
 from ncubble.analysis.validation.truth.families import interval
 from ncubble.analysis.validation.truth.score import first_cause, is_enough, score_truth
 from ncubble.analysis.validation.truth.store import SPLITS, stored
@@ -185,6 +185,14 @@ def test_a_prediction_is_held_against_what_was_measured() -> None:
     assert _against(made, 50.0, 64.0) == {"error": -4.0, "promised": 10.0, "inside": True, "beyond": -1.0}
     assert _against(made, 50.0, 66.0)["inside"] is False
     assert _against(None, 50.0, 60.0) == dict.fromkeys(("error", "promised", "inside", "beyond"))
+
+
+def test_a_margin_is_held_against_what_other_families_need() -> None:
+    beyond = {"a": [-1.0] * 9 + [3.0], "b": [0.0] * 10}
+    pairs = [{"family": name, "margin": 2.0, "beyond": pct} for name, values in beyond.items() for pct in values]
+    (row,) = _margins(pairs)
+    assert row["predictions"] == 20 and row["needed"] == 2.0, "one of twenty may lie beyond"
+    assert row["held_pct"] == 95.0, "of a by what b needs, 2, the last does not hold; of b by what a needs, 5, all do"
 
 
 def test_targets_are_met_or_missed(store: Path) -> None:
