@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ncubble.analysis.account.account import MIN_SAMPLES, BubbleAccount
@@ -12,7 +12,7 @@ from ncubble.analysis.account.sm_load import sm_load
 from ncubble.analysis.account.stalls import CLASSES, classified
 from ncubble.analysis.account.units import MEMORY, cta_share, utilization
 from ncubble.analysis.model.residency import Residency, residency
-from ncubble.analysis.model.ring import Ring, depth_of, ring_of
+from ncubble.analysis.model.ring import Ring, rings_of, together
 from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
 
@@ -20,8 +20,6 @@ PADDING = 1.35
 """A stage may take this much more shared memory than is copied into it: rows that are padded
 against conflicts."""
 LEAST_ITERATIONS = 2.0
-ROUNDING = 0.1
-"""Traffic of a tile may exceed its bytes by this share: sectors that are read twice."""
 
 
 @dataclass(frozen=True)
@@ -113,25 +111,23 @@ class _Counted:
 
 
 def pipeline_of(launch: Launch, account: BubbleAccount | None, stages: int | None = None) -> Pipeline | Unidentified:
-    """The pipeline of one launch. ``stages`` overrules what manifest and code say of its present
-    depth. Raises UsageError for a launch that is not there."""
-    declared, declared_by = (stages, "given") if stages else _manifest_stages(launch)
+    """The pipeline of one launch. The code says its present depth, else the manifest does;
+    ``stages`` overrules both. Raises UsageError for a launch that is not there."""
     if account is None or account.unit in MEMORY:
         unit = "no unit's utilization was collected" if account is None else f"{account.unit} is its busiest unit"
-        return Unidentified(f"{unit}, and depth is predicted for kernels that a pipe bounds", declared, declared_by)
+        depth = _depth(launch, None, stages)
+        return Unidentified(
+            f"{unit}, and depth is predicted for kernels that a pipe bounds", depth.stages, depth.source
+        )
     counted = _Counted.of(launch)
-    complete, source = counted.complete, launch.source
-    ring = ring_of(source, counted.ctas, counted.warps, account.unit) if complete else None
-    lacking = _lacking(account, counted, ring)
+    rings = rings_of(launch.source, counted.ctas, counted.warps, account.unit) if counted.complete else []
+    ring = together(rings)
+    depth, lacking = _depth(launch, ring, stages), _lacking(account, counted, ring)
     if ring is None or lacking:
-        return Unidentified(lacking, declared, declared_by)
-    seen, evidence = depth_of(ring, counted.shared_B, counted.fill_B / counted.ctas / ring.iterations)
-    depth = declared or seen
-    if depth is None:
-        return Unidentified(f"nothing tells the present depth ({evidence}): give it with --stages")
-    several = _stages_per_iteration(counted, ring, depth)
-    ring = replace(ring, iterations=ring.iterations * several, tile_B=ring.tile_B / several)
-    return _pipeline(launch, account, counted, ring, _Depth(depth, declared_by or "sass", evidence))
+        return Unidentified(lacking, depth.stages, depth.source)
+    if depth.stages is None:
+        return Unidentified(f"nothing tells the present depth ({depth.evidence}): give it with --stages")
+    return _pipeline(launch, account, counted, ring, depth)
 
 
 def _lacking(account: BubbleAccount, counted: _Counted, ring: Ring | None) -> str:
@@ -150,16 +146,28 @@ def _lacking(account: BubbleAccount, counted: _Counted, ring: Ring | None) -> st
 
 
 class _Depth(NamedTuple):
-    stages: int
+    stages: int | None
     source: str
     evidence: str
 
 
+def _depth(launch: Launch, ring: Ring | None, given: int | None) -> _Depth:
+    """The present depth, what says so, and the evidence, with a word on a manifest that differs."""
+    declared = launch.declared.get("stages")
+    seen, evidence = (ring.stages, ring.evidence) if ring else (None, "")
+    if seen and declared and int(declared) != seen:
+        evidence += f"; the manifest says {declared}"
+    for stages, source in ((given, "given"), (seen, "sass"), (declared, "manifest")):
+        if stages:
+            return _Depth(int(stages), source, evidence)
+    return _Depth(None, "", evidence)
+
+
 def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: Ring, depth: _Depth) -> Pipeline:
     traffic = counted.fill_B / counted.ctas / ring.iterations
-    tile = ring.tile_B if ring.tile_B > 0 else traffic
-    places = residency(launch, depth.stages, _stage_bytes(counted.shared_B, depth.stages, tile, ring.copies))
-    limit = places.ctas(depth.stages) if places else round(counted.resident)
+    tile, stages = _tile_bytes(ring, traffic), depth.stages or 1
+    places = residency(launch, stages, _stage_bytes(counted.shared_B, stages, tile, ring.copies))
+    limit = places.ctas(stages) if places else round(counted.resident)
     per_iteration = counted.sms * counted.elapsed / counted.ctas / ring.iterations
     busy_pct = account.parts["tensor_busy"] + account.parts["unit_busy"]
     busy = busy_pct / 100 * per_iteration
@@ -169,7 +177,7 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
     memory = (utilization(launch, MEMORY[name]) for name in ("dram", "l2"))
     samples = _samples(launch, account, ring.begin)
     return Pipeline(
-        stages=depth.stages,
+        stages=stages,
         stages_from=depth.source,
         ctas=_sharing(counted.ctas / counted.sms, limit),
         grid=counted.ctas / counted.sms,
@@ -183,7 +191,7 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
         working=samples["unit"],
         outside=(samples["epilogue"] + samples["before"]) * cycle,
         roof=cycle * max([0.0, *(share for share in memory if share > 0)]) / 100,
-        delay=ring.delay if depth.stages > 1 else 0.0,
+        delay=ring.delay if stages > 1 else 0.0,
         asynchronous=ring.asynchronous,
         plain=ring.copies == "plain",
         compiled=ring.compiled,
@@ -224,13 +232,12 @@ def _late(samples: Mapping[str, float]) -> float:
     return samples["sync_wait"] * delays[0] / max(sum(delays), 1e-9)
 
 
-def _stages_per_iteration(counted: _Counted, ring: Ring, depth: int) -> int:
-    """Stages that the code copies in one iteration of its loop: tiles of K and of V share a ring in
-    attention. They are as many as make the ring fit the CTA's shared memory."""
-    if ring.copies == "plain" or not counted.shared_B > 0:
-        return 1
-    tile = ring.tile_B if ring.tile_B > 0 else counted.fill_B / counted.ctas / ring.iterations
-    return max(1, math.ceil(tile * depth / counted.shared_B - ROUNDING))
+def _tile_bytes(ring: Ring, traffic: float) -> float:
+    """Shared memory that a tile takes: what copies bring, but no more than traffic where some of
+    their lanes do not copy."""
+    if not ring.tile_B > 0:
+        return traffic
+    return min(ring.tile_B, traffic) if ring.copies == "cp.async" and traffic > 0 else ring.tile_B
 
 
 def _stage_bytes(used: float, depth: int, tile: float, copies: str) -> float:
@@ -238,11 +245,6 @@ def _stage_bytes(used: float, depth: int, tile: float, copies: str) -> float:
     the tile."""
     part = used / depth
     return part if copies != "tma" and tile <= part <= PADDING * tile else tile
-
-
-def _manifest_stages(launch: Launch) -> tuple[int | None, str]:
-    stages = launch.declared.get("stages")
-    return (int(stages), "manifest") if stages else (None, "")
 
 
 def _product(extent: str) -> float:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from ncubble.analysis.diagnosis.advise import Advice, advise, predict_sweep
+from ncubble.analysis.model import pipeline
+from ncubble.analysis.model.ring import rings_of
 from ncubble.analysis.report.report import Report
 from ncubble.cli.commands.advise.advise import advise as command
 from ncubble.errors import UsageError
@@ -40,7 +43,7 @@ def test_json_has_the_members_of_the_contract(advice: Advice) -> None:
         "schema", "report", "launch", "label", "stages", "stages_from", "depths", "fixes", "notes",
     ]  # fmt: skip
     assert told == json.loads(json.dumps(advice.to_json()))
-    assert (told["schema"], told["launch"], told["stages"], told["stages_from"]) == (1, 0, 3, "manifest")
+    assert (told["schema"], told["launch"], told["stages"], told["stages_from"]) == (1, 0, 3, "sass")
     assert list(told["depths"]) == [str(depth) for depth in range(1, 9)]
     for found in filter(None, told["depths"].values()):
         assert list(found) == ["tensor_elapsed_pct", "cycles", "low", "high"]
@@ -72,17 +75,28 @@ def test_a_given_depth_overrules(advice: Advice) -> None:
     assert told.depths[2].cycles == advice.depths[3].cycles
 
 
-def test_where_nothing_tells_the_depth_it_asks_for_it(tmp_path: Path) -> None:
+def test_where_nothing_tells_the_depth_it_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "bare.ncu-repz"
     shutil.copy(ROOT / "gemm_ws" / "default" / "report.ncu-repz", file)
+    read = advise(Report.open(file).launch(0))
+    assert (read.stages, read.stages_from) == (4, "sass")
+    assert read.depths[5] is None  # its ring already takes all shared memory
+    monkeypatch.setattr(pipeline, "rings_of", lambda *given: [replace(ring, stages=None) for ring in rings_of(*given)])
     told = advise(Report.open(file).launch(0))
     assert (told.stages, told.stages_from) == (None, None)
     assert not any(told.depths.values())
     assert "--stages" in told.notes[0]
-    assert "--stages" in _told(str(file))
+    declared = advise(Report.open(ROOT / "gemm_ws" / "default").launch(0))
+    assert (declared.stages, declared.stages_from) == (4, "manifest")
     given = advise(Report.open(file).launch(0), stages=4)
-    assert given.depths[3] is not None
-    assert given.depths[5] is None  # its ring already takes all shared memory
+    assert given.depths == read.depths
+
+
+def test_a_manifest_that_differs_from_the_code_is_named() -> None:
+    """A GEMM of four buffers whose loop waits for all copies is as deep as two."""
+    told = advise(Report.open(ROOT.parent / "h200-gate" / "wait_for_all_copies").launch(0))
+    assert (told.stages, told.stages_from) == (2, "sass")
+    assert any("the manifest says 4" in note for note in told.notes)
 
 
 def test_kernels_that_memory_bounds_have_no_depth() -> None:
@@ -99,7 +113,7 @@ def test_fixes_gain_at_most_their_part(advice: Advice) -> None:
 def test_text_for_a_person(advice: Advice) -> None:
     text = _told(str(RUN))
     assert max(map(len, text.splitlines())) <= 80
-    assert "depth 3, as its manifest says" in " ".join(text.split())
+    assert "depth 3, as its code shows" in " ".join(text.split())
     row = next(line for line in text.splitlines() if line.strip().startswith("2 "))
     assert f"{advice.depths[2].tensor_elapsed_pct:.1f}" in row
     assert "see notes" in next(line for line in text.splitlines() if line.strip().startswith("8 "))

@@ -18,7 +18,6 @@ from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import ctas_at, predict, refusal
 from ncubble.analysis.model.queueing import cycle_time, flight_time, idle_flight, own_time
 from ncubble.analysis.model.residency import Residency
-from ncubble.analysis.model.ring import Ring, depth_of
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT
 
@@ -183,6 +182,7 @@ def test_recorded_sweeps(sweeps: dict[str, dict[int, Pipeline]]) -> None:
         ("gemm_mma_swizzled", "default", 4, 64),
         ("tiled_matmul", "default", 1, 256),
         ("attention_fwd", "cp_async", 4, 128),  # 64 tiles of K and 64 of V
+        ("gemm_ws", "default", 4, 256),
     ],
 )
 def test_depth_and_iterations_are_read_off_the_code(
@@ -202,23 +202,3 @@ def test_memory_bound_kernels_have_no_depth() -> None:
     now = pipeline_of(report.launch(0), account(report.launch(0)))
     assert isinstance(now, Unidentified)
     assert "dram" in now.reason
-
-
-@pytest.mark.parametrize(
-    ("copies", "preloaded", "pending", "stages"),
-    [
-        ("cp.async", 0.0, 0.0, 1),
-        ("cp.async", 2.0, 1.0, 3),
-        ("cp.async", 2.0, 2.0, 3),  # waits behind its own copies
-        ("cp.async", 7.5, 1.0, 3),  # and copies of an operand that stays
-        ("tma", 3.0, None, 3),
-        ("tma", 2.0, None, 3),  # one less than fits
-        ("tma", 20.0, None, None),
-        ("plain", 0.0, None, 1),
-    ],
-)
-def test_depth_by_what_is_ahead(copies: str, preloaded: float, pending: float | None, stages: int | None) -> None:
-    ring = Ring(copies, 64.0, preloaded, pending, 0.0, False, 32_000.0, False, 0)
-    depth, evidence = depth_of(ring, 96_100.0, 32_000.0)
-    assert depth == stages
-    assert evidence

@@ -1,0 +1,132 @@
+"""How many buffers a ring has, by machine code alone: counters that return to zero, and arrays of
+mbarriers.
+
+A loop that walks around a ring of S buffers adds 1 to the number of the buffer and puts 0 in its
+place at S, unless the compiler made a remainder or constants of it. An mbarrier stands for each
+buffer, initialised before the loop, as a rule together with others of the same buffer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from ncubble.sass.slices import RegisterUses, operands
+
+MOST = 32
+"""Buffers of a ring at most: a counter that goes on further counts something else."""
+NEAR = 48
+"""Instructions between two of a loop at most, such as the code of a branch that few warps take."""
+SAME_LOOP = 0.5
+"""Share of an instruction's executions from which on another belongs to the same loop."""
+STRIDES = range(8, 72, 8)
+"""Bytes between the mbarriers of neighbouring buffers, which may lie among others."""
+_COMPARE = re.compile(r"ISETP\.(NE|EQ|GT|GE|LT|LE)(?:\.U32)?\.AND (U?P\d), U?PT, (U?R\d+), 0x([0-9a-f]+), U?PT")
+_ADDED = re.compile(r"ADD3? (U?R\d+), (?!\1,)U?R\d+, (-?0x[0-9a-f]+)(?:, (?!\1\b)U?R\w+)?$")
+_REGISTER = re.compile(r"U?R\d+")
+_OFFSET = re.compile(r"(-?)0x([0-9a-f]+)$")
+
+
+def address(sass: str) -> str:
+    """The first address of an instruction, without brackets; empty where it has none."""
+    _, _, rest = sass.partition("[")
+    return rest.partition("]")[0]
+
+
+def offset(sass: Sequence[str], row: int) -> int:
+    """The constant part of the first address of an instruction, in bytes; with what was added to
+    its register just before."""
+    text = address(sass[row])
+    match = _OFFSET.search(text)
+    register = next(
+        (name for name in text.split("+") if name.startswith(("R", "UR")) and name not in ("RZ", "URZ")), ""
+    )
+    added = 0
+    for before in reversed(sass[:row]) if match is None or text.startswith(register) else ():
+        if register in operands(before)[0]:
+            sum_ = _ADDED.search(before.rstrip(" ;"))
+            added = int(sum_[2], 16) if sum_ else 0
+            break
+    return added + (int(match[1] + match[2], 16) if match else 0)
+
+
+def barriers(initialised: Sequence[int], first: int, apart: Collection[int]) -> range | None:
+    """Offsets of the array of mbarriers that begins at ``first``, by the order in which offsets are
+    ``initialised``; it ends before any that lies ``apart``. None where ``first`` is not among
+    them."""
+    order = {at: number for number, at in reversed(list(enumerate(initialised)))}
+    if first not in order:
+        return None
+    for stride in STRIDES:
+        step = order.get(first + stride, -1) - order[first]
+        if step >= 1:
+            end = first + stride
+            while order.get(end) == order[first] + (end - first) // stride * step and end not in apart:
+                end += stride
+            return range(first, end, stride)
+    return range(first, first + 1)
+
+
+def counted(sass: Sequence[str], executed: Sequence[float], targets: Collection[int]) -> set[int]:
+    """Numbers at which counters return to zero that ``targets`` take their addresses from, in code
+    that ran."""
+    resets = [(row, number) for row in range(len(sass)) if executed[row] > 0 and (number := _reset(sass, row))]
+    if not resets or not targets:
+        return set()
+    index = RegisterUses(sass, [operands(text) for text in sass])
+    return {number for row, number in resets if _reaches(sass, index, row, _loop(executed, row), targets)}
+
+
+def _reset(sass: Sequence[str], row: int) -> int:
+    """The number at which ``row`` puts 0 in a counter's place; 0 where it does not.
+
+    Either a choice between the counter and zero, or a guarded zero, by a comparison before it.
+    """
+    match = re.search(r"SEL (U?R\d+), (?:(U?R\d+), U?RZ|U?RZ, (U?R\d+)), !?(U?P\d)$", sass[row].rstrip(" ;"))
+    if match:
+        counter, guard = match[2] or match[3], match[4]
+    elif match := re.match(r"@!?(U?P\d)\s+(?:U?MOV|IMAD\.MOV\.U32) (U?R\d+),(?: U?RZ,?)+$", sass[row].rstrip(" ;")):
+        counter, guard = match[2], match[1]
+    else:
+        return 0
+    for text in reversed(sass[max(0, row - NEAR) : row]):
+        if guard in operands(text)[0]:
+            compared = _COMPARE.search(text)
+            if not compared or compared[2] != guard or counter not in (compared[3], _unmasked(sass, row, compared[3])):
+                return 0
+            number = int(compared[4], 16) + (compared[1] in ("GT", "LE"))
+            return number if 2 <= number <= MOST else 0
+    return 0
+
+
+def _unmasked(sass: Sequence[str], row: int, register: str) -> str:
+    """The register of which ``register`` is the lowest byte or half before ``row``; empty where it
+    is not."""
+    masks = (re.search(rf"LOP3\.LUT {register}, (U?R\d+), 0xff(ff)?, ", text) for text in reversed(sass[:row]))
+    return next((match[1] for match in masks if match), "")
+
+
+def _loop(executed: Sequence[float], row: int) -> range:
+    """The rows around ``row`` that run about as often."""
+    ends = []
+    for step in (-1, 1):
+        end = at = row
+        while 0 <= at < len(executed) and abs(at - end) <= NEAR:
+            end = at if executed[at] >= SAME_LOOP * executed[row] else end
+            at += step
+        ends.append(end)
+    return range(ends[0], ends[1] + 1)
+
+
+def _reaches(sass: Sequence[str], index: RegisterUses, start: int, loop: range, targets: Collection[int]) -> bool:
+    """Whether a result of ``start`` goes into the first address of a target in the loop."""
+    seen, left = {start}, [start]
+    while left:
+        row = left.pop()
+        for use in index.uses(row, loop):
+            if use in targets and index.parsed[row][0] & operands(f"MOV RZ, {address(sass[use])}")[1]:
+                return True
+            if use in loop and use not in seen and use not in targets:
+                seen.add(use)
+                left.append(use)
+    return False
