@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ncubble.analysis.account.units import MEMORY, ratio, utilization
+from ncubble.analysis.model.pipeline import present_depth
 from ncubble.analysis.report.launch import Launch, once_per_launch
 from ncubble.analysis.report.samples import stall_columns
 from ncubble.chips import Chip, chip_of
@@ -30,8 +31,8 @@ type."""
 
 @dataclass(frozen=True)
 class LaunchFacts:
-    """Counters and code of one launch. ``stages`` and ``compulsory_B`` (bytes that must move) are
-    the program's word.
+    """Counters and code of one launch. ``stages`` is the depth of its ring, by its code, else the
+    program's word, as ``compulsory_B`` (bytes that must move) is.
 
     ``fetched``: bytes that came into L1 for each byte that copies and loads asked for. ``box_B``:
     bytes of a TMA box. ``resident``: CTAs of an SM that each resource allows, by its name.
@@ -190,7 +191,7 @@ def launch_facts(launch: Launch) -> LaunchFacts:
         duration_ns=row.duration_ns,
         dram_pct=utilization(launch, MEMORY["dram"]),
         dram_B=launch.value("dram__bytes_read.sum") + launch.value("dram__bytes_write.sum"),
-        stages=stages if isinstance(stages := declared.get("stages"), int) and stages > 0 else None,
+        stages=present_depth(launch),
         compulsory_B=float(compulsory) if isinstance(compulsory, int | float) and compulsory > 0 else math.nan,
         ctas=launch.value("launch__grid_size"),
         sms=launch.first(quantities["sms"]),

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ncubble.analysis.account.account import MIN_SAMPLES, BubbleAccount
+from ncubble.analysis.account.account import account as account_of
 from ncubble.analysis.account.sm_load import sm_load
 from ncubble.analysis.account.stalls import CLASSES, classified
 from ncubble.analysis.account.units import MEMORY, cta_share, utilization
 from ncubble.analysis.model.residency import Residency, residency
 from ncubble.analysis.model.ring import Ring, rings_of, together
-from ncubble.analysis.report.launch import Launch
+from ncubble.analysis.report.launch import Launch, once_per_launch
 from ncubble.profiling.metrics.generations import load_generations
 
 PADDING = 1.35
@@ -113,21 +114,30 @@ class _Counted:
 def pipeline_of(launch: Launch, account: BubbleAccount | None, stages: int | None = None) -> Pipeline | Unidentified:
     """The pipeline of one launch. The code says its present depth, else the manifest does;
     ``stages`` overrules both. Raises UsageError for a launch that is not there."""
+    ring, counted = launch_ring(launch), _Counted.of(launch)
+    depth = _depth(launch, ring, stages)
     if account is None or account.unit in MEMORY:
         unit = "no unit's utilization was collected" if account is None else f"{account.unit} is its busiest unit"
-        depth = _depth(launch, None, stages)
-        return Unidentified(
-            f"{unit}, and depth is predicted for kernels that a pipe bounds", depth.stages, depth.source
-        )
-    counted = _Counted.of(launch)
-    rings = rings_of(launch.source, counted.ctas, counted.warps, account.unit) if counted.complete else []
-    ring = together(rings)
-    depth, lacking = _depth(launch, ring, stages), _lacking(account, counted, ring)
+        why = f"{unit}, and depth is predicted for kernels that a pipe bounds"
+        return Unidentified(why, depth.stages, depth.source)
+    lacking = _lacking(account, counted, ring)
     if ring is None or lacking:
         return Unidentified(lacking, depth.stages, depth.source)
     if depth.stages is None:
         return Unidentified(f"nothing tells the present depth ({depth.evidence}): give it with --stages")
     return _pipeline(launch, account, counted, ring, depth)
+
+
+@once_per_launch
+def launch_ring(launch: Launch) -> Ring | None:
+    """The rings of a launch together, by its code; None where it shows none."""
+    found, grid, block = account_of(launch), launch.identity.grid, launch.identity.block
+    return together(rings_of(launch.source, _product(grid), _ceil(_product(block) / 32), found.unit if found else ""))
+
+
+def present_depth(launch: Launch) -> int | None:
+    """Buffers of a launch's ring, by its code, else by its manifest; None where neither says."""
+    return _depth(launch, launch_ring(launch), None).stages
 
 
 def _lacking(account: BubbleAccount, counted: _Counted, ring: Ring | None) -> str:
@@ -153,13 +163,13 @@ class _Depth(NamedTuple):
 
 def _depth(launch: Launch, ring: Ring | None, given: int | None) -> _Depth:
     """The present depth, what says so, and the evidence, with a word on a manifest that differs."""
-    declared = launch.declared.get("stages")
+    declared = stages if isinstance(stages := launch.declared.get("stages"), int) and stages > 0 else None
     seen, evidence = (ring.stages, ring.evidence) if ring else (None, "")
-    if seen and declared and int(declared) != seen:
+    if seen and declared and declared != seen:
         evidence += f"; the manifest says {declared}"
     for stages, source in ((given, "given"), (seen, "sass"), (declared, "manifest")):
         if stages:
-            return _Depth(int(stages), source, evidence)
+            return _Depth(stages, source, evidence)
     return _Depth(None, "", evidence)
 
 

@@ -1,6 +1,7 @@
 """The verdict: which cause is named, and when there is nothing to remove."""
 
 import math
+import shutil
 
 import pandas as pd
 import pytest
@@ -9,9 +10,11 @@ from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.parts import CAUSES, PARTS
 from ncubble.analysis.diagnosis.diagnose import _cause, _verdict, diagnose
 from ncubble.analysis.diagnosis.diseases import DISEASES, fix_of
-from ncubble.analysis.diagnosis.facts import LaunchFacts
+from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
 from ncubble.analysis.report.frames import opcode
+from ncubble.analysis.report.report import Report
 from ncubble.chips import chip_of
+from ncubble.recordings import ROOT
 from tests.helpers.one_launch import OneLaunch
 
 HMMA = "HMMA.16816.F32 R8, R12, R16, R8"
@@ -183,3 +186,23 @@ def test_a_disease_refines_causes_that_there_are_and_has_words_and_a_fix(disease
 def test_a_verdict_has_a_fix_unless_it_is_a_part_that_nothing_removes():
     assert {name for name in CAUSES if not fix_of(name)} == {"tensor_busy", "unit_busy", "other", "idle"}
     assert fix_of("no_cta") == fix_of("tail") and fix_of("new_part") == ""
+
+
+@pytest.mark.parametrize(
+    ("run", "stages", "disease", "cause"),
+    [
+        (ROOT / "gemm_tma" / "stages1", 1, "single_buffer", "data_wait"),
+        (ROOT / "gemm_tma" / "stages2", 2, "shallow_pipeline", "data_wait"),
+        (ROOT / "gemm_tma" / "stages6", 6, "occupancy_cliff", "wave_gap"),
+        (ROOT / "gemm_ws" / "pingpong", 5, "shallow_pipeline", "data_wait"),
+    ],
+)
+def test_diseases_of_depth_need_no_manifest(run, stages, disease, cause, tmp_path):
+    file = tmp_path / "bare.ncu-repz"
+    shutil.copy(run / "report.ncu-repz", file)
+    launch = Report.open(file).launch(0)
+    assert launch.declared.get("stages") is None
+    what = launch_facts(launch)
+    assert what.stages == stages
+    assert DISEASES[disease].applies(what)
+    assert cause in DISEASES[disease].causes
