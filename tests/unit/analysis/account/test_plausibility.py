@@ -96,9 +96,10 @@ def test_a_changed_cell_that_contradicts_the_others_is_told(tampered, table, col
 def test_series_may_exceed_their_nominal_peak_a_little(tampered, name, value, doubted):
     def change(frame):
         frame["metric"] = frame["metric"].astype(str)
-        rows = frame.index[frame["metric"] == "l2"]
-        frame.loc[rows, "metric"] = name
+        rows = frame.index[frame["metric"].str.contains("lts__throughput")]
+        frame.loc[rows, "metric"] = frame.loc[rows, "metric"].str.replace("lts__throughput", name)
         frame.loc[rows[7], "value"] = value
+        frame["metric"] = frame["metric"].astype("category")
 
     report = tampered("timeline", change)
     assert any("a sampled series goes from" in text for text in doubts(report.launch(0))) is doubted
