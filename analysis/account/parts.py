@@ -24,7 +24,8 @@ class Part(Style):
     cause, ``letter`` its cell in a bar without colour. A part with a ``fix`` can be removed;
     ``cause`` is what it is called then. ``launch_sd`` and ``gpu_sd``: standard deviation between
     launches of one process, and between GPUs of one model, in points of kernel time
-    (``benchmarks/gate/part_noise.py``).
+    (``benchmarks/gate/part_noise.py``). ``fix_untiled`` is the fix of a kernel that multiplies no
+    tiles, where that is another one.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Part(Style):
     launch_sd: float
     gpu_sd: float
     fix: str = ""
+    fix_untiled: str = ""
     cause: str = ""
 
 
@@ -49,6 +51,7 @@ _TAIL = Part(
     gpu_sd=0.5,
     meaning="SMs without a CTA while others still run: a partial last wave.",
     fix="balance the last wave: grid a whole number of waves, stream-K, or a persistent kernel",
+    fix_untiled="balance the last wave: grid a whole number of waves, CTAs of equal work, or a persistent kernel",
 )
 
 PARTS: dict[str, Part] = {
@@ -113,6 +116,7 @@ PARTS: dict[str, Part] = {
             gpu_sd=0.2,
             meaning="Dips of the unit, mostly between CTA waves: epilogue and prologue do not overlap.",
             fix="overlap epilogue and prologue of consecutive tiles: persistent kernel with an asynchronous epilogue",
+            fix_untiled="keep SMs busy while CTAs change: more resident CTAs, or a loop over the work of several",
         ),
         Part(
             name="data_wait",
@@ -125,6 +129,8 @@ PARTS: dict[str, Part] = {
             gpu_sd=0.9,
             meaning="Latency exposed: warps wait for global memory to reach shared memory.",
             fix="have more bytes in flight (more stages or resident CTAs), where a deeper run shows that it helps",
+            fix_untiled="have more bytes in flight: several independent loads per thread before the first use, "
+            "16-byte vector loads, more resident warps",
         ),
         Part(
             name="copy_cost",
@@ -138,6 +144,7 @@ PARTS: dict[str, Part] = {
             gpu_sd=0.2,
             meaning="The work of moving data: addresses, copy instructions, shared-memory writes.",
             fix="spend less on copying: wider copies, larger tiles, TMA",
+            fix_untiled="spend less on moving data: 16-byte vector accesses, fewer address computations",
         ),
         Part(
             name="smem_wait",
@@ -151,6 +158,8 @@ PARTS: dict[str, Part] = {
             gpu_sd=0.1,
             meaning="Waiting for shared-memory reads or bank conflicts.",
             fix="read shared memory less: larger warp or thread tiles, so that an operand serves more products",
+            fix_untiled="use shared memory less: keep values in registers, exchange them by shuffles, read 16 bytes at "
+            "once",
         ),
         Part(
             name="sync_wait",
@@ -163,6 +172,7 @@ PARTS: dict[str, Part] = {
             gpu_sd=0.2,
             meaning="Warps wait for other warps at a barrier, not for an MMA.",
             fix="synchronize fewer warps or less often: mbarriers, warp specialization",
+            fix_untiled="synchronize less often: combine within a warp by shuffles first, fewer warps per CTA",
         ),
         Part(
             name="issue",
@@ -177,6 +187,8 @@ PARTS: dict[str, Part] = {
             meaning="Issue slots, address arithmetic, conversions, dependent latency.",
             fix="issue fewer instructions per useful one (larger warp tiles, hoisted address arithmetic), "
             "or more warps",
+            fix_untiled="issue fewer instructions per useful one (vector accesses, unrolled loops, hoisted address "
+            "arithmetic), or more warps",
         ),
         Part(
             name="epilogue",
@@ -190,6 +202,7 @@ PARTS: dict[str, Part] = {
             gpu_sd=0.1,
             meaning="Stores and drain at the end of a tile.",
             fix="overlap the epilogue with the next tile (persistent kernel), or store wider",
+            fix_untiled="store wider and whole sectors, or let stores overlap the loads of more resident CTAs",
         ),
         Part(
             name="other",

@@ -52,9 +52,9 @@ def capability_of(launch: Launch) -> Version | None:
 
 
 def utilization(launch: Launch, stems: Iterable[str]) -> float:
-    """Busy share of elapsed cycles, in percent, by the first of ``stems`` that is collected; NaN
+    """Busy share of elapsed cycles, in percent, by the busiest of ``stems`` that is collected; NaN
     where none is."""
-    return next((value for stem in stems if not math.isnan(value := _elapsed(launch, stem))), math.nan)
+    return max((value for stem in stems if not math.isnan(value := _elapsed(launch, stem))), default=math.nan)
 
 
 def tensor_utilization(launch: Launch) -> float:
@@ -82,11 +82,11 @@ def _tensor_share(launch: Launch, unit: Unit) -> float:
 
 
 def shares_by_counter(launch: Launch, unit: Unit) -> dict[str, float]:
-    """Busy shares of a unit by counter: its first one that was collected, else those of single
+    """Busy shares of a unit by counter: its busiest one that was collected, else those of single
     operations."""
     shares = {stem: _elapsed(launch, stem) for stem in (*unit.counters, *unit.single)}
     known = {stem: share for stem, share in shares.items() if not math.isnan(share)}
-    whole = [stem for stem in unit.counters if stem in known][:1]
+    whole = sorted((stem for stem in unit.counters if stem in known), key=lambda stem: -known[stem])[:1]
     return {stem: known[stem] for stem in whole} or known
 
 

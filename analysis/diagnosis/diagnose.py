@@ -20,6 +20,7 @@ from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.account.units import MEMORY
 from ncubble.analysis.diagnosis.diseases import disease_of, fix_of
 from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
+from ncubble.analysis.diagnosis.overfetch import FULL_PCT, overfetch
 from ncubble.analysis.diagnosis.verdict import Cause, Place
 from ncubble.analysis.model.gain import Gain, depth_gain, gain_of
 from ncubble.analysis.report.launch import Launch
@@ -29,9 +30,6 @@ SATURATED_PCT = 90.0
 MEMORY_ROOF_PCT = 80.0
 """DRAM throughput from which on a matrix kernel counts as memory-bound: a plain copy reaches 86 to
 90 % on an H200."""
-MEMORY_BOUND_PCT = 60.0
-"""The same without tensor work, for DRAM or L2 as the busiest unit. Nsight calls less than this
-latency-bound."""
 TINY_NS = 5_000.0
 """Launches shorter than this are mostly launch latency (an empty kernel takes 2 to 3 µs)."""
 SLOW_PATH_FIRST = 1.5
@@ -64,7 +62,7 @@ def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
     if account is None:
         return Diagnosis("unknown", None, [], [lacking.no_account(launch).text])
     facts = launch_facts(launch)
-    causes = _ranked(launch, account, facts)
+    causes = _with_overfetch(_ranked(launch, account, facts), account, facts)
     verdict = _verdict(account, facts, causes)
     known = next((cause.disease for cause in causes if cause.cause == verdict), None)
     disease = known or _disease(verdict, facts)
@@ -131,6 +129,19 @@ def _with_slow_path(causes: list[Cause], verdict: str, account: BubbleAccount, f
     return [*causes[:1], *sorted([slow, *causes[1:]], key=lambda cause: -(cause.predicted_gain_pct or 0.0))]
 
 
+def _with_overfetch(causes: list[Cause], account: BubbleAccount, facts: LaunchFacts) -> list[Cause]:
+    """The causes with uncoalesced accesses first, in place of other costs of copying, where they
+    bound the kernel."""
+    wasted = overfetch(account, facts)
+    if wasted is None:
+        return causes
+    weights = None if account.weights is None else account.weights[["data_wait", "copy_cost"]].sum(axis=1)
+    where = [] if weights is None else hottest(facts.source, weights.to_numpy(dtype=float), wasted.pct)
+    fix = fix_of("copy_cost", "uncoalesced")
+    first = Cause("copy_cost", "uncoalesced", wasted.pct, where, fix, wasted.gain.expected)
+    return [first, *(cause for cause in causes if cause.cause != first.cause)]
+
+
 def slow_path_gain(account: BubbleAccount, chip: Chip | None) -> Gain:
     """What the fast MMA path of ``chip`` gives: busy time that it does without, and what goes
     along."""
@@ -153,11 +164,14 @@ def _verdict(account: BubbleAccount, facts: LaunchFacts, causes: list[Cause]) ->
     largest = max((cause.pct for cause in causes), default=0.0)
     if facts.duration_ns < TINY_NS:
         return "tiny_launch"
-    if facts.dram_pct >= MEMORY_ROOF_PCT or (account.unit in MEMORY and busy >= MEMORY_BOUND_PCT):
+    if overfetch(account, facts):
+        return "copy_cost"
+    if facts.dram_pct >= MEMORY_ROOF_PCT or (account.unit in MEMORY and busy >= FULL_PCT):
         return "memory_bound"
-    if account.unit != "tensor":
+    if account.unit != "tensor" and facts.core_products:
         return "no_tensor_work"
-    if facts.slow_path and (busy >= SATURATED_PCT or busy * facts.slow_mma_share >= SLOW_PATH_FIRST * largest):
+    slow_pct = account.parts["tensor_busy"] * facts.slow_mma_share if facts.slow_path else 0.0
+    if slow_pct > 0 and (busy >= SATURATED_PCT or slow_pct >= SLOW_PATH_FIRST * largest):
         return "slow_path"
     if busy >= SATURATED_PCT:
         return "none"
@@ -180,10 +194,10 @@ def _disease(cause: str, facts: LaunchFacts) -> str | None:
 def _fix(cause: str, disease: str | None, facts: LaunchFacts) -> str:
     """What to do, without what the kernel already does: fragments that come by ldmatrix, banks
     without conflicts."""
-    if cause == "smem_wait" and disease is None:
+    if cause == "smem_wait" and disease is None and "mma" in facts.roles:
         wider = "" if any(opcode.startswith("LDSM") for opcode in facts.opcodes) else ", or wider loads (ldmatrix)"
         return fix_of(cause) + wider
-    return fix_of(cause, disease)
+    return fix_of(cause, disease, tiled=facts.tiled)
 
 
 def _where(part: str, pct: float, account: BubbleAccount, source: pd.DataFrame) -> list[Place]:

@@ -77,10 +77,12 @@ def disease_of(cause: str, facts: LaunchFacts) -> Disease | None:
     return next((known for known in DISEASES.values() if cause in known.causes and known.applies(facts)), None)
 
 
-def fix_of(cause: str, name: str | None = None) -> str:
+def fix_of(cause: str, name: str | None = None, *, tiled: bool = True) -> str:
     """What to do about a cause, or about the disease ``name`` behind it; empty for an unknown
-    cause."""
+    cause. Without ``tiled``, what fits a kernel that multiplies no tiles."""
     known: Disease | Part | Outcome | None = DISEASES.get(name or "") or CAUSES.get(cause)
+    if isinstance(known, Part) and not tiled:
+        return known.fix_untiled or known.fix
     return known.fix if known else ""
 
 
@@ -96,7 +98,7 @@ def disease_words(name: str | None) -> str:
 )
 def no_async(facts: LaunchFacts) -> bool:
     """Tiles go through registers: the loads of the next tile wait for the stores of this one."""
-    return not facts.copies and not facts.bulk and any(facts.staged)
+    return facts.tiled and not facts.copies and not facts.bulk and any(facts.staged)
 
 
 @disease(
@@ -138,12 +140,14 @@ def narrow_copies(facts: LaunchFacts) -> bool:
 
 
 @disease(
-    "copy_cost", fix="let neighbouring threads copy neighbouring bytes: whole sectors of 32 bytes, best lines of 128"
+    "copy_cost",
+    "data_wait",
+    fix="let neighbouring threads read neighbouring bytes: whole sectors of 32 bytes, best lines of 128",
 )
 def uncoalesced(facts: LaunchFacts) -> bool:
     """Neighbouring threads ask for bytes of different sectors, so that more is fetched than is
     used."""
-    return facts.fetched >= OVERFETCH
+    return facts.fetched >= OVERFETCH and not facts.bulk
 
 
 @disease("smem_wait", fix="swizzle or pad the shared-memory tile, or load fragments with ldmatrix")
@@ -198,7 +202,8 @@ def short_k(facts: LaunchFacts) -> bool:
 
 @disease(
     "tail",
-    fix="give every SM work: smaller tiles, split K; if persistent, tiles that divide evenly among SMs",
+    fix="give every SM work: more CTAs with less to do each (smaller tiles, split K); if persistent, tiles that divide "
+    "evenly among SMs",
     words="too few CTAs",
 )
 def too_few_ctas(facts: LaunchFacts) -> bool:
@@ -210,6 +215,17 @@ def too_few_ctas(facts: LaunchFacts) -> bool:
 def partial_wave(facts: LaunchFacts) -> bool:
     """The last wave fills only some of the SMs."""
     return 0.0 < facts.waves - math.floor(facts.waves) < 0.9 if not math.isnan(facts.waves) else False
+
+
+@disease(
+    "none",
+    fix="ask L1 and shared memory for less: keep what is used again in registers, exchange it by shuffles, "
+    "read 16 bytes per thread at once",
+    words="LSU bound",
+)
+def lsu_bound(facts: LaunchFacts) -> bool:
+    """Without products to feed, the busiest unit is the one that serves L1 and shared memory."""
+    return not facts.tiled and max(facts.shares, key=lambda unit: facts.shares[unit], default="") == "lsu"
 
 
 @disease(

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ncubble.analysis.account.units import MEMORY, ratio, utilization
+from ncubble.analysis.account.units import MEMORY, other_shares, ratio, utilization
 from ncubble.analysis.model.pipeline import present_depth
 from ncubble.analysis.report.launch import Launch, once_per_launch
 from ncubble.analysis.report.samples import stall_columns
@@ -21,6 +21,7 @@ from ncubble.sass.opcodes import role, width_bytes
 from ncubble.sass.slices import staged_through_registers
 
 WARP = 32
+SECTOR_B = 32
 WITH_A_FAST_PATH = ("HMMA", "IMMA")
 """MMAs of types that ``wgmma`` takes, too; it has no double precision."""
 CONVERSIONS = ("I2F", "I2HP")
@@ -28,14 +29,22 @@ CONVERSIONS = ("I2F", "I2HP")
 that are rounded to half for the next product (attention) are no operands that came in another
 type."""
 
+FUSED = ("FFMA", "HFMA2")
+ARITHMETIC = (*FUSED, "FADD", "FMUL", "HADD2", "HMUL2", "MUFU", "DADD", "DMUL", "DFMA")
+LEAST_FUSED, MOSTLY = 0.25, 0.9
+"""Shares of all instructions, and of arithmetic, from which on multiply-adds make a product."""
+
 
 @dataclass(frozen=True)
 class LaunchFacts:
     """Counters and code of one launch. ``stages`` is the depth of its ring, by its code, else the
     program's word, as ``compulsory_B`` (bytes that must move) is.
 
-    ``fetched``: bytes that came into L1 for each byte that copies and loads asked for. ``box_B``:
-    bytes of a TMA box. ``resident``: CTAs of an SM that each resource allows, by its name.
+    ``fetched``: bytes that came into L1 for each byte that copies and loads asked for. ``sectors``:
+    bytes of the sectors that L1 looked up for loads, likewise. ``dram_needed``: share of DRAM bytes
+    (0 to 1) without those that were read and that no load asked for. ``box_B``: bytes of a TMA box.
+    ``resident``: CTAs of an SM that each resource allows, by its name. ``shares``: busy percent of
+    every unit but the tensor pipe.
     """
 
     source: pd.DataFrame
@@ -50,8 +59,11 @@ class LaunchFacts:
     waves: float
     bank_conflict_share: float
     fetched: float
+    sectors: float
+    dram_needed: float
     box_B: float  # noqa: N815
     resident: dict[str, float]
+    shares: dict[str, float]
 
     @cached_property
     def opcodes(self) -> list[str]:
@@ -111,6 +123,26 @@ class LaunchFacts:
     def products(self) -> float:
         """Executions of all MMAs, by warps."""
         return float(sum(count for count, name in zip(self.executed, self.roles, strict=True) if name == "mma"))
+
+    @cached_property
+    def core_products(self) -> bool:
+        """Whether the kernel multiplies matrices without the tensor pipe, or works like one that
+        does: its arithmetic is fused multiply-adds. Products of the recordings are 31 to 88 % of
+        their instructions and all of their arithmetic; elsewhere they are less than 15 % of all, or
+        less than 80 % of the arithmetic."""
+        total, fused, arithmetic = (self._executions(*names) for names in ((), FUSED, ARITHMETIC))
+        return total > 0 and fused >= LEAST_FUSED * total and fused >= MOSTLY * arithmetic
+
+    @property
+    def tiled(self) -> bool:
+        """Whether the kernel multiplies tiles, on whichever pipe."""
+        return "mma" in self.roles or self.core_products
+
+    def _executions(self, *names: str) -> float:
+        """Executions of all instructions whose mnemonic begins with one of ``names``, or of all, by
+        warps."""
+        counted = zip(self.executed, self.opcodes, strict=True)
+        return float(sum(count for count, opcode in counted if not names or opcode.startswith(names)))
 
     @cached_property
     def _main_mma(self) -> list[int]:
@@ -184,33 +216,40 @@ def launch_facts(launch: Launch) -> LaunchFacts:
     declared = launch.declared
     source, quantities = launch.source, load_generations().quantities
     limits = {what: launch.value(f"launch__occupancy_limit_{what}") for what in ("registers", "shared_mem")}
-    compulsory = declared.get("bytes")
+    compulsory, asked = declared.get("bytes"), _asked_bytes(source)
+    read, written = (launch.value(f"dram__bytes_{way}.sum") for way in ("read", "write"))
     return LaunchFacts(
         source=source,
         chip=chip_of(row.compute_capability),
         duration_ns=row.duration_ns,
         dram_pct=utilization(launch, MEMORY["dram"]),
-        dram_B=launch.value("dram__bytes_read.sum") + launch.value("dram__bytes_write.sum"),
+        dram_B=read + written,
         stages=present_depth(launch),
         compulsory_B=float(compulsory) if isinstance(compulsory, int | float) and compulsory > 0 else math.nan,
         ctas=launch.value("launch__grid_size"),
         sms=launch.first(quantities["sms"]),
         waves=launch.value("launch__waves_per_multiprocessor"),
         bank_conflict_share=ratio(launch, "bank_conflicts"),
-        fetched=_over(launch.first(quantities["fill_bytes"]), _asked_bytes(source)),
+        fetched=_over(launch.first(quantities["fill_bytes"]), asked),
+        sectors=_over(SECTOR_B * launch.first(quantities["load_sectors"]), asked),
+        dram_needed=_over(min(read, asked) + written, read + written) if asked > 0 else math.nan,
         box_B=_over(launch.first(quantities["tma_bytes"]), launch.first(quantities["tma"])),
         resident=limits,
+        shares=other_shares(launch),
     )
 
 
 def _asked_bytes(source: pd.DataFrame) -> float:
-    """Bytes that copies and global loads of all lanes ask for."""
+    """Bytes that copies, global loads and loads of spilled registers ask for, if all lanes are
+    on."""
     counts = source["executed"].fillna(0.0).tolist()
-    loads = ((op, n) for op, n in zip(source["opcode"].tolist(), counts, strict=True) if role(op) in _LOADS)
-    return float(sum(WARP * width_bytes(op) * n for op, n in loads if not op.startswith(("UTMA", "LDGDEP", "ARRIVES"))))
+    executed = zip(source["opcode"].tolist(), counts, strict=True)
+    loads = ((op, n) for op, n in executed if role(op) in _LOADS and not op.startswith(_ASK_FOR_NOTHING))
+    return float(sum(WARP * width_bytes(op) * n for op, n in loads))
 
 
-_LOADS = ("copy", "load_global")
+_LOADS = ("copy", "load_global", "local")
+_ASK_FOR_NOTHING = ("UTMA", "LDGDEP", "ARRIVES", "STL")
 
 
 def _over(amount: float, parts: float) -> float:

@@ -8,6 +8,8 @@ from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.account.units import capability_of
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, gains, slow_path_gain
+from ncubble.analysis.diagnosis.facts import launch_facts
+from ncubble.analysis.diagnosis.overfetch import overfetch
 from ncubble.analysis.diagnosis.verdict import Cause
 from ncubble.analysis.model.gain import Gain
 from ncubble.analysis.report.launch import Launch
@@ -31,6 +33,8 @@ def fixes(launch: Launch, account: BubbleAccount | None, diagnosis: Diagnosis) -
     if account is None:
         return []
     by_cause = {PARTS[part].cause or part: gain for part, gain in gains(launch, account).items()}
+    if wasted := overfetch(account, launch_facts(launch)):
+        by_cause["copy_cost"] = wasted.gain
     by_cause["slow_path"] = slow_path_gain(account, chip_of(capability_of(launch)))
     return [_fix(cause, by_cause[cause.cause]) for cause in diagnosis.causes]
 

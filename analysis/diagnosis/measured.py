@@ -57,7 +57,7 @@ def as_measured(verdict: LaunchVerdict, ablation: Ablation | None) -> LaunchVerd
     causes = [_measured(cause, ablation) for cause in verdict.causes]
     if (first := ablation.first_cause) and _leads(first, verdict, ablation):
         known = next((cause for cause in causes if cause.cause == first.part), None)
-        causes.insert(0, replace(known or _cause(first), predicted_gain_pct=None))
+        causes.insert(0, replace(known or _cause(first, verdict), predicted_gain_pct=None))
     ranked: dict[str, Cause] = {}
     for cause in causes:
         ranked.setdefault(cause.cause, cause)  # joined parts, and the first one's former place
@@ -82,8 +82,9 @@ def _measured(cause: Cause, ablation: Ablation) -> Cause:
     return MeasuredCause(part.part, cause.disease, part.measured, cause.where, cause.fix, cause.predicted_gain_pct)
 
 
-def _cause(part: MeasuredPart) -> Cause:
-    return MeasuredCause(part.part, None, part.measured, fix=fix_of(part.names[0]))
+def _cause(part: MeasuredPart, verdict: LaunchVerdict) -> Cause:
+    tiled = verdict.unit == "tensor" or verdict.cause == "no_tensor_work"
+    return MeasuredCause(part.part, None, part.measured, fix=fix_of(part.names[0], tiled=tiled))
 
 
 def largest_part(account: Mapping[str, float] | None, ablation: Ablation | None) -> tuple[str, float, bool] | None:

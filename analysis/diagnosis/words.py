@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from ncubble.analysis.account.parts import WORK, part_label
-from ncubble.analysis.diagnosis.diseases import disease_words
+from ncubble.analysis.diagnosis.diseases import disease_words, fix_of
 from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict
 from ncubble.text.values import NOT_COLLECTED, duration, location, percent
 
@@ -95,7 +95,9 @@ def sentence(verdict: LaunchVerdict) -> str:
     busy, cause = _busy_words(verdict), named_cause(verdict)
     match verdict.cause:
         case "none":
-            return f"{busy}: saturated, nothing to gain here."
+            return (
+                f"{busy}: saturated; {fix_of('none', verdict.disease) if verdict.disease else 'nothing to gain here'}."
+            )
         case "memory_bound":
             roof = "" if verdict.unit == "dram" else f" (DRAM at {percent(verdict.dram_pct)} of its peak)"
             return f"{busy}: memory-bound{roof}, which is not a bubble."

@@ -23,7 +23,7 @@ KINDS = ("tensor", "pipe", "memory")
 class Unit:
     """A unit whose busy share is read, by stems of counters (names without rollup).
 
-    Of ``counters`` the first that was collected counts, else the busiest of ``single``.
+    Of ``counters`` the busiest counts, else the busiest of ``single``.
     ``directions`` gives the two counters whose sum a counter is. ``issue`` proves use only.
     ``chips`` are those that have the unit (empty: all), ``series`` is its short name in the
     timeline, ``set`` the metric set that collects it.

@@ -12,7 +12,7 @@ from ncubble.analysis.account.palette import ACCENT
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.advise import Advice
-from ncubble.analysis.model.predict import Prediction
+from ncubble.analysis.model.predict import Prediction, chosen_depth, sure
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.ui.components import Child, as_table, card, figure, note
 from ncubble.dashboard.ui.figures import Drawn, Figure, safe
@@ -22,8 +22,6 @@ TITLE = "Depth of the pipeline"
 UNKNOWN = "not identified"
 UNKNOWN_Y = 4.0
 """Where the crosses stand: on the floor, clear of the ticks."""
-WORTH = 1.0
-"""Percent of the present time that another depth has to save before it is recommended."""
 _SOURCES = {"manifest": "as the run's manifest says", "sass": "read off the code", "given": "as given"}
 
 
@@ -36,7 +34,7 @@ def section(entry: Entry, advice: Advice) -> Component:
     if not any(row.busy_pct is not None for row in rows):
         return card(TITLE, [note("empty", "No other depth can be predicted from this report."), *warnings])
     unit, stages = words.unit_words(entry.verdict.unit), advice.stages
-    best = best_depth(rows, stages, unit)
+    best = best_depth(advice, unit)
     caption = "Predicted utilization by stages"
     head = ["Stages", f"{unit} busy", "Interval", "Cycles", "Time against now"]
     cells = [[str(row.depth), row.busy_words, row.interval_words, row.cycles_words, row.change_words] for row in rows]
@@ -101,20 +99,18 @@ def _row(depth: int, predicted: Prediction | None, present: bool, now: Predictio
     return DepthRow(depth, busy, predicted.low, predicted.high, cycles, change, present)
 
 
-def best_depth(rows: Sequence[DepthRow], present: int | None, unit: str) -> str:
-    """What to do about the depth, in a sentence. The shallowest of the best is taken: depth costs
-    shared memory."""
-    changes = [(row.change_pct, row) for row in rows if row.change_pct is not None and row.busy_pct is not None]
-    if not changes or present is None:
+def best_depth(advice: Advice, unit: str) -> str:
+    """What to do about the depth, in a sentence: the depth that ``model.predict`` chooses."""
+    known = {depth: sure(predicted) for depth, predicted in advice.depths.items() if predicted}
+    if advice.stages not in known:
         return "The present depth is not known: no change can be told."
-    fastest = min(change for change, _ in changes)
-    best = next(row for change, row in changes if change <= fastest + 0.5)
-    if best.present or fastest > -WORTH:
-        kept = f"Keep {present} stage{'' if present == 1 else 's'}"
-        return f"{kept}: no other depth is predicted to save {WORTH:.0f} % or more."
+    present, depth = advice.stages, chosen_depth(known)
+    if depth == present:
+        return f"Keep {present} stage{'' if present == 1 else 's'}: no other depth is surely better."
+    best = next(row for row in depth_rows(advice) if row.depth == depth)
     return (
-        f"Take {best.depth} stages instead of {present}: {unit} {percent(best.busy_pct)} busy "
-        f"({best.interval_words}), {-fastest:.0f} % less time."
+        f"Take {depth} stages instead of {present}: {unit} {percent(best.busy_pct)} busy "
+        f"({best.interval_words}), {-(best.change_pct or 0.0):.0f} % less time."
     )
 
 

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from ncubble.analysis.account.explain import unit_counters
 from ncubble.analysis.account.units import MEMORY, busy_of, cta_share, tensor_utilization, uses_tensor, utilization
 from tests.helpers.one_launch import OneLaunch
 
@@ -58,6 +59,13 @@ def test_dram_is_the_sum_of_both_directions_where_nothing_else_tells_it():
     assert busy_of(launch_of(both, ("FFMA", 9.0, 0.0))).unit == "dram"
     assert math.isnan(utilization(launch_of({read: 30.0}), MEMORY["dram"]))
     assert utilization(launch_of({**both, "dram__throughput" + ELAPSED: 50.0}), MEMORY["dram"]) == 50.0
+
+
+def test_the_busiest_counter_of_a_unit_is_its_utilization():
+    steps = {"sm__inst_executed_pipe_lsu": 12.0, "l1tex__data_pipe_lsu_wavefronts": 98.0, "lts__t_sectors": 36.0}
+    launch = launch_of({TENSOR + ELAPSED: 0.0} | {name + ELAPSED: value for name, value in steps.items()})
+    assert (busy_of(launch).unit, busy_of(launch).pct) == ("lsu", 98.0)
+    assert unit_counters(launch, "lsu")[1] == {"l1tex__data_pipe_lsu_wavefronts" + ELAPSED: 98.0}
 
 
 def test_gpc_cycles_stand_in_for_sm_cycles_where_those_were_not_collected():

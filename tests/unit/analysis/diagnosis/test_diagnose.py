@@ -38,8 +38,11 @@ def facts(*sass, executed=100.0, samples=0.0, **given):
         "waves": 3.9,
         "bank_conflict_share": 0.0,
         "fetched": 1.0,
+        "sectors": math.nan,
+        "dram_needed": math.nan,
         "box_B": math.nan,
         "resident": {"registers": 2.0, "shared_mem": 2.0},
+        "shares": {},
     }
     return LaunchFacts(**(values | given))
 
@@ -71,8 +74,8 @@ def test_without_an_account_the_verdict_is_unknown_and_says_why():
         ({"duration_ns": 3e3}, "tensor", {"data_wait": 60.0}, "tiny_launch"),
         ({"dram_pct": 85.0}, "tensor", {"data_wait": 60.0}, "memory_bound"),
         ({}, "dram", {"data_wait": 30.0}, "memory_bound"),
-        ({}, "dram", {"data_wait": 60.0}, "no_tensor_work"),
-        ({}, "fma", {"issue": 30.0}, "no_tensor_work"),
+        ({}, "dram", {"data_wait": 60.0}, "data_wait"),
+        ({}, "fma", {"issue": 30.0}, "issue"),
         ({}, "tensor", {"data_wait": 5.0}, "none"),
         ({"chip": chip_of("9.0")}, "tensor", {"data_wait": 5.0}, "slow_path"),
         ({"chip": chip_of("9.0")}, "tensor", {"copy_cost": 12.0, "tail": 10.0}, "slow_path"),
@@ -127,7 +130,7 @@ def test_the_disease_behind_a_part(part, sass, given, disease):
     found = account(**{part: 40.0})
     _, causes = verdict(found, facts(*sass, **given))
     assert causes[0].disease == disease
-    assert causes[0].fix.startswith(fix_of(causes[0].cause, disease))
+    assert causes[0].fix.startswith(fix_of(causes[0].cause, disease, tiled=HMMA in sass))
 
 
 def test_depth_is_not_advised_where_it_gives_nothing():
