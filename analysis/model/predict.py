@@ -43,7 +43,7 @@ NOISE = 0.06
 """Cycles of kernels that differ in depth alone, and have nothing to gain from it, spread by this
 share."""
 
-MARGIN, OTHER_MARGIN = 1.9, 8.1
+MARGIN, OTHER_MARGIN = 1.9, 6.6
 """Points by which an interval is wider than what the cases say, so that 90 % of intervals hold: for
 a deeper ring of as many CTAs, and for any other. Split conformal prediction (Y. Romano, E.
 Patterson and E. Candès, "Conformalized quantile regression", NeurIPS 2019) on the launches of the

@@ -21,5 +21,5 @@ def test_launches_of_one_process_are_told_apart_and_advised_on(tmp_path: Path) -
     assert [facts["stages"] for facts in report.run.manifest.launches] == [2, 3]
     assert [report.run.label_of(launch).split()[1] for launch in (0, 1)] == ["stages=2", "stages=3"]
     advice = advise_launch(report.launch(1))
-    assert (advice.stages, advice.stages_from) == (3, "manifest")
+    assert (advice.stages, advice.stages_from) == (3, "sass")
     assert advice.depths[4].tensor_elapsed_pct > 0

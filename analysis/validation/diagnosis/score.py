@@ -104,6 +104,8 @@ def _labelled(name: str, content: Result) -> Iterator[LabelledLaunch]:
     for experiment in content["experiments"] if name != PLANTED else ():
         label, launch, gain = experiment["label"], experiment.get("launch"), experiment.get("gain") or {}
         why = "" if label and launch is not None else "was not profiled" if label else "its experiment found no cause"
+        if label == ["no_tensor_work"]:  # by its code, not by its experiment
+            why = "its label says only that it issued no MMA"
         expected = {
             **{"name": str(experiment["experiment"]), "set": name, "causes": list(label or ()), "disease": None},
             "change": gain.get("change"),
@@ -116,20 +118,10 @@ def _labelled(name: str, content: Result) -> Iterator[LabelledLaunch]:
 def _row(reports: Opener, labelled: LabelledLaunch) -> Row:
     if labelled.unscored:
         raise ReportError(labelled.unscored, "")
-    launch = reports(labelled.runs[0]).launch(labelled.launch)
-    judgement = verdict(launch)
+    judgement = verdict(reports(labelled.runs[0]).launch(labelled.launch))
     if labelled.nsight is not None:
         judgement |= nsight(labelled.nsight)
-    row = judged(labelled.expected, judgement)
-    return row | {"right": row["right"] or _no_mma(labelled.expected, launch)}
-
-
-def _no_mma(expected: Row, launch: Launch) -> bool:
-    """Whether a label says only that a launch issued no MMA (experiments on it look for nothing
-    else), and ncubble accounts for another unit than the tensor pipe."""
-    counted = account(launch)
-    unlabelled = expected["set"] != PLANTED and expected["causes"] == ["no_tensor_work"]
-    return unlabelled and counted is not None and counted.unit != "tensor"
+    return judged(labelled.expected, judgement)
 
 
 def verdict(launch: Launch) -> Row:
