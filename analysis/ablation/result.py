@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from ncubble.analysis.ablation.shares import ALL, NONE, PART_OF, REST, removed, shared_out
 from ncubble.analysis.account.parts import JOINED, WORK
+from ncubble.analysis.account.shares import ALL, NONE, PART_OF, REST, removed, shared_out
 from ncubble.errors import ReportError
 from ncubble.files.typed import typed
 

@@ -12,7 +12,7 @@ from enum import Enum
 from itertools import combinations
 
 from ncubble.analysis.ablation.code import SPECIAL, RemovableParts
-from ncubble.analysis.ablation.shares import ALL, EPILOGUE, LOOP, removed
+from ncubble.analysis.account.shares import ALL, EPILOGUE, LOOP, removed
 from ncubble.sass.patching import Code
 
 SLACK = "slack"

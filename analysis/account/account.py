@@ -36,7 +36,8 @@ points."""
 @dataclass(frozen=True)
 class BubbleAccount:
     """Parts of one launch in percent of elapsed SM cycles. ``weights`` holds samples per
-    instruction and class, weighed by ``overlap``."""
+    instruction and class, weighed by ``overlap``; ``alone`` is what vanishes with each part alone,
+    as far as it was simulated (``model.account``)."""
 
     launch: int
     unit: str
@@ -45,6 +46,7 @@ class BubbleAccount:
     missing: tuple[str, ...] = ()
     phases: Phases | None = None
     weights: pd.DataFrame | None = None
+    alone: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = set(self.parts) - set(PARTS)
@@ -113,7 +115,7 @@ def build(
         active = busy.pct / max(with_cta, 0.01) if with_cta > 0 else busy.pct
         parts |= _share(room, steady_weights(weights.sum(), active, float(source["samples"].sum())))
     ordered = {part: parts[part] for part in PARTS if part in parts}
-    return BubbleAccount(launch, busy.unit, _exact(ordered), merged, busy.missing, timed, weights)
+    return BubbleAccount(launch, busy.unit, exact(ordered), merged, busy.missing, timed, weights)
 
 
 def _splits(source: pd.DataFrame) -> bool:
@@ -165,7 +167,7 @@ def _share(room: float, weights: dict[str, float]) -> dict[str, float]:
     return {part: room * weights[part] / total for part in STEADY}
 
 
-def _exact(parts: dict[str, float]) -> dict[str, float]:
+def exact(parts: dict[str, float]) -> dict[str, float]:
     """Remove rounding so that the parts sum to 100 to the last bit that matters."""
     largest = max(parts, key=lambda part: parts[part])
     rest = math.fsum(value for part, value in parts.items() if part != largest)

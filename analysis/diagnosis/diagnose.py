@@ -9,6 +9,7 @@ cannot split.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +23,8 @@ from ncubble.analysis.diagnosis.diseases import disease_of, fix_of
 from ncubble.analysis.diagnosis.facts import LaunchFacts, launch_facts
 from ncubble.analysis.diagnosis.overfetch import FULL_PCT, overfetch
 from ncubble.analysis.diagnosis.verdict import Cause, Place
-from ncubble.analysis.model.gain import Gain, depth_gain, gain_of
+from ncubble.analysis.model.gain import Gain, depth_gain, gain_of, simulated_gain
+from ncubble.analysis.model.ring import BULK
 from ncubble.analysis.report.launch import Launch
 from ncubble.chips import Chip
 
@@ -35,9 +37,12 @@ TINY_NS = 5_000.0
 SLOW_PATH_FIRST = 1.5
 """How many times the largest idle part that has to be, to be named first: an idle part is mended
 within the kernel."""
-KNOWN_FIRST = 0.75
+KNOWN_FIRST, SIMULATED_FIRST = 0.75, 0.85
 """Of the largest gain, how much a cause with a known disease has to give to be named first: its fix
-is known, too."""
+is known, too. The second where gains are simulated, and so known better."""
+NEARLY_PCT = 3.0
+"""Points by which copies have to cost more than waits for them, to be named before these: without
+copies nothing waits, so that removing them always gains as much."""
 WAITS_PCT = 3.0
 """Waits for data from which on the effect of other depths is predicted, which takes longer than all
 else here."""
@@ -79,8 +84,11 @@ def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = No
     can."""
     facts, idle = facts or launch_facts(launch), idle_pct(account)
     parts = {part: pct for part, pct in account.bubbles.items() if PARTS[part].fix and pct >= NEGLIGIBLE_PCT}
-    gained = {part: gain_of(pct, idle) for part, pct in parts.items()}
-    waits = parts.get("data_wait", 0.0) >= WAITS_PCT and _depth_cures(facts)
+    gained = {
+        part: simulated_gain(account.alone[part]) if part in account.alone else gain_of(pct, idle)
+        for part, pct in parts.items()
+    }
+    waits = parts.get("data_wait", 0.0) >= WAITS_PCT and not account.alone and _depth_cures(facts)
     if waits and (deeper := depth_gain(launch, account)) is not None:
         gained["data_wait"] = deeper.at_most(gained["data_wait"].high)
     return gained
@@ -97,13 +105,36 @@ def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[
     """The causes by what removing them gives; first one with a known disease, if it gives nearly as
     much."""
     gained = gains(launch, account, facts)
-    ranked = sorted(gained, key=lambda part: -gained[part].expected)
-    causes = [_cause(part, account.parts[part], account, facts, gained[part].expected) for part in ranked]
+    ranked = _waits_first(sorted(gained, key=lambda part: -gained[part].expected), gained, facts)
+    deepens = not account.alone or "data_wait" not in gained or _deepens(launch, account)
+    causes = [_cause(part, account.parts[part], account, facts, gained[part].expected, deepens) for part in ranked]
     first = next((cause for cause in causes if cause.disease), None)
-    if first and (first.predicted_gain_pct or 0.0) >= KNOWN_FIRST * gained[ranked[0]].expected:
+    most = gained[ranked[0]].expected if ranked else 0.0
+    least = (SIMULATED_FIRST if account.alone else KNOWN_FIRST) * most
+    if first and (first.predicted_gain_pct or 0.0) >= least:
         causes = [first, *(cause for cause in causes if cause is not first)]
     # Where something else bounds the kernel, that depth would help is not shown.
     return [*causes[:1], *(_unless_shallow(cause, facts) for cause in causes[1:])]
+
+
+def _deepens(launch: Launch, account: BubbleAccount) -> bool:
+    """Whether a deeper ring gains something, or that is not identified."""
+    deeper = depth_gain(launch, account)
+    return deeper is None or deeper.expected >= NEGLIGIBLE_PCT
+
+
+def _waits_first(ranked: list[str], gained: Mapping[str, Gain], facts: LaunchFacts) -> list[str]:
+    """Parts in their order, but waits for data first where only copies gain more, and hardly more.
+
+    TMA copies without the warps' work, so that a quarter more is hardly more there.
+    """
+    if ranked[:1] != ["copy_cost"] or "data_wait" not in gained:
+        return ranked
+    copies = gained["copy_cost"].expected
+    bulk = any(opcode.startswith(BULK) for opcode in facts.opcodes)
+    if gained["data_wait"].expected < (KNOWN_FIRST * copies if bulk else copies - NEARLY_PCT):
+        return ranked
+    return ["data_wait", *(part for part in ranked if part != "data_wait")]
 
 
 def _unless_shallow(cause: Cause, facts: LaunchFacts) -> Cause:
@@ -180,9 +211,11 @@ def _verdict(account: BubbleAccount, facts: LaunchFacts, causes: list[Cause]) ->
     return causes[0].cause
 
 
-def _cause(part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, gain: float) -> Cause:
+def _cause(
+    part: str, pct: float, account: BubbleAccount, facts: LaunchFacts, gain: float, deepens: bool = True
+) -> Cause:
     name, disease = PARTS[part].cause or part, _disease(PARTS[part].cause or part, facts)
-    if disease == "shallow_pipeline" and gain < NEGLIGIBLE_PCT:
+    if disease == "shallow_pipeline" and (gain < NEGLIGIBLE_PCT or not deepens):
         disease = None  # depth does nothing
     return Cause(name, disease, pct, _where(part, pct, account, facts.source), _fix(name, disease, facts), gain)
 

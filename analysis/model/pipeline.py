@@ -135,6 +135,11 @@ def launch_ring(launch: Launch) -> Ring | None:
     return together(rings_of(launch.source, _product(grid), _ceil(_product(block) / 32), found.unit if found else ""))
 
 
+def ctas_of(launch: Launch) -> float:
+    """CTAs of a launch's grid."""
+    return _product(launch.identity.grid)
+
+
 def present_depth(launch: Launch) -> int | None:
     """Buffers of a launch's ring, by its code, else by its manifest; None where neither says."""
     return _depth(launch, launch_ring(launch), None).stages

@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.harness.command import NCUBBLE, REPOSITORY
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
-from ncubble.analysis.ablation.shares import ALL, REST, removed
+from ncubble.analysis.account.shares import ALL, REST, removed
 
 TRUTH = REPOSITORY / "recordings" / "validation" / "account" / "ablation.json"
 MEAN, WORST = 2.0, 5.0

@@ -52,7 +52,7 @@ def verdict_of(report: Any, launch: int) -> LaunchVerdict:
 
 def account_of(report: Any, launch: int) -> Any:
     """The ``BubbleAccount`` of a launch, or None."""
-    from ncubble.analysis.account.account import account
+    from ncubble.analysis.model.account import account
 
     return account(report.launch(launch))
 

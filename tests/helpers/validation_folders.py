@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ncubble.analysis.ablation.shares import removed
+from ncubble.analysis.account.shares import removed
 from ncubble.kernels.catalog import ablation
 from ncubble.recordings import ROOT
 

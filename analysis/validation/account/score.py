@@ -18,9 +18,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ncubble.analysis.ablation.shares import MEASURE, REST
-from ncubble.analysis.account.account import account
 from ncubble.analysis.account.parts import JOINED
+from ncubble.analysis.account.shares import MEASURE, REST
+from ncubble.analysis.model.account import account
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.report.samples import stall_columns

@@ -1,7 +1,7 @@
 """What each part of the account of one ablated kernel truly costs, in points of its kernel time.
 
 A variant is a kernel built without some parts, measured as often as the whole one. Parts of the
-main loop share what vanishes with them (``ablation.shares``). A ``wgmma`` loop is never without its
+main loop share what vanishes with them (``account.shares``). A ``wgmma`` loop is never without its
 barrier alone. The tail is told by a shape whose grid is whole waves. What is neither busy nor
 vanishes with any variant is ``rest``.
 """
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from ncubble.analysis.ablation.shares import MEASURE, NONE, TAIL, overlaps, removed, shared_out
+from ncubble.analysis.account.shares import MEASURE, NONE, TAIL, overlaps, removed, shared_out
 from ncubble.analysis.validation.page import Result
 from ncubble.errors import ReportError
 

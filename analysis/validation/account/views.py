@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ncubble.analysis.ablation.shares import TAIL, removed
 from ncubble.analysis.account.parts import JOINED
+from ncubble.analysis.account.shares import TAIL, removed
 from ncubble.analysis.validation.account.score import MEAN, ORDER, RATIO, SIDES, SPLITS, WORST
 from ncubble.analysis.validation.page import NOTHING, Result, Table, number, verdict
 from ncubble.analysis.validation.plots import (

@@ -17,9 +17,10 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from ncubble.analysis.account.account import BubbleAccount, account
+from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.diagnosis.diagnose import Diagnosis, diagnose
 from ncubble.analysis.diagnosis.gains import fixes
+from ncubble.analysis.model.account import account
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.validation.page import Result
 from ncubble.analysis.validation.recorded import Opener, load, opener, origin_of, scored

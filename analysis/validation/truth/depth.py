@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from ncubble.analysis.account.account import account
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import predict_all
+from ncubble.analysis.model.account import account
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, chosen_depth, margin_of, sure
 from ncubble.analysis.validation.recorded import CYCLES

@@ -4,7 +4,8 @@ Truth are the shares of cycles that vanish when a part is taken out of the machi
 by Shapley values (``MeasuredPart.measured``), and what vanishes with a part ``alone``. Estimates
 are made anew by the code that runs. Launches whose replay did not repeat the program's results
 (but for kernels that add in any order), and those of which a part could not be measured, neither
-alone nor together with another, are named and not scored. Means come with an interval of 95 %,
+alone nor together with another, are named and not scored. Nor are copies of kernels that a memory
+bounds: without them, its work is gone. Means come with an interval of 95 %,
 from families drawn anew (bootstrap), since launches of a family are alike.
 """
 
@@ -18,9 +19,12 @@ from statistics import fmean, median
 from typing import Any
 
 from ncubble.analysis.ablation.result import LEAST_CAUSE_PCT, MeasuredPart
-from ncubble.analysis.ablation.shares import PART_OF, REST
-from ncubble.analysis.account.account import account
+from ncubble.analysis.account.parts import JOINED
+from ncubble.analysis.account.shares import PART_OF, REST
+from ncubble.analysis.account.units import MEMORY
 from ncubble.analysis.diagnosis.diagnose import diagnose
+from ncubble.analysis.diagnosis.verdict import Cause
+from ncubble.analysis.model.account import account
 from ncubble.analysis.validation.account.score import BUSY, naive_of
 from ncubble.analysis.validation.recorded import scored
 from ncubble.analysis.validation.truth.depth import depth_scores
@@ -101,15 +105,19 @@ def _row(one: TruthLaunch) -> Row:
             **{"account": _sum(bubbles.parts, part), "naive": _sum(naive, part)},
         }
         for name, part in measured.items()
-        if name != REST
+        if name != REST and not (bubbles.unit in MEMORY and "copy_cost" in part.names)
     }
+    causes = diagnose(one.launch, bubbles).causes
+    named, copied = _named([cause.cause for cause in causes], parts), _named(["copy_cost"], parts)
     return {
         **{"name": one.name, "family": one.family, "kind": one.kind, "gpu": one.gpu, "stages": one.stages},
         "cycles": one.ablation.cycles,
         "parts": parts,
         "first": first_cause(parts),
-        "enough": is_enough(parts),
-        "gain": _gain(one, measured),
+        "enough": is_enough(parts, named),
+        "least": is_least(parts, named),
+        "copies": is_enough(parts, copied),
+        "gain": _gain(causes, measured),
     }
 
 
@@ -132,19 +140,30 @@ def first_cause(parts: Mapping[str, Row]) -> Row:
     return {**named, "right": named["measured"] == named["account"], "regret": got["measured"] - got["account"]}
 
 
-def is_enough(parts: Mapping[str, Row]) -> bool | None:
-    """Whether removing the part that the account names first gains as much as removing any other
-    part; None where no removal gains much."""
+def _named(causes: Iterable[str], parts: Iterable[str]) -> str:
+    """The measured part, alone or with another, that ranked ``causes`` name first; "" for none."""
+    return next((part for cause in causes for part in parts if cause in part.split(JOINED)), "")
+
+
+def is_enough(parts: Mapping[str, Row], named: str) -> bool | None:
+    """Whether removing the part ``named`` first gains as much as removing any other part; None
+    where no removal gains much."""
     alone = {name: part["alone"] for name, part in parts.items() if part["alone"] is not None}
     if not alone or max(alone.values()) < ENOUGH_PCT:
         return None
-    named = max(parts, key=lambda name: parts[name]["account"])
     return bool(alone.get(named, -math.inf) >= max(alone.values()) - NEAR_PCT)
 
 
-def _gain(one: TruthLaunch, measured: Mapping[str, MeasuredPart]) -> Row | None:
+def is_least(parts: Mapping[str, Row], named: str) -> bool | None:
+    """Whether the part ``named`` is enough, and not more than is needed: removing copies removes
+    the waits for them, too, so that they always gain as much as these."""
+    if not is_enough(parts, named):
+        return is_enough(parts, named)
+    return named != "copy_cost" or not is_enough(parts, "data_wait")
+
+
+def _gain(causes: Sequence[Cause], measured: Mapping[str, MeasuredPart]) -> Row | None:
     """What the diagnosis promises for its first cause, and what vanishes with that part alone."""
-    causes = diagnose(one.launch, account(one.launch)).causes
     first = causes[0] if causes else None
     if first is None or first.predicted_gain_pct is None:
         return None
@@ -158,14 +177,14 @@ def scores(rows: Sequence[Row]) -> dict[str, Any]:
     """Errors of account, first cause and gain over ``rows``, in points of kernel time."""
     right, within = interval(rows, lambda row: [100.0 * row["first"]["right"]])
     gains = [row["gain"] for row in rows if row["gain"] is not None]
-    enough = [row["enough"] for row in rows if row["enough"] is not None]
+    shares = {name: [row[name] for row in rows if row[name] is not None] for name in ("enough", "least", "copies")}
     return {
         "launches": len(rows),
         "account": _errors(rows, "account"),
         "naive": _errors(rows, "naive"),
         "first_right_pct": right,
         "first_right_interval": within,
-        "first_enough_pct": 100.0 * fmean(enough) if enough else None,
+        **{f"first_{name}_pct": 100.0 * fmean(right) if right else None for name, right in shares.items()},
         "first_regret": fmean(row["first"]["regret"] for row in rows),
         "gains": {
             "count": len(gains),

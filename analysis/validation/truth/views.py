@@ -55,6 +55,8 @@ def _targets(result: Result) -> Table:
         _target("account: mean error of a part, points", score["account"]["mean_abs"], most=3.0),
         _target("account: worst error of a part, points", score["account"]["worst_abs"], most=12.0),
         _target("first cause gains within 3 points of the best, %", score["first_enough_pct"], least=90.0),
+        _target("… and is the least part that does, %", score["first_least_pct"]),
+        _target("… if copies were always named, %", score["first_copies_pct"]),
         _target("gain of the first cause: median error, points", score["gains"]["median_abs"], most=4.0),
         _target("depth: mean error, points of the busy share", depth["mean_abs"], most=3.0),
         _target("depth: worst error, points", worst, most=12.0),
@@ -79,6 +81,8 @@ def _target(
 ) -> tuple[str, str, str, str]:
     both = math.isfinite(most) and math.isfinite(least)
     target = f"{least:.0f}–{most:.0f}" if both else f"≤ {most:g}" if math.isfinite(most) else f"≥ {least:g}"
+    if most == -least == math.inf:
+        return figure, number(value) if value is not None else NOTHING, NOTHING, ""
     if value is None:
         return figure, NOTHING, target, ""
     return figure, number(value), target, "met" if least <= value <= most else "missed"

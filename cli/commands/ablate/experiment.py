@@ -20,9 +20,9 @@ from ncubble.analysis.ablation.result import (
     standard_error_pct,
     vanished,
 )
-from ncubble.analysis.ablation.shares import ALL, NONE, overlaps, removed
 from ncubble.analysis.ablation.variants import SLACK, CodeVariant, Way, delayed, without, words
 from ncubble.analysis.account.account import BubbleAccount
+from ncubble.analysis.account.shares import ALL, NONE, overlaps, removed
 from ncubble.analysis.report.launch import Launch
 from ncubble.cli.commands.ablate.profiling import AblationOrder
 from ncubble.errors import MeasurementError

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ncubble.analysis.ablation.shares import NONE
+from ncubble.analysis.account.shares import NONE
 from ncubble.profiling.capsules.capsule import Capsule
 from ncubble.profiling.capsules.replay import TAKEN
 from ncubble.profiling.capsules.replays import TRIES, ReplayVariant, argv, write_plan

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredVariant
-from ncubble.analysis.ablation.shares import LOOP, REST
 from ncubble.analysis.ablation.variants import SLACK
+from ncubble.analysis.account.shares import LOOP, REST
 from ncubble.cli.render import printable
 from ncubble.text.markdown import escape
 

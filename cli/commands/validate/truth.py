@@ -44,7 +44,7 @@ def line(result: Result, commit: str) -> dict[str, Any]:
         "account_mean": score["account"]["mean_abs"],
         "account_worst": score["account"]["worst_abs"],
         "first_right_pct": score["first_right_pct"],
-        "first_enough_pct": score["first_enough_pct"],
+        **{name: score[name] for name in ("first_enough_pct", "first_least_pct", "first_copies_pct")},
         "gain_mean": score["gains"]["mean_abs"],
         "gain_median": score["gains"]["median_abs"],
         "depth_mean": depth["mean_abs"],

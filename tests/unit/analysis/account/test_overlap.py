@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ncubble.analysis.ablation.shares import orders, shapley
 from ncubble.analysis.account.overlap import LEAST_IDLE
+from ncubble.analysis.account.shares import orders, shapley
 from ncubble.analysis.account.sm_load import SmLoad
 from ncubble.analysis.account.stalls import classified, classify
 from tests.helpers.sass_frames import kernel

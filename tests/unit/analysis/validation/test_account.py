@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from ncubble.analysis.ablation.shares import PART_OF, removed
 from ncubble.analysis.account.parts import PARTS as ACCOUNT_PARTS
+from ncubble.analysis.account.shares import PART_OF, removed
 from ncubble.analysis.validation.account.score import Pair, errors, fold, naive_account, score_account, scores
 from ncubble.analysis.validation.account.truth import truth
 from ncubble.analysis.validation.account.views import account_tables

@@ -12,16 +12,16 @@ import pytest
 
 from benchmarks.truth import pack, plan
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart, MeasuredVariant
-from ncubble.analysis.ablation.shares import REST
-from ncubble.analysis.account.account import account
+from ncubble.analysis.account.shares import REST
 from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.diagnosis.diagnose import diagnose
+from ncubble.analysis.model.account import account
 from ncubble.analysis.model.predict import Prediction
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.truth import score
 from ncubble.analysis.validation.truth.depth import _against, _margins
 from ncubble.analysis.validation.truth.families import interval
-from ncubble.analysis.validation.truth.score import first_cause, is_enough, score_truth
+from ncubble.analysis.validation.truth.score import first_cause, is_enough, is_least, score_truth
 from ncubble.analysis.validation.truth.store import SPLITS, stored
 from ncubble.analysis.validation.truth.views import truth_tables
 from ncubble.cli.commands.validate import truth as command
@@ -165,19 +165,23 @@ def test_launches_that_were_measured_again_are_kept_beside_the_store(
 
 
 @pytest.mark.parametrize(
-    ("alone", "account_says", "enough"),
+    ("alone", "named", "enough", "least"),
     [
-        ({"data_wait": 20.0, "copy_cost": 22.0}, {"data_wait": 9.0, "copy_cost": 1.0}, True),  # 2 points less
-        ({"data_wait": 15.0, "copy_cost": 22.0}, {"data_wait": 9.0, "copy_cost": 1.0}, False),
-        ({"data_wait": 4.0, "copy_cost": 1.0}, {"data_wait": 1.0, "copy_cost": 9.0}, None),  # nothing gains much
-        ({"data_wait": None, "copy_cost": 22.0}, {"data_wait": 9.0, "copy_cost": 1.0}, False),  # named, not measured
-        ({"data_wait": None}, {"data_wait": 9.0}, None),
+        ({"data_wait": 20.0, "copy_cost": 22.0}, "data_wait", True, True),  # 2 points less
+        ({"data_wait": 20.0, "copy_cost": 22.0}, "copy_cost", True, False),  # waits alone are enough
+        ({"data_wait": 15.0, "copy_cost": 22.0}, "data_wait", False, False),
+        ({"data_wait": 15.0, "copy_cost": 22.0}, "copy_cost", True, True),
+        ({"data_wait": 4.0, "copy_cost": 1.0}, "copy_cost", None, None),  # nothing gains much
+        ({"data_wait": None, "copy_cost": 22.0}, "data_wait", False, False),  # named, not measured
+        ({"data_wait": None}, "data_wait", None, None),
+        ({"data_wait": 20.0}, "", False, False),  # nothing is named
     ],
 )
 def test_a_first_cause_is_enough_where_it_gains_as_much_as_any(
-    alone: dict[str, float | None], account_says: dict[str, float], enough: bool | None
+    alone: dict[str, float | None], named: str, enough: bool | None, least: bool | None
 ) -> None:
-    assert is_enough({name: {"alone": alone[name], "account": account_says[name]} for name in alone}) is enough
+    parts = {name: {"alone": pct} for name, pct in alone.items()}
+    assert is_enough(parts, named) is enough and is_least(parts, named) is least
 
 
 def test_a_prediction_is_held_against_what_was_measured() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ncubble.analysis.ablation.result import FILE, ROUTE, SHORTER, Ablation
-from ncubble.analysis.ablation.shares import NONE
+from ncubble.analysis.account.shares import NONE
 from ncubble.cli.commands.ablate import experiment, job, profiling
 from ncubble.cli.main import main
 from ncubble.errors import MeasurementError

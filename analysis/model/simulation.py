@@ -1,0 +1,210 @@
+"""A pipelined loop of ``wgmma`` on one SM, simulated event by event.
+
+Resident CTAs run groups of four warps. A group is a coroutine that goes through the steps of its
+loop; it yields the cycle at which it goes on, or ``PARKED`` until another one wakes it. Groups take
+turns at two servers, which work by themselves: the tensor pipe, and the port through which tiles
+come to the SM.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Collection, Generator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+PARKED = math.inf
+WORK, WAIT, MEET, PRODUCT, DRAIN, COPY = "work", "wait", "meet", "product", "drain", "copy"
+_Process = Generator[float, None, None]
+
+
+class Step(NamedTuple):
+    """What a group of warps does next: ``WORK`` for ``amount`` cycles, ``WAIT`` for its tile,
+    ``MEET`` the other groups of its CTA, hand a ``PRODUCT`` of ``amount`` cycles to the pipe,
+    ``DRAIN`` until no more than ``amount`` products are pending, or ``COPY`` a later tile.
+
+    ``part`` is the part of the account that it belongs to, "" for none.
+    """
+
+    kind: str
+    amount: float = 0.0
+    part: str = ""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One SM: ``ctas`` resident CTAs of ``groups`` groups, each of which goes through ``steps`` for
+    ``iterations`` tiles.
+
+    A copy brings the tile that is ``ahead`` of the present one: its bytes pass the port in ``fill``
+    cycles and fly for ``flight`` more. ``alone`` says whether a group copies and awaits a share of
+    the tile of its own (cp.async), else one copies for all (TMA). Where steps copy nothing, another
+    warp copies as soon as all groups have left a buffer, while ``pending`` products may still read
+    it. ``ends`` are cycles before and after the loop together.
+    """
+
+    ctas: int
+    groups: int
+    iterations: int
+    steps: tuple[Step, ...]
+    ahead: int
+    fill: float
+    flight: float = 0.0
+    ends: float = 0.0
+    alone: bool = True
+    pending: int = 0
+
+    @property
+    def copies(self) -> bool:
+        """Whether the groups copy themselves."""
+        return any(step.kind == COPY for step in self.steps)
+
+    def without(self, parts: Collection[str]) -> Loop:
+        """The loop without what belongs to some parts of the account. Without copies, nothing comes
+        and nothing is waited for."""
+        if "copy_cost" in parts:
+            steps = tuple(step for step in self.steps if step.kind not in (WAIT, COPY) and step.part not in parts)
+            return replace(self, steps=steps, fill=0.0, flight=0.0)
+        return replace(self, steps=tuple(step for step in self.steps if step.part not in parts))
+
+    def scaled(self, factor: float) -> Loop:
+        """The loop with its work taking ``factor`` times as long. What is outside never takes
+        longer."""
+        steps = tuple(step._replace(amount=step.amount * factor) if step.kind == WORK else step for step in self.steps)
+        return replace(self, steps=steps, ends=self.ends * min(1.0, factor))
+
+
+class Run(NamedTuple):
+    """Cycles of a simulated iteration, and how many of them a group waits for its tile (mean)."""
+
+    cycle: float
+    waited: float
+
+
+class _Server:
+    """Serves in the order in which groups come."""
+
+    def __init__(self) -> None:
+        self.free = self.used = 0.0
+
+    def take(self, now: float, cycles: float) -> float:
+        """When ``cycles`` of service end."""
+        self.free = max(self.free, now) + cycles
+        self.used += cycles
+        return self.free
+
+
+def simulate(loop: Loop) -> Run:
+    """Runs all CTAs of one SM once. Raises AssertionError where a server would have worked for
+    longer than the run."""
+    sm = _Sm(loop)
+    sm.run()
+    cycles = max(sm.now, sm.port.free, sm.pipe.free)
+    if max(sm.pipe.used, sm.port.used) > cycles * (1 + 1e-9):
+        raise AssertionError(f"a server worked for longer than the {cycles:.0f} cycles of the run")
+    return Run(cycles / loop.iterations, sm.waited / loop.ctas / loop.groups / loop.iterations)
+
+
+class _Sm:
+    """One SM: its servers, the present cycle, and who goes on when."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop, self.now, self.waited = loop, 0.0, 0.0
+        self.pipe, self.port = _Server(), _Server()
+        self._queue: list[tuple[float, int, _Process]] = []
+        self._count = 0
+
+    def wake(self, process: _Process) -> None:
+        """Lets a parked process go on at the present cycle."""
+        self._push(self.now, process)
+
+    def run(self) -> None:
+        """Runs until nothing is left to do."""
+        for _ in range(self.loop.ctas):
+            for process in _Cta(self).groups:
+                self.wake(process)
+        while self._queue:
+            self.now, _, process = heapq.heappop(self._queue)
+            until = next(process, PARKED)
+            if until < PARKED:
+                self._push(max(until, self.now), process)
+
+    def _push(self, at: float, process: _Process) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (at, self._count, process))
+
+
+class _Cta:
+    """One CTA: its groups, the arrivals of their tiles, and who stands at its barrier."""
+
+    def __init__(self, sm: _Sm) -> None:
+        self.sm, self.loop = sm, sm.loop
+        self._arrivals: list[dict[int, float]] = [{} for _ in range(self.loop.groups if self.loop.alone else 1)]
+        self._left: dict[int, int] = {}
+        self._at_barrier: list[_Process] = []
+        self._thirsty: list[_Process] = []
+        self.groups = [self._group(number) for number in range(self.loop.groups)]
+        for number in range(len(self._arrivals)):
+            for tile in range(self.loop.ahead):
+                self._request(number, tile)
+
+    def _group(self, number: int) -> _Process:
+        sm, loop, pending = self.sm, self.loop, deque[float]()
+        yield sm.now + loop.ends / 2
+        for tile in range(loop.iterations):
+            for kind, amount, _ in loop.steps:
+                if kind == WORK:
+                    yield sm.now + amount
+                elif kind == PRODUCT:
+                    pending.append(sm.pipe.take(sm.now, amount))
+                elif kind == DRAIN:
+                    while len(pending) > amount:
+                        yield pending.popleft()
+                elif kind == COPY:
+                    if number < len(self._arrivals):
+                        self._request(number, tile + loop.ahead)
+                elif kind == MEET:
+                    yield from self._meets(number)
+                else:
+                    since = sm.now
+                    yield from self._awaits(number, tile)
+                    sm.waited += sm.now - since
+            self._leave(tile - loop.pending)
+        yield max([sm.now, *pending]) + loop.ends / 2
+
+    def _request(self, number: int, tile: int) -> None:
+        """Sends a tile, or a group's share of it, on its way."""
+        if tile < self.loop.iterations:
+            share = self.loop.fill / len(self._arrivals)
+            self._arrivals[number][tile] = self.sm.port.take(self.sm.now, share) + self.loop.flight
+            self._wake(self._thirsty)
+
+    def _leave(self, tile: int) -> None:
+        """One group more has done with a tile."""
+        if self.loop.copies or tile < 0:
+            return
+        self._left[tile] = self._left.get(tile, 0) + 1
+        if self._left[tile] == self.loop.groups:
+            self._request(0, tile + self.loop.ahead)
+
+    def _awaits(self, number: int, tile: int) -> _Process:
+        arrivals = self._arrivals[number if self.loop.alone else 0]
+        while tile not in arrivals:
+            self._thirsty.append(self.groups[number])
+            yield PARKED
+        if arrivals[tile] > self.sm.now:
+            yield arrivals[tile]
+
+    def _meets(self, number: int) -> _Process:
+        if len(self._at_barrier) + 1 == self.loop.groups:
+            self._wake(self._at_barrier)
+        else:
+            self._at_barrier.append(self.groups[number])
+            yield PARKED
+
+    def _wake(self, parked: list[_Process]) -> None:
+        for process in parked:
+            self.sm.wake(process)
+        parked.clear()

@@ -1,0 +1,143 @@
+"""The steps of a ``wgmma`` loop, read from its code, with the work between them from samples."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ncubble.analysis.account.stalls import CodeContext
+from ncubble.analysis.model.ring import Ring
+from ncubble.analysis.model.simulation import COPY, DRAIN, MEET, PRODUCT, WAIT, WORK, Step
+from ncubble.sass.opcodes import is_wgmma
+
+RAN = 0.05
+"""Of the executions of the waits, what makes an instruction part of the loop: one of 8 warps copies
+for all by TMA."""
+SEPARATE = ("copy_cost", "smem_wait")
+"""Work that can be removed; all other work belongs to no part that the simulation removes."""
+SIMULATED = ("data_wait", "sync_wait", "unit")
+"""Samples of these classes are what the simulation has to show by itself."""
+_DRAIN = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x([0-9a-f]+)")
+
+
+@dataclass(frozen=True)
+class Steps:
+    """``steps`` of an iteration; ``ahead``, ``pending`` and ``alone`` as in ``simulation.Loop``;
+    ``ends`` is the work outside the loop, as a share of a CTA's time, as amounts of ``steps`` are.
+
+    ``turns``: warps hand the pipe to each other at named barriers, which is not simulated.
+    """
+
+    steps: tuple[Step, ...]
+    ahead: int
+    pending: int
+    alone: bool
+    ends: float
+    turns: bool
+
+
+@dataclass
+class _Reading:
+    """Steps read so far, with products of one iteration joined up to the next drain."""
+
+    steps: list[Step] = field(default_factory=list)
+    products: int = 0
+    copied: bool = False
+    waited: bool = False
+
+    def work(self, part: str, share: float) -> None:
+        """Work, joined with that before it of the same part."""
+        if self.steps and self.steps[-1].kind == WORK and self.steps[-1].part == part:
+            share += self.steps.pop().amount
+        self.steps.append(Step(WORK, share, part))
+
+    def product(self) -> None:
+        """One more instruction of a product, which was handed over with the first one."""
+        self.products += 1
+        for at in range(len(self.steps) - 1, -1, -1):
+            if self.steps[at].kind == PRODUCT:
+                self.steps[at] = Step(PRODUCT, self.steps[at].amount + 1)
+                return
+            if self.steps[at].kind != WORK:
+                break
+        self.steps.append(Step(PRODUCT, 1))
+
+
+def steps_of(
+    context: CodeContext,
+    sass: list[str],
+    executed: list[float],
+    ring: Ring,
+    stages: int,
+    samples: Iterable[tuple[int, str, float]],
+) -> Steps:
+    """The steps of the loop in which ``ring`` is used. ``samples`` are (row, class, share of all
+    that count). Amounts of products are shares of those of an iteration."""
+    own, ends = _work(context, ring, samples)
+    most = max(executed[row] for row in ring.waits or ring.rows)
+    last = max((row for row in ring.rows if row in context.loop), default=-1)
+    reading = _Reading()
+    turns = False
+    for row in context.loop:
+        for part, share in own[row].items():
+            reading.work(part, share)
+        if executed[row] < RAN * most:
+            continue
+        opcode = context.opcodes[row]
+        turns |= opcode.startswith("BAR.ARV")
+        if _awaits(row, opcode, ring, reading):
+            reading.waited = True
+            reading.steps.append(Step(WAIT, 0.0, "data_wait"))
+        elif row == last or (ring.copies == "plain" and row in ring.rows and not reading.copied):
+            reading.copied = True
+            reading.steps.append(Step(COPY, 0.0, "copy_cost"))
+        elif is_wgmma(opcode) and executed[row] >= most / 2:
+            reading.product()
+        elif match := _DRAIN.search(sass[row]):
+            reading.steps.append(Step(DRAIN, int(match[1], 16)))
+        elif opcode.startswith("BAR.SYNC"):
+            reading.steps.append(Step(MEET, 0.0, "sync_wait"))
+    return _steps(reading, ring, stages, ends, turns)
+
+
+def _work(
+    context: CodeContext, ring: Ring, samples: Iterable[tuple[int, str, float]]
+) -> tuple[dict[int, dict[str, float]], float]:
+    """Work of warps by row of the loop and part, and outside the loop in all."""
+    own: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    ends = 0.0
+    for row, part, share in samples:
+        home = context.home[row]
+        if home in context.loop and home >= ring.begin:
+            if part not in SIMULATED:
+                own[home][part if part in SEPARATE else ""] += share
+        elif part not in ("data_wait", "unit"):
+            ends += share
+    return own, ends
+
+
+def _awaits(row: int, opcode: str, ring: Ring, reading: _Reading) -> bool:
+    """Whether a tile is awaited here: at the first wait for it, or at the first store of loaded
+    registers."""
+    if reading.waited:
+        return False
+    return row in ring.waits or (ring.copies == "plain" and reading.copied and opcode.startswith("STS"))
+
+
+def _steps(reading: _Reading, ring: Ring, stages: int, ends: float, turns: bool) -> Steps:
+    steps = [
+        step._replace(amount=step.amount / reading.products) if step.kind == PRODUCT else step for step in reading.steps
+    ]
+    drains = [step.amount for step in steps if step.kind == DRAIN] or [0.0]
+    groups = max(1, sum(step.kind == PRODUCT for step in steps))
+    if ring.copies == "plain":
+        ahead = 0
+    elif not reading.copied or (round(ring.preloaded) == stages and drains[-1] == 0):
+        ahead = stages
+    else:
+        ahead = stages - 1
+    pending = math.ceil(drains[-1] / groups)
+    return Steps(tuple(steps), ahead, pending, ring.copies != "tma", ends, turns)
