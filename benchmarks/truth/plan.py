@@ -4,18 +4,22 @@ A family is one kernel in one setting, at several depths where it has them: laun
 too much alike to stand on both sides of a split. The split was fixed before anything was measured.
 Within each kind, families are ordered by the SHA-256 of their names; the first 60 %, rounded up,
 are learned from, the others are frozen.
+
+Fresh families are measured after the last scoring of the frozen side: ``fresh`` draws them by a
+seed from all settings that its tables allow, without those of the plan.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Split = Literal["learn", "frozen"]
+Split = Literal["learn", "frozen", "fresh"]
 LEARNED = 0.6
 TOLD = "truth.json"
 """Beside the recorded run of a launch: which one it is."""
@@ -51,7 +55,7 @@ def splits(families: Sequence[Family]) -> dict[str, Split]:
         names = sorted((family.name for family in families if family.kind == kind), key=_hashed)
         learned = math.ceil(LEARNED * len(names))
         sides |= {name: "learn" if number < learned else "frozen" for number, name in enumerate(names)}
-    return sides
+    return sides | {family.name: "fresh" for family in fresh()}
 
 
 def _hashed(name: str) -> str:
@@ -232,6 +236,35 @@ def rows() -> Iterator[Family]:
     yield of("inductor_rms_norm", "inductor", "^triton_", block="rms_norm")
     yield of("torch_sum", "pointwise", "reduce_kernel", dtype="float32", op="sum")
     yield of("inductor_entropy", "inductor", "^triton_", block="entropy")
+
+
+def fresh() -> list[Family]:
+    """Families that were drawn on 2026-11-25, before any of them ran: eight GEMMs of Triton, half of
+    them by TMA, two attentions, and the catalog's wgmma kernels in shapes of their own. A GEMM
+    starts 200 CTAs at least and keeps its tiles in 200 kB at its deepest; CTAs of 8192 results or
+    fewer have four warps, others eight."""
+    draw = random.Random(20261125)  # noqa: S311
+    made: list[Family] = []
+    while len(made) < 8:
+        shape = {name: 512 * draw.randint(2, 14) for name in "mnk"}
+        m, n, k = tile = (draw.choice((64, 128)), draw.choice((64, 128, 256)), draw.choice((32, 64, 128)))
+        depths = sorted(draw.sample(range(2, 7), 2))
+        more = {"dtype": draw.choice(("float16", "bfloat16"))} if len(made) < 4 else {}
+        ctas = shape["m"] // m * (shape["n"] // n)
+        if ctas < 200 or depths[-1] * 2 * k * (m + n) > 200_000 or shape["m"] % m or shape["n"] % n:
+            continue
+        options = {**shape, "tile": tile, "warps": 4 if m * n <= 8192 else 8, **more}
+        name, program = (f"fresh_gemm_{len(made)}", "gemm") if more else (f"fresh_tma_{len(made)}", "tma")
+        made.append(_family("triton_gemm", name, program, "^(foreign|truth)_", options, depths))
+    for dim in (64, 128):
+        options = {"heads": draw.randint(4, 40), "sequence": 1024 * draw.randint(2, 8), "dim": dim, "warps": 8}
+        attention = {**options, "tile": (128, draw.choice((32, 64)))}
+        name, program = f"fresh_attention_{dim}", draw.choice(("attention", "causal"))
+        made.append(_family("triton_attention", name, program, "^(foreign|truth)_", attention, (2, 3)))
+    for kernel, depths in (("gemm_tma", (2, 4)), ("gemm_ws", ())):
+        shape = {name: 512 * draw.randint(3, 14) for name in "mnk"}
+        made.append(_family("catalog", f"fresh_{kernel}", kernel, "", shape, depths))
+    return made
 
 
 def cutlass() -> Iterator[Family]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LAUNCHES = "launches.json"
 TABLES = ("actions", "metrics", "texts", "timeline", "code", "samples")
 MEMBERS = {"name", "family", "kind", "stages", "started", "commit", "ablation"}
-SPLITS = ("learn", "frozen")
+SPLITS = ("learn", "frozen", "fresh")
 _EMPTY = {
     "rules": ("launch", "section", "rule", "title", "message", "kind", "speedup_pct", "speedup_kind"),
     "files": ("file", "text"),
