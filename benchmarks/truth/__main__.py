@@ -63,8 +63,9 @@ class Wanted:
             if family.kind == "cutlass":
                 argv[0] = str((out / plan.CUTLASS).absolute())
             return cls(family, launch, argv, launch.kernel)
-        parameters = [f"{name}={value}" for name, value in launch.options.items()]
-        program, _, function = chosen_program(None, launch.program, parameters, None, None, 1)
+        parameters = [f"{name}={value}" for name, value in launch.options.items() if name not in "mnk"]
+        shape = ",".join(f"{name}={launch.options[name]}" for name in "mnk" if name in launch.options)
+        program, _, function = chosen_program(None, launch.program, parameters, shape or None, None, 1)
         return cls(family, launch, program, function)
 
 
