@@ -43,6 +43,8 @@ is known, too. The second where gains are simulated, and so known better."""
 NEARLY_PCT = 3.0
 """Points by which copies have to cost more than waits for them, to be named before these: without
 copies nothing waits, so that removing them always gains as much."""
+BULK_FIRST = 0.7
+"""The same as a share, for copies by TMA."""
 WAITS_PCT = 3.0
 """Waits for data from which on the effect of other depths is predicted, which takes longer than all
 else here."""
@@ -69,8 +71,8 @@ def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
     facts = launch_facts(launch)
     causes = _with_overfetch(_ranked(launch, account, facts), account, facts)
     verdict = _verdict(account, facts, causes)
-    known = next((cause.disease for cause in causes if cause.cause == verdict), None)
-    disease = known or _disease(verdict, facts)
+    own = next((cause for cause in causes if cause.cause == verdict), None)
+    disease = own.disease if own else _disease(verdict, facts)
     if verdict == "memory_bound" and disease is None:  # what must move takes its time: no part of the pipeline gains
         causes = [replace(cause, predicted_gain_pct=None) for cause in causes]
     gaps = [lack.text for lack in lacking.of_account(launch, account)]
@@ -105,11 +107,13 @@ def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[
     """The causes by what removing them gives; first one with a known disease, if it gives nearly as
     much."""
     gained = gains(launch, account, facts)
-    ranked = _waits_first(sorted(gained, key=lambda part: -gained[part].expected), gained, facts)
+    ranked = sorted(gained, key=lambda part: -gained[part].expected)
+    if account.alone:
+        ranked = _waits_first(ranked, gained, facts)
     deepens = not account.alone or "data_wait" not in gained or _deepens(launch, account)
     causes = [_cause(part, account.parts[part], account, facts, gained[part].expected, deepens) for part in ranked]
     first = next((cause for cause in causes if cause.disease), None)
-    most = gained[ranked[0]].expected if ranked else 0.0
+    most = max((gain.expected for gain in gained.values()), default=0.0)
     least = (SIMULATED_FIRST if account.alone else KNOWN_FIRST) * most
     if first and (first.predicted_gain_pct or 0.0) >= least:
         causes = [first, *(cause for cause in causes if cause is not first)]
@@ -126,13 +130,13 @@ def _deepens(launch: Launch, account: BubbleAccount) -> bool:
 def _waits_first(ranked: list[str], gained: Mapping[str, Gain], facts: LaunchFacts) -> list[str]:
     """Parts in their order, but waits for data first where only copies gain more, and hardly more.
 
-    TMA copies without the warps' work, so that a quarter more is hardly more there.
+    TMA copies without the warps' work, so that three tenths more are hardly more there.
     """
     if ranked[:1] != ["copy_cost"] or "data_wait" not in gained:
         return ranked
     copies = gained["copy_cost"].expected
     bulk = any(opcode.startswith(BULK) for opcode in facts.opcodes)
-    if gained["data_wait"].expected < (KNOWN_FIRST * copies if bulk else copies - NEARLY_PCT):
+    if gained["data_wait"].expected < (BULK_FIRST * copies if bulk else copies - NEARLY_PCT):
         return ranked
     return ["data_wait", *(part for part in ranked if part != "data_wait")]
 

@@ -1,6 +1,6 @@
 """The account of a launch by the model of its loop, where one reproduces the launch.
 
-What vanishes without sets of parts of the loop is simulated (``calibration``) and shared out as
+What vanishes without each set of parts of the loop is simulated (``calibration``) and shared out as
 what was measured is (``account.shares``): by the Shapley value. Other parts keep what samples and
 the timeline say of them, as far as there is room. Where no model fits, the account is that of the
 samples.
@@ -69,7 +69,7 @@ def _without_negative(shares: Mapping[str, float]) -> dict[str, float]:
 
 
 def _joined(sampled: Mapping[str, float], shares: Mapping[str, float]) -> dict[str, float]:
-    """The parts of the account with ``shares`` in place of the sampled ones. What lacks to 100 is
+    """The parts of the account with ``shares`` in place of the sampled ones. The remainder is
     ``issue``; where too much is there, other idle parts shrink, then the shares themselves."""
     work = {part: pct for part, pct in sampled.items() if part in WORK}
     others = {part: pct for part, pct in sampled.items() if part not in WORK and part not in shares}

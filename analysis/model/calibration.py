@@ -1,7 +1,7 @@
 """The simulated loop of a launch, fitted to its own profile, and what vanishes with parts of it.
 
-Steps and buffers come from the code, work between the steps from warp samples, the pipe's work from
-counters. Two numbers are fitted: the flight of a tile, and a factor on the work, so that an
+Steps and buffers come from the code, work between the steps from warp samples, the pipe's work
+from counters. Two numbers are fitted: the flight of a tile, and a factor on the work, so that an
 iteration takes the measured cycles and groups wait for data no longer than their samples say.
 Loops that wait for nothing fill at a roof of their own, below what waiting ones reach: L2 serves
 requests of several SMs for one sector together, and CTAs that do not wait drift apart.
@@ -18,21 +18,29 @@ from ncubble.analysis.account.sm_load import WAVEFRONT_B, sm_load
 from ncubble.analysis.account.stalls import classified, context_of
 from ncubble.analysis.model.pipeline import Pipeline, ctas_of, launch_ring
 from ncubble.analysis.model.ring import Ring
-from ncubble.analysis.model.simulation import DRAIN, MEET, PRODUCT, WORK, Loop, Run, Step, simulate
-from ncubble.analysis.model.steps import Steps, steps_of
+from ncubble.analysis.model.simulation import (
+    DRAIN,
+    MEET,
+    PRODUCT,
+    WAIT,
+    WORK,
+    LoopStep,
+    SimulatedLoop,
+    SimulatedRun,
+    simulate,
+)
+from ncubble.analysis.model.steps import LoopSteps, steps_of
 from ncubble.analysis.report.launch import Launch
 from ncubble.profiling.metrics.generations import load_generations
 from ncubble.sass.opcodes import is_wgmma
 
-ITERATIONS = 16
-"""Iterations that are simulated; more repeat them."""
 ROOF, BULK_ROOF = 0.66, 0.77
 """Share of L2's peak, in bytes that come to SMs, at which loops fill that wait for nothing: by
 cp.async and by TMA (launches of the truth that may be learned from, H100 and H200)."""
 FIT = 0.05
-"""A simulation that misses the measured cycles by more than this share says nothing."""
+"""A simulation that misses the measured cycles by more than this share is not used."""
 FULL_WAVE = 0.02
-"""A last wave of fewer CTAs than this, per SM, is taken to be none."""
+"""A last wave that fills the SMs less than this is taken to be none."""
 MOST_WORK = 4.0
 HALVINGS, ROUNDS = 9, 3
 SECTOR_B = 32
@@ -45,7 +53,7 @@ class Calibrated:
     """``loop`` as fitted, its ``cycle``, and ``filled``: the share of the present cycle that
     filling takes where nothing is awaited."""
 
-    loop: Loop
+    loop: SimulatedLoop
     cycle: float
     filled: float
 
@@ -64,18 +72,22 @@ def calibrated(launch: Launch, account: BubbleAccount, pipeline: Pipeline) -> Ca
     ring = launch_ring(launch)
     if ring is None or not ring.asynchronous:
         return None
-    target = pipeline.elapsed / math.ceil(pipeline.grid / pipeline.ctas - FULL_WAVE) / pipeline.iterations
+    filled = _filled(launch, ring)
+    if math.isnan(filled):
+        return None
+    waves = max(1, math.ceil(pipeline.grid / pipeline.ctas - FULL_WAVE))
+    target = pipeline.elapsed / waves / pipeline.iterations
     loop, waiting = _loop(launch, account, pipeline, ring)
     if loop is None:
         return None
     fitted = _fitted(loop, target, waiting * pipeline.cycle)
     cycle = simulate(fitted).cycle
-    if abs(cycle / target - 1.0) > FIT:
+    if not abs(cycle / target - 1.0) <= FIT:
         return None
-    return Calibrated(fitted, cycle, _filled(launch, ring) * _fullest(pipeline))
+    return Calibrated(fitted, cycle, max(filled, min(1.0, filled * _fullest(pipeline))))
 
 
-def _loop(launch: Launch, account: BubbleAccount, pipeline: Pipeline, ring: Ring) -> tuple[Loop | None, float]:
+def _loop(launch: Launch, account: BubbleAccount, pipeline: Pipeline, ring: Ring) -> tuple[SimulatedLoop | None, float]:
     """The loop before it is fitted, and the share of samples that wait for data."""
     source = launch.source
     busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
@@ -89,26 +101,25 @@ def _loop(launch: Launch, account: BubbleAccount, pipeline: Pipeline, ring: Ring
     context, executed = context_of(source, account.unit), source["executed"].tolist()
     read = steps_of(context, source["sass"].tolist(), executed, ring, pipeline.stages, samples)
     kinds = {step.kind for step in read.steps}
-    if read.turns or not {PRODUCT, DRAIN} <= kinds:
+    if read.turns or not {WAIT, PRODUCT, DRAIN} <= kinds:
         return None, 0.0
     products = [executed[row] for row in context.loop if is_wgmma(context.opcodes[row])]
     groups = max(1, round(max(products) / ctas_of(launch) / pipeline.iterations / GROUP))
-    iterations = max(4, min(ITERATIONS, round(pipeline.iterations)))
-    loop = Loop(
+    loop = SimulatedLoop(
         ctas=round(pipeline.ctas),
         groups=groups,
-        iterations=iterations,
+        tiles=max(1, round(pipeline.iterations)),
         steps=_in_cycles(read, pipeline, groups),
         ahead=read.ahead,
         fill=pipeline.tile_B / WAVEFRONT_B,
-        ends=read.ends * pipeline.cycle * iterations,
+        ends=read.ends * pipeline.cycle * pipeline.iterations,
         alone=read.alone,
         pending=read.pending,
     )
     return loop, sum(share for _, part, share in samples if part == "data_wait")
 
 
-def _in_cycles(read: Steps, pipeline: Pipeline, groups: int) -> tuple[Step, ...]:
+def _in_cycles(read: LoopSteps, pipeline: Pipeline, groups: int) -> tuple[LoopStep, ...]:
     factor = {WORK: pipeline.cycle, PRODUCT: pipeline.busy / groups}
     return tuple(
         step._replace(amount=step.amount * factor.get(step.kind, 1.0))
@@ -118,12 +129,12 @@ def _in_cycles(read: Steps, pipeline: Pipeline, groups: int) -> tuple[Step, ...]
 
 
 def _filled(launch: Launch, ring: Ring) -> float:
-    """Of the present cycle, what filling takes where nothing is awaited; 0 where L2's peak is not
+    """Of the present cycle, what filling takes where nothing is awaited; NaN where L2's peak is not
     known."""
     sectors, share = (launch.value(f"lts__t_sectors.{form}") for form in ("sum", "avg.pct_of_peak_sustained_elapsed"))
     fill = launch.first(load_generations().quantities["fill_bytes"])
     if not (sectors > 0 and share > 0 and fill > 0):
-        return 0.0
+        return math.nan
     return fill / SECTOR_B / (100.0 * sectors / share) / (BULK_ROOF if ring.copies == "tma" else ROOF)
 
 
@@ -132,7 +143,7 @@ def _fullest(pipeline: Pipeline) -> float:
     return pipeline.ctas / pipeline.grid if pipeline.grid <= pipeline.ctas else 1.0
 
 
-def _fitted(loop: Loop, target: float, waiting: float) -> Loop:
+def _fitted(loop: SimulatedLoop, target: float, waiting: float) -> SimulatedLoop:
     """The loop with the flight and the factor on its work that fit best."""
     flown = _with_flight(loop, lambda run: run.cycle < target, target)
     now = simulate(flown)
@@ -143,11 +154,11 @@ def _fitted(loop: Loop, target: float, waiting: float) -> Loop:
     fitted = loop
     for _ in range(ROUNDS):  # as long as flight and work hold each other up
         fitted = _with_flight(fitted, lambda run: run.cycle < target and run.waited < waiting, target)
-        fitted = replace(_with_work(replace(loop, flight=fitted.flight), target, (1.0, MOST_WORK)))
+        fitted = _with_work(replace(loop, flight=fitted.flight), target, (1.0, MOST_WORK))
     return fitted
 
 
-def _with_flight(loop: Loop, short: Callable[[Run], bool], cycle: float) -> Loop:
+def _with_flight(loop: SimulatedLoop, short: Callable[[SimulatedRun], bool], cycle: float) -> SimulatedLoop:
     """The loop with the longest flight at which it is too ``short`` still."""
     if not short(simulate(replace(loop, flight=0.0))):
         return replace(loop, flight=0.0)
@@ -155,7 +166,7 @@ def _with_flight(loop: Loop, short: Callable[[Run], bool], cycle: float) -> Loop
     return replace(loop, flight=_halved(lambda flight: short(simulate(replace(loop, flight=flight))), 0.0, most))
 
 
-def _with_work(loop: Loop, target: float, bounds: tuple[float, float]) -> Loop:
+def _with_work(loop: SimulatedLoop, target: float, bounds: tuple[float, float]) -> SimulatedLoop:
     """The loop with its work scaled so that an iteration takes ``target`` cycles."""
     return loop.scaled(_halved(lambda factor: simulate(loop.scaled(factor)).cycle < target, *bounds))
 

@@ -89,7 +89,7 @@ def predict(now: Pipeline, stages: int) -> Prediction | None:
     shares = [now.busy_pct * now.elapsed / cycles for cycles in (middle, *others)]
     margin = margin_of(now, stages)
     low, high = min(shares) / (1.0 + NOISE) - margin, max(shares) * (1.0 + NOISE) + margin
-    return Prediction(shares[0], middle, max(low, LEAST_SHARE), min(high, 100.0))
+    return Prediction(shares[0], middle, min(max(low, LEAST_SHARE), shares[0]), min(high, 100.0))
 
 
 def margin_of(now: Pipeline, stages: int) -> float:

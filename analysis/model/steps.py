@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ncubble.analysis.account.stalls import CodeContext
 from ncubble.analysis.model.ring import Ring
-from ncubble.analysis.model.simulation import COPY, DRAIN, MEET, PRODUCT, WAIT, WORK, Step
+from ncubble.analysis.model.simulation import COPY, DRAIN, MEET, PRODUCT, WAIT, WORK, LoopStep
 from ncubble.sass.opcodes import is_wgmma
 
 RAN = 0.05
@@ -24,14 +24,14 @@ _DRAIN = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x([0-9a-f]+)")
 
 
 @dataclass(frozen=True)
-class Steps:
-    """``steps`` of an iteration; ``ahead``, ``pending`` and ``alone`` as in ``simulation.Loop``;
+class LoopSteps:
+    """``steps`` of an iteration; ``ahead``, ``pending`` and ``alone`` as in ``SimulatedLoop``;
     ``ends`` is the work outside the loop, as a share of a CTA's time, as amounts of ``steps`` are.
 
     ``turns``: warps hand the pipe to each other at named barriers, which is not simulated.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[LoopStep, ...]
     ahead: int
     pending: int
     alone: bool
@@ -40,10 +40,10 @@ class Steps:
 
 
 @dataclass
-class _Reading:
-    """Steps read so far, with products of one iteration joined up to the next drain."""
+class _LoopReading:
+    """LoopSteps read so far, with products of one iteration joined up to the next drain."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[LoopStep] = field(default_factory=list)
     products: int = 0
     copied: bool = False
     waited: bool = False
@@ -52,18 +52,18 @@ class _Reading:
         """Work, joined with that before it of the same part."""
         if self.steps and self.steps[-1].kind == WORK and self.steps[-1].part == part:
             share += self.steps.pop().amount
-        self.steps.append(Step(WORK, share, part))
+        self.steps.append(LoopStep(WORK, share, part))
 
     def product(self) -> None:
         """One more instruction of a product, which was handed over with the first one."""
         self.products += 1
         for at in range(len(self.steps) - 1, -1, -1):
             if self.steps[at].kind == PRODUCT:
-                self.steps[at] = Step(PRODUCT, self.steps[at].amount + 1)
+                self.steps[at] = LoopStep(PRODUCT, self.steps[at].amount + 1)
                 return
             if self.steps[at].kind != WORK:
                 break
-        self.steps.append(Step(PRODUCT, 1))
+        self.steps.append(LoopStep(PRODUCT, 1))
 
 
 def steps_of(
@@ -73,13 +73,14 @@ def steps_of(
     ring: Ring,
     stages: int,
     samples: Iterable[tuple[int, str, float]],
-) -> Steps:
+) -> LoopSteps:
     """The steps of the loop in which ``ring`` is used. ``samples`` are (row, class, share of all
     that count). Amounts of products are shares of those of an iteration."""
     own, ends = _work(context, ring, samples)
     most = max(executed[row] for row in ring.waits or ring.rows)
-    last = max((row for row in ring.rows if row in context.loop), default=-1)
-    reading = _Reading()
+    copies = [row for row in ring.rows if row in context.loop]
+    first, last = min(copies, default=-1), max(copies, default=-1)
+    reading = _LoopReading()
     turns = False
     for row in context.loop:
         for part, share in own[row].items():
@@ -90,16 +91,16 @@ def steps_of(
         turns |= opcode.startswith("BAR.ARV")
         if _awaits(row, opcode, ring, reading):
             reading.waited = True
-            reading.steps.append(Step(WAIT, 0.0, "data_wait"))
-        elif row == last or (ring.copies == "plain" and row in ring.rows and not reading.copied):
+            reading.steps.append(LoopStep(WAIT, 0.0, "data_wait"))
+        elif row == (first if ring.copies == "plain" else last):
             reading.copied = True
-            reading.steps.append(Step(COPY, 0.0, "copy_cost"))
+            reading.steps.append(LoopStep(COPY, 0.0, "copy_cost"))
         elif is_wgmma(opcode) and executed[row] >= most / 2:
             reading.product()
         elif match := _DRAIN.search(sass[row]):
-            reading.steps.append(Step(DRAIN, int(match[1], 16)))
+            reading.steps.append(LoopStep(DRAIN, int(match[1], 16)))
         elif opcode.startswith("BAR.SYNC"):
-            reading.steps.append(Step(MEET, 0.0, "sync_wait"))
+            reading.steps.append(LoopStep(MEET, 0.0, "sync_wait"))
     return _steps(reading, ring, stages, ends, turns)
 
 
@@ -119,7 +120,7 @@ def _work(
     return own, ends
 
 
-def _awaits(row: int, opcode: str, ring: Ring, reading: _Reading) -> bool:
+def _awaits(row: int, opcode: str, ring: Ring, reading: _LoopReading) -> bool:
     """Whether a tile is awaited here: at the first wait for it, or at the first store of loaded
     registers."""
     if reading.waited:
@@ -127,7 +128,7 @@ def _awaits(row: int, opcode: str, ring: Ring, reading: _Reading) -> bool:
     return row in ring.waits or (ring.copies == "plain" and reading.copied and opcode.startswith("STS"))
 
 
-def _steps(reading: _Reading, ring: Ring, stages: int, ends: float, turns: bool) -> Steps:
+def _steps(reading: _LoopReading, ring: Ring, stages: int, ends: float, turns: bool) -> LoopSteps:
     steps = [
         step._replace(amount=step.amount / reading.products) if step.kind == PRODUCT else step for step in reading.steps
     ]
@@ -140,4 +141,4 @@ def _steps(reading: _Reading, ring: Ring, stages: int, ends: float, turns: bool)
     else:
         ahead = stages - 1
     pending = math.ceil(drains[-1] / groups)
-    return Steps(tuple(steps), ahead, pending, ring.copies != "tma", ends, turns)
+    return LoopSteps(tuple(steps), ahead, pending, ring.copies != "tma" and reading.copied, ends, turns)

@@ -117,7 +117,7 @@ def _row(one: TruthLaunch) -> Row:
         "enough": is_enough(parts, named),
         "least": is_least(parts, named),
         "copies": is_enough(parts, copied),
-        "gain": _gain(causes, measured),
+        "gain": _gain(causes, {name: measured[name] for name in parts}),
     }
 
 

@@ -1,4 +1,4 @@
-"""Scores the frozen side of the truth, from a clean commit only, and writes each scoring down."""
+"""Scores launches that nothing is tuned on, from a clean commit only, and writes each scoring down."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from ncubble.profiling.runs.provenance import git_state
 LOG = "scorings.jsonl"
 
 
-def log_frozen(folder: Path, as_json: bool) -> None:
-    """Score, append a line to ``scorings.jsonl`` in ``folder``, and print. Raises UsageError for a tree
-    with changes, or none."""
+def log_scoring(folder: Path, split: str, as_json: bool) -> None:
+    """Score one side of the store, append a line to ``scorings.jsonl`` in ``folder``, and print.
+
+    Raises UsageError for a tree with changes, or none.
+    """
     state = git_state(Path(__file__).parent)
     if not state:
-        raise UsageError("--frozen: this ncubble runs from no checkout", "score from a checkout of the repository")
+        raise UsageError(f"--{split}: this ncubble runs from no checkout", "score from a checkout of the repository")
     if state["dirty"]:
-        raise UsageError("--frozen: the checkout has changes that are not committed", "commit them, then score")
-    result = score_truth(folder, "frozen")
+        raise UsageError(f"--{split}: the checkout has changes that are not committed", "commit them, then score")
+    result = score_truth(folder, split)
     with (folder / LOG).open("a", encoding="utf-8") as log:
         log.write(json.dumps(line(result, str(state["sha"]))) + "\n")
     if as_json:
@@ -55,4 +57,5 @@ def line(result: Result, commit: str) -> dict[str, Any]:
         "intervals_hold_pct": depth["inside_pct"],
     }
     told: dict[str, Any] = rounded(figures)
-    return {"scored": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit, "version": __version__, **told}
+    scored = datetime.now(UTC).isoformat(timespec="seconds")
+    return {"scored": scored, "split": result["split"], "commit": commit, "version": __version__, **told}

@@ -54,18 +54,21 @@ def truth(
     frozen: Annotated[
         bool, typer.Option("--frozen", help="The launches that nothing may be tuned on; this is logged.")
     ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="The launches that were drawn by a seed; this is logged.")
+    ] = False,
     write: Write = None,
     as_json: Json = False,
 ) -> None:
     """Score account, first cause, gain and depth against parts that were taken out of the machine code.
 
-    Exit code 3 where nothing could be scored. The frozen side is scored from a checkout without changes only, and each
-    time is written down in scorings.jsonl.
+    Exit code 3 where nothing could be scored. Frozen and fresh launches are scored from a checkout without changes
+    only, and each time is written down in scorings.jsonl.
     """
-    if frozen:
-        from ncubble.cli.commands.validate.truth import log_frozen
+    if frozen or fresh:
+        from ncubble.cli.commands.validate.truth import log_scoring
 
-        log_frozen(_place("truth", folder), as_json)
+        log_scoring(_place("truth", folder), "frozen" if frozen else "fresh", as_json)
     else:
         _validate("truth", folder, False, write, as_json)
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncubble.analysis.model.simulation import COPY, DRAIN, MEET, PRODUCT, WAIT, WORK, Loop, Step, simulate
+from ncubble.analysis.model.simulation import COPY, DRAIN, MEET, PRODUCT, WAIT, WORK, LoopStep, SimulatedLoop, simulate
 
 TILES = 200
 STEPS = (
-    Step(WAIT, part="data_wait"), Step(MEET, part="sync_wait"), Step(WORK, 20.0), Step(PRODUCT, 100.0), Step(DRAIN, 1),
-    Step(WORK, 30.0, "copy_cost"), Step(COPY, part="copy_cost"),
+    LoopStep(WAIT, part="data_wait"), LoopStep(MEET, part="sync_wait"), LoopStep(WORK, 20.0),
+    LoopStep(PRODUCT, 100.0), LoopStep(DRAIN, 1), LoopStep(WORK, 30.0, "copy_cost"), LoopStep(COPY, part="copy_cost"),
 )  # fmt: skip
-LOOP = Loop(ctas=1, groups=1, iterations=TILES, steps=STEPS, ahead=1, fill=10.0)
+LOOP = SimulatedLoop(ctas=1, groups=1, tiles=TILES, steps=STEPS, ahead=1, fill=10.0)
 
 
 def near(cycles: float) -> object:
@@ -28,7 +28,7 @@ def test_a_product_in_flight_hides_the_work_of_its_warps() -> None:
 
 
 def test_products_that_are_awaited_hide_nothing() -> None:
-    drained = replace(LOOP, steps=tuple(Step(DRAIN, 0) if step.kind == DRAIN else step for step in STEPS))
+    drained = replace(LOOP, steps=tuple(LoopStep(DRAIN, 0) if step.kind == DRAIN else step for step in STEPS))
     assert simulate(drained).cycle == near(20.0 + 100.0 + 30.0 + 10.0)
 
 
@@ -50,7 +50,7 @@ def test_the_port_bounds_loops_that_fill_more_than_they_multiply() -> None:
 
 
 def test_groups_that_meet_stand_still_together() -> None:
-    drained = tuple(Step(DRAIN, 0) if step.kind == DRAIN else step for step in STEPS)
+    drained = tuple(LoopStep(DRAIN, 0) if step.kind == DRAIN else step for step in STEPS)
     pair = replace(LOOP, groups=2, steps=drained)
     assert simulate(pair).cycle == near(20.0 + 2 * 100.0 + 30.0 + 5.0)
     assert simulate(pair.without({"sync_wait"})).cycle == near(2 * 100.0), "one multiplies while the other works"
@@ -75,7 +75,7 @@ def test_another_warp_copies_once_all_groups_have_left_a_buffer() -> None:
 def test_no_server_does_more_than_it_can_and_nothing_gets_slower_without_a_part(
     ctas: int, groups: int, ahead: int, fill: float, flight: float, alone: bool
 ) -> None:
-    loop = Loop(ctas, groups, 12, STEPS, ahead, fill, flight, 100.0, alone)
+    loop = SimulatedLoop(ctas, groups, 12, STEPS, ahead, fill, flight, 100.0, alone)
     cycle = simulate(loop).cycle
     assert cycle >= ctas * max(groups * 100.0, fill) * (1 - 1e-9)
     assert simulate(loop.without({"data_wait", "copy_cost", "sync_wait", "smem_wait"})).cycle <= cycle * (1 + 1e-9)

@@ -271,7 +271,7 @@ def test_the_frozen_side_is_scored_from_a_clean_commit_only_and_logged(
     for state, why in (({}, "no checkout"), ({"sha": "a" * 40, "dirty": True}, "changes")):
         monkeypatch.setattr(command, "git_state", lambda folder, state=state: state)
         with pytest.raises(UsageError, match=why):
-            command.log_frozen(store, as_json=False)
+            command.log_scoring(store, "frozen", as_json=False)
     assert not (store / command.LOG).exists()
     monkeypatch.setattr(command, "git_state", lambda folder: {"sha": "a" * 40, "dirty": False})
     for times in (1, 2):
