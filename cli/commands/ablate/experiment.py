@@ -255,7 +255,7 @@ class Experiment:
             culprit = failed[0] if failed else files[len(counted.cycles) % len(files)].name
             if culprit == NONE:
                 break
-            self.outcomes[culprit] = ReplayOutcome("fails under ncu")
+            self.outcomes[culprit] = counted.outcomes[culprit] if failed else ReplayOutcome("fails under ncu")
             for name in self.made:
                 self._give_up(name)
         raise MeasurementError("the launch could not be measured under ncu", "see `ncubble doctor --gpu`")
