@@ -39,7 +39,7 @@ def print_result(result: ReportResult, details: bool = False) -> None:
         for launch, label, explanation, ablation in beside:
             print_launch(out, launch, label, ablation)
             if explanation:
-                print_explanation(out, explanation, launch.unit or "")
+                print_explanation(out, explanation, launch.unit or "", launch.account or {})
     else:
         print_summary(out, [as_measured(*pair) for pair in zip_longest(launches, result.ablations)])
     err = Console(stderr=True, highlight=False)

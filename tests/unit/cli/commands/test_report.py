@@ -273,3 +273,9 @@ def test_the_overview_names_the_cause_that_the_report_names(one, parts):
     arrow = measured_lines(one, measured, 200)[1].split("→ ")[1].split(":")[0]
     cause, disease = row["cause"].removesuffix(" (measured)"), f" ({row['disease']})" if row["disease"] else ""
     assert arrow == cause + disease + (", measured" if "(measured)" in row["cause"] else "")
+
+
+@pytest.mark.parametrize(("run", "differs"), [("gemm_tma/stages2", True), ("tensor_core_gemm/stages2", False)])
+def test_an_explanation_says_where_the_account_is_simulated(run: str, differs: bool) -> None:
+    said = " ".join(command("report", str(ROOT / run), "--explain").stdout.split())
+    assert ("The account above comes from the simulated loop." in said) is differs
