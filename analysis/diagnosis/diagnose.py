@@ -81,9 +81,9 @@ def diagnose(launch: Launch, account: BubbleAccount | None) -> Diagnosis:
 
 
 def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = None) -> dict[str, Gain]:
-    """What removing each part of the account that can be removed gives. Waits for data: what the
-    best depth gives, where that is identified and depth is their cure, but no more than their share
-    can."""
+    """What removing each part of the account that can be removed gives: as simulated, else by its
+    share. Waits for data that are not simulated: what the best depth gives, where that is
+    identified and depth is their cure, but no more than their share can."""
     facts, idle = facts or launch_facts(launch), idle_pct(account)
     parts = {part: pct for part, pct in account.bubbles.items() if PARTS[part].fix and pct >= NEGLIGIBLE_PCT}
     gained = {

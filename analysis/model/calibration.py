@@ -68,7 +68,7 @@ class Calibrated:
 
 def calibrated(launch: Launch, account: BubbleAccount, pipeline: Pipeline) -> Calibrated | None:
     """The fitted loop of one launch; None where it is no loop of ``wgmma``, warps take turns at
-    named barriers, or no fit reproduces the measured cycles."""
+    named barriers, the report lacks L2's peak, or no fit reproduces the measured cycles."""
     ring = launch_ring(launch)
     if ring is None or not ring.asynchronous:
         return None
@@ -77,18 +77,18 @@ def calibrated(launch: Launch, account: BubbleAccount, pipeline: Pipeline) -> Ca
         return None
     waves = max(1, math.ceil(pipeline.grid / pipeline.ctas - FULL_WAVE))
     target = pipeline.elapsed / waves / pipeline.iterations
-    loop, waiting = _loop(launch, account, pipeline, ring)
+    loop = _loop(launch, account, pipeline, ring)
     if loop is None:
         return None
-    fitted = _fitted(loop, target, waiting * pipeline.cycle)
+    fitted = _fitted(loop, target, pipeline.waiting * pipeline.cycle)
     cycle = simulate(fitted).cycle
     if not abs(cycle / target - 1.0) <= FIT:
         return None
     return Calibrated(fitted, cycle, max(filled, min(1.0, filled * _fullest(pipeline))))
 
 
-def _loop(launch: Launch, account: BubbleAccount, pipeline: Pipeline, ring: Ring) -> tuple[SimulatedLoop | None, float]:
-    """The loop before it is fitted, and the share of samples that wait for data."""
+def _loop(launch: Launch, account: BubbleAccount, pipeline: Pipeline, ring: Ring) -> SimulatedLoop | None:
+    """The loop before it is fitted; None where its code is none that is simulated."""
     source = launch.source
     busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
     table = classified(source, account.unit, sm_load(launch, busy))
@@ -102,10 +102,10 @@ def _loop(launch: Launch, account: BubbleAccount, pipeline: Pipeline, ring: Ring
     read = steps_of(context, source["sass"].tolist(), executed, ring, pipeline.stages, samples)
     kinds = {step.kind for step in read.steps}
     if read.turns or not {WAIT, PRODUCT, DRAIN} <= kinds:
-        return None, 0.0
+        return None
     products = [executed[row] for row in context.loop if is_wgmma(context.opcodes[row])]
     groups = max(1, round(max(products) / ctas_of(launch) / pipeline.iterations / GROUP))
-    loop = SimulatedLoop(
+    return SimulatedLoop(
         ctas=round(pipeline.ctas),
         groups=groups,
         tiles=max(1, round(pipeline.iterations)),
@@ -113,10 +113,9 @@ def _loop(launch: Launch, account: BubbleAccount, pipeline: Pipeline, ring: Ring
         ahead=read.ahead,
         fill=pipeline.tile_B / WAVEFRONT_B,
         ends=read.ends * pipeline.cycle * pipeline.iterations,
-        alone=read.alone,
+        own_shares=read.own_shares,
         pending=read.pending,
     )
-    return loop, sum(share for _, part, share in samples if part == "data_wait")
 
 
 def _in_cycles(read: LoopSteps, pipeline: Pipeline, groups: int) -> tuple[LoopStep, ...]:

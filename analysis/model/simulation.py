@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 PARKED = math.inf
-SIMULATED = 16
+MOST_TILES = 16
+"""Tiles of a CTA that are simulated; its others follow from these."""
 WORK, WAIT, MEET, PRODUCT, DRAIN, COPY = "work", "wait", "meet", "product", "drain", "copy"
 _Process = Generator[float, None, None]
 
@@ -37,12 +38,12 @@ class LoopStep(NamedTuple):
 @dataclass(frozen=True)
 class SimulatedLoop:
     """One SM: ``ctas`` resident CTAs of ``groups`` groups, each of which goes through ``steps`` for
-    ``tiles`` tiles, of which the first ``SIMULATED`` are simulated; the others take as long as the
+    ``tiles`` tiles, of which the first ``MOST_TILES`` are simulated; the others take as long as the
     second half of these.
 
     A copy brings the tile that is ``ahead`` of the present one: its bytes pass the port in ``fill``
-    cycles and fly for ``flight`` more. ``alone`` says whether a group copies and awaits a share of
-    the tile of its own (cp.async), else one copies for all (TMA). Where steps copy nothing, another
+    cycles and fly for ``flight`` more. ``own_shares`` says whether each group copies and awaits a
+    share of the tile (cp.async), else one copies for all (TMA). Where steps copy nothing, another
     warp copies as soon as all groups have left a buffer, while ``pending`` products may still read
     it. ``ends`` are cycles before and after the loop together.
     """
@@ -55,13 +56,13 @@ class SimulatedLoop:
     fill: float
     flight: float = 0.0
     ends: float = 0.0
-    alone: bool = True
+    own_shares: bool = True
     pending: int = 0
 
     @property
     def simulated(self) -> int:
         """Tiles that are simulated."""
-        return min(self.tiles, SIMULATED)
+        return min(self.tiles, MOST_TILES)
 
     @property
     def copies(self) -> bool:
@@ -135,7 +136,7 @@ class _Sm:
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop, self.now, self.ended = loop, 0.0, list[float]()
         self.pipe, self.port = _Server(), _Server()
-        self.passed = {tile: _Passage() for tile in (0, loop.simulated // 2, loop.simulated)}
+        self.passed = {tile: _Passage() for tile in (loop.simulated // 2, loop.simulated)}
         self._queue: list[tuple[float, int, _Process]] = []
         self._order = 0
 
@@ -164,7 +165,7 @@ class _Cta:
 
     def __init__(self, sm: _Sm) -> None:
         self.sm, self.loop = sm, sm.loop
-        self._arrivals: list[dict[int, float]] = [{} for _ in range(self.loop.groups if self.loop.alone else 1)]
+        self._arrivals: list[dict[int, float]] = [{} for _ in range(self.loop.groups if self.loop.own_shares else 1)]
         self._left: dict[int, int] = {}
         self._at_barrier: list[_Process] = []
         self._waiting: list[_Process] = []
@@ -222,7 +223,7 @@ class _Cta:
             self._request(0, tile + self.loop.ahead)
 
     def _awaits(self, number: int, tile: int) -> _Process:
-        arrivals = self._arrivals[number if self.loop.alone else 0]
+        arrivals = self._arrivals[number if self.loop.own_shares else 0]
         while tile not in arrivals:
             self._waiting.append(self.groups[number])
             yield PARKED

@@ -18,14 +18,14 @@ RAN = 0.05
 for all by TMA."""
 SEPARATE = ("copy_cost", "smem_wait")
 """Work that can be removed; all other work belongs to no part that the simulation removes."""
-SIMULATED = ("data_wait", "sync_wait", "unit")
+WAITS = ("data_wait", "sync_wait", "unit")
 """Samples of these classes are what the simulation has to show by itself."""
 _DRAIN = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x([0-9a-f]+)")
 
 
 @dataclass(frozen=True)
 class LoopSteps:
-    """``steps`` of an iteration; ``ahead``, ``pending`` and ``alone`` as in ``SimulatedLoop``;
+    """``steps`` of an iteration; ``ahead``, ``pending`` and ``own_shares`` as in ``SimulatedLoop``;
     ``ends`` is the work outside the loop, as a share of a CTA's time, as amounts of ``steps`` are.
 
     ``turns``: warps hand the pipe to each other at named barriers, which is not simulated.
@@ -34,14 +34,14 @@ class LoopSteps:
     steps: tuple[LoopStep, ...]
     ahead: int
     pending: int
-    alone: bool
+    own_shares: bool
     ends: float
     turns: bool
 
 
 @dataclass
 class _LoopReading:
-    """LoopSteps read so far, with products of one iteration joined up to the next drain."""
+    """Steps read so far, with products of one iteration joined up to the next drain."""
 
     steps: list[LoopStep] = field(default_factory=list)
     products: int = 0
@@ -113,7 +113,7 @@ def _work(
     for row, part, share in samples:
         home = context.home[row]
         if home in context.loop and home >= ring.begin:
-            if part not in SIMULATED:
+            if part not in WAITS:
                 own[home][part if part in SEPARATE else ""] += share
         elif part not in ("data_wait", "unit"):
             ends += share

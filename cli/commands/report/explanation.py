@@ -18,7 +18,7 @@ REASONS = 2
 """Stall reasons named for an instruction."""
 
 
-SIMULATED = (
+ELSEWHERE = (
     "The account above comes from the simulated loop. Below is the account of samples, with which the simulation was "
     "fitted: its parts differ."
 )
@@ -28,7 +28,7 @@ def print_explanation(out: Console, explanation: Explanation, unit: str, account
     """The parts of a launch in the account's order, of which ``unit`` is busy. What is missing stands in the launch's
     notes. Says where ``account``, as it was reported, comes from elsewhere."""
     if account and any(abs(part.pct - account.get(part.part, 0.0)) >= LEAST_PCT for part in explanation.parts):
-        out.print(Text(SIMULATED, style="italic"))
+        out.print(Text(ELSEWHERE, style="italic"))
     for part in explanation.parts:
         if part.pct >= LEAST_PCT:
             _print_part(out, part, unit)

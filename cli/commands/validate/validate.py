@@ -65,6 +65,8 @@ def truth(
     Exit code 3 where nothing could be scored. Frozen and fresh launches are scored from a checkout without changes
     only, and each time is written down in scorings.jsonl.
     """
+    if frozen and fresh:
+        raise UsageError("--frozen and --fresh are two sides of the store", "score one at a time")
     if frozen or fresh:
         from ncubble.cli.commands.validate.truth import log_scoring
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -58,7 +59,12 @@ def test_groups_that_meet_stand_still_together() -> None:
 
 def test_another_warp_copies_once_all_groups_have_left_a_buffer() -> None:
     roles = replace(
-        LOOP, steps=tuple(step for step in STEPS if step.part != "copy_cost"), groups=2, ahead=2, alone=False, pending=1
+        LOOP,
+        steps=tuple(step for step in STEPS if step.part != "copy_cost"),
+        groups=2,
+        ahead=2,
+        own_shares=False,
+        pending=1,
     )
     assert simulate(roles).cycle == near(200.0)
     assert simulate(replace(roles, flight=1000.0)).cycle == pytest.approx(1010.0, rel=0.15), (
@@ -70,12 +76,24 @@ def test_another_warp_copies_once_all_groups_have_left_a_buffer() -> None:
 @settings(max_examples=40, deadline=None)
 @given(
     ctas=st.integers(1, 4), groups=st.integers(1, 3), ahead=st.integers(1, 4), fill=st.floats(0, 400),
-    flight=st.floats(0, 2000), alone=st.booleans(),
+    flight=st.floats(0, 2000), own_shares=st.booleans(),
 )  # fmt: skip
 def test_no_server_does_more_than_it_can_and_nothing_gets_slower_without_a_part(
-    ctas: int, groups: int, ahead: int, fill: float, flight: float, alone: bool
+    ctas: int, groups: int, ahead: int, fill: float, flight: float, own_shares: bool
 ) -> None:
-    loop = SimulatedLoop(ctas, groups, 12, STEPS, ahead, fill, flight, 100.0, alone)
+    loop = SimulatedLoop(ctas, groups, 12, STEPS, ahead, fill, flight, 100.0, own_shares)
     cycle = simulate(loop).cycle
     assert cycle >= ctas * max(groups * 100.0, fill) * (1 - 1e-9)
     assert simulate(loop.without({"data_wait", "copy_cost", "sync_wait", "smem_wait"})).cycle <= cycle * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "stuck",
+    [
+        replace(LOOP, ahead=0),  # the tile is awaited before it is copied
+        replace(LOOP, steps=STEPS[:5], groups=2, ahead=2),  # nobody copies the second group's share
+        replace(LOOP, steps=STEPS[:5], own_shares=False, pending=1),  # the only buffer is read until the next tile
+    ],
+)
+def test_a_loop_in_which_a_group_waits_for_ever_takes_for_ever(stuck: SimulatedLoop) -> None:
+    assert simulate(stuck) == (math.inf, math.inf)
