@@ -64,9 +64,9 @@ class SmLimits:
 
 @dataclass(frozen=True)
 class CopyLatency:
-    """Cycles from the start of a tile's copies to the end of the wait for it, with bounds."""
+    """Cycles of a tile's flight, at least and at most: after its bytes have passed an SM's port and
+    its last copy was issued."""
 
-    cycles: float
     low: float
     high: float
 

@@ -46,7 +46,7 @@ def advise(launch: Launch, stages: int | None = None) -> Advice:
     Raises UsageError for a launch that is not there.
     """
     counted = account(launch)
-    now = pipeline_of(launch, counted, stages)
+    now = pipeline_of(launch, stages)
     diagnosis = diagnose(launch, counted)
     return Advice(
         report=str(launch.report.path),
@@ -65,7 +65,7 @@ def predict_sweep(
 ) -> dict[int, Prediction | None]:
     """Predictions of one launch for each of ``depths``: what is written down before a sweep is
     measured."""
-    return predict_all(pipeline_of(launch, account(launch), stages), depths)
+    return predict_all(pipeline_of(launch, stages), depths)
 
 
 def predict_all(now: Pipeline | Unidentified, depths: Sequence[int] = DEPTHS) -> dict[int, Prediction | None]:
@@ -84,7 +84,7 @@ def _notes(now: Pipeline | Unidentified, counted: BubbleAccount | None) -> list[
     if now.stages_from == "sass":
         notes.append(f"the present depth, {now.stages}, is read off the code ({now.evidence}); --stages overrules it")
     if now.plain:
-        notes.append("tiles are loaded through registers: deeper pipelines are taken to copy asynchronously")
+        notes.append("tiles are loaded through registers: what a ring of asynchronous copies would give is not known")
     return [*notes, *_residency_notes(now), *_refusal_notes(now)]
 
 

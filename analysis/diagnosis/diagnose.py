@@ -91,7 +91,7 @@ def gains(launch: Launch, account: BubbleAccount, facts: LaunchFacts | None = No
         for part, pct in parts.items()
     }
     waits = parts.get("data_wait", 0.0) >= WAITS_PCT and not account.alone and _depth_cures(facts)
-    if waits and (deeper := depth_gain(launch, account)) is not None:
+    if waits and (deeper := depth_gain(launch)) is not None:
         gained["data_wait"] = deeper.at_most(gained["data_wait"].high)
     return gained
 
@@ -110,7 +110,7 @@ def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[
     ranked = sorted(gained, key=lambda part: -gained[part].expected)
     if account.alone:
         ranked = _waits_first(ranked, gained, facts)
-    deepens = not account.alone or "data_wait" not in gained or _deepens(launch, account)
+    deepens = not account.alone or "data_wait" not in gained or _deepens(launch)
     causes = [_cause(part, account.parts[part], account, facts, gained[part].expected, deepens) for part in ranked]
     first = next((cause for cause in causes if cause.disease), None)
     most = max((gain.expected for gain in gained.values()), default=0.0)
@@ -121,9 +121,9 @@ def _ranked(launch: Launch, account: BubbleAccount, facts: LaunchFacts) -> list[
     return [*causes[:1], *(_unless_shallow(cause, facts) for cause in causes[1:])]
 
 
-def _deepens(launch: Launch, account: BubbleAccount) -> bool:
+def _deepens(launch: Launch) -> bool:
     """Whether a deeper ring gains something, or that is not identified."""
-    deeper = depth_gain(launch, account)
+    deeper = depth_gain(launch)
     return deeper is None or deeper.expected >= NEGLIGIBLE_PCT
 
 

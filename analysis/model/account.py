@@ -43,11 +43,8 @@ def account(launch: Launch) -> BubbleAccount | None:
 @once_per_launch
 def loop_model(launch: Launch) -> Calibrated | None:
     """The simulated loop of one launch; None where none fits."""
-    sampled = sampled_account(launch)
-    if sampled is None or sampled.weights is None:
-        return None
-    pipeline = pipeline_of(launch, sampled)
-    return None if isinstance(pipeline, Unidentified) else calibrated(launch, sampled, pipeline)
+    now = pipeline_of(launch)
+    return None if isinstance(now, Unidentified) else calibrated(launch, now)
 
 
 def _gone(model: Calibrated) -> Gone:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ncubble.analysis.account.account import BubbleAccount
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import predict
 from ncubble.analysis.report.launch import Launch
@@ -55,21 +54,20 @@ def simulated_gain(alone: float) -> Gain:
     return Gain(max(0.0, alone), max(0.0, alone - SIMULATED_MARGIN), max(0.0, min(100.0, alone + SIMULATED_MARGIN)))
 
 
-def depth_gain(launch: Launch, account: BubbleAccount) -> Gain | None:
+def depth_gain(launch: Launch) -> Gain | None:
     """The gain of the best depth beyond the present one, in percent of kernel time, 0 if none is
     better.
 
     None where the present depth or the effect of another is not identified, or no deeper ring fits.
     """
-    now = pipeline_of(launch, account)
+    now = pipeline_of(launch)
     if isinstance(now, Unidentified):
         return None
     deeper = (predict(now, depth) for depth in range(now.stages + 1, DEEPEST + 1))
     best = max(filter(None, deeper), key=lambda prediction: prediction.tensor_elapsed_pct, default=None)
     if best is None:
         return None
-    busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
     expected, low, high = (
-        max(0.0, 100.0 * (1.0 - busy / share)) for share in (best.tensor_elapsed_pct, best.low, best.high)
+        max(0.0, 100.0 * (1.0 - now.busy_pct / share)) for share in (best.tensor_elapsed_pct, best.low, best.high)
     )
     return Gain(expected, low, high)

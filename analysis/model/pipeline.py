@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ncubble.analysis.account.account import MIN_SAMPLES, BubbleAccount
 from ncubble.analysis.account.account import account as account_of
 from ncubble.analysis.account.sm_load import sm_load
-from ncubble.analysis.account.stalls import CLASSES, classified
+from ncubble.analysis.account.stalls import CLASSES, classified, context_of
 from ncubble.analysis.account.units import MEMORY, cta_share, utilization
 from ncubble.analysis.model.residency import Residency, residency
 from ncubble.analysis.model.ring import Ring, rings_of, together
+from ncubble.analysis.model.steps import LoopSteps, steps_of
 from ncubble.analysis.report.launch import Launch, once_per_launch
 from ncubble.profiling.metrics.generations import load_generations
 
@@ -21,6 +22,9 @@ PADDING = 1.35
 """A stage may take this much more shared memory than is copied into it: rows that are padded
 against conflicts."""
 LEAST_ITERATIONS = 2.0
+REACHED = {"l2": 0.7, "dram": 0.92}
+"""Share of their peak that pipelined loops reach of L2 (launches of the truth that may be learned
+from), and plain copies of DRAM."""
 
 
 @dataclass(frozen=True)
@@ -28,32 +32,33 @@ class Pipeline:
     """A pipelined loop as it ran. Times are in cycles of one iteration of one CTA, shares from 0 to
     1.
 
-    ``ctas`` are resident on an SM, of ``grid`` for each SM in all. ``cycle`` is the CTA's whole
-    life divided by its iterations, ``busy`` what the bounding unit works for it, ``shared`` what
-    the load/store unit does (0 where the unit reads shared memory by itself). ``waiting``,
-    ``copying`` and ``working`` are the shares of its warps' samples that wait for data (also at a
-    barrier, for warps whose data came late), stand at copies and at the unit; ``outside`` is its
-    time before and after the loop. ``roof`` is what DRAM or L2 need for the CTAs of one SM
-    together. ``busy_pct`` and ``elapsed`` (cycles) are the launch's, and ``measured_on`` its
+    ``ctas`` of ``warps`` are resident on an SM, of ``grid`` for each SM in all. ``cycle`` is the
+    CTA's whole life divided by its iterations, ``busy`` what the bounding unit works for it.
+    ``waiting``, ``copying`` and ``working`` are the shares of its warps' samples that wait for data
+    (also at a barrier, for warps whose data came late), stand at copies and at the unit;
+    ``outside`` is its time before and after the loop. ``memory`` is how full DRAM or L2 are, of
+    what they reach.
+    ``busy_pct`` and ``elapsed`` (cycles) are the launch's, and ``measured_on`` its
     compute capability. Of the code: ``delay``, ``asynchronous`` and ``compiled`` as in ``Ring``,
-    ``plain`` where tiles go through registers. ``evidence`` says in words what the depth was
+    ``plain`` where tiles go through registers, ``code`` the steps of a loop of ``wgmma``, None
+    where they are not read. ``evidence`` says in words what the depth was
     inferred from.
     """
 
     stages: int
     stages_from: str
     ctas: float
+    warps: float
     grid: float
     iterations: float
     cycle: float
     busy: float
-    shared: float
     tile_B: float  # noqa: N815
     waiting: float
     copying: float
     working: float
     outside: float
-    roof: float
+    memory: float
     delay: float
     asynchronous: bool
     plain: bool
@@ -62,6 +67,7 @@ class Pipeline:
     elapsed: float
     measured_on: str
     residency: Residency | None
+    code: LoopSteps | None = None
     evidence: str = ""
 
 
@@ -111,10 +117,20 @@ class _Counted:
         return all(0 < value < math.inf for value in positive) and self.fill_B >= 0 and self.shared_B >= 0
 
 
-def pipeline_of(launch: Launch, account: BubbleAccount | None, stages: int | None = None) -> Pipeline | Unidentified:
+def pipeline_of(launch: Launch, stages: int | None = None) -> Pipeline | Unidentified:
     """The pipeline of one launch. The code says its present depth, else the manifest does;
     ``stages`` overrules both. Raises UsageError for a launch that is not there."""
-    ring, counted = launch_ring(launch), _Counted.of(launch)
+    return present_pipeline(launch) if stages is None else _pipeline_of(launch, stages)
+
+
+@once_per_launch
+def present_pipeline(launch: Launch) -> Pipeline | Unidentified:
+    """The pipeline of one launch at the depth that its code or its manifest says."""
+    return _pipeline_of(launch, None)
+
+
+def _pipeline_of(launch: Launch, stages: int | None) -> Pipeline | Unidentified:
+    ring, counted, account = launch_ring(launch), _Counted.of(launch), account_of(launch)
     depth = _depth(launch, ring, stages)
     if account is None or account.unit in MEMORY:
         unit = "no unit's utilization was collected" if account is None else f"{account.unit} is its busiest unit"
@@ -133,11 +149,6 @@ def launch_ring(launch: Launch) -> Ring | None:
     """The rings of a launch together, by its code; None where it shows none."""
     found, grid, block = account_of(launch), launch.identity.grid, launch.identity.block
     return together(rings_of(launch.source, _product(grid), _ceil(_product(block) / 32), found.unit if found else ""))
-
-
-def ctas_of(launch: Launch) -> float:
-    """CTAs of a launch's grid."""
-    return _product(launch.identity.grid)
 
 
 def present_depth(launch: Launch) -> int | None:
@@ -188,24 +199,24 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
     busy = busy_pct / 100 * per_iteration
     # Spare warps may have exited, so that fewer are resident than of one CTA.
     cycle = max(busy, max(1.0, counted.resident) * counted.active * per_iteration)
-    lsu = launch.first(load_generations().quantities["lsu_data_pipe_pct"])
-    memory = (utilization(launch, MEMORY[name]) for name in ("dram", "l2"))
-    samples = _samples(launch, account, ring.begin)
+    samples = _samples(launch, account)
+    shares = _shares(samples, ring.begin)
+    context = context_of(launch.source, account.unit)
     return Pipeline(
         stages=stages,
         stages_from=depth.source,
-        ctas=_sharing(counted.ctas / counted.sms, limit),
+        warps=counted.warps,
+        ctas=sharing(counted.ctas / counted.sms, limit),
         grid=counted.ctas / counted.sms,
         iterations=ring.iterations,
         cycle=cycle,
         busy=busy,
-        shared=0.0 if ring.asynchronous or math.isnan(lsu) else lsu / 100 * per_iteration,
         tile_B=traffic,
-        waiting=samples["data_wait"] + (0.0 if ring.asynchronous else _late(samples)),
-        copying=samples["copy_cost"],
-        working=samples["unit"],
-        outside=(samples["epilogue"] + samples["before"]) * cycle,
-        roof=cycle * max([0.0, *(share for share in memory if share > 0)]) / 100,
+        waiting=shares["data_wait"] + (0.0 if ring.asynchronous else _late(shares)),
+        copying=shares["copy_cost"],
+        working=shares["unit"],
+        outside=(shares["epilogue"] + shares["before"]) * cycle,
+        memory=_memory(launch),
         delay=ring.delay if stages > 1 else 0.0,
         asynchronous=ring.asynchronous,
         plain=ring.copies == "plain",
@@ -214,27 +225,42 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
         elapsed=counted.elapsed,
         measured_on=launch.identity.compute_capability,
         residency=places,
+        code=steps_of(context, launch.source, ring, stages, counted.ctas, samples),
         evidence=depth.evidence,
     )
 
 
-def _sharing(ctas: float, limit: int) -> float:
+def sharing(ctas: float, limit: int) -> float:
     """CTAs that share an SM, of ``ctas`` per SM in all: where they all run at once, those of the
     fullest SM, which ends last."""
     return max(1.0, float(math.ceil(ctas)) if ctas <= limit else float(limit))
 
 
-def _samples(launch: Launch, account: BubbleAccount, begin: int) -> Mapping[str, float]:
-    """Shares of the time of warps that hold something up, by class, and of what stands before row
-    ``begin``. Samples are split among classes as in the account, but count in full also where they
-    coincide with a busy unit."""
+def _samples(launch: Launch, account: BubbleAccount) -> list[tuple[int, str, float]]:
+    """(row, class, share) of the time of warps that hold something up: not of those that wait for
+    others at their end. Samples are split among classes as in the account, but count in full also
+    where they coincide with a busy unit."""
     busy = account.parts["tensor_busy"] + account.parts["unit_busy"]
     table = classified(launch.source, account.unit, sm_load(launch, busy))
-    counted = table[table["part"] != "aside"]
-    total = float(counted["samples"].sum())
-    by_part = counted.groupby("part")["samples"].sum() / total
-    shares = {name: float(by_part.get(name, 0.0)) for name in CLASSES}
-    return {**shares, "before": float(counted.loc[counted["row"] < begin, "samples"].sum()) / total}
+    ended = launch.source["opcode"].to_numpy()[table["row"].to_numpy()] == "EXIT"
+    counted = table[(table["part"] != "aside") & ~ended]
+    shares = counted["samples"] / float(counted["samples"].sum())
+    return list(zip(counted["row"].tolist(), counted["part"].tolist(), shares.tolist(), strict=True))
+
+
+def _shares(samples: Sequence[tuple[int, str, float]], begin: int) -> Mapping[str, float]:
+    """Shares by class, and of what stands before row ``begin``."""
+    shares = dict.fromkeys((*CLASSES, "before"), 0.0)
+    for row, part, share in samples:
+        shares[part] += share
+        shares["before"] += share if row < begin else 0.0
+    return shares
+
+
+def _memory(launch: Launch) -> float:
+    """How full the fuller one of L2 and DRAM is, of what loops reach; 0 where that is not known."""
+    shares = (utilization(launch, MEMORY[name]) / 100 / roof for name, roof in REACHED.items())
+    return max([0.0, *(share for share in shares if share > 0)])
 
 
 def _late(samples: Mapping[str, float]) -> float:

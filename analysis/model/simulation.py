@@ -18,14 +18,15 @@ from typing import NamedTuple
 PARKED = math.inf
 MOST_TILES = 16
 """Tiles of a CTA that are simulated; its others follow from these."""
-WORK, WAIT, MEET, PRODUCT, DRAIN, COPY = "work", "wait", "meet", "product", "drain", "copy"
+WORK, WAIT, MEET, PRODUCT, DRAIN, COPY, COMMIT = "work", "wait", "meet", "product", "drain", "copy", "commit"
 _Process = Generator[float, None, None]
 
 
 class LoopStep(NamedTuple):
     """What a group of warps does next: ``WORK`` for ``amount`` cycles, ``WAIT`` for its tile,
     ``MEET`` the other groups of its CTA, hand a ``PRODUCT`` of ``amount`` cycles to the pipe,
-    ``DRAIN`` until no more than ``amount`` products are pending, or ``COPY`` a later tile.
+    ``DRAIN`` until no more than ``amount`` products are pending, begin to ``COPY`` a later tile, or
+    ``COMMIT`` its copies, the last of which is issued now.
 
     ``part`` is the part of the account that it belongs to, "" for none.
     """
@@ -42,10 +43,11 @@ class SimulatedLoop:
     second half of these.
 
     A copy brings the tile that is ``ahead`` of the present one: its bytes pass the port in ``fill``
-    cycles and fly for ``flight`` more. ``own_shares`` says whether each group copies and awaits a
-    share of the tile (cp.async), else one copies for all (TMA). Where steps copy nothing, another
-    warp copies as soon as all groups have left a buffer, while ``pending`` products may still read
-    it. ``ends`` are cycles before and after the loop together.
+    cycles, and it is there ``flight`` after these and after its last copy. ``own_shares`` says
+    whether each group copies and awaits a share of the tile (cp.async), else one copies for all
+    (TMA). Where steps copy nothing, another warp copies as soon as all groups have left a buffer,
+    while ``pending`` products may still read it. ``ends`` are cycles before and after the loop
+    together.
     """
 
     ctas: int
@@ -73,7 +75,8 @@ class SimulatedLoop:
         """The loop without what belongs to some parts of the account. Without copies, nothing comes
         and nothing is waited for."""
         if "copy_cost" in parts:
-            steps = tuple(step for step in self.steps if step.kind not in (WAIT, COPY) and step.part not in parts)
+            gone = (WAIT, COPY, COMMIT)
+            steps = tuple(step for step in self.steps if step.kind not in gone and step.part not in parts)
             return replace(self, steps=steps, fill=0.0, flight=0.0)
         return replace(self, steps=tuple(step for step in self.steps if step.part not in parts))
 
@@ -114,11 +117,15 @@ def simulate(loop: SimulatedLoop) -> SimulatedRun:
         return SimulatedRun(math.inf, math.inf)
     half = groups * (loop.simulated - middle)
     at_middle, at_end = sm.passed[middle], sm.passed[loop.simulated]
-    demand = max(loop.ctas * loop.fill, sm.pipe.used / loop.simulated)
-    steady = max(demand, (at_end.at - at_middle.at) / half)  # no server works for more than all the time
+    demand = max(sm.port.used, sm.pipe.used) / loop.simulated
+    steady = max(demand, (at_end.at - at_middle.at) / half)
     more = loop.tiles - loop.simulated
+    end = max(*sm.ended, sm.port.free, sm.pipe.free)  # copies end, too, where nobody waits for them
+    cycle = (end + more * steady) / loop.tiles
+    if cycle < demand * (1.0 - 1e-9):
+        raise AssertionError(f"a server works for {demand:.1f} of {cycle:.1f} cycles: no state may exceed 100 %")
     waited = at_end.waited / groups + more * (at_end.waited - at_middle.waited) / half
-    return SimulatedRun((max(sm.ended) + more * steady) / loop.tiles, waited / loop.tiles)
+    return SimulatedRun(cycle, waited / loop.tiles)
 
 
 @dataclass
@@ -166,13 +173,15 @@ class _Cta:
     def __init__(self, sm: _Sm) -> None:
         self.sm, self.loop = sm, sm.loop
         self._arrivals: list[dict[int, float]] = [{} for _ in range(self.loop.groups if self.loop.own_shares else 1)]
+        self._passed: list[float] = [0.0] * len(self._arrivals)
         self._left: dict[int, int] = {}
         self._at_barrier: list[_Process] = []
         self._waiting: list[_Process] = []
         self.groups = [self._group(number) for number in range(self.loop.groups)]
         for number in range(len(self._arrivals)):
             for tile in range(self.loop.ahead):
-                self._request(number, tile)
+                self._begin(number, tile)
+                self._commit(number, tile)
 
     def _group(self, number: int) -> _Process:
         sm, loop, pending, waited = self.sm, self.loop, deque[float](), 0.0
@@ -188,8 +197,9 @@ class _Cta:
                     while len(pending) > amount:
                         yield pending.popleft()
                 elif kind == COPY:
-                    if number < len(self._arrivals):
-                        self._request(number, tile + loop.ahead)
+                    self._begin(number, tile + loop.ahead)
+                elif kind == COMMIT:
+                    self._commit(number, tile + loop.ahead)
                 elif kind == MEET:
                     yield from self._meets(number)
                 else:
@@ -207,11 +217,15 @@ class _Cta:
             passage.at += self.sm.now
             passage.waited += waited
 
-    def _request(self, number: int, tile: int) -> None:
-        """Sends a tile, or a group's share of it, on its way."""
-        if tile < self.loop.simulated:
-            share = self.loop.fill / len(self._arrivals)
-            self._arrivals[number][tile] = self.sm.port.take(self.sm.now, share) + self.loop.flight
+    def _begin(self, number: int, tile: int) -> None:
+        """Bytes of a tile, or of a group's share of it, go to the port."""
+        if tile < self.loop.simulated and number < len(self._arrivals):
+            self._passed[number] = self.sm.port.take(self.sm.now, self.loop.fill / len(self._arrivals))
+
+    def _commit(self, number: int, tile: int) -> None:
+        """All copies of that tile are issued."""
+        if tile < self.loop.simulated and number < len(self._arrivals):
+            self._arrivals[number][tile] = max(self._passed[number], self.sm.now) + self.loop.flight
             self._wake(self._waiting)
 
     def _leave(self, tile: int) -> None:
@@ -220,7 +234,8 @@ class _Cta:
             return
         self._left[tile] = self._left.get(tile, 0) + 1
         if self._left[tile] == self.loop.groups:
-            self._request(0, tile + self.loop.ahead)
+            self._begin(0, tile + self.loop.ahead)
+            self._commit(0, tile + self.loop.ahead)
 
     def _awaits(self, number: int, tile: int) -> _Process:
         arrivals = self._arrivals[number if self.loop.own_shares else 0]

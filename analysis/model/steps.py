@@ -8,9 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import pandas as pd
+
 from ncubble.analysis.account.stalls import CodeContext
 from ncubble.analysis.model.ring import Ring
-from ncubble.analysis.model.simulation import COPY, DRAIN, MEET, PRODUCT, WAIT, WORK, LoopStep
+from ncubble.analysis.model.simulation import COMMIT, COPY, DRAIN, MEET, PRODUCT, WAIT, WORK, LoopStep
 from ncubble.sass.opcodes import is_wgmma
 
 RAN = 0.05
@@ -20,23 +22,23 @@ SEPARATE = ("copy_cost", "smem_wait")
 """Work that can be removed; all other work belongs to no part that the simulation removes."""
 WAITS = ("data_wait", "sync_wait", "unit")
 """Samples of these classes are what the simulation has to show by itself."""
+GROUP = 4
+"""Warps of a group: ``wgmma`` is issued by four."""
 _DRAIN = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x([0-9a-f]+)")
 
 
 @dataclass(frozen=True)
 class LoopSteps:
-    """``steps`` of an iteration; ``ahead``, ``pending`` and ``own_shares`` as in ``SimulatedLoop``;
-    ``ends`` is the work outside the loop, as a share of a CTA's time, as amounts of ``steps`` are.
-
-    ``turns``: warps hand the pipe to each other at named barriers, which is not simulated.
-    """
+    """``steps`` of an iteration; ``groups``, ``ahead``, ``pending`` and ``own_shares`` as in
+    ``SimulatedLoop``; ``ends`` is the work outside the loop, as a share of a CTA's time, as amounts
+    of ``steps`` are."""
 
     steps: tuple[LoopStep, ...]
+    groups: int
     ahead: int
     pending: int
     own_shares: bool
     ends: float
-    turns: bool
 
 
 @dataclass
@@ -68,40 +70,54 @@ class _LoopReading:
 
 def steps_of(
     context: CodeContext,
-    sass: list[str],
-    executed: list[float],
+    source: pd.DataFrame,
     ring: Ring,
     stages: int,
+    ctas: float,
     samples: Iterable[tuple[int, str, float]],
-) -> LoopSteps:
-    """The steps of the loop in which ``ring`` is used. ``samples`` are (row, class, share of all
-    that count). Amounts of products are shares of those of an iteration."""
+) -> LoopSteps | None:
+    """The steps of the ``wgmma`` loop in which ``ring`` is used by ``ctas`` of the grid; None where
+    it is none, or warps hand the pipe to each other at named barriers. ``samples`` are (row, class,
+    share of all that count). Amounts of products are shares of those of an iteration."""
+    if not ring.asynchronous:
+        return None
+    sass, executed = source["sass"].tolist(), source["executed"].tolist()
     own, ends = _work(context, ring, samples)
     most = max(executed[row] for row in ring.waits or ring.rows)
     copies = [row for row in ring.rows if row in context.loop]
     first, last = min(copies, default=-1), max(copies, default=-1)
-    reading = _LoopReading()
-    turns = False
+    if ring.copies == "plain":  # registers that are loaded first are stored, and awaited, before the last are loaded
+        last = first
+    reading, products = _LoopReading(), 0.0
     for row in context.loop:
         for part, share in own[row].items():
             reading.work(part, share)
         if executed[row] < RAN * most:
             continue
         opcode = context.opcodes[row]
-        turns |= opcode.startswith("BAR.ARV")
+        if opcode.startswith("BAR.ARV"):
+            return None
+        if is_wgmma(opcode):
+            products = max(products, executed[row])
         if _awaits(row, opcode, ring, reading):
             reading.waited = True
             reading.steps.append(LoopStep(WAIT, 0.0, "data_wait"))
-        elif row == (first if ring.copies == "plain" else last):
+        elif row in (first, last):
             reading.copied = True
-            reading.steps.append(LoopStep(COPY, 0.0, "copy_cost"))
+            if row == first:
+                reading.steps.append(LoopStep(COPY, 0.0, "copy_cost"))
+            if row == last:
+                reading.steps.append(LoopStep(COMMIT, 0.0, "copy_cost"))
         elif is_wgmma(opcode) and executed[row] >= most / 2:
             reading.product()
         elif match := _DRAIN.search(sass[row]):
             reading.steps.append(LoopStep(DRAIN, int(match[1], 16)))
         elif opcode.startswith("BAR.SYNC"):
             reading.steps.append(LoopStep(MEET, 0.0, "sync_wait"))
-    return _steps(reading, ring, stages, ends, turns)
+    if not {WAIT, PRODUCT, DRAIN} <= {step.kind for step in reading.steps}:
+        return None
+    groups = max(1, round(products / ctas / ring.iterations / GROUP))
+    return _steps(reading, groups, ring, stages, ends)
 
 
 def _work(
@@ -128,17 +144,19 @@ def _awaits(row: int, opcode: str, ring: Ring, reading: _LoopReading) -> bool:
     return row in ring.waits or (ring.copies == "plain" and reading.copied and opcode.startswith("STS"))
 
 
-def _steps(reading: _LoopReading, ring: Ring, stages: int, ends: float, turns: bool) -> LoopSteps:
+def _steps(reading: _LoopReading, groups: int, ring: Ring, stages: int, ends: float) -> LoopSteps:
     steps = [
-        step._replace(amount=step.amount / reading.products) if step.kind == PRODUCT else step for step in reading.steps
+        step._replace(amount=step.amount / reading.products) if step.kind == PRODUCT else step
+        for step in reading.steps
+        if groups > 1 or step.kind != MEET
     ]
-    drains = [step.amount for step in steps if step.kind == DRAIN] or [0.0]
-    groups = max(1, sum(step.kind == PRODUCT for step in steps))
+    drains = [step.amount for step in steps if step.kind == DRAIN]
+    handed = sum(step.kind == PRODUCT for step in steps)
     if ring.copies == "plain":
         ahead = 0
     elif not reading.copied or (round(ring.preloaded) == stages and drains[-1] == 0):
         ahead = stages
     else:
         ahead = stages - 1
-    pending = math.ceil(drains[-1] / groups)
-    return LoopSteps(tuple(steps), ahead, pending, ring.copies != "tma" and reading.copied, ends, turns)
+    own_shares = ring.copies != "tma" and reading.copied
+    return LoopSteps(tuple(steps), groups, ahead, math.ceil(drains[-1] / handed), own_shares, ends)

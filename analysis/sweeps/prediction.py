@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ncubble.analysis.account.account import account
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, chosen_depth, predict, refusal, sure
 from ncubble.analysis.report.launch import Launch
@@ -97,7 +96,7 @@ def profiles(series: SweepSeries) -> list[SweepPoint]:
 def depth_predictions(launch: Launch, depth: int) -> DepthPredictions:
     """What the model says of a launch whose swept parameter is ``depth``."""
     stages = launch.report.run.manifest.kernel_of(launch.number).get("stages")
-    now = pipeline_of(launch, account(launch), int(stages or depth))
+    now = pipeline_of(launch, int(stages or depth))
     if isinstance(now, Unidentified):
         return DepthPredictions(depth, {}, {}, now.reason)
     beside = now.stages - depth  # a ring may hold more tiles than the parameter says, by as many at every depth
@@ -112,7 +111,7 @@ def _notes(now: Pipeline) -> tuple[str, ...]:
     if now.residency is None:
         notes.append("The report lacks occupancy limits: resident CTAs are taken to stay as they are.")
     if now.plain:
-        notes.append("Tiles are loaded through registers: deeper pipelines are taken to copy asynchronously.")
+        notes.append("Tiles are loaded through registers: what a ring of asynchronous copies would give is not known.")
     return tuple(notes)
 
 

@@ -88,7 +88,7 @@ class Measuring:
 
     def missing(self, only: str) -> Iterator[Wanted]:
         """What is neither measured nor failed, in the order of the plan."""
-        for family in [*plan.families(), *plan.fresh()]:
+        for family in plan.every_family():
             for launch in family.launches:
                 place = self.folder / launch.name
                 if launch.name in {*self.failed, *self.known} or place.exists() or not re.search(only, launch.name):

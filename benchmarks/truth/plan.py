@@ -19,7 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Split = Literal["learn", "frozen", "fresh"]
+Split = Literal["learn", "frozen", "fresh", "fresh2"]
+DRAWS = {"fresh": 20261125, "fresh2": 20261126}
+"""Seeds of the sets of fresh families, the first of which was scored on 2026-11-25."""
 LEARNED = 0.6
 TOLD = "truth.json"
 """Beside the recorded run of a launch: which one it is."""
@@ -55,7 +57,7 @@ def splits(families: Sequence[Family]) -> dict[str, Split]:
         names = sorted((family.name for family in families if family.kind == kind), key=_hashed)
         learned = math.ceil(LEARNED * len(names))
         sides |= {name: "learn" if number < learned else "frozen" for number, name in enumerate(names)}
-    return sides | {family.name: "fresh" for family in fresh()}
+    return sides | {family.name: draw for draw in DRAWS for family in fresh(draw)}
 
 
 def _hashed(name: str) -> str:
@@ -238,12 +240,17 @@ def rows() -> Iterator[Family]:
     yield of("inductor_entropy", "inductor", "^triton_", block="entropy")
 
 
-def fresh() -> list[Family]:
-    """Families that were drawn on 2026-11-25, before any of them ran: eight GEMMs of Triton, half of
-    them by TMA, two attentions, and the catalog's wgmma kernels in shapes of their own. A GEMM
-    starts 200 CTAs at least and keeps its tiles in 200 kB at its deepest; CTAs of 8192 results or
-    fewer have four warps, others eight."""
-    draw = random.Random(20261125)  # noqa: S311
+def every_family() -> list[Family]:
+    """All that are planned or drawn."""
+    return [*families(), *(family for draw in DRAWS for family in fresh(draw))]
+
+
+def fresh(name: str) -> list[Family]:
+    """Families that were drawn before any of them ran, and before the code that they score was
+    ready: eight GEMMs of Triton, half of them by TMA, two attentions, and the catalog's wgmma
+    kernels in shapes of their own. A GEMM starts 200 CTAs at least and keeps its tiles in 200 kB at
+    its deepest; CTAs of 8192 results or fewer have four warps, others eight."""
+    draw, prefix = random.Random(DRAWS[name]), name  # noqa: S311
     made: list[Family] = []
     while len(made) < 8:
         shape = {name: 512 * draw.randint(2, 14) for name in "mnk"}
@@ -254,16 +261,16 @@ def fresh() -> list[Family]:
         if ctas < 200 or depths[-1] * 2 * k * (m + n) > 200_000 or shape["m"] % m or shape["n"] % n:
             continue
         options = {**shape, "tile": tile, "warps": 4 if m * n <= 8192 else 8, **more}
-        name, program = (f"fresh_gemm_{len(made)}", "gemm") if more else (f"fresh_tma_{len(made)}", "tma")
+        name, program = (f"{prefix}_gemm_{len(made)}", "gemm") if more else (f"{prefix}_tma_{len(made)}", "tma")
         made.append(_family("triton_gemm", name, program, "^(foreign|truth)_", options, depths))
     for dim in (64, 128):
         options = {"heads": draw.randint(4, 40), "sequence": 1024 * draw.randint(2, 8), "dim": dim, "warps": 8}
         attention = {**options, "tile": (128, draw.choice((32, 64)))}
-        name, program = f"fresh_attention_{dim}", draw.choice(("attention", "causal"))
+        name, program = f"{prefix}_attention_{dim}", draw.choice(("attention", "causal"))
         made.append(_family("triton_attention", name, program, "^(foreign|truth)_", attention, (2, 3)))
     for kernel, depths in (("gemm_tma", (2, 4)), ("gemm_ws", ())):
         shape = {name: 512 * draw.randint(3, 14) for name in "mnk"}
-        made.append(_family("catalog", f"fresh_{kernel}", kernel, "", shape, depths))
+        made.append(_family("catalog", f"{prefix}_{kernel}", kernel, "", shape, depths))
     return made
 
 

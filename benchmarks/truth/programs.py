@@ -24,7 +24,7 @@ def main() -> int:
     parser.add_argument("name")
     parser.add_argument("--check", action="store_true", help="hold the result against a reference")
     given = parser.parse_args()
-    launches = {launch.name: launch for family in [*plan.families(), *plan.fresh()] for launch in family.launches}
+    launches = {launch.name: launch for family in plan.every_family() for launch in family.launches}
     launch = launches[given.name]
     call = call_of(launch.program, launch.options)
     if given.check:

@@ -23,8 +23,9 @@ from typing import Any
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import DEPTHS, predict_sweep
+from ncubble.analysis.model.loops import PORT_B
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
-from ncubble.analysis.model.predict import PORT, ctas_at
+from ncubble.analysis.model.predict import ctas_at
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.page import Result
@@ -99,7 +100,7 @@ def baselines(launch: Launch, stages: int | None = None, depths: Sequence[int] =
     """For each depth what the baselines say; those that need the present depth are absent where
     nothing tells it."""
     bubbles = account(launch)
-    now = pipeline_of(launch, bubbles, stages)
+    now = pipeline_of(launch, stages)
     if bubbles is None:
         return {depth: {} for depth in depths}
     busy, estimate = bubbles.parts["tensor_busy"] + bubbles.parts["unit_busy"], _largest_estimate(launch)
@@ -127,7 +128,7 @@ def little(now: Pipeline, depth: int) -> float:
         return now.busy_pct
     ctas = ctas_at(now, depth)
     latency = now.cycle * (now.stages - 1) if now.stages > 1 else now.cycle - now.busy
-    bound = max(ctas * now.busy, ctas * now.tile_B / PORT)
+    bound = max(ctas * now.busy, ctas * now.tile_B / PORT_B)
     cycle = max(bound, latency / (depth - 1) if depth > 1 else latency + now.busy)
     return min(100.0, now.busy_pct * (now.cycle / now.ctas) / (cycle / ctas))
 

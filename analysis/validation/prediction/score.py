@@ -22,13 +22,17 @@ from typing import Any
 
 import pandas as pd
 
+from ncubble.analysis.diagnosis.advise import predict_sweep
 from ncubble.analysis.model.predict import Prediction, chosen_depth, sure
+from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.page import Result
 from ncubble.analysis.validation.recorded import load
 from ncubble.errors import ReportError
 
 PREDICTIONS, MEASURED, SECOND = "predictions.json", "measured.json", "second"
-OURS = "predicted"
+OURS, TODAY = "predicted", "today"
+"""What was predicted before it was measured, and what the code that runs predicts of the same
+profiles, which it may have been fitted to."""
 FITTED = "dev"
 """The split that the model may have been fitted to; targets are for the others."""
 FLAT = 2.0
@@ -75,10 +79,21 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[Result], dict[str, str]]:
             "write predictions first, then measure: --measure into an empty folder does both",
         )
     rows, missing = join(predictions, measured)
+    rows = [{**row, TODAY: _today(folder, row)} for row in rows]
     if not rows:
         raise ReportError(f"{folder}: no predicted depth was measured", "measure them with --measure")
     origin = {key: measured.get(key) for key in ("device", "ncu_version", "started")}
     return {**origin, "git": predictions.get("git"), "written": predictions["written"]}, rows, missing
+
+
+def _today(folder: Path, row: Result) -> float | None:
+    """The busy share that the code that runs predicts; None where it was not identified then, or is
+    not now, or where no profile is kept."""
+    if not row["predicted"] or "run" not in row:
+        return None
+    launch = Report.open(folder / row["run"]).launch(row["launch"])
+    prediction = predict_sweep(launch, row["from_stages"], [row["to_stages"]])[row["to_stages"]]
+    return prediction.tensor_elapsed_pct if prediction else None
 
 
 def join(predictions: Result, measured: Result) -> tuple[list[Result], dict[str, str]]:
@@ -114,9 +129,9 @@ def score(rows: Sequence[Result]) -> dict[str, Any]:
     """``splits`` by name; by the same names ``families``, by theirs, and ``targets`` with limit,
     value and ``met``, of splits that nothing was fitted to.
 
-    Each part has ``asked``, ``not_identified_pct``, and ``methods``: for ``predicted`` and every
-    baseline what ``method_score`` gives, over the rows that were predicted. ``predicted`` also has
-    ``coverage_pct`` (of intervals) and ``mape_pct`` (of cycles).
+    Each part has ``asked``, ``not_identified_pct``, and ``methods``: for ``predicted``, ``today``
+    and every baseline what ``method_score`` gives, over the rows that were predicted. ``predicted``
+    also has ``coverage_pct`` (of intervals) and ``mape_pct`` (of cycles).
     """
     splits = _by(rows, "split")
     scores = {name: part_score(part) for (name,), part in splits.items()}
@@ -134,7 +149,11 @@ def targets(part: Result) -> dict[str, dict[str, Any]]:
     """Whether a part of the score meets what was aimed at; ``met`` is None where nothing was
     predicted."""
     ours = part["methods"][OURS]
-    rivals = [method["mae"] for name, method in part["methods"].items() if name != OURS and method["mae"] is not None]
+    rivals = [
+        method["mae"]
+        for name, method in part["methods"].items()
+        if name not in (OURS, TODAY) and method["mae"] is not None
+    ]
     limits = {
         "mae": (MAE_TARGET, ours["mae"]),
         "regret_pct": (REGRET_TARGET, ours["regret_pct"]),
@@ -161,7 +180,11 @@ def part_score(rows: Sequence[Result]) -> dict[str, Any]:
     return {
         "asked": len(others),
         "not_identified_pct": 100.0 * (1.0 - len(predicted) / len(others)) if others else None,
-        "methods": {OURS: ours, **{name: method_score(predicted, rows, _baseline(name)) for name in names}},
+        "methods": {
+            OURS: ours,
+            **({TODAY: method_score(predicted, rows, _now)} if any(_now(row) is not None for row in predicted) else {}),
+            **{name: method_score(predicted, rows, _baseline(name)) for name in names},
+        },
     }
 
 
@@ -231,6 +254,10 @@ def _ours(row: Result) -> float | None:
 
 def _sure(row: Result) -> float | None:
     return sure(Prediction(**row["predicted"])) if row["predicted"] else None
+
+
+def _now(row: Result) -> float | None:
+    return row.get(TODAY)
 
 
 def _baseline(name: str) -> Value:

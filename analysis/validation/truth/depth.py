@@ -11,7 +11,6 @@ from typing import Any
 
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import predict_all
-from ncubble.analysis.model.account import account
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
 from ncubble.analysis.model.predict import Prediction, chosen_depth, margin_of, sure
 from ncubble.analysis.validation.recorded import CYCLES
@@ -62,7 +61,10 @@ def depth_scores(launches: Sequence[TruthLaunch]) -> dict[str, Any]:
         "no_change_mean_abs": stay,
         "regret_mean_pct": fmean(row["regret"] for row in regrets) if regrets else None,
         "regret_worst_pct": max((row["regret"] for row in regrets), default=None),
-        "stay_regret_mean_pct": fmean(row["stay"] for row in regrets) if regrets else None,
+        **{
+            f"{name}_regret_mean_pct": fmean(row[name] for row in regrets) if regrets else None
+            for name in ("stay", "deepest")
+        },
     }
 
 
@@ -73,7 +75,7 @@ def _predicted(
     cycles = {stages: other.launch.value(CYCLES) for stages, other in depths.items()}
     if present not in busy:
         return [], []
-    now = pipeline_of(one.launch, account(one.launch), present)
+    now = pipeline_of(one.launch, present)
     predictions = predict_all(now, list(depths))
     pairs = [
         {
@@ -90,7 +92,8 @@ def _predicted(
         return pairs, []
     best = min(cycles.values())
     lost = {stages: 100.0 * (cycles[stages] / best - 1.0) for stages in depths}
-    return pairs, [{"family": family, "regret": lost[chosen_depth(known)], "stay": lost[present]}]
+    chosen = {"regret": chosen_depth(known), "stay": present, "deepest": max(known)}
+    return pairs, [{"family": family, **{name: lost[depth] for name, depth in chosen.items()}}]
 
 
 def _margins(predicted: Sequence[Row]) -> list[Row]:

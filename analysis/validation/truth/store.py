@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 LAUNCHES = "launches.json"
 TABLES = ("actions", "metrics", "texts", "timeline", "code", "samples")
 MEMBERS = {"name", "family", "kind", "stages", "started", "commit", "ablation"}
-SPLITS = ("learn", "frozen", "fresh")
+SPLITS = ("learn", "frozen", "fresh", "fresh2")
+LAST_DRAWN = SPLITS[-1]
 _EMPTY = {
     "rules": ("launch", "section", "rule", "title", "message", "kind", "speedup_pct", "speedup_kind"),
     "files": ("file", "text"),

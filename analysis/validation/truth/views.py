@@ -128,7 +128,19 @@ def _parts(result: Result) -> Table:
 
 
 def _depth(depth: Result) -> Table:
-    header = ("sweeps", "pairs", "silent", "mean error", "95 %", "as now", "worst", "regret %", "worst %", "as now %")
+    header = (
+        "sweeps",
+        "pairs",
+        "silent",
+        "mean error",
+        "95 %",
+        "as now",
+        "worst",
+        "lost %",
+        "most %",
+        "as now",
+        "deepest",
+    )
     worst = depth["worst"]
     row = (
         str(depth["sweeps"]),
@@ -138,7 +150,10 @@ def _depth(depth: Result) -> Table:
         _interval(depth["interval"]),
         number(depth["no_change_mean_abs"]),
         f"{number(worst['error'])} ({worst['family']} {worst['gpu']})" if worst else NOTHING,
-        *(number(depth[name]) for name in ("regret_mean_pct", "regret_worst_pct", "stay_regret_mean_pct")),
+        *(
+            number(depth[name])
+            for name in ("regret_mean_pct", "regret_worst_pct", "stay_regret_mean_pct", "deepest_regret_mean_pct")
+        ),
     )
     title = "Other depths: error of the busy share in points, and cycles lost by the depth that is chosen"
     return Table("depth", title, header, [row] if depth["pairs"] else [])
@@ -149,7 +164,7 @@ def _margins(depth: Result) -> Table:
         (str(row["predictions"]), *(number(row[name]) for name in ("margin", "needed", "held_pct")))
         for row in depth["margins"]
     ]
-    title = "Points by which intervals of depths are widened, and by which 90 % of these would hold"
+    title = "Points from predictions of depth to the bounds of their intervals, and those with which 90 % would hold"
     return Table("margins", title, ("predictions", "margin", "needed", "family left out %"), rows, texts=0)
 
 

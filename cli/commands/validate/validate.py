@@ -54,9 +54,7 @@ def truth(
     frozen: Annotated[
         bool, typer.Option("--frozen", help="The launches that nothing may be tuned on; this is logged.")
     ] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="The launches that were drawn by a seed; this is logged.")
-    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="The launches that were drawn last; this is logged.")] = False,
     write: Write = None,
     as_json: Json = False,
 ) -> None:
@@ -68,9 +66,10 @@ def truth(
     if frozen and fresh:
         raise UsageError("--frozen and --fresh are two sides of the store", "score one at a time")
     if frozen or fresh:
+        from ncubble.analysis.validation.truth.store import LAST_DRAWN
         from ncubble.cli.commands.validate.truth import log_scoring
 
-        log_scoring(_place("truth", folder), "frozen" if frozen else "fresh", as_json)
+        log_scoring(_place("truth", folder), "frozen" if frozen else LAST_DRAWN, as_json)
     else:
         _validate("truth", folder, False, write, as_json)
 

@@ -86,7 +86,7 @@ def test_the_first_cause_is_the_one_that_the_kernel_was_built_to_show(reported, 
 
 def test_depth_takes_the_data_wait_away_where_it_is_the_cause(reported):
     waits = [launch_of(reported, "triton_gemm", f"stages={n}")["account"]["data_wait"] for n in (1, 2, 3, 4)]
-    assert waits[0] > waits[1] > 10.0 and max(waits[2:]) < 2.0
+    assert waits[0] > waits[1] > 10.0 and max(waits[2:]) < 3.0
 
 
 def test_a_cause_names_a_line_of_the_kernels_own_source(reported):

@@ -47,7 +47,7 @@ def test_the_first_cause_of_a_shallow_ring_gains_what_the_simulation_gives(tma: 
     assert gained["data_wait"].low < gained["data_wait"].expected < gained["data_wait"].high
     first = diagnose(tma[2].launch(0), found).causes[0]
     assert first.predicted_gain_pct is not None and 15.0 < first.predicted_gain_pct < 40.0
-    deeper = depth_gain(tma[2].launch(0), found)
+    deeper = depth_gain(tma[2].launch(0))
     assert deeper is not None and 15.0 < deeper.expected < 40.0
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ncubble.analysis.account.account import account as sampled_account
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.model.account import LOOP, _joined, _without_negative, account, loop_model
-from ncubble.analysis.model.simulation import COPY, DRAIN, MEET, PRODUCT, WAIT, WORK
+from ncubble.analysis.model.simulation import COMMIT, COPY, DRAIN, MEET, PRODUCT, WAIT, WORK
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.report.report import Report
 from ncubble.recordings import ROOT
@@ -85,7 +85,7 @@ def test_the_steps_of_a_loop_are_read_from_its_code() -> None:
     model = loop_model(launch("triton_gemm", "stages3"))
     assert model is not None
     kinds = [step.kind for step in model.loop.steps if step.kind != WORK]
-    assert kinds == [WAIT, MEET, PRODUCT, DRAIN, MEET, COPY]
+    assert kinds == [WAIT, MEET, PRODUCT, DRAIN, MEET, COPY, COMMIT]
     assert (model.loop.groups, model.loop.ahead, model.loop.pending, model.loop.own_shares) == (2, 2, 1, True)
     assert sum(step.amount for step in model.loop.steps if step.kind == DRAIN) == 1
 

@@ -9,12 +9,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ncubble.analysis.model.simulation import COPY, DRAIN, MEET, PRODUCT, WAIT, WORK, LoopStep, SimulatedLoop, simulate
+from ncubble.analysis.model.simulation import (
+    COMMIT,
+    COPY,
+    DRAIN,
+    MEET,
+    PRODUCT,
+    WAIT,
+    WORK,
+    LoopStep,
+    SimulatedLoop,
+    simulate,
+)
 
 TILES = 200
 STEPS = (
     LoopStep(WAIT, part="data_wait"), LoopStep(MEET, part="sync_wait"), LoopStep(WORK, 20.0),
-    LoopStep(PRODUCT, 100.0), LoopStep(DRAIN, 1), LoopStep(WORK, 30.0, "copy_cost"), LoopStep(COPY, part="copy_cost"),
+    LoopStep(PRODUCT, 100.0), LoopStep(DRAIN, 1), LoopStep(COPY, part="copy_cost"), LoopStep(WORK, 30.0, "copy_cost"),
+    LoopStep(COMMIT, part="copy_cost"),
 )  # fmt: skip
 LOOP = SimulatedLoop(ctas=1, groups=1, tiles=TILES, steps=STEPS, ahead=1, fill=10.0)
 

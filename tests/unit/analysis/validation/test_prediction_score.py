@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ncubble.analysis.account.account import account
 from ncubble.analysis.model.pipeline import Pipeline, pipeline_of
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.prediction.record import BASELINES, baselines
@@ -56,9 +55,9 @@ def test_errors_bias_worst_and_coverage() -> None:
 
 
 def test_regret_is_what_the_chosen_depth_loses() -> None:
-    ours = score(rows({2: 75.0, 3: 70.0, 4: 74.8}))["splits"]["test"]["methods"]
+    ours = score(rows({2: 75.0, 3: 70.0, 4: 74.0}))["splits"]["test"]["methods"]
     assert ours["predicted"]["regret_pct"] == pytest.approx(100 * (80 - 60) / 80)  # 2 is chosen, 3 was best
-    assert ours["no_change"]["regret_pct"] == pytest.approx(100 * (80 - 40) / 80)  # nothing is: the present one stays
+    assert ours["no_change"]["regret_pct"] == pytest.approx(100 * (80 - 79) / 80)  # all are alike: the deepest
     assert ours["no_change"]["rank"] == 0.0
 
 
@@ -112,10 +111,18 @@ def test_residency_of_other_depths_is_that_of_the_catalog() -> None:
     """From one profile, the CTAs per SM of every other depth are those that the occupancy rules
     give its real size."""
     report = Report.open(ROOT / "gemm_tma" / "stages3")
-    now = pipeline_of(report.launch(0), account(report.launch(0)))
+    now = pipeline_of(report.launch(0))
     assert isinstance(now, Pipeline)
     assert now.residency is not None
     spec = find_spec("gemm_tma")
     for depth in range(1, 7):
         case = make_case(spec, {"stages": depth}, {})
         assert now.residency.ctas(depth) == occupancy((9, 0), 256, 90, case.smem).ctas
+
+
+def test_what_the_present_code_predicts_stands_beside_and_is_no_rival() -> None:
+    known = [{**row, "today": row["measured_pct"] + 1.0} for row in rows({2: 70.0, 3: 70.0, 4: 70.0})]
+    part = score(known)["splits"]["test"]
+    assert part["methods"]["today"]["mae"] == pytest.approx(1.0) and part["methods"]["predicted"]["mae"] > 5.0
+    assert score(known)["targets"]["test"]["best_baseline_mae"]["limit"] == part["methods"]["no_change"]["mae"]
+    assert "today" not in score(rows({2: 70.0}))["splits"]["test"]["methods"]

@@ -256,7 +256,7 @@ def test_the_split_is_by_family_and_kind_and_does_not_depend_on_the_order() -> N
 
 def test_the_committed_store_is_split_as_planned_and_holds_no_path_of_a_machine() -> None:
     sides = plan.splits(plan.families())
-    for split in SPLITS:
+    for split in [split for split in SPLITS if (VALIDATION / "truth" / split).is_dir()]:
         for one in stored(VALIDATION / "truth", split):
             assert sides[one.family] == split, one.name
             files = one.launch.source["file"].dropna()
