@@ -83,8 +83,6 @@ def _notes(now: Pipeline | Unidentified, counted: BubbleAccount | None) -> list[
         notes.append(f"no tensor work: percentages are of the {counted.unit} pipe")
     if now.stages_from == "sass":
         notes.append(f"the present depth, {now.stages}, is read off the code ({now.evidence}); --stages overrules it")
-    if now.plain:
-        notes.append("tiles are loaded through registers: what a ring of asynchronous copies would give is not known")
     return [*notes, *_residency_notes(now), *_refusal_notes(now)]
 
 

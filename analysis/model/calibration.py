@@ -29,11 +29,12 @@ FIT = 0.05
 FULL_WAVE = 0.02
 """A last wave that fills the SMs less than this is taken to be none."""
 MOST_WORK = 4.0
+"""By how much work may be stretched, so that groups wait no longer than their samples say."""
 FINE = 100.0
 """Flights are fitted to one part in so many of the measured cycles, factors of the work to as small
 a part of 1."""
 OVER = 1.01
-"""Work that alone takes this much longer than the measured cycles is too much."""
+"""Work is stretched no further where it alone takes this much longer than the measured cycles."""
 SECTOR_B = 32
 
 
@@ -101,7 +102,8 @@ def _fullest(now: Pipeline) -> float:
 
 
 def _fitted(loop: SimulatedLoop, target: float, waiting: float) -> SimulatedLoop:
-    """The loop that takes ``target`` cycles and waits for ``waiting`` of them, or less."""
+    """The loop that takes ``target`` cycles, and waits for no more than ``waiting`` of them, or as
+    little more as work allows that is stretched by up to ``MOST_WORK``."""
     fitted = with_flight(loop, target)
     now = simulate(fitted)
     if fitted.flight == 0.0 and now.cycle > target:  # even without a flight it takes too long

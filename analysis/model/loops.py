@@ -1,7 +1,8 @@
 """The loop of a pipeline as it is simulated, before it is fitted, and at other depths.
 
 A loop of ``wgmma`` has the steps of its code. Of any other, samples and counters say how long its
-warps work, copy and multiply in an iteration, and these are taken to alternate.
+warps work, copy and multiply in an iteration: by turns, or, where products of ``wgmma`` run in a
+loop whose steps are not read, at the same time.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def loop_of(now: Pipeline) -> SimulatedLoop:
 def _in_turn(now: Pipeline) -> SimulatedLoop:
     """A loop of ``mma.sync``, or of another pipe: groups work and wait for their products in turn,
     a part of them each time. Copies stand where the code has them among the products, and behind
-    all of them where only one buffer is there."""
+    all of them where only one buffer is there. With more buffers that is as if they stood first in
+    the next iteration, of a ring whose copies do."""
     groups = max(1, round(now.warps / GROUP))
     spent = now.busy / groups
     own = max(0.0, _own(now) - spent)
@@ -55,7 +57,7 @@ def _in_turn(now: Pipeline) -> SimulatedLoop:
     begin, end = COPYING
     product = (LoopStep(WORK, (own - copying) / PARTS), LoopStep(PRODUCT, spent / PARTS), LoopStep(DRAIN))
     copies = (begin, LoopStep(WORK, copying, "copy_cost"), end)
-    before = round(PARTS * (now.delay if now.stages > 1 else 1.0))
+    before = PARTS if now.stages == 1 else round(PARTS * now.delay)
     steps = (LoopStep(WAIT, part="data_wait"), *product * before, *copies, *product * (PARTS - before))
     return _loop(now, groups, steps, max(1, now.stages - 1))
 
@@ -63,9 +65,14 @@ def _in_turn(now: Pipeline) -> SimulatedLoop:
 def _by_itself(now: Pipeline) -> SimulatedLoop:
     """A loop of ``wgmma`` whose steps are not known: one product runs while the next is prepared,
     and another warp copies."""
-    work = max(0.0, _own(now) - now.busy)
-    steps = (LoopStep(WAIT, part="data_wait"), LoopStep(WORK, work), LoopStep(PRODUCT, now.busy), LoopStep(DRAIN, 1))
-    return replace(_loop(now, 1, steps, now.stages), own_shares=False, pending=min(1, now.stages - 1))
+    work, pending = max(0.0, _own(now) - now.busy), min(1, now.stages - 1)
+    steps = (
+        LoopStep(WAIT, part="data_wait"),
+        LoopStep(WORK, work),
+        LoopStep(PRODUCT, now.busy),
+        LoopStep(DRAIN, pending),
+    )
+    return replace(_loop(now, 1, steps, now.stages), own_shares=False, pending=pending)
 
 
 def _own(now: Pipeline) -> float:
@@ -95,8 +102,8 @@ def at_depth(loop: SimulatedLoop, now: Pipeline, stages: int, ctas: float) -> Si
     steps, ahead, pending = loop.steps, loop.ahead + stages - now.stages, loop.pending
     if ahead - (0 if loop.copies else pending) < 1:
         steps, ahead, pending = _with_one_buffer(steps), 1, 0
-    elif stages > now.stages == loop.ahead == 1 and now.code:
-        steps, ahead, pending = _with_one_pending(steps), stages - 1, 1
+    elif stages > now.stages == loop.ahead == 1 and now.asynchronous:
+        steps, ahead, pending = _with_one_pending(steps), stages - 1 if loop.copies else stages, 1
     factor = round(ctas) / loop.ctas
     steps = tuple(step._replace(amount=step.amount * factor) if step.kind == WORK else step for step in steps)
     return replace(loop, ctas=round(ctas), steps=steps, ahead=ahead, pending=pending)
@@ -113,7 +120,6 @@ def _with_one_buffer(steps: tuple[LoopStep, ...]) -> tuple[LoopStep, ...]:
     drained = [LoopStep(DRAIN) if step.kind == DRAIN else step for step in steps]
     kinds = [step.kind for step in drained]
     if COPY not in kinds:
-        return tuple(drained)
+        return (*drained, LoopStep(DRAIN))
     begin, end = kinds.index(COPY), kinds.index(COMMIT)
-    copies = drained[begin : end + 1]
-    return (*drained[:begin], *drained[end + 1 :], *copies)
+    return (*drained[:begin], *drained[end + 1 :], LoopStep(DRAIN), *drained[begin : end + 1])

@@ -34,10 +34,9 @@ class Pipeline:
 
     ``ctas`` of ``warps`` are resident on an SM, of ``grid`` for each SM in all. ``cycle`` is the
     CTA's whole life divided by its iterations, ``busy`` what the bounding unit works for it.
-    ``waiting``, ``copying`` and ``working`` are the shares of its warps' samples that wait for data
-    (also at a barrier, for warps whose data came late), stand at copies and at the unit;
-    ``outside`` is its time before and after the loop. ``memory`` is how full DRAM or L2 are, of
-    what they reach.
+    ``waiting`` and ``copying`` are the shares of its warps' samples that wait for data (also at a
+    barrier, for warps whose data came late), and stand at copies; ``outside`` is its time before
+    and after the loop. ``memory`` is how full DRAM or L2 are, of what they reach.
     ``busy_pct`` and ``elapsed`` (cycles) are the launch's, and ``measured_on`` its
     compute capability. Of the code: ``delay``, ``asynchronous`` and ``compiled`` as in ``Ring``,
     ``plain`` where tiles go through registers, ``code`` the steps of a loop of ``wgmma``, None
@@ -56,7 +55,6 @@ class Pipeline:
     tile_B: float  # noqa: N815
     waiting: float
     copying: float
-    working: float
     outside: float
     memory: float
     delay: float
@@ -120,11 +118,11 @@ class _Counted:
 def pipeline_of(launch: Launch, stages: int | None = None) -> Pipeline | Unidentified:
     """The pipeline of one launch. The code says its present depth, else the manifest does;
     ``stages`` overrules both. Raises UsageError for a launch that is not there."""
-    return present_pipeline(launch) if stages is None else _pipeline_of(launch, stages)
+    return _present_pipeline(launch) if stages is None else _pipeline_of(launch, stages)
 
 
 @once_per_launch
-def present_pipeline(launch: Launch) -> Pipeline | Unidentified:
+def _present_pipeline(launch: Launch) -> Pipeline | Unidentified:
     """The pipeline of one launch at the depth that its code or its manifest says."""
     return _pipeline_of(launch, None)
 
@@ -214,7 +212,6 @@ def _pipeline(launch: Launch, account: BubbleAccount, counted: _Counted, ring: R
         tile_B=traffic,
         waiting=shares["data_wait"] + (0.0 if ring.asynchronous else _late(shares)),
         copying=shares["copy_cost"],
-        working=shares["unit"],
         outside=(shares["epilogue"] + shares["before"]) * cycle,
         memory=_memory(launch),
         delay=ring.delay if stages > 1 else 0.0,

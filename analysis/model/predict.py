@@ -2,10 +2,11 @@
 ``Pipeline``.
 
 The loop is simulated (``simulation``) at the present depth and at the other, with as many CTAs as
-an SM then holds. It is fitted as the account's is (``calibration``), but within bounds: waits for a
-tile that other CTAs or products hide say nothing of its flight, which is then the chip's, and work
-is not stretched by more than samples may miss. What the fit leaves unexplained is taken to be the
-same at all depths. What no depth changes bounds it: L2 and DRAM do no more than loops reach.
+an SM then holds. It is fitted as the account's is (``calibration``), but within bounds. Waits for a
+tile that other CTAs or products hide say nothing of its flight: it is a usual one, unless so long a
+one would show. Work is stretched no more than samples may miss. What the fit leaves unexplained is
+taken to be the same at all depths. What no depth changes bounds it: L2 and DRAM do no more than
+loops reach.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ LATENCY_OF = "9.0"
 """Compute capability whose copy latency stands in for that of chips without one of their own in
 ``chips.toml``."""
 MOSTLY = 0.6
-"""Share of their time that warps wait for data, from which on nothing hides a tile's flight."""
-MOST_WORK = 1.6
+"""Share of their time that warps wait for data, above which a flight may be longer than usual."""
+MOST_STRETCH = 1.6
 """By how much work may be stretched (chosen on the launches of the truth that may be learned
 from)."""
 
@@ -39,11 +40,6 @@ NEARLY = 0.5
 """Points by which a depth may be worse than the best one, and still be chosen."""
 LEAST_SHARE = 0.1
 """Of a lower bound, in percent: cycles are divided by it."""
-
-DOUBT = 0.2
-"""Of the distance from what is expected to the lower bound, what a choice of depth leaves out: a
-depth that is known to be as good is not left for one that may be worse (chosen on the launches of
-the truth that may be learned from)."""
 
 
 @dataclass(frozen=True)
@@ -79,15 +75,9 @@ def margin_of(now: Pipeline, stages: int) -> float:
     return MARGIN if stages > now.stages and ctas_at(now, stages) == now.ctas else OTHER_MARGIN
 
 
-def sure(prediction: Prediction) -> float:
-    """The busy share by which depths are chosen: less than what is expected, the more so the less
-    it is known. The present depth is known."""
-    return prediction.tensor_elapsed_pct - DOUBT * (prediction.tensor_elapsed_pct - prediction.low)
-
-
 def chosen_depth(shares: Mapping[int, float]) -> int:
-    """The depth with the largest share, by ``sure`` where it is predicted; of nearly equal ones the
-    deepest: simulated waits end at fewer stages than measured ones."""
+    """The depth with the largest share; of nearly equal ones the deepest, as simulated waits end at
+    fewer stages than measured ones."""
     best = max(shares.values())
     return max(depth for depth, share in shares.items() if share >= best - NEARLY)
 
@@ -103,6 +93,8 @@ def refusal(now: Pipeline, stages: int) -> str:
     if stages < now.stages and not _chip_latency(now.measured_on):
         named = now.measured_on or "unknown"
         return f"not identified, as the latency of a GPU of compute capability {named} was not measured"
+    if not math.isfinite(_cycles(now, stages) / _cycles(now, now.stages)):
+        return "not identified, as the loop that its code shows would wait for ever with so many stages"
     return ""
 
 
@@ -134,11 +126,12 @@ def _cycles(now: Pipeline, stages: int) -> float:
 @lru_cache(maxsize=64)
 def _fitted(now: Pipeline) -> SimulatedLoop:
     """The loop at the present depth, fitted within bounds."""
-    loop, target, usual = loop_of(now), target_of(now), _copy_latency(now)
+    target, usual = target_of(now), _copy_latency(now)
+    loop = at_depth(loop_of(now), now, now.stages, now.ctas)
     shown = with_flight(loop, target, now.waiting * now.cycle)
-    most = math.inf if now.waiting > MOSTLY else usual.high
-    flown = replace(loop, flight=min(max(shown.flight, usual.low), most))
+    longest = math.inf if now.waiting > MOSTLY else usual.high
+    flown = replace(loop, flight=min(max(shown.flight, usual.low), longest))
     most = OVER * max(target, simulate(replace(loop, flight=0.0)).cycle)
     if simulate(flown).cycle > most:  # so long a flight would show
         flown = with_flight(loop, most)
-    return with_work(flown, target, (1.0, MOST_WORK))
+    return with_work(flown, target, (1.0, MOST_STRETCH))

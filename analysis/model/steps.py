@@ -84,7 +84,7 @@ def steps_of(
     sass, executed = source["sass"].tolist(), source["executed"].tolist()
     own, ends = _work(context, ring, samples)
     most = max(executed[row] for row in ring.waits or ring.rows)
-    copies = [row for row in ring.rows if row in context.loop]
+    copies = [row for row in ring.rows if row in context.loop and executed[row] >= RAN * most]
     first, last = min(copies, default=-1), max(copies, default=-1)
     if ring.copies == "plain":  # registers that are loaded first are stored, and awaited, before the last are loaded
         last = first
@@ -150,13 +150,14 @@ def _steps(reading: _LoopReading, groups: int, ring: Ring, stages: int, ends: fl
         for step in reading.steps
         if groups > 1 or step.kind != MEET
     ]
-    drains = [step.amount for step in steps if step.kind == DRAIN]
-    handed = sum(step.kind == PRODUCT for step in steps)
+    kinds = [step.kind for step in steps]
+    last = max(at for at, kind in enumerate(kinds) if kind == DRAIN)
+    left = steps[last].amount + kinds[last:].count(PRODUCT)
     if ring.copies == "plain":
         ahead = 0
-    elif not reading.copied or (round(ring.preloaded) == stages and drains[-1] == 0):
+    elif not reading.copied or (round(ring.preloaded) == stages and left == 0):
         ahead = stages
     else:
         ahead = stages - 1
     own_shares = ring.copies != "tma" and reading.copied
-    return LoopSteps(tuple(steps), groups, ahead, math.ceil(drains[-1] / handed), own_shares, ends)
+    return LoopSteps(tuple(steps), groups, ahead, math.ceil(left / kinds.count(PRODUCT)), own_shares, ends)

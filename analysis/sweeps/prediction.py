@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
-from ncubble.analysis.model.predict import Prediction, chosen_depth, predict, refusal, sure
+from ncubble.analysis.model.predict import Prediction, chosen_depth, predict, refusal
 from ncubble.analysis.report.launch import Launch
 from ncubble.analysis.sweeps.model import PointSpread, SweepPoint, SweepSeries, is_split
 
@@ -110,8 +110,6 @@ def _notes(now: Pipeline) -> tuple[str, ...]:
     notes = []
     if now.residency is None:
         notes.append("The report lacks occupancy limits: resident CTAs are taken to stay as they are.")
-    if now.plain:
-        notes.append("Tiles are loaded through registers: what a ring of asynchronous copies would give is not known.")
     return tuple(notes)
 
 
@@ -132,7 +130,9 @@ def depth_choice(depths: Sequence[Depth], present: int) -> DepthChoice | None:
     """How good the predictions are; None where no depth but the present one was both measured and
     predicted."""
     measured = {row.depth: row.busy.mean for row in depths if row.busy and (row.predicted or row.depth == present)}
-    predicted = {row.depth: sure(row.predicted) for row in depths if row.predicted and row.depth in measured}
+    predicted = {
+        row.depth: row.predicted.tensor_elapsed_pct for row in depths if row.predicted and row.depth in measured
+    }
     errors = [abs(row.error) for row in depths if row.depth != present and row.error is not None]
     if present not in measured or not errors:
         return None

@@ -23,7 +23,6 @@ from typing import Any
 from ncubble.analysis.account.account import BubbleAccount, account
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import DEPTHS, predict_sweep
-from ncubble.analysis.model.loops import PORT_B
 from ncubble.analysis.model.pipeline import Pipeline, Unidentified, pipeline_of
 from ncubble.analysis.model.predict import ctas_at
 from ncubble.analysis.report.launch import Launch
@@ -33,6 +32,8 @@ from ncubble.analysis.validation.recorded import CYCLES
 from ncubble.errors import ReportError
 
 PROFILES, MEASURED = "profiles", "measured"
+PORT_B = 64.0
+"""Bytes from L2 to an SM in a cycle by the white papers of V100 and A100, for ``little``."""
 BASELINES = ("no_change", "nsight", "linear", "little")
 Row = dict[str, Any]
 

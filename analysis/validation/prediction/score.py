@@ -7,7 +7,8 @@ predicted, and ``predictions``, each with ``family``, ``config`` (unique within 
 after it: ``started``, ``device``, ``ncu_version``, and ``launches``, each with ``family``,
 ``config``, ``stages``, ``tensor_elapsed_pct`` and ``cycles``.
 
-A row is a prediction with ``measured_pct`` and ``measured_cycles`` at ``to_stages``. Errors are in
+A row is a prediction with ``measured_pct`` and ``measured_cycles`` at ``to_stages``, and ``today``:
+what the code that runs predicts of the same profile, like ``predicted``. Errors are in
 points of utilization. Rows with ``to_stages`` equal to ``from_stages`` say what was measured there
 and are not scored.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from typing import Any
 import pandas as pd
 
 from ncubble.analysis.diagnosis.advise import predict_sweep
-from ncubble.analysis.model.predict import Prediction, chosen_depth, sure
+from ncubble.analysis.model.predict import chosen_depth
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.page import Result
 from ncubble.analysis.validation.recorded import load
@@ -86,14 +88,14 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[Result], dict[str, str]]:
     return {**origin, "git": predictions.get("git"), "written": predictions["written"]}, rows, missing
 
 
-def _today(folder: Path, row: Result) -> float | None:
-    """The busy share that the code that runs predicts; None where it was not identified then, or is
-    not now, or where no profile is kept."""
+def _today(folder: Path, row: Result) -> Result | None:
+    """What the code that runs predicts; None where it was not identified then, or is not now, or
+    where no profile is kept."""
     if not row["predicted"] or "run" not in row:
         return None
     launch = Report.open(folder / row["run"]).launch(row["launch"])
     prediction = predict_sweep(launch, row["from_stages"], [row["to_stages"]])[row["to_stages"]]
-    return prediction.tensor_elapsed_pct if prediction else None
+    return asdict(prediction) if prediction else None
 
 
 def join(predictions: Result, measured: Result) -> tuple[list[Result], dict[str, str]]:
@@ -173,33 +175,30 @@ def part_score(rows: Sequence[Result]) -> dict[str, Any]:
     inside = [row["predicted"]["low"] <= row["measured_pct"] <= row["predicted"]["high"] for row in predicted]
     apart = [abs(row["predicted"]["cycles"] / row["measured_cycles"] - 1.0) for row in predicted]
     ours = {
-        **method_score(predicted, rows, _ours, _sure),
+        **method_score(predicted, rows, _busy(OURS)),
         "coverage_pct": _mean([100.0 * hit for hit in inside]),
         "mape_pct": _mean([100.0 * miss for miss in apart]),
     }
+    renewed = any(row.get(TODAY) for row in predicted)
     return {
         "asked": len(others),
         "not_identified_pct": 100.0 * (1.0 - len(predicted) / len(others)) if others else None,
         "methods": {
             OURS: ours,
-            **({TODAY: method_score(predicted, rows, _now)} if any(_now(row) is not None for row in predicted) else {}),
+            **({TODAY: method_score(predicted, rows, _busy(TODAY))} if renewed else {}),
             **{name: method_score(predicted, rows, _baseline(name)) for name in names},
         },
     }
 
 
-def method_score(
-    predicted: Sequence[Result], rows: Sequence[Result], value: Value, choice: Value | None = None
-) -> dict[str, Any]:
+def method_score(predicted: Sequence[Result], rows: Sequence[Result], value: Value) -> dict[str, Any]:
     """``n``, ``mae``, ``bias``, ``worst`` (config, depths and error), mean ``rank`` correlation
     over sweeps that span ``FLAT`` points, and mean and worst regret in percent of the best measured
-    utilization, where depths are chosen by ``choice`` (without it, by ``value``)."""
+    utilization, where depths are chosen by ``value``."""
     errors = [(row, pct - row["measured_pct"]) for row in predicted if (pct := value(row)) is not None]
     row, error = max(errors, key=lambda pair: abs(pair[1]), default=(None, 0.0))
     sweeps = list(_by(predicted, "family", "config", "from_stages").values())
-    regrets = [
-        lost for sweep in sweeps if (lost := regret(sweep, _measured(rows, sweep[0]), choice or value)) is not None
-    ]
+    regrets = [lost for sweep in sweeps if (lost := regret(sweep, _measured(rows, sweep[0]), value)) is not None]
     keys = ("family", "config", "from_stages", "to_stages")
     return {
         "n": len(errors),
@@ -248,16 +247,9 @@ def _measured(rows: Iterable[Result], like: Result) -> dict[int, float]:
     return {row["to_stages"]: row["measured_pct"] for row in same}
 
 
-def _ours(row: Result) -> float | None:
-    return row["predicted"]["tensor_elapsed_pct"] if row["predicted"] else None
-
-
-def _sure(row: Result) -> float | None:
-    return sure(Prediction(**row["predicted"])) if row["predicted"] else None
-
-
-def _now(row: Result) -> float | None:
-    return row.get(TODAY)
+def _busy(member: str) -> Value:
+    """The busy share that is predicted in ``member`` of a row."""
+    return lambda row: row[member]["tensor_elapsed_pct"] if row.get(member) else None
 
 
 def _baseline(name: str) -> Value:

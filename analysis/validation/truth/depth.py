@@ -12,7 +12,7 @@ from typing import Any
 from ncubble.analysis.account.units import busy_of
 from ncubble.analysis.diagnosis.advise import predict_all
 from ncubble.analysis.model.pipeline import Unidentified, pipeline_of
-from ncubble.analysis.model.predict import Prediction, chosen_depth, margin_of, sure
+from ncubble.analysis.model.predict import Prediction, chosen_depth, margin_of
 from ncubble.analysis.validation.recorded import CYCLES
 from ncubble.analysis.validation.truth.families import Row, interval
 from ncubble.analysis.validation.truth.store import TruthLaunch
@@ -87,7 +87,7 @@ def _predicted(
         for stages in depths
         if stages != present and stages in busy
     ]
-    known = {stages: sure(made) for stages, made in predictions.items() if made is not None}
+    known = {stages: made.tensor_elapsed_pct for stages, made in predictions.items() if made is not None}
     if len(known) < 2:
         return pairs, []
     best = min(cycles.values())

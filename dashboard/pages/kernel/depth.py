@@ -12,7 +12,7 @@ from ncubble.analysis.account.palette import ACCENT
 from ncubble.analysis.account.parts import PARTS
 from ncubble.analysis.diagnosis import words
 from ncubble.analysis.diagnosis.advise import Advice
-from ncubble.analysis.model.predict import Prediction, chosen_depth, sure
+from ncubble.analysis.model.predict import NEARLY, Prediction, chosen_depth
 from ncubble.dashboard.data.readings import Entry
 from ncubble.dashboard.ui.components import Child, as_table, card, figure, note
 from ncubble.dashboard.ui.figures import Drawn, Figure, safe
@@ -101,12 +101,13 @@ def _row(depth: int, predicted: Prediction | None, present: bool, now: Predictio
 
 def best_depth(advice: Advice, unit: str) -> str:
     """What to do about the depth, in a sentence: the depth that ``model.predict`` chooses."""
-    known = {depth: sure(predicted) for depth, predicted in advice.depths.items() if predicted}
+    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in advice.depths.items() if predicted}
     if advice.stages not in known:
         return "The present depth is not known: no change can be told."
     present, depth = advice.stages, chosen_depth(known)
-    if depth == present:
-        return f"Keep {present} stage{'' if present == 1 else 's'}: no other depth is surely better."
+    if known[depth] - known[present] <= NEARLY:
+        same = f" Up to {depth} would take no more than shared memory." if depth > present else ""
+        return f"Keep {present} stage{'' if present == 1 else 's'}: no other depth is predicted to be faster.{same}"
     best = next(row for row in depth_rows(advice) if row.depth == depth)
     return (
         f"Take {depth} stages instead of {present}: {unit} {percent(best.busy_pct)} busy "

@@ -21,7 +21,7 @@ from ncubble.recordings import ROOT
 RESIDENCY = Residency(2, 2, 64_000.0, 32_000.0, 1024.0, 233_472.0, 232_448.0)
 STARVED = Pipeline(
     stages=2, stages_from="manifest", ctas=2.0, warps=4.0, grid=8.0, iterations=64.0, cycle=1600.0, busy=400.0,
-    tile_B=32_000.0, waiting=0.5, copying=0.05, working=0.25, outside=40.0, memory=0.2, delay=0.5, asynchronous=False,
+    tile_B=32_000.0, waiting=0.5, copying=0.05, outside=40.0, memory=0.2, delay=0.5, asynchronous=False,
     plain=False, compiled=False, busy_pct=48.0, elapsed=409_600.0, measured_on="9.0", residency=RESIDENCY,
 )  # fmt: skip
 FED = replace(STARVED, delay=0.0, cycle=900.0, waiting=0.0, busy_pct=85.0, elapsed=230_400.0)
@@ -88,7 +88,7 @@ PIPELINES = st.builds(
     stages=st.integers(1, 6), stages_from=st.just("given"), ctas=st.sampled_from((1.0, 2.0, 4.0)),
     warps=st.sampled_from((1.0, 4.0, 8.0, 12.0)), grid=st.just(8.0), iterations=st.floats(2, 500),
     cycle=st.floats(1000, 5000), busy=st.floats(20, 250), tile_B=st.floats(1000, 60_000), waiting=st.floats(0, 0.9),
-    copying=st.floats(0, 0.1), working=st.floats(0, 0.1), outside=st.floats(0, 500), memory=st.floats(0, 1.2),
+    copying=st.floats(0, 0.1), outside=st.floats(0, 500), memory=st.floats(0, 1.2),
     delay=st.floats(0, 1),
     asynchronous=st.booleans(), plain=st.just(False), compiled=st.just(False), busy_pct=st.just(0.0),
     elapsed=st.floats(1e4, 1e6), measured_on=st.just("9.0"), residency=st.none(),

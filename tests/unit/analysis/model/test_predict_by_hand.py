@@ -20,7 +20,6 @@ from ncubble.analysis.model.predict import (
     margin_of,
     predict,
     refusal,
-    sure,
 )
 from ncubble.analysis.model.residency import Residency
 
@@ -30,7 +29,7 @@ LONG = 1000
 # into the buffer that is free by now, and awaited for 700: 100 at the port, and 600 of flight.
 WAITING = Pipeline(
     stages=2, stages_from="given", ctas=1.0, warps=4.0, grid=1.0, iterations=LONG, cycle=1200.0, busy=250.0,
-    tile_B=8_000.0, waiting=7 / 12, copying=0.0, working=0.0, outside=0.0, memory=0.0, delay=1.0, asynchronous=False,
+    tile_B=8_000.0, waiting=7 / 12, copying=0.0, outside=0.0, memory=0.0, delay=1.0, asynchronous=False,
     plain=False, compiled=False, busy_pct=250 / 12, elapsed=1200.0 * LONG, measured_on="9.0", residency=None,
 )  # fmt: skip
 FED = replace(WAITING, delay=0.0, cycle=500.0, waiting=0.0, busy_pct=50.0, elapsed=500.0 * LONG)
@@ -124,14 +123,6 @@ def test_margins_widen_both_sides_and_stay_among_the_possible() -> None:
 )
 def test_the_deepest_of_nearly_equal_depths_is_chosen(predicted: dict[int, float], depth: int) -> None:
     assert chosen_depth(predicted) == depth
-
-
-def test_a_known_depth_is_not_left_for_one_that_may_be_worse() -> None:
-    present, deeper = Prediction(70.0, 1e6, 70.0, 70.0), Prediction(70.0, 1e6, 60.0, 75.0)
-    assert sure(present) == 70.0 and sure(deeper) == pytest.approx(68.0)
-    assert chosen_depth({3: sure(present), 4: sure(deeper)}) == 3
-    better = Prediction(74.0, 1e6, 66.0, 80.0)
-    assert chosen_depth({3: sure(present), 4: sure(better)}) == 4
 
 
 def test_a_depth_that_cannot_be_told_is_refused_with_the_reason() -> None:

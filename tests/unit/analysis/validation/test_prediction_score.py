@@ -121,7 +121,10 @@ def test_residency_of_other_depths_is_that_of_the_catalog() -> None:
 
 
 def test_what_the_present_code_predicts_stands_beside_and_is_no_rival() -> None:
-    known = [{**row, "today": row["measured_pct"] + 1.0} for row in rows({2: 70.0, 3: 70.0, 4: 70.0})]
+    known = [
+        {**row, "today": row["predicted"] and {**row["predicted"], "tensor_elapsed_pct": row["measured_pct"] + 1.0}}
+        for row in rows({2: 70.0, 3: 70.0, 4: 70.0})
+    ]
     part = score(known)["splits"]["test"]
     assert part["methods"]["today"]["mae"] == pytest.approx(1.0) and part["methods"]["predicted"]["mae"] > 5.0
     assert score(known)["targets"]["test"]["best_baseline_mae"]["limit"] == part["methods"]["no_change"]["mae"]

@@ -17,7 +17,7 @@ from plotly.utils import PlotlyJSONEncoder
 from ncubble.analysis.details.stall_classes import class_rows
 from ncubble.analysis.diagnosis.advise import Advice
 from ncubble.analysis.diagnosis.gains import Fix
-from ncubble.analysis.model.predict import Prediction, chosen_depth, sure
+from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.dashboard.pages.kernel import advice as kernel_advice
 from ncubble.dashboard.pages.kernel import head as kernel_head
 from ncubble.dashboard.pages.kernel import late as kernel_late
@@ -115,12 +115,12 @@ def advice(**depths: tuple[float, float, float, float] | None) -> Advice:
     return Advice("a.ncu-rep", 0, "gemm", 2, "sass", predicted, [], [])
 
 
-def test_the_depth_that_is_surely_best_is_taken_as_by_the_model() -> None:
-    told = advice(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752), d4=(80.2, 65, 90, 750))
+def test_the_depth_that_is_best_is_taken_as_by_the_model() -> None:
+    told = advice(d1=None, d2=(60, 60, 60, 1000), d3=(80, 70, 90, 752), d4=(79.2, 65, 90, 760))
     rows = depth_rows(told)
     assert [row.busy_words for row in rows][:2] == ["not identified", "60.0 % (measured)"]
     assert rows[2].change_words == "-24.8 %" and rows[2].interval_words == "70 to 90 %"
-    known = {depth: sure(predicted) for depth, predicted in told.depths.items() if predicted}
+    known = {depth: predicted.tensor_elapsed_pct for depth, predicted in told.depths.items() if predicted}
     assert chosen_depth(known) == 3
     assert best_depth(told, "tensor pipe") == (
         "Take 3 stages instead of 2: tensor pipe 80.0 % busy (70 to 90 %), 25 % less time."
