@@ -27,6 +27,8 @@ LATENCY_OF = "9.0"
 ``chips.toml``."""
 MOSTLY = 0.6
 """Share of their time that warps wait for data, above which a flight may be longer than usual."""
+FULL = 0.8
+"""Of what loops reach of L2 or DRAM, from which on waits are for bandwidth, and show no flight."""
 MOST_STRETCH = 1.6
 """By how much work may be stretched (chosen on the launches of the truth that may be learned
 from)."""
@@ -129,7 +131,7 @@ def _fitted(now: Pipeline) -> SimulatedLoop:
     target, usual = target_of(now), _copy_latency(now)
     loop = at_depth(loop_of(now), now, now.stages, now.ctas)
     shown = with_flight(loop, target, now.waiting * now.cycle)
-    longest = math.inf if now.waiting > MOSTLY else usual.high
+    longest = math.inf if now.waiting > MOSTLY and now.memory < FULL else usual.high
     flown = replace(loop, flight=min(max(shown.flight, usual.low), longest))
     most = OVER * max(target, simulate(replace(loop, flight=0.0)).cycle)
     if simulate(flown).cycle > most:  # so long a flight would show
