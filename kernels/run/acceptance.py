@@ -115,12 +115,12 @@ class AcceptanceOutcome:
                 "target_gain_pct": self.gates.target_gain_pct,
                 "target_met": self.target_met,
             },
-            "passed": self.correct and self.affordable,
+            "passed": self.correct and self.affordable and self.target_met is not False,
         }
 
     def require(self) -> None:
-        """Raises VerificationError unless ``correct``, GateError unless ``affordable``; a missed
-        target is no error."""
+        """Raises VerificationError unless ``correct``, GateError unless ``affordable`` and, if both
+        paths were timed, the target is met."""
         wrong = [check for check in self.checks if not check.passed]
         if wrong:
             first = wrong[0]
@@ -133,17 +133,20 @@ class AcceptanceOutcome:
         if not self.affordable:
             broken = "; ".join(f"{item.path}: {', '.join(item.broken)}" for item in self.resources if item.broken)
             raise GateError(f"{self.name}: over its resources: {broken}", "use less, or change the spec's gates")
+        if self.gain_pct is not None and not self.target_met:
+            saved, wanted = f"{self.gain_pct:.1f} %", f"{self.gates.target_gain_pct:g} %"
+            message = f"{self.name}: the candidate saves {saved} of the baseline's time, wanted are {wanted}"
+            raise GateError(message, "make it faster, or change target_gain_pct of the spec's gates")
 
 
-def run_acceptance(name: str, catalog: Path | None = None, run: Execute = execute) -> AcceptanceOutcome:
-    """Verifies both paths of the kernel ``name`` on all shapes and seeds of its gates, and times
+def run_acceptance(name: str, gates: Gates, catalog: Path | None = None, run: Execute = execute) -> AcceptanceOutcome:
+    """Verifies both paths of the kernel ``name`` on all shapes and seeds of ``gates``, and times
     both on one of them.
 
     Raises:
-        UsageError: no such kernel, or its spec has no gates.
+        UsageError: no such kernel, or a size that it cannot take.
         MeasurementError: no GPU, no compiler, a kernel that faults, or unknown occupancy.
     """
-    gates = gates_of(name, catalog)
     checks: list[AcceptanceCheck] = []
     timed: dict[str, KernelOutcome] = {}
     for path, parameters in gates.paths.items():

@@ -75,7 +75,7 @@ def _resources(outcome: AcceptanceOutcome) -> list[Row]:
 
 def _times(outcome: AcceptanceOutcome) -> list[Row]:
     target, met = f"-{outcome.gates.target_gain_pct:g} %", outcome.target_met
-    verdict = "" if met is None else ("met" if met else "missed")
+    verdict = "" if met is None else _word(met)
     rows = []
     for name in ("p50", "p90", "mean", "std"):
         values = [getattr(outcome.timings.get(path), f"{name}_us", math.nan) for path in outcome.gates.paths]

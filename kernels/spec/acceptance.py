@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ncubble.errors import UsageError
+
+GIVEN = "given"
+"""Name of a shape that comes from the command line."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +24,7 @@ class Gates:
       ``min_occupancy_pct`` of the warps that an SM can hold, as far as registers, shared memory and
       threads of a CTA decide it: of every path.
     - ``timed``: the name of the shape on which both paths are timed, ``iterations`` launches each.
-      ``target_gain_pct`` is the share of the baseline's median time that the candidate is to save;
-      it is reported, and fails nothing.
+      ``target_gain_pct`` is the share of the baseline's median time that the candidate has to save.
     """
 
     baseline: Mapping[str, int | str]
@@ -46,6 +48,18 @@ class Gates:
             )
         if not self.seeds or self.iterations < 1:
             raise UsageError("gates: at least one seed and one iteration are needed", "fix the spec's gates")
+
+    def asked(self, sizes: Mapping[str, int], seed: int | None, iterations: int | None) -> Gates:
+        """These limits for the one shape, the one seed and as many launches as are given; what is
+        not given stays."""
+        shapes = {GIVEN: {**self.shapes[self.timed], **sizes}} if sizes else self.shapes
+        return replace(
+            self,
+            shapes=shapes,
+            timed=GIVEN if sizes else self.timed,
+            seeds=self.seeds if seed is None else (seed,),
+            iterations=iterations or self.iterations,
+        )
 
     @property
     def paths(self) -> dict[str, Mapping[str, int | str]]:

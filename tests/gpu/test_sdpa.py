@@ -8,7 +8,7 @@ from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.device.occupancy import occupancy
-from ncubble.kernels.run.acceptance import run_acceptance
+from ncubble.kernels.run.acceptance import gates_of, run_acceptance
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
 from ncubble.kernels.run.request import KernelRequest
@@ -66,7 +66,7 @@ def test_both_paths_agree_bit_for_bit(gpu, shape):
 
 
 def test_the_gates():
-    outcome = run_acceptance(NAME)
+    outcome = run_acceptance(NAME, gates_of(NAME))
     outcome.require()
     assert len(outcome.checks) == 12
     assert outcome.gain_pct is not None

@@ -12,7 +12,7 @@ from benchmarks.claims.registry import measurement
 from benchmarks.harness.command import NCUBBLE
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.acceptance import run_acceptance
+from ncubble.kernels.run.acceptance import gates_of, run_acceptance
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
 from ncubble.kernels.spec.case import make_case
@@ -40,7 +40,8 @@ from ncubble.kernels.spec.case import make_case
 )
 def sdpa_gates() -> dict[str, Any]:
     """The gates of document 002 on both paths, and whether both give the same bits."""
-    outcome = run_acceptance("sdpa_fp8_stage_c_wmma")
+    name = "sdpa_fp8_stage_c_wmma"
+    outcome = run_acceptance(name, gates_of(name))
     took = {item.path: item for item in outcome.resources}
     baseline, candidate = took["baseline"], took["candidate"]
     passed = {path: sum(check.passed for check in outcome.checks if check.path == path) for path in took}

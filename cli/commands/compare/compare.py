@@ -28,6 +28,8 @@ def compare(
 ) -> None:
     """Compare launches with those of the first path: account, utilization, time, resources, stall reasons.
 
+    Folders of verify --gates --out are compared with each other, as a Markdown table.
+
     Launches are matched by label, kernel and grid, then by order. Repeats of the first path tell change from noise.
     Exit code 3 where a file could not be read or nothing could be compared; a slower kernel is no error here.
     """
@@ -36,8 +38,12 @@ def compare(
     from ncubble.analysis.compare.sides import groups
     from ncubble.cli.commands.compare.render import print_outcome
     from ncubble.cli.render import emit_json
+    from ncubble.kernels.run.saved_gates import is_saved
 
     _refuse(paths, markdown, as_json)
+    if all(is_saved(path) for path in paths):
+        _print_gates(paths, as_json)
+        return
     errors: list[tuple[str, str]] = []
     outcome = compare_sides([groups(_subjects(path, errors)) for path in paths])
     if not outcome.comparisons and not errors:
@@ -50,6 +56,15 @@ def compare(
         print_outcome(outcome, errors, details)
     if errors or not outcome.comparisons:
         raise typer.Exit(3)
+
+
+def _print_gates(paths: list[Path], as_json: bool) -> None:
+    """What changed between results of gates."""
+    from ncubble.kernels.run.saved_gates import SavedGates, compared
+
+    if len(paths) != 2 or as_json:
+        raise UsageError("results of gates are compared two at a time, as Markdown", "ncubble compare THEN NOW")
+    typer.echo(compared(*(SavedGates.load(path) for path in paths)), nl=False)
 
 
 def _refuse(paths: list[Path], markdown: bool, as_json: bool) -> None:

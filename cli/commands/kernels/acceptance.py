@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +13,28 @@ if TYPE_CHECKING:
     from ncubble.kernels.run.acceptance import AcceptanceOutcome
 
 
-def verify_gates(name: str, catalog: Path | None, out: Path | None, as_json: bool) -> None:
+def verify_gates(
+    name: str,
+    catalog: Path | None,
+    sizes: Mapping[str, int],
+    seed: int | None,
+    iterations: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
     """Evaluates the gates, writes ``out``, prints them in any case, and only then raises what they failed by."""
     import typer
 
     from ncubble.cli.render import emit_json
-    from ncubble.kernels.run.acceptance import run_acceptance
+    from ncubble.kernels.run.acceptance import gates_of, run_acceptance
     from ncubble.kernels.run.acceptance_table import compare_markdown
     from ncubble.profiling.runs import provenance
 
+    gates = gates_of(name, catalog).asked(sizes, seed, iterations)
     started = provenance.utc_now()
     if out is not None:
         _claim(out)
-    outcome = run_acceptance(name, catalog)
+    outcome = run_acceptance(name, gates, catalog)
     meta = build_meta(outcome, started, provenance.git_state(Path.cwd()))
     table = compare_markdown(outcome)
     try:
@@ -62,7 +72,11 @@ def files(outcome: AcceptanceOutcome, meta: dict[str, Any], table: str) -> dict[
         "correctness_summary.json": {"kernel": outcome.name, "passed": outcome.correct, "checks": whole["correctness"]},
         "build_meta.json": {**meta, "resources": whole["resources"]},
         **{
-            f"perf_{path}.json": {"shape": times["shape"], "parameters": dict(parameters), "timing": times.get(path)}
+            f"perf_{path}.json": {
+                **{"shape": times["shape"], "sizes": dict(outcome.gates.shapes[outcome.gates.timed])},
+                **{"parameters": dict(parameters), "iterations": outcome.gates.iterations},
+                "timing": times.get(path),
+            }
             for path, parameters in outcome.gates.paths.items()
         },
     }

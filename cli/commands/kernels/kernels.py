@@ -52,6 +52,9 @@ def verify(
     gates: Annotated[
         bool, typer.Option("--gates", help="Both paths of the spec's gates: right, within resources, compared in time.")
     ] = False,
+    iterations: Annotated[
+        int | None, typer.Option("--iterations", min=1, help="With --gates: timed launches of each path.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for what was found.")
     ] = None,
@@ -59,16 +62,20 @@ def verify(
 ) -> None:
     """Run a kernel on random inputs and compare it with the float64 reference. Exit code 4 if it is wrong.
 
-    With --gates: 4 if a path is wrong, 1 if one takes more than its resources; the target in time only is reported.
+    With --gates: 4 if a path is wrong, 1 if one takes more than its resources or saves less time than it has to.
+    --shape and --seed take the place of those of the spec. Two folders of --out go into ncubble compare.
     """
     if gates:
         from ncubble.cli.commands.kernels.acceptance import verify_gates
+        from ncubble.kernels.run.request import parse_shape
 
-        _refuse_with_gates(parameters, shape, seed)
-        verify_gates(name, catalog, out, as_json)
+        if parameters:
+            raise UsageError("-p does not go with --gates", "the spec's gates name the parameters of both paths")
+        verify_gates(name, catalog, parse_shape(shape or ()), seed, iterations, out, as_json)
         return
-    if out is not None:
-        raise UsageError("--out goes with --gates", "leave it out, or add --gates")
+    for option, given in {"--out": out, "--iterations": iterations}.items():
+        if given is not None:
+            raise UsageError(f"{option} goes with --gates", "leave it out, or add --gates")
     from ncubble.kernels.run.request import KernelRequest
 
     _run(KernelRequest.parse(name, parameters, shape, catalog, seed, iterations=0), as_json)
@@ -91,13 +98,6 @@ def bench(
 
     request = KernelRequest.parse(name, parameters, shape, catalog, seed, iterations=iterations, against=against)
     _run(request, as_json)
-
-
-def _refuse_with_gates(parameters: list[str] | None, shape: list[str] | None, seed: int | None) -> None:
-    given = {"-p": parameters, "--shape": shape, "--seed": seed}
-    for option, value in given.items():
-        if value is not None and value != []:
-            raise UsageError(f"{option} does not go with --gates", "the spec's gates name parameters, shapes and seeds")
 
 
 def _run(request: KernelRequest, as_json: bool) -> None:

@@ -60,7 +60,7 @@ class Runs:
 
 
 def evaluate(**told):
-    return run_acceptance(NAME, run=Runs(**told))
+    return run_acceptance(NAME, gates_of(NAME), run=Runs(**told))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_gates_that_could_not_be_evaluated_are_refused(changes, complaint):
 
 def test_both_paths_are_verified_on_every_shape_and_seed_and_timed_once():
     runs = Runs()
-    outcome = run_acceptance(NAME, run=runs)
+    outcome = run_acceptance(NAME, gates_of(NAME), run=runs)
     seen = [(r.parameters["use_cp_async"], r.shape["s"], r.seed) for r in runs.requests]
     assert seen == [(path, s, seed) for path in (0, 1) for s in (100, 512) for seed in (0, 1, 2)]
     assert [r.iterations for r in runs.requests if r.iterations] == [500, 500]
@@ -146,18 +146,19 @@ def test_a_path_that_takes_too_much_fails_by_name(build, words):
     assert "candidate" in str(error.value) and "baseline" not in str(error.value)
 
 
-def test_a_missed_target_is_told_and_fails_nothing():
+def test_a_missed_target_fails_by_name():
     outcome = evaluate(times=(20.0, 18.5))
-    assert outcome.target_met is False
-    outcome.require()
+    assert outcome.target_met is False and outcome.to_json()["passed"] is False
+    with pytest.raises(GateError, match=r"saves 7.5 % of the baseline's time, wanted are 10 %"):
+        outcome.require()
     text = compare_markdown(outcome)
-    assert "| p50, µs | 20.00 | 18.50 | -7.5 % | -10 % | missed |" in text
+    assert "| p50, µs | 20.00 | 18.50 | -7.5 % | -10 % | FAILED |" in text
     assert "the target of 10 % is missed" in text
 
 
 def test_a_kernel_without_gates_is_refused_with_those_that_have():
     with pytest.raises(UsageError, match="tiled_matmul has no gates") as error:
-        run_acceptance("tiled_matmul", run=Runs())
+        gates_of("tiled_matmul")
     assert NAME in error.value.remedy
 
 
@@ -230,7 +231,7 @@ def run_cli(monkeypatch, capsys, *argv, **told):
     ("told", "code"),
     [
         ({}, 0),
-        ({"times": (20.0, 20.0)}, 0),
+        ({"times": (20.0, 20.0)}, 1),
         ({"verification": replace(GOOD, bad=5)}, 4),
         ({"build": {"registers": 200}}, 1),
         ({"build": {"registers": 200}, "verification": replace(GOOD, bad=5)}, 4),
@@ -276,11 +277,54 @@ def test_json_is_one_object(monkeypatch, capsys):
     assert found["build_meta"]["device"]["name"] == "H200"
 
 
-@pytest.mark.parametrize("option", [("-p", "use_cp_async=1"), ("--shape", "s=32"), ("--seed", "3")], ids=str)
-def test_what_the_gates_decide_cannot_be_chosen(monkeypatch, capsys, option):
-    ended, said = run_cli(monkeypatch, capsys, *option)
-    assert ended == 2
-    assert option[0] in said.err
+def test_shape_seed_and_launches_of_the_command_take_the_place_of_the_specs():
+    runs = Runs()
+    outcome = run_acceptance(NAME, gates_of(NAME).asked({"s": 96}, 7, 50), run=runs)
+    assert [(request.shape, request.seed, request.iterations) for request in runs.requests] == [
+        ({"b": 1, "h": 8, "s": 96, "d": 64}, 7, 50)
+    ] * 2
+    assert outcome.gates.timed == "given" and "50 launches each at given (b=1, h=8, s=96, d=64)" in compare_markdown(
+        outcome
+    )
+    assert gates_of(NAME).asked({}, None, None) == gates_of(NAME)
+
+
+def test_the_command_hands_them_on(monkeypatch, capsys):
+    ended, said = run_cli(monkeypatch, capsys, "--json", "--shape", "s=96", "--seed", "7", "--iterations", "50")
+    found = json.loads(said.out)
+    assert ended == 0 and found["gates"]["iterations"] == 50
+    assert [(check["shape"], check["seed"]) for check in found["correctness"]] == [("given", 7)] * 2
+
+
+def test_parameters_of_the_paths_cannot_be_chosen(monkeypatch, capsys):
+    ended, said = run_cli(monkeypatch, capsys, "-p", "use_cp_async=1")
+    assert ended == 2 and "-p" in said.err
+
+
+def compare(capsys, *folders):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["compare", *map(str, folders)])
+    return ended.value.code or 0, capsys.readouterr()
+
+
+def test_two_results_are_compared(monkeypatch, capsys, tmp_path):
+    run_cli(monkeypatch, capsys, "--out", str(tmp_path / "then"))
+    run_cli(monkeypatch, capsys, "--out", str(tmp_path / "now"), times=(20.0, 12.0), build={"registers": 72})
+    ended, said = compare(capsys, tmp_path / "then", tmp_path / "now")
+    assert ended == 0 and said.out.startswith(f"# {NAME}: then against now")
+    assert "| baseline: p50, µs | 20.00 | 20.00 | +0.0 % |" in said.out
+    assert "| candidate: p50, µs | 15.00 | 12.00 | -20.0 % |" in said.out
+    assert "| candidate: registers | 64 | 72 |  |" in said.out and "baseline: registers" not in said.out
+
+
+def test_results_of_other_sizes_or_damaged_ones_are_not_compared(monkeypatch, capsys, tmp_path):
+    run_cli(monkeypatch, capsys, "--out", str(tmp_path / "then"))
+    run_cli(monkeypatch, capsys, "--out", str(tmp_path / "now"), "--shape", "s=96")
+    ended, said = compare(capsys, tmp_path / "then", tmp_path / "now")
+    assert ended == 2 and "sizes differ" in said.err
+    (tmp_path / "now" / "perf_baseline.json").write_text("{", encoding="utf-8")
+    ended, said = compare(capsys, tmp_path / "then", tmp_path / "now")
+    assert ended == 3 and "perf_baseline.json" in said.err
 
 
 def test_a_folder_without_gates_is_refused(capsys):
@@ -297,7 +341,7 @@ def test_from_start_to_end_on_a_gpu_of_host_memory():
         find_tool("nvcc")
     except MeasurementError as error:
         pytest.skip(str(error))
-    outcome = run_acceptance(NAME, run=lambda request: execute(replace(request, iterations=0), FakeGpu))
+    outcome = run_acceptance(NAME, gates_of(NAME), run=lambda request: execute(replace(request, iterations=0), FakeGpu))
     outcome.require()
     assert {item.path for item in outcome.resources} == {"baseline", "candidate"}
     assert len(outcome.checks) == 12

@@ -1,0 +1,104 @@
+"""What ``ncubble verify NAME --gates --out DIR`` wrote, read again, and two of them compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.errors import ReportError, UsageError
+
+META, CHECKED = "build_meta.json", "correctness_summary.json"
+PATHS = ("baseline", "candidate")
+SIDES = ("device", "parameters", "sizes", "iterations")
+"""What has to be the same for times to compare."""
+
+
+@dataclass(frozen=True)
+class SavedGates:
+    """One folder: ``meta`` and ``checked`` as written, and by path its times."""
+
+    folder: Path
+    meta: Mapping[str, Any]
+    checked: Mapping[str, Any]
+    times: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def load(cls, folder: Path) -> SavedGates:
+        """Raises ReportError where a file is missing or damaged."""
+        times = {path: _read(folder / f"perf_{path}.json") for path in PATHS}
+        return cls(folder, _read(folder / META), _read(folder / CHECKED), times)
+
+    def of(self, side: str) -> Any:
+        """What ``side`` was, by path where it may differ."""
+        if side == "device":
+            return self.meta["device"]["name"]
+        return {path: self.times[path].get(side) for path in PATHS}
+
+    def p50_us(self, path: str) -> float | None:
+        """The median time of a path; None where it was wrong, and so not timed."""
+        timing = self.times[path]["timing"]
+        return None if timing is None else float(timing["p50_us"])
+
+
+def is_saved(folder: Path) -> bool:
+    """Whether a folder holds what gates wrote."""
+    return (folder / META).is_file() and (folder / CHECKED).is_file()
+
+
+def compared(then: SavedGates, now: SavedGates) -> str:
+    """A Markdown table of both, for each path: what was right, median times and resources.
+
+    Raises UsageError where kernel, GPU, parameters, sizes or launches differ: times of these do not
+    compare.
+    """
+    if then.meta["kernel"] != now.meta["kernel"]:
+        raise UsageError(f"{then.meta['kernel']} and {now.meta['kernel']} are two kernels", "compare results of one")
+    for side in SIDES:
+        if then.of(side) != now.of(side):
+            remedy = "measure both with the same command on the same GPU model"
+            raise UsageError(f"{side} differ: {then.of(side)} and {now.of(side)}", remedy)
+    rows: list[tuple[str, ...]] = [("", "then", "now", "change"), ("---", "---:", "---:", "---:")]
+    for path in PATHS:
+        rows += _rows(path, then, now)
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    commits = " and ".join(f"{one.meta['started'][:16]} ({_commit(one)})" for one in (then, now))
+    return f"# {now.meta['kernel']}: {then.folder.name} against {now.folder.name}\n\n{commits}\n\n{table}\n"
+
+
+def _rows(path: str, then: SavedGates, now: SavedGates) -> list[tuple[str, ...]]:
+    before, after = then.p50_us(path), now.p50_us(path)
+    change = f"{100.0 * (after / before - 1.0):+.1f} %" if before and after else ""
+    rows: list[tuple[str, ...]] = [
+        (f"{path}: verifications passed", _passed(then, path), _passed(now, path), ""),
+        (f"{path}: p50, µs", *("n/a" if time is None else f"{time:.2f}" for time in (before, after)), change),
+    ]
+    for name in ("registers", "spill_B", "smem_static_B", "smem_dynamic_B"):
+        values = [one.meta["build"].get(path, {}).get(name) for one in (then, now)]
+        if values[0] != values[1]:
+            rows.append((f"{path}: {name}", str(values[0]), str(values[1]), ""))
+    return rows
+
+
+def _passed(one: SavedGates, path: str) -> str:
+    checks = [check for check in one.checked["checks"] if check["path"] == path]
+    return f"{sum(check['passed'] for check in checks)} of {len(checks)}"
+
+
+def _commit(one: SavedGates) -> str:
+    git = one.meta.get("git") or {}
+    return f"{str(git.get('sha') or 'no commit')[:12]}{', with changes' if git.get('dirty') else ''}"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ReportError(
+            f"{file}: cannot be read: {error}", "name a folder that verify --gates --out wrote"
+        ) from error
+    if not isinstance(found, dict):
+        raise ReportError(f"{file}: is no JSON object", "name a folder that verify --gates --out wrote")
+    return found
