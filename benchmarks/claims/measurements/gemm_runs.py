@@ -119,6 +119,18 @@ def recorded_wmma() -> dict[str, Any]:
     }
 
 
+@measurement("wmma2", "wmma3", "tma2", "tma3", needs_gpu=False)
+def recorded_third_buffer() -> dict[str, Any]:
+    """Busy share of the tensor pipe with two and with three stages, of recorded runs
+    (recordings/h200)."""
+    kernels = {"wmma": "tensor_core_gemm", "tma": "gemm_tma"}
+    return {
+        f"{name}{stages}": Report.open(RECORDED / kernel / f"stages{stages}").launch(0).scalars[TENSOR]
+        for name, kernel in kernels.items()
+        for stages in (2, 3)
+    }
+
+
 @measurement("tma_tensor", "ws_tensor", "tma_ldgsts", "tma_copies", "tma_dram", "ws_dram", timeout_s=60)
 def wgmma_counters() -> dict[str, Any]:
     """ncu's counters of the two wgmma kernels at 4096 cubed."""
