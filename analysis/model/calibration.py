@@ -31,8 +31,7 @@ FULL_WAVE = 0.02
 MOST_WORK = 4.0
 """By how much work may be stretched, so that groups wait no longer than their samples say."""
 FINE = 100.0
-"""Flights are fitted to one part in so many of the measured cycles, factors of the work to as small
-a part of 1."""
+"""Flights are fitted to a hundredth of the measured cycles, factors of the work to a hundredth."""
 OVER = 1.01
 """Work is stretched no further where it alone takes this much longer than the measured cycles."""
 SECTOR_B = 32

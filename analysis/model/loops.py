@@ -93,7 +93,7 @@ def _loop(now: Pipeline, groups: int, steps: tuple[LoopStep, ...], ahead: int) -
 
 
 def at_depth(loop: SimulatedLoop, now: Pipeline, stages: int, ctas: float) -> SimulatedLoop:
-    """The ``loop`` of a pipeline with ``stages`` buffers, and so many CTAs of an SM.
+    """The ``loop`` of a pipeline with ``stages`` buffers and ``ctas`` on an SM.
 
     Work of warps takes longer the more CTAs there are: they share issue slots, load/store unit and
     port. Into an only buffer the next tile is copied when all products of the present one are done;

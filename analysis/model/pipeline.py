@@ -36,12 +36,11 @@ class Pipeline:
     CTA's whole life divided by its iterations, ``busy`` what the bounding unit works for it.
     ``waiting`` and ``copying`` are the shares of its warps' samples that wait for data (also at a
     barrier, for warps whose data came late), and stand at copies; ``outside`` is its time before
-    and after the loop. ``memory`` is how full DRAM or L2 are, of what they reach.
-    ``busy_pct`` and ``elapsed`` (cycles) are the launch's, and ``measured_on`` its
-    compute capability. Of the code: ``delay``, ``asynchronous`` and ``compiled`` as in ``Ring``,
-    ``plain`` where tiles go through registers, ``code`` the steps of a loop of ``wgmma``, None
-    where they are not read. ``evidence`` says in words what the depth was
-    inferred from.
+    and after the loop. ``memory`` is how full DRAM or L2 are, of what they reach. ``busy_pct`` and
+    ``elapsed`` (cycles) are the launch's, and ``measured_on`` its compute capability. Of the code:
+    ``delay``, ``asynchronous`` and ``compiled`` as in ``Ring``, ``plain`` where tiles go through
+    registers, ``code`` the steps of a loop of ``wgmma``, None where they are not read. ``evidence``
+    says in words what the depth was inferred from.
     """
 
     stages: int

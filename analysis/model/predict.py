@@ -63,8 +63,6 @@ def predict(now: Pipeline, stages: int) -> Prediction | None:
     if refusal(now, stages):
         return None
     ratio = max(_cycles(now, stages) / _cycles(now, now.stages), now.busy_pct / 100.0)
-    if ctas_at(now, stages) == now.ctas:  # more depth alone slows nothing down
-        ratio = min(ratio, 1.0) if stages > now.stages else max(ratio, 1.0)
     if ratio < 1.0:
         ratio = max(ratio, min(1.0, now.memory))
     share, margin = now.busy_pct / ratio, margin_of(now, stages)
@@ -96,7 +94,7 @@ def refusal(now: Pipeline, stages: int) -> str:
         named = now.measured_on or "unknown"
         return f"not identified, as the latency of a GPU of compute capability {named} was not measured"
     if not math.isfinite(_cycles(now, stages) / _cycles(now, now.stages)):
-        return "not identified, as the loop that its code shows would wait for ever with so many stages"
+        return "not identified, as the loop that its code shows would never end with so many stages"
     return ""
 
 
@@ -120,9 +118,11 @@ def ctas_at(now: Pipeline, stages: int) -> float:
 
 @lru_cache(maxsize=256)
 def _cycles(now: Pipeline, stages: int) -> float:
-    """Simulated cycles of the launch, per iteration."""
+    """Simulated cycles of the launch, per iteration: no more than with fewer stages and as many
+    CTAs, as depth alone slows nothing down."""
     ctas = ctas_at(now, stages)
-    return waves_of(now, ctas) * simulate(at_depth(_fitted(now), now, stages, ctas)).cycle
+    cycles = waves_of(now, ctas) * simulate(at_depth(_fitted(now), now, stages, ctas)).cycle
+    return min(cycles, _cycles(now, stages - 1)) if stages > 1 and ctas_at(now, stages - 1) == ctas else cycles
 
 
 @lru_cache(maxsize=64)

@@ -133,7 +133,7 @@ class AcceptanceOutcome:
         if not self.affordable:
             broken = "; ".join(f"{item.path}: {', '.join(item.broken)}" for item in self.resources if item.broken)
             raise GateError(f"{self.name}: over its resources: {broken}", "use less, or change the spec's gates")
-        if self.gain_pct is not None and not self.target_met:
+        if self.target_met is False:
             saved, wanted = f"{self.gain_pct:.1f} %", f"{self.gates.target_gain_pct:g} %"
             message = f"{self.name}: the candidate saves {saved} of the baseline's time, wanted are {wanted}"
             raise GateError(message, "make it faster, or change target_gain_pct of the spec's gates")

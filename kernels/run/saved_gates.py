@@ -12,8 +12,9 @@ from ncubble.errors import ReportError, UsageError
 
 META, CHECKED = "build_meta.json", "correctness_summary.json"
 PATHS = ("baseline", "candidate")
-SIDES = ("device", "parameters", "sizes", "iterations")
-"""What has to be the same for times to compare."""
+SIDES = ("parameters", "sizes", "iterations")
+"""What has to be the same for times of a path to compare."""
+REMEDY = "name a folder that verify --gates --out wrote"
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,9 @@ class SavedGates:
     @classmethod
     def load(cls, folder: Path) -> SavedGates:
         """Raises ReportError where a file is missing or damaged."""
-        times = {path: _read(folder / f"perf_{path}.json") for path in PATHS}
-        return cls(folder, _read(folder / META), _read(folder / CHECKED), times)
-
-    def of(self, side: str) -> Any:
-        """What ``side`` was, by path where it may differ."""
-        if side == "device":
-            return self.meta["device"]["name"]
-        return {path: self.times[path].get(side) for path in PATHS}
+        times = {path: _read(folder / f"perf_{path}.json", ("timing", *SIDES)) for path in PATHS}
+        meta = _read(folder / META, ("kernel", "device", "started", "build"))
+        return cls(folder, meta, _read(folder / CHECKED, ("checks",)), times)
 
     def p50_us(self, path: str) -> float | None:
         """The median time of a path; None where it was wrong, and so not timed."""
@@ -56,10 +52,14 @@ def compared(then: SavedGates, now: SavedGates) -> str:
     """
     if then.meta["kernel"] != now.meta["kernel"]:
         raise UsageError(f"{then.meta['kernel']} and {now.meta['kernel']} are two kernels", "compare results of one")
-    for side in SIDES:
-        if then.of(side) != now.of(side):
+    pairs = {"GPUs": [one.meta["device"].get("name") for one in (then, now)]}
+    pairs |= {
+        f"{side} of the {path}": [one.times[path][side] for one in (then, now)] for side in SIDES for path in PATHS
+    }
+    for what, (before, after) in pairs.items():
+        if before != after:
             remedy = "measure both with the same command on the same GPU model"
-            raise UsageError(f"{side} differ: {then.of(side)} and {now.of(side)}", remedy)
+            raise UsageError(f"{what} differ: {before} and {after}", remedy)
     rows: list[tuple[str, ...]] = [("", "then", "now", "change"), ("---", "---:", "---:", "---:")]
     for path in PATHS:
         rows += _rows(path, then, now)
@@ -92,13 +92,12 @@ def _commit(one: SavedGates) -> str:
     return f"{str(git.get('sha') or 'no commit')[:12]}{', with changes' if git.get('dirty') else ''}"
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path, members: tuple[str, ...]) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ReportError(
-            f"{file}: cannot be read: {error}", "name a folder that verify --gates --out wrote"
-        ) from error
-    if not isinstance(found, dict):
-        raise ReportError(f"{file}: is no JSON object", "name a folder that verify --gates --out wrote")
+        raise ReportError(f"{file}: cannot be read: {error}", REMEDY) from error
+    if not isinstance(found, dict) or (lacking := [name for name in members if name not in found]):
+        what = "no JSON object" if not isinstance(found, dict) else f"without {', '.join(lacking)}"
+        raise ReportError(f"{file}: {what}", REMEDY)
     return found

@@ -19,13 +19,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from ncubble.analysis.diagnosis.advise import predict_sweep
-from ncubble.analysis.model.predict import chosen_depth
+from ncubble.analysis.model.predict import Prediction, chosen_depth
 from ncubble.analysis.report.report import Report
 from ncubble.analysis.validation.page import Result
 from ncubble.analysis.validation.recorded import load
@@ -81,21 +82,31 @@ def _read(folder: Path) -> tuple[dict[str, Any], list[Result], dict[str, str]]:
             "write predictions first, then measure: --measure into an empty folder does both",
         )
     rows, missing = join(predictions, measured)
-    rows = [{**row, TODAY: _today(folder, row)} for row in rows]
     if not rows:
         raise ReportError(f"{folder}: no predicted depth was measured", "measure them with --measure")
     origin = {key: measured.get(key) for key in ("device", "ncu_version", "started")}
-    return {**origin, "git": predictions.get("git"), "written": predictions["written"]}, rows, missing
+    return (
+        {**origin, "git": predictions.get("git"), "written": predictions["written"]},
+        _with_today(folder, rows),
+        missing,
+    )
 
 
-def _today(folder: Path, row: Result) -> Result | None:
-    """What the code that runs predicts; None where it was not identified then, or is not now, or
-    where no profile is kept."""
-    if not row["predicted"] or "run" not in row:
-        return None
-    launch = Report.open(folder / row["run"]).launch(row["launch"])
-    prediction = predict_sweep(launch, row["from_stages"], [row["to_stages"]])[row["to_stages"]]
-    return asdict(prediction) if prediction else None
+def _with_today(folder: Path, rows: Iterable[Result]) -> list[Result]:
+    """Rows with what the code that runs predicts: None where it was not identified then, or is not
+    now, or where no profile is kept."""
+
+    @cache
+    def sweep(run: str, launch: int, present: int) -> dict[int, Prediction | None]:
+        return predict_sweep(Report.open(folder / run).launch(launch), present)
+
+    found: list[Result] = []
+    for row in rows:
+        today = None
+        if row["predicted"] and "run" in row:
+            today = sweep(row["run"], row["launch"], row["from_stages"]).get(row["to_stages"])
+        found.append({**row, TODAY: asdict(today) if today else None})
+    return found
 
 
 def join(predictions: Result, measured: Result) -> tuple[list[Result], dict[str, str]]:

@@ -106,7 +106,7 @@ def best_depth(advice: Advice, unit: str) -> str:
         return "The present depth is not known: no change can be told."
     present, depth = advice.stages, chosen_depth(known)
     if known[depth] - known[present] <= NEARLY:
-        same = f" Up to {depth} would take no more than shared memory." if depth > present else ""
+        same = f" Up to {depth} stages cost shared memory alone." if depth > present else ""
         return f"Keep {present} stage{'' if present == 1 else 's'}: no other depth is predicted to be faster.{same}"
     best = next(row for row in depth_rows(advice) if row.depth == depth)
     return (

@@ -105,7 +105,7 @@ def test_predictions_are_monotonic_bounded_and_conserve_work(now: Pipeline, pack
         assert 0.0 < told.low <= told.tensor_elapsed_pct <= told.high <= 100.0
         assert told.tensor_elapsed_pct * told.cycles == pytest.approx(now.busy_pct * now.elapsed)
     cycles = [told.cycles for told in sweep]
-    assert all(later <= earlier * 1.05 for earlier, later in pairwise(cycles)), "but for who comes first by chance"
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in pairwise(cycles))
 
 
 def _recorded(kernel: str, *variants: str) -> dict[int, Pipeline]:

@@ -45,7 +45,9 @@ def test_products_that_are_awaited_hide_nothing() -> None:
     assert simulate(drained).cycle == near(20.0 + 100.0 + 30.0 + 10.0)
 
 
-@pytest.mark.parametrize(("ahead", "cycles"), [(1, 1060.0), (2, 530.0), (4, 265.0), (12, 100.0)])
+@pytest.mark.parametrize(
+    ("ahead", "cycles"), [(1, 1050.0), (2, 525.0), (3, 350.0), (5, 210.0), (6, 175.0), (7, 150.0), (12, 100.0)]
+)
 def test_a_flight_is_shared_by_the_tiles_that_are_ahead(ahead: int, cycles: float) -> None:
     assert simulate(replace(LOOP, flight=1000.0, ahead=ahead)).cycle == near(cycles)
 
