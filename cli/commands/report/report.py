@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,22 +25,41 @@ def report(
     by_rank: Annotated[
         bool, typer.Option("--by-rank", help="Put the ranks of a program on many GPUs side by side.")
     ] = False,
+    kernel: Annotated[
+        str | None, typer.Option("--kernel", metavar="REGEX", help="Only launches whose kernel or label matches.")
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option("--sort", metavar="ORDER", help="Rows by time, lost (time), busy, dram, or as read.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show N rows.")] = None,
+    group: Annotated[
+        bool | None, typer.Option("--group/--no-group", help="A row for each kernel (default of the table), or launch.")
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a table to FILE.")] = None,
 ) -> None:
     """Show where the time of every launch went: the bubble account, its causes and their source lines.
 
     Exit code 3 where a file could not be read or nothing was found; the others are reported all the same.
     """
     from ncubble.cli.commands.report.render import print_result
+    from ncubble.cli.commands.report.tables import csv_text, write_markdown
+    from ncubble.cli.commands.report.view import View
     from ncubble.cli.render import emit_json
 
     if by_rank:
         _by_rank(paths, as_json)
         return
+    view = View(kernel, sort, limit, group is not False)
     _, result = _judged(paths, explain)
+    if markdown is not None:
+        write_markdown(markdown, *view.rows(view.chosen(result)))
     if as_json:
-        emit_json(result.to_json())
+        emit_json(view.chosen(result).to_json())
+    elif as_csv:
+        typer.echo(csv_text(replace(view, group=bool(group)).groups(view.chosen(result))[:limit]), nl=False)
     else:
-        print_result(result, details or explain)
+        print_result(result, details or explain, view)
     if result.errors or not result.verdicts:
         raise typer.Exit(3)
 

@@ -1,5 +1,6 @@
 """What `ncubble report` prints for people, pipes and odd names."""
 
+import csv
 import io
 import json
 import os
@@ -10,12 +11,17 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from ncubble.analysis.ablation.result import Ablation, MeasuredPart
+from ncubble.analysis.account.parts import PARTS
+from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.analysis.diagnosis.measured import as_measured
 from ncubble.analysis.diagnosis.results import ReportResult, judge_all
 from ncubble.analysis.report.report import open_reports
-from ncubble.cli.commands.report.render import print_launch, print_result, print_summary
+from ncubble.cli.commands.report.names import folded
+from ncubble.cli.commands.report.render import print_launch, print_result
+from ncubble.cli.commands.report.summary import print_summary
 from ncubble.cli.labels import full_labels, short_labels
 from ncubble.cli.render import printable
 from ncubble.dashboard.data.rows import launch_row
@@ -39,7 +45,7 @@ def command(*arguments, **options):
 
 def drawn(launch, width):
     out = Console(file=io.StringIO(), width=width, highlight=False)
-    print_summary(out, [launch])
+    print_summary(out, [LaunchGroup((launch,))])
     print_launch(out, launch, launch.label)
     return out.file.getvalue()
 
@@ -98,7 +104,7 @@ def test_a_manifest_without_kernel_facts_is_fine(tmp_path):
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
 def test_the_table_keeps_names_and_verdicts_readable_at_any_width(one, width):
     out = Console(file=io.StringIO(), width=width, highlight=False)
-    print_summary(out, [one])
+    print_summary(out, [LaunchGroup((one,))])
     lines = out.file.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     assert "tensor_core_gemm" in lines[1]
@@ -114,7 +120,7 @@ def test_a_launch_without_account_is_drawn_without_a_bar(one):
 
 def test_launches_of_one_report_are_told_apart(one):
     out = Console(file=io.StringIO(), width=120, highlight=False)
-    print_summary(out, [replace(one, launch=number) for number in range(45)])
+    print_summary(out, [LaunchGroup((replace(one, launch=number),)) for number in range(45)])
     assert all(f"#{number}" in out.file.getvalue() for number in range(45))
     assert "#" not in drawn(one, 120)
 
@@ -170,7 +176,7 @@ def test_two_recordings_that_differ_in_shape_alone_are_told_apart(capsys, detail
     assert [launch.shape["dim"] for launch in result.verdicts] == [128, 64]
     print_result(ReportResult(result.verdicts * (1 if details else 2)), details)
     said = capsys.readouterr().out
-    assert said.count("dim=128") == said.count("dim=64") == (1 if details else 2)
+    assert said.count("dim=128") == said.count("dim=64") == 1
     assert "tokens=" not in said
 
 
@@ -188,7 +194,7 @@ def test_every_recorded_run_has_a_short_name_of_its_own():
 def test_full_labels_stay_in_the_details_and_in_json(one):
     assert "copy=plain" in one.label and "copy=plain vec=16" in drawn(one, 200)
     out = Console(file=io.StringIO(), width=200, highlight=False)
-    print_summary(out, [one])
+    print_summary(out, [LaunchGroup((one,))])
     assert "copy=plain" not in out.file.getvalue()
 
 
@@ -279,3 +285,75 @@ def test_the_overview_names_the_cause_that_the_report_names(one, parts):
 def test_an_explanation_says_where_the_account_is_simulated(run: str, differs: bool) -> None:
     said = " ".join(command("report", str(ROOT / run), "--explain").stdout.split())
     assert ("The account above comes from the simulated loop." in said) is differs
+
+
+RANKS_ROOT = ROOT.parent / "h200-ranks"
+
+
+def test_repeated_kernels_share_a_row_that_fits_eighty_columns():
+    done = command("report", str(RANKS_ROOT), env={**os.environ, "COLUMNS": "80"})
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert done.stdout.count("×2") == 4 and "8 launches of 4 kernels" in done.stdout
+    shares = [float(line.split()[-4]) for line in lines if "rank" in line]
+    assert sum(shares) == pytest.approx(100.0, abs=0.2) and shares == sorted(shares, reverse=True)
+
+
+def test_every_launch_has_its_row_where_that_is_asked_for():
+    said = command("report", str(RANKS_ROOT), "--no-group", env={**os.environ, "COLUMNS": "120"}).stdout
+    assert "×" not in said and [said.count(f"#{number}") for number in range(4)] == [2, 2, 2, 2]
+
+
+def test_rows_are_chosen_sorted_and_limited():
+    said = command("report", str(ROOT), "--kernel", "^async_copy", "--sort", "busy", "--limit", "2").stdout
+    rows = [line for line in said.splitlines() if line.startswith("async_copy")]
+    assert len(rows) == 2 and "and 2 more kernels" in said and "gemm" not in said
+    shares = json.loads(command("report", str(ROOT), "--json", "--kernel", "^async_copy", "--sort", "busy").stdout)
+    busy = [one["account"]["unit_busy"] for one in shares["launches"]]
+    assert len(busy) == 4 and busy == sorted(busy)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--kernel", "nothing"], "there are attention_fwd"),
+        (["--kernel", "("], "regular expression"),
+        (["--sort", "x"], "lost, busy"),
+    ],
+)
+def test_a_choice_that_fits_nothing_is_refused(arguments, named):
+    done = command("report", str(ROOT / "attention_fwd"), *arguments)
+    assert done.returncode == 2 and named in " ".join(done.stderr.split())
+
+
+def test_csv_holds_a_line_for_each_launch_or_kernel():
+    rows = list(csv.DictReader(io.StringIO(command("report", str(RANKS_ROOT), "--csv").stdout)))
+    assert len(rows) == 8
+    account = [float(rows[0][part]) for part in PARTS if rows[0].get(part)]
+    assert sum(account) == pytest.approx(100.0, abs=0.01)
+    grouped = list(csv.DictReader(io.StringIO(command("report", str(RANKS_ROOT), "--csv", "--group").stdout)))
+    assert [row["launches"] for row in grouped] == ["2"] * 4
+    assert sum(float(row["time_ns"]) for row in grouped) == pytest.approx(sum(float(row["time_ns"]) for row in rows))
+
+
+def test_markdown_is_a_table_without_markup_of_names(tmp_path):
+    file = tmp_path / "launches.md"
+    command("report", str(RANKS_ROOT), "--markdown", str(file))
+    lines = file.read_text().splitlines()
+    assert len(lines) == 6 and {line.count("|") for line in lines} == {9}
+    assert "coopA_" not in lines[2] and "coopA&#95;NNT" in file.read_text()
+    done = command("report", str(RANKS_ROOT), "--markdown", str(tmp_path / "none" / "x.md"))
+    assert done.returncode == 2 and "none/x.md" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("nvjet_sm90_tst_256x128", ["nvjet_", "sm90_tst_", "256x128"]),
+        ("two words and more", ["two words", "and more"]),
+        ("averyverylongword x", ["averyverylongword", "x"]),
+        ("short", ["short"]),
+    ],
+)
+def test_names_end_their_lines_behind_words(name, lines):
+    assert folded(Text(name), 10).plain.splitlines() == lines

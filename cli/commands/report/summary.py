@@ -1,0 +1,154 @@
+"""The table of many launches: a row for each kernel, with its time and its account as a stacked bar."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ncubble.analysis.account.parts import PARTS, WORK
+from ncubble.analysis.diagnosis.groups import LaunchGroup
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.cli.commands.report.names import folded
+from ncubble.cli.commands.report.parts import SMALL_PCT, colour
+from ncubble.cli.commands.report.words import busy, duration, title, verdict_words
+from ncubble.cli.labels import full_labels, short_labels
+from ncubble.cli.render import printable
+from ncubble.text.values import fixed
+
+BAR_CELLS = {104: 24, 80: 10}
+"""Cells of the account's bar, by the least width of the terminal; below, names matter more."""
+NAME_CELLS = 24
+"""Least width of the names of runs, where there is a bar beside them."""
+COLUMNS = {"time": 8, "% time": 6, "busy %": 9, "DRAM %": 6}
+"""Cells of the columns of figures."""
+VERDICT_CELLS = 20
+
+
+def print_summary(out: Console, groups: Sequence[LaunchGroup], rest: Sequence[LaunchGroup] = ()) -> None:
+    """A row for each of ``groups``, and one for all of ``rest`` together."""
+    everything = [*groups, *rest]
+    total = sum(group.time_ns for group in everything)
+    plain = out.no_color or not out.is_terminal
+    length = next((cells for least, cells in BAR_CELLS.items() if out.width >= least), 0)
+    shared = any(len(group.launches) > 1 for group in everything)
+    figures = ["time", *(["% time"] if shared else []), "busy %"]
+    figures += ["DRAM %"] if out.width >= max(BAR_CELLS) else []
+    table = _frame(figures, length)
+    verdicts = [verdict_words(group.verdict) for group in groups]
+    cells = _name_cells(out.width, figures, length, max((len(words.plain) for words in verdicts), default=0))
+    of_report = Counter(group.verdict.report for group in everything)
+    names = short_labels([group.verdict for group in everything])
+    for group, name, words in zip(groups, names, verdicts, strict=False):
+        verdict = group.verdict
+        known = _figures(verdict, group.time_ns, total)
+        bar = stacked_bar(verdict.account, length, plain) if verdict.account else Text("–", style="dim")
+        head = _head(group, name, cells, several=of_report[verdict.report] > 1)
+        table.add_row(head, *(known[figure] for figure in figures), *([bar] if length else []), words)
+    if rest:
+        spent = sum(group.time_ns for group in rest)
+        share = [_share(spent, total)] if shared else []
+        table.add_row(Text(f"and {_count(rest)}", style="dim"), duration(spent or None), *share)
+    out.print(table)
+    if length:
+        accounts = (group.verdict.account or {} for group in groups)
+        out.print(_legend({part for one in accounts for part, pct in one.items() if pct >= SMALL_PCT}, plain))
+    _print_doubts(out, [launch for group in everything for launch in group.launches])
+    out.print(_footer(everything, rest))
+
+
+def _figures(verdict: LaunchVerdict, time_ns: float, total: float) -> dict[str, str]:
+    return {
+        "time": duration(verdict.duration_ns),
+        "% time": _share(time_ns, total),
+        "busy %": busy(verdict),
+        "DRAM %": fixed(verdict.dram_pct, 1, "–"),
+    }
+
+
+def _share(time_ns: float, total: float) -> str:
+    return fixed(100.0 * time_ns / total, 1) if total else "–"
+
+
+def _frame(figures: Sequence[str], length: int) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=False, pad_edge=False)
+    table.add_column("kernel", overflow="fold", min_width=NAME_CELLS if length else None)
+    for name in figures:
+        table.add_column(name, justify="right", no_wrap=True)
+    if length:
+        table.add_column("account", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    return table
+
+
+def _name_cells(width: int, figures: Sequence[str], length: int, verdict: int) -> int:
+    """What is left for the first column beside verdicts of ``verdict`` cells, long ones folded."""
+    taken = sum(COLUMNS[figure] + 2 for figure in figures) + (length + 2 if length else 0)
+    taken += min(max(verdict, len("verdict")), VERDICT_CELLS) + 2
+    return max(NAME_CELLS if length else 12, width - taken)
+
+
+def _head(group: LaunchGroup, name: str, cells: int, several: bool) -> Text:
+    """The kernel's name in lines of ``cells``; behind it how many launches, or which of several."""
+    verdict = group.verdict
+    text = title(verdict, name)
+    if len(group.launches) > 1:
+        text.append(f" ×{len(group.launches)}", style="dim")
+    elif several:
+        text.append(f" #{verdict.launch}", style="dim")
+    return folded(text, cells)
+
+
+def _count(groups: Sequence[LaunchGroup]) -> str:
+    launches = sum(len(group.launches) for group in groups)
+    kernels = f"{len(groups)} more kernel{'s' if len(groups) != 1 else ''}"
+    return kernels if launches == len(groups) else f"{kernels} ({launches} launches)"
+
+
+def _print_doubts(out: Console, launches: list[LaunchVerdict]) -> None:
+    for launch, label in zip(launches, full_labels(launches), strict=True):
+        for doubt in launch.doubts:
+            out.print(title(launch, label).append(f" #{launch.launch}: {printable(doubt)}", style="red not bold"))
+
+
+def _footer(groups: Sequence[LaunchGroup], rest: Sequence[LaunchGroup]) -> Text:
+    launches = [launch for group in groups for launch in group.launches]
+    estimated = "estimated " if any(cause.measured for launch in launches for cause in launch.causes) else ""
+    of_kernels = f" of {len(groups)} kernels" if len(groups) < len(launches) else ""
+    text = (
+        f"{len(launches)} launches{of_kernels}; {estimated}accounts in % of elapsed SM cycles, each sums to 100; "
+        "--details for lines and the parameters that most runs share"
+    )
+    if rest:
+        text += "; --limit N for more rows"
+    return Text(text, style="dim")
+
+
+def stacked_bar(account: Mapping[str, float], width: int, plain: bool = False) -> Text:
+    """All parts in ``width`` cells, by largest remainder. Work is solid, bubbles shaded, or letters if ``plain``."""
+    exact = {part: pct / 100 * width for part, pct in account.items()}
+    cells = {part: int(size) for part, size in exact.items()}
+    for part in sorted(exact, key=lambda name: cells[name] - exact[name])[: width - sum(cells.values())]:
+        cells[part] += 1
+    text = Text()
+    for part, size in cells.items():
+        text.append(_glyph(part, plain) * size, style=colour(part))
+    return text
+
+
+def _glyph(part: str, plain: bool) -> str:
+    """A cell of the stacked bar. Without colour each bubble has a letter of its own."""
+    if part in WORK or plain:
+        return PARTS[part].letter if part in PARTS else "?"
+    return "▒"
+
+
+def _legend(parts: set[str], plain: bool) -> Text:
+    text = Text()
+    for part, style in PARTS.items():
+        if part in parts:
+            text.append(f"{_glyph(part, plain)} ", style=style.color).append(f"{style.label}   ", style="dim")
+    return text

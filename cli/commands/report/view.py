@@ -1,0 +1,73 @@
+"""Which launches of many are shown, in which order, and what is taken together."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from ncubble.analysis.diagnosis.groups import ORDERS, LaunchGroup, groups_of, shown_and_rest
+from ncubble.analysis.diagnosis.measured import as_measured
+from ncubble.analysis.diagnosis.results import ReportResult
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+from ncubble.errors import UsageError
+
+NAMED = 5
+"""Kernels that an error names."""
+
+
+@dataclass(frozen=True)
+class View:
+    """``kernel``: a regular expression, searched in names and labels. ``sort``: one of ORDERS; None:
+    by time where launches of a kernel are taken together, else as read. ``limit``: rows. ``group``:
+    whether launches of a kernel share a row.
+
+    Raises UsageError for an expression or an order that is none.
+    """
+
+    kernel: str | None = None
+    sort: str | None = None
+    limit: int | None = None
+    group: bool = True
+
+    def __post_init__(self) -> None:
+        if self.sort is not None and self.sort not in ORDERS:
+            raise UsageError(f"--sort {self.sort}: no such order", f"use one of {', '.join(ORDERS)}")
+        try:
+            re.compile(self.kernel or "")
+        except re.error as error:
+            raise UsageError(f"--kernel {self.kernel}: {error}", "write a regular expression, as 'gemm.*'") from error
+
+    def chosen(self, result: ReportResult) -> ReportResult:
+        """The launches whose kernel matches, in the order asked for. Raises UsageError if there are
+        launches and none matches."""
+        beside = list(zip_longest(result.verdicts, result.explanations, result.ablations))
+        kept = [row for row in beside if self._matches(row[0])]
+        if beside and not kept:
+            names = sorted({verdict.kernel for verdict in result.verdicts})
+            there = ", ".join([*names[:NAMED], *(["…"] if len(names) > NAMED else [])])
+            raise UsageError(f"--kernel {self.kernel}: no launch matches", f"there are {there}")
+        if self.sort:
+            order = ORDERS[self.sort]
+            kept.sort(key=lambda row: order(LaunchGroup((row[0],))))
+        columns: list[list[Any]] = [list(column) for column in zip(*kept, strict=True)] or [[], [], []]
+        explanations = columns[1] if result.explanations else []
+        return ReportResult(columns[0], result.errors, explanations, columns[2] if result.ablations else [])
+
+    def groups(self, result: ReportResult) -> list[LaunchGroup]:
+        """The rows of a table of ``chosen`` launches, each as it was measured."""
+        launches = [as_measured(*pair) for pair in zip_longest(result.verdicts, result.ablations)]
+        groups = groups_of(launches) if self.group else [LaunchGroup((launch,)) for launch in launches]
+        order = self.sort or ("time" if len(groups) < len(launches) else "read")
+        return sorted(groups, key=ORDERS[order])
+
+    def rows(self, result: ReportResult) -> tuple[list[LaunchGroup], list[LaunchGroup]]:
+        """The groups that are shown, and those that are only counted."""
+        groups = self.groups(result)
+        if self.limit is None and len(groups) == len(result.verdicts):
+            return groups, []
+        return shown_and_rest(groups, self.limit)
+
+    def _matches(self, verdict: LaunchVerdict) -> bool:
+        return not self.kernel or any(re.search(self.kernel, text) for text in (verdict.kernel, verdict.label))
