@@ -49,12 +49,17 @@ def stated(move: Move) -> tuple[str, int]:
 def marks(result: GateResult, locate: Locate = stated) -> list[str]:
     """The lines for a check. ``locate``: path in the repository and line of a move that names a
     file; an empty path if the repository does not hold it."""
-    annotations = [*_of_kernels(result.kernels, locate), *_of_inputs(result)]
+    annotations = annotations_of(result, locate)
     lines: list[str] = []
     for kind, singular, plural in _KINDS:
         mine = sorted((item for item in annotations if item.kind == kind), key=lambda item: -item.weight)
         lines += [line_of(item) for item in _limited(mine, singular, plural)]
     return lines
+
+
+def annotations_of(result: GateResult, locate: Locate = stated) -> list[Annotation]:
+    """All marks of a check, in the order of its kernels."""
+    return [*_of_kernels(result.kernels, locate), *_of_inputs(result)]
 
 
 def _limited(annotations: Sequence[Annotation], singular: str, plural: str) -> Sequence[Annotation]:

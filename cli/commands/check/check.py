@@ -10,10 +10,11 @@ import typer
 
 from ncubble.cli.commands.check import baselines as gate_baselines
 from ncubble.cli.commands.check.baselines import AllowSuspicious, Json, Kernel, NoConfig, NoNvtx
-from ncubble.cli.commands.check.io import console, refuse_foreign, unwritten, write
+from ncubble.cli.commands.check.io import console, unwritten, write
 from ncubble.cli.commands.check.io import open_all as _open
 from ncubble.cli.commands.check.options import Measuring, measurable
 from ncubble.cli.commands.profile import WithProgram
+from ncubble.cli.outputs import refuse_foreign
 from ncubble.errors import GateError, MeasurementError, NcubbleError, UsageError
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def check(
     json: Json = False,
     junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML.")] = None,
     markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a comment.")] = None,
+    sarif: Annotated[Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0.")] = None,
     history: Annotated[
         Path | None, typer.Option("--history", metavar="DIR", help="Folder that keeps all results (else ./checks).")
     ] = None,
@@ -84,7 +86,7 @@ def check(
     from ncubble.analysis.gate.check.rules import from_threshold, parse_all
     from ncubble.cli.commands.check.config import GateConfig, load
 
-    outputs = _outputs(junit, markdown)
+    outputs = _outputs(junit, markdown, sarif)
     _refuse_history(history, no_history)
     config = GateConfig() if no_config else load(Path.cwd())
     store = baseline or config.baselines or gate_baselines.STORE
@@ -104,14 +106,19 @@ def check(
     raise typer.Exit(result.exit_code)
 
 
-def _outputs(junit: Path | None, markdown: Path | None) -> list[Output]:
+def _outputs(junit: Path | None, markdown: Path | None, sarif: Path | None) -> list[Output]:
     from ncubble.analysis.gate.output import output as gate_output
+    from ncubble.analysis.gate.output.sarif import sarif as sarif_text
+    from ncubble.cli.commands.check.github import CheckoutFiles, checkout_root
+    from ncubble.text.sarif import MARK
 
-    if junit is not None and markdown is not None and junit.resolve() == markdown.resolve():
-        raise UsageError(f"--junit and --markdown are one file, {junit}", "name two")
+    files = [file.resolve() for file in (junit, markdown, sarif) if file is not None]
+    if len(set(files)) < len(files):
+        raise UsageError("--junit, --markdown and --sarif name one file twice", "name another for each")
     outputs: list[Output] = [
         (junit, gate_output.JUNIT_MARK, gate_output.junit),
         (markdown, gate_output.MARKDOWN_MARK, gate_output.markdown),
+        (sarif, MARK, lambda result: sarif_text(result, CheckoutFiles(checkout_root()).locate)),
     ]
     for file, mark, _ in outputs:
         refuse_foreign(file, mark)

@@ -46,7 +46,7 @@ def annotate(result: GateResult, json: bool) -> None:
     from ncubble.analysis.gate.output.annotations import marks
     from ncubble.analysis.gate.output.output import markdown
 
-    for line in marks(result, CheckoutFiles(_root()).locate):
+    for line in marks(result, CheckoutFiles(checkout_root()).locate):
         typer.echo(line, err=json)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
         _append(Path(summary), markdown(result))
@@ -59,20 +59,25 @@ class CheckoutFiles:
         self.root = root
 
     def locate(self, move: Move) -> tuple[str, int]:
-        """Path in the repository and line of a move; an empty path if it is not sure.
+        """Path in the repository and line of a move; an empty path if it is not sure."""
+        from ncubble.analysis.gate.output.annotations import stated, text_of
+
+        return self.find(*stated(move), text_of(move))
+
+    def find(self, file: str, line: int, text: str = "") -> tuple[str, int]:
+        """Path in the repository and line of what a report names; an empty path if it is not sure.
 
         Reports mostly name the bare file. That is the file of the repository of which exactly one has the name, and
-        which has the line's text where the report holds it.
+        which has the line's ``text`` where the report holds it.
         """
-        from ncubble.analysis.gate.output.annotations import line_near, located, stated, text_of
+        from ncubble.analysis.gate.output.annotations import line_near, located
 
-        file, line = stated(move)
         if "/" in file or "\\" in file:
             return located(file, lambda end: (self.root / end).is_file()), line
         same = [path for path in self._files if path.rpartition("/")[2] == file]
         if len(same) != 1:
             return "", 0
-        nearest = line_near(self._lines(same[0]), line, text_of(move))
+        nearest = line_near(self._lines(same[0]), line, text)
         return (same[0], nearest) if nearest else ("", 0)
 
     @cached_property
@@ -104,7 +109,7 @@ def _walked(root: Path) -> Iterable[str]:
         yield from (Path(folder, name).relative_to(root).as_posix() for name in files)
 
 
-def _root() -> Path:
+def checkout_root() -> Path:
     """The checkout around the working directory, else the workspace of the job: GitHub's paths begin there."""
     here = Path.cwd()
     checkout = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)

@@ -38,18 +38,6 @@ def open_all(paths: list[Path], kernel: str) -> tuple[list[Report], list[ReportF
         return open_reports(paths, progress)
 
 
-def refuse_foreign(file: Path | None, mark: str) -> None:
-    """An earlier output of this command may be replaced; anything else that exists may not."""
-    if file is None or not file.exists():
-        return
-    try:
-        head = file.read_bytes()[:400] if file.is_file() else b""
-    except OSError as error:
-        raise UsageError(f"{file}: exists and cannot be read ({error})", "choose another name") from error
-    if not file.is_file() or (head and mark.encode() not in head):
-        raise UsageError(f"{file}: exists and was not written by `ncubble check`", "choose another name")
-
-
 def write(file: Path, text: str, code: int) -> None:
     """Write an output. Where that fails, a regression (``code`` 1) still ends the command with 1."""
     try:

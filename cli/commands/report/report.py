@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from ncubble.analysis.diagnosis.results import ReportResult
     from ncubble.analysis.report.report import Report
+    from ncubble.cli.commands.report.view import View
 
 
 def report(
@@ -36,14 +38,15 @@ def report(
         bool | None, typer.Option("--group/--no-group", help="A row for each kernel (default of the table), or launch.")
     ] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a table to FILE.")] = None,
+    markdown: Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Write a table.")] = None,
+    sarif: Annotated[Path | None, typer.Option("--sarif", metavar="FILE", help="Write causes as SARIF 2.1.0.")] = None,
 ) -> None:
     """Show where the time of every launch went: the bubble account, its causes and their source lines.
 
     Exit code 3 where a file could not be read or nothing was found; the others are reported all the same.
     """
     from ncubble.cli.commands.report.render import print_result
-    from ncubble.cli.commands.report.tables import csv_text, write_markdown
+    from ncubble.cli.commands.report.tables import csv_text
     from ncubble.cli.commands.report.view import View
     from ncubble.cli.render import emit_json
 
@@ -51,9 +54,9 @@ def report(
         _by_rank(paths, as_json)
         return
     view = View(kernel, sort, limit, group is not False)
+    write = _writers(view, markdown, sarif)
     _, result = _judged(paths, explain)
-    if markdown is not None:
-        write_markdown(markdown, *view.rows(view.chosen(result)))
+    write(result)
     if as_json:
         emit_json(view.chosen(result).to_json())
     elif as_csv:
@@ -62,6 +65,28 @@ def report(
         print_result(result, details or explain, view)
     if result.errors or not result.verdicts:
         raise typer.Exit(3)
+
+
+def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[[ReportResult], None]:
+    """Refuses to write over other files before anything is read, and returns what writes both."""
+    from ncubble.cli.commands.check.github import CheckoutFiles, checkout_root
+    from ncubble.cli.commands.report.sarif import report_sarif
+    from ncubble.cli.commands.report.tables import MARK, markdown_text
+    from ncubble.cli.outputs import refuse_foreign, write_text
+    from ncubble.text import sarif as document
+
+    refuse_foreign(markdown, MARK)
+    refuse_foreign(sarif, document.MARK)
+
+    def write(result: ReportResult) -> None:
+        shown, rest = view.rows(view.chosen(result))
+        if markdown is not None:
+            write_text(markdown, markdown_text(shown, rest))
+        if sarif is not None:
+            files = CheckoutFiles(checkout_root())
+            write_text(sarif, report_sarif(shown, lambda place: files.find(place.file or "", place.line or 0)))
+
+    return write
 
 
 def _by_rank(paths: list[Path], as_json: bool) -> None:

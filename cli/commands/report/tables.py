@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
-from pathlib import Path
 
 from ncubble.analysis.account.parts import PARTS, WORK
 from ncubble.analysis.diagnosis.groups import LaunchGroup
 from ncubble.cli.commands.report.words import busy, duration, title, verdict_words
 from ncubble.cli.labels import short_labels
-from ncubble.errors import UsageError
 from ncubble.text.markdown import code, escape
 from ncubble.text.values import fixed
 
 COLUMNS = ("report", "launch", "launches", "label", "kernel", "device", "time_ns", "cycles", "sm_clock_hz", "unit")
 VERDICT = ("busy_pct", "dram_pct", "cause", "disease")
+MARK = "<!-- ncubble report -->"
 LARGEST = 3
 """Bubbles that Markdown names."""
 
@@ -37,10 +36,12 @@ def csv_text(groups: Sequence[LaunchGroup]) -> str:
     return text.getvalue()
 
 
-def write_markdown(file: Path, groups: Sequence[LaunchGroup], rest: Sequence[LaunchGroup]) -> None:
-    """Writes the table to ``file``. Raises UsageError where that cannot be written."""
+def markdown_text(groups: Sequence[LaunchGroup], rest: Sequence[LaunchGroup]) -> str:
+    """A row for each of ``groups``, and one for all of ``rest`` together."""
     total = sum(group.time_ns for group in (*groups, *rest))
     lines = [
+        MARK,
+        "",
         "| kernel | launches | time | % of time | busy % | DRAM % | verdict | largest bubbles, % |",
         "| -- | -: | -: | -: | -: | -: | -- | -- |",
     ]
@@ -65,7 +66,4 @@ def write_markdown(file: Path, groups: Sequence[LaunchGroup], rest: Sequence[Lau
         share = fixed(100.0 * sum(group.time_ns for group in rest) / total, 1) if total else "–"
         launches = sum(len(group.launches) for group in rest)
         lines.append(f"| {len(rest)} more | {launches} | | {share} | | | | |")
-    try:
-        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"--markdown {file}: {error.strerror}", "name a file in a folder that exists") from error
+    return "\n".join(lines) + "\n"

@@ -182,3 +182,59 @@ def test_the_docs_name_every_workflow(repository: Path, folder: Path) -> None:
     text = (repository / "docs" / "ci.md").read_text()
     assert sorted(path.name for path in folder.iterdir()) == sorted(NAMES)
     assert set(re.findall(r"\(ci/([\w.-]+)\)", text)) == set(NAMES)
+
+
+ACTIONS = {"vendor.github-workflows": [".github/workflows/ci.yml", *(f"docs/ci/{name}" for name in GITHUB)]}
+ACTIONS["vendor.github-actions"] = ["action.yml"]
+
+
+@pytest.mark.parametrize(("schema", "files"), ACTIONS.items())
+def test_workflows_and_the_action_follow_the_schemas_of_github(repository: Path, schema: str, files: list[str]) -> None:
+    argv = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *files]
+    done = subprocess.run(argv, cwd=repository, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_project_tests_every_python_that_it_names(repository: Path) -> None:
+    workflow = loaded(repository, ".github/workflows/ci.yml")
+    pythons = workflow["jobs"]["test"]["strategy"]["matrix"]["python"]
+    named = set(re.findall(r"Python :: (3\.\d+)", (repository / "pyproject.toml").read_text()))
+    assert set(pythons) == named and "make test" in list(scripts(workflow))
+
+
+def step_of(repository: Path, name: str) -> dict[str, Any]:
+    steps = loaded(repository, "action.yml")["runs"]["steps"]
+    return dict(next(step for step in steps if step["name"] == name))
+
+
+@pytest.mark.parametrize(
+    ("paths", "arguments", "code"),
+    [("recordings/h200-gate/wait_for_all_copies", "", "1"), ("recordings/h200/gemm_ws", "--limit 'x y'", "2")],
+)
+def test_the_action_judges_keeps_all_outputs_and_tells_the_verdict(
+    repository: Path, tmp_path: Path, paths: str, arguments: str, code: str
+) -> None:
+    """Its script as a runner starts it, with this environment's ncubble in place of its own."""
+    program = tmp_path / "ncubble" / "bin" / "ncubble"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -P -c 'from ncubble.cli.main import main; main()' \"$@\"\n")
+    program.chmod(0o755)
+    out, told = tmp_path / "gate", tmp_path / "output"
+    given = {"PATHS": paths, "PROFILE": "false", "BASELINE": "baselines", "ARGUMENTS": arguments, "OUT": str(out)}
+    environment = {**os.environ, **given, "RUNNER_TEMP": str(tmp_path), "GITHUB_OUTPUT": str(told)}
+    script = step_of(repository, "Check")["run"]
+    argv = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    done = subprocess.run(
+        argv, cwd=repository, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    lines = told.read_text().splitlines()
+    assert f"exit-code={code}" in lines
+    assert ("sarif=true" in lines) == (code == "1") == (out / "gate.sarif").is_file()
+    verdict = ["bash", "-c", step_of(repository, "Verdict")["run"]]
+    assert subprocess.run(verdict, env={**os.environ, "CODE": code}, check=False).returncode == int(code)
+
+
+def test_no_input_of_the_action_is_pasted_into_a_script(repository: Path) -> None:
+    for text in scripts(loaded(repository, "action.yml")):
+        assert "${{" not in text

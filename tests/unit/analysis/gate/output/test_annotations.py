@@ -32,6 +32,7 @@ class Moved:
     points: float
     file: str
     line: int | None
+    place: CodePlace | None = None
 
 
 def judged(*tensor: float, **options: Any) -> GateResult:

@@ -1,0 +1,29 @@
+"""Files that commands write beside what they print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ncubble.errors import UsageError
+
+
+def refuse_foreign(file: Path | None, mark: str) -> None:
+    """Raises UsageError where ``file`` exists without ``mark`` in its head: only an earlier output of the same command
+    may be replaced."""
+    if file is None or not file.exists():
+        return
+    try:
+        head = file.read_bytes()[:400] if file.is_file() else b""
+    except OSError as error:
+        raise UsageError(f"{file}: exists and cannot be read ({error})", "choose another name") from error
+    if not file.is_file() or (head and mark.encode() not in head):
+        raise UsageError(f"{file}: exists and was not written by ncubble", "choose another name")
+
+
+def write_text(file: Path, text: str) -> None:
+    """Write ``text``, in a new folder if need be; raises UsageError where that fails."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written ({error.strerror})", "choose another name") from error
