@@ -59,6 +59,7 @@ def _register() -> None:
     from ncubble.cli.commands.datasets import ingest, query
     from ncubble.cli.commands.export import export
     from ncubble.cli.commands.kernels import kernels
+    from ncubble.cli.commands.mcp import server, skill
     from ncubble.cli.commands.report import report
     from ncubble.cli.commands.streams import streams
     from ncubble.cli.commands.sweep import sweep
@@ -72,6 +73,8 @@ def _register() -> None:
     app.command("profile", cls=profile.WithProgram)(profile.profile)
     app.command("doctor")(profile.doctor)
     app.command("report")(report.report)
+    app.command("mcp")(server.mcp)
+    app.command("skill")(skill.skill)
     app.command("ablate", cls=profile.WithProgram)(ablate.ablate)
     app.command("advise")(advise.advise)
     app.command("compare")(compare.compare)

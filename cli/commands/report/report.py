@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,7 @@ def report(
         list[Path], typer.Argument(help="Run directories, .ncu-rep or .ncu-repz files, or folders of them.")
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="With --json: at most 4 KB for each launch.")] = False,
     details: Annotated[bool, typer.Option("--details", help="Show every launch in full, however many.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each part was computed from: counters, timeline, instructions.")
@@ -55,9 +56,11 @@ def report(
         return
     view = View(kernel, sort, limit, group is not False)
     write = _writers(view, markdown, sarif)
-    _, result = _judged(paths, explain)
+    reports, result = _judged(paths, explain)
     write(result)
-    if as_json:
+    if as_json and brief:
+        emit_json(_brief(reports, view.chosen(result), limit))
+    elif as_json:
         emit_json(view.chosen(result).to_json())
     elif as_csv:
         typer.echo(csv_text(replace(view, group=bool(group)).groups(view.chosen(result))[:limit]), nl=False)
@@ -65,6 +68,18 @@ def report(
         print_result(result, details or explain, view)
     if result.errors or not result.verdicts:
         raise typer.Exit(3)
+
+
+def _brief(reports: list[Report], result: ReportResult, limit: int | None) -> dict[str, Any]:
+    """What ``ncubble mcp`` answers of each launch."""
+    from ncubble.analysis.diagnosis.brief import brief
+    from ncubble.cli.answers import fitted
+
+    of_report = {str(report.path): report for report in reports}
+    judged = list(zip(result.verdicts, result.ablations, strict=True))[:limit]
+    found = [brief(of_report[one.report].launch(one.launch), one, own) for one, own in judged]
+    errors = [error._asdict() for error in result.errors]
+    return {"schema": 1, "launches": [fitted(one, "ncubble report --json has all") for one in found], "errors": errors}
 
 
 def _writers(view: View, markdown: Path | None, sarif: Path | None) -> Callable[[ReportResult], None]:

@@ -1,0 +1,89 @@
+"""One launch in few words, as plain data: for scripts and agents, which pay for every token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ncubble.analysis.ablation.result import Ablation
+from ncubble.analysis.account.account import account
+from ncubble.analysis.account.explain import explain
+from ncubble.analysis.diagnosis.diagnose import diagnose
+from ncubble.analysis.diagnosis.gains import Fix, fixes
+from ncubble.analysis.diagnosis.measured import as_measured, finding
+from ncubble.analysis.diagnosis.verdict import Cause, LaunchVerdict, Place
+from ncubble.analysis.model.account import account as simulated
+from ncubble.analysis.report.launch import Launch
+
+SMALL_PCT = 0.5
+"""Parts and causes below this are left out."""
+PLACES, CAUSES = 2, 4
+
+
+def brief(launch: Launch, verdict: LaunchVerdict, ablation: Ablation | None = None) -> dict[str, Any]:
+    """What ``docs/reference/verdicts.md`` calls a brief verdict: account, causes with their gain
+    and its interval, where, and what was not measured. Percentages are of elapsed cycles."""
+    counted = simulated(launch)
+    by_cause = {fix.cause: fix for fix in fixes(launch, counted, diagnose(launch, counted))}
+    shown = as_measured(verdict, ablation)
+    answer: dict[str, Any] = {
+        "launch": name_of(verdict),
+        "kernel": verdict.label or verdict.kernel,
+        "shape": verdict.shape,
+        "device": verdict.device,
+        "time_us": _rounded(verdict.duration_ns, 1e-3),
+        "sm_ghz": _rounded(verdict.sm_clock_hz, 1e-9, 2),
+        "unit": verdict.unit,
+        "dram_pct": _rounded(verdict.dram_pct),
+        "account_pct": {part: round(pct, 1) for part, pct in (verdict.account or {}).items() if pct >= SMALL_PCT},
+        "verdict": shown.cause,
+        "disease": shown.disease,
+        "causes": [_cause(cause, by_cause.get(cause.cause)) for cause in shown.causes[:CAUSES] if _counts(cause)],
+        "measured": finding(verdict, ablation) if ablation else None,
+        "not_measured": list(explain(launch, account(launch)).missing),
+        "doubts": verdict.doubts,
+    }
+    return {key: value for key, value in answer.items() if value not in (None, [], {})}
+
+
+def name_of(verdict: LaunchVerdict) -> str:
+    """``REPORT#NUMBER``: how a launch is asked for."""
+    return f"{verdict.report}#{verdict.launch}"
+
+
+def _counts(cause: Cause) -> bool:
+    return cause.pct >= SMALL_PCT or cause.measured
+
+
+def _cause(cause: Cause, fix: Fix | None) -> dict[str, Any]:
+    answer = {
+        "cause": cause.cause,
+        "disease": cause.disease,
+        "pct": round(cause.pct, 1),
+        "how": "measured" if cause.measured else "estimated",
+        **(fix_words(fix) if fix else {}),
+        "fix": cause.fix,
+        "where": [place_words(place) for place in cause.where[:PLACES]],
+    }
+    return {key: value for key, value in answer.items() if value not in (None, [])}
+
+
+def fix_words(fix: Fix) -> dict[str, Any]:
+    """A fix with what it gains in percent of cycles, expected and from least to most."""
+    known = fix.low is not None and fix.high is not None
+    answer = {
+        "cause": fix.cause,
+        "fix": fix.fix,
+        "gain_pct": _rounded(fix.predicted_gain_pct),
+        "gain_from_to": [_rounded(fix.low), _rounded(fix.high)] if known else None,
+    }
+    return {key: value for key, value in answer.items() if value is not None}
+
+
+def place_words(place: Place) -> str:
+    """``gemm.cu:77 LDGSTS… 3.1 %``."""
+    file = f"{place.file}:{place.line} " if place.file else ""
+    return f"{file}{place.sass.split(';')[0].strip()} {place.pct:.1f} %"
+
+
+def _rounded(value: float | None, scale: float = 1.0, digits: int = 1) -> float | None:
+    return None if value is None else round(value * scale, digits)

@@ -1,0 +1,50 @@
+"""Answers of a bounded size: lists are cut from their ends until the whole fits, and the answer says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+LARGEST_B = 4096
+"""Bytes of an answer as JSON: about a thousand tokens."""
+LONGEST_TEXT = 300
+"""Characters of one text, where the whole is too large."""
+
+
+def fitted(answer: dict[str, Any], more: str, largest: int = LARGEST_B) -> dict[str, Any]:
+    """``answer`` in at most ``largest`` bytes of JSON. ``more`` says how to ask for what was left out. Changes the
+    lists of ``answer``."""
+    if size(answer) <= largest:
+        return answer
+    answer["more"] = more
+    while size(answer) > largest and (longest := max(_lists(answer), key=size, default=None)):
+        longest.pop()
+    if size(answer) > largest:
+        answer = {key: _shortened(value) for key, value in answer.items()}
+    for key in sorted(set(answer) - {"more"}, key=lambda key: -size(answer[key])):
+        if size(answer) <= largest:
+            break
+        del answer[key]
+    return answer
+
+
+def size(value: Any) -> int:
+    """Bytes of ``value`` as the client gets it."""
+    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+
+
+def _lists(value: Any) -> Iterator[list[Any]]:
+    """All lists in it that are not empty."""
+    if isinstance(value, list) and value:
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _lists(inner)
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        return value[: LONGEST_TEXT - 1] + "…"
+    if isinstance(value, dict):
+        return {key: _shortened(inner) for key, inner in value.items()}
+    return value

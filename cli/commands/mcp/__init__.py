@@ -1,0 +1,1 @@
+"""``ncubble mcp``: recorded launches, answered to agents."""

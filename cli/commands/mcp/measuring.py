@@ -1,0 +1,88 @@
+"""What an agent may measure where that was allowed: kernels of the catalog, and commands that were named at the
+start. No shell is involved, and nothing else is ever started."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ncubble.cli.answers import fitted
+from ncubble.cli.commands.mcp.roots import Roots
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.text.markdown import printable
+
+NCUBBLE = (sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()")
+TIMEOUT_S = 600
+_TAIL = 1500  # characters of what a program printed last
+
+
+def named_commands(texts: Sequence[str]) -> dict[str, list[str]]:
+    """``NAME=PROGRAM ARGUMENTS…`` by name. Raises UsageError for any other form."""
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, command = text.partition("=")
+        words = shlex.split(command) if equals else []
+        if not name.isidentifier() or not words or name in found:
+            raise UsageError(
+                f"--command {text}: not NAME=PROGRAM ARGUMENTS…", "as in: --command 'train=python train.py'"
+            )
+        found[name] = words
+    return found
+
+
+@dataclass(frozen=True)
+class AgentRuns:
+    """``folder``: where runs are written, below a root. ``commands``: by name."""
+
+    roots: Roots
+    folder: Path
+    commands: Mapping[str, list[str]]
+
+    def profile(self, target: str, run: str, parameters: dict[str, str | int] | None = None) -> dict[str, Any]:
+        """Profile a kernel of the catalog (with parameters), or a command that was named at the start, into the run
+        directory RUN. Needs a GPU and ncu; takes half a minute or more."""
+        return self._measured("profile", target, run, parameters)
+
+    def ablate(self, target: str, run: str, parameters: dict[str, str | int] | None = None) -> dict[str, Any]:
+        """Measure what each part of a kernel costs, by taking it out of the machine code. Needs a GPU and ncu."""
+        return self._measured("ablate", target, run, parameters)
+
+    def _measured(
+        self, action: str, target: str, run: str, parameters: Mapping[str, str | int] | None
+    ) -> dict[str, Any]:
+        argv = [*NCUBBLE, action, *self._subject(target, parameters or {}, self._out(run))]
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise MeasurementError(f"{action} {target}: not finished after {TIMEOUT_S} s", "measure less") from error
+        if done.returncode:
+            said = printable(done.stderr or done.stdout)[-_TAIL:]
+            raise MeasurementError(f"{action} {target} failed ({done.returncode}): {said}", "ncubble doctor --gpu")
+        written = self.roots.open([self.folder / run])[1]
+        launches = [f"{verdict.report}#{verdict.launch}" for verdict in written.verdicts]
+        return fitted({"run": str(self.folder / run), "launches": launches}, "list_launches names the others")
+
+    def _out(self, run: str) -> Path:
+        if not run.replace("-", "_").isidentifier():
+            raise UsageError(f"run {run!r}: not a name", "use letters, digits, - and _")
+        if (self.folder / run).exists():
+            raise UsageError(f"{self.folder / run}: exists", "choose another name")
+        return self.folder / run
+
+    def _subject(self, target: str, parameters: Mapping[str, str | int], out: Path) -> list[str]:
+        from ncubble.kernels.catalog.registry import find_spec
+
+        if target in self.commands:
+            if parameters:
+                raise UsageError(f"{target}: a command takes no parameters", "name a kernel, or leave them out")
+            return ["--out", str(out), "--", *self.commands[target]]
+        find_spec(target)  # raises for what is neither, naming what is near
+        given = [word for key, value in parameters.items() for word in ("-p", f"{key}={value}")]
+        return [target, *given, "--out", str(out)]

@@ -1,0 +1,76 @@
+"""The folders that were named at the start, and nothing outside them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncubble.errors import UsageError
+
+if TYPE_CHECKING:
+    from ncubble.analysis.diagnosis.results import ReportResult
+    from ncubble.analysis.report.launch import Launch
+    from ncubble.analysis.report.report import Report
+
+
+@dataclass(frozen=True)
+class Roots:
+    """``folders`` as they were named: reports, runs, or folders of them."""
+
+    folders: tuple[Path, ...]
+
+    def path(self, text: str) -> Path:
+        """The path ``text`` if it lies below a root, also behind links. Raises UsageError."""
+        named = Path(text)
+        candidates = [named, *(root / named for root in self.folders)]
+        inside = [path for path in candidates if path.exists() and self._holds(path)]
+        if not inside:
+            there = ", ".join(str(root) for root in self.folders)
+            raise UsageError(f"{text}: not below the folders of this server", f"ask for something below {there}")
+        return inside[0]
+
+    def paths(self, texts: list[str]) -> list[Path]:
+        """All of ``texts``; the roots themselves where there are none."""
+        return [self.path(text) for text in texts] or list(self.folders)
+
+    def open(self, paths: list[Path]) -> tuple[list[Report], ReportResult]:
+        """Reports and verdicts of what lies below ``paths``; links that lead out are errors of the result."""
+        from ncubble.analysis.diagnosis.results import Unread, judge_all
+        from ncubble.analysis.report.report import open_reports
+        from ncubble.profiling.runs.run import find_runs
+
+        found = list(find_runs(paths))
+        inside = [path for path in found if self._holds(path)]
+        result = judge_all(*(opened := open_reports(inside)))
+        result.errors += [
+            Unread(str(path), "a link that leads out of the folders of this server")
+            for path in found
+            if path not in inside
+        ]
+        return list(opened[0]), result
+
+    def launch(self, name: str) -> tuple[Launch, ReportResult, int]:
+        """The launch ``REPORT#NUMBER`` (without a number: the only one), the verdicts of its report, and its place
+        among them. Raises UsageError for one that is not there."""
+        report_name, _, number = name.partition("#")
+        reports, result = self.open([self.path(report_name)])
+        count = len(result.verdicts)
+        if not count:
+            why = result.errors[0].error if result.errors else "no launch"
+            raise UsageError(f"{report_name}: {why}", "list_launches names the launches that can be read")
+        known = [f"{verdict.report}#{verdict.launch}" for verdict in result.verdicts]
+        wanted = [place for place, verdict in enumerate(result.verdicts) if str(verdict.launch) == number]
+        place = 0 if not number and count == 1 else wanted[0] if len(wanted) == 1 else None
+        if place is None:
+            raise UsageError(f"{name}: {count} launches are there", f"ask for one of {', '.join(known[:8])}")
+        verdict = result.verdicts[place]
+        report = next(report for report in reports if str(report.path) == verdict.report)
+        return report.launch(verdict.launch), result, place
+
+    def _holds(self, path: Path) -> bool:
+        real = Path(os.path.realpath(path))
+        members = [real, *(Path(os.path.realpath(inner)) for inner in path.iterdir())] if path.is_dir() else [real]
+        roots = [Path(os.path.realpath(root)) for root in self.folders]
+        return all(any(member == root or root in member.parents for root in roots) for member in members)

@@ -1,0 +1,208 @@
+"""What an agent may ask of recorded launches. Every answer is plain data of at most 4 KB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ncubble.cli.answers import fitted
+from ncubble.cli.commands.mcp.roots import Roots
+from ncubble.errors import UsageError
+
+Order = Literal["time", "lost", "busy", "dram", "read"]
+MOST_ROWS = 200
+SQL_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Tools:
+    """The questions, over the folders of ``roots``. All raise NcubbleError for what cannot be answered."""
+
+    roots: Roots
+
+    def list_launches(
+        self, path: str = "", kernel: str = "", sort: Order = "lost", limit: int = 12, skip: int = 0
+    ) -> dict[str, Any]:
+        """Kernels by lost time: each with its longest launch, launches, share of the time, busy share of its
+        bounding unit and cause. path: a report or folder (default: all). kernel: regular expression. sort: time,
+        lost, busy, dram, read."""
+        from ncubble.analysis.diagnosis.groups import ORDERS, groups_of
+        from ncubble.cli.commands.report.view import View
+
+        _, result = self.roots.open(self.roots.paths([path] if path else []))
+        chosen = View(kernel or None).chosen(result)
+        groups = sorted(groups_of(chosen.verdicts), key=ORDERS[sort])
+        total = sum(group.time_ns for group in groups)
+        rows = [
+            {
+                "launch": f"{group.verdict.report}#{group.verdict.launch}",
+                "kernel": group.verdict.label or group.verdict.kernel,
+                "launches": len(group.launches),
+                "time_pct": round(100.0 * group.time_ns / total, 1) if total else None,
+                "unit": group.verdict.unit,
+                "busy_pct": None if group.busy_pct is None else round(group.busy_pct, 1),
+                "verdict": group.verdict.cause,
+            }
+            for group in groups[skip : skip + limit]
+        ]
+        answer = {
+            "kernels": len(groups),
+            "launches": len(chosen.verdicts),
+            "time_us": round(total / 1e3, 1),
+            "from": skip,
+            "rows": rows,
+            "unreadable": [{"report": error.report, "error": error.error} for error in result.errors],
+        }
+        return fitted(answer, "ask again with skip, a path or a kernel for the rows that are missing")
+
+    def verdict(self, launch: str) -> dict[str, Any]:
+        """Where the time of one launch went: account, causes with gain and its 90 % interval, fix, hottest lines,
+        and what was not measured. launch: REPORT#NUMBER, as list_launches gives it."""
+        from ncubble.analysis.diagnosis.brief import brief
+
+        opened, result, place = self.roots.launch(launch)
+        answer = brief(opened, result.verdicts[place], result.ablations[place])
+        return fitted(answer, "explain has the parts, source_hot_lines the lines")
+
+    def explain(self, launch: str, part: str = "") -> dict[str, Any]:
+        """What a part of the account was computed from: counters, timeline, classes of instructions. part: a name
+        of account_pct (default: all, in short)."""
+        from dataclasses import asdict
+
+        from ncubble.analysis.account.account import account
+        from ncubble.analysis.account.explain import explain
+        from ncubble.cli.commands.report.explanation import ELSEWHERE, LEAST_PCT
+
+        opened, result, place = self.roots.launch(launch)
+        found = explain(opened, account(opened))
+        told = result.verdicts[place].account or {}
+        elsewhere = any(abs(one.pct - told.get(one.part, 0.0)) >= LEAST_PCT for one in found.parts)
+        note = {"note": ELSEWHERE} if elsewhere else {}
+        known = [one.part for one in found.parts]
+        if part and part not in known:
+            raise UsageError(f"{part}: no part of this account", f"ask for one of {', '.join(known)}")
+        if part:
+            (one,) = (one for one in found.parts if one.part == part)
+            return fitted(
+                {"launch": launch, **note, **asdict(one)}, "the lists were cut: ncubble report --explain has all"
+            )
+        answer = {
+            "launch": launch,
+            **note,
+            "parts": [
+                {"part": one.part, "pct": round(one.pct, 1), "how": one.formula} for one in found.parts if one.pct
+            ],
+            "missing": list(found.missing),
+        }
+        return fitted(answer, "ask for one part by its name")
+
+    def source_hot_lines(self, launch: str, limit: int = 10) -> dict[str, Any]:
+        """The source lines (instructions without line information) with most warp samples, each with its share, its
+        hottest instruction and main stall reason."""
+        from ncubble.analysis.details.hot_lines import hot_lines
+
+        opened, _, _ = self.roots.launch(launch)
+        rows, lacking = hot_lines(opened.source, min(limit, MOST_ROWS))
+        return fitted({"launch": launch, "rows": rows, "missing": lacking}, "fewer rows fit: ask for a smaller limit")
+
+    def compare(self, first: str, second: str) -> dict[str, Any]:
+        """What changed from the launches of one path to those of another: time, cycles, account, stalls, code."""
+        from ncubble.analysis.compare.compare import compare_sides
+        from ncubble.analysis.compare.sides import compared_launch, groups
+        from ncubble.analysis.compare.text import sentences, summaries
+
+        sides = []
+        for text in (first, second):
+            reports, result = self.roots.open([self.roots.path(text.partition("#")[0])])
+            number = text.partition("#")[2]
+            of_report = {str(report.path): report for report in reports}
+            judged = zip(result.verdicts, result.ablations, strict=True)
+            wanted = [pair for pair in judged if not number or str(pair[0].launch) == number]
+            sides.append([compared_launch(of_report[one.report].launch(one.launch), one, own) for one, own in wanted])
+        outcome = compare_sides([groups(side) for side in sides])
+        if not outcome.comparisons:
+            raise UsageError(f"{first}, {second}: no kernel is on both sides", "compare launches of one kernel")
+        answer = {
+            "kernels": [
+                {
+                    "kernel": first_side.title if (first_side := comparison.sides[0]) else "",
+                    "said": sentences(comparison),
+                }
+                for comparison in outcome.comparisons
+            ],
+            "notes": [f"{title}: {line}" for title, lines in summaries(outcome.comparisons) for line in lines],
+        }
+        return fitted(answer, "compare single launches: REPORT#NUMBER")
+
+    def advise(self, launch: str, stages: int = 0) -> dict[str, Any]:
+        """What other pipeline depths and the fix of each cause would change, with 90 % intervals. stages: the present
+        depth, if the report does not tell it."""
+        from ncubble.analysis.diagnosis.advise import advise
+        from ncubble.analysis.diagnosis.brief import fix_words
+
+        opened, _, _ = self.roots.launch(launch)
+        advice = advise(opened, stages or None)
+        depths = {
+            str(depth): [round(one.tensor_elapsed_pct, 1), round(one.low, 1), round(one.high, 1), round(one.cycles)]
+            for depth, one in advice.depths.items()
+            if one is not None
+        }
+        answer = {
+            "launch": launch,
+            "stages": advice.stages,
+            "busy_from_to_cycles": depths,
+            "fixes": [fix_words(fix) for fix in advice.fixes],
+            "notes": advice.notes,
+        }
+        return fitted(answer, "ncubble advise has all of it")
+
+    def measured(self, launch: str) -> dict[str, Any]:
+        """What ablation measured of a launch: what vanishes with each part, with standard errors, and whether that
+        agrees with the estimate."""
+        from ncubble.analysis.diagnosis.measured import finding
+
+        _, result, place = self.roots.launch(launch)
+        ablation, verdict = result.ablations[place], result.verdicts[place]
+        if ablation is None:
+            return {"launch": launch, "measured": None, "how_to": "ncubble ablate, on a machine with a GPU"}
+        parts = [
+            {"part": one.part, "estimated_pct": one.estimated, "measured_pct": round(one.measured, 1), "se": one.se}
+            for one in sorted(ablation.parts, key=lambda one: -one.measured)
+        ]
+        answer = {
+            "launch": launch,
+            "finding": finding(verdict, ablation),
+            "rounds": ablation.rounds,
+            "parts": [{key: None if value != value else value for key, value in part.items()} for part in parts],
+            "lines": [vars(line) for line in ablation.lines],
+            "notes": ablation.notes,
+        }
+        return fitted(answer, "ablation.json beside the report has all of it")
+
+    def check(self, paths: list[str], baseline: str) -> dict[str, Any]:
+        """Whether launches are slower than their baselines: verdict of each kernel, with what moved and where.
+        baseline: a folder or file below the folders of this server."""
+        from ncubble.analysis.gate.baseline.file import load_store
+        from ncubble.analysis.gate.baseline.repeats import collect
+        from ncubble.analysis.gate.check.check import check
+        from ncubble.analysis.gate.check.result import CheckOptions
+        from ncubble.analysis.gate.output.annotations import annotations_of
+
+        baselines, broken = load_store(self.roots.path(baseline))
+        reports, result = self.roots.open(self.roots.paths(paths))
+        groups, notes = collect(reports)
+        errors = [*result.errors, *((baseline, str(error)) for error in broken)]
+        found = check(groups, baselines, CheckOptions(allow_new=True), [(str(a), str(b)) for a, b in errors], notes)
+        kinds = {kernel.label: kernel.verdict for kernel in found.kernels}
+        said = [{"kind": one.kind, "message": one.message} for one in annotations_of(found)]
+        answer = {"verdict": found.verdict, "exit_code": found.exit_code, "kernels": kinds, "said": said}
+        return fitted(answer, "check fewer paths at a time")
+
+    def query(self, dataset: str, sql: str, limit: int = 20) -> dict[str, Any]:
+        """Rows of one SELECT over a dataset that `ncubble ingest` wrote (tables launches, reports, metrics, errors)."""
+        from ncubble.analysis.datasets.dataset import Dataset
+        from ncubble.analysis.datasets.sql import select
+
+        rows = select(Dataset.open(self.roots.path(dataset)), sql, min(limit, MOST_ROWS), SQL_SECONDS)
+        listed = [list(row.values()) for row in rows.to_pylist()]
+        return fitted({"columns": rows.schema.names, "rows": listed}, "select fewer columns or rows")
