@@ -128,13 +128,19 @@ class Gpu:
         from cuda.core import ObjectCode
 
         kernel = ObjectCode.from_cubin(cubin).get_kernel(case.spec.entry)
-        if case.smem:
-            # Above 48 KiB, static shared memory included, a kernel must opt in: cuda-core shows the
-            # attribute, but only the driver sets it.
-            self._set(kernel, "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", case.smem)
+        self.allow_smem(kernel, case.smem)
         if math.prod(case.cluster) > PORTABLE_CLUSTER:
             self._set(kernel, "CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED", 1)
         return kernel
+
+    def allow_smem(self, kernel: Any, nbytes: int) -> None:
+        """Lets ``kernel`` (of cuda-core) use so many bytes of dynamic shared memory.
+
+        Above 48 KiB, static shared memory included, a kernel must opt in: cuda-core shows the
+        attribute, but only the driver sets it.
+        """
+        if nbytes:
+            self._set(kernel, "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES", nbytes)
 
     def _set(self, kernel: Any, attribute: str, value: int) -> None:
         from cuda.bindings import driver

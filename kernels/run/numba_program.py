@@ -50,6 +50,7 @@ def prepare_numba(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[Buil
         compiled = dispatcher.compile(tuple(dispatcher.typeof_pyval(argument) for argument in launches[0]))
     except Exception as error:  # Numba raises its own, NVVM's and the linker's errors here
         raise MeasurementError(f"Numba could not compile {case.spec.path}:\n{error}", "fix the source") from error
+    gpu.allow_smem(compiled.library.get_cufunc().kernel, case.smem)
     configured = dispatcher[case.grid_on(sms), case.block, cuda.external_stream(int(gpu.stream.handle)), case.smem]
 
     def run() -> None:
