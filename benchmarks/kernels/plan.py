@@ -66,6 +66,8 @@ def against() -> Iterator[Entry]:
                     yield Entry("attention_fwd", {"causal": causal}, shape)
     yield Entry("numba_tiled_matmul")
     yield Entry("numba_async_pipeline")
+    for size in (4096, 8192):
+        yield Entry("numba_tensor_core_gemm", {}, cube(size))
     yield Entry("numba_softmax_online")
 
 
@@ -130,6 +132,8 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("tensor_core_gemm", "-p stages=3 -p vec=4 --shape m=256,n=256,k=128"),
     ("gemm_mma_swizzled", "--shape m=256,n=512,k=256"),
     ("gemm_mma_swizzled", "-p tile_n=128 -p tile_k=32 --shape m=256,n=256,k=256"),
+    ("numba_tensor_core_gemm", "--shape m=256,n=512,k=384"),
+    ("numba_tensor_core_gemm", "-p stages=1 -p tile_n=128 -p tile_k=32 --shape m=256,n=256,k=192"),
     ("gemm_tma", "--shape m=200,n=328,k=136"),
     ("gemm_ws", "--shape m=200,n=328,k=136"),
     ("gemm_ws", "-p stages=5 -p tile_n=128 -p schedule=pingpong --shape m=200,n=328,k=136"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.shared import (
+    NUMBA,
     TILE,
     gemm_dims,
     gemm_grid,
     gemm_spec,
     integer,
 )
-from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters, Shape
+from ncubble.kernels.spec.spec import Extent, KernelSpec, Parameter, Parameters, Shape
 
 WMMA_STAGE = (128 * 40 + 32 * 136) * 2  # bytes: kHalvesStage in tensor_core_gemm.cu
 
@@ -105,4 +106,45 @@ GEMM_MMA_SWIZZLED = gemm_spec(
     demonstrates="the mma.sync roof: neither smem_wait nor data_wait is left; layout=plain brings smem_wait back",
 )
 
-SPECS: tuple[KernelSpec, ...] = (TENSOR_CORE_GEMM, GEMM_MMA_SWIZZLED)
+BAND = 16  # rows of tiles: CTAs that run at one time cover a near-square block of C
+
+
+def _ring(shape: Shape, parameters: Parameters) -> int:
+    stage = (TILE + integer(parameters, "tile_n")) * integer(parameters, "tile_k") * HALF
+    return integer(parameters, "stages") * stage
+
+
+def _bands(shape: Shape, parameters: Parameters) -> Extent:
+    rows = shape["m"] // TILE
+    return min(BAND, rows), shape["n"] // integer(parameters, "tile_n"), -(-rows // BAND)
+
+
+NUMBA_TENSOR_CORE_GEMM = gemm_spec(
+    "numba_tensor_core_gemm",
+    "float16",
+    folder=NUMBA,
+    source="numba_tensor_core_gemm.py",
+    idea="tensor cores from Numba-CUDA: mma.sync, ldmatrix and cp.async as device functions of one instruction",
+    dims=gemm_dims(TILE, 32),
+    parameters=(
+        Parameter("stages", 4, (1, 2, 3, 4, 5, 6), "buffers in the ring"),
+        Parameter("tile_n", 256, (128, 256), "columns of C per CTA; with 128 two CTAs of 4 warps share an SM"),
+        Parameter("tile_k", 64, (32, 64), "depth of a tile: k per barrier"),
+    ),
+    grid=_bands,
+    block=lambda shape, parameters: (integer(parameters, "tile_n"),),
+    smem=_ring,
+    requires=_requires,
+    sass=lambda arch, parameters: {
+        "HMMA.16816.F32": True,
+        "LDSM.16.M88.4": True,
+        "LDSM.16.MT88.4": True,
+        "LDGSTS.E.BYPASS": True,
+        "LDG": False,
+        "STL": False,
+        "CALL": False,
+    },
+    demonstrates="a Python kernel that the check of tensor-core utilization guards; stages=1: data_wait",
+)
+
+SPECS: tuple[KernelSpec, ...] = (TENSOR_CORE_GEMM, GEMM_MMA_SWIZZLED, NUMBA_TENSOR_CORE_GEMM)

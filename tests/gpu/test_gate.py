@@ -38,6 +38,11 @@ def test_wmma_with_one_stage(ncubble):
     assert result.tensor_elapsed_pct < ncubble.catalog("tensor_core_gemm", parameters={"stages": 3}).tensor_elapsed_pct
 
 
+@pytest.mark.tensor_util(min=60, sets=COUNTERS)
+def test_numba_on_tensor_cores(ncubble):
+    held(ncubble.catalog("numba_tensor_core_gemm"))
+
+
 @pytest.mark.tensor_util(min=60, kernel="gemm_tma")
 def test_tma_in_the_body_of_a_test():
     execute(KernelRequest("gemm_tma", {"stages": 3}, verify=False, iterations=0))

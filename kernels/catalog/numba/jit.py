@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 
-def jit(function: Callable[..., None], lines: bool = True) -> Any:
-    """``function`` as a Numba-CUDA kernel, with line information for the profiler's source view if ``lines``.
+def jit(function: Callable[..., None], lines: bool = True, **options: Any) -> Any:
+    """``function`` as a Numba-CUDA kernel, with line information for the profiler's source view if ``lines``, and with
+    other ``options`` of ``cuda.jit``.
 
     A function defined within another would carry ``make.<locals>`` into the name that the profiler shows, so its
     qualified name is cut. The simulator (``NUMBA_ENABLE_CUDASIM=1``) knows no line information.
@@ -16,6 +17,16 @@ def jit(function: Callable[..., None], lines: bool = True) -> Any:
     from numba import cuda
 
     compiler: Any = cuda.jit
-    options = {} if getattr(numba.config, "ENABLE_CUDASIM", False) else {"lineinfo": lines}
+    if not getattr(numba.config, "ENABLE_CUDASIM", False):
+        options["lineinfo"] = lines
     function.__qualname__ = function.__name__
     return compiler(function, **options)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """``function`` as a device function that becomes part of the kernels that call it, with lines of its own: local
+    arrays may be passed to it and stay in registers."""
+    from numba import cuda
+
+    compiler: Any = cuda.jit
+    return compiler(function, device=True, forceinline=True, lineinfo=True)

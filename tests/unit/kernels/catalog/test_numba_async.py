@@ -9,7 +9,10 @@ import sys
 
 import pytest
 
-from ncubble.kernels.build.machine_code import occurs, opcodes
+from ncubble.kernels.build.machine_code import occurs
+from ncubble.kernels.catalog.fp32 import NUMBA_ASYNC_PIPELINE
+from ncubble.kernels.spec.case import make_case
+from tests.helpers.numba_code import numba_opcodes
 
 SIMULATE = """
 import sys
@@ -28,30 +31,6 @@ make_dispatcher(case)[case.grid, case.block](arrays["a"], arrays["b"], arrays["c
 checked = verify(case, arrays, arrays, 5)
 print(checked.describe())
 sys.exit(not checked.passed)
-"""
-
-COMPILE = """
-import sys
-from numba import float32, int32, types
-from numba.cuda.compiler import compile_cuda, kernel_fixup
-from ncubble.kernels.spec.case import make_case
-from ncubble.kernels.run.numba_program import make_dispatcher
-from ncubble.kernels.build.machine_code import disassemble
-from ncubble.kernels.run.request import parse_parameters
-from ncubble.kernels.catalog.fp32 import NUMBA_ASYNC_PIPELINE as spec
-
-dispatcher = make_dispatcher(make_case(spec, parse_parameters(sys.argv[1].split())))
-options, arch = dispatcher.targetoptions, (9, 0, "a")
-matrix = types.Array(float32, 2, "C")
-compiled = compile_cuda(
-    dispatcher.py_func, types.void, (matrix, matrix, matrix, int32, int32, int32), lineinfo=options["lineinfo"],
-    cc=arch, lto=options["lto"], nvvm_options={"opt": 3},
-)
-library, name = compiled.library, compiled.fndesc.llvm_func_name
-library._entry_name = name
-kernel_fixup(library.get_function(name), False)
-cubin = library.get_cubin(cc=arch)
-print(disassemble(cubin if isinstance(cubin, bytes) else cubin.code))
 """
 
 
@@ -78,7 +57,7 @@ def test_it_computes_its_reference_also_at_the_edges(parameters, shape):
 
 
 def test_the_linked_copies_become_instructions_of_the_kernel():
-    found = opcodes(run(COMPILE, "stages=4 blocking=8"))
+    found = numba_opcodes(make_case(NUMBA_ASYNC_PIPELINE, {"stages": 4, "blocking": 8}))
     for opcode in ("LDGSTS.E.BYPASS.128", "LDGSTS.E", "LDGDEPBAR", "DEPBAR.LE", "FFMA"):
         assert occurs(opcode, found), opcode
     assert not occurs("CALL", found), "the device functions are inlined"
