@@ -1,0 +1,71 @@
+"""The shipped baselines: of every rung that a check should guard, and of nothing that has gone."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ncubble.analysis.gate.baseline.baseline import Baseline
+from ncubble.analysis.gate.baseline.file import load_store
+from ncubble.kernels.catalog.catalog import SPECS
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.spec.case import make_case
+
+AWAITED = {
+    "async_copy_manual": 1,
+    "async_copy_pipeline": 1,
+    "async_copy_coop": 1,
+    "async_copy_tma": 1,
+    "numba_async_pipeline": 1,
+    "numba_tensor_core_gemm": 1,
+    "gemm_ws": 1,
+    "attention_fwd": 3,
+    "sdpa_fp8_stage_c_wmma": 2,
+    "warp_specialized": 3,
+    "cluster_dsmem": 2,
+    "persistent": 2,
+}
+"""How many baselines of a kernel are planned but not recorded yet."""
+
+
+@pytest.fixture
+def record(repository: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return importlib.import_module("benchmarks.record")
+
+
+@pytest.fixture
+def stored(repository: Path) -> tuple[Baseline, ...]:
+    found, errors = load_store(repository / "baselines" / "nvidia-h200")
+    assert not errors
+    return tuple(found)
+
+
+def planned(record: ModuleType) -> set[str]:
+    """Labels of what is recorded for a baseline."""
+    chosen = [item for item in record.plan() if item.repeats]
+    return {make_case(find_spec(item.kernel), item.parameters, item.shape).label for item in chosen}
+
+
+def test_every_rung_has_a_baseline_or_a_reason_for_none(record, stored):
+    guarded = {label.split()[0] for label in planned(record)} | {one.key.label.split()[0] for one in stored}
+    reasons = {
+        spec.name: [why for name, why in record.UNGUARDED.items() if re.fullmatch(name, spec.name)] for spec in SPECS
+    }
+    for name, found in reasons.items():
+        assert len(found) == (name not in guarded), f"{name}: a baseline, or one reason in UNGUARDED of record.py"
+    assert all(any(re.fullmatch(name, spec.name) for spec in SPECS) for name in record.UNGUARDED)
+
+
+def test_every_baseline_that_is_planned_is_recorded(record, stored):
+    missing = [label.split()[0] for label in planned(record) - {one.key.label for one in stored}]
+    assert {name: missing.count(name) for name in missing} == AWAITED
+
+
+def test_every_baseline_is_of_a_kernel_as_the_catalog_has_it(stored):
+    for one in stored:
+        case = make_case(find_spec(str(one.key.kernel)), one.key.parameters, one.key.shape)
+        assert case.label == one.key.label
