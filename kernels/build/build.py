@@ -16,7 +16,7 @@ from ncubble.files.atomic import draft_of
 from ncubble.files.cache import cache_root
 from ncubble.files.private import make_private
 from ncubble.kernels.build.toolchain import compiler_version, find_tool, run_tool
-from ncubble.kernels.spec.case import Case
+from ncubble.kernels.spec.case import Case, make_case
 
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
 HEADERS = Path(__file__).resolve().parents[1] / "cuda"
@@ -79,16 +79,30 @@ def build(case: Case, arch: str, more: tuple[str, ...] = ()) -> Build:
 
 def check_arch(case: Case, arch: str) -> None:
     """Raises UsageError unless the chosen parameters exist for ``arch``, as nvcc calls it."""
-    match = re.fullmatch(r"sm_(\d+)[af]?", arch)
-    if match is None:
-        raise UsageError(f"{arch!r} is not an architecture", "write it as nvcc does: sm_80, sm_90a, …")
-    number, settings = int(match[1]), "".join(f" {name}={value}" for name, value in case.settings.items())
+    number, settings = _number(arch), "".join(f" {name}={value}" for name, value in case.settings.items())
     if case.only_arch is not None and number != case.only_arch:
         message = f"{case.spec.name}{settings} exists for sm_{case.only_arch}a only, this is {arch}"
         raise UsageError(message, f"use a GPU of compute capability {case.only_arch / 10}")
     if number < case.min_arch:
         message = f"{case.spec.name}{settings} needs sm_{case.min_arch} or later, this is {arch}"
         raise UsageError(message, "use a newer GPU")
+
+
+def case_for(case: Case, arch: str) -> Case:
+    """``case`` with the defaults of ``arch``: where the usual ones do not exist for it, those of
+    ``Parameter.elsewhere``. What was given stays."""
+    if case.only_arch in (None, _number(arch)) and case.min_arch <= _number(arch):
+        return case
+    given = {name: case.parameters[name] for name in case.given}
+    others = {item.name: item.elsewhere for item in case.spec.parameters if item.elsewhere is not None}
+    return make_case(case.spec, {**others, **given}, case.shape)
+
+
+def _number(arch: str) -> int:
+    match = re.fullmatch(r"sm_(\d+)[af]?", arch)
+    if match is None:
+        raise UsageError(f"{arch!r} is not an architecture", "write it as nvcc does: sm_80, sm_90a, …")
+    return int(match[1])
 
 
 def _compile(case: Case, nvcc: Path, flags: tuple[str, ...]) -> tuple[bytes, CompiledResources]:

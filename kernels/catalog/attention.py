@@ -123,9 +123,16 @@ ATTENTION_FWD = KernelSpec(
     tensor_maps=(_map("q", True), _map("k", False), _map("v", False)),
     scalars=("batch", "heads", "tokens"),
     parameters=(
-        Parameter("path", "tma", ("cp_async", "tma"), "cp.async and mma.sync, or TMA and wgmma (Hopper only)"),
+        Parameter(
+            "path",
+            "tma",
+            ("cp_async", "tma"),
+            "cp.async and mma.sync, or TMA and wgmma (Hopper only)",
+            elsewhere="cp_async",
+        ),
         Parameter("causal", 0, (0, 1), "whether a token sees only itself and those before it"),
-        Parameter("stages", 4, (2, 3, 4, 5, 6), "tiles in the ring that K and V share"),
+        # Elsewhere 2, so that two CTAs fit the 164 KB of an SM of compute capability 8.0.
+        Parameter("stages", 4, (2, 3, 4, 5, 6), "tiles in the ring that K and V share", elsewhere=2),
     ),
     defines=lambda shape, parameters: {
         "HEAD_DIM": shape["dim"],

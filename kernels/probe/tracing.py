@@ -73,6 +73,7 @@ def trace(request: KernelRequest, options: TraceOptions, open_gpu: Callable[[], 
 def _trace(request: KernelRequest, options: TraceOptions, case: Case, gpu: Gpu) -> Traced:
     seed = request.seed if request.seed is not None else fresh_seed()
     plain = prepare(case, gpu)
+    case = plain.case  # with the defaults of this GPU
     inputs = draw_inputs(case, seed)
     plain.upload(inputs)
     built = build(case, gpu.arch, PROBED)

@@ -16,12 +16,12 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from ncubble.errors import NcubbleError, UsageError
-from ncubble.kernels.build.build import build
+from ncubble.kernels.build.build import build, case_for
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.inputs import draw_inputs
@@ -76,13 +76,14 @@ def _item(entry: Any, where: str, catalog: Path | None) -> PlannedCase:
 def build_all(items: Sequence[PlannedCase], arch: str) -> None:
     """Builds all CUDA C++ of a plan, in parallel, so that it is in the cache. Raises UsageError or
     MeasurementError."""
-    cuda = [item.case for item in items if item.case.spec.language == "cuda"]
+    cuda = [case_for(item.case, arch) for item in items if item.case.spec.language == "cuda"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda case: build(case, arch), cuda))
 
 
 def execute(items: Sequence[PlannedCase], gpu: Gpu) -> None:
     """Write the facts of every launch, then launch. Raises UsageError or MeasurementError."""
+    items = [replace(item, case=case_for(item.case, gpu.arch)) for item in items]
     write_batch_facts(list(launch_facts(items)), gpu)
     drawn: tuple[tuple[str, Mapping[str, int]] | None, dict[str, Any]] = (None, {})
     for item in items:

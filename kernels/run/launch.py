@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build.build import Build, build, check_arch
+from ncubble.kernels.build.build import Build, build, case_for, check_arch
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.host_program import prepare_host
 from ncubble.kernels.run.numba_program import prepare_numba
@@ -19,13 +19,15 @@ from ncubble.kernels.spec.spec import TensorMap
 
 
 def prepare(case: Case, gpu: Gpu) -> Prepared:
-    """Builds ``case`` for ``gpu`` and allocates its arrays; launches nothing.
+    """Builds ``case`` for ``gpu``, with the defaults of its architecture (``Parameter.elsewhere``),
+    and allocates its arrays; launches nothing.
 
     Raises:
         UsageError: the parameters do not exist for this device, or need more shared memory than a
             CTA of it can have.
         MeasurementError: the source does not compile, or device memory is short.
     """
+    case = case_for(case, gpu.arch)
     check_arch(case, gpu.arch)
     check_cluster(case, case.grid_on(gpu.facts.sm_count))
     _check_smem(case, gpu, 0)

@@ -77,6 +77,7 @@ def execute(request: KernelRequest, open_gpu: Callable[[], Gpu] = Gpu.open) -> K
 def _execute(request: KernelRequest, case: Case, gpu: Gpu) -> KernelOutcome:
     seed = request.seed if request.seed is not None else fresh_seed()
     prepared = prepare(case, gpu)
+    case = prepared.case  # with the defaults of this GPU
     inputs = draw_inputs(case, seed)
     prepared.upload(inputs)
     prepared.poison()

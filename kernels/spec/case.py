@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,13 @@ MAX_BOX = 256  # elements of a tensor map's box along a dimension (CUDA Driver A
 
 @dataclass(frozen=True)
 class Case:
-    """A spec, a full set of parameter values and a full shape."""
+    """A spec, a full set of parameter values and a full shape. ``given``: the parameters that were
+    chosen, not taken by default."""
 
     spec: KernelSpec
     parameters: Mapping[str, Value]
     shape: Mapping[str, int]
+    given: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
     def label(self) -> str:
@@ -178,7 +180,7 @@ def make_case(
     full = {dim.name: sizes.get(dim.name, dim.default) for dim in spec.dims}
     for dim in spec.dims:
         dim.check(full[dim.name])
-    case = Case(spec, chosen, full)
+    case = Case(spec, chosen, full, frozenset(given))
     _check_launch(case)
     return case
 

@@ -35,6 +35,8 @@ class Parameter:
 
     ``tacit``: labels, facts and the compiler hear of it only where it differs from its default, so
     that a parameter which is added later leaves the names of earlier runs as they are.
+    ``elsewhere``: the default on GPUs that lack what the defaults need (``min_arch``,
+    ``only_arch``).
     """
 
     name: str
@@ -42,12 +44,14 @@ class Parameter:
     choices: tuple[Value, ...]
     help: str = ""
     tacit: bool = False
+    elsewhere: Value | None = None
 
     def __post_init__(self) -> None:
-        if self.default not in self.choices:
-            raise UsageError(
-                f"parameter {self.name}: default {self.default!r} is not among {self.allowed}", "fix the spec"
-            )
+        for default in (self.default, self.elsewhere):
+            if default is not None and default not in self.choices:
+                raise UsageError(
+                    f"parameter {self.name}: default {default!r} is not among {self.allowed}", "fix the spec"
+                )
 
     @property
     def allowed(self) -> str:

@@ -126,6 +126,7 @@ def _spec_json(spec: KernelSpec) -> dict[str, Any]:
         "gates": spec.gates is not None,
         "parameters": [
             {"name": item.name, "default": item.default, "choices": list(item.choices), "help": item.help}
+            | ({} if item.elsewhere is None else {"elsewhere": item.elsewhere})
             for item in spec.parameters
         ],
         "shape": [

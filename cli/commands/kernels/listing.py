@@ -13,7 +13,7 @@ from ncubble.errors import UsageError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from ncubble.kernels.spec.spec import KernelSpec, Parameters
+    from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters
 
 INDENT = "  "
 WIDEST = 120  # columns; longer lines are hard to read
@@ -30,11 +30,16 @@ def kernel_lines(specs: Iterable[KernelSpec], width: int) -> Iterator[Text]:
         sizes = " ".join(f"{dim.name}={dim.default}" for dim in spec.dims)
         yield Text.assemble((printable(spec.name), "bold cyan"), f"  {printable(sizes)}")
         yield from map(Text, _wrapped(printable(spec.idea), width))
-        items = (f"{item.name}={item.allowed} ({item.default})" for item in spec.parameters)
+        items = (f"{item.name}={item.allowed} ({_default(item)})" for item in spec.parameters)
         tied = "  ".join(_tied(printable(item), width) for item in items)
         yield from (Text(line, style="dim") for line in _wrapped(tied, width))
         remarks = f"{TIED}· ".join(_tied(printable(note), width) for note in notes(spec))
         yield from (Text(line, style="green") for line in _wrapped(remarks, width))
+
+
+def _default(item: Parameter) -> str:
+    """The default, and the one of GPUs that lack what it needs, where there is one."""
+    return str(item.default) if item.elsewhere is None else f"{item.default}, elsewhere {item.elsewhere}"
 
 
 def notes(spec: KernelSpec) -> list[str]:

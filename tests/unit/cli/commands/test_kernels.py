@@ -67,8 +67,8 @@ def test_an_architecture_without_a_name_and_values_that_need_the_same_are_shown(
 
 
 def test_a_rule_of_an_own_kernel_that_fails_is_named():
-    with pytest.raises(UsageError, match="spec of 'softmax_online': arch_of: KeyError: 'path'"):
-        architectures(replace(find_spec("softmax_online"), arch_of=lambda chosen: chosen["path"]))
+    with pytest.raises(UsageError, match="spec of 'tiled_matmul': arch_of: KeyError: 'path'"):
+        architectures(replace(find_spec("tiled_matmul"), arch_of=lambda chosen: chosen["path"]))
 
 
 def test_the_list_names_the_library_and_the_gates_of_every_kernel_that_has_them(capsys):
@@ -78,6 +78,15 @@ def test_the_list_names_the_library_and_the_gates_of_every_kernel_that_has_them(
     assert "  path=tma: Hopper only · bench --against: cuDNN" in lines
     assert sum("bench --against" in line for line in lines) == sum(bool(spec.peer) for spec in SPECS)
     assert sum("verify --gates" in line for line in lines) == sum(spec.gates is not None for spec in SPECS) > 0
+
+
+def test_the_list_shows_the_default_of_other_gpus(capsys):
+    _, said = run(capsys, "kernels")
+    assert "path=cp_async, tma (tma, elsewhere cp_async)" in said.out
+    _, said = run(capsys, "kernels", "--json")
+    (attention,) = (item for item in json.loads(said.out)["kernels"] if item["name"] == "attention_fwd")
+    found = {item["name"]: item.get("elsewhere") for item in attention["parameters"]}
+    assert found == {"path": "cp_async", "causal": None, "stages": 2}
 
 
 def test_own_kernels_are_listed_too(capsys):

@@ -3,7 +3,9 @@ need."""
 
 from __future__ import annotations
 
+import json
 import math
+import shutil
 
 import ml_dtypes
 import numpy as np
@@ -12,9 +14,14 @@ import pytest
 from ncubble.errors import UsageError
 from ncubble.kernels.build.build import build
 from ncubble.kernels.catalog.attention import ATTENTION_FWD
+from ncubble.kernels.run.batch import checked
+from ncubble.kernels.run.batch import execute as run_batch
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.spec.spec import Tolerance
+from tests.helpers.fake_gpu import FakeGpu
 
 BFLOAT16 = ml_dtypes.bfloat16
 
@@ -153,4 +160,23 @@ def test_more_tiles_than_the_kernel_counts_are_refused():
 def test_the_hopper_path_is_refused_elsewhere_with_the_setting():
     for arch in ("sm_80", "sm_89", "sm_100a"):
         with pytest.raises(UsageError, match="path=tma"):
-            build(make_case(ATTENTION_FWD), arch)
+            build(make_case(ATTENTION_FWD, {"path": "tma"}), arch)
+
+
+@pytest.mark.parametrize("launch", ["execute", "batch"])
+def test_by_default_the_path_follows_the_gpu(launch, monkeypatch, tmp_path):
+    if shutil.which("g++") is None:
+        pytest.skip("nvcc needs g++, which is missing")
+    monkeypatch.setenv("NCUBBLE_FACTS", str(tmp_path / "facts.json"))
+    gpu = FakeGpu()
+    gpu.arch = "sm_80"
+    shape = {"batch": 1, "heads": 1, "tokens": 40, "dim": 64}
+    if launch == "execute":
+        outcome = execute(KernelRequest("attention_fwd", {}, shape, seed=1, iterations=0), lambda: gpu)
+        assert outcome.verification.passed
+        assert outcome.case.label.startswith("attention_fwd path=cp_async causal=0 stages=2 ")
+        facts = json.loads((tmp_path / "facts.json").read_text())
+    else:
+        run_batch(checked([{"kernel": "attention_fwd", "shape": shape}]), gpu)
+        (facts,) = ({"kernel": one} for one in json.loads((tmp_path / "facts.json").read_text())["launches"])
+    assert facts["kernel"]["parameters"] == {"path": "cp_async", "causal": 0, "stages": 2}

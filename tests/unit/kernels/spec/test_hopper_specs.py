@@ -156,6 +156,45 @@ def test_a_path_for_one_architecture_is_refused_on_the_others():
         assert "compute capability 9.0" in refused.value.remedy
 
 
+TWO_PATHS = spec(
+    parameters=(
+        Parameter("path", "tma", ("cp_async", "tma"), elsewhere="cp_async"),
+        Parameter("stages", 4, (1, 2, 4), elsewhere=2),
+        Parameter("ctas", 1, (1, 2)),
+    ),
+    only_arch=lambda parameters: 90 if parameters["path"] == "tma" else None,
+)
+
+
+@pytest.mark.parametrize(
+    ("arch", "given", "expected"),
+    [
+        ("sm_90a", {}, {"path": "tma", "stages": 4, "ctas": 1}),
+        ("sm_80", {}, {"path": "cp_async", "stages": 2, "ctas": 1}),
+        ("sm_100a", {"ctas": 2}, {"path": "cp_async", "stages": 2, "ctas": 2}),
+        ("sm_80", {"stages": 4}, {"path": "cp_async", "stages": 4, "ctas": 1}),
+        ("sm_80", {"path": "cp_async"}, {"path": "cp_async", "stages": 4, "ctas": 1}),  # exists as it is
+    ],
+)
+def test_defaults_follow_the_architecture_and_what_is_given_stays(arch, given, expected):
+    case = building.case_for(make_case(TWO_PATHS, given), arch)
+    assert dict(case.parameters) == expected
+    building.check_arch(case, arch)
+
+
+def test_a_path_that_is_named_is_refused_where_it_does_not_exist():
+    gpu = FakeGpu()
+    gpu.arch = "sm_80"
+    with pytest.raises(UsageError, match="path=tma stages=2 ctas=1 exists for sm_90a only"):
+        prepare(make_case(TWO_PATHS, {"path": "tma"}), gpu)
+    assert not gpu.memory
+
+
+def test_a_default_for_other_gpus_must_be_a_choice():
+    with pytest.raises(UsageError, match="default 'wmma' is not among cp_async, tma"):
+        Parameter("path", "tma", ("cp_async", "tma"), elsewhere="wmma")
+
+
 def test_macros_from_the_shape_are_defined():
     case = make_case(spec(defines=lambda shape, parameters: {"COLS": shape["cols"]}))
     assert "COLS=64" in case.defines
