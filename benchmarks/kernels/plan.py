@@ -91,6 +91,10 @@ def pairs() -> Iterator[Group]:
     computing = [{**one, "work": 64} for one in alone]
     yield Group("the same, computing 64 FMAs an element", _each("async_copy_tma", *computing, shape=COPY))
     yield Group(
+        "online while blocks arrive, against maximum, then sum",
+        _each("softmax_online", {"path": "registers"}, *({"stages": stages} for stages in (1, 2, 4))),
+    )
+    yield Group(
         "cp.async in 8-bit attention",
         _each("sdpa_fp8_stage_c_wmma", {"use_cp_async": 0}, {"use_cp_async": 1}),
     )
@@ -138,6 +142,8 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("gemm_ws", "--shape m=200,n=328,k=136"),
     ("gemm_ws", "-p stages=5 -p tile_n=128 -p schedule=pingpong --shape m=200,n=328,k=136"),
     ("softmax_online", "--shape rows=33,cols=1001"),
+    ("softmax_online", "--shape rows=5,cols=60000"),
+    ("softmax_online", "-p path=registers --shape rows=33,cols=1004"),
     ("numba_softmax_online", "--shape rows=33,cols=1001"),
     ("attention_fwd", "--shape batch=1,heads=2,tokens=300,dim=128"),
     ("attention_fwd", "-p causal=1 --shape batch=1,heads=2,tokens=300,dim=64"),

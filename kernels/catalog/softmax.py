@@ -2,31 +2,95 @@
 
 from __future__ import annotations
 
+from ncubble.chips import largest_cta_smem
 from ncubble.kernels.catalog.shared import (
     CUDA,
     NUMBA,
     integer,
 )
 from ncubble.kernels.spec import reference
-from ncubble.kernels.spec.spec import Array, Dim, KernelSpec, Parameter, Tolerance
+from ncubble.kernels.spec.spec import Array, Dim, KernelSpec, Parameter, Parameters, Shape, Tolerance
+
+MOST_ITEMS = 8  # pieces of 16 bytes that a thread keeps in registers
+PARTIALS = 32 * 8  # bytes of static shared memory at most: maximum and sum of each warp
+
+
+def _online(parameters: Parameters) -> bool:
+    return parameters["path"] == "async"
+
+
+def _vector(shape: Shape) -> int:
+    """Floats of a piece: the most to which the start of every row is aligned."""
+    return next(size for size in (4, 2, 1) if shape["cols"] % size == 0)
+
+
+def _block(shape: Shape, parameters: Parameters) -> int:
+    """Bytes of a block."""
+    return integer(parameters, "threads") * integer(parameters, "items") * _vector(shape) * 4
+
+
+def _row(shape: Shape, parameters: Parameters) -> int:
+    """Bytes of the blocks of a row."""
+    block = _block(shape, parameters)
+    return -(-shape["cols"] * 4 // block) * block
+
+
+def _kept(shape: Shape, parameters: Parameters) -> bool:
+    """Whether a row stays in shared memory until its result is written."""
+    return _row(shape, parameters) + PARTIALS <= largest_cta_smem()
+
+
+def _smem(shape: Shape, parameters: Parameters) -> int:
+    if not _online(parameters):
+        return 0
+    ring = integer(parameters, "stages") * _block(shape, parameters)
+    return _row(shape, parameters) if _kept(shape, parameters) else ring
+
+
+def _held(shape: Shape, parameters: Parameters) -> int:
+    """Pieces that a thread keeps in registers (path=registers)."""
+    return -(-shape["cols"] // (4 * integer(parameters, "threads")))
+
+
+def _requires(shape: Shape, parameters: Parameters) -> str | None:
+    if not _online(parameters) and (shape["cols"] % 4 or _held(shape, parameters) > MOST_ITEMS):
+        most = 4 * MOST_ITEMS * integer(parameters, "threads")
+        return f"path=registers takes cols that are a multiple of 4 and at most {MOST_ITEMS} x 4 x threads = {most}"
+    return None
+
 
 SOFTMAX_ONLINE = KernelSpec(
     name="softmax_online",
     folder=CUDA,
     source="softmax_online.cu",
-    idea="running maximum and sum: one pass over memory",
-    dims=(Dim("rows", 16384), Dim("cols", 4096, maximum=2**31 - 1024)),  # a column + 1024 threads is still an int
+    idea="running maximum and sum, updated while cp.async brings the row: one pass over memory",
+    dims=(Dim("rows", 16384), Dim("cols", 4096, maximum=2**31 - 2**17)),  # a column + 9 blocks is still an int
     arrays=(Array("x", ("rows", "cols")), Array("y", ("rows", "cols"), output=True)),
     scalars=("rows", "cols"),
     parameters=(
+        Parameter("path", "async", ("async", "registers"), "online while blocks arrive, or maximum, then sum"),
         Parameter("threads", 256, (128, 256, 512, 1024), "threads per row"),
-        Parameter("items", 8, (1, 2, 3, 4, 5, 6, 7, 8), "16-byte loads per thread that stay in registers"),
+        Parameter("items", 1, (1, 2, 4), "pieces of up to 16 bytes per thread and block (path=async)"),
+        Parameter("stages", 4, (1, 2, 3, 4, 6, 8), "blocks in flight (path=async)"),
+    ),
+    defines=lambda shape, parameters: (
+        {"VECTOR": _vector(shape), "KEPT": int(_kept(shape, parameters))}
+        if _online(parameters)
+        else {"HELD": _held(shape, parameters)}
     ),
     grid=lambda shape, parameters: (shape["rows"],),
     block=lambda shape, parameters: (integer(parameters, "threads"),),
+    smem=_smem,
+    requires=_requires,
     reference=reference.softmax,
     tolerance=lambda shape: Tolerance(absolute=1e-8, relative=2e-5),
-    sass=lambda arch, parameters: {"LDG.E.EF.128": True, "STG.E.EF.128": True, "MUFU.EX2": True, "SHFL": True},
+    sass=lambda arch, parameters: {
+        "LDGSTS.E.BYPASS.128": _online(parameters),
+        "LDG.E.EF.128": not _online(parameters),
+        "STG.E.EF.128": True,
+        "MUFU.EX2": True,
+        "SHFL": True,
+    },
     peer="softmax",
     demonstrates="an honestly memory-bound kernel: no tensor work, no bubble to cure",
 )

@@ -60,11 +60,20 @@ def test_softmax(name, shape):
     verified(name, {}, shape, None)
 
 
-@pytest.mark.parametrize("items", [1, 2, 4, 8])
+@pytest.mark.parametrize("items", [1, 2, 4])
 @pytest.mark.parametrize("threads", [128, 256, 512, 1024])
 def test_softmax_parameters(threads, items):
-    for cols in (threads * items * 4, threads * items * 4 + 4):
-        verified("softmax_online", {"threads": threads, "items": items}, {"rows": 33, "cols": cols}, None)
+    # Whole blocks, a piece more, rows aligned to 4 and to 8 bytes, and one that no shared memory
+    # holds.
+    for cols in (threads * items * 4, threads * items * 4 + 4, 1001, 1002, 60_000):
+        parameters = {"threads": threads, "items": items, "stages": {1: 6, 2: 1, 4: 3}[items]}
+        verified("softmax_online", parameters, {"rows": 33, "cols": cols}, None)
+
+
+@pytest.mark.parametrize("threads", [128, 256, 512, 1024])
+def test_softmax_in_registers(threads):
+    for cols in (4, threads * 4, threads * 4 + 4, threads * 32):
+        verified("softmax_online", {"path": "registers", "threads": threads}, {"rows": 33, "cols": cols}, None)
 
 
 @pytest.mark.parametrize(

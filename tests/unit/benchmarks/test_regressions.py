@@ -102,8 +102,8 @@ def test_a_base_is_profiled_once_right_before_its_first_change(load: Load, tmp_p
         ("base", f"{case}/base"),
         ("fence_in_the_loop", f"{case}/fence_in_the_loop"),
         ("one_stage_less", f"{case}/one_stage_less"),
-        ("base", "out/softmax_online/base"),
-        ("scalar_loads", "out/softmax_online/scalar_loads"),
+        ("base", "out/softmax_online-pathregisters/base"),
+        ("scalar_loads", "out/softmax_online-pathregisters/scalar_loads"),
     ]
 
 
