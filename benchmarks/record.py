@@ -112,7 +112,9 @@ def tensor_cores() -> Iterator[Recording]:
 
 
 def attention() -> Iterator[Recording]:
-    """Rungs 8 and 9."""
+    """Rungs 8 and 9, and the scalar attention before them."""
+    yield Recording("attention_scalar", "plain", {"copy": "plain", "stages": 1}, repeats=False)
+    yield Recording("attention_scalar", "default", repeats=False)
     yield Recording("attention_fwd", "default", repeats=False)
     yield Recording("attention_fwd", "causal", {"causal": 1})
     yield Recording("attention_fwd", "dim64", {}, {"dim": 64})

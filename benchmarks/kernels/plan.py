@@ -54,6 +54,7 @@ def against() -> Iterator[Entry]:
     for size in (2048, 4096, 8192):
         yield Entry("gemm_ws", {}, cube(size))
     yield Entry("softmax_online")
+    yield Entry("attention_scalar")
     yield Entry("attention_fwd", {"path": "cp_async", "causal": 0})
     yield Entry("attention_fwd", {"path": "cp_async", "causal": 1})
     for causal in (0, 1):
@@ -94,6 +95,13 @@ def pairs() -> Iterator[Group]:
         "online while blocks arrive, against maximum, then sum",
         _each("softmax_online", {"path": "registers"}, *({"stages": stages} for stages in (1, 2, 4))),
     )
+    for keys in (128, 64):  # document 004 has 64 KB of keys and values, which are 128 keys
+        phases = ({"copy": "plain", "stages": 1}, {"copy": "async", "stages": 1}, {"copy": "async", "stages": 2})
+        for rows in (16, 1):
+            yield Group(
+                f"scalar attention, tiles of {keys} keys, queries of a warp: {rows}",
+                _each("attention_scalar", *({**phase, "keys": keys, "rows": rows} for phase in phases)),
+            )
     yield Group(
         "cp.async in 8-bit attention",
         _each("sdpa_fp8_stage_c_wmma", {"use_cp_async": 0}, {"use_cp_async": 1}),
@@ -145,6 +153,8 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("softmax_online", "--shape rows=5,cols=60000"),
     ("softmax_online", "-p path=registers --shape rows=33,cols=1004"),
     ("numba_softmax_online", "--shape rows=33,cols=1001"),
+    ("attention_scalar", "--shape batch=1,heads=2,tokens=300,dim=128"),
+    ("attention_scalar", "-p copy=plain -p stages=1 -p rows=1 --shape batch=1,heads=2,tokens=300,dim=64"),
     ("attention_fwd", "--shape batch=1,heads=2,tokens=300,dim=128"),
     ("attention_fwd", "-p causal=1 --shape batch=1,heads=2,tokens=300,dim=64"),
     ("attention_fwd", "-p path=cp_async -p causal=1 --shape batch=1,heads=2,tokens=300,dim=128"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ncubble.kernels.catalog import (
     attention,
+    attention_scalar,
     copies,
     fp32,
     hopper_gemm,
@@ -23,6 +24,7 @@ SPECS: tuple[KernelSpec, ...] = (
     *mma_gemm.SPECS,
     *hopper_gemm.SPECS,
     *softmax.SPECS,
+    *attention_scalar.SPECS,
     *attention.SPECS,
     *sdpa.SPECS,
     *structure.SPECS,

@@ -113,3 +113,26 @@ def test_softmax_reaches_nine_tenths_of_a_device_copy():
     outcome = execute(KernelRequest("softmax_online"))
     assert outcome.verification.passed
     assert outcome.rates.fraction >= 0.9
+
+
+SCALAR = [
+    *({"copy": "plain", "stages": 1, "keys": keys, "rows": rows} for keys in (64, 128) for rows in (1, 16)),
+    *({"copy": "async", "stages": 2, "keys": keys, "rows": rows} for keys in (64, 128) for rows in (1, 4, 8, 16)),
+    {"copy": "plain", "stages": 2, "keys": 64, "rows": 8},
+    {"copy": "async", "stages": 1, "keys": 128, "rows": 8},
+    {"copy": "async", "stages": 4, "keys": 64, "rows": 4},
+]
+
+
+@pytest.mark.parametrize("parameters", SCALAR, ids=str)
+def test_scalar_attention(parameters):
+    for dim, tokens in ((64, 1), (64, 300), (128, 64), (128, 333)):
+        shape = {"batch": 2, "heads": 3, "tokens": tokens, "dim": dim}
+        verified("attention_scalar", parameters, shape, None)
+
+
+@pytest.mark.parametrize("parameters", [{"copy": "plain", "stages": 1}, {}], ids=str)
+def test_both_phases_of_scalar_attention_exceed_what_document_004_calls_excellent(parameters):
+    outcome = execute(KernelRequest("attention_scalar", parameters))
+    assert outcome.verification.passed
+    assert outcome.rates.tflops >= 15
