@@ -1,13 +1,14 @@
-"""Attention: the gates of document 002 and the phases of document 004."""
+"""Online softmax; attention: the gates of document 002 and the phases of document 004."""
 
 from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.claims.measurements.ladder import DRAM, SEED, TENSOR, counters, dram_bytes, times
+from benchmarks.claims.measurements.ladder import DRAM, FMA, LDGSTS, SEED, TENSOR, counters, dram_bytes, times
 from benchmarks.claims.registry import measurement
 from benchmarks.harness.command import NCUBBLE
 from ncubble.kernels.catalog.registry import find_spec
@@ -15,6 +16,8 @@ from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.acceptance import gates_of, run_acceptance
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import make_case
 
 
@@ -125,6 +128,22 @@ def sdpa_files() -> dict[str, Any]:
     }
 
 
+@measurement("us", "passed", "copy_pct", "ldgsts", "read_ratio", timeout_s=60)
+def online_softmax() -> dict[str, Any]:
+    """The default path of softmax_online: right, how near to a device copy, its instructions that copy
+    asynchronously, and bytes read from DRAM beside those of its input."""
+    outcome = execute(KernelRequest("softmax_online", seed=SEED))
+    counted = counters("softmax_online")
+    assert outcome.verification and outcome.timing and outcome.rates
+    return {
+        "us": outcome.timing.p50_us,
+        "passed": outcome.verification.passed,
+        "copy_pct": 100 * (outcome.rates.fraction or 0.0),
+        "ldgsts": counted[LDGSTS],
+        "read_ratio": counted["dram__bytes_read.sum"] / outcome.case.nbytes(outcome.case.array("x")),
+    }
+
+
 # 420 ms at 0.65 TFLOP/s are 273 GFLOP: those of 8 heads of 8192 tokens and 128 dimensions, without
 # a mask.
 PHASES = {"batch": 1, "heads": 8, "tokens": 8192, "dim": 128}
@@ -150,7 +169,7 @@ def attention_phases() -> dict[str, Any]:
     """Attention forward of as many FLOPs as document 004's first phase, by TMA and by cp.async."""
     tma, ring = times("attention_fwd", [{"path": "tma"}, {"path": "cp_async"}], PHASES)
     work = make_case(find_spec("attention_fwd"), {}, PHASES).flops
-    shape = ",".join(f"{name}={size}" for name, size in PHASES.items())
+    shape = settings_of(PHASES, ",")
     counted, slower = counters("attention_fwd", "path=tma", shape), counters("attention_fwd", "path=cp_async", shape)
     rows = PHASES["batch"] * PHASES["heads"] * PHASES["tokens"]
     return {
@@ -168,3 +187,50 @@ def attention_phases() -> dict[str, Any]:
         "cp_async_dram_pct": slower[DRAM],
         "verified": True,  # what is not is not timed
     }
+
+
+# Document 004's phases: plain copies into one buffer of 64 KB, then cp.async into two. ``loops``: each
+# value of K and V that is read from shared memory serves one query only, not 16.
+PHASE_ONE = {"copy": "plain", "stages": 1, "keys": 128}
+PHASE_TWO = {"copy": "async", "stages": 2, "keys": 128}
+SCALAR = {
+    "loops_plain": {**PHASE_ONE, "rows": 1},
+    "loops_async": {**PHASE_TWO, "rows": 1},
+    "plain": {**PHASE_ONE, "rows": 16},
+    "async": {**PHASE_TWO, "rows": 16},
+}
+COUNTED = {"dram_pct": DRAM, "fma_pct": FMA, "l2_hit_pct": "lts__t_sector_hit_rate.pct"}
+
+
+@measurement(
+    *(f"{name}_{what}" for name in SCALAR for what in ("ms", "tflops", "dram_mb", *COUNTED)),
+    "loops_gain_pct",
+    "gain_pct",
+    "bytes_ratio",
+    "verified",
+    timeout_s=150,
+)
+def scalar_phases() -> dict[str, Any]:
+    """Attention forward in scalar code, of as many FLOPs as document 004's first phase, by both of its
+    phases."""
+    work, shape = 4.0 * PHASES["heads"] * PHASES["tokens"] ** 2 * PHASES["dim"], settings_of(PHASES, ",")
+    found: dict[str, Any] = {}
+    for (name, chosen), us in zip(
+        SCALAR.items(), times("attention_scalar", list(SCALAR.values()), PHASES), strict=True
+    ):
+        counted = counters("attention_scalar", settings_of(chosen, " "), shape)
+        found |= {f"{name}_{what}": counted[metric] for what, metric in COUNTED.items()}
+        found |= {f"{name}_ms": us / 1e3, f"{name}_tflops": work / us / 1e6}
+        found[f"{name}_dram_mb"] = dram_bytes(counted) / 1e6
+    return {
+        **found,
+        "loops_gain_pct": 100 * (found["loops_plain_ms"] / found["loops_async_ms"] - 1),
+        "gain_pct": 100 * (found["plain_ms"] / found["async_ms"] - 1),
+        "bytes_ratio": found["async_dram_mb"] / found["plain_dram_mb"],
+        "verified": True,  # what is not is not timed
+    }
+
+
+def settings_of(values: Mapping[str, object], separator: str) -> str:
+    """``name=value`` of each, joined."""
+    return separator.join(f"{name}={value}" for name, value in values.items())

@@ -26,6 +26,8 @@ from ncubble.kernels.spec.spec import Value
 Settings = Mapping[str, Value]
 SEED = 1
 TENSOR = "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed"
+FMA = "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active"
+LDGSTS = "smsp__inst_executed_op_ldgsts.sum"
 DRAM = "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"
 
 
@@ -64,7 +66,7 @@ def counters(name: str, settings: str = "", shape: str = "") -> dict[str, float]
     ``settings``: ``"a=1 b=2"``."""
     further = (
         "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-        "smsp__inst_executed_op_ldgsts.sum",
+        LDGSTS,
         "smsp__inst_executed_op_tma_ld.sum",
     )
     with tempfile.TemporaryDirectory(prefix="ncubble-claims-") as folder:
