@@ -25,6 +25,8 @@ import pyarrow.parquet as pq
 from ncubble.errors import ReportError
 
 FILE = "lanes.parquet"
+WARPS = "warps"
+"""Folder of a run of streams that holds the trace of the warps of its kernels, a run itself."""
 SCHEMA = 1
 KINDS = ("warps", "streams")
 MOST_ROWS = 1_000_000

@@ -47,7 +47,8 @@ def recurrence(parameters: Parameters) -> Reference:
     return reference
 
 
-def _roles_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
+def roles_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
+    """As many CTAs as asked for on every SM, but none without a tile."""
     return (min(shape["n"] // TILE, sms * integer(parameters, "ctas")),)
 
 
@@ -78,8 +79,8 @@ WARP_SPECIALIZED = KernelSpec(
         Parameter("work", 64, (0, 16, 32, 64, 96, 128, 256, 512), "FMAs per element: how long computing takes"),
         Parameter("ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other hides what it waits for"),
     ),
-    grid=lambda shape, parameters: _roles_grid(PLANNED_SMS, shape, parameters),
-    persistent=_roles_grid,
+    grid=lambda shape, parameters: roles_grid(PLANNED_SMS, shape, parameters),
+    persistent=roles_grid,
     block=lambda shape, parameters: (256,),
     smem=lambda shape, parameters: SLOT * integer(parameters, "slots"),
     reference=recurrence({"work": 64}),

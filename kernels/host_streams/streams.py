@@ -9,7 +9,7 @@ import errno
 import functools
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,11 @@ class HostDriver:
         self.main: Stream = gpu.stream
         self._held: set[int] = set()  # what an error kept from being given back goes with this object
         weakref.finalize(self, _free_all, self._held)
+
+    @property
+    def sms(self) -> int:
+        """Streaming multiprocessors of the device."""
+        return self._gpu.facts.sm_count
 
     def lanes(self, kind: str, count: int) -> list[Stream]:
         """``count`` streams of a ``kind``.
@@ -82,11 +87,17 @@ class HostDriver:
         """Sets ``nbytes`` bytes of device memory, in the order of ``lane``."""
         call_driver("cuMemsetD8Async", pointer, byte, nbytes, int(lane.handle))
 
-    def launch(self, lane: Stream, kernel: Any, grid: int, block: int, *arguments: Any) -> None:
-        """Queues one launch of a one-dimensional grid."""
+    def launch(self, lane: Stream, kernel: Any, grid: int, block: int, *arguments: Any, smem: int = 0) -> None:
+        """Queues one launch of a one-dimensional grid, with ``smem`` bytes of dynamic shared memory
+        per CTA."""
         from cuda.core import LaunchConfig, launch
 
-        launch(lane, LaunchConfig(grid=grid, block=block), kernel, *arguments)
+        launch(lane, LaunchConfig(grid=grid, block=block, shmem_size=smem), kernel, *arguments)
+
+    def captured(self, queue: Callable[[], None]) -> Graph:
+        """What ``queue`` queues between two points of ``main``, as a graph; nothing of it runs
+        now."""
+        return Graph(self.main, queue)
 
     def touch_default_stream(self, pointer: int) -> None:
         """Queues four bytes of work on the legacy default stream: the stray operation that
@@ -122,6 +133,28 @@ class HostDriver:
         """Page-locked host memory, which copy engines reach without the CPU; freed with the
         array."""
         return np.asarray(_Pinned(nbytes))
+
+
+class Graph:
+    """Work that is launched again and again with one call."""
+
+    def __init__(self, stream: Stream, queue: Callable[[], None]) -> None:
+        from cuda.bindings import driver
+
+        # Relaxed: the first launch of a kernel may load its code, which other modes forbid.
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        call_driver("cuStreamBeginCapture", int(stream.handle), mode)
+        try:
+            queue()
+        finally:
+            graph = call_driver("cuStreamEndCapture", int(stream.handle))[0]
+        self._graph = call_driver("cuGraphInstantiate", graph, 0)[0]
+        call_driver("cuGraphDestroy", graph)
+        weakref.finalize(self, _quietly, "cuGraphExecDestroy", self._graph)
+
+    def launch(self, stream: Stream) -> None:
+        """Queues all of it, behind what is queued on ``stream``."""
+        call_driver("cuGraphLaunch", self._graph, int(stream.handle))
 
 
 class MemoryPool:

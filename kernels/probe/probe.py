@@ -49,7 +49,7 @@ def _defined(what: str, path: Path) -> list[str]:
 
 def carries_probe(case: Case) -> bool:
     """Whether the source of ``case`` includes the probe."""
-    return case.spec.language == "cuda" and HEADER.resolve() in {
+    return case.spec.language in ("cuda", "host") and HEADER.resolve() in {
         path.resolve() for path in source_files(case.spec.path)
     }
 

@@ -4,16 +4,17 @@ and verified."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ncubble.errors import UsageError
 from ncubble.kernels.build.build import PROBED, build, source_files
-from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.device.device import Gpu, call_driver
 from ncubble.kernels.probe.probe import MOST_SMS, Cost, ProbeRecorder, measure_cost, require_probe, total_warps
+from ncubble.kernels.run.host_program import HostPrepared, prepare_host
 from ncubble.kernels.run.inputs import draw_inputs, fresh_seed
 from ncubble.kernels.run.launch import load_built, prepare
-from ncubble.kernels.run.prepared import facts
+from ncubble.kernels.run.prepared import BuildFacts, Prepared, facts
 from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.verify import Verification, verify
 from ncubble.kernels.spec.case import Case
@@ -41,7 +42,7 @@ class Traced:
     seed: int
     facts: dict[str, Any]
     registers: int
-    spill_B: int  # noqa: N815 - as in the facts
+    spill_B: int | None  # noqa: N815 - as in the facts
     dump: bytes
     cost: Cost | None
     verification: Verification | None
@@ -74,20 +75,20 @@ def _trace(request: KernelRequest, options: TraceOptions, case: Case, gpu: Gpu) 
     seed = request.seed if request.seed is not None else fresh_seed()
     plain = prepare(case, gpu)
     case = plain.case  # with the defaults of this GPU
+    probed, kernel = _probed(plain)
     inputs = draw_inputs(case, seed)
     plain.upload(inputs)
-    built = build(case, gpu.arch, PROBED)
-    kernel, run = load_built(built, case, gpu, plain.pointers)
+    if isinstance(probed, HostPrepared):  # with arrays of its own; it is warmed up, as its pool grows at first
+        probed.upload(inputs)
+        probed.run()
     warps, sources = total_warps(case, gpu.facts.sm_count), source_files(case.spec.path)
     recorder = ProbeRecorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
-    cost = measure_cost(gpu, plain.run, run, recorder, options.sms) if options.cost else None
+    cost = measure_cost(gpu, plain.run, probed.run, recorder, options.sms) if options.cost else None
     for numbered in (True, False):  # once more, taking turns, where warps made several probes
-        plain.poison()
+        probed.poison()
         recorder.clear()
         recorder.aim(range(options.sms), numbered)
-        run()
-        clocks = gpu.clocks()
-        gpu.sync()
+        clocks = _recorded(probed)
         if recorder.apart():
             break
         warps = recorder.started()
@@ -95,9 +96,30 @@ def _trace(request: KernelRequest, options: TraceOptions, case: Case, gpu: Gpu) 
         recorder = ProbeRecorder(gpu, kernel, warps, options.marks + 1, sources, case.launches)
     checked = None
     if case.unverified is None:
-        outputs, overrun = plain.outputs()
+        outputs, overrun = probed.outputs()
         checked = verify(case, inputs, outputs, seed, overrun)
-    resources = built.resources
-    return Traced(
-        case, seed, facts(plain, clocks), resources.registers, resources.spill_B, recorder.dump(), cost, checked
-    )
+    registers, spilled = probed.build.registers, probed.build.spill_B
+    return Traced(case, seed, facts(plain, clocks), registers, spilled, recorder.dump(), cost, checked)
+
+
+def _probed(plain: Prepared) -> tuple[Prepared, Any]:
+    """What is prepared, with the probe in its kernel, and that kernel: over the same arrays, but
+    for programs on the host, which hold their own."""
+    case, gpu = plain.case, plain.gpu
+    if isinstance(plain, HostPrepared):
+        program = prepare_host(case, gpu, PROBED)
+        return program, program.kernel
+    built = build(case, gpu.arch, PROBED)
+    kernel, run = load_built(built, case, gpu, plain.pointers)
+    return replace(plain, build=BuildFacts.of(built, case), run=run), kernel
+
+
+def _recorded(probed: Prepared) -> dict[str, int]:
+    """Runs it once, as the only thing that `ncubble streams` counts; the clocks meanwhile."""
+    probed.gpu.sync()
+    call_driver("cuProfilerStart")
+    probed.run()
+    clocks = probed.gpu.clocks()
+    probed.gpu.sync()
+    call_driver("cuProfilerStop")
+    return clocks

@@ -40,9 +40,11 @@ class HostProgram(Protocol):
 
 @dataclass(frozen=True)
 class HostPrepared(Prepared):
-    """A host program on a GPU. It has no ``pointers``: the program moves the arrays itself."""
+    """A host program on a GPU. It has no ``pointers``: the program moves the arrays itself.
+    ``kernel`` is what it launches."""
 
     program: HostProgram
+    kernel: Any = None
 
     def upload(self, inputs: dict[str, NDArray[Any]]) -> None:
         """Puts the inputs into the program's host memory."""
@@ -64,8 +66,9 @@ class HostPrepared(Prepared):
         return self.program.arrays[array.name].copy()
 
 
-def prepare_host(case: Case, gpu: Gpu) -> HostPrepared:
-    """Builds the kernel of ``case`` and makes the program that drives it; launches nothing.
+def prepare_host(case: Case, gpu: Gpu, more: tuple[str, ...] = ()) -> HostPrepared:
+    """Builds the kernel of ``case``, with ``more`` flags, and makes the program that drives it;
+    launches nothing.
 
     The program's module is the spec's ``program``. Its ``COMPILED`` names the parameters that the
     kernel depends on (without it: all), so that one binary serves every setting of the others.
@@ -79,9 +82,10 @@ def prepare_host(case: Case, gpu: Gpu) -> HostPrepared:
     make = getattr(module, "make", None)
     if not callable(make):
         raise UsageError(f"{path}: no function make(case, gpu, kernel)", "let it return an object with run and arrays")
-    built = build(_compiled_with(case, getattr(module, "COMPILED", None)), gpu.arch)
-    program = make(case, gpu, gpu.load(built.cubin, case))
-    return HostPrepared(case, gpu, BuildFacts.of(built, case), (), program.run, program)
+    built = build(_compiled_with(case, getattr(module, "COMPILED", None)), gpu.arch, *((more,) if more else ()))
+    kernel = gpu.load(built.cubin, case)
+    program = make(case, gpu, kernel)
+    return HostPrepared(case, gpu, BuildFacts.of(built, case), (), program.run, program, kernel)
 
 
 def _compiled_with(case: Case, names: tuple[str, ...] | None) -> Case:

@@ -13,7 +13,7 @@ from ncubble.analysis.streams import records as stream_records
 from ncubble.analysis.streams.account import DeviceAccount, accounts, as_json, drawn_lanes
 from ncubble.analysis.streams.engines import work_of
 from ncubble.analysis.streams.records import Recording
-from ncubble.analysis.traces.lanes import MOST_ROWS
+from ncubble.analysis.traces.lanes import MOST_ROWS, WARPS
 from ncubble.analysis.traces.run import save_lanes
 from ncubble.cli.commands.profile import catalog_program, default_out
 from ncubble.cli.running import ended_by_signals, pass_on, write_perfetto_to
@@ -43,6 +43,8 @@ class StreamsJob:
     recorder: str
     timeout: float | None
     whole: bool = False
+    warps: bool = False
+    """Trace the warps of the kernel in the same run."""
 
     def argv(self) -> tuple[list[str], str]:
         """The program and a label for its run directory; raises UsageError."""
@@ -52,12 +54,23 @@ class StreamsJob:
             )
         if self.program is None:
             argv, label, _ = catalog_program(self.name or "", self.parameters, self.shape, self.catalog, self.repeat)
-            return argv, f"streams-{label}"
+            return (self._tracing() if self.warps else argv), f"streams-{label}"
+        if self.warps:
+            raise UsageError("--warps is for kernels of the catalog", "run `ncubble streams --warps NAME`")
         if self.parameters or self.shape or self.catalog or self.repeat != 1:
             raise UsageError("-p, --shape, --catalog and --repeat are for kernels of the catalog", "pass them after --")
         if not self.program:
             raise UsageError("no program follows --", "name it: ncubble streams -- ./program")
         return self.program, f"streams-{Path(self.program[0]).name}"
+
+    def _tracing(self) -> list[str]:
+        """`ncubble trace` of the kernel, which runs it once with the probe."""
+        argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", "trace", str(self.name)]
+        for item in self.parameters:
+            argv += ["-p", item]
+        for option, value in (("--shape", self.shape), ("--catalog", self.catalog)):
+            argv += [option, str(value)] if value else []
+        return [*argv, "--no-cost"]
 
 
 @dataclass(frozen=True)
@@ -74,10 +87,11 @@ def record_job(job: StreamsJob) -> StreamsOutput:
     """Runs the program, keeps its run directory; raises UsageError and MeasurementError, and keeps nothing then."""
     argv, label = job.argv()
     out = job.out or default_out(label)
-    request = RecordingRequest(argv, job.most, job.recorder, job.timeout)
     with staging.staged(out, job.force) as folder:
         raw = folder.parent / RAW
         raw.mkdir()
+        program = [*argv, "--out", str(folder.absolute() / WARPS)] if job.warps else argv
+        request = RecordingRequest(program, job.most, job.recorder, job.timeout)
         started = provenance.utc_now()
         failed = _run(request, raw)
         recording = stream_records.read_raw(raw)

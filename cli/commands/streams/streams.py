@@ -36,6 +36,9 @@ def streams(
     whole: Annotated[
         bool, typer.Option("--whole", help="Count all, not only from cudaProfilerStart to cudaProfilerStop.")
     ] = False,
+    warps: Annotated[
+        bool, typer.Option("--warps", help="Also trace the warps of a catalog kernel's launches, on one SM.")
+    ] = False,
     perfetto: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write trace events, for ui.perfetto.dev.")
     ] = None,
@@ -51,11 +54,11 @@ def streams(
 
     program = ctx.meta[PROGRAM]
     if name is not None and program is None and (Path(name) / "activity.parquet").is_file():
-        if parameter or shape or catalog or repeat != 1 or out or force:
+        if parameter or shape or catalog or repeat != 1 or out or force or warps:
             raise UsageError("a recorded run is shown as it is", "leave out the options for recording")
         _show(show_job(Path(name), whole), perfetto, longest, json)
         return
-    chosen = (program, name, parameter or [], shape, catalog, repeat, out, force, most, recorder, timeout, whole)
+    chosen = (program, name, parameter or [], shape, catalog, repeat, out, force, most, recorder, timeout, whole, warps)
     done = record_job(StreamsJob(*chosen))
     _show(done, perfetto, longest, json)
     if done.failed:

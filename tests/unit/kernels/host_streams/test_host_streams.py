@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import threading
 from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 
 from ncubble.errors import MeasurementError, UsageError
-from ncubble.kernels.catalog.host import STREAM_PIPELINE
+from ncubble.kernels.catalog.host import STREAM_PIPELINE, WARP_PIPELINE
+from ncubble.kernels.host_streams import staging
 from ncubble.kernels.host_streams.stream_pipeline import GUARD, MIB, StreamPipeline
 from ncubble.kernels.host_streams.streams import KEEP_ALL, Signal
 from ncubble.kernels.run import host_program
@@ -28,8 +30,11 @@ class LateDriver:
     """Queues everything and does it only when the host waits: all streams then run to their end, in
     queue order."""
 
+    sms, main = 132, 0
+
     def __init__(self):
         self.memory, self.log, self.queue, self.alive = {}, [], [], set()
+        self._draining = threading.Lock()
         self._addresses = itertools.count(1 << 20, 1 << 24)
 
     def later(self, lane, word, work=lambda: None):
@@ -37,8 +42,9 @@ class LateDriver:
         self.queue.append(work)
 
     def drain(self):
-        while self.queue:
-            self.queue.pop(0)()
+        with self._draining:  # threads that copy wait for the device, too
+            while self.queue:
+                self.queue.pop(0)()
 
     def lanes(self, kind, count):
         return [0] * count if kind == "default" else list(range(1, count + 1))
@@ -70,14 +76,25 @@ class LateDriver:
     def fill(self, lane, pointer, byte, nbytes):
         self.later(lane, "fill", lambda: self._bytes(pointer, nbytes).fill(byte))
 
-    def launch(self, lane, kernel, grid, block, x, y, count):
-        assert (grid - 1) * 4 * block < count <= grid * 4 * block
+    def launch(self, lane, kernel, grid, block, *arguments, smem):
+        *pointers, count = arguments
+        if len(pointers) == 2:
+            assert (grid - 1) * 4 * block < count <= grid * 4 * block and not smem
+        else:
+            assert grid == min(self.sms, count // 1024) and block == 256 and smem == 24640
 
         def double():
-            source = self._bytes(x, 4 * count).view(np.float32)
-            np.multiply(source, 2, out=self._bytes(y, 4 * count).view(np.float32))
+            *sources, result = (self._bytes(pointer, 4 * count).view(np.float32) for pointer in pointers)
+            np.multiply(sum(sources), 2, out=result)
 
         self.later(lane, "kernel", double)
+
+    def captured(self, queue):
+        self.log.append(("capture", None))
+        begun = len(self.queue)
+        queue()
+        work, self.queue = self.queue[begun:], self.queue[:begun]
+        return SimpleNamespace(launch=lambda lane: [self.later(lane, "node", each) for each in work])
 
     def touch_default_stream(self, pointer):
         self.later(0, "stray")
@@ -125,7 +142,13 @@ class LateDriver:
 def pipeline(n=ODD, **parameters):
     driver = LateDriver()
     case = make_case(STREAM_PIPELINE, {"chunk": 1, "streams": 2, **parameters}, {"n": n})
-    return StreamPipeline(case, "kernel", driver), driver
+    return StreamPipeline(case, "kernel", driver, case.parameters["slots"]), driver
+
+
+def two_inputs(n, **parameters):
+    driver = LateDriver()
+    case = make_case(WARP_PIPELINE, {"chunk": 1, "streams": 2, **parameters}, {"n": n})
+    return StreamPipeline(case, "kernel", driver, case.parameters["ring"]), driver
 
 
 def run(made, driver, seed=0, **options):
@@ -149,12 +172,61 @@ def test_every_element_comes_back_doubled(memory, alloc, kind, n):
         assert (made.arrays["y"][-GUARD:] == 0xFF).all()
 
 
+@pytest.mark.parametrize("threads", [1, 2, 16])
 @pytest.mark.parametrize("slots", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("streams", [1, 3, 8])
-def test_a_pinned_ring_of_any_size_serves_any_number_of_streams(streams, slots):
-    made, driver = pipeline(memory="staged", streams=streams, slots=slots)
+def test_a_pinned_ring_of_any_size_serves_any_number_of_streams(streams, slots, threads):
+    made, driver = pipeline(memory="staged", streams=streams, slots=slots, threads=threads)
+    for seed in range(2):
+        x, y = run(made, driver, seed)
+        np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_slots_are_copied_by_several_threads_at_one_time(monkeypatch):
+    """Each of two copies waits for the other to begin: one thread alone would wait forever."""
+    made, driver = pipeline(memory="staged", slots=2, threads=2)
+    meet, copy = threading.Barrier(2), np.copyto
+    monkeypatch.setattr(staging, "np", SimpleNamespace(copyto=lambda *pair: (meet.wait(10), copy(*pair))))
     x, y = run(made, driver)
     np.testing.assert_array_equal(y, 2 * x)
+
+
+@pytest.mark.parametrize("n", [1024, MIB // 4, ODD // 1024 * 1024])
+@pytest.mark.parametrize("alloc", ["reserved", "async", "sync"])
+@pytest.mark.parametrize("memory", ["pinned", "staged"])
+def test_a_pipeline_of_two_inputs_brings_both_to_the_kernel(memory, alloc, n):
+    made, driver = two_inputs(n, memory=memory, alloc=alloc)
+    rng = np.random.default_rng(1)
+    for name in "ab":
+        made.arrays[name].view(np.float32)[:] = rng.standard_normal(n, dtype=np.float32)
+    made.arrays["c"].fill(0xFF)
+    made.run()
+    driver.drain()
+    a, b = (made.arrays[name].view(np.float32) for name in "ab")
+    np.testing.assert_array_equal(made.arrays["c"][:-GUARD].view(np.float32), 2 * (a + b))
+    assert (made.arrays["c"][-GUARD:] == 0xFF).all()
+
+
+@pytest.mark.parametrize("alloc", ["reserved", "async"])
+def test_a_graph_is_made_once_and_replayed_with_one_launch(alloc):
+    made, driver = two_inputs(MIB, alloc=alloc, launch="graph")
+    for seed in range(3):
+        x = np.random.default_rng(seed).standard_normal(MIB, dtype=np.float32)
+        for name in "ab":
+            made.arrays[name].view(np.float32)[:] = x
+        made.arrays["c"].fill(0xFF)
+        if alloc == "async":
+            driver.alive |= set(driver.memory)  # the graph owns what it allocates
+        made.run()
+        driver.drain()
+        np.testing.assert_array_equal(made.arrays["c"][:-GUARD].view(np.float32), 4 * x)
+    assert len(driver.words("capture")) == 1
+
+
+@pytest.mark.parametrize("setting", [{"memory": "staged"}, {"memory": "pageable"}, {"alloc": "sync"}])
+def test_a_graph_of_work_of_the_host_is_refused(setting):
+    with pytest.raises(UsageError, match="replays the work of the device alone"):
+        make_case(WARP_PIPELINE, {"launch": "graph", **setting})
 
 
 def test_chunks_take_the_streams_in_turn_and_go_up_through_and_down():

@@ -1,0 +1,19 @@
+"""The host's side of ``warp_pipeline``: the pipeline of ``stream_pipeline``, whose kernel is itself
+one of warps (``warp_specialized``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.host_streams.stream_pipeline import StreamPipeline
+from ncubble.kernels.host_streams.streams import HostDriver
+from ncubble.kernels.spec.case import Case
+
+COMPILED = ("roles", "slots", "work", "ctas")
+"""The parameters that the kernel itself depends on."""
+
+
+def make(case: Case, gpu: Gpu, kernel: Any) -> StreamPipeline:
+    """The pipeline of ``case``; what ``host_program`` calls."""
+    return StreamPipeline(case, kernel, HostDriver(gpu), int(case.parameters["ring"]))
