@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ncubble.kernels.catalog.copies import doubled, exact
 from ncubble.kernels.catalog.shared import SOURCES, integer
 from ncubble.kernels.catalog.structure import WARP_SPECIALIZED, recurrence, roles_grid
-from ncubble.kernels.spec.spec import Array, Dim, KernelSpec, Parameter, Parameters, Shape
+from ncubble.kernels.spec.spec import Array, Arrays, Dim, KernelSpec, Parameter, Parameters, Reference, Shape, Tolerance
 
 PER_CTA = 1024  # floats: kThreads * kPerThread of stream_pipeline.cu
 MIB_FLOATS = 2**18
@@ -112,4 +115,94 @@ WARP_PIPELINE = KernelSpec(
     demonstrates="both levels of overlap in one run: copies beside kernels, and loads beside computing within them",
 )
 
-SPECS: tuple[KernelSpec, ...] = (STREAM_PIPELINE, WARP_PIPELINE)
+
+def _octupled(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+    """``y`` and ``z``: x and w doubled thrice."""
+    return {result: 8.0 * inputs[name][rows].astype(np.float64) for name, result in (("x", "y"), ("w", "z"))}
+
+
+EVENT_GRAPH = replace(
+    STREAM_PIPELINE,
+    name="event_graph",
+    function=STREAM_PIPELINE.entry,
+    program="host_streams/event_graph.py",
+    idea="events order the work of streams, A before B before D, and leave C alone",
+    dims=(Dim("n", 2**16),),
+    arrays=(Array("x", ("n",)), Array("w", ("n",)), Array("y", ("n",), output=True), Array("z", ("n",), output=True)),
+    parameters=(
+        Parameter("order", "events", ("events", "host", "one"), "who orders: events, a host that waits, one stream"),
+        Parameter("work", 16384, (64, 2048, 16384), "FMAs per element of each of the six kernels"),
+    ),
+    grid=lambda shape, parameters: (-(-shape["n"] // PER_CTA),),
+    launches=lambda shape, parameters: 6,
+    reference=_octupled,
+    demonstrates="dependencies that neither the CPU nor other streams wait for",
+)
+
+STREAM_PRIORITY = replace(
+    STREAM_PIPELINE,
+    name="stream_priority",
+    function=STREAM_PIPELINE.entry,
+    program="host_streams/stream_priority.py",
+    idea="a small kernel beside a large one: CTAs of the stream of higher priority go first",
+    dims=(Dim("n", 2**25, 4),),
+    parameters=(
+        Parameter("priority", "high", ("same", "high"), "of the stream of the small kernel"),
+        Parameter("work", 2048, (64, 2048), "FMAs per element"),
+    ),
+    requires=lambda shape, parameters: None if shape["n"] >= 2**17 else f"n={shape['n']} is below 131072",
+    grid=lambda shape, parameters: (-(-shape["n"] // 4 // PER_CTA),),
+    launches=lambda shape, parameters: 5,
+    demonstrates="the latency of what is urgent: the next CTA that ends, not the whole kernel",
+)
+
+KV_HEAD, KV_WIDTH = 64, 1024  # kHead and kWidth of kv_layers.cu
+
+
+def decoded(parameters: Parameters) -> Reference:
+    """``y`` (tokens, batch, width): ``layers`` times causal attention of each head with itself as
+    query, key and value."""
+    layers = integer(parameters, "layers")
+
+    def reference(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+        tokens, batch = inputs["x"].shape[:2]
+        x = inputs["x"].astype(np.float64).reshape(tokens, -1, KV_HEAD).swapaxes(0, 1)
+        later = np.triu(np.ones((tokens, tokens), dtype=bool), 1)
+        for _ in range(layers):
+            scores = np.where(later, -np.inf, x @ x.swapaxes(1, 2) / np.sqrt(KV_HEAD))
+            weights = np.exp(scores - scores.max(axis=2, keepdims=True))
+            x = weights @ x / weights.sum(axis=2, keepdims=True)
+        return {"y": x.swapaxes(0, 1).reshape(tokens, batch, KV_WIDTH)[rows]}
+
+    return reference
+
+
+KV_LAYERS = KernelSpec(
+    name="kv_layers",
+    folder=SOURCES,
+    source="cuda/kv_layers.cu",
+    program="host_streams/kv_layers.py",
+    idea="layers over streams, each with a buffer that grows by a token at a time (KV cache)",
+    dims=(Dim("tokens", 128, maximum=4096), Dim("batch", 64, maximum=4096), Dim("width", KV_WIDTH, KV_WIDTH, KV_WIDTH)),
+    arrays=(Array("x", ("tokens", "batch", "width")), Array("y", ("tokens", "batch", "width"), output=True)),
+    parameters=(
+        Parameter("streams", 2, (1, 2, 4), "streams, each with as many layers"),
+        Parameter("layers", 4, (4, 8), "layers of the model"),
+        Parameter(
+            "grow", "async", ("reserved", "async", "sync"), "cache: as large as it can get, or made anew for a token"
+        ),
+    ),
+    grid=lambda shape, parameters: (shape["batch"],),
+    block=lambda shape, parameters: (32 * KV_WIDTH // KV_HEAD,),
+    launches=lambda shape, parameters: shape["tokens"] * integer(parameters, "layers"),
+    reference=decoded({"layers": 4}),
+    reference_of=decoded,
+    unit="latency",
+    # Of a layer the sums of 64 products and of up to 4096 weights err by some 1e-6 of values below
+    # 6; layers average, and hardly add to it. A token too few or too many is off by about 0.1.
+    tolerance=lambda shape: Tolerance(absolute=5e-5),
+    sass=lambda arch, parameters: {"LDG.E.64": True, "SHFL": True, "MUFU.EX2": True},
+    demonstrates="a cache that grows in the order of its stream, while other layers compute; cudaMalloc stops them all",
+)
+
+SPECS: tuple[KernelSpec, ...] = (STREAM_PIPELINE, WARP_PIPELINE, EVENT_GRAPH, STREAM_PRIORITY, KV_LAYERS)

@@ -220,4 +220,58 @@ PERSISTENT = KernelSpec(
 )
 
 
-SPECS: tuple[KernelSpec, ...] = (WARP_SPECIALIZED, CLUSTER_DSMEM, PERSISTENT)
+def mixed(parameters: Parameters) -> Reference:
+    """``y`` after ``steps`` steps, ``t`` after one less: every piece of four is averaged with the
+    one n/8 + 1 pieces behind it."""
+    steps = integer(parameters, "steps")
+
+    def reference(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+        before = state = inputs["x"].astype(np.float64).reshape(-1, 4)
+        for _ in range(steps):
+            before, state = state, 0.5 * state + 0.5 * np.roll(state, -(len(state) // 2 + 1), axis=0)
+        return {"t": before.reshape(-1)[rows], "y": state.reshape(-1)[rows]}
+
+    return reference
+
+
+def _synchronized_grid(sms: int, shape: Shape, parameters: Parameters) -> Extent:
+    tiles = -(-shape["n"] // TILE)
+    return (min(tiles, sms * integer(parameters, "ctas")) if parameters["mode"] == "cooperative" else tiles,)
+
+
+GRID_SYNC = KernelSpec(
+    name="grid_sync",
+    folder=CUDA,
+    source="grid_sync.cu",
+    idea="steps that each need all of the one before: a launch per step, or grid.sync() in one cooperative launch",
+    dims=(Dim("n", 2**20, 4, 2**30),),
+    arrays=(Array("x", ("n",)), Array("t", ("n",), output=True), Array("y", ("n",), output=True)),
+    scalars=("n", LAUNCH),
+    parameters=(
+        Parameter("mode", "cooperative", ("many", "cooperative"), "a launch per step; or one that synchronizes"),
+        Parameter("ctas", 2, (1, 2, 4, 8), "CTAs per SM with mode=cooperative"),
+        Parameter("steps", 64, (2, 16, 64, 256), "steps that each need all of the one before"),
+    ),
+    grid=lambda shape, parameters: _synchronized_grid(PLANNED_SMS, shape, parameters),
+    persistent=_synchronized_grid,
+    cooperative=lambda parameters: parameters["mode"] == "cooperative",
+    launches=lambda shape, parameters: integer(parameters, "steps") if parameters["mode"] == "many" else 1,
+    block=lambda shape, parameters: (256,),
+    reference=mixed({"steps": 64}),
+    reference_of=mixed,
+    unit="latency",
+    # An average of two halves rounds once, by 2^-25 of a value below 2 after a few steps, and later
+    # averages do not add to that: 256 such are below 2e-5. A step that missed another's results is
+    # off by 0.006 on average, after 256 steps too.
+    tolerance=lambda shape: Tolerance(absolute=2e-5),
+    sass=lambda arch, parameters: {
+        "LDG.E.128.CONSTANT": False,  # what other CTAs wrote must not come from the read-only cache
+        "LDG.E.128": True,
+        "STG.E.128": True,
+        "BAR": parameters["mode"] == "cooperative",
+    },
+    demonstrates="what a barrier of the whole grid costs, against the launch that stands for it",
+)
+
+
+SPECS: tuple[KernelSpec, ...] = (WARP_SPECIALIZED, CLUSTER_DSMEM, PERSISTENT, GRID_SYNC)

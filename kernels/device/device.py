@@ -182,11 +182,13 @@ class Gpu:
 
         sms = self.facts.sm_count
         grid, cluster = case.grid_on(sms), case.cluster
-        clustered = {}
+        clustered: dict[str, Any] = {}
         if math.prod(cluster) > 1:
             # With a cluster, cuda-core's grid counts clusters.
             grid = tuple(ctas // size for ctas, size in zip(grid, cluster, strict=True))  # type: ignore[assignment]
             clustered = {"cluster": cluster}
+        if case.spec.cooperative(case.parameters):
+            clustered["is_cooperative"] = True
         config = LaunchConfig(grid=grid, block=case.block, shmem_size=case.smem, **clustered)
         for index in range(case.launches):
             launch(self.stream, config, kernel, *maps, *pointers, *case.scalars(index, sms))

@@ -55,6 +55,13 @@ class HostDriver:
         device, options = Device(), StreamOptions(nonblocking=kind == "nonblocking")
         return [device.create_stream(options=options) for _ in range(count)]
 
+    def prioritized(self, highest: bool) -> Stream:
+        """A non-blocking stream of the highest priority that the device knows, or of the lowest."""
+        from cuda.core import Device, StreamOptions
+
+        lowest, greatest = call_driver("cuCtxGetStreamPriorityRange")
+        return Device().create_stream(options=StreamOptions(priority=int(greatest if highest else lowest)))
+
     def fork(self, lanes: Sequence[Stream]) -> None:
         """Lets every lane wait for what was queued on ``main``."""
         event = self.main.record()
@@ -70,6 +77,16 @@ class HostDriver:
         """An event that happens when ``lane`` gets there."""
         return lane.record()
 
+    def moment(self, lane: Stream) -> Event:
+        """An event with its time: ``later - earlier`` is in ms once both have happened."""
+        from cuda.core import EventOptions
+
+        return lane.record(options=EventOptions(timing_enabled=True))
+
+    def follow(self, lane: Stream, event: Event) -> None:
+        """Lets what is queued on ``lane`` from now on wait for ``event``; the CPU does not."""
+        lane.wait(event)
+
     def settle(self, event: Event) -> None:
         """Keeps the CPU waiting until ``event`` has happened."""
         event.sync()
@@ -82,6 +99,10 @@ class HostDriver:
     def to_host(self, lane: Stream, host: NDArray[Any], pointer: int) -> None:
         """Queues a copy into ``host``. Into pageable memory the CPU waits until it is done."""
         call_driver("cuMemcpyDtoHAsync", host.ctypes.data, pointer, host.nbytes, int(lane.handle))
+
+    def copy(self, lane: Stream, target: int, source: int, nbytes: int) -> None:
+        """Queues a copy within device memory."""
+        call_driver("cuMemcpyDtoDAsync", target, source, nbytes, int(lane.handle))
 
     def fill(self, lane: Stream, pointer: int, byte: int, nbytes: int) -> None:
         """Sets ``nbytes`` bytes of device memory, in the order of ``lane``."""

@@ -170,6 +170,8 @@ class KernelSpec:
       ``SMS`` the number of SMs of the device.
     - ``cluster``: CTAs of a cluster; ``grid`` counts CTAs all the same. ``persistent(sms, shape,
       parameters)``: the grid on a device of that many SMs, for kernels that loop over tiles.
+    - ``cooperative(parameters)``: whether CTAs wait for all others of the grid, so that all must be
+      resident.
     - ``min_arch``, or ``arch_of(parameters)``: the oldest architecture. ``only_arch(parameters)``:
       the one architecture it exists for (``wgmma``: 90), or None.
     - ``requires``: what shape and parameters break together, in words, or None. ``defines``: macros
@@ -212,6 +214,7 @@ class KernelSpec:
     tensor_maps: tuple[TensorMap, ...] = ()
     cluster: Callable[[Shape, Parameters], Extent] = lambda shape, parameters: (1, 1, 1)
     persistent: Callable[[int, Shape, Parameters], Extent] | None = None
+    cooperative: Callable[[Parameters], bool] = lambda parameters: False
     launches: Callable[[Shape, Parameters], int] = lambda shape, parameters: 1
     row_dims: int = 1
     reference_of: Callable[[Parameters], Reference] | None = None
