@@ -108,7 +108,9 @@ WARP_PIPELINE = KernelSpec(
     reference=WARP_SPECIALIZED.reference,
     reference_of=recurrence,
     work=WARP_SPECIALIZED.work,
-    tolerance=WARP_SPECIALIZED.tolerance,
+    # As in WARP_SPECIALIZED, where RATIO damps what more than 256 steps add; 2048 of them reach half
+    # of this, and a step too many or an A that is missing is off by 3e-4 still.
+    tolerance=lambda shape: Tolerance(absolute=2.4e-5),
     unit="link",
     sass=WARP_SPECIALIZED.sass,
     requires=_replayed,

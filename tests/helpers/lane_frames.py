@@ -51,3 +51,26 @@ def write(folder: Path, frame: pd.DataFrame, kind: str = "streams", schema: str 
     path = folder / "lanes.parquet"
     pq.write_table(table.replace_schema_metadata(marks), path)
     return path
+
+
+def two_levels(zero_ns: float = 0.0, order: tuple[int, ...] = (0, 1, 2)) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Streams of as many chunks as ``order`` holds launches, in their order of time, and the warps
+    within the kernels: from 1 µs after each kernel's begin to 1 µs before its end, on a clock whose
+    zero lies ``zero_ns`` apart."""
+    streams, warps = [], []
+    for place, launch in enumerate(order):
+        at = 1000 + 30_000 * place + 3000 * (place % 2)  # not even: else a shift by one would fit, too
+        kernel = at + 20_000, at + 30_000
+        streams += [
+            (f"stream {place}", "H2D", at, at + 20_000, "H2D copy"),
+            (f"stream {place}", "SMs", *kernel, "pipe"),
+            (f"stream {place}", "D2H", kernel[1], kernel[1] + 8000, "D2H copy"),
+        ]
+        begin, end = kernel[0] + 1000 + zero_ns, kernel[1] - 1000 + zero_ns
+        lane = f"launch {launch} SM 0 CTA 5 warp"
+        warps += [
+            (f"{lane} 0", "loader", begin, end - 2000, "load", 5 + 132 * place),
+            (f"{lane} 1", "computer", begin, begin + 500, "wait_data", 5 + 132 * place),
+            (f"{lane} 1", "computer", begin + 500, end, "compute", 5 + 132 * place),
+        ]
+    return pd.DataFrame(streams, columns=COLUMNS), pd.DataFrame(warps, columns=[*COLUMNS, "index"])

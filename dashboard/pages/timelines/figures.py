@@ -58,9 +58,10 @@ class LanesFigure:
     step_ns: float
 
 
-def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None) -> LanesFigure:
+def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None, numbered: bool = False) -> LanesFigure:
     """Lanes of ``frame`` over ``window`` (ns after the first start; the whole by default), grouped,
-    time in µs. Lanes of which nothing lies in the window are not drawn."""
+    time in µs. Lanes of which nothing lies in the window are not drawn. ``numbered``: bars of work
+    show their ``index``."""
     frame = few_tags(frame)
     zero = float(frame["start_ns"].min()) if len(frame) else 0.0
     whole = (0.0, float(frame["end_ns"].max()) - zero) if len(frame) else (0.0, 1.0)
@@ -78,7 +79,7 @@ def lanes_figure(frame: pd.DataFrame, window: tuple[float, float] | None = None)
     bars, step = summed(placed, len(names), len(tags), low, high)
     figure = go.Figure()
     for index, (tag, look) in enumerate(tag_looks(tags).items()):
-        _add_tag(figure, bars[bars["tag"] == index], names, tag, look, high - low)
+        _add_tag(figure, bars[bars["tag"] == index], names, tag, look, high - low, numbered)
     _lay_out(figure, names, len(tags), low, high)
     return LanesFigure(figure, len(placed), len(bars), len(names), len(lanes) - len(names), step)
 
@@ -222,17 +223,27 @@ def _places(tags: list[str]) -> dict[str, int]:
 
 
 def _add_tag(
-    figure: go.Figure, bars: pd.DataFrame, names: list[str], tag: str, look: tuple[str, str], span: float
+    figure: go.Figure,
+    bars: pd.DataFrame,
+    names: list[str],
+    tag: str,
+    look: tuple[str, str],
+    span: float,
+    numbered: bool,
 ) -> None:
     color, hatch = look
     length = (bars["end"] - bars["start"]).to_numpy(float)
+    numbered = numbered and not tag.lower().startswith(WAIT)
+    shares = zip(length / span, bars[INDEX].to_numpy(int), strict=True)
     figure.add_bar(
         base=bars["start"].to_numpy(float) / 1e3,
         x=np.maximum(length, span / PIXELS) / 1e3,
         y=np.array([names[lane] for lane in bars["lane"]], dtype=object),
         orientation="h",
         name=safe(tag),
-        text=np.array([safe(tag) if width >= _NAMED * span else "" for width in length], dtype=object),
+        text=np.array(
+            [_bar_text(tag, share, index if numbered else NO_INDEX) for share, index in shares], dtype=object
+        ),
         textposition="inside",
         insidetextanchor="middle",
         textangle=0,
@@ -241,6 +252,14 @@ def _add_tag(
         customdata=np.array([_hover(*row) for row in bars[_HOVERED].itertuples(index=False)], dtype=object),
         hovertemplate=f"<b>{safe(tag)}</b> · %{{y}}<br>%{{customdata}}<extra></extra>",
     )
+
+
+def _bar_text(tag: str, share: float, index: int) -> str:
+    """What a bar of this share of the width has room for: tag and number, one of them, or
+    nothing."""
+    if share >= _NAMED:
+        return safe(tag if index == NO_INDEX else f"{tag} {index}")
+    return str(index) if index != NO_INDEX and share >= _NAMED / 4 else ""
 
 
 _EDGE = {"width": 0.6, "color": "rgba(16,22,29,0.5)"}

@@ -22,6 +22,7 @@ from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.page import Page, in_browser
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.figures import LanesFigure, close_up, lanes_figure
+from ncubble.dashboard.pages.timelines.levels import levels_cards
 from ncubble.dashboard.ui.components import bare, card, counted, figure, link_list, note, page_head, table
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration
@@ -58,7 +59,7 @@ def layout(store: ReportStore, address: TimelinesAddress) -> Component:
         chosen = runs[0]
     kinds = {run: _kind(run, _stamp(run)) for run in runs[:MOST_LISTED]}
     parts += [_listed(runs, kinds, chosen)] if runs else []
-    parts += [shown(chosen, address)] if chosen else []
+    parts += [*levels_cards(chosen, address), shown(chosen, address)] if chosen else []
     parts += [_missing(kind, store) for kind in NAMES if kind not in kinds.values()]
     return html.Div(parts, className="timelines-page")
 

@@ -1,0 +1,146 @@
+"""Both levels in one figure: the streams of a run above, and below the warps of one of its
+launches, joined by lines where that launch lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+from dash import html
+from dash.development.base_component import Component
+
+from ncubble.analysis.account.palette import ACCENT
+from ncubble.analysis.streams.levels import Levels, levels_of
+from ncubble.analysis.traces.concurrency import WAIT
+from ncubble.analysis.traces.lanes import FILE, INDEX, NO_INDEX, WARPS, LaneRun, read_lanes
+from ncubble.analysis.traces.run import cut
+from ncubble.dashboard.pages.timelines.address import TimelinesAddress
+from ncubble.dashboard.pages.timelines.figures import LANE_PX, LanesFigure, lanes_figure
+from ncubble.dashboard.ui.components import card, choices, figure, note
+from ncubble.dashboard.ui.figures import faded
+from ncubble.errors import NcubbleError
+from ncubble.text.values import duration
+
+TOP_PX, BETWEEN_PX, BOTTOM_PX = 34, 112, 44
+"""Above both: a legend; between them: an axis with its title, and the other legend; below: the
+axis."""
+_LEAST_LANES = 3
+
+
+def levels_cards(run: LaneRun, address: TimelinesAddress) -> Sequence[Component]:
+    """The figure of a run of streams whose warps were traced; nothing for another run."""
+    warps = run.path / WARPS / FILE
+    if not warps.is_file():
+        return ()
+    title = f"Streams, and warps within a kernel: {run.path.name}"
+    try:
+        levels = _read(run, (warps.stat().st_mtime_ns, (run.path / FILE).stat().st_mtime_ns))
+    except (NcubbleError, OSError) as error:
+        return (card(title, [note("error", f"The warps of this run cannot be read: {error}")]),)
+    if levels is None:
+        return (card(title, [note("error", "The traced warps belong to no kernel of these streams.")]),)
+    known = levels.launches["launch"].tolist()
+    launch = address.launch if address.launch in known else levels.middle
+    links = [(str(one), address.href(launch=one), one == launch) for one in known]
+    label = f"Streams of {run.path.name}, and below them the warps of launch {launch}"
+    parts = [
+        figure("levels", levels_figure(levels, launch), label),
+        html.Dl([choices("Launch", links)], className="facts"),
+        html.P(_told(levels.slack_ns), className="hint"),
+    ]
+    return (card(title, parts, "the band above is the launch below; numbers are tiles of its CTA"),)
+
+
+@lru_cache(maxsize=4)
+def _read(run: LaneRun, stamps: tuple[int, int]) -> Levels | None:
+    return levels_of(read_lanes(run)[1], read_lanes(LaneRun(run.path / WARPS))[1])
+
+
+def _told(slack_ns: float) -> str:
+    """How far the place of the warps within their kernels is known."""
+    if slack_ns >= 0:
+        return f"Warps lie within their kernels; the clocks of both are related to ± {duration(slack_ns / 2)}."
+    return f"The clocks of kernels and warps disagree: some warps seem to lie {duration(-slack_ns / 2)} outside."
+
+
+def levels_figure(levels: Levels, launch: int | None = None, span_ns: float | None = None) -> go.Figure:
+    """Streams over warps of ``launch`` (the middle one by default), the first ``span_ns`` of it or
+    all; raises KeyError where there is no such launch."""
+    kernel, warps = levels.of_launch(levels.middle if launch is None else launch)
+    start = float(warps["start_ns"].min())
+    end = float(warps["end_ns"].max()) if span_ns is None else start + span_ns
+    above = lanes_figure(levels.streams)
+    below = lanes_figure(_ordered(_tiles(cut(warps, start, end))), numbered=True)
+    heights = [LANE_PX * max(part.lanes, _LEAST_LANES) for part in (above, below)]
+    inner = sum(heights) + BETWEEN_PX
+    split = (heights[1] / inner, 1 - heights[0] / inner)
+    drawn = go.Figure([*_traces(above, "", "legend"), *_traces(below, "2", "legend2")])
+    layout: dict[str, Any] = {
+        "barmode": "overlay",
+        "bargap": 0.18,
+        "height": inner + TOP_PX + BOTTOM_PX,
+        "margin": {"l": 8, "r": 16, "t": TOP_PX, "b": BOTTOM_PX},
+        "hovermode": "closest",
+        "legend": _legend(1.0),
+        "legend2": _legend(split[0]),
+        "xaxis": {**_axis(above.figure.layout.xaxis), "anchor": "y", "title": _title("time since the first work, µs")},
+        "yaxis": {**_axis(above.figure.layout.yaxis), "anchor": "x", "domain": [split[1], 1]},
+        "xaxis2": {**_axis(below.figure.layout.xaxis), "anchor": "y2", "title": _title(_below_title(kernel))},
+        "yaxis2": {**_axis(below.figure.layout.yaxis), "anchor": "x2", "domain": [0, split[0]]},
+        "shapes": _joined(above, (float(kernel["start_ns"]), float(kernel["end_ns"])), split),
+    }
+    return drawn.update_layout(layout)
+
+
+def _ordered(warps: pd.DataFrame) -> pd.DataFrame:
+    """The lanes in the order of the work: loaders, copies in flight, computers, storers."""
+    order = {group: place for place, group in enumerate(("loader", "copies", "computer", "storer"))}
+    rank = warps["group"].map(order).fillna(len(order))
+    return warps.assign(rank=rank).sort_values(["rank", "start_ns"], kind="stable").drop(columns="rank")
+
+
+def _tiles(warps: pd.DataFrame) -> pd.DataFrame:
+    """The lanes with the number of a tile within its CTA for that within the grid."""
+    if INDEX not in warps:
+        return warps
+    load = warps[~warps["tag"].str.startswith(WAIT)]
+    number = {tile: place for place, tile in enumerate(sorted(load[INDEX].unique()))}
+    return warps.assign(**{INDEX: warps[INDEX].map(number).fillna(NO_INDEX).astype(int)})
+
+
+def _traces(part: LanesFigure, axis: str, legend: str) -> list[Any]:
+    return [trace.update(xaxis=f"x{axis}", yaxis=f"y{axis}", legend=legend) for trace in part.figure.data]
+
+
+def _axis(axis: Any) -> dict[str, Any]:
+    return {key: value for key, value in axis.to_plotly_json().items() if key not in ("title", "anchor", "domain")}
+
+
+def _title(text: str) -> dict[str, Any]:
+    return {"text": text, "standoff": 8}
+
+
+def _below_title(kernel: pd.Series) -> str:
+    took = (float(kernel["end_ns"]) - float(kernel["start_ns"])) / 1e3
+    return f"within the kernel of {took:.0f} µs in {kernel['lane']}, µs since its first warp"
+
+
+def _legend(y: float) -> dict[str, Any]:
+    look = {"bgcolor": "rgba(0,0,0,0)", "traceorder": "normal"}
+    return {"orientation": "h", "y": y, "yanchor": "bottom", "x": 0, **look}
+
+
+def _joined(above: LanesFigure, kernel_ns: tuple[float, float], split: tuple[float, float]) -> list[dict[str, Any]]:
+    """The launch as a band over the streams, and lines from its ends to those of the lower part."""
+    low, high = above.figure.layout.xaxis.range
+    left, right = ((at / 1e3 - low) / (high - low) for at in kernel_ns)
+    look = {"line": {"color": ACCENT, "width": 1.2}, "layer": "above", "xref": "paper", "yref": "paper"}
+    top = f"M {left} 1 L {right} 1 L {right} {split[1]} L {left} {split[1]} Z"
+    between = f"M {left} {split[1]} L 0 {split[0]} M {right} {split[1]} L 1 {split[0]}"
+    return [
+        {"type": "path", "path": top, "fillcolor": faded(ACCENT, 0.12), **look},
+        {"type": "path", "path": between, **look, "line": {**look["line"], "dash": "dot"}},
+    ]
