@@ -134,6 +134,7 @@ def structure() -> Iterator[Recording]:
         yield Recording("persistent", mode, {"mode": mode})
     # One chunk: ncu runs launches one by one, so that nothing of the overlap would be seen.
     yield Recording("stream_pipeline", "default", {}, {"n": 2**20}, repeats=False)
+    yield Recording("grid_sync", "default", repeats=False)
 
 
 def record(item: Recording, out: Path, launches: int, sets: tuple[str, ...]) -> bool:

@@ -198,14 +198,13 @@ def reached(found: dict[str, Any], kernel: str) -> str:
 
 
 def rung(spec: KernelSpec) -> str:
-    """The rung that the header comment of the source names, or the group of kernels beside the
-    ladder."""
+    """The rung that the header of the program on the host or of the source names, or the group of
+    kernels beside the ladder."""
     if spec.name.startswith("planted_"):
         return "planted"
-    head = spec.path.read_text(encoding="utf-8")[:400]
-    number = re.search(r"Rung (\d+)", head)
-    if number:
-        return number[1]
+    for path in (spec.folder / (spec.program or spec.source), spec.path):
+        if number := re.search(r"Rung (\d+)", path.read_text(encoding="utf-8")[:400]):
+            return number[1]
     return "copies" if spec.name.startswith("async_copy") else "Numba"
 
 

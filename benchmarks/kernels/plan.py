@@ -126,8 +126,31 @@ def pairs() -> Iterator[Group]:
             {"alloc": "async"},
             {"alloc": "sync"},
             {"stream_kind": "default"},
+            {"memory": "staged", "slots": 8, "threads": 1},
+            {"memory": "staged", "slots": 8, "threads": 8},
         ),
     )
+    yield Group(
+        "a pipeline of pipelines",
+        _each(
+            "warp_pipeline",
+            {"streams": 1},
+            {"streams": 2},
+            {"streams": 4},
+            {"alloc": "reserved"},
+            {"alloc": "sync"},
+            {"launch": "graph"},
+            {"chunk": 1},
+            {"chunk": 1, "launch": "graph"},
+        ),
+    )
+    yield Group("streams that depend on each other", _each("event_graph", {"order": "one"}, {"order": "host"}, {}))
+    caches = [{"grow": grow, "streams": streams} for grow in ("reserved", "async", "sync") for streams in (1, 2)]
+    yield Group("layers whose caches grow", _each("kv_layers", *caches))
+    for size in (2**16, 2**20, 2**24):
+        yield Group(
+            f"steps over 2^{size.bit_length() - 1}", _each("grid_sync", {"mode": "many"}, {}, shape={"n": size})
+        )
 
 
 SANITIZED: tuple[tuple[str, str], ...] = (
@@ -165,7 +188,13 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("cluster_dsmem", "-p share=dsmem --shape m=300,n=64,k=100"),
     ("cluster_dsmem", "-p share=multicast --shape m=300,n=64,k=100"),
     ("persistent", "--shape batches=3,rows=100"),
+    ("grid_sync", "--shape n=65540"),
+    ("grid_sync", "-p mode=many --shape n=65540"),
     ("stream_pipeline", "--shape n=1000003"),
+    ("warp_pipeline", "--shape n=1048576"),
+    ("event_graph", "--shape n=1000"),
+    ("stream_priority", "--shape n=262144"),
+    ("kv_layers", "--shape tokens=12,batch=2"),
     ("planted_gemm", "--shape m=256,n=512,k=384"),
     ("planted_gemm", "-p disease=no_async -p stages=1 --shape m=128,n=256,k=256"),
     ("planted_gemm", "-p disease=uncoalesced -p stages=2 --shape m=128,n=256,k=256"),

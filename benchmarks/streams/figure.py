@@ -1,7 +1,8 @@
-"""The figure of docs/streams.md: one pipeline from pinned and from pageable memory, from recordings
-that ship.
+"""The figures of docs/streams.md from recordings that ship: one pipeline from pinned and from
+pageable memory, and the streams of a run with the warps within one of its kernels.
 
-Usage: python -m benchmarks.streams.figure [OUT]    (OUT: docs/images; writes streams-pipeline.png)
+Usage: python -m benchmarks.streams.figure [OUT]    (OUT: docs/images; writes streams-*.png)
+       python -m benchmarks.streams.figure OUT RUN  (streams-levels.png of that run of `ncubble streams --warps`)
 Needs kaleido with a Chromium.
 """
 
@@ -11,9 +12,12 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import plotly.graph_objects as go
 
-from ncubble.analysis.traces.lanes import FILE
+from ncubble.analysis.streams.levels import levels_of
+from ncubble.analysis.traces.lanes import FILE, WARPS, LaneRun, read_lanes
 from ncubble.dashboard.pages.timelines.figures import lanes_figure
+from ncubble.dashboard.pages.timelines.levels import levels_figure
 from ncubble.recordings import LANES
 
 SHOWN = {"pinned": "streams-pipeline", "pageable": "streams-pageable"}
@@ -36,19 +40,39 @@ def engines(name: str, memory: str) -> pd.DataFrame:
     return lanes.assign(lane=lanes["group"], start_ns=lanes["start_ns"] - zero, end_ns=lanes["end_ns"] - zero)
 
 
-def main() -> None:
-    out = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("docs/images")
+def pipelines(out: Path) -> None:
     frame = pd.concat([engines(name, memory) for memory, name in SHOWN.items()], ignore_index=True)
     frame = frame[frame["start_ns"] < SPAN_NS]
     order = {"H2D": 0, "SMs": 1, "D2H": 2, "no SM works": 3}
     place = [(list(SHOWN).index(group.split(" · ")[0]), order[group.split(" · ")[1]]) for group in frame["group"]]
     frame = frame.assign(place=place).sort_values("place", kind="stable").drop(columns="place")
     figure = lanes_figure(frame, (0.0, SPAN_NS)).figure
+    figure.update_xaxes(title="us since the first copy")
+    write(figure, out / "streams-pipeline.png", HEIGHT)
+
+
+def levels(run: Path, out: Path) -> None:
+    """Streams above, warps of the launch in the middle below."""
+    found = levels_of(*(read_lanes(LaneRun(folder))[1] for folder in (run, run / WARPS)))
+    if found is None:
+        raise SystemExit(f"{run}: its warps belong to no kernel of its streams")
+    figure = levels_figure(found)
+    write(figure, out / "streams-levels.png", int(figure.layout.height))
+
+
+def write(figure: go.Figure, path: Path, height: int) -> None:
+    """Draws ``figure`` on white."""
     figure.update_layout(
         template="plotly_white", font={"family": "DejaVu Sans, sans-serif", "size": 12}, paper_bgcolor="white"
     )
-    figure.update_xaxes(title="us since the first copy")
-    figure.write_image(out / "streams-pipeline.png", width=WIDTH, height=HEIGHT)
+    figure.write_image(path, width=WIDTH, height=height)
+
+
+def main() -> None:
+    out = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("docs/images")
+    if len(sys.argv) <= 2:
+        pipelines(out)
+    levels(Path(sys.argv[2]) if len(sys.argv) > 2 else LANES / "streams-levels", out)
 
 
 if __name__ == "__main__":

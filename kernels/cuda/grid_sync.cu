@@ -1,4 +1,4 @@
-// grid_sync: steps of which each needs all of the step before: a launch per step, or one grid that synchronizes.
+// grid_sync: steps of which each needs all of the step before, by launches or by grid.sync().  Rung 12.
 //
 // Shapes:       x (n), t (n), y (n), float, n a multiple of 4. STEPS times: s[q] <- s[q] / 2 + s[q + n/8 + 1] / 2 on
 //               pieces q of four, wrapped around: what other CTAs wrote. y is the last state, t the one before it.

@@ -83,7 +83,8 @@ class KvLayers:
         cache = self._caches[layer]
         driver.copy(lane, cache + token * self._row, source, self._row)
         grid, block = self._case.grid[0], self._case.block[0]
-        driver.launch(lane, self._kernel, grid, block, source, cache, target, np.int32(token + 1))
+        sizes = np.int32(token + 1), np.int32(self._case.shape["batch"])
+        driver.launch(lane, self._kernel, grid, block, source, cache, target, *sizes)
 
     def _make_room(self, lane: Stream, layer: int, token: int) -> None:
         """Room for one more row in the layer's cache."""

@@ -1,5 +1,5 @@
 """The host's side of ``warp_pipeline``: the pipeline of ``stream_pipeline``, whose kernel is itself
-one of warps (``warp_specialized``)."""
+one of warps (``warp_specialized``). Rung 13."""
 
 from __future__ import annotations
 

@@ -23,9 +23,11 @@ SIZES = (1, 2**20 + 3, 2**22)
 
 
 def verified(parameters, n, seed=None):
-    outcome = execute(
-        KernelRequest(NAME, {"chunk": 1, "work": 64, **parameters}, {"n": n}, seed=seed, iterations=0, launches=2)
-    )
+    right(NAME, {"chunk": 1, "work": 64, **parameters}, {"n": n}, seed)
+
+
+def right(name, parameters, shape, seed=None):
+    outcome = execute(KernelRequest(name, parameters, shape, seed=seed, iterations=0, launches=2))
     assert outcome.verification.passed, outcome.verification.describe()
 
 
@@ -65,6 +67,40 @@ def test_every_amount_of_work(work):
 @pytest.mark.parametrize("chunk", [2, 4, 8, 16, 32, 64])
 def test_every_size_of_a_chunk(chunk):
     verified({"chunk": chunk}, 5_000_001)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 8, 16])
+def test_pinned_rings_that_several_threads_copy(threads):
+    verified({"memory": "staged", "slots": 8, "threads": threads}, 2**22 + 1)
+
+
+PIPES = [
+    *({"alloc": alloc, "memory": memory} for alloc in ("reserved", "async", "sync") for memory in ("pinned", "staged")),
+    *({"alloc": alloc, "launch": "graph"} for alloc in ("reserved", "async")),
+    *({"memory": "pageable"}, {"streams": 1}, {"streams": 8}, {"roles": "fused"}, {"slots": 1}, {"work": 2048}),
+]
+
+
+@pytest.mark.parametrize("n", [1024, 2**20, 5 * 2**18 + 1024])
+@pytest.mark.parametrize("parameters", PIPES, ids=str)
+def test_the_pipeline_of_warps(parameters, n):
+    right("warp_pipeline", {"chunk": 1, **parameters}, {"n": n})
+
+
+@pytest.mark.parametrize("order", ["events", "host", "one"])
+def test_streams_in_the_order_of_their_events(order):
+    right("event_graph", {"order": order}, {"n": 100_003})
+
+
+@pytest.mark.parametrize("priority", ["same", "high"])
+def test_streams_of_two_priorities(priority):
+    right("stream_priority", {"priority": priority}, {"n": 2**20 + 4})
+
+
+@pytest.mark.parametrize("streams", [1, 2, 4])
+@pytest.mark.parametrize("grow", ["reserved", "async", "sync"])
+def test_layers_whose_caches_grow(grow, streams):
+    right("kv_layers", {"grow": grow, "streams": streams}, {"tokens": 19, "batch": 3})
 
 
 @pytest.fixture
@@ -112,6 +148,12 @@ def test_pageable_memory_is_slower_than_pinned(pipelines):
     _, pinned = pipelines()
     _, pageable = pipelines(memory="pageable")
     assert pinned() < 0.75 * pageable()
+
+
+def test_a_pinned_ring_with_threads_is_faster_than_pageable_memory(pipelines):
+    _, staged = pipelines(memory="staged", slots=8, threads=8)
+    _, pageable = pipelines(memory="pageable")
+    assert staged() < 0.75 * pageable()
 
 
 @pytest.mark.parametrize(("threshold", "kept"), [("zero", False), ("max", True)])

@@ -77,3 +77,11 @@ def test_one_launch_takes_less_time_than_one_per_batch():
     many = time_of("persistent", {"mode": "many"})
     assert time_of("persistent", {"mode": "persistent"}) < many
     assert time_of("persistent", {"mode": "grid"}) < many
+
+
+@pytest.mark.parametrize("n", [4, 4100, 2**18])
+@pytest.mark.parametrize("parameters", [{"mode": "many"}, *({"ctas": ctas} for ctas in (1, 2, 4, 8))], ids=str)
+def test_every_step_of_the_grid_sees_all_of_the_one_before(parameters, n):
+    for steps in (2, 64, 256):
+        request = KernelRequest("grid_sync", {"steps": steps, **parameters}, {"n": n}, iterations=0, launches=2)
+        assert execute(request).verification.passed

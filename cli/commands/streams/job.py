@@ -64,7 +64,12 @@ class StreamsJob:
         return self.program, f"streams-{Path(self.program[0]).name}"
 
     def _tracing(self) -> list[str]:
-        """`ncubble trace` of the kernel, which runs it once with the probe."""
+        """`ncubble trace` of the kernel, which runs it once with the probe; raises UsageError where it
+        carries none."""
+        from ncubble.kernels.probe.probe import require_probe
+        from ncubble.kernels.run.request import KernelRequest
+
+        require_probe(KernelRequest.parse(str(self.name), self.parameters, self.shape, self.catalog).case())
         argv = [sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()", "trace", str(self.name)]
         for item in self.parameters:
             argv += ["-p", item]

@@ -233,7 +233,6 @@ def _add_tag(
 ) -> None:
     color, hatch = look
     length = (bars["end"] - bars["start"]).to_numpy(float)
-    numbered = numbered and not tag.lower().startswith(WAIT)
     shares = zip(length / span, bars[INDEX].to_numpy(int), strict=True)
     figure.add_bar(
         base=bars["start"].to_numpy(float) / 1e3,
@@ -255,11 +254,9 @@ def _add_tag(
 
 
 def _bar_text(tag: str, share: float, index: int) -> str:
-    """What a bar of this share of the width has room for: tag and number, one of them, or
-    nothing."""
-    if share >= _NAMED:
-        return safe(tag if index == NO_INDEX else f"{tag} {index}")
-    return str(index) if index != NO_INDEX and share >= _NAMED / 4 else ""
+    """What a bar has room for by its share of the width: tag and number (of work), one, or none."""
+    number = "" if index == NO_INDEX or tag.lower().startswith(WAIT) else str(index)
+    return safe(f"{tag} {number}".strip()) if share >= _NAMED else number if share >= _NAMED / 4 else ""
 
 
 _EDGE = {"width": 0.6, "color": "rgba(16,22,29,0.5)"}

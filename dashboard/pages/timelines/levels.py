@@ -14,20 +14,21 @@ from dash.development.base_component import Component
 
 from ncubble.analysis.account.palette import ACCENT
 from ncubble.analysis.streams.levels import Levels, levels_of
-from ncubble.analysis.traces.concurrency import WAIT
+from ncubble.analysis.traces.concurrency import WAIT, works
 from ncubble.analysis.traces.lanes import FILE, INDEX, NO_INDEX, WARPS, LaneRun, read_lanes
 from ncubble.analysis.traces.run import cut
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.figures import LANE_PX, LanesFigure, lanes_figure
 from ncubble.dashboard.ui.components import card, choices, figure, note
-from ncubble.dashboard.ui.figures import faded
+from ncubble.dashboard.ui.figures import faded, safe
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration
 
-TOP_PX, BETWEEN_PX, BOTTOM_PX = 34, 112, 44
-"""Above both: a legend; between them: an axis with its title, and the other legend; below: the
-axis."""
+TOP_PX, BETWEEN_PX, BOTTOM_PX = 34, 96, 44
+"""Above both: a legend; between them: an axis, and the other legend; below: an axis with its
+title."""
 _LEAST_LANES = 3
+_PLACE = r"(SM \d+ CTA \d+)"
 
 
 def levels_cards(run: LaneRun, address: TimelinesAddress) -> Sequence[Component]:
@@ -72,8 +73,9 @@ def levels_figure(levels: Levels, launch: int | None = None, span_ns: float | No
     kernel, warps = levels.of_launch(levels.middle if launch is None else launch)
     start = float(warps["start_ns"].min())
     end = float(warps["end_ns"].max()) if span_ns is None else start + span_ns
-    above = lanes_figure(levels.streams)
-    below = lanes_figure(_ordered(_tiles(cut(warps, start, end))), numbered=True)
+    above = lanes_figure(_idle_last(levels.streams))
+    warps, place = _short(cut(warps, start, end))
+    below = lanes_figure(_ordered(_tiles(warps)), numbered=True)
     heights = [LANE_PX * max(part.lanes, _LEAST_LANES) for part in (above, below)]
     inner = sum(heights) + BETWEEN_PX
     split = (heights[1] / inner, 1 - heights[0] / inner)
@@ -84,15 +86,31 @@ def levels_figure(levels: Levels, launch: int | None = None, span_ns: float | No
         "height": inner + TOP_PX + BOTTOM_PX,
         "margin": {"l": 8, "r": 16, "t": TOP_PX, "b": BOTTOM_PX},
         "hovermode": "closest",
-        "legend": _legend(1.0),
-        "legend2": _legend(split[0]),
-        "xaxis": {**_axis(above.figure.layout.xaxis), "anchor": "y", "title": _title("time since the first work, µs")},
+        "legend": _legend(1.0, 0.0, "left"),
+        "legend2": _legend(split[0], 0.5, "center"),  # beside the lines, which end at both sides
+        "xaxis": {**_axis(above.figure.layout.xaxis), "anchor": "y", "ticksuffix": " µs"},
         "yaxis": {**_axis(above.figure.layout.yaxis), "anchor": "x", "domain": [split[1], 1]},
-        "xaxis2": {**_axis(below.figure.layout.xaxis), "anchor": "y2", "title": _title(_below_title(kernel))},
+        "xaxis2": {**_axis(below.figure.layout.xaxis), "anchor": "y2", "title": _title(kernel, place)},
         "yaxis2": {**_axis(below.figure.layout.yaxis), "anchor": "x2", "domain": [0, split[0]]},
         "shapes": _joined(above, (float(kernel["start_ns"]), float(kernel["end_ns"])), split),
     }
     return drawn.update_layout(layout)
+
+
+def _idle_last(streams: pd.DataFrame) -> pd.DataFrame:
+    """The lanes with the gaps of the SMs below the streams that fill them."""
+    return streams.assign(wait=~works(streams)).sort_values(["wait", "start_ns"], kind="stable").drop(columns="wait")
+
+
+def _short(warps: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+    """The lanes without the SM and CTA that they share, and these; as they are, where they share
+    none."""
+    places = warps["lane"].str.extract(_PLACE, expand=False).unique()
+    if len(places) != 1 or not isinstance(places[0], str):
+        return warps, "these SMs"
+    return warps.assign(
+        lane=warps["lane"].str.replace(_PLACE, "", regex=True).str.replace(" copies", "").str.strip()
+    ), places[0]
 
 
 def _ordered(warps: pd.DataFrame) -> pd.DataFrame:
@@ -119,28 +137,28 @@ def _axis(axis: Any) -> dict[str, Any]:
     return {key: value for key, value in axis.to_plotly_json().items() if key not in ("title", "anchor", "domain")}
 
 
-def _title(text: str) -> dict[str, Any]:
-    return {"text": text, "standoff": 8}
+def _title(kernel: pd.Series, place: str) -> dict[str, Any]:
+    took = duration(float(kernel["end_ns"]) - float(kernel["start_ns"]))
+    return {
+        "text": safe(f"µs since the first warp on {place}, in a kernel of {took} in {kernel['lane']}"),
+        "standoff": 8,
+    }
 
 
-def _below_title(kernel: pd.Series) -> str:
-    took = (float(kernel["end_ns"]) - float(kernel["start_ns"])) / 1e3
-    return f"within the kernel of {took:.0f} µs in {kernel['lane']}, µs since its first warp"
-
-
-def _legend(y: float) -> dict[str, Any]:
+def _legend(y: float, x: float, side: str) -> dict[str, Any]:
     look = {"bgcolor": "rgba(0,0,0,0)", "traceorder": "normal"}
-    return {"orientation": "h", "y": y, "yanchor": "bottom", "x": 0, **look}
+    return {"orientation": "h", "y": y, "yanchor": "bottom", "x": x, "xanchor": side, **look}
 
 
 def _joined(above: LanesFigure, kernel_ns: tuple[float, float], split: tuple[float, float]) -> list[dict[str, Any]]:
     """The launch as a band over the streams, and lines from its ends to those of the lower part."""
     low, high = above.figure.layout.xaxis.range
     left, right = ((at / 1e3 - low) / (high - low) for at in kernel_ns)
-    look = {"line": {"color": ACCENT, "width": 1.2}, "layer": "above", "xref": "paper", "yref": "paper"}
+    line = {"color": ACCENT, "width": 1.2}
+    look = {"type": "path", "layer": "above", "xref": "paper", "yref": "paper"}
     top = f"M {left} 1 L {right} 1 L {right} {split[1]} L {left} {split[1]} Z"
     between = f"M {left} {split[1]} L 0 {split[0]} M {right} {split[1]} L 1 {split[0]}"
     return [
-        {"type": "path", "path": top, "fillcolor": faded(ACCENT, 0.12), **look},
-        {"type": "path", "path": between, **look, "line": {**look["line"], "dash": "dot"}},
+        {**look, "path": top, "line": line, "fillcolor": faded(ACCENT, 0.12)},
+        {**look, "path": between, "line": {**line, "dash": "dot"}},
     ]

@@ -17,7 +17,9 @@ from ncubble.cli import main as entry
 from ncubble.cli import running
 from ncubble.cli.commands.profile import WithProgram
 from ncubble.cli.commands.streams import streams
+from ncubble.cli.commands.streams.job import StreamsJob
 from ncubble.dashboard.pages.timelines.layout import idle_tables
+from ncubble.errors import UsageError
 from tests.helpers.stream_frames import Script
 
 PLAYED = Path(__file__).resolve().parents[3] / "data" / "played_cupti"
@@ -125,6 +127,25 @@ def test_requests_that_cannot_be_are_refused(played: Path) -> None:
     assert ncubble() == 2
     assert ncubble("stream_pipeline", *program("pass")) == 2
     assert ncubble("-p", "stages=2", *program("pass")) == 2
+    assert ncubble("--warps", *program("pass")) == 2
+
+
+def job(**changed: object) -> StreamsJob:
+    """A request for a kernel of the catalog."""
+    options = {"program": None, "name": "warp_pipeline", "parameters": ["streams=2"], "shape": "n=1048576"}
+    fixed = {"catalog": None, "repeat": 1, "out": None, "force": False, "most": 1, "recorder": "auto", "timeout": None}
+    return StreamsJob(**{**options, **fixed, **changed})
+
+
+def test_warps_are_traced_by_the_trace_command_in_the_program_that_is_recorded() -> None:
+    argv, label = job(warps=True).argv()
+    assert argv[argv.index("trace") :] == [
+        *("trace", "warp_pipeline", "-p", "streams=2", "--shape", "n=1048576", "--no-cost"),
+    ]
+    assert label == "streams-warp_pipeline-streams2-n1048576"
+    assert "trace" not in job().argv()[0]
+    with pytest.raises(UsageError, match="carries no probe"):
+        job(name="softmax_online", parameters=[], shape=None, warps=True).argv()
 
 
 @pytest.mark.parametrize(

@@ -171,6 +171,7 @@ def test_kernels_that_carry_the_probe_say_so():
         "gemm_tma",
         "gemm_ws",
         "tensor_core_gemm",
+        "warp_pipeline",
         "warp_specialized",
     }
     with pytest.raises(UsageError, match="carries no probe"):

@@ -1,4 +1,4 @@
-"""cluster_dsmem and persistent: what can be told of them without a GPU."""
+"""cluster_dsmem, persistent and grid_sync: what can be told of them without a GPU."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ncubble.errors import UsageError
-from ncubble.kernels.catalog.structure import CLUSTER_DSMEM, PERSISTENT, normalized
+from ncubble.kernels.catalog.structure import CLUSTER_DSMEM, GRID_SYNC, PERSISTENT, normalized
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.spec.case import make_case
 
@@ -71,3 +71,28 @@ def test_the_modes_cut_the_same_tiles_into_launches(mode, launches, ctas):
 def test_persistent_starts_no_cta_without_a_tile():
     case = make_case(PERSISTENT, {"ctas": 4}, {"batches": 2, "rows": 9})
     assert case.grid_on(132) == (4, 1, 1)
+
+
+@pytest.mark.parametrize("steps", [2, 16])
+def test_the_reference_of_grid_sync_is_the_steps_written_out(steps):
+    case = make_case(GRID_SYNC, {"steps": steps}, {"n": 40})
+    inputs, rows = draw_inputs(case, 0), np.array([0, 3, 21, 39])
+    states = [[float(value) for value in inputs["x"]]]
+    for _ in range(steps):
+        last = states[-1]
+        states.append([0.5 * last[i] + 0.5 * last[(i + 4 * (5 + 1)) % 40] for i in range(40)])
+    found = case.reference(inputs, rows)
+    for name, state in (("t", states[-2]), ("y", states[-1])):
+        assert found[name] == pytest.approx([state[row] for row in rows], abs=1e-12)
+
+
+def test_a_step_too_many_or_too_few_is_outside_the_tolerance():
+    case = make_case(GRID_SYNC, {"steps": 256}, {"n": 4096})
+    found = case.reference(draw_inputs(case, 1), np.arange(4096))
+    assert (np.abs(found["y"] - found["t"]) > GRID_SYNC.tolerance(case.shape).absolute).mean() > 0.99
+
+
+def test_a_grid_that_synchronizes_is_resident_and_launched_once():
+    many, one = (make_case(GRID_SYNC, {"mode": mode, "ctas": 2}) for mode in ("many", "cooperative"))
+    assert (many.launches, many.grid, many.spec.cooperative(many.parameters)) == (64, (1024, 1, 1), False)
+    assert (one.launches, one.grid, one.spec.cooperative(one.parameters)) == (1, (264, 1, 1), True)

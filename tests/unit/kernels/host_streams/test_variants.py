@@ -1,5 +1,5 @@
-"""Programs whose streams depend on each other, on a driver that runs a stream as early or as late as
-its events allow: a dependency that lacks shows as a wrong result."""
+"""Programs whose streams depend on each other, on a driver that runs a stream as early or as late
+as its events allow: a dependency that lacks shows as a wrong result."""
 
 from __future__ import annotations
 
@@ -101,9 +101,10 @@ def double(place, grid, x, y, count):
     place(y, 4 * count).view(np.float32)[:] = 2 * place(x, 4 * count).view(np.float32)
 
 
-def attend(place, grid, x, cache, y, tokens):
+def attend(place, grid, x, cache, y, tokens, batch):
     """A token's attention to the rows of its cache, per sequence and head."""
-    size = 4 * grid * 1024
+    size = 4 * batch * 1024
+    assert grid == min(batch, 64)
     keys = place(cache, tokens * size).view(np.float32).reshape(tokens, -1, 64).astype(np.float64)
     query = place(x, size).view(np.float32).reshape(-1, 64)
     weights = np.exp(np.einsum("hd,thd->ht", query, keys) / 8)
@@ -112,8 +113,8 @@ def attend(place, grid, x, cache, y, tokens):
 
 
 def results(program, kernel, name, parameters, shape, newest_first=False):
-    """The driver, the case, and what came of two runs on fresh inputs; all on the device is poisoned
-    before."""
+    """The driver, after two runs on fresh inputs whose results were right; all on the device was
+    poisoned before."""
     driver = OrderedDriver(newest_first, kernel)
     case = make_case(find_spec(name), parameters, shape)
     made = program(case, "kernel", driver)

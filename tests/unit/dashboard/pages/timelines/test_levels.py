@@ -27,7 +27,10 @@ def test_streams_are_above_and_warps_of_one_launch_below() -> None:
     assert {trace.name for trace in by_axis["y2"]} == {"load", "compute", "wait_data"}
     assert {trace.legend for trace in by_axis["y2"]} == {"legend2"}
     assert figure.layout.yaxis.domain[0] > figure.layout.yaxis2.domain[1]
-    assert "kernel of 10 µs in stream 1" in figure.layout.xaxis2.title.text
+    assert (
+        figure.layout.xaxis2.title.text == "µs since the first warp on SM 0 CTA 5, in a kernel of 10.0 µs in stream 1"
+    )
+    assert list(figure.layout.yaxis2.categoryarray) == ["loader · warp 0", "computer · warp 1"]
 
 
 def test_lines_lead_from_the_kernel_to_the_ends_of_the_lower_part() -> None:
