@@ -23,6 +23,9 @@ HEADERS = Path(__file__).resolve().parents[1] / "cuda"
 PROBED = ("-DBUBBLE_PROBE", "-DBUBBLE_PROBE_EXPORT")
 """Flags that switch the probe on (``cuda/bubble_probe.cuh``), its configuration to be found by
 name."""
+DEBUG = ("-G", "-DDEBUG_PRINT")
+"""Flags for the debugger, compute-sanitizer and ``cuda/debug.cuh``: no optimization, all variables,
+the kernel's own prints and checks."""
 ENVIRONMENT = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")  # nvcc adds what they hold to every command line
 _INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 

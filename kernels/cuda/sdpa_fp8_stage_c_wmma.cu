@@ -18,6 +18,7 @@
 #include <mma.h>
 
 #include "cp_async.cuh"
+#include "debug.cuh"
 #include "exp2.cuh"
 #include "pack.cuh"
 
@@ -196,6 +197,7 @@ sdpa_fp8_stage_c_wmma(const half* __restrict__ q, const uint8_t* __restrict__ k,
 #if USE_CP_ASYNC
     // Exactly one group is committed per call, empty past the last tile, so that counting groups counts tiles.
     auto issue = [&](int tile) {
+        DEBUG_PRINT_ONCE("tile %d of %d asked for, into slot %d\n", tile, tiles, tile % 2);
         if (tile < tiles) cp_async<kPiece>(&shared.bytes[tile % 2][matrix][piece_row][piece_column], piece(tile));
         cp_async_commit();
     };
@@ -222,11 +224,13 @@ sdpa_fp8_stage_c_wmma(const half* __restrict__ q, const uint8_t* __restrict__ k,
         const uint4 bytes = *reinterpret_cast<const uint4*>(piece(tile));
         __syncthreads();  // P V of tile - 1 is done with kv, p and factor
 #endif
+        DEBUG_PRINT_ONCE("tile %d: %d keys, first byte of K %u\n", tile, min(s - tile * kTileN, kTileN), bytes.x & 255);
         store_dequantized(&shared.kv[matrix][piece_row][piece_column], bytes);
         __syncthreads();  // the tile is in kv
         scores.multiply(shared);
         __syncthreads();  // its scores are in shared memory
         online.take(shared, row, part, scale, s - tile * kTileN);
+        DEBUG_CHECK(isfinite(online.maximum) && online.sum > 0.0f);  // every tile holds a key
         __syncthreads();  // P and the factors of the rows are in shared memory
         result.multiply_add(shared);
     }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ncubble.chips import Version, chip_of
 from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.ranges import TIME, WARM_UP, Ranges, no_ranges
 from ncubble.kernels.spec.case import Case
 
 WARMUP = 10
@@ -55,17 +56,26 @@ class Rates:
     fraction: float | None
 
 
-def time_launches(gpu: Gpu, run: Callable[[], None], iterations: int = MIN_ITERATIONS, warmup: int = WARMUP) -> Timing:
-    """Times ``run``, which must queue its work and not wait.
+def time_launches(
+    gpu: Gpu,
+    run: Callable[[], None],
+    iterations: int = MIN_ITERATIONS,
+    warmup: int = WARMUP,
+    ranges: Ranges = no_ranges,
+) -> Timing:
+    """Times ``run``, which must queue its work and not wait; warm-up and timed launches lie in
+    ``ranges`` of their own.
 
     Between launches a buffer four times as large as L2 is set. That clears the cache, so every
     launch starts alike, and it keeps the GPU busy while the CPU queues the next launch: otherwise a
     short kernel would be timed with the gap before it.
     """
     clear = _clearing(gpu)
-    for _ in range(warmup):
-        run()
-    spans = queue_launches(gpu, run, clear, iterations)
+    with ranges(WARM_UP):
+        for _ in range(warmup):
+            run()
+    with ranges(TIME):
+        spans = queue_launches(gpu, run, clear, iterations)
     clocks = gpu.clocks()  # while the queue drains, not after it: an idle GPU lowers its clocks
     gpu.sync()
     return _timing(microseconds(spans), clocks)

@@ -18,31 +18,35 @@ from ncubble.kernels.spec.case import Case, check_cluster
 from ncubble.kernels.spec.spec import TensorMap
 
 
-def prepare(case: Case, gpu: Gpu) -> Prepared:
+def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = ()) -> Prepared:
     """Builds ``case`` for ``gpu``, with the defaults of its architecture (``Parameter.elsewhere``),
-    and allocates its arrays; launches nothing.
+    and allocates its arrays; launches nothing. ``more`` are flags for nvcc.
 
     Raises:
         UsageError: the parameters do not exist for this device, or need more shared memory than a
-            CTA of it can have.
+            CTA of it can have; or flags for a kernel that nvcc does not build.
         MeasurementError: the source does not compile, or device memory is short.
     """
     case = case_for(case, gpu.arch)
     check_arch(case, gpu.arch)
     check_cluster(case, case.grid_on(gpu.facts.sm_count))
     _check_smem(case, gpu, 0)
+    if more and case.spec.language != "cuda":
+        raise UsageError(f"{case.spec.name} is not built by nvcc alone", "leave --debug out")
     if case.spec.language == "host":
         return prepare_host(case, gpu)
     pointers = tuple(gpu.allocate(case.nbytes(array) + (GUARD if array.output else 0)) for array in case.spec.arrays)
     if case.spec.language == "numba":
         facts, run = prepare_numba(case, gpu, pointers)
     else:
-        facts, run = _prepare_cuda(case, gpu, pointers)
+        facts, run = _prepare_cuda(case, gpu, pointers, more)
     return Prepared(case, gpu, facts, pointers, run)
 
 
-def _prepare_cuda(case: Case, gpu: Gpu, pointers: tuple[int, ...]) -> tuple[BuildFacts, Callable[[], None]]:
-    built = build(case, gpu.arch)
+def _prepare_cuda(
+    case: Case, gpu: Gpu, pointers: tuple[int, ...], more: tuple[str, ...]
+) -> tuple[BuildFacts, Callable[[], None]]:
+    built = build(case, gpu.arch, more)
     return BuildFacts.of(built, case), load_built(built, case, gpu, pointers)[1]
 
 

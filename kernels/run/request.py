@@ -24,7 +24,9 @@ class KernelRequest:
     launches before that.
 
     ``verify``: compare with the reference, if the parameters compute anything that has one.
-    ``against``: time the library's call of the spec's ``peer`` beside it.
+    ``against``: time the library's call of the spec's ``peer`` beside it. ``debug``: build without
+    optimization and with the kernel's debug prints and checks; times would mean nothing. ``nvtx``:
+    put NVTX ranges around the phases.
     """
 
     name: str
@@ -36,6 +38,8 @@ class KernelRequest:
     verify: bool = True
     iterations: int = MIN_ITERATIONS
     against: bool = False
+    debug: bool = False
+    nvtx: bool = False
 
     def __post_init__(self) -> None:
         if self.launches < 1:
@@ -44,6 +48,8 @@ class KernelRequest:
             raise UsageError(
                 f"--iterations {self.iterations} is negative", "use 100 or more, or --once to time nothing"
             )
+        if self.debug and self.iterations:
+            raise UsageError("--debug builds code without optimization, whose times mean nothing", "verify it instead")
         if self.seed is not None and self.seed < 0:
             raise UsageError(f"--seed {self.seed} is negative", "use 0 or more")
 

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ncubble.errors import UsageError
+from ncubble.kernels.build.build import DEBUG
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import Rates, Timing, rates, time_launches
 from ncubble.kernels.run.inputs import draw_inputs, fresh_seed
 from ncubble.kernels.run.launch import prepare
 from ncubble.kernels.run.peers import Against, check_peer, make_peer, time_against
 from ncubble.kernels.run.prepared import Prepared, facts, write_facts
+from ncubble.kernels.run.ranges import TIME, VERIFY, Ranges, no_ranges, nvtx_ranges
 from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.verify import Verification, verify
 from ncubble.kernels.spec.case import Case
@@ -76,14 +78,16 @@ def execute(request: KernelRequest, open_gpu: Callable[[], Gpu] = Gpu.open) -> K
 
 def _execute(request: KernelRequest, case: Case, gpu: Gpu) -> KernelOutcome:
     seed = request.seed if request.seed is not None else fresh_seed()
-    prepared = prepare(case, gpu)
+    ranges = nvtx_ranges() if request.nvtx else no_ranges
+    prepared = prepare(case, gpu, DEBUG if request.debug else ())
     case = prepared.case  # with the defaults of this GPU
     inputs = draw_inputs(case, seed)
     prepared.upload(inputs)
     prepared.poison()
     write_facts(prepared, {})  # before the launch: a profiler may end the program during it
-    for _ in range(request.launches):
-        prepared.run()
+    with ranges(VERIFY):
+        for _ in range(request.launches):
+            prepared.run()
     clocks = gpu.clocks()
     gpu.sync()
     write_facts(prepared, clocks)
@@ -93,17 +97,18 @@ def _execute(request: KernelRequest, case: Case, gpu: Gpu) -> KernelOutcome:
         checked = verify(case, inputs, outputs, seed, overrun)
     timing = rate = beside = None
     if request.iterations and (checked is None or checked.passed):
-        timing, rate, beside = _time(request, prepared)
+        timing, rate, beside = _time(request, prepared, ranges)
     launched = facts(prepared, timing.clocks if timing else clocks)
     return KernelOutcome(case, seed, launched, checked, timing, rate, beside)
 
 
-def _time(request: KernelRequest, prepared: Prepared) -> tuple[Timing, Rates, Against | None]:
+def _time(request: KernelRequest, prepared: Prepared, ranges: Ranges) -> tuple[Timing, Rates, Against | None]:
     gpu, case = prepared.gpu, prepared.case
     if not request.against:
-        timing = time_launches(gpu, prepared.run, request.iterations)
+        timing = time_launches(gpu, prepared.run, request.iterations, ranges=ranges)
         return timing, rates(case, gpu, timing), None
-    timing, complete = time_against(prepared, make_peer(prepared), request.iterations)
+    with ranges(TIME):
+        timing, complete = time_against(prepared, make_peer(prepared), request.iterations)
     rate = rates(case, gpu, timing)
     return timing, rate, complete(rate)
 

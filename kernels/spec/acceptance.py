@@ -1,8 +1,9 @@
 """``Gates``: what a kernel must reach beyond being right, declared in its spec, checked by
-``run.acceptance``."""
+``gates.acceptance``."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -10,6 +11,41 @@ from ncubble.errors import UsageError
 
 GIVEN = "given"
 """Name of a shape that comes from the command line."""
+
+
+DIRECTIONS = ("up", "down", "flat")
+
+
+@dataclass(frozen=True)
+class CounterGate:
+    """Which way a counter of ncu has to go from the baseline to the candidate.
+
+    The values of ``metrics`` are added up. ``up`` and ``down`` have to change by more than
+    ``tolerance_pct`` of the baseline's value, ``flat`` by no more: less is noise.
+    """
+
+    name: str
+    metrics: tuple[str, ...]
+    direction: str
+    tolerance_pct: float
+
+    def __post_init__(self) -> None:
+        if self.direction not in DIRECTIONS:
+            message = f"counter {self.name!r}: direction {self.direction!r} is none of: {', '.join(DIRECTIONS)}"
+            raise UsageError(message, "fix the spec's gates")
+        if not self.metrics or not 0.0 <= self.tolerance_pct < math.inf:
+            message = f"counter {self.name!r}: needs metrics and a tolerance of 0 % or more"
+            raise UsageError(message, "fix the spec's gates")
+
+    @property
+    def wanted(self) -> str:
+        """In words: ``up > 2 %``, ``flat <= 3 %``."""
+        return f"{self.direction} {'<=' if self.direction == 'flat' else '>'} {self.tolerance_pct:g} %"
+
+    def holds(self, baseline: float, candidate: float) -> bool:
+        """Whether the counter went this way."""
+        change, noise = candidate - baseline, abs(baseline) * self.tolerance_pct / 100.0
+        return {"up": change > noise, "down": -change > noise, "flat": abs(change) <= noise}[self.direction]
 
 
 @dataclass(frozen=True)
@@ -25,6 +61,7 @@ class Gates:
       threads of a CTA decide it: of every path.
     - ``timed``: the name of the shape on which both paths are timed, ``iterations`` launches each.
       ``target_gain_pct`` is the share of the baseline's median time that the candidate has to save.
+    - ``counters``: what ncu counts on the timed shape, and which way it has to go.
     """
 
     baseline: Mapping[str, int | str]
@@ -40,6 +77,7 @@ class Gates:
     max_smem_B: int = 64 * 1024  # noqa: N815
     min_occupancy_pct: float = 50.0
     target_gain_pct: float = 10.0
+    counters: tuple[CounterGate, ...] = ()
 
     def __post_init__(self) -> None:
         if self.timed not in self.shapes:

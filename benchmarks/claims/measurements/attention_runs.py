@@ -13,7 +13,7 @@ from benchmarks.claims.registry import measurement
 from benchmarks.harness.command import NCUBBLE
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
-from ncubble.kernels.run.acceptance import gates_of, run_acceptance
+from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
 from ncubble.kernels.run.request import KernelRequest

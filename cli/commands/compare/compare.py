@@ -38,7 +38,7 @@ def compare(
     from ncubble.analysis.compare.sides import groups
     from ncubble.cli.commands.compare.render import print_outcome
     from ncubble.cli.render import emit_json
-    from ncubble.kernels.run.saved_gates import is_saved
+    from ncubble.kernels.gates.saved import is_saved
 
     _refuse(paths, markdown, as_json)
     if all(is_saved(path) for path in paths):
@@ -60,7 +60,7 @@ def compare(
 
 def _print_gates(paths: list[Path], as_json: bool) -> None:
     """What changed between results of gates."""
-    from ncubble.kernels.run.saved_gates import SavedGates, compared
+    from ncubble.kernels.gates.saved import SavedGates, compared
 
     if len(paths) != 2 or as_json:
         raise UsageError("results of gates are compared two at a time, as Markdown", "ncubble compare THEN NOW")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ncubble.errors import MeasurementError, UsageError
 
 if TYPE_CHECKING:
-    from ncubble.kernels.run.acceptance import AcceptanceOutcome
+    from ncubble.kernels.gates.acceptance import AcceptanceOutcome
 
 
 def verify_gates(
@@ -19,22 +19,25 @@ def verify_gates(
     sizes: Mapping[str, int],
     seed: int | None,
     iterations: int | None,
+    counters: bool,
+    nvtx: bool,
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Evaluates the gates, writes ``out``, prints them in any case, and only then raises what they failed by."""
     import typer
 
+    from ncubble.cli.commands.kernels.counting import counter_reader
     from ncubble.cli.render import emit_json
-    from ncubble.kernels.run.acceptance import gates_of, run_acceptance
-    from ncubble.kernels.run.acceptance_table import compare_markdown
+    from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
+    from ncubble.kernels.gates.table import compare_markdown
     from ncubble.profiling.runs import provenance
 
     gates = gates_of(name, catalog).asked(sizes, seed, iterations)
     started = provenance.utc_now()
     if out is not None:
         _claim(out)
-    outcome = run_acceptance(name, gates, catalog)
+    outcome = run_acceptance(name, gates, catalog, count=counter_reader(name, catalog) if counters else None, nvtx=nvtx)
     meta = build_meta(outcome, started, provenance.git_state(Path.cwd()))
     table = compare_markdown(outcome)
     try:
@@ -63,7 +66,8 @@ def build_meta(outcome: AcceptanceOutcome, started: str, git: dict[str, Any]) ->
 
 
 def files(outcome: AcceptanceOutcome, meta: dict[str, Any], table: str) -> dict[str, str]:
-    """Texts of the files by name: what was right, the times of each path, where they come from, and the comparison."""
+    """Texts of the files by name: what was right, the times of each path, its counters, where they come from, and the
+    comparison."""
     from ncubble.cli.render import finite
 
     whole = outcome.to_json()
@@ -71,6 +75,7 @@ def files(outcome: AcceptanceOutcome, meta: dict[str, Any], table: str) -> dict[
     parts = {
         "correctness_summary.json": {"kernel": outcome.name, "passed": outcome.correct, "checks": whole["correctness"]},
         "build_meta.json": {**meta, "resources": whole["resources"]},
+        "counters.json": {"kernel": outcome.name, "passed": outcome.counters.passed, **whole["counters"]},
         **{
             f"perf_{path}.json": {
                 **{"shape": times["shape"], "sizes": dict(outcome.gates.shapes[outcome.gates.timed])},

@@ -22,6 +22,7 @@ Catalog = Annotated[
     Path | None, typer.Option("--catalog", metavar="DIR", help="Folder with own specs; its Python files are executed.")
 ]
 Seed = Annotated[int | None, typer.Option("--seed", help="Seed of the random inputs (default: a fresh one, printed).")]
+Nvtx = Annotated[bool, typer.Option("--nvtx", help="Put NVTX ranges around the phases: verify, warm-up, time.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -55,30 +56,42 @@ def verify(
     iterations: Annotated[
         int | None, typer.Option("--iterations", min=1, help="With --gates: timed launches of each path.")
     ] = None,
+    counters: Annotated[
+        bool, typer.Option(" /--no-counters", help="With --gates: leave out the gates on counters, which need ncu.")
+    ] = True,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for what was found.")
     ] = None,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Build for the debugger, with the kernel's debug prints and checks.")
+    ] = False,
+    nvtx: Nvtx = False,
     as_json: Json = False,
 ) -> None:
     """Run a kernel on random inputs and compare it with the float64 reference. Exit code 4 if it is wrong.
 
-    With --gates: 4 if a path is wrong, 1 if one takes more than its resources or saves less time than it has to.
+    With --gates: 4 if a path is wrong, 1 if one takes more than its resources, saves less time than it has to, or
+    moves a counter the wrong way, 3 if all else holds and counters cannot be read.
     --shape and --seed take the place of those of the spec. Two folders of --out go into ncubble compare.
     """
     if gates:
         from ncubble.cli.commands.kernels.acceptance import verify_gates
         from ncubble.kernels.run.request import parse_shape
 
+        if debug:
+            raise UsageError("--debug does not go with --gates", "times and resources of debug code mean nothing")
         if parameters:
             raise UsageError("-p does not go with --gates", "the spec's gates name the parameters of both paths")
-        verify_gates(name, catalog, parse_shape(shape or ()), seed, iterations, out, as_json)
+        verify_gates(name, catalog, parse_shape(shape or ()), seed, iterations, counters, nvtx, out, as_json)
         return
-    for option, given in {"--out": out, "--iterations": iterations}.items():
+    for option, given in {"--out": out, "--iterations": iterations, "--no-counters": not counters or None}.items():
         if given is not None:
             raise UsageError(f"{option} goes with --gates", "leave it out, or add --gates")
     from ncubble.kernels.run.request import KernelRequest
 
-    _run(KernelRequest.parse(name, parameters, shape, catalog, seed, iterations=0), as_json)
+    if debug and as_json:
+        raise UsageError("--debug does not go with --json", "what the kernel prints would stand between the JSON")
+    _run(KernelRequest.parse(name, parameters, shape, catalog, seed, iterations=0, debug=debug, nvtx=nvtx), as_json)
 
 
 def bench(
@@ -91,12 +104,15 @@ def bench(
     against: Annotated[
         bool, typer.Option("--against", help="Time the library's call of the same operation in turns with it.")
     ] = False,
+    nvtx: Nvtx = False,
     as_json: Json = False,
 ) -> None:
     """Verify a kernel, then time it by CUDA events and relate it to its roof, and to a library if asked."""
     from ncubble.kernels.run.request import KernelRequest
 
-    request = KernelRequest.parse(name, parameters, shape, catalog, seed, iterations=iterations, against=against)
+    request = KernelRequest.parse(
+        name, parameters, shape, catalog, seed, iterations=iterations, against=against, nvtx=nvtx
+    )
     _run(request, as_json)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ncubble.errors import ReportError, UsageError
 
-META, CHECKED = "build_meta.json", "correctness_summary.json"
+META, CHECKED, COUNTED = "build_meta.json", "correctness_summary.json", "counters.json"
 PATHS = ("baseline", "candidate")
 SIDES = ("parameters", "sizes", "iterations")
 """What has to be the same for times of a path to compare."""
@@ -19,19 +19,23 @@ REMEDY = "name a folder that verify --gates --out wrote"
 
 @dataclass(frozen=True)
 class SavedGates:
-    """One folder: ``meta`` and ``checked`` as written, and by path its times."""
+    """One folder: ``meta`` and ``checked`` as written, by path its times, and ``counted`` by the
+    name of the counter: none in folders from before there were any."""
 
     folder: Path
     meta: Mapping[str, Any]
     checked: Mapping[str, Any]
     times: Mapping[str, Mapping[str, Any]]
+    counted: Mapping[str, Mapping[str, Any]]
 
     @classmethod
     def load(cls, folder: Path) -> SavedGates:
         """Raises ReportError where a file is missing or damaged."""
         times = {path: _read(folder / f"perf_{path}.json", ("timing", *SIDES)) for path in PATHS}
         meta = _read(folder / META, ("kernel", "device", "started", "build"))
-        return cls(folder, meta, _read(folder / CHECKED, ("checks",)), times)
+        checked = _read(folder / CHECKED, ("checks",))
+        counted = _read(folder / COUNTED, ("checks",))["checks"] if (folder / COUNTED).exists() else []
+        return cls(folder, meta, checked, times, {check["name"]: check for check in counted})
 
     def p50_us(self, path: str) -> float | None:
         """The median time of a path; None where it was wrong, and so not timed."""
@@ -79,6 +83,17 @@ def _rows(path: str, then: SavedGates, now: SavedGates) -> list[tuple[str, ...]]
         values = [one.meta["build"].get(path, {}).get(name) for one in (then, now)]
         if values[0] != values[1]:
             rows.append((f"{path}: {name}", str(values[0]), str(values[1]), ""))
+    return [*rows, *_counter_rows(path, then, now)]
+
+
+def _counter_rows(path: str, then: SavedGates, now: SavedGates) -> list[tuple[str, ...]]:
+    """A row for each counter that one of both holds."""
+    rows = []
+    for name in dict.fromkeys([*then.counted, *now.counted]):
+        before, after = (one.counted.get(name, {}).get(path) for one in (then, now))
+        change = f"{100.0 * (after / before - 1.0):+.1f} %" if before and after is not None else ""
+        texts = ("n/a" if value is None else f"{value:.6g}" for value in (before, after))
+        rows.append((f"{path}: {name}", *texts, change))
     return rows
 
 

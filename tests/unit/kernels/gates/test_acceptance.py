@@ -13,18 +13,20 @@ import pytest
 
 from ncubble.chips import load_chips
 from ncubble.cli import main as cli
+from ncubble.cli.commands.kernels import counting
 from ncubble.errors import GateError, MeasurementError, UsageError, VerificationError
 from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.catalog import sdpa
 from ncubble.kernels.device.occupancy import occupancy
-from ncubble.kernels.run import acceptance as module
-from ncubble.kernels.run.acceptance import gates_of, run_acceptance
-from ncubble.kernels.run.acceptance_table import compare_markdown
+from ncubble.kernels.gates import acceptance as module
+from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
+from ncubble.kernels.gates.table import compare_markdown
 from ncubble.kernels.run.bench import Timing
 from ncubble.kernels.run.session import KernelOutcome, execute
 from ncubble.kernels.run.verify import Verification
 from ncubble.kernels.spec.acceptance import Gates
 from tests.helpers.fake_gpu import FakeGpu
+from tests.helpers.gate_counters import Counted
 
 NAME = "sdpa_fp8_stage_c_wmma"
 GOOD = Verification(max_abs_error=0.001, bad=0, checked=100, nonfinite=0, total=100)
@@ -220,8 +222,9 @@ def test_quantizing_uses_the_whole_range_and_errs_by_half_a_step():
         assert error.max() <= 0.5001 * scale[0, head]
 
 
-def run_cli(monkeypatch, capsys, *argv, **told):
+def run_cli(monkeypatch, capsys, *argv, counted=None, **told):
     monkeypatch.setattr(module, "run_acceptance", functools.partial(run_acceptance, run=Runs(**told)))
+    monkeypatch.setattr(counting, "counter_reader", lambda name, catalog: counted or Counted())
     with pytest.raises(SystemExit) as ended:
         cli.main(["verify", NAME, "--gates", *argv])
     return ended.value.code or 0, capsys.readouterr()
@@ -249,7 +252,8 @@ def test_the_folder_holds_what_was_found_even_if_it_failed(monkeypatch, capsys, 
     ended, said = run_cli(monkeypatch, capsys, "--out", str(target), verification=replace(GOOD, bad=5))
     assert ended == 4
     assert {path.name for path in target.iterdir()} == {
-        *("correctness_summary.json", "perf_baseline.json", "perf_candidate.json", "build_meta.json", "COMPARE.md")
+        *("correctness_summary.json", "perf_baseline.json", "perf_candidate.json", "build_meta.json", "COMPARE.md"),
+        "counters.json",
     }
     assert (target / "COMPARE.md").read_text(encoding="utf-8") == said.out
     summary = json.loads((target / "correctness_summary.json").read_text())

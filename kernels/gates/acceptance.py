@@ -3,9 +3,10 @@ times compared."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from ncubble.errors import GateError, MeasurementError, UsageError, Verification
 from ncubble.kernels.catalog.registry import catalog as load_catalog
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.occupancy import occupancy
+from ncubble.kernels.gates.counters import Count, CountedDirections, counted_directions
 from ncubble.kernels.run.bench import Timing
+from ncubble.kernels.run.ranges import no_ranges, nvtx_ranges
 from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.session import KernelOutcome, execute
 from ncubble.kernels.run.verify import Verification
@@ -77,6 +80,7 @@ class AcceptanceOutcome:
     resources: tuple[PathResources, ...]
     timings: Mapping[str, Timing]
     facts: Mapping[str, dict[str, Any]]
+    counters: CountedDirections = field(default_factory=CountedDirections)
 
     @property
     def correct(self) -> bool:
@@ -115,12 +119,14 @@ class AcceptanceOutcome:
                 "target_gain_pct": self.gates.target_gain_pct,
                 "target_met": self.target_met,
             },
-            "passed": self.correct and self.affordable and self.target_met is not False,
+            "counters": self.counters.to_json(),
+            "passed": self.correct and self.affordable and self.target_met is not False and self.counters.passed,
         }
 
     def require(self) -> None:
         """Raises VerificationError unless ``correct``, GateError unless ``affordable`` and, if both
-        paths were timed, the target is met."""
+        paths were timed, the target is met and counters go their way, and MeasurementError where
+        counters could not be read."""
         wrong = [check for check in self.checks if not check.passed]
         if wrong:
             first = wrong[0]
@@ -137,11 +143,20 @@ class AcceptanceOutcome:
             saved, wanted = f"{self.gain_pct:.1f} %", f"{self.gates.target_gain_pct:g} %"
             message = f"{self.name}: the candidate saves {saved} of the baseline's time, wanted are {wanted}"
             raise GateError(message, "make it faster, or change target_gain_pct of the spec's gates")
+        self.counters.require(self.name)
 
 
-def run_acceptance(name: str, gates: Gates, catalog: Path | None = None, run: Execute = execute) -> AcceptanceOutcome:
+def run_acceptance(
+    name: str,
+    gates: Gates,
+    catalog: Path | None = None,
+    run: Execute = execute,
+    count: Count | None = None,
+    nvtx: bool = False,
+) -> AcceptanceOutcome:
     """Verifies both paths of the kernel ``name`` on all shapes and seeds of ``gates``, and times
-    both on one of them.
+    both on one of them. If both are right, ``count`` reads their counters there; None leaves these
+    gates out. ``nvtx`` puts NVTX ranges around each path, and the phases in it.
 
     Raises:
         UsageError: no such kernel, or a size that it cannot take.
@@ -149,18 +164,20 @@ def run_acceptance(name: str, gates: Gates, catalog: Path | None = None, run: Ex
     """
     checks: list[AcceptanceCheck] = []
     timed: dict[str, KernelOutcome] = {}
+    ranges = nvtx_ranges() if nvtx else no_ranges
     for path, parameters in gates.paths.items():
-        for shape, sizes in gates.shapes.items():
-            for seed in gates.seeds:
-                times = (shape, seed) == (gates.timed, gates.seeds[0])
-                request = KernelRequest(
-                    name, parameters, sizes, catalog, seed=seed, iterations=gates.iterations if times else 0
-                )
+        for shape, seed in itertools.product(gates.shapes, gates.seeds):
+            times = (shape, seed) == (gates.timed, gates.seeds[0])
+            iterations = gates.iterations if times else 0
+            request = KernelRequest(
+                name, parameters, gates.shapes[shape], catalog, seed=seed, iterations=iterations, nvtx=nvtx
+            )
+            with ranges(path):
                 outcome = run(request)
-                checks.append(_checked(gates, path, shape, outcome))
-                if times:
-                    timed[path] = outcome
-    return AcceptanceOutcome(
+            checks.append(_checked(gates, path, shape, outcome))
+            if times:
+                timed[path] = outcome
+    found = AcceptanceOutcome(
         name=name,
         gates=gates,
         checks=tuple(checks),
@@ -168,6 +185,7 @@ def run_acceptance(name: str, gates: Gates, catalog: Path | None = None, run: Ex
         timings={path: outcome.timing for path, outcome in timed.items() if outcome.timing is not None},
         facts={path: outcome.facts for path, outcome in timed.items()},
     )
+    return replace(found, counters=counted_directions(gates, count)) if found.correct else found
 
 
 def gates_of(name: str, catalog: Path | None = None) -> Gates:

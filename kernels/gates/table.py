@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from ncubble.kernels.run.acceptance import AcceptanceOutcome
+from ncubble.kernels.gates.acceptance import AcceptanceOutcome
 
 HEADER = ("", "baseline", "candidate", "change", "limit", "verdict")
 Row = tuple[str, ...]
@@ -22,7 +22,7 @@ def compare_markdown(outcome: AcceptanceOutcome) -> str:
         f"`{settings['candidate']}`. Times: {gates.iterations} launches each at {gates.timed} ({sizes})."
     )
     rows: list[Row] = [HEADER, ("---", "---:", "---:", "---:", "---:", "---")]
-    rows += [*_correctness(outcome), *_resources(outcome), *_times(outcome)]
+    rows += [*_correctness(outcome), *_resources(outcome), *_times(outcome), *_counters(outcome)]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return f"# {outcome.name}: candidate against baseline\n\n{text}\n\n{table}\n\n{_verdict(outcome)}\n"
 
@@ -32,7 +32,9 @@ def _verdict(outcome: AcceptanceOutcome) -> str:
     if gain is None:
         return "**Overall**: not timed, because a path is wrong."
     met = "met" if outcome.target_met else "missed"
-    return f"**Overall**: {gain:+.1f} % of the baseline's median time saved; the target of {target:g} % is {met}."
+    text = f"**Overall**: {gain:+.1f} % of the baseline's median time saved; the target of {target:g} % is {met}."
+    why = outcome.counters.unmeasured
+    return f"{text} Counters were not measured: {why}." if why else text
 
 
 def _correctness(outcome: AcceptanceOutcome) -> list[Row]:
@@ -83,6 +85,23 @@ def _times(outcome: AcceptanceOutcome) -> list[Row]:
         judged = (target, verdict) if name == "p50" else ("", "")
         rows.append((f"{name}, µs", *(_number(value, ".2f") for value in values), change, *judged))
     return rows
+
+
+def _counters(outcome: AcceptanceOutcome) -> list[Row]:
+    """A row for each counter, with the way that it has to go; not measured where it could not be
+    read."""
+    if outcome.counters.unmeasured:
+        return [(gate.name, "n/a", "n/a", "", gate.wanted, "not measured") for gate in outcome.gates.counters]
+    return [
+        (
+            check.gate.name,
+            *(f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}" for value in (check.baseline, check.candidate)),
+            "" if check.change_pct is None else f"{check.change_pct:+.1f} %",
+            check.gate.wanted,
+            _word(check.passed),
+        )
+        for check in outcome.counters.checks
+    ]
 
 
 def _word(good: bool) -> str:

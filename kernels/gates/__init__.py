@@ -1,0 +1,1 @@
+"""Gates of a kernel with two paths: checked, shown, kept and compared."""

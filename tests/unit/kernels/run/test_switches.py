@@ -1,0 +1,119 @@
+"""The switches --debug and --nvtx: what is built and printed, and which range holds a launch."""
+
+from __future__ import annotations
+
+import builtins
+import shutil
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from ncubble.cli import main as cli
+from ncubble.errors import MeasurementError, UsageError
+from ncubble.kernels.build.build import DEBUG, build
+from ncubble.kernels.build.cubin import code_hash
+from ncubble.kernels.build.toolchain import find_tool
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.gates.acceptance import gates_of, run_acceptance
+from ncubble.kernels.run.ranges import nvtx_ranges
+from ncubble.kernels.run.request import KernelRequest
+from ncubble.kernels.run.session import execute
+from ncubble.kernels.spec.case import make_case
+from tests.helpers.fake_gpu import FakeGpu
+
+NAME, SMALL = "sdpa_fp8_stage_c_wmma", {"b": 1, "h": 1, "s": 40, "d": 16}
+
+
+@pytest.fixture(autouse=True)
+def _compiler():
+    if shutil.which("g++") is None:
+        pytest.skip("nvcc needs g++, which is missing")
+    try:
+        find_tool("nvcc")
+    except MeasurementError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def ranged(monkeypatch):
+    """Of each launch the ranges around it, joined by slashes, by a stand-in for NVIDIA's package."""
+    open_ranges, launches = [], []
+
+    @contextmanager
+    def annotate(name):
+        open_ranges.append(name)
+        yield
+        assert open_ranges.pop() == name
+
+    class Watched(FakeGpu):
+        def launch(self, *arguments):
+            launches.append("/".join(open_ranges))
+            super().launch(*arguments)
+
+    monkeypatch.setitem(sys.modules, "nvtx", SimpleNamespace(annotate=annotate))
+    return SimpleNamespace(gpu=Watched, launches=launches)
+
+
+def test_every_phase_has_a_range_of_its_own(ranged):
+    execute(KernelRequest(NAME, {}, SMALL, seed=1, iterations=100, nvtx=True), ranged.gpu)
+    assert {name: ranged.launches.count(name) for name in ranged.launches} == {"verify": 1, "warm-up": 10, "time": 100}
+
+
+def test_without_the_switch_there_are_no_ranges(ranged):
+    execute(KernelRequest(NAME, {}, SMALL, seed=1, iterations=100), ranged.gpu)
+    assert set(ranged.launches) == {""}
+
+
+def test_gates_put_a_range_around_each_path(ranged):
+    gates = replace(gates_of(NAME), shapes={"small": SMALL}, timed="small", seeds=(0,), iterations=2)
+    run_acceptance(NAME, gates, run=lambda request: execute(request, ranged.gpu), nvtx=True)
+    assert ranged.launches.count("baseline/verify") == ranged.launches.count("candidate/verify") == 1
+    assert ranged.launches.count("candidate/time") == 2
+
+
+def test_a_missing_package_is_named_before_anything_is_launched(monkeypatch):
+    original = builtins.__import__
+
+    def refuse(name, *rest):
+        if name == "nvtx":
+            raise ImportError("No module named 'nvtx'")
+        return original(name, *rest)
+
+    monkeypatch.delitem(sys.modules, "nvtx", raising=False)
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MeasurementError, match="nvtx") as error:
+        nvtx_ranges()
+    assert "pip install nvtx" in error.value.remedy
+
+
+def test_a_debug_build_prints_and_checks_and_another_build_holds_nothing_of_it():
+    for path in (0, 1):
+        case = make_case(find_spec(NAME), {"use_cp_async": path}, SMALL)
+        plain, debug = build(case, "sm_90a"), build(case, "sm_90a", DEBUG)
+        assert b"vprintf" in debug.cubin and b"__assertfail" in debug.cubin and b"keys, first byte" in debug.cubin
+        assert b"vprintf" not in plain.cubin and b"__assertfail" not in plain.cubin
+        assert code_hash(plain.cubin) != code_hash(debug.cubin)
+        assert "-G" in debug.flags and "-G" not in plain.flags
+
+
+def test_debug_code_is_verified_and_never_timed():
+    outcome = execute(KernelRequest(NAME, {}, SMALL, seed=1, iterations=0, debug=True), FakeGpu)
+    assert outcome.verification is not None and outcome.verification.passed
+    assert set(DEBUG) <= set(outcome.facts["build"]["flags"])
+    with pytest.raises(UsageError, match="times mean nothing"):
+        KernelRequest(NAME, iterations=100, debug=True)
+
+
+def test_a_kernel_that_nvcc_does_not_build_has_no_debug_build():
+    with pytest.raises(UsageError, match="not built by nvcc"):
+        execute(KernelRequest("numba_softmax_online", iterations=0, debug=True), FakeGpu)
+
+
+@pytest.mark.parametrize("other", ["--gates", "--json"])
+def test_debug_goes_with_nothing_that_it_would_spoil(capsys, other):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["verify", NAME, "--debug", other])
+    assert ended.value.code == 2 and "--debug does not go with" in capsys.readouterr().err
