@@ -65,11 +65,13 @@ def _register() -> None:
     from ncubble.cli.commands.sweep import sweep
     from ncubble.cli.commands.trace import trace
     from ncubble.cli.commands.trend import trend
+    from ncubble.cli.commands.tune import tune
     from ncubble.cli.commands.validate import validate
 
     app.command("kernels")(kernels.list_kernels)
     app.command("verify")(kernels.verify)
     app.command("bench")(kernels.bench)
+    app.command("tune")(tune.tune)
     app.command("profile", cls=profile.WithProgram)(profile.profile)
     app.command("doctor")(profile.doctor)
     app.command("report")(report.report)

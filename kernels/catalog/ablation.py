@@ -20,7 +20,7 @@ VARIANTS = (*PARTS, *LOOP, ALL)
 def ablate(*variants: str) -> Parameter:
     """The parameter of a kernel that can be built as each of ``variants``, and whole by default."""
     text = "parts left out; the result is wrong then, only the time means something"
-    return Parameter("ablate", NONE, (NONE, *variants), text, tacit=True)
+    return Parameter("ablate", NONE, (NONE, *variants), text, tacit=True, problem=True)
 
 
 def removed(parameters: Parameters) -> frozenset[str]:

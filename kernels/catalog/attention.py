@@ -130,7 +130,7 @@ ATTENTION_FWD = KernelSpec(
             "cp.async and mma.sync, or TMA and wgmma (Hopper only)",
             elsewhere="cp_async",
         ),
-        Parameter("causal", 0, (0, 1), "whether a token sees only itself and those before it"),
+        Parameter("causal", 0, (0, 1), "whether a token sees only itself and those before it", problem=True),
         # Elsewhere 2, so that two CTAs fit the 164 KB of an SM of compute capability 8.0.
         Parameter("stages", 4, (2, 3, 4, 5, 6), "tiles in the ring that K and V share", elsewhere=2),
     ),

@@ -77,7 +77,7 @@ def _parameters(stages: Parameter, *more: Parameter, items: int = 4, ctas: int =
         Parameter("threads", 512, (128, 256, 512), "threads per CTA"),
         Parameter("items", items, (1, 2, 4, 8), "16-byte pieces per thread and chunk"),
         Parameter("ctas", ctas, (1, 2, 3, 4, 6, 8, 16, 32, 64), "CTAs per SM in the grid; they loop over chunks"),
-        Parameter("work", 0, (0, 16, 64, 256), "FMAs per element on the data in shared memory"),
+        Parameter("work", 0, (0, 16, 64, 256), "FMAs per element on the data in shared memory", problem=True),
         *more,
     )
 

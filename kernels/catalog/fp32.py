@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.shared import (
+    DEEPER,
     NUMBA,
     TILE,
     gemm_dims,
@@ -11,7 +12,7 @@ from ncubble.kernels.catalog.shared import (
     gemm_spec,
     integer,
 )
-from ncubble.kernels.spec.spec import KernelSpec, Parameter, Parameters, Shape
+from ncubble.kernels.spec.spec import DOWN, UP, KernelSpec, Parameter, Parameters, Shape
 
 SGEMM_STAGE = (128 * 20 + 16 * 128) * 4  # bytes: kFloatsStage in sgemm_tile.cuh
 
@@ -47,8 +48,14 @@ ASYNC_PIPELINE = gemm_spec(
     dims=gemm_dims(TILE, 16),
     ablate=ablation.VARIANTS,
     parameters=(
-        Parameter("stages", 3, (2, 3, 4, 5, 6), "buffers in the ring"),
-        Parameter("threads", 256, (128, 256), "threads per CTA: fewer warps, more results per thread"),
+        Parameter("stages", 3, (2, 3, 4, 5, 6), "buffers in the ring", cures=DEEPER),
+        Parameter(
+            "threads",
+            256,
+            (128, 256),
+            "threads per CTA: fewer warps, more results per thread",
+            cures={"data_wait": UP, "smem_wait": DOWN},
+        ),
     ),
     grid=gemm_grid,
     block=lambda shape, parameters: (integer(parameters, "threads"),),
@@ -88,7 +95,7 @@ NUMBA_ASYNC_PIPELINE = gemm_spec(
     idea="twin of async_pipeline in Numba-CUDA: cp.async through linked CUDA C++ device functions",
     dims=gemm_dims(1, 1, 2048),
     parameters=(
-        Parameter("stages", 3, (2, 3, 4), "buffers in the ring"),
+        Parameter("stages", 3, (2, 3, 4), "buffers in the ring", cures=DEEPER),
         Parameter("blocking", 8, (4, 8), "results per thread along m and along n"),
     ),
     grid=_numba_grid,

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from ncubble.chips import limits_of
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.shared import (
+    DEEPER,
     LARGEST,
     PLANNED_SMS,
     TILE,
     gemm_spec,
     integer,
 )
-from ncubble.kernels.spec.spec import Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap
+from ncubble.kernels.spec.spec import DOWN, UP, Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap
 
 LARGEST_SMEM = limits_of("9.0").cta_smem
 DEPTH = 64  # k of a stage, and columns of a block: elements of a 128-byte row
@@ -53,7 +54,9 @@ GEMM_TMA = gemm_spec(
     dims=_dims(),
     tensor_maps=wgmma_maps(),
     ablate=("wait", "copy", "epilogue", "wait_sync", "copy_sync", "copy_sync_epilogue"),
-    parameters=(Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM"),),
+    parameters=(
+        Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "slots in the ring; up to 3, two CTAs share an SM", cures=DEEPER),
+    ),
     grid=lambda shape, parameters: (_ceil(shape["m"], TILE) * _ceil(shape["n"], TILE),),
     block=lambda shape, parameters: (2 * WARPGROUP,),
     smem=lambda shape, parameters: integer(parameters, "stages") * 2 * TILE * ROW + 64,
@@ -144,12 +147,34 @@ GEMM_WS = gemm_spec(
     tensor_maps=wgmma_maps(),
     ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
-        Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring"),
-        Parameter("tile_n", 256, (128, 256), "columns of C per tile"),
-        Parameter("cluster", 2, (1, 2), "CTAs, one below the other, that share their tiles of B"),
-        Parameter("schedule", "cooperative", ("cooperative", "pingpong"), "two warpgroups per tile, or a tile each"),
-        Parameter("band", 2048, (512, 1024, 2048, 4096, 8192), "rows of C that clusters running at one time share"),
-        Parameter("walk", "forward", ("forward", "snake"), "along k; snake: every other tile backward"),
+        Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring", cures=DEEPER),
+        Parameter(
+            "tile_n", 256, (128, 256), "columns of C per tile", cures={"data_wait": UP, "copy_cost": UP, "tail": DOWN}
+        ),
+        Parameter(
+            "cluster", 2, (1, 2), "CTAs, one below the other, that share their tiles of B", cures={"data_wait": UP}
+        ),
+        Parameter(
+            "schedule",
+            "cooperative",
+            ("cooperative", "pingpong"),
+            "two warpgroups per tile, or a tile each",
+            cures={"epilogue": "pingpong", "wave_gap": "pingpong"},
+        ),
+        Parameter(
+            "band",
+            2048,
+            (512, 1024, 2048, 4096, 8192),
+            "rows of C that clusters running at one time share",
+            cures={"l2_thrash": UP},
+        ),
+        Parameter(
+            "walk",
+            "forward",
+            ("forward", "snake"),
+            "along k; snake: every other tile backward",
+            cures={"l2_thrash": "snake"},
+        ),
     ),
     grid=lambda shape, parameters: _ws_grid(PLANNED_SMS, shape, parameters),
     persistent=_ws_grid,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from ncubble.kernels.catalog import ablation
 from ncubble.kernels.catalog.shared import (
+    DEEPER,
     NUMBA,
     TILE,
     gemm_dims,
@@ -12,7 +13,7 @@ from ncubble.kernels.catalog.shared import (
     gemm_spec,
     integer,
 )
-from ncubble.kernels.spec.spec import Extent, KernelSpec, Parameter, Parameters, Shape
+from ncubble.kernels.spec.spec import DOWN, UP, Extent, KernelSpec, Parameter, Parameters, Shape
 
 WMMA_STAGE = (128 * 40 + 32 * 136) * 2  # bytes: kHalvesStage in tensor_core_gemm.cu
 
@@ -43,9 +44,9 @@ TENSOR_CORE_GEMM = gemm_spec(
     dims=gemm_dims(TILE, 32),
     ablate=ablation.VARIANTS,
     parameters=(
-        Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "buffers in the ring"),
-        Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async"),
-        Parameter("vec", 16, (4, 16), "bytes per copy instruction and thread"),
+        Parameter("stages", 3, (1, 2, 3, 4, 5, 6), "buffers in the ring", cures=DEEPER),
+        Parameter("copy", "async", ("plain", "async"), "through registers, or cp.async", cures={"no_async": "async"}),
+        Parameter("vec", 16, (4, 16), "bytes per copy instruction and thread", cures={"copy_cost": 16}),
     ),
     grid=gemm_grid,
     block=lambda shape, parameters: (256,),
@@ -93,10 +94,22 @@ GEMM_MMA_SWIZZLED = gemm_spec(
     dims=gemm_dims(TILE, 32),
     ablate=ablation.VARIANTS,
     parameters=(
-        Parameter("stages", 4, (2, 3, 4, 5, 6), "buffers in the ring"),
-        Parameter("tile_n", 256, (128, 256), "columns of C per CTA; with 128 two CTAs of 4 warps share an SM"),
-        Parameter("tile_k", 64, (32, 64), "depth of a tile: k per barrier"),
-        Parameter("layout", "xor", ("plain", "xor"), "plain: no swizzle, so that every ldmatrix conflicts eightfold"),
+        Parameter("stages", 4, (2, 3, 4, 5, 6), "buffers in the ring", cures=DEEPER),
+        Parameter(
+            "tile_n",
+            256,
+            (128, 256),
+            "columns of C per CTA; with 128 two CTAs of 4 warps share an SM",
+            cures={"copy_cost": UP, "smem_wait": UP, "wave_gap": DOWN, "tail": DOWN, "epilogue": DOWN},
+        ),
+        Parameter("tile_k", 64, (32, 64), "depth of a tile: k per barrier", cures={"sync_wait": UP, "issue": UP}),
+        Parameter(
+            "layout",
+            "xor",
+            ("plain", "xor"),
+            "plain: no swizzle, so that every ldmatrix conflicts eightfold",
+            cures={"smem_wait": "xor"},
+        ),
     ),
     grid=lambda shape, parameters: (shape["m"] // TILE * (shape["n"] // integer(parameters, "tile_n")),),
     block=lambda shape, parameters: (integer(parameters, "tile_n"),),

@@ -76,7 +76,11 @@ SDPA_FP8 = KernelSpec(
         Array("out", ("b", "h", "s", "d"), "float16", output=True),
     ),
     scalars=("s", "d"),
-    parameters=(Parameter("use_cp_async", 1, (0, 1), "1: bring the next K and V tile ahead, in a ring of two"),),
+    parameters=(
+        Parameter(
+            "use_cp_async", 1, (0, 1), "1: bring the next K and V tile ahead, in a ring of two", cures={"data_wait": 1}
+        ),
+    ),
     grid=lambda shape, parameters: (-(-shape["s"] // TILE_M), shape["b"] * shape["h"]),
     block=lambda shape, parameters: (256,),
     row_dims=3,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ncubble.kernels.catalog.shared import (
     CUDA,
+    DEEPER,
     PLANNED_SMS,
     fp32_tolerance,
     gemm_spec,
@@ -15,6 +16,7 @@ from ncubble.kernels.catalog.shared import (
 )
 from ncubble.kernels.spec.spec import (
     LAUNCH,
+    UP,
     Array,
     Arrays,
     Dim,
@@ -74,10 +76,18 @@ WARP_SPECIALIZED = KernelSpec(
     arrays=(Array("a", ("n",)), Array("b", ("n",)), Array("c", ("n",), output=True)),
     scalars=("n",),
     parameters=(
-        Parameter("roles", "specialized", ("fused", "specialized"), "all warps alike, or a role for each warp"),
-        Parameter("slots", 2, (1, 2, 3, 4), "tiles of A, B and C in shared memory"),
-        Parameter("work", 64, (0, 16, 32, 64, 96, 128, 256, 512), "FMAs per element: how long computing takes"),
-        Parameter("ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other hides what it waits for"),
+        Parameter(
+            "roles",
+            "specialized",
+            ("fused", "specialized"),
+            "all warps alike, or a role for each warp",
+            cures={"data_wait": "specialized"},
+        ),
+        Parameter("slots", 2, (1, 2, 3, 4), "tiles of A, B and C in shared memory", cures=DEEPER),
+        Parameter("work", 64, (0, 16, 32, 64, 96, 128, 256, 512), "FMAs per element", problem=True),
+        Parameter(
+            "ctas", 1, (1, 2, 4), "CTAs per SM; with one, no other hides what it waits for", cures={"data_wait": UP}
+        ),
     ),
     grid=lambda shape, parameters: roles_grid(PLANNED_SMS, shape, parameters),
     persistent=roles_grid,
@@ -139,10 +149,17 @@ CLUSTER_DSMEM = gemm_spec(
             "multicast",
             ("none", "dsmem", "split", "multicast"),
             "each for itself; the leader sends; each sends its part; the load delivers to all",
+            cures={"data_wait": "multicast", "copy_cost": "multicast"},
         ),
-        Parameter("cluster", 4, (2, 4, 8), "CTAs of a cluster"),
-        Parameter("columns", 8, (4, 8), "columns per CTA: how much is computed with each element of A"),
-        Parameter("stages", 3, (1, 2, 3, 4, 6), "buffers in the ring"),
+        Parameter("cluster", 4, (2, 4, 8), "CTAs of a cluster", cures={"data_wait": UP}),
+        Parameter(
+            "columns",
+            8,
+            (4, 8),
+            "columns per CTA: how much is computed with each element of A",
+            cures={"data_wait": UP, "smem_wait": UP, "issue": UP},
+        ),
+        Parameter("stages", 3, (1, 2, 3, 4, 6), "buffers in the ring", cures=DEEPER),
     ),
     tensor_maps=(
         TensorMap("a", box=_loaded_rows, swizzle=128),
@@ -198,8 +215,14 @@ PERSISTENT = KernelSpec(
     ),
     scalars=("batches", "rows", "cols", LAUNCH),
     parameters=(
-        Parameter("mode", "persistent", ("many", "grid", "persistent"), "a launch per batch; a CTA per tile; a loop"),
-        Parameter("ctas", 2, (1, 2, 3, 4), "CTAs per SM with mode=persistent"),
+        Parameter(
+            "mode",
+            "persistent",
+            ("many", "grid", "persistent"),
+            "a launch per batch; a CTA per tile; a loop",
+            cures={"tail": "persistent", "ramp": "persistent"},
+        ),
+        Parameter("ctas", 2, (1, 2, 3, 4), "CTAs per SM with mode=persistent", cures={"data_wait": UP}),
         Parameter("threads", 256, (128, 256), "threads per CTA, a warp per row"),
     ),
     grid=lambda shape, parameters: _persistent_grid(PLANNED_SMS, shape, parameters),

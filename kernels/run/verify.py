@@ -16,6 +16,8 @@ from ncubble.kernels.spec.case import Case
 from ncubble.kernels.spec.dtypes import is_float
 from ncubble.kernels.spec.spec import Arrays
 
+Expected = dict[str, NDArray[np.float64]]
+
 POISON = 0xFF  # every byte of an output before the launch: NaN in every floating-point type
 GUARD = 4096  # poisoned bytes behind every output: a write past the end shows
 
@@ -68,11 +70,18 @@ class Verification:
             raise VerificationError(f"{label}: wrong result: {self.describe()}", f"repeat it with --seed {seed}")
 
 
-def verify(case: Case, inputs: Arrays, outputs: Arrays, seed: int, overrun: tuple[str, ...] = ()) -> Verification:
+def verify(
+    case: Case,
+    inputs: Arrays,
+    outputs: Arrays,
+    seed: int,
+    overrun: tuple[str, ...] = (),
+    expected: Expected | None = None,
+) -> Verification:
     """Compares ``outputs`` (arrays of the whole result by name) with the reference on a choice of
-    rows."""
+    rows. ``expected`` is the reference there, where it is known already."""
     rows = choose_rows(case, seed)
-    expected = _expected(case, inputs, rows)
+    expected = expected_rows(case, inputs, seed) if expected is None else expected
     tolerance = case.spec.tolerance(case.shape)
     worst, bad, checked, nonfinite, total = 0.0, 0, 0, 0, 0
     for array in case.spec.outputs:
@@ -93,9 +102,10 @@ def verify(case: Case, inputs: Arrays, outputs: Arrays, seed: int, overrun: tupl
     return Verification(worst, bad, checked, nonfinite, total, overrun)
 
 
-def _expected(case: Case, inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+def expected_rows(case: Case, inputs: Arrays, seed: int) -> Expected:
+    """The reference of every output on the rows that ``seed`` chooses; raises VerificationError."""
     try:
-        results = case.reference(inputs, rows)
+        results = case.reference(inputs, choose_rows(case, seed))
         return {array.name: np.asarray(results[array.name], dtype=np.float64) for array in case.spec.outputs}
     except Exception as error:  # the reference is the user's code
         message = f"{case.spec.name}: its reference failed: {type(error).__name__}: {error}"

@@ -25,6 +25,7 @@ Parameters = Mapping[str, Value]
 Arrays = Mapping[str, NDArray[Any]]
 Extent = tuple[int, ...]
 Reference = Callable[[Arrays, NDArray[np.intp]], dict[str, NDArray[np.float64]]]
+UP, DOWN = "up", "down"  # cures: more, or less, of a number
 LAUNCH, SMS = "@launch", "@sms"  # scalars that are known only at the launch: its index, and the device's SMs
 
 
@@ -36,7 +37,9 @@ class Parameter:
     ``tacit``: labels, facts and the compiler hear of it only where it differs from its default, so
     that a parameter which is added later leaves the names of earlier runs as they are.
     ``elsewhere``: the default on GPUs that lack what the defaults need (``min_arch``,
-    ``only_arch``).
+    ``only_arch``). ``problem``: it says what is computed, so that no search changes it. ``cures``:
+    causes and diseases of a verdict that another value may cure, with that value, or ``UP`` or
+    ``DOWN`` among the numbers: what ``ncubble tune`` tries first.
     """
 
     name: str
@@ -45,6 +48,8 @@ class Parameter:
     help: str = ""
     tacit: bool = False
     elsewhere: Value | None = None
+    problem: bool = False
+    cures: Mapping[str, Value] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for default in (self.default, self.elsewhere):
@@ -52,6 +57,10 @@ class Parameter:
                 raise UsageError(
                     f"parameter {self.name}: default {default!r} is not among {self.allowed}", "fix the spec"
                 )
+        for cause, value in self.cures.items():
+            if value not in (UP, DOWN, *self.choices):
+                message = f"parameter {self.name}: {value!r}, which cures {cause}, is not among {self.allowed}"
+                raise UsageError(message, f"fix the spec; or write {UP!r} or {DOWN!r}")
 
     @property
     def allowed(self) -> str:

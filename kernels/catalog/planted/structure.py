@@ -26,6 +26,7 @@ from ncubble.kernels.catalog.shared import (
 )
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.spec import (
+    UP,
     Array,
     Arrays,
     Dim,
@@ -188,7 +189,10 @@ BOXES = replace(
     source="planted_boxes.cu",
     idea="tiles by TMA in boxes of a few rows, or as large as they can be",
     tensor_maps=wgmma_maps(lambda parameters: integer(parameters, "box_rows")),
-    parameters=(SHARES, Parameter("box_rows", 64, (1, 2, 4, 8, 16, 64), "rows of 128 bytes per box")),
+    parameters=(
+        SHARES,
+        Parameter("box_rows", 64, (1, 2, 4, 8, 16, 64), "rows of 128 bytes per box", cures={"small_boxes": UP}),
+    ),
     grid=_grid,
     persistent=None,
     demonstrates="boxes of a few rows: copy_cost (small_boxes), at the one thread that asks for them",

@@ -39,7 +39,7 @@ def _compiler():
 
 @pytest.fixture
 def ranged(monkeypatch):
-    """Of each launch the ranges around it, joined by slashes, by a stand-in for NVIDIA's package."""
+    """The ranges around each launch, joined by slashes, by a stand-in for NVIDIA's package."""
     open_ranges, launches = [], []
 
     @contextmanager

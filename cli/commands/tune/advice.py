@@ -1,0 +1,90 @@
+"""Advice from one profile: which parameter may cure which cause, and which depth is predicted to be best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ncubble.kernels.spec.case import Case
+from ncubble.kernels.spec.spec import DOWN, UP, Parameter, Value
+from ncubble.kernels.tuning.tuner import TuneAdvice, TuneMove
+
+if TYPE_CHECKING:
+    from ncubble.analysis.diagnosis.verdict import LaunchVerdict
+    from ncubble.analysis.model.predict import Prediction
+
+DEPTH = "stages"
+"""The parameter that facts and predictions take for the depth of the pipeline."""
+SIGN: dict[Value, int] = {UP: 1, DOWN: -1}
+LIMIT_S = 300.0
+
+
+def advice_of(case: Case, catalog: Path | None, out: Path) -> TuneAdvice:
+    """Profiles a configuration into the folder ``out`` and reads the advice off it; raises NcubbleError."""
+    from ncubble.analysis.diagnosis.advise import predict_sweep
+    from ncubble.analysis.diagnosis.judge import launch_verdict
+    from ncubble.analysis.report.report import Report
+    from ncubble.cli.commands.profile import catalog_program
+    from ncubble.profiling.ncu.ncu import Filters
+    from ncubble.profiling.runs.session import Observer, ProfileRequest, profile
+
+    pairs = [f"{key}={value}" for key, value in case.parameters.items()]
+    shape = ",".join(f"{key}={value}" for key, value in case.shape.items())
+    program, _, function = catalog_program(case.spec.name, pairs, shape, catalog, 1)
+    request = ProfileRequest(program, out, filters=Filters(function), timeout_s=LIMIT_S)
+    launch = Report.open(profile(request, Observer()).path).launch(0)
+    depths = [value for item in case.spec.parameters if item.name == DEPTH for value in item.choices]
+    present = case.parameters.get(DEPTH)
+    predicted = predict_sweep(
+        launch,
+        present if isinstance(present, int) else None,
+        tuple(value for value in depths if isinstance(value, int)),
+    )
+    return read(launch_verdict(launch), predicted, case)
+
+
+def read(verdict: LaunchVerdict, predicted: Mapping[int, Prediction | None], case: Case) -> TuneAdvice:
+    """The moves that a verdict suggests, in the order of its causes; a parameter is moved by the first cause that it
+    cures. Depths come in the order of their predicted cycles, without those that are predicted to lose."""
+    moves: dict[str, TuneMove] = {}
+    for names, share in _causes(verdict):
+        for item in case.spec.parameters:
+            cure = next((item.cures[name] for name in names if name in item.cures), None)
+            if cure is None or item.name in moves:
+                continue
+            values = list(_values(item, cure, case.parameters[item.name]))
+            if item.name == DEPTH and cure == UP:
+                values = _deeper(values, predicted, case.parameters[item.name])
+            if values:
+                cause = " ".join(filter(None, [names[0].replace("_", " "), share]))
+                moves[item.name] = TuneMove(item.name, tuple(values), cause)
+    return TuneAdvice(verdict.disease or verdict.cause, tuple(moves.values()))
+
+
+def _causes(verdict: LaunchVerdict) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Names of each cause, its disease first, and its share of the time in words. A verdict that is no part of the
+    time leads."""
+    if verdict.cause not in {cause.cause for cause in verdict.causes}:
+        yield tuple(filter(None, [verdict.disease, verdict.cause])), ""
+    for cause in verdict.causes:
+        yield tuple(filter(None, [cause.disease, cause.cause])), f"{cause.pct:.0f} %"
+
+
+def _values(item: Parameter, cure: Value, present: Value) -> Iterator[Value]:
+    """The values to try: the cure itself; or of what is larger or smaller the nearest and the farthest."""
+    if cure not in (UP, DOWN):
+        yield from [cure] * (cure != present)
+        return
+    numbers = sorted(value for value in item.choices if isinstance(value, int))
+    if isinstance(present, int) and (beyond := [value for value in numbers if (value - present) * SIGN[cure] > 0]):
+        yield from dict.fromkeys((beyond[0], beyond[-1]) if cure == UP else (beyond[-1], beyond[0]))
+
+
+def _deeper(values: list[Value], predicted: Mapping[int, Prediction | None], present: Value) -> list[Value]:
+    """The deeper depth of fewest predicted cycles, none where all lose; ``values`` where nothing is predicted."""
+    cycles = {depth: found.cycles for depth, found in predicted.items() if found is not None}
+    if not isinstance(present, int) or present not in cycles or len(cycles) == 1:
+        return values
+    better = [depth for depth in cycles if depth > present and cycles[depth] < cycles[present]]
+    return [min(better, key=lambda depth: (cycles[depth], depth))] if better else []

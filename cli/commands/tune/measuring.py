@@ -1,0 +1,80 @@
+"""Measures configurations of a kernel: times in a process of their own, advice from a profile under ncu."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ncubble.cli.commands.tune.advice import advice_of
+from ncubble.errors import MeasurementError, NcubbleError
+from ncubble.kernels.device.device import DeviceFacts
+from ncubble.kernels.spec.case import Case
+from ncubble.kernels.tuning.space import device_from
+from ncubble.kernels.tuning.trials import FAILED, Trial
+from ncubble.kernels.tuning.tuner import TuneAdvice
+from ncubble.profiling.processes.serving import ServerDiedError, ServingProcess
+
+MODULE = "ncubble.cli.commands.tune.worker"
+LIMIT_S = 180.0
+"""Of one answer: building, drawing inputs, the reference on the CPU, and launches."""
+
+
+@dataclass
+class GpuBench:
+    """Measures configurations of one kernel, shape and seed. ``profiles``: whether advice is asked of ncu; where it
+    cannot be had, ``tell`` hears the reason, once."""
+
+    kernel: str
+    catalog: Path | None
+    shape: Mapping[str, int]
+    seed: int
+    iterations: int
+    profiles: bool = True
+    tell: Callable[[str], None] = lambda text: None
+    process: ServingProcess = field(default_factory=lambda: ServingProcess(MODULE, own_group=True))
+
+    def device(self) -> DeviceFacts:
+        """The GPU; raises MeasurementError where there is none."""
+        return device_from(self._ask("device")["device"])
+
+    def measure(self, case: Case) -> Trial:
+        """Verifies and times a configuration; one that hangs or takes its process along has failed."""
+        try:
+            trial = Trial(**self._ask("measure", [case])["trial"])
+        except (ServerDiedError, MeasurementError) as error:
+            trial = Trial(case.parameters, FAILED, str(error).partition("\n")[0])
+        if trial.outcome == FAILED:
+            self.process.close()  # a fault stays with its process
+        return trial
+
+    def in_turns(self, cases: Sequence[Case]) -> list[float]:
+        """Median times in microseconds, timed in turns."""
+        return [float(time) for time in self._ask("turns", cases)["p50_us"]]
+
+    def advise(self, case: Case) -> TuneAdvice | None:
+        """What a profile under ncu says; None where there is none."""
+        if not self.profiles:
+            return None
+        try:
+            with tempfile.TemporaryDirectory(prefix="ncubble-tune-") as folder:
+                return advice_of(case, self.catalog, Path(folder) / "run")
+        except NcubbleError as error:
+            self.profiles = False
+            self.tell(f"no profiles, timings only: {error.message}")
+            return None
+
+    def _ask(self, do: str, cases: Sequence[Case] = ()) -> dict[str, Any]:
+        answer = self.process.ask(
+            {
+                **{"do": do, "kernel": self.kernel, "catalog": str(self.catalog.resolve()) if self.catalog else ""},
+                **{"shape": dict(self.shape), "seed": self.seed, "iterations": self.iterations},
+                "parameters": [dict(case.parameters) for case in cases],
+            },
+            LIMIT_S,
+        )
+        if "error" in answer:
+            raise MeasurementError(answer["error"], answer["remedy"])
+        return answer

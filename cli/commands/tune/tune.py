@@ -1,0 +1,64 @@
+"""``ncubble tune``: searches the parameters of a kernel for the fastest configuration that is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ncubble.cli.commands.kernels.kernels import Catalog, Json, Name, Seed, Shape
+
+
+def tune(
+    name: Name,
+    parameters: Annotated[
+        list[str] | None, typer.Option("-p", metavar="NAME=VALUE", help="A parameter to hold; repeatable.")
+    ] = None,
+    start: Annotated[
+        list[str] | None,
+        typer.Option("--start", metavar="NAME=VALUE", help="Where to begin, else the default; repeatable."),
+    ] = None,
+    shape: Shape = None,
+    catalog: Catalog = None,
+    budget: Annotated[
+        int | None, typer.Option("--budget", metavar="N", min=1, help="Configurations to time (default: a third).")
+    ] = None,
+    iterations: Annotated[int, typer.Option("--iterations", min=20, help="Timed launches of each configuration.")] = 60,
+    seed: Seed = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for elites.json and tune.json.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the search in --out; nothing is repeated.")
+    ] = False,
+    profiles: Annotated[bool, typer.Option(" /--no-profile", help="Do not ask ncu for advice; timings only.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Search the parameters of a kernel for the fastest configuration; keep the best three in elites.json.
+
+    A profile of the best so far names its causes, and parameters that cure them are tried first; then what the timings
+    so far promise most of. Each is verified before it is timed. Parameters that say what is computed are left alone.
+    Exit code 4 if no configuration is right.
+    """
+    from ncubble.cli.commands.profile import default_out
+    from ncubble.cli.commands.tune.job import TuneJob, run_job
+    from ncubble.cli.commands.tune.render import print_result, tell_trial
+    from ncubble.cli.render import emit_json
+    from ncubble.cli.running import ended_by_signals
+    from ncubble.errors import UsageError
+    from ncubble.kernels.run.request import parse_parameters, parse_shape
+
+    if resume and out is None:
+        raise UsageError("--resume needs --out", "name the folder of the search that is to go on")
+    folder = out or default_out(f"tune-{name}")
+    held, begin = parse_parameters(parameters or ()), parse_parameters(start or ())
+    job = TuneJob(
+        *(name, parse_shape(shape or ()), held, begin, catalog, budget, iterations, seed, folder, resume, profiles)
+    )
+    with ended_by_signals(f"go on with: ncubble tune … --out {folder} --resume"):
+        result = run_job(job, tell_trial, lambda text: typer.echo(f"  note: {text}", err=True))
+    if as_json:
+        emit_json(result.to_json())
+    else:
+        print_result(result, folder)

@@ -1,0 +1,111 @@
+"""Times configurations of one kernel on a GPU: each is verified first, on the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ncubble.errors import NcubbleError, UsageError
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.bench import Timing, time_in_rounds, time_launches
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import prepare
+from ncubble.kernels.run.prepared import Prepared
+from ncubble.kernels.run.verify import Expected, Verification, expected_rows, verify
+from ncubble.kernels.spec.case import Case
+from ncubble.kernels.spec.spec import Value
+
+OK, WRONG, REFUSED, FAILED = "ok", "wrong", "refused", "failed"
+"""What came of a configuration: timed; a wrong result; not launched, as the device or the compiler
+refuses it; ended by a fault, or hung."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One configuration: its full ``parameters``, what came of it, times in microseconds, and what
+    its verification and its build say. ``why``: where it is not ``OK``."""
+
+    parameters: Mapping[str, Value]
+    outcome: str
+    why: str = ""
+    p50_us: float | None = None
+    p90_us: float | None = None
+    std_us: float | None = None
+    sm_mhz: int | None = None
+    verification: Mapping[str, Any] | None = None
+    build: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def launches(self) -> int:
+        """What it counts for: 1, unless it was refused before a launch."""
+        return int(self.outcome != REFUSED)
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return asdict(self)
+
+
+class Trials:
+    """Times cases of one kernel and shape on ``gpu``, whose parameters compute the same. All see
+    inputs drawn by ``seed``, and are held against one reference."""
+
+    def __init__(self, gpu: Gpu, seed: int) -> None:
+        self._gpu, self._seed = gpu, seed
+        self._inputs: dict[str, Any] = {}
+        self._expected: Expected | None = None
+
+    def measure(self, case: Case, iterations: int) -> Trial:
+        """Builds, verifies and times ``case``; never raises NcubbleError."""
+        try:
+            prepared = self._prepared(case)
+        except UsageError as error:
+            return Trial(case.parameters, REFUSED, error.message)
+        except NcubbleError as error:  # it does not compile, or memory is short
+            return Trial(case.parameters, FAILED, error.message)
+        try:
+            return self._timed(prepared, iterations)
+        except NcubbleError as error:
+            return Trial(case.parameters, FAILED, error.message)
+        finally:
+            self._gpu.free()
+
+    def _timed(self, prepared: Prepared, iterations: int) -> Trial:
+        case, checked = prepared.case, self._verified(prepared)
+        build = {name: asdict(prepared.build)[name] for name in ("registers", "spill_B", "code_sha256")}
+        if not checked.passed:
+            return Trial(case.parameters, WRONG, checked.describe(), verification=checked.to_json(), build=build)
+        timing = time_launches(self._gpu, prepared.run, iterations)
+        return Trial(case.parameters, OK, **_times(timing), verification=checked.to_json(), build=build)
+
+    def in_turns(self, cases: Sequence[Case], iterations: int) -> list[float]:
+        """Median times of several cases in microseconds, timed in turns. Raises NcubbleError."""
+        try:
+            runs = [self._prepared(case).run for case in cases]
+            return [rounds.timing.p50_us for rounds in time_in_rounds(self._gpu, runs, iterations)]
+        finally:
+            self._gpu.free()
+
+    def _prepared(self, case: Case) -> Prepared:
+        if not self._inputs:
+            self._inputs = draw_inputs(case, self._seed)
+        prepared = prepare(case, self._gpu)
+        prepared.upload(self._inputs)
+        return prepared
+
+    def _verified(self, prepared: Prepared) -> Verification:
+        prepared.poison()
+        prepared.run()
+        outputs, overrun = prepared.outputs()
+        if self._expected is None:
+            self._expected = expected_rows(prepared.case, self._inputs, self._seed)
+        return verify(prepared.case, self._inputs, outputs, self._seed, overrun, self._expected)
+
+
+def _times(timing: Timing) -> dict[str, Any]:
+    return {
+        "p50_us": timing.p50_us,
+        "p90_us": timing.p90_us,
+        "std_us": timing.std_us,
+        "sm_mhz": timing.clocks.get("sm_mhz"),
+    }

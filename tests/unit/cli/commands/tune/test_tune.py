@@ -1,0 +1,192 @@
+"""``ncubble tune`` as a user meets it: output, files, resuming, exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import pytest
+
+from ncubble.cli import main as cli
+from ncubble.cli.commands.tune import measuring
+from ncubble.errors import MeasurementError
+from ncubble.kernels.tuning.tuner import TuneAdvice, TuneMove
+from ncubble.profiling.processes.serving import ServerDiedError
+from tests.helpers.fake_gpu import H200
+
+NO_NCU = MeasurementError("`ncu` was not found", "install it")
+CHECKED = {"passed": True, "max_abs_error": 3e-9}
+
+
+def bowl(parameters):
+    return 100.0 + abs(parameters["items"] - 4) + abs(parameters["threads"] - 512) / 20.0
+
+
+class PlayedWorker:
+    """Answers as the worker does; ``spoiled`` configurations are wrong, hang or fault."""
+
+    def __init__(self, spoiled=None):
+        self.spoiled: Mapping[int, str] = spoiled or {}
+        self.asked, self.closed = [], 0
+
+    def ask(self, request, silent_s):
+        request = json.loads(json.dumps(request))
+        self.asked.append(request)
+        if request["do"] == "device":
+            return {"device": json.loads(json.dumps(asdict(H200)))}
+        if request["do"] == "turns":
+            return {"p50_us": [bowl(parameters) for parameters in request["parameters"]]}
+        (parameters,) = request["parameters"]
+        what = self.spoiled.get(parameters["items"])
+        if what == "hang":
+            raise ServerDiedError(True, -9)
+        if what is not None:
+            return {"trial": {"parameters": parameters, "outcome": what, "why": "NaN"}}
+        return {
+            "trial": {"parameters": parameters, "outcome": "ok", "p50_us": bowl(parameters), "verification": CHECKED}
+        }
+
+    def close(self, patience_s=0.0):
+        self.closed += 1
+        return 0
+
+
+@pytest.fixture
+def tune(monkeypatch, capsys, tmp_path):
+    """Runs the command in a folder of its own; gives exit code, output, and the worker."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv, spoiled=None, advice=NO_NCU):
+        worker = PlayedWorker(spoiled)
+        monkeypatch.setattr(measuring, "ServingProcess", lambda *given, **more: worker)
+
+        def advised(case, catalog, out):
+            if isinstance(advice, Exception):
+                raise advice
+            return advice
+
+        monkeypatch.setattr(measuring, "advice_of", advised)
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["tune", "softmax_online", *argv])
+        return ended.value.code or 0, capsys.readouterr(), worker
+
+    return run
+
+
+def measured(worker):
+    return [request["parameters"][0] for request in worker.asked if request["do"] == "measure"]
+
+
+def test_the_best_three_are_shown_and_written(tune, tmp_path):
+    code, said, worker = tune("--out", "run", "--start", "threads=128", "--start", "items=1", "--seed", "7")
+    assert code == 0 and worker.closed
+    found = json.loads((tmp_path / "run" / "elites.json").read_text())
+    assert len(found["elites"]) == 3 and found["configurations"] == 32 and found["launches"] <= 10
+    assert found["elites"][0]["p50_us"] < found["start"]["p50_us"] and found["seed"] == 7
+    assert found["elites"][0]["verification"]["passed"] and found["elites"][0]["cause"] is None
+    assert found["start"]["parameters"] == {"threads": 128, "items": 1}
+    assert found["notes"] == ["no profiles, timings only: `ncu` was not found"]
+    assert "threads" in said.out and "first cause" in said.out and "of 32 configurations" in said.out
+    assert said.err.count("note: no profiles") == 1
+    assert "1/10  threads=128 items=1" in said.err
+    assert {request["seed"] for request in worker.asked} == {7}
+
+
+def test_json_is_what_is_written(tune, tmp_path):
+    _, said, _ = tune("--out", "run", "--json")
+    assert json.loads(said.out) == json.loads((tmp_path / "run" / "elites.json").read_text())
+
+
+def test_advice_of_profiles_leads_and_is_told(tune, tmp_path):
+    advice = TuneAdvice("bank_conflicts", (TuneMove("items", (4,), "bank conflicts 40 %"),))
+    code, said, worker = tune("--out", "run", advice=advice)
+    assert code == 0 and measured(worker)[1]["items"] == 4
+    assert "(bank conflicts 40 %)" in said.err
+    found = json.loads((tmp_path / "run" / "elites.json").read_text())
+    assert {elite["cause"] for elite in found["elites"]} == {"bank_conflicts"}
+    assert "bank conflicts" in said.out
+
+
+def test_no_profile_asks_for_none(tune):
+    code, said, _ = tune("--out", "run", "--no-profile")
+    assert code == 0 and "note:" not in said.err
+
+
+def test_an_interrupted_search_goes_on_and_repeats_nothing(tune, tmp_path):
+    tune("--out", "whole", "--seed", "1", "--start", "items=1")
+    whole = json.loads((tmp_path / "whole" / "elites.json").read_text())
+    tune("--out", "run", "--seed", "1", "--start", "items=1", "--budget", "5")
+    code, _, worker = tune("--out", "run", "--start", "items=1", "--resume")
+    again = json.loads((tmp_path / "run" / "elites.json").read_text())
+    assert code == 0 and again["elites"][0] == whole["elites"][0] and again["launches"] == whole["launches"]
+    assert len(measured(worker)) == whole["launches"] - whole["timed_again"] - 5
+    assert {request["seed"] for request in worker.asked if request["do"] != "device"} == {1}
+
+
+def test_a_signal_keeps_what_was_measured(tune, tmp_path, monkeypatch):
+    calls = []
+    original = PlayedWorker.ask
+
+    def interrupted(self, request, silent_s):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return original(self, request, silent_s)
+
+    monkeypatch.setattr(PlayedWorker, "ask", interrupted)
+    code, said, worker = tune("--out", "run", "--seed", "1")
+    assert code == 130 and "--resume" in said.err and worker.closed
+    assert len(json.loads((tmp_path / "run" / "tune.json").read_text())["trials"]) == 2
+    code, _, worker = tune("--out", "run", "--resume")
+    assert code == 0
+    assert len(json.loads((tmp_path / "run" / "tune.json").read_text())["trials"]) == len(measured(worker)) + 2
+
+
+@pytest.mark.parametrize("what", ["wrong", "failed", "hang"])
+def test_what_is_wrong_or_hangs_is_recorded_and_never_wins(tune, tmp_path, what):
+    code, said, worker = tune("--out", "run", "--budget", "32", spoiled={4: what})
+    assert code == 0
+    found = json.loads((tmp_path / "run" / "elites.json").read_text())
+    assert all(elite["parameters"]["items"] != 4 for elite in found["elites"])
+    assert ("wrong: NaN" if what == "wrong" else "failed: ") in said.err
+    assert what == "wrong" or worker.closed >= 4  # a fault stays with its process
+
+
+def test_where_nothing_is_right_it_ends_with_4(tune):
+    code, said, _ = tune("--out", "run", spoiled=dict.fromkeys(range(1, 9), "wrong"))
+    assert code == 4 and "no configuration is right: NaN" in said.err
+
+
+def test_held_parameters_are_said(tune, tmp_path):
+    code, said, worker = tune("--out", "run", "-p", "threads=256")
+    assert code == 0 and "not searched: threads (held by -p)" in said.out
+    assert {parameters["threads"] for parameters in measured(worker)} == {256}
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "complaint"),
+    [
+        (("--resume",), 2, "--resume needs --out"),
+        (("--out", "none", "--resume"), 3, "cannot be read"),
+        (("--out", "run", "-p", "threads=3"), 2, "threads=3 is not allowed"),
+        (("--out", "run", "-p", "threads=256", "--start", "threads=256"), 2, "both held and searched"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(tune, argv, code, complaint):
+    ended, said, _ = tune(*argv)
+    assert ended == code and complaint in said.err and said.out == ""
+
+
+def test_a_folder_that_holds_something_needs_resume_and_another_search_is_refused(tune):
+    tune("--out", "run", "--seed", "1")
+    code, said, _ = tune("--out", "run")
+    assert code == 2 and "--resume" in said.err
+    code, said, _ = tune("--out", "run", "--resume", "--shape", "rows=64")
+    assert code == 2 and "shape was" in said.err
+
+
+def test_without_a_gpu_it_ends_with_3(tune, monkeypatch):
+    monkeypatch.setattr(PlayedWorker, "ask", lambda self, request, silent_s: {"error": "no GPU", "remedy": "get one"})
+    code, said, _ = tune("--out", "run")
+    assert code == 3 and "no GPU" in said.err
