@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import typer
@@ -21,15 +21,13 @@ from ncubble.kernels.tuning.tuner import Tuner
 
 
 def tell_trial(tuner: Tuner, point: Point, trial: Trial, why: str) -> None:
-    """One line on stderr: number, configuration, time against the start's, and why it was tried."""
+    """One line on stderr: number, time, change from the start, configuration, and why it was tried."""
     start, settings = tuner.trials[tuner.space.start], _pairs(tuner.space.settings(point))
-    if trial.outcome != OK:
-        found = f"{trial.outcome}: {trial.why}"
-    elif start.p50_us and trial is not start:
-        found = f"{trial.p50_us:10.2f} us  {100.0 * ((trial.p50_us or 0.0) / start.p50_us - 1.0):+6.1f} %"
-    else:
-        found = f"{trial.p50_us:10.2f} us"
-    typer.echo(f"  {tuner.launches:3}/{tuner.budget}  {settings}  {printable(found)}  ({why})", err=True)
+    time = f"{trial.p50_us:10.2f} us" if trial.p50_us else f"{trial.outcome:>13}"
+    change = "" if trial is start else _change(trial.p50_us, start.p50_us)
+    more = f": {trial.why}" if trial.outcome != OK else ""
+    line = f"{tuner.launches:5}/{tuner.budget} {time} {change:>8}  {settings}  ({why}){more}"
+    typer.echo(printable(line), err=True)
 
 
 def print_result(result: TuneResult, folder: Path) -> None:
@@ -38,31 +36,41 @@ def print_result(result: TuneResult, folder: Path) -> None:
     sizes = " ".join(f"{key}={value}" for key, value in result.setting.shape.items())
     out.print(Text(printable(result.setting.kernel), style="bold").append(f"  {sizes}", style="dim not bold"))
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", pad_edge=False)
-    for name in ("", *(axis.name for axis in space.axes), "p50 us", "to start"):
+    for name in ("", "p50 us", "to start", "max error"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verified", no_wrap=True)
-    table.add_column("first cause", overflow="fold")
+    table.add_column("first cause", no_wrap=True)
+    table.add_column("parameters", overflow="fold")
     start = tuner.trials[space.start]
     for number, elite in enumerate(result.elites, 1):
-        checked = elite.trial.verification or {}
-        change = f"{100.0 * (elite.p50_us / start.p50_us - 1.0):+.1f} %" if start.p50_us else ""
-        values = [str(value) for value in space.settings(elite.point).values()]
-        verified = f"max error {checked.get('max_abs_error', 0.0):.2g}"
-        cause = disease_words(elite.cause) if elite.cause else "–"
+        error = (elite.trial.verification or {}).get("max_abs_error")
         table.add_row(
-            str(number), *values, f"{elite.p50_us:.2f}", change, verified, cause, style="bold" if number == 1 else ""
+            str(number),
+            f"{elite.p50_us:.2f}",
+            _change(elite.p50_us, start.p50_us),
+            "" if error is None else f"{error:.2g}",
+            disease_words(elite.cause) if elite.cause else "–",
+            printable(_pairs(space.settings(elite.point))),
+            style="bold" if number == 1 else "",
         )
     out.print(table)
-    share = 100.0 * tuner.launches / len(space.cases)
-    again = f", {len(tuner.turns)} of them again in turns" if tuner.turns else ""
-    typer.echo(
-        f"  {tuner.launches} launches of {len(space.cases)} configurations ({share:.0f} %){again}; {tuner.stopped}"
-    )
-    begun = f"{start.p50_us:.2f} us" if start.p50_us else start.outcome
-    typer.echo(f"  start: {_pairs(space.settings(space.start))}: {begun}")
-    for name, why in space.left_out.items():
-        typer.echo(f"  not searched: {name} ({why})")
+    for line in _cost(result):
+        typer.echo(f"  {line}")
     typer.echo(f"  written: {folder / ELITES_FILE}", err=True)
+
+
+def _cost(result: TuneResult) -> Iterator[str]:
+    """What the search took, where it began, and what it left alone."""
+    tuner, space = result.tuner, result.space
+    share, start = 100.0 * tuner.launches / len(space.cases), tuner.trials[space.start]
+    again = f", {len(tuner.turns)} of them again in turns" if tuner.turns else ""
+    yield f"{tuner.launches} launches, {share:.0f} % of {len(space.cases)} configurations{again}; {tuner.stopped}"
+    begun = f"{start.p50_us:.2f} us" if start.p50_us else start.outcome
+    yield f"start: {printable(_pairs(space.settings(space.start)))}: {begun}"
+    yield from (f"not searched: {name} ({why})" for name, why in space.left_out.items())
+
+
+def _change(now: float | None, before: float | None) -> str:
+    return f"{100.0 * (now / before - 1.0):+.1f} %" if now and before else ""
 
 
 def _pairs(settings: Mapping[str, Value]) -> str:
