@@ -141,8 +141,11 @@ def _spec_json(spec: KernelSpec) -> dict[str, Any]:
         "peer": spec.peer or None,
         "gates": spec.gates is not None,
         "parameters": [
-            {"name": item.name, "default": item.default, "choices": list(item.choices), "help": item.help}
-            | ({} if item.elsewhere is None else {"elsewhere": item.elsewhere})
+            {
+                **{"name": item.name, "default": item.default, "choices": list(item.choices), "help": item.help},
+                **({} if item.elsewhere is None else {"elsewhere": item.elsewhere}),
+                **{"problem": item.problem, "cures": dict(item.cures)},
+            }
             for item in spec.parameters
         ],
         "shape": [

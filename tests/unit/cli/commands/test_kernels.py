@@ -29,7 +29,14 @@ def test_the_catalog_as_json_names_every_kernel_and_its_choices(capsys):
     assert code == 0
     assert {"tiled_matmul", "async_pipeline", "tensor_core_gemm", "softmax_online"} < set(kernels)
     stages = kernels["async_pipeline"]["parameters"][0]
-    assert stages == {"name": "stages", "default": 3, "choices": [2, 3, 4, 5, 6], "help": "buffers in the ring"}
+    assert stages == {
+        "name": "stages",
+        "default": 3,
+        "choices": [2, 3, 4, 5, 6],
+        "help": "buffers in the ring",
+        "problem": False,
+        "cures": {"data_wait": "up", "occupancy_cliff": "down"},
+    }
 
 
 def test_the_table_shows_every_name_whole(capsys):
