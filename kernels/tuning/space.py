@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ncubble.errors import UsageError
-from ncubble.kernels.build.build import arch_for, check_arch
+from ncubble.kernels.build.build import arch_for, case_for, check_arch
 from ncubble.kernels.device.device import DeviceFacts
 from ncubble.kernels.spec.case import Case, check_cluster, make_case
 from ncubble.kernels.spec.spec import KernelSpec, Parameter, Value
@@ -73,7 +73,7 @@ def space_of(
         raise UsageError(f"{spec.name} is driven from the host", "tune its kernel: ncubble kernels lists others")
     if both := sorted(set(fixed) & set(begin)):
         raise UsageError(f"{', '.join(both)}: both held and searched", "give it by -p or by --start")
-    first = make_case(spec, {**fixed, **begin}, shape)
+    first = case_for(make_case(spec, {**fixed, **begin}, shape), arch_for(*device.compute_capability))
     if first.unverified is not None:
         raise UsageError(f"{first.label}: {first.unverified}", "begin at a configuration that can be verified")
     _check_device(first, device)

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.case import Case
+from ncubble.kernels.spec.spec import KernelSpec, Parameter
 from ncubble.kernels.tuning.space import Space, space_of
 from ncubble.kernels.tuning.trials import OK, Trial
 from ncubble.kernels.tuning.tuner import TuneAdvice
 from tests.helpers.fake_gpu import H200
 
-GRIDS = Path(__file__).parents[1] / "data" / "tune_grids.json"
+DATA = Path(__file__).parents[1] / "data"
+GRIDS, KERNELS = DATA / "tune_grids.json", DATA / "tune_kernels"
 Timed = Callable[[Mapping[str, Any]], "float | Trial"]
+
+
+def toy() -> KernelSpec:
+    """A kernel with 4 x 8 configurations: ``threads`` and ``items``."""
+    return find_spec("toy", KERNELS)
+
+
+def toy_space(**start: Any) -> Space:
+    """All of them, from ``start``."""
+    return space_of(toy(), {}, {}, start, H200)
 
 
 class PlayedBench:
@@ -43,7 +56,7 @@ class PlayedBench:
 
 
 class RecordedGrid:
-    """Every configuration of a kernel, timed on a GPU."""
+    """Every configuration that a kernel had, timed on a GPU."""
 
     def __init__(self, kernel: str) -> None:
         recorded = json.loads(GRIDS.read_text(encoding="utf-8"))[kernel]
@@ -51,10 +64,23 @@ class RecordedGrid:
         self.p50_us = {tuple(row[:-1]): float(row[-1]) for row in recorded["p50_us"]}
 
     def timed(self, parameters: Mapping[str, Any]) -> float:
-        return self.p50_us[tuple(parameters[name] for name in self.axes)]
+        return self.p50_us[self.key(parameters)]
+
+    def key(self, parameters: Mapping[str, Any]) -> tuple[Any, ...]:
+        return tuple(parameters[name] for name in self.axes)
 
     def space(self, start: Sequence[Any]) -> Space:
-        return space_of(find_spec(self.kernel), {}, {}, dict(zip(self.axes, start, strict=True)), H200)
+        columns = zip(*self.p50_us, strict=True)
+        values = [tuple(sorted(set(column), key=lambda value: (isinstance(value, str), value))) for column in columns]
+        axes = tuple(Parameter(name, choices[0], choices) for name, choices in zip(self.axes, values, strict=True))
+        spec = replace(
+            toy(),
+            parameters=axes,
+            grid=lambda shape, parameters: (1,),
+            block=lambda shape, parameters: (32,),
+            requires=lambda shape, parameters: None if self.key(parameters) in self.p50_us else "not valid",
+        )
+        return space_of(spec, {}, {}, dict(zip(self.axes, start, strict=True)), H200)
 
     @property
     def best_us(self) -> float:

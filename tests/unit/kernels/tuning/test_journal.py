@@ -8,15 +8,12 @@ from dataclasses import replace
 import pytest
 
 from ncubble.errors import MeasurementError, ReportError, UsageError
-from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.tuning import journal as module
 from ncubble.kernels.tuning.journal import FILE, Journal, KeptBench, Setting
-from ncubble.kernels.tuning.space import space_of
 from ncubble.kernels.tuning.tuner import TuneAdvice, TuneMove, Tuner
-from tests.helpers.fake_gpu import H200
-from tests.helpers.tune_bench import PlayedBench
+from tests.helpers.tune_bench import PlayedBench, toy_space
 
-SETTING = Setting("softmax_online", {"rows": 16384, "cols": 4096}, {}, {"threads": 256}, "Fake H200", "580.00", 60, 1)
+SETTING = Setting("toy", {"n": 65536}, {}, {"threads": 256}, "Fake H200", "580.00", 60, 1)
 
 
 class StopError(Exception):
@@ -32,8 +29,7 @@ def advised(parameters):
 
 
 def search(folder, bench, kept=None, budget=12):
-    space = space_of(find_spec("softmax_online"), {}, {}, {"threads": 1024, "items": 1}, H200)
-    tuner = Tuner(space, KeptBench(kept or Journal(folder, SETTING), bench), budget)
+    tuner = Tuner(toy_space(threads=1024, items=1), KeptBench(kept or Journal(folder, SETTING), bench), budget)
     return tuner, tuner.run()
 
 

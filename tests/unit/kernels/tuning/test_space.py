@@ -12,6 +12,7 @@ from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.spec.spec import DOWN, UP, Parameter
 from ncubble.kernels.tuning.space import device_from, space_of
 from tests.helpers.fake_gpu import H200
+from tests.helpers.tune_bench import toy
 
 AMPERE = replace(H200, name="A100", compute_capability=(8, 0), smem_per_cta=166912, sm_count=108)
 
@@ -104,7 +105,7 @@ def test_a_space_that_cannot_be_searched_is_refused(arguments, complaint):
 
 
 def test_a_space_too_large_to_look_through_is_refused():
-    spec = find_spec("softmax_online")
+    spec = toy()
     many = tuple(Parameter(f"p{number}", 0, tuple(range(16))) for number in range(5))
     with pytest.raises(UsageError, match="at most 50000 are searched"):
         space_of(replace(spec, parameters=(*spec.parameters, *many)), {}, {}, {}, H200)

@@ -14,8 +14,9 @@ from ncubble.kernels.spec.case import make_case
 from ncubble.kernels.tuning import trials as module
 from ncubble.kernels.tuning.trials import FAILED, OK, REFUSED, WRONG, Trials
 from tests.helpers.fake_gpu import FakeGpu
+from tests.helpers.tune_bench import toy
 
-SMALL = {"rows": 64, "cols": 512}
+SMALL = {"n": 4096}
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +30,7 @@ def _compiler():
 
 
 def case(**parameters):
-    return make_case(find_spec("softmax_online"), parameters, SMALL)
+    return make_case(toy(), parameters, SMALL)
 
 
 def test_a_trial_is_verified_timed_and_leaves_no_memory():
@@ -43,7 +44,7 @@ def test_a_trial_is_verified_timed_and_leaves_no_memory():
 
 def test_a_wrong_result_is_never_timed():
     def spoil(views, gpu):
-        views["y"][0, 0] += 1.0
+        views["y"][0] += 1.0
 
     gpu = FakeGpu(spoil)
     trial = Trials(gpu, 1).measure(case(), 30)

@@ -6,16 +6,9 @@ import statistics
 
 import pytest
 
-from ncubble.kernels.catalog.registry import find_spec
-from ncubble.kernels.tuning.space import space_of
 from ncubble.kernels.tuning.trials import FAILED, REFUSED, WRONG, Trial
 from ncubble.kernels.tuning.tuner import ELITES, TuneAdvice, TuneMove, Tuner, usual_budget
-from tests.helpers.fake_gpu import H200
-from tests.helpers.tune_bench import PlayedBench, RecordedGrid, recorded_kernels
-
-
-def softmax(**start):
-    return space_of(find_spec("softmax_online"), {}, {}, start, H200)
+from tests.helpers.tune_bench import PlayedBench, RecordedGrid, recorded_kernels, toy_space
 
 
 def bowl(parameters):
@@ -24,7 +17,7 @@ def bowl(parameters):
 
 
 def tuned(bench, budget=10, **start):
-    tuner = Tuner(softmax(**start), bench, budget)
+    tuner = Tuner(toy_space(**start), bench, budget)
     return tuner, tuner.run()
 
 
@@ -107,7 +100,7 @@ def test_advice_is_tried_first_in_its_order_on_top_of_the_best():
     advice = TuneAdvice("issue", (TuneMove("items", (4, 2), "issue 10 %"), TuneMove("threads", (512,), "issue 10 %")))
     told = []
     bench = PlayedBench(bowl, lambda parameters: advice)
-    tuner = Tuner(softmax(threads=128, items=8), bench, 5, lambda point, trial, why: told.append((tuple(point), why)))
+    tuner = Tuner(toy_space(threads=128, items=8), bench, 5, lambda point, trial, why: told.append((tuple(point), why)))
     tuner.search()
     tried = [(one["threads"], one["items"]) for one in bench.measured]
     assert tried[:3] == [(128, 8), (128, 4), (512, 4)] or tried[:4] == [(128, 8), (128, 4), (128, 2), (512, 4)]
@@ -119,16 +112,16 @@ def test_advice_that_is_not_in_the_space_is_passed_over():
         "issue", (TuneMove("items", (99,), "x"), TuneMove("nonsense", (1,), "x"), TuneMove("threads", (512,), "y"))
     )
     bench = PlayedBench(bowl, lambda parameters: advice)
-    Tuner(softmax(threads=128, items=8), bench, 3).search()
+    Tuner(toy_space(threads=128, items=8), bench, 3).search()
     assert bench.measured[1]["threads"] == 512
 
 
 def test_profiles_follow_gains_and_every_elite_has_one_in_the_end():
     bench = PlayedBench(bowl, lambda parameters: TuneAdvice(f"cause of {parameters['items']}"))
-    tuner = Tuner(softmax(threads=1024, items=1), bench, 20)
+    tuner = Tuner(toy_space(threads=1024, items=1), bench, 20)
     tuner.search()
     assert 1 < len(bench.profiled) <= 3
-    tuner = Tuner(softmax(threads=1024, items=1), bench, 20)
+    tuner = Tuner(toy_space(threads=1024, items=1), bench, 20)
     assert all(elite.cause == f"cause of {elite.trial.parameters['items']}" for elite in tuner.run())
 
 

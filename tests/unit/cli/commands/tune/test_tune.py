@@ -14,6 +14,7 @@ from ncubble.errors import MeasurementError
 from ncubble.kernels.tuning.tuner import TuneAdvice, TuneMove
 from ncubble.profiling.processes.serving import ServerDiedError
 from tests.helpers.fake_gpu import H200
+from tests.helpers.tune_bench import KERNELS
 
 NO_NCU = MeasurementError("`ncu` was not found", "install it")
 CHECKED = {"passed": True, "max_abs_error": 3e-9}
@@ -68,7 +69,7 @@ def tune(monkeypatch, capsys, tmp_path):
 
         monkeypatch.setattr(measuring, "advice_of", advised)
         with pytest.raises(SystemExit) as ended:
-            cli.main(["tune", "softmax_online", *argv])
+            cli.main(["tune", "toy", "--catalog", str(KERNELS), *argv])
         return ended.value.code or 0, capsys.readouterr(), worker
 
     return run
@@ -188,7 +189,7 @@ def test_a_folder_that_holds_something_needs_resume_and_another_search_is_refuse
     tune("--out", "run", "--seed", "1")
     code, said, _ = tune("--out", "run")
     assert code == 2 and "--resume" in said.err
-    code, said, _ = tune("--out", "run", "--resume", "--shape", "rows=64")
+    code, said, _ = tune("--out", "run", "--resume", "--shape", "n=64")
     assert code == 2 and "shape was" in said.err
 
 

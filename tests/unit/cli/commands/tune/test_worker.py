@@ -14,8 +14,9 @@ from ncubble.kernels.build.toolchain import find_tool
 from ncubble.kernels.tuning.trials import Trials
 from ncubble.profiling.processes.serving import ServingProcess
 from tests.helpers.fake_gpu import FakeGpu
+from tests.helpers.tune_bench import KERNELS
 
-ASKED = {"kernel": "softmax_online", "catalog": "", "shape": {"rows": 64, "cols": 512}, "seed": 1, "iterations": 20}
+ASKED = {"kernel": "toy", "catalog": str(KERNELS), "shape": {"n": 4096}, "seed": 1, "iterations": 20}
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_what_is_wrong_with_a_request_is_an_answer(ask):
 
 def test_the_real_process_answers(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    bench = GpuBench("softmax_online", None, {}, 1, 20, process=ServingProcess(MODULE, own_group=True))
+    bench = GpuBench("toy", KERNELS, {}, 1, 20, process=ServingProcess(MODULE, own_group=True))
     try:
         with pytest.raises(MeasurementError, match=r"GPU|cuda-core"):
             bench.device()
