@@ -12,6 +12,7 @@ MODULES = (
     "compile_checks",
     "device_checks",
     "probe_runs",
+    "layout_runs",
     "gemm_runs",
     "copy_runs",
     "attention_runs",

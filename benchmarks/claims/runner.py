@@ -24,7 +24,9 @@ from benchmarks.harness.command import module
 from ncubble.errors import NcubbleError
 
 PROGRAM = tuple(module("claims"))
-PROBING = {f"benchmarks.claims.measurements.{name}" for name in ("probe_runs", "stream_runs", "memory_runs")}
+PROBING = {
+    f"benchmarks.claims.measurements.{name}" for name in ("probe_runs", "layout_runs", "stream_runs", "memory_runs")
+}
 MANY = 3  # measurements with probes, from which on all probes are compiled at once
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 START_S = 60.0  # imports and the first context of a fresh worker

@@ -28,6 +28,7 @@ PROBES = (
     "wait_groups.cu",
     "overlap.cu",
     "latency.cu",
+    "layouts.cu",
     "contention.cu",
     "strided_copies.cu",
     "seed_copies.cu",

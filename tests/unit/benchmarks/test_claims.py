@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ncubble.errors import MeasurementError
@@ -104,6 +105,21 @@ def test_truth_values_are_compared_and_shown_as_words(suite: Any) -> None:
     assert suite.rules.verdict(item, {"m": {"values": {"a": True}}}) == "true"
     assert suite.rules.verdict(item, {"m": {"values": {"a": False}}}) == "false"
     assert suite.rules.shown(item, {"m": {"values": {"a": False}}}) == "no"
+
+
+def test_boxes_are_expected_where_address_arithmetic_puts_them() -> None:
+    """By hand: every second row of two columns from (1, 1) on, the last row outside; and pieces of
+    16 bytes as a swizzle of 32 bytes has them."""
+    runs = importlib.import_module("benchmarks.claims.measurements.layout_runs")
+    memory = np.arange(32, dtype=np.uint8)
+    box = runs.Box((4, 4), (8,), (2, 4), "UINT8", at=(1, 1), steps=(1, 2), size=1)
+    assert box.expected(memory).tolist() == [9, 10, 25, 26]
+    assert runs.Box((4, 3), (8,), (2, 4), "UINT8", at=(1, 1), steps=(1, 2), size=1).expected(memory).tolist() == [
+        *(9, 10, 0, 0)
+    ]
+    pieces = np.repeat(np.arange(16, dtype=np.uint8), 16)
+    assert runs.swizzled(pieces, 32)[::16].tolist() == [*range(8), 9, 8, 11, 10, 13, 12, 15, 14]
+    assert runs.swizzled(pieces, 0)[::16].tolist() == list(range(16))
 
 
 def test_a_failed_measurement_is_told_with_its_reason(suite: Any) -> None:
