@@ -24,11 +24,10 @@ from typing import Any
 
 from benchmarks.harness.command import REPOSITORY
 from benchmarks.kernels.plan import Entry, Group, against, pairs
-from benchmarks.kernels.planted import planted_table
-from benchmarks.readme_tables import fill, table
+from benchmarks.kernels.tables import blocks
+from benchmarks.readme_tables import fill
 from ncubble.errors import NcubbleError
 from ncubble.kernels.build.build import build
-from ncubble.kernels.catalog.catalog import SPECS
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
 from ncubble.kernels.run.bench import time_in_rounds
@@ -39,7 +38,6 @@ from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.session import execute
 from ncubble.kernels.run.verify import verify
 from ncubble.kernels.spec.case import Case, make_case
-from ncubble.kernels.spec.spec import KernelSpec
 
 DOCUMENT = REPOSITORY / "docs/kernels.md"
 RESULTS = REPOSITORY / "docs/validation/ladder.json"
@@ -96,7 +94,7 @@ def measure_group(group: Group) -> dict[str, Any]:
             }
             for entry, one, times in zip(group.entries, ready, rounds, strict=True)
         ]
-        return {"about": group.about, "rows": rows}
+        return {"about": group.about, "device": gpu.facts.name, "rows": rows}
     except NcubbleError as error:
         return {"about": group.about, "error": str(error)}
     finally:
@@ -115,128 +113,6 @@ def verified(case: Case, gpu: Gpu) -> Prepared:
     outputs, overrun = prepared.outputs()
     verify(case, inputs, outputs, seed, overrun).require(case.label, seed)
     return prepared
-
-
-def words(settings: dict[str, Any]) -> str:
-    return " ".join(f"{key}={value}" for key, value in settings.items())
-
-
-def extent(shape: dict[str, int]) -> str:
-    return " × ".join(str(size) for size in shape.values())
-
-
-def ladder_table(rows: list[dict[str, Any]]) -> str:
-    """Ours, the library's, and how they compare."""
-    cells = []
-    for row in rows:
-        if "error" in row:
-            cells.append([f"`{row['kernel']}`", words(row["parameters"]), extent(row["shape"]), *["–"] * 6, "failed"])
-            continue
-        bench = row["bench"]
-        timing, rates, other = bench["timing"], bench["rates"], bench["against"]
-        scale = f"{rates['tflops']:.1f} TFLOP/s" if rates["tflops"] is not None else f"{rates['gb_per_s']:.0f} GB/s"
-        share = "–" if rates["fraction"] is None else f"{100 * rates['fraction']:.1f} %"
-        clocks = f"{timing['clocks'].get('sm_mhz', '–')} / {other['timing']['clocks'].get('sm_mhz', '–')}"
-        spread = f"{other['ratio_low']:.2f}–{other['ratio_high']:.2f}"
-        cells.append(
-            [
-                f"`{row['kernel']}`",
-                words(row["parameters"]),
-                extent(row["shape"]),
-                f"{timing['p50_us']:.1f}",
-                scale,
-                share,
-                f"{other['timing']['p50_us']:.1f}",
-                f"**{other['ratio']:.3f}** ({spread})",
-                clocks,
-                other["library"].split(" (")[0],
-            ]
-        )
-    header = ["kernel", "parameters", "shape", "µs", "rate", "of peak", "library µs", "ratio (rounds)", "SM MHz"]
-    return table([*header, "library"], cells)
-
-
-def pairs_table(groups: list[dict[str, Any]]) -> str:
-    """Times of the settings of each group; the ratio is the first one's time over the row's."""
-    cells = []
-    for group in groups:
-        if "error" in group:
-            cells.append([group["about"], "–", "–", "–", "–", "failed"])
-            continue
-        first = group["rows"][0]["p50_us"]
-        for index, row in enumerate(group["rows"]):
-            cells.append(
-                [
-                    "" if index else group["about"],
-                    f"`{row['kernel']}` {words(row['parameters'])}".rstrip(),
-                    f"{row['p50_us']:.1f}",
-                    f"{row['p90_us']:.1f}",
-                    f"{first / row['p50_us']:.3f}",
-                    str(row["sm_mhz"] or "–"),
-                ]
-            )
-    return table(["compared", "setting", "µs", "p90 µs", "times as fast as the first", "SM MHz"], cells)
-
-
-def reached(found: dict[str, Any], kernel: str) -> str:
-    """What a kernel reaches, in a few words: its best row beside the library, else its best setting
-    of a group."""
-    rows = [row for row in good(found) if row["kernel"] == kernel]
-    if rows:
-        best = max(rows, key=lambda row: row["bench"]["rates"]["fraction"] or 0.0)["bench"]
-        rates, other = best["rates"], best["against"]
-        rate = f"{rates['tflops']:.0f} TFLOP/s" if rates["tflops"] is not None else f"{rates['gb_per_s']:.0f} GB/s"
-        share = "" if rates["fraction"] is None else f", {100 * rates['fraction']:.0f} % of the roof"
-        return f"{rate}{share}; {other['ratio']:.2f} × {other['library'].split(' (')[0]}"
-    for group in found["pairs"]:
-        timed = group.get("rows", [])
-        if timed and timed[0]["kernel"] == kernel:
-            best = min(timed, key=lambda row: row["p50_us"])
-            faster = timed[0]["p50_us"] / best["p50_us"]
-            return f"{words(best['parameters'])}: {faster:.2f} × {words(timed[0]['parameters'])}"
-    return "–"
-
-
-def rung(spec: KernelSpec) -> str:
-    """The rung that the header of the program on the host or of the source names, or the group of
-    kernels beside the ladder."""
-    if spec.name.startswith("planted_"):
-        return "planted"
-    for path in (spec.folder / (spec.program or spec.source), spec.path):
-        if number := re.search(r"Rung (\d+)", path.read_text(encoding="utf-8")[:400]):
-            return number[1]
-    return "copies" if spec.name.startswith("async_copy") else "Numba"
-
-
-def rungs_table(found: dict[str, Any]) -> str:
-    """The ladder: what each kernel adds, what it shows, what it reaches."""
-    steps = [spec for spec in SPECS if rung(spec) != "planted"]
-    order = sorted(steps, key=lambda spec: (rung(spec) == "Numba", rung(spec) != "copies", rung(spec).zfill(2)))
-    rows = [[rung(spec), f"`{spec.name}`", spec.idea, spec.demonstrates, reached(found, spec.name)] for spec in order]
-    lines = [["rung", "kernel", "idea", "shows", "reaches"], ["---"] * 5, *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def sources(found: dict[str, Any]) -> str:
-    """Which device and which versions the figures are of."""
-    device = {f"{row['bench']['device']['name']}, driver {row['bench']['device']['driver']}" for row in good(found)}
-    versions = {part for row in good(found) for part in row["bench"]["against"]["version"].split(", ")}
-    libraries = sorted(part for part in versions if part and not part.startswith("driver"))
-    return f"Measured on {'; '.join(sorted(device))} with {', '.join(libraries)}."
-
-
-def good(found: dict[str, Any]) -> list[dict[str, Any]]:
-    return [row for row in found["against"] if "error" not in row]
-
-
-def blocks(found: dict[str, Any]) -> dict[str, str]:
-    """The tables by the names of their markers."""
-    return {
-        "rungs": rungs_table(found),
-        "ladder": f"{sources(found)}\n\n{ladder_table(found['against'])}",
-        "pairs": pairs_table(found["pairs"]),
-        "planted": planted_table(),
-    }
 
 
 def merged(old: list[dict[str, Any]], new: dict[str, Any], key: str) -> list[dict[str, Any]]:

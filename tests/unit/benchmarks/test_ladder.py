@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from benchmarks.kernels import tables
 from ncubble.kernels.catalog.catalog import SPECS
 from ncubble.kernels.catalog.planted.pairs import PAIRS
 from ncubble.kernels.catalog.registry import find_spec
@@ -67,7 +68,7 @@ def bench(name: str, p50: float, ratio: float, label: str = "") -> dict[str, obj
 
 
 def test_a_row_shows_both_times_the_ratio_and_both_clocks(ladder: ModuleType) -> None:
-    row = ladder.ladder_table([bench("gemm", 100.0, 1.05)]).splitlines()[-1]
+    row = tables.ladder_table([bench("gemm", 100.0, 1.05)]).splitlines()[-1]
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells == [
         *("`gemm`", "stages=3", "2 × 3", "100.0", "500.0 TFLOP/s", "50.0 %", "105.0", "**1.050** (1.04–1.06)"),
@@ -78,8 +79,8 @@ def test_a_row_shows_both_times_the_ratio_and_both_clocks(ladder: ModuleType) ->
 def test_what_failed_is_shown_as_failed(ladder: ModuleType) -> None:
     row = {"label": "gemm", "kernel": "gemm", "parameters": {}, "shape": {"m": 2}, "error": "wrong result"}
     found = {"against": [bench("other", 1.0, 1.0), row], "pairs": [{"about": "depth", "error": "no"}]}
-    assert "failed" in ladder.ladder_table(found["against"]).splitlines()[-1]
-    assert "failed" in ladder.pairs_table(found["pairs"])
+    assert "failed" in tables.ladder_table(found["against"]).splitlines()[-1]
+    assert "failed" in tables.pairs_table(found["pairs"])
     assert ladder.failed(found)
 
 
@@ -88,7 +89,7 @@ def test_a_group_is_compared_with_its_first_setting(ladder: ModuleType) -> None:
         {"kernel": "copy", "parameters": {"stages": count}, "p50_us": time, "p90_us": time, "sm_mhz": 1500}
         for count, time in ((1, 200.0), (2, 100.0))
     ]
-    lines = ladder.pairs_table([{"about": "depth", "rows": rows}]).splitlines()[2:]
+    lines = tables.pairs_table([{"about": "depth", "rows": rows}]).splitlines()[2:]
     assert "| 1.000 |" in lines[0] and lines[0].startswith("| depth |")
     assert "| 2.000 |" in lines[1] and lines[1].startswith("|  |")
 
@@ -102,28 +103,40 @@ def test_a_row_measured_again_takes_the_place_of_the_old_one(ladder: ModuleType)
 
 def test_the_figures_name_device_and_versions(ladder: ModuleType) -> None:
     found = {"against": [bench("a", 1.0, 1.0)], "pairs": []}
-    assert ladder.blocks(found)["ladder"].startswith("Measured on Some GPU, driver 1.0 with cuBLAS 13.1, torch 2.11.")
+    assert tables.blocks(found)["ladder"].startswith("Measured on Some GPU, driver 1.0 with cuBLAS 13.1, torch 2.11.")
 
 
 def test_the_page_holds_what_was_measured_and_what_is_planted(ladder: ModuleType) -> None:
     text = ladder.DOCUMENT.read_text(encoding="utf-8")
     found = json.loads(ladder.RESULTS.read_text(encoding="utf-8"))
-    assert formatted(ladder.fill(text, ladder.blocks(found))) == text, (
+    assert formatted(ladder.fill(text, tables.blocks(found))) == text, (
         "run: python -m benchmarks.kernels.ladder --write"
     )
 
 
 def test_each_kernel_is_a_rung_or_planted_and_planted_ones_come_last(ladder: ModuleType) -> None:
-    rungs = [ladder.rung(spec) for spec in SPECS]
-    assert {spec.name for spec in SPECS if ladder.rung(spec) == "Numba"} == {
+    rungs = [tables.rung(spec) for spec in SPECS]
+    assert {spec.name for spec in SPECS if tables.rung(spec) == "Numba"} == {
         spec.name for spec in SPECS if spec.language == "numba"
     }
     assert "planted" not in rungs[: rungs.index("planted")] and set(rungs[rungs.index("planted") :]) == {"planted"}
-    table = ladder.rungs_table({"against": [], "pairs": []})
-    assert all((f"`{spec.name}`" in table) == (ladder.rung(spec) != "planted") for spec in SPECS)
+    table = tables.rungs_table({"against": [], "pairs": []})
+    assert all((f"`{spec.name}`" in table) == (tables.rung(spec) != "planted") for spec in SPECS)
 
 
 def test_every_planted_kernel_and_pair_stands_in_the_table_of_pairs(ladder: ModuleType) -> None:
-    table = ladder.blocks({"against": [], "pairs": []})["planted"]
+    table = tables.blocks({"against": [], "pairs": []})["planted"]
     assert [line.split(" | ")[0] for line in table.splitlines()[2:]] == [f"| `{pair.name}`" for pair in PAIRS]
-    assert all(f"`{spec.name}`" in table for spec in SPECS if ladder.rung(spec) == "planted")
+    assert all(f"`{spec.name}`" in table for spec in SPECS if tables.rung(spec) == "planted")
+
+
+def test_each_device_has_tables_of_its_own() -> None:
+    rows = [bench("a", 1.0, 1.0), bench("b", 1.0, 1.0), bench("c", 1.0, 1.0)]
+    rows[1]["bench"]["device"] = {**rows[1]["bench"]["device"], "name": "Other GPU"}
+    timed = {"kernel": "copy", "parameters": {}, "p50_us": 1.0, "p90_us": 1.0, "sm_mhz": 1500}
+    groups = [{"about": name, "device": device, "rows": [timed]} for name, device in (("x", "A"), ("y", "B"))]
+    blocks = tables.blocks({"against": rows, "pairs": groups})
+    first, other = blocks["ladder"].split("Measured on ")[1:]
+    assert first.startswith("Some GPU") and "`a`" in first and "`c`" in first and "`b`" not in first
+    assert other.startswith("Other GPU") and "`b`" in other
+    assert blocks["pairs"].index("On A:") < blocks["pairs"].index("| x |") < blocks["pairs"].index("On B:")
