@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,7 @@ from ncubble.kernels.run.launch import prepare
 from ncubble.kernels.run.request import KernelRequest
 from ncubble.kernels.run.session import execute
 from ncubble.kernels.spec.case import make_case
+from ncubble.profiling.ncu.ncu import find_ncu
 
 
 @measurement(
@@ -91,6 +93,7 @@ def _same_bits() -> bool:
     "tensor_ratio",
     "throughput_ratio",
     "dram_ratio",
+    "dram_change_pct",
     timeout_s=60,
 )
 def sdpa_counters() -> dict[str, Any]:
@@ -107,6 +110,26 @@ def sdpa_counters() -> dict[str, Any]:
         "tensor_ratio": found["tensor_pct1"] / found["tensor_pct0"],
         "throughput_ratio": found["throughput1"] / found["throughput0"],
         "dram_ratio": found["dram_kb1"] / found["dram_kb0"],
+        "dram_change_pct": 100.0 * abs(found["dram_kb1"] / found["dram_kb0"] - 1.0),
+    }
+
+
+NAMES = {"tensor": "smsp__pipe_tensor_cycles_active", "throughput": "sm__throughput", "dram": "dram__bytes"}
+
+
+@measurement(*(f"{key}_listed" for key in NAMES), "throughput_as_written", timeout_s=90)
+def seed_metric_names() -> dict[str, Any]:
+    """Whether ncu lists the metrics of document 002 for its GPU, an L4 (AD104), and whether it
+    collects ``sm__throughput`` under the name that the document writes."""
+    tool = find_ncu().path
+    listing = subprocess.run([tool, "--query-metrics", "--chip", "ad104"], capture_output=True, text=True, check=True)
+    listed = {line.split()[0] for line in listing.stdout.splitlines() if line.strip()}
+    program = [sys.executable, "-P", "-m", "ncubble.kernels", "sdpa_fp8_stage_c_wmma", "--once", "--no-verify"]
+    argv = [tool, "--metrics", NAMES["throughput"], *program]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return {
+        **{f"{key}_listed": name in listed for key, name in NAMES.items()},
+        "throughput_as_written": done.returncode == 0 and NAMES["throughput"] in done.stdout,
     }
 
 

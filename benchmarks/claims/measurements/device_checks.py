@@ -54,9 +54,6 @@ CHIPS = ("ga100", "ad102", "gh100", "gb100")
     "ldgsts_metric",
     *(f"hmma_{chip}" for chip in CHIPS),
     *(f"tensor_{chip}" for chip in CHIPS),
-    "smsp_tensor",
-    "sm_throughput",
-    "dram_bytes",
     "memory_section",
     needs_gpu=False,
     timeout_s=120,
@@ -70,9 +67,6 @@ def ncu_lists() -> dict[str, Any]:
         "ldgsts_metric": "smsp__inst_executed_op_ldgsts" in everywhere,
         **{f"hmma_{chip}": "sm__pipe_tensor_op_hmma_cycles_active" in names[chip] for chip in CHIPS},
         **{f"tensor_{chip}": "sm__pipe_tensor_cycles_active" in names[chip] for chip in CHIPS},
-        "smsp_tensor": "smsp__pipe_tensor_cycles_active" in names["gh100"],
-        "sm_throughput": "sm__throughput" in names["gh100"],
-        "dram_bytes": "dram__bytes" in names["gh100"],
         "memory_section": "MemoryWorkloadAnalysis" in _told("--list-sections"),
     }
 

@@ -188,6 +188,19 @@ def test_what_fails_hangs_or_dies_costs_its_own_figures_only(
     assert len(told) == len(names)
 
 
+def test_every_measured_claim_could_be_false(suite: Any, claims: list[Any]) -> None:
+    """A value between two bounds breaks one at most: two such rules give partly, never false."""
+    for item in claims:
+        bounds: dict[tuple[str, str], list[tuple[str, float]]] = {}
+        for left, key, comparison, _, _, _, bound in map(suite.rules._parts, item.rules):
+            if bound not in (None, "true", "false"):
+                bounds.setdefault((left, key), []).append((comparison[0], float(bound)))
+        for value, limits in bounds.items():
+            least = [bound for sign, bound in limits if sign == ">"]
+            most = [bound for sign, bound in limits if sign == "<"]
+            assert not (least and most and min(least) <= max(most)), f"{item.id}: {value} meets one rule or the other"
+
+
 def test_the_page_is_what_the_measurements_give(suite: Any, claims: list[Any], repository: Path) -> None:
     measured, document = repository / "docs" / "validation" / "claims.json", repository / "docs" / "claims.md"
     if not measured.is_file():
