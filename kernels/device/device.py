@@ -212,6 +212,11 @@ class Gpu:
             }
         return {}
 
+    @property
+    def allocated(self) -> tuple[int, ...]:
+        """Addresses of all memory that ``allocate`` gave and nobody freed."""
+        return tuple(self._pointers)
+
     def free(self, *pointers: int) -> None:
         """Frees these, or all memory that ``allocate`` gave. Never raises: after a fault the driver
         frees nothing."""

@@ -18,9 +18,10 @@ from ncubble.kernels.spec.case import Case, check_cluster
 from ncubble.kernels.spec.spec import TensorMap
 
 
-def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = ()) -> Prepared:
+def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = (), pointers: tuple[int, ...] | None = None) -> Prepared:
     """Builds ``case`` for ``gpu``, with the defaults of its architecture (``Parameter.elsewhere``),
-    and allocates its arrays; launches nothing. ``more`` are flags for nvcc.
+    and allocates its arrays, unless ``pointers`` of another case of this spec and shape are given;
+    launches nothing. ``more`` are flags for nvcc.
 
     Raises:
         UsageError: the parameters do not exist for this device, or need more shared memory than a
@@ -35,7 +36,9 @@ def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = ()) -> Prepared:
         raise UsageError(f"{case.spec.name} is not built by nvcc alone", "leave --debug out")
     if case.spec.language == "host":
         return prepare_host(case, gpu)
-    pointers = tuple(gpu.allocate(case.nbytes(array) + (GUARD if array.output else 0)) for array in case.spec.arrays)
+    pointers = pointers or tuple(
+        gpu.allocate(case.nbytes(array) + (GUARD if array.output else 0)) for array in case.spec.arrays
+    )
     if case.spec.language == "numba":
         facts, run = prepare_numba(case, gpu, pointers)
     else:

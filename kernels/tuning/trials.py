@@ -47,13 +47,14 @@ class Trial:
 
 
 class Trials:
-    """Times cases of one kernel and shape on ``gpu``, whose parameters compute the same. All see
-    inputs drawn by ``seed``, and are held against one reference."""
+    """Times cases of one kernel and shape on ``gpu``, whose parameters compute the same. All use
+    the same arrays, see inputs drawn by ``seed``, and are held against one reference."""
 
     def __init__(self, gpu: Gpu, seed: int) -> None:
         self._gpu, self._seed = gpu, seed
         self._inputs: dict[str, Any] = {}
         self._expected: Expected | None = None
+        self._pointers: tuple[int, ...] | None = None
 
     def measure(self, case: Case, iterations: int) -> Trial:
         """Builds, verifies and times ``case``; never raises NcubbleError."""
@@ -68,12 +69,13 @@ class Trials:
         except NcubbleError as error:
             return Trial(case.parameters, FAILED, error.message)
         finally:
-            self._gpu.free()
+            self._clear()
 
     def _timed(self, prepared: Prepared, iterations: int) -> Trial:
         case, checked = prepared.case, self._verified(prepared)
         build = {name: asdict(prepared.build)[name] for name in ("registers", "spill_B", "code_sha256")}
         if not checked.passed:
+            prepared.upload(self._inputs)  # it may have written there
             return Trial(case.parameters, WRONG, checked.describe(), verification=checked.to_json(), build=build)
         timing = time_launches(self._gpu, prepared.run, iterations)
         return Trial(case.parameters, OK, **_times(timing), verification=checked.to_json(), build=build)
@@ -84,14 +86,19 @@ class Trials:
             runs = [self._prepared(case).run for case in cases]
             return [rounds.timing.p50_us for rounds in time_in_rounds(self._gpu, runs, iterations)]
         finally:
-            self._gpu.free()
+            self._clear()
 
     def _prepared(self, case: Case) -> Prepared:
-        if not self._inputs:
-            self._inputs = draw_inputs(case, self._seed)
-        prepared = prepare(case, self._gpu)
-        prepared.upload(self._inputs)
+        prepared = prepare(case, self._gpu, pointers=self._pointers)
+        if self._pointers is None:
+            self._inputs, self._pointers = draw_inputs(case, self._seed), prepared.pointers
+            prepared.upload(self._inputs)
         return prepared
+
+    def _clear(self) -> None:
+        """Frees all memory but the arrays."""
+        if others := set(self._gpu.allocated) - set(self._pointers or ()):
+            self._gpu.free(*others)
 
     def _verified(self, prepared: Prepared) -> Verification:
         prepared.poison()

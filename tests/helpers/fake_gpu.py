@@ -40,7 +40,7 @@ class FakeGpu:
         self._now_ms = 0.0
 
     def allocate(self, nbytes: int) -> int:
-        pointer = 4096 * (len(self.memory) + 1)
+        pointer = max(self.memory, default=0) + 4096
         self.memory[pointer] = np.zeros(nbytes, dtype=np.uint8)
         return pointer
 
@@ -96,9 +96,14 @@ class FakeGpu:
     def clocks(self) -> dict[str, int]:
         return {"sm_mhz": 1700, "max_sm_mhz": 1980}
 
-    def free(self) -> None:
+    @property
+    def allocated(self) -> tuple[int, ...]:
+        return tuple(self.memory)
+
+    def free(self, *pointers: int) -> None:
         self.log.append("free")
-        self.memory.clear()
+        for pointer in pointers or tuple(self.memory):
+            del self.memory[pointer]
 
     def close(self) -> None:
         self.closed = True

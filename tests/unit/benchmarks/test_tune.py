@@ -6,15 +6,16 @@ import importlib
 import json
 import re
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.tuning.space import space_of
+from ncubble.kernels.tuning.tuner import TuneAdvice, TuneMove
 from tests.helpers.fake_gpu import H200
-from tests.helpers.tune_bench import recorded_kernels
+from tests.helpers.tune_bench import PlayedBench, recorded_kernels
 
 
 @pytest.fixture
@@ -39,7 +40,9 @@ def test_the_kernels_were_named_have_grids_and_are_none_that_the_search_was_made
     assert len(tune.PLAN) == 4 and not set(tune.PLAN) & set(recorded_kernels())
     for name in tune.PLAN:
         assert f"`{name}`" in page
-        assert len(space_of(find_spec(name), {}, {}, {}, H200).cases) >= 12
+        spec, searched = find_spec(name), tune.PLAN[name]
+        held = {item.name: item.default for item in spec.parameters if searched and item.name not in searched}
+        assert len(space_of(spec, {}, held, {}, H200).cases) >= 12
 
 
 @pytest.mark.parametrize(
@@ -55,6 +58,43 @@ def test_the_sentence_says_whether_the_claim_holds(tune: ModuleType, apart: floa
     assert said in text
     assert f"**{apart:+.1f} %** | {launches} of 24 (**{100 * launches / 24:.0f} %**)" in text
     assert "| `tensor_core_gemm` | default | 500.0 | stages=5 | stages=4 |" in text
+
+
+class PlayedSubject(PlayedBench):
+    """In place of the GPU: stages=5 is best, and a profile says so."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        advice = TuneAdvice("shallow_pipeline", (TuneMove("stages", (5,), "shallow pipeline 20 %"),))
+        super().__init__(lambda parameters: 100.0 + abs(parameters["stages"] - 5) * 10.0, lambda parameters: advice)
+        self.process, self.profiles = SimpleNamespace(close=lambda: None), True
+
+    def device(self) -> Any:
+        return H200
+
+    def advise(self, case: Any) -> TuneAdvice | None:
+        return super().advise(case) if self.profiles else None
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(600.0, 3), (-1.0, 0)])
+def test_grid_and_searches_of_a_kernel_are_measured_and_written(
+    tune: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, count: int
+) -> None:
+    monkeypatch.setattr(tune, "GpuBench", PlayedSubject)
+    monkeypatch.setattr(tune, "build", lambda case, arch: None)
+    results = tune.measure(["tensor_core_gemm"], tmp_path / "tune.json", seconds)
+    if not count:
+        assert results == {}
+        return
+    assert json.loads((tmp_path / "tune.json").read_text(encoding="utf-8")) == results
+    found = results["tensor_core_gemm"]
+    assert found["best"]["stages"] == 5 and found["configurations"] == len(found["grid"]) == 24
+    assert [(one["from"], one["profiles"]) for one in found["searches"]] == [
+        *(("default", None), ("slowest", None)),
+        ("slowest", 2),
+    ]
+    assert found["searches"][1]["start_us"] == 140.0
+    assert all(one["launches"] <= 8 and one["apart_pct"] == 0.0 for one in found["searches"])
+    assert "3 of 3 searches end within 2 %" in tune.tables(results)
 
 
 def test_the_page_is_what_the_measurements_give(tune: ModuleType, repository: Path) -> None:

@@ -33,13 +33,13 @@ def case(**parameters):
     return make_case(toy(), parameters, SMALL)
 
 
-def test_a_trial_is_verified_timed_and_leaves_no_memory():
+def test_a_trial_is_verified_and_timed_and_leaves_its_arrays():
     gpu = FakeGpu()
     trial = Trials(gpu, 1).measure(case(items=2), 30)
     assert (trial.outcome, trial.p50_us, trial.launches) == (OK, 1000.0, 1)
     assert trial.verification["passed"] and trial.verification["checked"] > 0
     assert len(trial.build["code_sha256"]) == 64 and trial.build["spill_B"] == 0
-    assert gpu.log.count("launch") == 1 + 10 + 30 and gpu.memory == {}
+    assert gpu.log.count("launch") == 1 + 10 + 30 and len(gpu.memory) == 2
 
 
 def test_a_wrong_result_is_never_timed():
@@ -89,7 +89,19 @@ def test_all_trials_see_the_same_inputs_and_one_reference(monkeypatch):
     assert computed == [1]
 
 
+def test_inputs_are_uploaded_once_and_after_a_wrong_result_and_outputs_poisoned_every_time():
+    class Lazy(FakeGpu):
+        def launch(self, kernel, case, maps, pointers):
+            if case.parameters["items"] == 1:
+                super().launch(kernel, case, maps, pointers)  # items=2 writes nothing
+
+    gpu = Lazy()
+    trials = Trials(gpu, 1)
+    assert [trials.measure(case(items=items), 20).outcome for items in (1, 2, 1)] == [OK, WRONG, OK]
+    assert gpu.log.count("upload") == 2
+
+
 def test_in_turns_each_is_timed_as_often():
     gpu = FakeGpu()
     times = Trials(gpu, 1).in_turns([case(items=1), case(items=2)], 20)
-    assert times == [1000.0, 1000.0] and gpu.log.count("launch") == 2 * (10 + 20) and gpu.memory == {}
+    assert times == [1000.0, 1000.0] and gpu.log.count("launch") == 2 * (10 + 20) and len(gpu.memory) == 2
