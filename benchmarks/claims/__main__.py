@@ -15,6 +15,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from benchmarks.claims import page, rules, runner, setting
 from benchmarks.claims.registry import load_all
@@ -75,17 +76,21 @@ def outcome(name: str, told: runner.Told) -> str:
 
 def measure(out: Path, kept: Path | None, again: list[str]) -> int:
     """Takes all measurements, writes each when it is there, and prints the verdicts. 3: something
-    failed."""
+    failed. On another GPU than that of the kept results, what is taken now names its own."""
     claims, known = rules.load(), load_all()
-    earlier: dict[str, runner.Told] = json.loads(kept.read_text(encoding="utf-8"))["measurements"] if kept else {}
+    whole: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8")) if kept else {}
+    earlier: dict[str, runner.Told] = whole.pop("measurements", {})
     results = {name: told for name, told in earlier.items() if "values" in told and name not in again}
     needed = {name for claim in claims for name in claim.measurements} | page.NEEDED
     where = setting.setting()
+    here = where["device"] if whole.get("device", where["device"]) != where["device"] else None
+    if here:
+        where = {key: whole.get(key) for key in where}
     out.parent.mkdir(parents=True, exist_ok=True)
 
     def add(name: str, told: runner.Told) -> None:
         print(outcome(name, told), flush=True)
-        results[name] = told
+        results[name] = {**told, "device": here} if here else told
         ordered = {name: results[name] for name in known if name in results}
         text = json.dumps({"schema": 1, **where, "measurements": ordered}, indent=1)
         out.write_text(text + "\n", encoding="utf-8")

@@ -73,7 +73,7 @@ verdict is *true* if all rules of a claim hold, *false* if none does, *partly* i
 mean within 5 %, *faster* and *better* by at least 2 %, *about* within a quarter; *overlap* means that at least half of
 what could be hidden is. A target that is exceeded is reached. A gain of 10 % is a tenth more speed (old time over
 new). Rows without a command of their own are measured by `--only` and the id in the last column. All times are of this
-one GPU; a claim about an A100 was tried on it, too."""
+one GPU, but those of measurements beside which a row names another; a claim about an A100 was tried on it, too."""
 
 
 def summary(claims: Sequence[Claim], results: Results) -> str:
@@ -101,12 +101,15 @@ def _row(claim: Claim, results: Results) -> list[str]:
     if found == NOT_MEASURED:
         return [claim.claim, found, failure(claim, results), command]
     further = note(claim, results)
-    return [
-        claim.claim,
-        f"**{found}**",
-        shown(claim, results) + (f". *{_sentence(further)}*" if further else ""),
-        command,
-    ]
+    told = shown(claim, results) + (f". *{_sentence(further)}*" if further else "")
+    return [claim.claim, f"**{found}**", told + _elsewhere(claim, results), command]
+
+
+def _elsewhere(claim: Claim, results: Results) -> str:
+    """Which measurements of a claim were taken on another GPU than the rest of the page."""
+    devices = {name: results[name].get("device") for name in sorted(claim.measurements)}
+    taken = [f"`{name}`: {device}" for name, device in devices.items() if device]
+    return f" ({', '.join(taken)})" if taken else ""
 
 
 def _sentence(text: str) -> str:

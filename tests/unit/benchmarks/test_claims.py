@@ -201,6 +201,34 @@ def test_every_measured_claim_could_be_false(suite: Any, claims: list[Any]) -> N
             assert not (least and most and min(least) <= max(most)), f"{item.id}: {value} meets one rule or the other"
 
 
+@pytest.mark.parametrize("device", ["NVIDIA H200", "NVIDIA H100"])
+def test_what_is_taken_anew_on_another_gpu_names_it_and_the_rest_keeps_its_own(
+    suite: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str
+) -> None:
+    program = importlib.import_module("benchmarks.claims.__main__")
+    kept, out = tmp_path / "kept.json", tmp_path / "out.json"
+    setting = {"date": "2026-11-21", "device": "NVIDIA H200", "driver": "1", "nvcc": "2", "ncu": "3"}
+    kept.write_text(json.dumps({"schema": 1, **setting, "measurements": invented(suite)}))
+    now = {**setting, "date": "2026-11-25", "device": device}
+    monkeypatch.setattr(program.setting, "setting", lambda: dict(now))
+    monkeypatch.setattr(
+        program.runner, "take", lambda names, add: [add(name, {"values": {"us": 1.0}}) for name in names]
+    )
+    monkeypatch.setattr(program.page, "line", lambda item, results: "")
+    program.measure(out, kept, ["online_softmax"])
+    told = json.loads(out.read_text())
+    other = device != "NVIDIA H200"
+    assert {key: told[key] for key in setting} == (setting if other else now)
+    named = {name: item["device"] for name, item in told["measurements"].items() if "device" in item}
+    assert named == ({"online_softmax": device} if other else {})
+
+
+def test_a_row_names_the_gpu_of_measurements_from_elsewhere(suite: Any) -> None:
+    item = claim(suite, rules=("m.a > 0", "n.a > 0"), shown="{m.a} and {n.a}")
+    results = {"m": {"values": {"a": 1}, "device": "NVIDIA H100"}, "n": {"values": {"a": 2}}}
+    assert "| 1 and 2 (`m`: NVIDIA H100) |" in suite.page.seed_table([item], results)
+
+
 def test_the_page_is_what_the_measurements_give(suite: Any, claims: list[Any], repository: Path) -> None:
     measured, document = repository / "docs" / "validation" / "claims.json", repository / "docs" / "claims.md"
     if not measured.is_file():
