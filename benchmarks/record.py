@@ -45,7 +45,8 @@ class Recording:
 
 
 UNGUARDED = {
-    r"stream_pipeline": "its bubbles lie between copies and kernels, and ncu runs its launches one by one",
+    r"stream_pipeline|warp_pipeline|event_graph|stream_priority|kv_layers": "the bubbles of these programs lie between "
+    "copies and kernels, and ncu runs launches one by one",
     r"planted_.*": "made to be slow, for the diagnosis: what it finds in them is scored, not how slow they are",
 }
 """Kernels that no check guards, by name (regular expressions), with the reason."""
@@ -113,8 +114,8 @@ def tensor_cores() -> Iterator[Recording]:
 
 def attention() -> Iterator[Recording]:
     """Rungs 8 and 9, and the scalar attention before them."""
-    yield Recording("attention_scalar", "plain", {"copy": "plain", "stages": 1}, repeats=False)
-    yield Recording("attention_scalar", "default", repeats=False)
+    yield Recording("attention_scalar", "plain", {"copy": "plain", "stages": 1})
+    yield Recording("attention_scalar", "default")
     yield Recording("attention_fwd", "default", repeats=False)
     yield Recording("attention_fwd", "causal", {"causal": 1})
     yield Recording("attention_fwd", "dim64", {}, {"dim": 64})
@@ -132,6 +133,7 @@ def structure() -> Iterator[Recording]:
         yield Recording("cluster_dsmem", share, {"share": share})
     for mode in ("grid", "persistent"):
         yield Recording("persistent", mode, {"mode": mode})
+    yield Recording("grid_sync", "cooperative")
     # One chunk: ncu runs launches one by one, so that nothing of the overlap would be seen.
     yield Recording("stream_pipeline", "default", {}, {"n": 2**20}, repeats=False)
     yield Recording("grid_sync", "default", repeats=False)

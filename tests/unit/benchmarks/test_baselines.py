@@ -23,11 +23,14 @@ AWAITED = {
     "numba_async_pipeline": 1,
     "numba_tensor_core_gemm": 1,
     "gemm_ws": 1,
+    "softmax_online": 1,
+    "attention_scalar": 2,
     "attention_fwd": 3,
     "sdpa_fp8_stage_c_wmma": 2,
     "warp_specialized": 3,
     "cluster_dsmem": 2,
     "persistent": 2,
+    "grid_sync": 1,
 }
 """How many baselines of a kernel are planned but not recorded yet."""
 
