@@ -1,7 +1,7 @@
 """Real runs recorded on real GPUs, shipped with the package so that the product works without a
 GPU.
 
-Made by ``benchmarks/record.py`` on an NVIDIA H200.
+Made by ``benchmarks/record.py`` on an NVIDIA H200, where nothing else is said.
 """
 
 from pathlib import Path
@@ -24,5 +24,8 @@ of narrower copies: what the page Checks shows without one's own."""
 LANES = Path(__file__).resolve().parent / "h200-lanes"
 """Lanes of warps (``trace-*``) and of streams (``streams-*``): run directories for the page
 Timelines."""
+LEVELS = Path(__file__).resolve().parent / "h100-lanes"
+"""Streams of a run with the warps of its kernels, of an H100:
+``ncubble streams warp_pipeline --shape n=8388608 --warps``."""
 RANKS = Path(__file__).resolve().parent / "h200-ranks"
 """One program on two GPUs (``examples/torch_ranks.py``): a run directory for each rank."""

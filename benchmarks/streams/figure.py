@@ -18,7 +18,7 @@ from ncubble.analysis.streams.levels import levels_of
 from ncubble.analysis.traces.lanes import FILE, WARPS, LaneRun, read_lanes
 from ncubble.dashboard.pages.timelines.figures import lanes_figure
 from ncubble.dashboard.pages.timelines.levels import levels_figure
-from ncubble.recordings import LANES
+from ncubble.recordings import LANES, LEVELS
 
 SHOWN = {"pinned": "streams-pipeline", "pageable": "streams-pageable"}
 SPAN_NS = 3.0e6
@@ -72,7 +72,7 @@ def main() -> None:
     out = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("docs/images")
     if len(sys.argv) <= 2:
         pipelines(out)
-    levels(Path(sys.argv[2]) if len(sys.argv) > 2 else LANES / "streams-levels", out)
+    levels(Path(sys.argv[2]) if len(sys.argv) > 2 else LEVELS / "streams-levels", out)
 
 
 if __name__ == "__main__":
