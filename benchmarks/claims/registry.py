@@ -17,6 +17,7 @@ MODULES = (
     "copy_runs",
     "attention_runs",
     "stream_runs",
+    "host_runs",
     "memory_runs",
     "torch_runs",
 )

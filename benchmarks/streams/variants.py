@@ -1,4 +1,4 @@
-"""What events, priorities and a growing buffer are worth, each against the ways without.
+"""What events, priorities, a growing buffer and grid.sync() are worth, each against the ways without.
 
 python -m benchmarks.streams.variants [--json FILE]
 """
@@ -6,6 +6,7 @@ python -m benchmarks.streams.variants [--json FILE]
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 from collections.abc import Callable, Iterator
@@ -16,6 +17,8 @@ from typing import Any
 from benchmarks.streams.pipelines import Settings, milliseconds
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.host_streams.streams import HostDriver
+from ncubble.kernels.run.bench import time_launches
 from ncubble.kernels.run.host_program import HostPrepared
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import prepare
@@ -76,15 +79,40 @@ def kv_layers(gpu: Gpu) -> dict[str, float]:
     return found
 
 
-VARIANTS: tuple[Callable[[Gpu], dict[str, float]], ...] = (event_graph, stream_priority, kv_layers)
+def grid_sync(gpu: Gpu) -> dict[str, float]:
+    """µs of 64 steps over 2^16, 2^20 and 2^24 elements: a launch per step, queued from Python or
+    replayed as a CUDA graph, and one launch with grid.sync()."""
+    found: dict[str, float] = {}
+    for power in (16, 20, 24):
+        shape = {"n": 2**power}
+        cases = [make_case(find_spec("grid_sync"), {"mode": mode}, shape) for mode in ("many", "cooperative")]
+        inputs = draw_inputs(cases[0], 0)
+        many, one = (prepare(case, gpu) for case in cases)
+        for prepared in (many, one):
+            prepared.upload(inputs)
+        driver = HostDriver(gpu)
+        graph = driver.captured(many.run)
+        replay = functools.partial(graph.launch, driver.main)
+        for name, prepared, run in (("many", many, many.run), ("graph", many, replay), ("grid", one, one.run)):
+            prepared.poison()
+            found[f"{name}_2^{power}_us"] = time_launches(gpu, run, RUNS).p50_us
+            outputs, overrun = prepared.outputs()
+            verify(prepared.case, inputs, outputs, 0, overrun).require(prepared.case.label, 0)
+    return found
+
+
+VARIANTS: tuple[Callable[[Gpu], dict[str, float]], ...] = (event_graph, stream_priority, kv_layers, grid_sync)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--only", choices=[variant.__name__ for variant in VARIANTS], help="this one alone")
     given = parser.parse_args()
     found = {}
     for variant in VARIANTS:
+        if given.only not in (None, variant.__name__):
+            continue
         gpu = Gpu.open()
         try:
             found[variant.__name__] = variant(gpu)

@@ -168,12 +168,16 @@ def decoded(parameters: Parameters) -> Reference:
 
     def reference(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
         tokens, batch = inputs["x"].shape[:2]
-        x = inputs["x"].astype(np.float64).reshape(tokens, -1, KV_HEAD).swapaxes(0, 1)
-        later = np.triu(np.ones((tokens, tokens), dtype=bool), 1)
+        heads = inputs["x"].astype(np.float64).reshape(tokens, -1, KV_HEAD).swapaxes(0, 1)
+        x, later = np.ascontiguousarray(heads), np.triu(np.full((tokens, tokens), -np.inf), 1)
         for _ in range(layers):
-            scores = np.where(later, -np.inf, x @ x.swapaxes(1, 2) / np.sqrt(KV_HEAD))
-            weights = np.exp(scores - scores.max(axis=2, keepdims=True))
-            x = weights @ x / weights.sum(axis=2, keepdims=True)
+            weights = x @ x.swapaxes(1, 2)  # in place from here on: it is the largest array
+            weights /= np.sqrt(KV_HEAD)
+            weights += later
+            weights -= weights.max(axis=2, keepdims=True)
+            np.exp(weights, out=weights)
+            weights /= weights.sum(axis=2, keepdims=True)
+            x = weights @ x
         return {"y": x.swapaxes(0, 1).reshape(tokens, batch, KV_WIDTH)[rows]}
 
     return reference

@@ -30,6 +30,10 @@ class OrderedDriver(LateDriver):
         super().__init__()
         self._kernel, self._newest_first = kernel, newest_first
         self._queues, self._marks, self._happened = defaultdict(deque), itertools.count(), set()
+        self._numbers = itertools.count(1)
+
+    def lanes(self, kind, count):
+        return [next(self._numbers) for _ in range(count)]
 
     def later(self, lane, word, work=lambda: None):
         self.log.append((word, lane))
