@@ -130,12 +130,6 @@ def test_a_failed_measurement_is_told_with_its_reason(suite: Any) -> None:
     assert "did not end within 40 s" in suite.page.page([item], {"measurements": results})
 
 
-def test_what_was_measured_on_another_card_says_so(suite: Any) -> None:
-    item = claim(suite, rules=("m.a > 2",), note="of one run")
-    results = {"m": {"values": {"a": 3}, "device": "NVIDIA H100"}}
-    assert "*Of one run. Measured on an NVIDIA H100.*" in suite.page.page([item], {"measurements": results})
-
-
 @pytest.mark.parametrize(
     "fields",
     [
