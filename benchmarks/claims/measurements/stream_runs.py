@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.claims.measurements.tools import FOLDER, MIB, Spins, call_us, lab, median_us, shared_ms
+from benchmarks.claims.measurements.tools import MIB, Spins, call_us, lab, median_us, shared_ms
 from benchmarks.claims.registry import measurement
+from benchmarks.harness.command import REPOSITORY
 from ncubble.kernels.device.device import call_driver
 
 SLACK_MS = 0.05  # the global timer ticks in microseconds at most; what overlaps less than this does not
@@ -163,7 +164,7 @@ def callbacks() -> dict[str, Any]:
 def _in_callback(name: str) -> str:
     """``hangs``, ``works`` or ``error NUMBER``."""
     try:
-        argv = [sys.executable, str(FOLDER / "callback_probe.py"), name]
+        argv = [sys.executable, str(REPOSITORY / "benchmarks" / "streams" / "callback_probe.py"), name]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=10, check=False)
     except subprocess.TimeoutExpired:
         return "hangs"
