@@ -195,6 +195,7 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("event_graph", "--shape n=1000"),
     ("stream_priority", "--shape n=262144"),
     ("kv_layers", "--shape tokens=12,batch=2"),
+    ("peer_pipeline", "--shape n=1000003"),
     ("planted_gemm", "--shape m=256,n=512,k=384"),
     ("planted_gemm", "-p disease=no_async -p stages=1 --shape m=128,n=256,k=256"),
     ("planted_gemm", "-p disease=uncoalesced -p stages=2 --shape m=128,n=256,k=256"),
@@ -209,3 +210,6 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("planted_residual", "--shape m=256,n=128,k=256"),
 )
 """Kernel and arguments of each case, small and with remainders where the kernel takes them."""
+
+TWO_GPUS = ("peer_pipeline",)
+"""Kernels that one GPU alone cannot run."""

@@ -216,4 +216,38 @@ KV_LAYERS = KernelSpec(
     demonstrates="a cache that grows in the order of its stream, while other layers compute; cudaMalloc stops them all",
 )
 
-SPECS: tuple[KernelSpec, ...] = (STREAM_PIPELINE, WARP_PIPELINE, EVENT_GRAPH, STREAM_PRIORITY, KV_LAYERS)
+
+def doubled_twice(inputs: Arrays, rows: NDArray[np.intp]) -> dict[str, NDArray[np.float64]]:
+    """``y[rows] = 4 x[rows]`` for x (n,): each of the two GPUs doubles."""
+    return {"y": 4.0 * inputs["x"][rows].astype(np.float64)}
+
+
+PEER_PIPELINE = KernelSpec(
+    name="peer_pipeline",
+    folder=SOURCES,
+    source="cuda/stream_pipeline.cu",
+    function="stream_pipeline",
+    program="host_streams/peer_pipeline.py",
+    idea="one GPU produces chunks, an event tells a second one, which takes them over and consumes them",
+    dims=(Dim("n", 2**25),),
+    arrays=(Array("x", ("n",)), Array("y", ("n",), output=True)),
+    parameters=(
+        Parameter("overlap", 1, (0, 1), "0: a chunk begins when the one before it is consumed"),
+        Parameter("chunk", 16, (1, 2, 4, 8, 16, 32, 64), "MiB of a chunk"),
+        Parameter("slots", 2, (1, 2, 3, 4, 8), "chunks that lie between the two GPUs"),
+        Parameter(
+            "via", "copy", ("copy", "read", "write"), "a peer copy, or a kernel that reads or writes the other's memory"
+        ),
+        Parameter("work", 2048, (0, 64, 512, 2048), "FMAs per element, on each GPU"),
+    ),
+    grid=STREAM_PIPELINE.grid,
+    block=STREAM_PIPELINE.block,
+    launches=lambda shape, parameters: 2 * _chunks(shape, parameters),
+    reference=doubled_twice,
+    tolerance=exact,
+    unit="link",
+    sass=STREAM_PIPELINE.sass,
+    demonstrates="bubbles between GPUs: without a second slot or in one order, each waits for the other",
+)
+
+SPECS: tuple[KernelSpec, ...] = (STREAM_PIPELINE, WARP_PIPELINE, EVENT_GRAPH, STREAM_PRIORITY, KV_LAYERS, PEER_PIPELINE)
