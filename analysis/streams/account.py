@@ -9,9 +9,11 @@ from typing import Any
 import pandas as pd
 
 from ncubble.analysis.streams.causes import CAUSES
-from ncubble.analysis.streams.engines import D2H, H2D, SMS, devices, lanes_of, short_name, work_of
+from ncubble.analysis.streams.engines import D2H, H2D, P2P, SMS, devices, lanes_of, short_name, work_of
 from ncubble.analysis.streams.gaps import IdleGap, by_cause, counts, gaps_of
+from ncubble.analysis.streams.queue import Queue
 from ncubble.analysis.streams.records import Recording, within_profiled
+from ncubble.analysis.streams.waits import on_own_streams
 from ncubble.analysis.traces.concurrency import Concurrency, concurrency, percent
 
 SCHEMA = 1
@@ -29,6 +31,7 @@ class DeviceAccount:
     copies: int
     bytes_up: int
     bytes_down: int
+    bytes_peer: int
     lanes: pd.DataFrame
     concurrency: Concurrency
     gaps: list[IdleGap]
@@ -62,13 +65,17 @@ def accounts(recording: Recording, whole: bool = False) -> list[DeviceAccount]:
     calls them; ``whole`` takes everything.
     """
     rows = recording.rows if whole else within_profiled(recording.rows)
-    work = work_of(rows)
+    work = on_own_streams(work_of(rows), rows)
     all_devices = devices(work)
-    return [_account(rows, work, process, device, all_devices) for process, device in all_devices]
+    queues = {
+        process: Queue(work[work["process"] == process].reset_index(drop=True), rows[rows["process"] == process])
+        for process in dict.fromkeys(process for process, _ in all_devices)
+    }
+    return [_account(work, queues[process], process, device, all_devices) for process, device in all_devices]
 
 
 def _account(
-    rows: pd.DataFrame, work: pd.DataFrame, process: int, device: int, all_devices: list[tuple[int, int]]
+    work: pd.DataFrame, queue: Queue, process: int, device: int, all_devices: list[tuple[int, int]]
 ) -> DeviceAccount:
     own = work[(work["process"] == process) & (work["device"] == device)].reset_index(drop=True)
     several = len({owner for owner, _ in all_devices}) > 1
@@ -83,9 +90,10 @@ def _account(
         copies=len(copies),
         bytes_up=int(copies.loc[copies["engine"] == H2D, "bytes"].sum()),
         bytes_down=int(copies.loc[copies["engine"] == D2H, "bytes"].sum()),
+        bytes_peer=int(copies.loc[copies["engine"] == P2P, "bytes"].sum()),
         lanes=lanes,
         concurrency=concurrency(lanes),
-        gaps=gaps_of(own, rows[rows["process"] == process], work[work["process"] == process]),
+        gaps=gaps_of(queue, device),
         zero=int(work["start_ns"].min()),
     )
 
@@ -117,6 +125,7 @@ def as_json(account: DeviceAccount, longest: int = 10) -> dict[str, Any]:
         "copies": account.copies,
         "bytes_up": account.bytes_up,
         "bytes_down": account.bytes_down,
+        "bytes_peer": account.bytes_peer,
         "engines": [
             {"engine": engines[group], "busy_us": ns / 1e3, "busy_pct": percent(ns, span)}
             for group, ns in account.concurrency.busy_ns.items()

@@ -17,11 +17,12 @@ from ncubble.analysis.streams.causes import (
     DEPENDENCY,
     HOST_SYNC,
     LAUNCH_GAP,
+    OTHER_GPU,
     PAGEABLE_COPY,
     UNKNOWN,
     loads_code,
 )
-from ncubble.analysis.streams.engines import D2H, SMS, short_name
+from ncubble.analysis.streams.engines import D2H, P2P, SMS, short_name
 from ncubble.analysis.streams.queue import Queue, QueueItem
 
 LATENCY_MOST = 50_000
@@ -93,7 +94,12 @@ def blamed_on(wait: Wait, queue: Queue, moment: Reason, begin: int) -> int:
     if moment.cause == LAUNCH_GAP:
         return wait.blamed
     item = moment.behind
-    if moment.cause != DEPENDENCY or item is None or item.call is None or item.call.start < wait.call.end:
+    if (
+        moment.cause not in (DEPENDENCY, OTHER_GPU)
+        or item is None
+        or item.call is None
+        or item.call.start < wait.call.end
+    ):
         return begin
     return min(wait.blamed, begin + item.start - min(item.start, queue.ready(item)))
 
@@ -163,7 +169,7 @@ def _host(queue: Queue, head: QueueItem, time: int) -> Reason:
     where = plain(call.name)
     if call.cause in (HOST_SYNC, PAGEABLE_COPY) and (copy := queue.pageable_at(time)) is not None:
         return Reason(PAGEABLE_COPY, min(until, copy.end), f"the host was in {where} for {_a(copy)} that is pageable")
-    if call.cause == HOST_SYNC and (trim := queue.trimmed_in(call)) is not None:
+    if call.cause == HOST_SYNC and (trim := queue.trimmed_in(call, head.device)) is not None:
         if time >= trim:
             return Reason(ALLOCATION, until, f"a pool gave its memory back in {where}")
         until = min(until, trim)
@@ -172,12 +178,31 @@ def _host(queue: Queue, head: QueueItem, time: int) -> Reason:
     return Reason(call.cause, until, f"the host was in {where}")
 
 
+def _on_other_gpu(queue: Queue, item: QueueItem, home: int, time: int) -> QueueItem | None:
+    """The work of another GPU that keeps ``item`` from its end at ``time``: itself, or what it
+    waits for by events. No copy between the two: the kernel needs it wherever it was queued."""
+    for _ in range(CHAIN_MOST):
+        first = queue.head(item, time)
+        if first.start <= time:
+            return first if first.device != home and first.engine != P2P else None
+        waits = (queue.until(lane, recorded) for lane, recorded in first.waits)
+        following = next((last for end, last in waits if end > time and last is not None), None)
+        if following is None:
+            return first if first.device != home and first.engine != P2P else None
+        item = following
+    return None
+
+
 def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) -> Reason:
     """``head`` was queued, and nothing in its stream is before it."""
     for lane, recorded in head.waits:
         end, last = queue.until(lane, recorded)
         if end > time and last is not None:
-            why = f"an event behind {_a(last)} of stream {lane[1]}"
+            if (peer := _on_other_gpu(queue, last, head.device, time)) is not None:
+                why = f"an event of GPU {peer.device}, which had {_a(peer)} to do"
+                return Reason(OTHER_GPU, min(end, max(peer.end, time + 1)), why, peer)
+            where = f" of GPU {last.device}" if last.device != head.device else ""
+            why = f"an event behind {_a(last)} of stream {lane[1]}{where}"
             return _because_of(queue, last, begin, time, end, why)
     for lane in queue.serialized_with(head.lane):
         end, last = queue.until(lane, call.start)
@@ -186,7 +211,7 @@ def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) ->
             return Reason(DEFAULT_STREAM, end, f"waited for {_a(last)} of {other}")
     if time < call.end and call.cause != LAUNCH_GAP:
         return Reason(call.cause, min(call.end, head.start), f"the host was in {plain(call.name)}")
-    if head.engine != SMS and (other_copy := queue.busy_with(head.engine, head.lane, time)) is not None:
+    if head.engine != SMS and (other_copy := queue.busy_with(head, time)) is not None:
         why = f"{_a(head)}, for which the engine was not free"
         return Reason(DEPENDENCY, min(other_copy.end, head.start), why)
     if (allocation := queue.allocation_at(time)) is not None:
@@ -219,6 +244,8 @@ def _handed_over(queue: Queue, head: QueueItem, call: Call, begin: int, time: in
         return Reason(LAUNCH_GAP, head.start, "between a kernel and the next in its stream")
     if queue.is_null(last.lane) != queue.is_null(head.lane) and last.lane in queue.serialized_with(head.lane):
         return Reason(DEFAULT_STREAM, head.start, f"the hand-over from {_a(last)} of stream {last.lane[1]}")
+    if last.device != head.device and last.engine != P2P:
+        return Reason(OTHER_GPU, head.start, f"the hand-over from {_a(last)} of GPU {last.device}", last)
     return _because_of(queue, last, begin, time, head.start, f"the hand-over from {_a(last)} (stream {last.lane[1]})")
 
 

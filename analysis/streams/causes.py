@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 
 DEPENDENCY = "dependency"
+OTHER_GPU = "other_gpu"
 ALLOCATION = "allocation"
 PAGEABLE_COPY = "pageable_copy"
 DEFAULT_STREAM = "default_stream"
@@ -33,6 +34,12 @@ CAUSES = {
             "dependency",
             "the next kernel was queued and waited for a copy or kernel before it in its stream, or for an event",
             "give independent chunks streams of their own, split transfers into chunks, or move less data",
+        ),
+        IdleCause(
+            OTHER_GPU,
+            "another GPU",
+            "the next kernel, or the copy before it, waited for an event of another GPU that still worked",
+            "give both GPUs as much to do, hand over smaller chunks, and let more than one lie between them",
         ),
         IdleCause(
             ALLOCATION,

@@ -41,6 +41,12 @@ def devices(work: pd.DataFrame) -> list[tuple[int, int]]:
     return [(int(process), int(device)) for process, device in pairs.itertuples(index=False)]
 
 
+def ways(work: pd.DataFrame) -> list[str]:
+    """From which device to which each copy between devices goes; "" for all other work."""
+    pairs = zip(work["engine"].tolist(), work["extra"].tolist(), strict=True)
+    return [f" from GPU {ends >> 32} to GPU {ends & 0xFFFFFFFF}" if engine == P2P else "" for engine, ends in pairs]
+
+
 def lanes_of(work: pd.DataFrame, prefix: str = "") -> pd.DataFrame:
     """Intervals in the format of ``analysis.lanes``: a lane per engine and stream, grouped by
     engine.
@@ -63,11 +69,11 @@ def tags(work: pd.DataFrame) -> list[str]:
     short = {name: short_name(name) for name in work["name"].unique().tolist()}
     columns = (work[column].tolist() for column in ("kind", "name", "engine", "pageable"))
     words = []
-    for kind, name, engine, pageable in zip(*columns, strict=True):
+    for kind, name, engine, pageable, way in zip(*columns, ways(work), strict=True):
         if kind == "kernel":
             words.append(short[name])
         elif kind == "copy":
-            words.append(f"{engine.removesuffix(' copy')} copy{', pageable' if pageable else ''}")
+            words.append(f"{engine.removesuffix(' copy')} copy{way}{', pageable' if pageable else ''}")
         else:
             words.append(kind)
     return words

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
-import pandas as pd
 
 from ncubble.analysis.streams.blockers import LATENCY_MOST, blamed_on, plain, reason, wait_at
 from ncubble.analysis.streams.calls import any_in, reaching
@@ -51,20 +50,19 @@ class IdleGap:
         return self._tell
 
 
-def gaps_of(work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) -> list[IdleGap]:
-    """All gaps of one device, in order of time. ``work``: its rows of ``work_of``; ``rows``: those
-    of its process, and ``everywhere`` the work of the process on all devices: the host may wait for
-    another one."""
-    if work.empty:
+def gaps_of(queue: Queue, device: int) -> list[IdleGap]:
+    """All gaps of one device, in order of time. ``queue`` holds the work of its process on all
+    devices: kernels and the host may wait for another one."""
+    own = queue.device == device
+    if not own.any():
         return []
-    queue = Queue(work, rows, everywhere)
-    on_sms = queue.engine == SMS
+    on_sms = own & (queue.engine == SMS)
     starts, ends = union(queue.start[on_sms], queue.end[on_sms])
-    begins = np.concatenate([[queue.start.min()], ends]).astype(np.int64)
-    finishes = np.concatenate([starts, [queue.end.max()]]).astype(np.int64)
+    begins = np.concatenate([[queue.start[own].min()], ends]).astype(np.int64)
+    finishes = np.concatenate([starts, [queue.end[own].max()]]).astype(np.int64)
     real = finishes > begins
     begins, finishes = begins[real], finishes[real]
-    kernels = _firsts(queue, finishes)
+    kernels = _firsts(queue, np.flatnonzero(on_sms), finishes)
     whole = of_one_cause(queue, kernels, begins, finishes)
     what = "copies after the last kernel" if on_sms.any() else "no kernel ran"
     gaps = []
@@ -78,10 +76,9 @@ def gaps_of(work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) ->
     return gaps
 
 
-def _firsts(queue: Queue, times: np.ndarray) -> np.ndarray:
-    """The place of the kernel that begins at each of ``times``, the one queued first where several
-    do; else -1."""
-    on_sms = np.flatnonzero(queue.engine == SMS)
+def _firsts(queue: Queue, on_sms: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The place (of ``on_sms``) of the kernel that begins at each of ``times``, the one queued
+    first where several do; else -1."""
     if not len(on_sms):
         return np.full(len(times), -1)
     order = on_sms[np.lexsort((queue.queued[on_sms], queue.start[on_sms]))]

@@ -12,11 +12,9 @@ import pandas as pd
 
 from ncubble.analysis.streams.calls import FOREVER, Call, Calls, reaching
 from ncubble.analysis.streams.causes import ALLOCATION
-from ncubble.analysis.streams.engines import SMS
-from ncubble.analysis.streams.records import BLOCKING, NONE, NULL, STREAM_WAIT, TRIMMED
-
-Lane = tuple[int, int]
-"""Context and stream."""
+from ncubble.analysis.streams.engines import SMS, ways
+from ncubble.analysis.streams.records import BLOCKING, NULL, TRIMMED
+from ncubble.analysis.streams.waits import Lane, Point, waits_before
 
 
 @dataclass(slots=True)
@@ -26,6 +24,7 @@ class QueueItem:
 
     start: int
     end: int
+    device: int
     engine: str
     what: str
     lane: Lane
@@ -35,9 +34,8 @@ class QueueItem:
     call: Call | None
     thread: int
     at: int
-    waits: list[tuple[Lane, int]] = field(default_factory=list)
-    """Streams that it waited for by events, each with the time at which the event was recorded
-    there."""
+    waits: list[Point] = field(default_factory=list)
+    """What it waited for by events."""
 
     @property
     def queued(self) -> int:
@@ -46,16 +44,18 @@ class QueueItem:
 
 
 class Queue:
-    """All work of one device with the calls of its process (``rows``), which may have queued for
-    others, too (``everywhere``). ``streams``: flags by context and stream."""
+    """All work of one process, on all its devices, with its calls (``rows``). ``streams``: flags by
+    context and stream."""
 
-    def __init__(self, work: pd.DataFrame, rows: pd.DataFrame, everywhere: pd.DataFrame) -> None:
+    def __init__(self, work: pd.DataFrame, rows: pd.DataFrame) -> None:
         self.streams, self._nulls = _stream_flags(rows)
-        self.calls = Calls(rows, everywhere)
+        self.calls = Calls(rows, work)
+        self.device = work["device"].to_numpy(np.int64)
         self.start, self.end = work["start_ns"].to_numpy(np.int64), work["end_ns"].to_numpy(np.int64)
         self.engine = work["engine"].to_numpy(object)
         self.correlation, self.graph = work["correlation"].to_numpy(np.int64), work["graph"].to_numpy(np.int64)
         self._kind, self._name = work["kind"].to_numpy(object), work["name"].to_numpy(object)
+        self._ways = ways(work)
         self.pageable = work["pageable"].to_numpy(bool)
         self.call = self.calls.queuing(self.correlation, self.start)
         has = self.call >= 0
@@ -67,9 +67,11 @@ class Queue:
         self._graphs = self._copies_of_graphs()
         self.allocations = self._allocations()
         self.trims = np.sort(rows.loc[(rows["kind"] == "pool") & (rows["flags"] == TRIMMED), "start_ns"].to_numpy())
-        self._ends = reaching(self.start, self.end)
-        self.waits: dict[int, list[tuple[Lane, int]]] = defaultdict(list)
-        _add_waits(self, rows)
+        self._ends = {
+            device: reaching(self.start[self.device == device], self.end[self.device == device])
+            for device in np.unique(self.device).tolist()
+        }
+        self.waits = waits_before(rows, self.calls, self.lanes, self._asked)
 
     def _order(self, work: pd.DataFrame) -> None:
         """The order in which each stream got its work, and when all up to each place has ended."""
@@ -95,7 +97,7 @@ class Queue:
     def name(self, place: int) -> str:
         """What the work at a place of the arrays is: a kernel's name, or an engine and a kind."""
         kind = self._kind[place]
-        return str(self._name[place]) if kind == "kernel" else f"{self.engine[place]} {kind}"
+        return str(self._name[place]) if kind == "kernel" else f"{self.engine[place]} {kind}{self._ways[place]}"
 
     def item(self, place: int) -> QueueItem:
         """The work at a place of the arrays."""
@@ -104,6 +106,7 @@ class Queue:
             self._made[place] = QueueItem(
                 start=int(self.start[place]),
                 end=int(self.end[place]),
+                device=int(self.device[place]),
                 engine=str(self.engine[place]),
                 what=self.name(place),
                 lane=self.lane_names[self.lane[place]],
@@ -161,20 +164,23 @@ class Queue:
             if self.is_null(lane):
                 self._null_lanes[lane[0]].append(lane)
 
-    def _on(self, engine: str, time: int) -> list[QueueItem]:
+    def _on(self, engine: tuple[int, str], time: int) -> list[QueueItem]:
         # Copies of one direction run one after the other; a few places back suffice for engines
         # that share.
         places, starts = self._engines.get(engine, (np.array([], int), []))
         index = bisect_right(starts, time)
         return [self.item(int(place)) for place in places[max(0, index - 4) : index][::-1]]
 
-    def busy_with(self, engine: str, lane: Lane, time: int) -> QueueItem | None:
-        """What another stream does on a copy engine at ``time``."""
-        return next((item for item in self._on(engine, time) if item.end > time and item.lane != lane), None)
+    def busy_with(self, copy: QueueItem, time: int) -> QueueItem | None:
+        """What another stream does at ``time`` on the engine that ``copy`` needs."""
+        items = self._on((copy.device, copy.engine), time)
+        return next((item for item in items if item.end > time and item.lane != copy.lane), None)
 
     def last_on(self, item: QueueItem) -> QueueItem | None:
         """What the engine of a copy did last before it."""
-        return next((before for before in self._on(item.engine, item.start) if before.end <= item.start), None)
+        return next(
+            (before for before in self._on((item.device, item.engine), item.start) if before.end <= item.start), None
+        )
 
     def graph_busy(self, head: QueueItem, time: int) -> int | None:
         """When a node of the same launch of a graph ends that runs at ``time``."""
@@ -207,16 +213,16 @@ class Queue:
         place = bisect_right(starts, time)
         return next(((call.name, call.end) for call in calls[max(0, place - 4) : place][::-1] if call.end > time), None)
 
-    def trimmed_in(self, call: Call) -> int | None:
-        """From when on a waiting call gives memory of a pool back: the GPU's last work before it;
-        None if it does not.
+    def trimmed_in(self, call: Call, device: int) -> int | None:
+        """From when on a waiting call gives memory of a pool back: the last work of ``device``
+        before it; None if it does not.
 
         Within the call, as the pool is trimmed only when the GPU has nothing left to do.
         """
         place = int(np.searchsorted(self.trims, call.start))
         if place == len(self.trims) or self.trims[place] > call.end:
             return None
-        starts, reach = self._ends
+        starts, reach = self._ends[device]
         before = int(np.searchsorted(starts, self.trims[place]))
         return int(reach[before - 1]) if before else call.start
 
@@ -240,13 +246,13 @@ class Queue:
         plain: np.ndarray = ~np.isin(self.correlation, list(self._graphs)) | (self.graph == 0)
         return plain
 
-    def _by_engine(self) -> dict[str, tuple[np.ndarray, list[int]]]:
+    def _by_engine(self) -> dict[tuple[int, str], tuple[np.ndarray, list[int]]]:
         engines = {}
-        for engine in dict.fromkeys(self.engine.tolist()):
+        for device, engine in dict.fromkeys(zip(self.device.tolist(), self.engine.tolist(), strict=True)):
             if engine != SMS:
-                places = np.flatnonzero(self.engine == engine)
+                places = np.flatnonzero((self.engine == engine) & (self.device == device))
                 places = places[np.argsort(self.start[places], kind="stable")]
-                engines[engine] = places, self.start[places].tolist()
+                engines[device, engine] = places, self.start[places].tolist()
         return engines
 
 
@@ -258,30 +264,3 @@ def _stream_flags(rows: pd.DataFrame) -> tuple[dict[Lane, int], dict[int, int]]:
         for context, stream, flag in streams[["context", "stream", "flags"]].itertuples(index=False)
     }
     return flags, {int(context): int(null) for context, null in contexts[["context", "flags"]].itertuples(index=False)}
-
-
-def _add_waits(queue: Queue, rows: pd.DataFrame) -> None:
-    """Gives every item the waits for events that were queued in its stream between it and the item
-    before it."""
-    recorded: dict[tuple[int, int], tuple[Lane, int]] = {}
-    events = rows[(rows["kind"] == "event") | ((rows["kind"] == "sync") & (rows["flags"] == STREAM_WAIT))]
-    started = queue.calls.started(events["correlation"].to_numpy(np.int64), events["start_ns"].to_numpy(np.int64))
-    columns = (events[name].to_numpy() for name in ("kind", "context", "stream", "source", "extra"))
-    ordered = [column[np.argsort(started, kind="stable")].tolist() for column in (*columns, started)]
-    for kind, context, stream, event, which, time in zip(*ordered, strict=True):
-        # The number of the recording where CUPTI tells it, else the event's own, which recordings
-        # share.
-        keys = [(0, which)] * (which > 0) + [(context, event)]
-        if kind == "event":
-            recorded.update(dict.fromkeys(keys, ((context, stream), time)))
-        elif stream != NONE:
-            source = next((recorded[key] for key in keys if key in recorded), None)
-            if source is not None:
-                _wait_before(queue, (context, stream), time, source)
-
-
-def _wait_before(queue: Queue, lane: Lane, time: int, source: tuple[Lane, int]) -> None:
-    queued = queue._asked.get(lane, [])
-    place = bisect_right(queued, time)
-    if place < len(queued) and source[0] != lane:
-        queue.waits[int(queue.lanes[lane][place])].append(source)

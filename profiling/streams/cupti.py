@@ -191,7 +191,7 @@ def _sync(a: Any) -> tuple[int, ...]:
 
 
 def _stream(a: Any) -> tuple[int, ...]:
-    times = (0, 0, 0, 0)
+    times = (0, 0, 0, int(getattr(a, "priority", 0)) & WORD)
     return (STREAM, 0, a.context_id, a.stream_id & WORD, *times, a.correlation_id, 0, 0, int(a.flag), 0, 0, 0, 0)
 
 

@@ -29,7 +29,8 @@ KERNEL, COPY, SET, DRIVER, RUNTIME, SYNC, STREAM, CONTEXT, GRAPH, EVENT, OVERHEA
 """``kind``. ``flags``: the direction of a copy, the type of a synchronization, the flag of a
 stream, the null stream of a context, the returned status of a call, the operation of a pool.
 ``source`` and ``target``: kinds of memory of a copy or set; of events and waits for them,
-``source`` is the event and ``extra`` tells which of its recordings."""
+``source`` is the event and ``extra`` tells which of its recordings; of copies between devices it
+holds the two, from << 32 | to, and of streams the priority, a signed number of 32 bits."""
 
 REFUSED: Final = "refused.txt"
 """In the folder: why a process could not be recorded."""

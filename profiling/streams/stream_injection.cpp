@@ -148,7 +148,7 @@ void take_order(const CUpti_Activity* record) {
     case CUPTI_ACTIVITY_KIND_STREAM: {
       auto a = reinterpret_cast<const CUpti_ActivityStream*>(record);
       r.kind = STREAM, r.context = a->contextId, r.stream = a->streamId;
-      r.correlation = a->correlationId, r.flags = a->flag;
+      r.correlation = a->correlationId, r.flags = a->flag, r.extra = static_cast<uint32_t>(a->priority);
       return add(r);
     }
     case CUPTI_ACTIVITY_KIND_CONTEXT: {

@@ -64,8 +64,9 @@ class Script:
         up: bool = True,
         pageable: bool = False,
         name: str = "cudaMemcpyAsync_v3020",
+        **more: int,
     ) -> None:
-        """A copy of 1 MB that a call from and to ``asked`` queued."""
+        """A copy of 1 MB that a call from and to ``asked`` queued; ``more`` replaces columns."""
         correlation = self.call(name, *asked)
         host = PAGEABLE if pageable else PINNED
         memory = {"source": host, "target": 3} if up else {"source": 3, "target": host}
@@ -77,21 +78,19 @@ class Script:
             end,
             stream=stream,
             correlation=correlation,
-            flags=flags,
-            bytes=10**6,
-            channel=2,
-            **memory,
+            **{"flags": flags, "bytes": 10**6, "channel": 2, **memory, **more},
         )
 
-    def event(self, time: float, stream: int, number: int) -> None:
+    def event(self, time: float, stream: int, number: int, **more: int) -> None:
         """An event recorded in a stream."""
         correlation = self.call("cudaEventRecord_v3020", time, time + 0.5)
-        self.row("event", stream=stream, source=number, correlation=correlation)
+        self.row("event", stream=stream, source=number, correlation=correlation, **more)
 
-    def wait(self, time: float, stream: int, number: int) -> None:
+    def wait(self, time: float, stream: int, number: int, **more: int) -> None:
         """A stream waits for an event."""
         correlation = self.call("cudaStreamWaitEvent_v3020", time, time + 0.5)
-        self.row("sync", "", time, time + 0.5, stream=stream, source=number, flags=STREAM_WAIT, correlation=correlation)
+        told = {"stream": stream, "source": number, "flags": STREAM_WAIT, "correlation": correlation, **more}
+        self.row("sync", "", time, time + 0.5, **told)
 
     def recording(self) -> Recording:
         """All of it."""

@@ -40,6 +40,8 @@ def print_accounts(shown: StreamsOutput, longest: int, as_json: bool) -> None:
 def _print_account(console: Console, account: DeviceAccount, longest: int) -> None:
     title = f"{account.name}: " if account.name else ""
     moved = f"{account.bytes_up / 1e6:,.1f} MB up, {account.bytes_down / 1e6:,.1f} MB down"
+    if account.bytes_peer:
+        moved += f", {account.bytes_peer / 1e6:,.1f} MB between GPUs"
     console.print(
         f"{title}{_time(account.span_ns)} from first to last work, {account.kernels:,} kernels, "
         f"{account.copies:,} copies ({moved})",

@@ -8,6 +8,7 @@ from ncubble.analysis.streams import gaps as stream_gaps
 from ncubble.analysis.streams.account import accounts, as_json
 from ncubble.analysis.streams.engines import work_of
 from ncubble.analysis.streams.gaps import by_cause
+from ncubble.analysis.streams.queue import Queue
 from ncubble.analysis.streams.records import PAGEABLE, PINNED
 from tests.helpers.stream_frames import BLOCKING, DEFAULT_STREAM, NON_BLOCKING, Script
 
@@ -333,9 +334,9 @@ def test_gaps_that_need_no_look_at_their_moments_are_told_right(monkeypatch: pyt
     for script in (behind, *(any_script(rng, 200 if turn % 2 else 5) for turn in range(8))):
         rows = script.recording().rows
         work = work_of(rows)
-        found = stream_gaps.gaps_of(work, rows, work)
+        found = stream_gaps.gaps_of(Queue(work, rows), 0)
         monkeypatch.setattr(stream_gaps, "of_one_cause", lambda queue, kernels, *_: np.full(len(kernels), "", object))
-        slow = stream_gaps.gaps_of(work, rows, work)
+        slow = stream_gaps.gaps_of(Queue(work, rows), 0)
         monkeypatch.undo()
         quick |= {gap.cause for gap in found if not isinstance(gap._tell, str)}
         assert [(gap.parts, gap.evidence) for gap in found] == [(gap.parts, gap.evidence) for gap in slow]
