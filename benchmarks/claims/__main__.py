@@ -95,6 +95,9 @@ def measure(out: Path, kept: Path | None, again: list[str]) -> int:
         text = json.dumps({"schema": 1, **where, "measurements": ordered}, indent=1)
         out.write_text(text + "\n", encoding="utf-8")
 
+    gpus = setting.gpus()
+    for name in [name for name in known if name in needed and name not in results and known[name].gpus > gpus]:
+        results[name] = earlier.get(name, {"failed": f"needs {known[name].gpus} GPUs, {gpus} are here"})
     runner.take([name for name in known if name in needed and name not in results], add)
     for claim in claims:
         print(page.line(claim, results))

@@ -20,19 +20,21 @@ MODULES = (
     "host_runs",
     "memory_runs",
     "torch_runs",
+    "peer_runs",
 )
 
 
 @dataclass(frozen=True)
 class Measurement:
     """``run`` gives numbers, booleans or short texts under ``keys``; it is ended after
-    ``timeout_s`` seconds."""
+    ``timeout_s`` seconds. ``gpus``: how many GPUs of one host it needs."""
 
     name: str
     keys: tuple[str, ...]
     run: Callable[[], dict[str, Any]]
     timeout_s: float
     needs_gpu: bool
+    gpus: int = 1
 
     def take(self) -> dict[str, Any]:
         """The values; raises ValueError if they are not those declared."""
@@ -46,13 +48,13 @@ KNOWN: dict[str, Measurement] = {}
 
 
 def measurement(
-    *keys: str, timeout_s: float = 40.0, needs_gpu: bool = True
+    *keys: str, timeout_s: float = 40.0, needs_gpu: bool = True, gpus: int = 1
 ) -> Callable[[Callable[[], dict[str, Any]]], Callable[[], dict[str, Any]]]:
     """Registers the decorated function under its own name."""
 
     def register(function: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
         name = function.__name__
-        KNOWN[name] = Measurement(name, keys, function, timeout_s, needs_gpu)
+        KNOWN[name] = Measurement(name, keys, function, timeout_s, needs_gpu, gpus)
         return function
 
     return register

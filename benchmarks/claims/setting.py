@@ -29,6 +29,17 @@ def setting() -> dict[str, Any]:
     }
 
 
+def gpus() -> int:
+    """GPUs that can be measured here; 0 without a driver."""
+    from ncubble.kernels.device.device import call_driver
+
+    try:
+        call_driver("cuInit", 0)
+        return int(call_driver("cuDeviceGetCount")[0])
+    except Exception:  # the driver's absence shows as one of many types
+        return 0
+
+
 def _nvcc() -> str | None:
     try:
         found = re.search(r"V([\d.]+)", compiler_version(find_tool("nvcc")))
