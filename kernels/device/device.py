@@ -164,12 +164,16 @@ class Gpu:
         from cuda.core._tensor_map import TensorMapL2Promotion, TensorMapSwizzle
         from cuda.core.utils import StridedMemoryView
 
-        words = np.dtype(f"u{dtype_of(dtype).itemsize}")  # the array interface has no bfloat16
+        kind = dtype_of(dtype)
+        words = np.dtype(f"u{kind.itemsize}")  # the array interface has no bfloat16
         view = StridedMemoryView.from_cuda_array_interface(DeviceArray(pointer, extent, words), -1)
         mode = TensorMapSwizzle.NONE if not swizzle else TensorMapSwizzle[f"SWIZZLE_{swizzle}B"]
         try:
             return view.as_tensor_map(
-                box, data_type=dtype_of(dtype), swizzle=mode, l2_promotion=TensorMapL2Promotion.L2_256B
+                box,
+                data_type=words if kind.itemsize == 1 else kind,
+                swizzle=mode,
+                l2_promotion=TensorMapL2Promotion.L2_256B,
             )
         except Exception as error:  # the driver's refusal and cuda-core's own share no type
             message = f"the driver refused a tensor map of box {box} over {dtype} {extent}: {error}"

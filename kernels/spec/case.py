@@ -13,7 +13,18 @@ import numpy as np
 from ncubble.chips import largest_cta_smem
 from ncubble.errors import UsageError
 from ncubble.kernels.spec.dtypes import dtype_of
-from ncubble.kernels.spec.spec import LAUNCH, SMS, Array, Extent, KernelSpec, Reference, Scalar, TensorMap, Value
+from ncubble.kernels.spec.spec import (
+    LAUNCH,
+    SMS,
+    Array,
+    Extent,
+    KernelSpec,
+    Reference,
+    Scalar,
+    TensorMap,
+    Tolerance,
+    Value,
+)
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024
@@ -128,7 +139,7 @@ class Case:
 
     def extent(self, array: Array) -> tuple[int, ...]:
         """Shape of ``array``."""
-        return tuple(self.shape[name] for name in array.dims)
+        return array.extent(self.shape)
 
     def nbytes(self, array: Array) -> int:
         """Size of ``array`` in bytes."""
@@ -142,6 +153,13 @@ class Case:
     def reference(self) -> Reference:
         """The float64 reference of what the chosen parameters compute."""
         return self.spec.reference_of(self.parameters) if self.spec.reference_of else self.spec.reference
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """How far results may lie from the reference."""
+        if self.spec.tolerance_of is not None:
+            return self.spec.tolerance_of(self.shape, self.parameters)
+        return self.spec.tolerance(self.shape)
 
     @property
     def tensor_maps(self) -> tuple[TensorMap, ...]:
@@ -262,7 +280,7 @@ def _evaluate(case: Case) -> None:
         "bytes": lambda: case.bytes,
         "scalars": case.scalars,
         "defines": lambda: case.defines,
-        "tolerance": lambda: spec.tolerance(shape),
+        "tolerance": lambda: case.tolerance,
         "unverified": lambda: case.unverified,
         "requires": lambda: spec.requires(shape, parameters),
         "arch_of": lambda: (case.min_arch, case.only_arch),

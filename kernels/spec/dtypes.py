@@ -1,4 +1,5 @@
-"""Number types by name: NumPy's own, and those that ml_dtypes adds for GPUs (``bfloat16``)."""
+"""Number types by name: NumPy's own, and those that ml_dtypes adds for GPUs (``bfloat16``,
+``float8_e4m3fn``)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-EXTRA: dict[str, np.dtype[Any]] = {"bfloat16": np.dtype(ml_dtypes.bfloat16)}
+EXTRA: dict[str, np.dtype[Any]] = {name: np.dtype(getattr(ml_dtypes, name)) for name in ("bfloat16", "float8_e4m3fn")}
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -17,7 +18,8 @@ def dtype_of(name: str) -> np.dtype[Any]:
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether ``dtype`` is a floating-point type. NumPy counts bfloat16 among the unknown kinds."""
+    """Whether ``dtype`` is a floating-point type. NumPy counts those of EXTRA among the unknown
+    kinds."""
     return dtype.kind == "f" or dtype in EXTRA.values()
 
 

@@ -102,12 +102,18 @@ class Dim:
 @dataclass(frozen=True)
 class Array:
     """A row-major array argument over named dimensions; inputs are drawn from N(0, 1), outputs are
-    poisoned."""
+    poisoned. ``k/128`` names as many blocks of 128 as k elements lie in, the last of them in
+    part."""
 
     name: str
     dims: tuple[str, ...]
     dtype: str = "float32"
     output: bool = False
+
+    def extent(self, shape: Shape) -> Extent:
+        """Its extents in elements."""
+        names = [name.partition("/") for name in self.dims]
+        return tuple(-(-shape[name] // int(block or 1)) for name, _, block in names)
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,8 @@ class KernelSpec:
       dispatcher. ``function`` defaults to ``name``.
     - ``reference(inputs, rows)``: float64 results of every output for chosen rows: flat indices
       over the first ``row_dims`` dimensions. ``reference_of(parameters)`` replaces it where
-      parameters change what is computed.
+      parameters change what is computed, ``tolerance_of(shape, parameters)`` the ``tolerance``
+      where they change how well.
     - ``flops``: per run; 0 if nobody counts them. ``work`` replaces it where it depends on
       parameters, too. ``bytes``: compulsory traffic per run, by default each array once.
     - ``launches``: launches of the kernel per run. A scalar ``LAUNCH`` is the index of the launch,
@@ -195,8 +202,8 @@ class KernelSpec:
       ``matmul``, ``sdpa``, ``copy``, ``softmax``, or nothing. ``program``: the Python module in the
       folder that drives it from the host.
     - ``smem``: dynamic shared memory per CTA in bytes. ``unit``: the roof, one of ``fp32``,
-      ``tensor_fp16``, ``dram`` (a device copy); another name, as ``link``, stands for none that is
-      known.
+      ``tensor_fp16``, ``tensor_fp8``, ``dram`` (a device copy); another name, as ``link``, stands
+      for none that is known.
     - ``sass(arch, parameters)``: opcode prefix -> whether it must (True) or must not (False) occur.
     """
 
@@ -227,6 +234,7 @@ class KernelSpec:
     launches: Callable[[Shape, Parameters], int] = lambda shape, parameters: 1
     row_dims: int = 1
     reference_of: Callable[[Parameters], Reference] | None = None
+    tolerance_of: Callable[[Shape, Parameters], Tolerance] | None = None
     work: Callable[[Shape, Parameters], float] | None = None
     draw: Callable[[np.random.Generator, Shape], Mapping[str, NDArray[Any]]] | None = None
     requires: Callable[[Shape, Parameters], str | None] = lambda shape, parameters: None
@@ -249,7 +257,9 @@ class KernelSpec:
 
     def _check_names(self) -> None:
         known = {dim.name for dim in self.dims}
-        used = {name for array in self.arrays for name in array.dims} | set(filter(_is_dimension, self.scalars))
+        used = {name.partition("/")[0] for array in self.arrays for name in array.dims} | set(
+            filter(_is_dimension, self.scalars)
+        )
         if used - known:
             raise self._wrong(f"dims does not declare {', '.join(sorted(map(str, used - known)))}")
         mapped = {item.array for item in self.tensor_maps} - {array.name for array in self.arrays}

@@ -11,7 +11,7 @@ import pytest
 from ncubble.chips import largest_cta_smem
 from ncubble.errors import UsageError
 from ncubble.kernels.spec.case import Case, make_case
-from ncubble.kernels.spec.spec import LAUNCH, SMS, Array, Dim, KernelSpec, Parameter, Scalar, TensorMap
+from ncubble.kernels.spec.spec import LAUNCH, SMS, Array, Dim, KernelSpec, Parameter, Scalar, TensorMap, Tolerance
 
 
 def spec(**changes: Any) -> KernelSpec:
@@ -205,3 +205,26 @@ def test_references_and_reasons_of_the_parameters_replace_those_of_the_spec() ->
     )
     assert make_case(own).reference is other and make_case(own).unverified is None
     assert make_case(own, {"what": "spin"}).unverified == "it spins"
+
+
+@pytest.mark.parametrize(("size", "blocks"), [(1, 1), (128, 1), (129, 2), (512, 4)])
+def test_an_array_may_have_an_element_for_every_block(size: int, blocks: int) -> None:
+    scale = Array("scale", ("n", "m/128"), "float32")
+    made = make_case(spec(arrays=(scale, Array("y", ("n", "m"), output=True))), {}, {"n": 3, "m": size})
+    assert made.extent(scale) == (3, blocks)
+    assert made.nbytes(scale) == 3 * blocks * 4
+
+
+def test_blocks_of_a_dimension_that_is_not_declared_are_refused() -> None:
+    with pytest.raises(UsageError, match="dims does not declare q"):
+        spec(arrays=(Array("x", ("n", "q/128")), Array("y", ("n", "m"), output=True)))
+
+
+def test_parameters_may_decide_how_far_results_may_be_off() -> None:
+    changes: dict[str, Any] = {
+        "parameters": (Parameter("way", "long", ("long", "short")),),
+        "tolerance_of": lambda shape, parameters: Tolerance(absolute=shape["n"] * (parameters["way"] == "short")),
+    }
+    assert case(**changes).tolerance == Tolerance()
+    assert make_case(spec(**changes), {"way": "short"}).tolerance == Tolerance(absolute=64)
+    assert case().tolerance == spec().tolerance({})
