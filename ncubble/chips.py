@@ -76,8 +76,8 @@ class Chip:
     """One chip. ``generation`` says under which names ncu counts on it (empty: as the metric sets
     write them).
 
-    ``flop_per_clock_sm`` holds dense FLOP per clock and SM by pipe (``fp32``, ``tensor_fp16``),
-    ``mma_flop_per_clock_sm`` those that each kind of MMA instruction reaches.
+    ``flop_per_clock_sm`` holds dense FLOP per clock and SM by pipe (``fp32``, ``tensor_fp16``,
+    ``tensor_fp8``),    ``mma_flop_per_clock_sm`` those that each kind of MMA instruction reaches.
     """
 
     capability: Version

@@ -50,9 +50,11 @@ _PIPE_FORMS = [
     for form in ("", *(f".pct_of_peak_sustained_{span}" for span in ("active", "elapsed")))
 ]
 DRAM = "DRAM"
-GUIDE = {"FP32": "fp32", "tensor FP16": "tensor_fp16"}
+GUIDE = {"FP32": "fp32", "tensor FP16": "tensor_fp16", "tensor FP8": "tensor_fp8"}
 """Pipes of ``chips.toml`` by kind of roof. A rate that is not listed there gives no roof, rather
 than a guessed one."""
+_TENSOR_KINDS = {"float16": "tensor FP16", "bfloat16": "tensor FP16", "float8_e4m3fn": "tensor FP8"}
+"""Kind of tensor roof by the type that a run says its inputs have."""
 STATED, BUS, GUIDED = "peak that the report states", "bus width × memory clock", "FLOP per clock × SMs × SM clock"
 IDLE_TENSOR_PCT = 0.05
 """Below this share of time, the tensor pipe did nothing that FLOPs could miss."""
@@ -216,9 +218,9 @@ def _tensor_roofs(subject: Subject) -> dict[str, Stated]:
         dense = [value for name, value in peaks.items() if "sparsity_off" in name] or list(peaks.values())
         if dense and subject.clock_hz:
             dense_roofs[f"tensor {kind.split('_')[0].upper()}"] = [_short(max(dense) * subject.clock_hz / 1e12), STATED]
-    halves = subject.dtype in ("float16", "bfloat16") and (subject.tensor_pct or 0.0) > IDLE_TENSOR_PCT
-    if halves and not dense_roofs and (guided := _guided(subject, "tensor FP16")):
-        dense_roofs["tensor FP16"] = guided
+    named = _TENSOR_KINDS.get(subject.dtype, "") if (subject.tensor_pct or 0.0) > IDLE_TENSOR_PCT else ""
+    if named and not dense_roofs and (guided := _guided(subject, named)):
+        dense_roofs[named] = guided
     return dense_roofs
 
 

@@ -68,6 +68,19 @@ def test_tensor_work_that_is_counted_adds_up_without_integers() -> None:
     assert found["roofs"]["tensor FP16"] == [4.0, STATED]  # the dense peak, not the sparse one
 
 
+def test_work_on_8_bits_is_counted_against_its_own_dense_roof() -> None:
+    stem = "sm__ops_path_tensor_src_fp8_sparsity_{}.sum.{}"  # as ncu names them on a H100
+    tensor = {
+        stem.format("off", "per_cycle_elapsed"): 882024.6,
+        stem.format("on", "per_cycle_elapsed"): 0.0,
+        stem.format("off", "peak_sustained"): 1081344.0,
+        stem.format("on", "peak_sustained"): 2162688.0,
+    }
+    found = speeds(subject({**FP32, **CLOCKS, **TRAFFIC, **IDLE, **tensor}, tensor_pct=81.6))
+    assert found["tflops"] == pytest.approx(0.230 + 882.02)
+    assert found["roofs"]["tensor FP8"] == [1081.3, STATED]
+
+
 @pytest.mark.parametrize("lacking", list(IDLE))
 def test_flops_are_not_known_where_a_pipe_may_have_worked_uncounted(lacking: str) -> None:
     others = {name: value for name, value in IDLE.items() if name != lacking}
@@ -113,6 +126,8 @@ def test_roofs_say_where_they_come_from() -> None:
     assert "FP32" not in speeds(subject(guided, compute_capability="99.0"))["roofs"]
     halves = speeds(subject(guided, dtype="float16", tensor_pct=50.0))["roofs"]
     assert halves["tensor FP16"] == [540.67, GUIDED]
+    bytes_ = speeds(subject(guided, dtype="float8_e4m3fn", tensor_pct=50.0))["roofs"]
+    assert bytes_["tensor FP8"] == [1081.3, GUIDED] and "tensor FP16" not in bytes_
 
 
 def test_a_memory_roof_that_a_launch_exceeds_is_not_drawn() -> None:

@@ -47,7 +47,8 @@ def test_metrics_that_a_chip_lacks_are_left_out():
         resolve(["async", "tensor"], target=H200).metrics,
     )
     assert "smsp__inst_executed_op_tma_ld.sum" in hopper
-    assert not [name for name in ampere if "tma" in name or "gmma" in name]
+    assert "sm__ops_path_tensor_src_fp8.sum" in hopper
+    assert not [name for name in ampere if "tma" in name or "gmma" in name or "fp8" in name]
     assert "sm__pipe_tc_cycles_active.avg.pct_of_peak_sustained_active" not in hopper
 
 
