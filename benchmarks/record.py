@@ -110,6 +110,10 @@ def tensor_cores() -> Iterator[Recording]:
     yield Recording("gemm_ws", "default", repeats=False)
     pingpong = {"stages": 5, "tile_n": 128, "schedule": "pingpong"}
     yield Recording("gemm_ws", "pingpong", pingpong)
+    yield Recording("gemm_fp8", "default")
+    promoted: dict[str, object] = {"accumulate": "promoted", "stages": 6, "tile_n": 128, "band": 1024}
+    yield Recording("gemm_fp8", "promoted", promoted, repeats=False)
+    yield Recording("gemm_fp8", "block", {"scaling": "block", **promoted})
 
 
 def attention() -> Iterator[Recording]:

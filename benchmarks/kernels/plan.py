@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 TOKENS = 16384  # batch x tokens of the attention rows, as papers keep it
 COPY = {"n": 2**26}  # 256 MiB, four times the L2 of an H200
+PINGPONG_FP8: dict[str, int | str] = {"schedule": "pingpong", "tile_n": 128, "stages": 6, "band": 1024}
+PROMOTED_FP8: dict[str, int | str] = {"accumulate": "promoted", "tile_n": 128, "stages": 6, "band": 1024}
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ def against() -> Iterator[Entry]:
         yield Entry("gemm_tma", {}, cube(size))
     for size in (2048, 4096, 8192):
         yield Entry("gemm_ws", {}, cube(size))
+    for chosen in ({}, PINGPONG_FP8, PROMOTED_FP8, {"scaling": "block", **PROMOTED_FP8}):
+        for size in (2048, 4096, 8192):
+            yield Entry("gemm_fp8", chosen, cube(size))
     yield Entry("softmax_online")
     yield Entry("attention_scalar")
     yield Entry("attention_fwd", {"path": "cp_async", "causal": 0})
@@ -172,6 +177,12 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("gemm_tma", "--shape m=200,n=328,k=136"),
     ("gemm_ws", "--shape m=200,n=328,k=136"),
     ("gemm_ws", "-p stages=5 -p tile_n=128 -p schedule=pingpong --shape m=200,n=328,k=136"),
+    ("gemm_fp8", "--shape m=200,n=328,k=272"),
+    ("gemm_fp8", "-p stages=6 -p tile_n=128 -p schedule=pingpong --shape m=200,n=328,k=272"),
+    (
+        "gemm_fp8",
+        "-p stages=6 -p tile_n=128 -p accumulate=promoted -p scaling=block --shape m=200,n=328,k=400",
+    ),
     ("softmax_online", "--shape rows=33,cols=1001"),
     ("softmax_online", "--shape rows=5,cols=60000"),
     ("softmax_online", "-p path=registers --shape rows=33,cols=1004"),

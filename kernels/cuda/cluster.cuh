@@ -23,4 +23,17 @@ __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+// A barrier over the threads of a cluster of kCtas that orders nothing but the barriers made before mbarrier_init_fence:
+// cluster_sync also waits until the device has seen all earlier writes (SASS: MEMBAR.ALL.GPU), which at the start of a
+// kernel there is no need for.
+template <int kCtas>
+__device__ __forceinline__ void cluster_meet() {
+    if constexpr (kCtas > 1) {
+        asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+        asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    } else {
+        __syncthreads();
+    }
+}
+
 }  // namespace ncubble

@@ -59,6 +59,14 @@ struct WarpgroupTile {
         for (auto& block : acc) wgmma_pin(block);
     }
 
+    __device__ __forceinline__ void scale(float factor) {
+#pragma unroll
+        for (auto& block : acc) {
+#pragma unroll
+            for (float& sum : block) sum *= factor;
+        }
+    }
+
     // Rounds the warp's rows to bf16 and stores them at (row, column) of C, the place of the warpgroup's part, box by
     // box through kBuffers boxes of shared memory of the warp's own. Lane 0 leaves the stores in flight:
     // tma_store_wait_read<0>() before the memory is used otherwise or the CTA ends. Parts beyond the edge of C are

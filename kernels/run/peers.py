@@ -14,7 +14,7 @@ from ncubble.kernels.run.bench import Rates, Timing, time_in_rounds
 from ncubble.kernels.run.prepared import Peer, Prepared
 from ncubble.kernels.spec.case import Case
 
-TAKES = {"matmul": 2, "sdpa": 3, "softmax": 1}  # inputs of the library's call, by peer
+TAKES = {"matmul": 2, "scaled_matmul": 4, "sdpa": 3, "softmax": 1}  # inputs of the library's call, by peer
 
 
 @dataclass(frozen=True)

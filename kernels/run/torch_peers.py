@@ -72,6 +72,25 @@ def _matmul(torch: Any, case: Case, inputs: list[Any]) -> Call:
     return "cuBLAS (torch.matmul)", version, lambda: torch.matmul(a, b, out=out)
 
 
+def _scaled_matmul(torch: Any, case: Case, inputs: list[Any]) -> Call:
+    """``a @ b.T`` of e4m3 by cuBLASLt, scaled as the kernel scales, with fast accumulation where
+    the kernel has it. The call has no ``out`` (as ``_sdpa``)."""
+    a, b, scale_a, scale_b = inputs
+    fast = case.parameters["accumulate"] == "fast"
+    scales = scale_a.t(), scale_b.t()
+    if case.parameters["scaling"] == "tensor":
+        scales = scale_a[0, 0].clone(), scale_b[0, 0].clone()
+    elif scale_b.shape[1] % 4:
+        message = f"cuBLASLt wants rows of 16 bytes of B's scales, and PyTorch no gaps: k={a.shape[1]} gives others"
+        raise MeasurementError(message, "make k a multiple of 512, or leave --against away")
+    version = f"cuBLAS {_cublas_version()}, torch {torch.__version__}"
+
+    def multiply() -> Any:
+        return torch._scaled_mm(a, b.t(), *scales, out_dtype=torch.bfloat16, use_fast_accum=fast)
+
+    return "cuBLASLt (torch._scaled_mm)", version, multiply
+
+
 def _softmax(torch: Any, case: Case, inputs: list[Any]) -> Call:
     """Softmax along the last axis, by PyTorch's own kernel."""
     (x,) = inputs
@@ -97,14 +116,20 @@ def _sdpa(torch: Any, case: Case, inputs: list[Any]) -> Call:
     return "cuDNN (torch scaled_dot_product_attention)", version, lambda: attend(q, k, v, is_causal=causal)
 
 
-CALLS: dict[str, Callable[[Any, Case, list[Any]], Call]] = {"matmul": _matmul, "sdpa": _sdpa, "softmax": _softmax}
+CALLS: dict[str, Callable[[Any, Case, list[Any]], Call]] = {
+    "matmul": _matmul,
+    "scaled_matmul": _scaled_matmul,
+    "sdpa": _sdpa,
+    "softmax": _softmax,
+}
 
 
 def _tensor(torch: Any, case: Case, array: Array, pointer: int) -> Any:
-    """The array as a tensor on the same memory. The array interface knows no bfloat16: it travels
-    as 16-bit words."""
+    """The array as a tensor on the same memory. Types that the array interface does not know travel
+    as integers."""
     extra = array.dtype in EXTRA
-    dtype = np.dtype("int16") if extra else dtype_of(array.dtype)
+    dtype = dtype_of(array.dtype)
+    dtype = np.dtype(f"int{8 * dtype.itemsize}") if extra else dtype
     tensor = torch.as_tensor(DeviceArray(pointer, case.extent(array), dtype), device="cuda")
     return tensor.view(getattr(torch, array.dtype)) if extra else tensor
 

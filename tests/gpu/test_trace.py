@@ -26,6 +26,7 @@ KERNELS = {
     "async_pipeline": {"m": 256, "n": 384, "k": 512},
     "gemm_tma": {"m": 256, "n": 384, "k": 512},
     "gemm_ws": {"m": 512, "n": 768, "k": 512},
+    "gemm_fp8": {"m": 512, "n": 768, "k": 1024},
     "warp_specialized": {"n": 2**20},
     "warp_pipeline": {"n": 2**22},
     "attention_fwd": {"batch": 1, "heads": 3, "tokens": 700},

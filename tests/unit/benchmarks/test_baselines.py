@@ -25,6 +25,7 @@ AWAITED = {
     "gemm_ws": 1,
     "softmax_online": 1,
     "attention_scalar": 2,
+    "gemm_fp8": 2,
     "attention_fwd": 3,
     "sdpa_fp8_stage_c_wmma": 2,
     "warp_specialized": 3,

@@ -218,9 +218,12 @@ class FakeTensor:
         return FakeTensor(self.source, dtype)
 
 
-@pytest.mark.parametrize(("dtype", "typestr", "seen"), [("float32", "<f4", None), ("bfloat16", "<i2", "bf16")])
+@pytest.mark.parametrize(
+    ("dtype", "typestr", "seen"),
+    [("float32", "<f4", None), ("bfloat16", "<i2", "bf16"), ("float8_e4m3fn", "|i1", "fp8")],
+)
 def test_memory_reaches_the_library_without_a_copy(dtype, typestr, seen):
-    torch = SimpleNamespace(bfloat16="bf16", as_tensor=lambda view, device: FakeTensor(view))
+    torch = SimpleNamespace(bfloat16="bf16", float8_e4m3fn="fp8", as_tensor=lambda view, device: FakeTensor(view))
     case = SimpleNamespace(extent=lambda array: (2, 3))
     tensor = torch_peers._tensor(torch, case, Array("a", ("m", "k"), dtype), 4096)
     interface = tensor.source.__cuda_array_interface__
@@ -241,6 +244,57 @@ def test_fp32_products_of_the_library_are_fp32():
     assert told == ["highest"]
     assert "torch 9.9" in version
     assert call().shape == (2, 4)
+
+
+class FakeMatrix:
+    """A tensor as far as scales are handed on: NumPy's views, with PyTorch's names."""
+
+    def __init__(self, array):
+        self.array, self.shape = array, array.shape
+
+    def __getitem__(self, index):
+        return FakeMatrix(np.asarray(self.array[index]))
+
+    def t(self):
+        return FakeMatrix(self.array.T)
+
+    def clone(self):
+        return FakeMatrix(self.array.copy())
+
+
+def scaled_product(k, scaling, accumulate):
+    """What cuBLASLt is called with: its arguments, its settings, and the arrays of the kernel."""
+    called = []
+    torch = SimpleNamespace(
+        _scaled_mm=lambda *call, **settings: called.append((call, settings)), bfloat16="bf16", __version__="9.9"
+    )
+    shapes = {"a": (256, k), "b": (384, k), "scale_a": (k // 128, 256), "scale_b": (3, k // 128)}
+    generator = np.random.default_rng(1)
+    arrays = {name: generator.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+    case = SimpleNamespace(parameters={"scaling": scaling, "accumulate": accumulate})
+    library, _, call = torch_peers._scaled_matmul(torch, case, [FakeMatrix(array) for array in arrays.values()])
+    assert "cuBLASLt" in library
+    call()
+    return *called[0], arrays
+
+
+@pytest.mark.parametrize("scaling", ["tensor", "block"])
+@pytest.mark.parametrize("accumulate", ["fast", "promoted"])
+def test_cublaslt_gets_the_scales_as_it_wants_them_and_adds_up_as_the_kernel_does(scaling, accumulate):
+    (a, b, scale_a, scale_b), settings, arrays = scaled_product(512, scaling, accumulate)
+    assert settings == {"out_dtype": "bf16", "use_fast_accum": accumulate == "fast"}
+    assert np.array_equal(a.array, arrays["a"]) and np.array_equal(b.array, arrays["b"].T)
+    if scaling == "tensor":
+        assert (scale_a.array, scale_b.array) == (arrays["scale_a"][0, 0], arrays["scale_b"][0, 0])
+    else:
+        assert np.array_equal(scale_a.array, arrays["scale_a"].T) and np.array_equal(scale_b.array, arrays["scale_b"].T)
+        assert scale_a.array.strides == (4, 4 * 256)  # one column after the other
+
+
+def test_scales_of_blocks_that_cublaslt_would_misread_are_refused():
+    with pytest.raises(MeasurementError, match="k=640"):
+        scaled_product(640, "block", "promoted")
+    scaled_product(640, "tensor", "promoted")
 
 
 def test_attention_is_cudnns_and_nobody_elses():
