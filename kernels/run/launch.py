@@ -15,6 +15,7 @@ from ncubble.kernels.run.numba_program import prepare_numba
 from ncubble.kernels.run.prepared import BuildFacts, Prepared
 from ncubble.kernels.run.verify import GUARD
 from ncubble.kernels.spec.case import Case, check_cluster
+from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.spec import TensorMap
 
 
@@ -64,10 +65,15 @@ def load_built(built: Build, case: Case, gpu: Gpu, pointers: tuple[int, ...]) ->
 
 def _tensor_map(case: Case, gpu: Gpu, item: TensorMap, pointers: tuple[int, ...]) -> Any:
     index = [array.name for array in case.spec.arrays].index(item.array)
-    box = item.box(case.shape, case.parameters)
-    return gpu.tensor_map(
-        pointers[index], case.mapped_extent(item), case.spec.arrays[index].dtype, tuple(box), item.swizzle
-    )
+    box, dtype = tuple(item.box(case.shape, case.parameters)), case.spec.arrays[index].dtype
+    return gpu.tensor_map(pointers[index], case.mapped_extent(item), dtype, box, swizzle_of(case, item))
+
+
+def swizzle_of(case: Case, item: TensorMap) -> int:
+    """Bytes of the swizzle with which a map is made: those of a row of its box, if that is
+    shorter."""
+    row = item.box(case.shape, case.parameters)[-1] * dtype_of(case.array(item.array).dtype).itemsize
+    return row if row in (32, 64) and row < item.swizzle else item.swizzle
 
 
 def _check_smem(case: Case, gpu: Gpu, static: int) -> None:

@@ -132,7 +132,8 @@ class TensorMap:
     __grid_constant__``).
 
     ``box`` gives the elements of one copy, outermost dimension first; ``swizzle`` is 0, 32, 64 or
-    128 bytes; ``view`` lets the map see the array with other row-major extents. What lies outside
+    128 bytes, and never more than a row of the box has; ``view`` lets the map see the array with
+    other row-major extents. What lies outside
     is read as zero and never written. ``when(parameters)`` tells whether the kernel takes the map
     at all: one of several paths may do without.
     """
