@@ -124,6 +124,8 @@ def attention() -> Iterator[Recording]:
     yield Recording("attention_fwd", "causal", {"causal": 1})
     yield Recording("attention_fwd", "dim64", {}, {"dim": 64})
     yield Recording("attention_fwd", "cp_async", {"path": "cp_async"})
+    yield Recording("attention_fp8", "default")
+    yield Recording("attention_fp8", "fast", {"accumulate": "fast"}, repeats=False)
     for used in (0, 1):
         yield Recording("sdpa_fp8_stage_c_wmma", f"cp_async{used}", {"use_cp_async": used})
 

@@ -81,6 +81,19 @@ def _each(kernel: str, *settings: dict[str, int | str], shape: dict[str, int] | 
     return tuple(Entry(kernel, chosen, shape or {}) for chosen in settings)
 
 
+def _attention_in_e4m3() -> Iterator[Group]:
+    """Both types on shapes alike; at the default shape the other ways of adding and of
+    exponentials, too."""
+    fast: dict[str, int | str] = {"accumulate": "fast"}
+    others = ({}, fast, {**fast, "keys": 192}, {**fast, "polynomial": 2}, {**fast, "polynomial": 4})
+    yield Group("attention in bfloat16, and ways of e4m3", (Entry("attention_fwd"), *_each("attention_fp8", *others)))
+    for tokens, dim in ((4096, 128), (8192, 128), (16384, 128), (4096, 64)):
+        shape = {"batch": TOKENS // tokens, "heads": 16, "tokens": tokens, "dim": dim}
+        for causal in (0, 1):
+            entries = tuple(Entry(kernel, {"causal": causal}, shape) for kernel in ("attention_fwd", "attention_fp8"))
+            yield Group(f"attention in bfloat16 and e4m3: {tokens} tokens, dim={dim}, causal={causal}", entries)
+
+
 def pairs() -> Iterator[Group]:
     """The rungs whose point is a comparison with themselves."""
     ring = tuple(Entry("async_pipeline", {"stages": 3, "threads": threads}) for threads in (256, 128))
@@ -111,6 +124,7 @@ def pairs() -> Iterator[Group]:
         "cp.async in 8-bit attention",
         _each("sdpa_fp8_stage_c_wmma", {"use_cp_async": 0}, {"use_cp_async": 1}),
     )
+    yield from _attention_in_e4m3()
     roles = [{"roles": "specialized", "slots": slots} for slots in (1, 2, 3, 4)]
     yield Group("warps with roles", _each("warp_specialized", {"roles": "fused", "slots": 1}, *roles))
     # Unshared in each size, too: the size of a cluster alone decides how well the last wave fills
@@ -192,6 +206,8 @@ SANITIZED: tuple[tuple[str, str], ...] = (
     ("attention_fwd", "--shape batch=1,heads=2,tokens=300,dim=128"),
     ("attention_fwd", "-p causal=1 --shape batch=1,heads=2,tokens=300,dim=64"),
     ("attention_fwd", "-p path=cp_async -p causal=1 --shape batch=1,heads=2,tokens=300,dim=128"),
+    ("attention_fp8", "--shape batch=1,heads=2,tokens=300,dim=128"),
+    ("attention_fp8", "-p accumulate=fast -p causal=1 -p keys=192 --shape batch=1,heads=1,tokens=300,dim=64"),
     ("sdpa_fp8_stage_c_wmma", "-p use_cp_async=0 --shape b=1,h=2,s=100,d=64"),
     ("sdpa_fp8_stage_c_wmma", "-p use_cp_async=1 --shape b=1,h=2,s=100,d=64"),
     ("warp_specialized", "-p roles=fused --shape n=65536"),

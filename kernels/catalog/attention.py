@@ -65,7 +65,7 @@ def _smem(shape: Shape, parameters: Parameters) -> int:
     return rows * shape["dim"] * 2 + (BARRIERS if _tma(parameters) else 0)
 
 
-def _work(shape: Shape, parameters: Parameters) -> float:
+def work(shape: Shape, parameters: Parameters) -> float:
     """Two products of 2 x dim operations for every pair of a query and a key that it sees."""
     tokens = shape["tokens"]
     pairs = tokens * (tokens + 1) / 2 if integer(parameters, "causal") else tokens**2
@@ -155,7 +155,7 @@ ATTENTION_FWD = KernelSpec(
     tolerance=lambda shape: Tolerance(relative=2.0**-8, row=2.0**-6),
     unit="tensor_fp16",
     dtype="bfloat16",
-    work=_work,
+    work=work,
     sass=_sass,
     peer="sdpa",
     demonstrates="issue at the exponentials between two products; warpgroups that take turns (tma) hide part of it",

@@ -13,4 +13,14 @@ __device__ __forceinline__ float exp2_fast(float x) {
     return result;
 }
 
+// 2^x in the FMA pipe, to 2^-9 of it: for results that are rounded to few bits, where MUFU is full. x below -100 counts
+// as -100.
+__device__ __forceinline__ float exp2_polynomial(float x) {
+    constexpr float kRound = 0x1.8p23f;  // added, it leaves the nearest integer in the lowest bits
+    x = fmaxf(x, -100.0f);
+    const float shifted = x + kRound, rest = x - (shifted - kRound);
+    const float power = fmaf(fmaf(0.23842894f, rest, 0.70344801f), rest, 1.00044314f);  // least relative error
+    return __int_as_float(__float_as_int(power) + (__float_as_int(shifted) << 23));
+}
+
 }  // namespace ncubble

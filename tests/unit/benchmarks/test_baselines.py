@@ -27,6 +27,7 @@ AWAITED = {
     "attention_scalar": 2,
     "gemm_fp8": 2,
     "attention_fwd": 3,
+    "attention_fp8": 1,
     "sdpa_fp8_stage_c_wmma": 2,
     "warp_specialized": 3,
     "cluster_dsmem": 2,
