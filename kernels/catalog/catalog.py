@@ -6,8 +6,6 @@ from ncubble.kernels.catalog import (
     attention,
     attention_scalar,
     copies,
-    fp8_attention,
-    fp8_gemm,
     fp32,
     hopper_gemm,
     host,
@@ -16,6 +14,8 @@ from ncubble.kernels.catalog import (
     softmax,
     structure,
 )
+from ncubble.kernels.catalog.fp8 import attention as fp8_attention
+from ncubble.kernels.catalog.fp8 import gemm as fp8_gemm
 from ncubble.kernels.catalog.planted import gemm as planted_gemm
 from ncubble.kernels.catalog.planted import structure as planted_structure
 from ncubble.kernels.spec.spec import KernelSpec

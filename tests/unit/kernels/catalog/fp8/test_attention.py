@@ -11,7 +11,7 @@ import pytest
 
 from ncubble.errors import UsageError
 from ncubble.kernels.build.build import build
-from ncubble.kernels.catalog.fp8_attention import ATTENTION_FP8, quantize
+from ncubble.kernels.catalog.fp8.attention import ATTENTION_FP8, quantize
 from ncubble.kernels.catalog.hopper_gemm import LARGEST_SMEM
 from ncubble.kernels.run.inputs import draw_inputs
 from ncubble.kernels.run.launch import swizzle_of

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ncubble.kernels.catalog.attention import AXES, BARRIERS
 from ncubble.kernels.catalog.attention import work as attention_work
-from ncubble.kernels.catalog.fp8_gemm import E4M3_LARGEST
+from ncubble.kernels.catalog.fp8.gemm import E4M3_LARGEST
 from ncubble.kernels.catalog.shared import CUDA, PLANNED_SMS, integer
 from ncubble.kernels.spec import reference
 from ncubble.kernels.spec.dtypes import dtype_of

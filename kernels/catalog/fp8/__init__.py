@@ -1,0 +1,1 @@
+"""Products and attention on 8-bit floats (e4m3)."""
