@@ -20,7 +20,7 @@ MODULES = (
     "host_runs",
     "memory_runs",
     "torch_runs",
-    "peer_runs",
+    "two_gpus.peer_runs",
 )
 
 

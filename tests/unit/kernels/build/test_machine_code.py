@@ -88,6 +88,12 @@ CASES = [
     ("gemm_tma", {"ablate": "wait_sync"}),
     ("gemm_tma", {"ablate": "copy_sync_epilogue"}),
     ("gemm_ws", {"ablate": "copy_epilogue"}),
+    ("attention_fp8", {}),
+    ("attention_fp8", {"accumulate": "fast", "causal": 1}),
+    ("warp_pipeline", {}),
+    ("peer_pipeline", {}),
+    ("event_graph", {}),
+    ("stream_priority", {}),
 ]
 PRODUCTS = ("HMMA", "HGMMA", "FFMA")
 

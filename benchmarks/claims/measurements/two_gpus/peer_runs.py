@@ -9,11 +9,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.claims.measurements.tools import FOLDER, MIB, Lab
+from benchmarks.claims.measurements.tools import MIB, Lab
 from benchmarks.claims.registry import measurement
 from ncubble.errors import MeasurementError
 from ncubble.kernels.device.device import Gpu, call_driver
@@ -236,7 +237,7 @@ def peer_copies() -> dict[str, Any]:
 def all_reduce() -> dict[str, Any]:
     """An all-reduce of 1 GiB by NCCL through PyTorch, and matrix products, in sequence and at one
     time."""
-    argv = [sys.executable, str(FOLDER / "all_reduce_probe.py")]
+    argv = [sys.executable, str(Path(__file__).with_name("all_reduce_probe.py"))]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=110, check=False)
     if done.returncode:
         raise RuntimeError(f"all_reduce_probe.py: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
