@@ -211,6 +211,7 @@ def test_what_is_taken_anew_on_another_gpu_names_it_and_the_rest_keeps_its_own(
     kept.write_text(json.dumps({"schema": 1, **setting, "measurements": invented(suite)}))
     now = {**setting, "date": "2026-11-25", "device": device}
     monkeypatch.setattr(program.setting, "setting", lambda: dict(now))
+    monkeypatch.setattr(program.setting, "gpus", lambda: 2)
     monkeypatch.setattr(
         program.runner, "take", lambda names, add: [add(name, {"values": {"us": 1.0}}) for name in names]
     )
@@ -221,6 +222,23 @@ def test_what_is_taken_anew_on_another_gpu_names_it_and_the_rest_keeps_its_own(
     assert {key: told[key] for key in setting} == (setting if other else now)
     named = {name: item["device"] for name, item in told["measurements"].items() if "device" in item}
     assert named == ({"online_softmax": device} if other else {})
+
+
+def test_what_needs_more_gpus_than_there_are_is_kept_or_says_so(
+    suite: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = importlib.import_module("benchmarks.claims.__main__")
+    kept, out = tmp_path / "kept.json", tmp_path / "out.json"
+    setting = {"date": "2026-11-21", "device": "NVIDIA H200", "driver": "1", "nvcc": "2", "ncu": "3"}
+    told = invented(suite) | {"peer_events": {"failed": "?"}}
+    kept.write_text(json.dumps({"schema": 1, **setting, "measurements": told}))
+    monkeypatch.setattr(program.setting, "setting", lambda: dict(setting))
+    monkeypatch.setattr(program.setting, "gpus", lambda: 1)
+    monkeypatch.setattr(program.runner, "take", lambda names, add: [add(name, {"values": {}}) for name in names])
+    monkeypatch.setattr(program.page, "line", lambda item, results: "")
+    program.measure(out, kept, ["peer_copies", "online_softmax"])
+    found = json.loads(out.read_text())["measurements"]
+    assert found["peer_copies"] == told["peer_copies"] and found["online_softmax"] == {"values": {}}
 
 
 def test_a_row_names_the_gpu_of_measurements_from_elsewhere(suite: Any) -> None:
