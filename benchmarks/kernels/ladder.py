@@ -105,6 +105,7 @@ def verified(case: Case, gpu: Gpu) -> Prepared:
     """The case on the GPU, its inputs in place, its result right."""
     seed = fresh_seed()
     prepared = prepare(case, gpu)
+    case = prepared.case
     inputs = draw_inputs(case, seed)
     prepared.upload(inputs)
     prepared.poison()

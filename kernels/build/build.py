@@ -16,7 +16,7 @@ from ncubble.files.atomic import draft_of
 from ncubble.files.cache import cache_root
 from ncubble.files.private import make_private
 from ncubble.kernels.build.toolchain import compiler_version, find_tool, run_tool
-from ncubble.kernels.spec.case import Case, make_case
+from ncubble.kernels.spec.case import PLANNED_SMS, Case, make_case
 
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
 HEADERS = Path(__file__).resolve().parents[1] / "cuda"
@@ -91,14 +91,15 @@ def check_arch(case: Case, arch: str) -> None:
         raise UsageError(message, "use a newer GPU")
 
 
-def case_for(case: Case, arch: str) -> Case:
-    """``case`` with the defaults of ``arch``: where the usual ones do not exist for it, those of
+def case_for(case: Case, arch: str, sms: int = PLANNED_SMS) -> Case:
+    """``case`` with the defaults of ``arch`` and of a device of ``sms`` SMs
+    (``KernelSpec.defaults``): where the usual ones do not exist for it, those of
     ``Parameter.elsewhere``. What was given stays."""
-    if case.only_arch in (None, _number(arch)) and case.min_arch <= _number(arch):
-        return case
     given = {name: case.parameters[name] for name in case.given}
+    if case.only_arch in (None, _number(arch)) and case.min_arch <= _number(arch):
+        return make_case(case.spec, given, case.shape, sms)
     others = {item.name: item.elsewhere for item in case.spec.parameters if item.elsewhere is not None}
-    return make_case(case.spec, {**others, **given}, case.shape)
+    return make_case(case.spec, {**others, **given}, case.shape, sms)
 
 
 def _number(arch: str) -> int:

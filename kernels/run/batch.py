@@ -83,7 +83,7 @@ def build_all(items: Sequence[PlannedCase], arch: str) -> None:
 
 def execute(items: Sequence[PlannedCase], gpu: Gpu) -> None:
     """Write the facts of every launch, then launch. Raises UsageError or MeasurementError."""
-    items = [replace(item, case=case_for(item.case, gpu.arch)) for item in items]
+    items = [replace(item, case=case_for(item.case, gpu.arch, gpu.facts.sm_count)) for item in items]
     write_batch_facts(list(launch_facts(items)), gpu)
     drawn: tuple[tuple[str, Mapping[str, int]] | None, dict[str, Any]] = (None, {})
     for item in items:

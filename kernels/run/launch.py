@@ -29,7 +29,7 @@ def prepare(case: Case, gpu: Gpu, more: tuple[str, ...] = (), pointers: tuple[in
             CTA of it can have; or flags for a kernel that nvcc does not build.
         MeasurementError: the source does not compile, or device memory is short.
     """
-    case = case_for(case, gpu.arch)
+    case = case_for(case, gpu.arch, gpu.facts.sm_count)
     check_arch(case, gpu.arch)
     check_cluster(case, case.grid_on(gpu.facts.sm_count))
     _check_smem(case, gpu, 0)

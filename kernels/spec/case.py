@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.chips import largest_cta_smem
+from ncubble.chips import largest_cta_smem, sms_of
 from ncubble.errors import UsageError
 from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.spec import (
@@ -28,6 +28,7 @@ from ncubble.kernels.spec.spec import (
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024
+PLANNED_SMS = sms_of("H200")  # what is counted with where no device is at hand
 MAX_SMEM = largest_cta_smem()
 MAX_CLUSTER = 16  # CTAs, where a kernel opts in (same table)
 MAX_BOX = 256  # elements of a tensor map's box along a dimension (CUDA Driver API, cuTensorMapEncodeTiled)
@@ -183,9 +184,12 @@ class Case:
 
 
 def make_case(
-    spec: KernelSpec, parameters: Mapping[str, Value] | None = None, shape: Mapping[str, int] | None = None
+    spec: KernelSpec,
+    parameters: Mapping[str, Value] | None = None,
+    shape: Mapping[str, int] | None = None,
+    sms: int = PLANNED_SMS,
 ) -> Case:
-    """A checked Case; what is not given takes its default.
+    """A checked Case; what is not given takes its default, on a device of ``sms`` SMs.
 
     Raises:
         UsageError: unknown name, value not allowed, size that the kernel does not take, grid,
@@ -194,13 +198,22 @@ def make_case(
     given, sizes = dict(parameters or {}), dict(shape or {})
     _refuse_unknown(spec, "parameter", given, [parameter.name for parameter in spec.parameters])
     _refuse_unknown(spec, "dimension", sizes, [dim.name for dim in spec.dims])
-    chosen = {item.name: item.parse(given.get(item.name, item.default)) for item in spec.parameters}
     full = {dim.name: sizes.get(dim.name, dim.default) for dim in spec.dims}
     for dim in spec.dims:
         dim.check(full[dim.name])
+    known = {**_fitting(spec, sms, full, given), **given}
+    chosen = {item.name: item.parse(known.get(item.name, item.default)) for item in spec.parameters}
     case = Case(spec, chosen, full, frozenset(given))
     _check_launch(case)
     return case
+
+
+def _fitting(spec: KernelSpec, sms: int, shape: Mapping[str, int], given: Mapping[str, Value]) -> Mapping[str, Value]:
+    try:
+        return spec.defaults(sms, shape, given)
+    except Exception as error:  # the spec is the user's code
+        message = f"{spec.name}: the spec's defaults failed: {type(error).__name__}: {error}"
+        raise UsageError(message, "fix the spec") from error
 
 
 def _refuse_unknown(spec: KernelSpec, kind: str, given: Mapping[str, object], known: list[str]) -> None:

@@ -191,6 +191,8 @@ class KernelSpec:
       resident.
     - ``min_arch``, or ``arch_of(parameters)``: the oldest architecture. ``only_arch(parameters)``:
       the one architecture it exists for (``wgmma``: 90), or None.
+    - ``defaults(sms, shape, given)``: what parameters take that are not ``given``, where the best
+      value follows the shape and the SMs of the device; the others their own defaults.
     - ``requires``: what shape and parameters break together, in words, or None. ``defines``: macros
       from the shape.
     - ``draw(generator, shape)``: the inputs, where N(0, 1) and uniform integers are not what the
@@ -238,6 +240,7 @@ class KernelSpec:
     tolerance_of: Callable[[Shape, Parameters], Tolerance] | None = None
     work: Callable[[Shape, Parameters], float] | None = None
     draw: Callable[[np.random.Generator, Shape], Mapping[str, NDArray[Any]]] | None = None
+    defaults: Callable[[int, Shape, Parameters], Parameters] = lambda sms, shape, given: {}
     requires: Callable[[Shape, Parameters], str | None] = lambda shape, parameters: None
     defines: Callable[[Shape, Parameters], Mapping[str, int]] = lambda shape, parameters: {}
     arch_of: Callable[[Parameters], int] | None = None

@@ -73,14 +73,16 @@ def space_of(
         raise UsageError(f"{spec.name} is driven from the host", "tune its kernel: ncubble kernels lists others")
     if both := sorted(set(fixed) & set(begin)):
         raise UsageError(f"{', '.join(both)}: both held and searched", "give it by -p or by --start")
-    first = case_for(make_case(spec, {**fixed, **begin}, shape), arch_for(*device.compute_capability))
+    asked = make_case(spec, {**fixed, **begin}, shape)
+    first = case_for(asked, arch_for(*device.compute_capability), device.sm_count)
     if first.unverified is not None:
         raise UsageError(f"{first.label}: {first.unverified}", "begin at a configuration that can be verified")
     _check_device(first, device)
     left_out = {item.name: "held by -p" for item in spec.parameters if item.name in fixed}
     free = [item for item in spec.parameters if item.name not in fixed]
     left_out |= {item.name: "says what is computed" for item in free if item.problem and not item.tacit}
-    axes = tuple(item for item in free if not item.problem and len(item.choices) > 1)
+    left_out |= {item.name: "held at its default" for item in free if item.tacit and not item.problem}
+    axes = tuple(item for item in free if not item.problem and not item.tacit and len(item.choices) > 1)
     if (count := math.prod(len(axis.choices) for axis in axes)) > MOST:
         raise UsageError(f"{spec.name} has {count} combinations, at most {MOST} are searched", "hold some by -p")
     cases: dict[Point, Case] = {}

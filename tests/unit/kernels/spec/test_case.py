@@ -228,3 +228,21 @@ def test_parameters_may_decide_how_far_results_may_be_off() -> None:
     assert case(**changes).tolerance == Tolerance()
     assert make_case(spec(**changes), {"way": "short"}).tolerance == Tolerance(absolute=64)
     assert case().tolerance == spec().tolerance({})
+
+
+def _tile(sms: int, shape: Any, given: Any) -> dict[str, int]:
+    return {"tile": 128 if shape["n"] > sms else 64}
+
+
+def test_what_is_not_given_follows_shape_and_sms_where_the_spec_says_so() -> None:
+    fitted = spec(parameters=(Parameter("tile", 32, (32, 64, 128)), Parameter("ring", 2, (2, 3))), defaults=_tile)
+    assert make_case(fitted, {"ring": 3}, {"n": 132}).parameters == {"tile": 64, "ring": 3}
+    assert make_case(fitted, {}, {"n": 133}).parameters == {"tile": 128, "ring": 2}
+    assert make_case(fitted, {}, {"n": 133}, sms=148).parameters == {"tile": 64, "ring": 2}
+    assert make_case(fitted, {"tile": "32"}, {"n": 133}).parameters["tile"] == 32
+
+
+def test_defaults_that_fail_are_the_specs_mistake() -> None:
+    assert "own: the spec's defaults failed: KeyError: 'k'" in message(
+        defaults=lambda sms, shape, given: {"tile": shape["k"]}
+    )

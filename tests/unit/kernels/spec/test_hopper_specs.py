@@ -182,6 +182,18 @@ def test_defaults_follow_the_architecture_and_what_is_given_stays(arch, given, e
     building.check_arch(case, arch)
 
 
+def test_defaults_that_follow_the_sms_are_those_of_the_device(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "ncubble.kernels.run.launch._prepare_cuda", lambda case, *rest: seen.append(case) or (None, None)
+    )
+    case = make_case(spec(defaults=lambda sms, shape, given: {"path": "tma" if sms < 140 else "cp_async"}))
+    assert prepare(case, FakeGpu()).case.parameters == seen[0].parameters == {"path": "tma"}
+    gpu = FakeGpu()
+    gpu.facts = replace(gpu.facts, sm_count=148)
+    assert prepare(case, gpu).case.parameters == {"path": "cp_async"}
+
+
 def test_a_path_that_is_named_is_refused_where_it_does_not_exist():
     gpu = FakeGpu()
     gpu.arch = "sm_80"
