@@ -197,6 +197,12 @@ SANITIZED: tuple[tuple[str, str], ...] = (
         "gemm_fp8",
         "-p stages=6 -p tile_n=128 -p accumulate=promoted -p scaling=block --shape m=200,n=328,k=400",
     ),
+    ("gemm_ws", "-p tile_m=176 -p tile_n=192 -p form=turned --shape m=200,n=328,k=1000"),
+    (
+        "gemm_ws",
+        "-p tile_m=104 -p tile_n=128 -p form=turned -p schedule=pingpong -p cluster=1 --shape m=200,n=328,k=1000",
+    ),
+    ("gemm_ws", "-p tile_n=192 -p schedule=pingpong -p cluster=1 --shape m=200,n=328,k=1000"),
     ("softmax_online", "--shape rows=33,cols=1001"),
     ("softmax_online", "--shape rows=5,cols=60000"),
     ("softmax_online", "-p path=registers --shape rows=33,cols=1004"),

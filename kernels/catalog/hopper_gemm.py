@@ -3,10 +3,11 @@ clusters."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
-from ncubble.chips import limits_of
 from ncubble.kernels.catalog import ablation
+from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW, best_tile
 from ncubble.kernels.catalog.shared import (
     DEEPER,
     LARGEST,
@@ -17,13 +18,9 @@ from ncubble.kernels.catalog.shared import (
 )
 from ncubble.kernels.spec.spec import DOWN, UP, Dim, KernelSpec, Parameter, Parameters, Shape, TensorMap
 
-LARGEST_SMEM = limits_of("9.0").cta_smem
-DEPTH = 64  # k of a stage, and columns of a block: elements of a 128-byte row
-ROW = 128  # bytes
 STORE_BOX = (16, DEPTH)  # what a warp stores at once; kBoxRows in wgmma_tile.cuh
 BOX_BYTES = STORE_BOX[0] * ROW
 WARPGROUP = 128  # threads
-BARRIERS = 256  # bytes
 
 
 def _ceil(size: int, tile: int) -> int:
@@ -75,21 +72,33 @@ GEMM_TMA = gemm_spec(
 )
 
 
-def _tile_columns(parameters: Parameters) -> int:
-    return integer(parameters, "tile_n")
+def _tile(parameters: Parameters) -> tuple[int, int]:
+    """Rows and columns of C per tile."""
+    return integer(parameters, "tile_m"), integer(parameters, "tile_n")
+
+
+def _part(parameters: Parameters) -> tuple[int, int]:
+    """What a consumer has of a tile: all of it, or half of the rows or of the columns, where wgmma
+    has a multiple of 64 left."""
+    rows, columns = _tile(parameters)
+    if parameters["schedule"] == "pingpong":
+        return rows, columns
+    if parameters["form"] == "turned" and columns % 128 == 0:
+        return rows, columns // 2
+    return rows // 2, columns
 
 
 def _stage_bytes(parameters: Parameters) -> int:
-    return (TILE + _tile_columns(parameters)) * ROW
+    return sum(_tile(parameters)) * ROW
 
 
 def _buffers(parameters: Parameters) -> int:
     """Store boxes per warp: as many as a tile of C takes, or as many as fit beside the ring; 0 if
     none does."""
     consumer_warps = 8
-    boxes = _tile_columns(parameters) // DEPTH * (2 if parameters["schedule"] == "pingpong" else 1)
+    boxes = -(-math.prod(_part(parameters)) // (BOX_BYTES // 2 * 4))
     left = LARGEST_SMEM - BARRIERS - integer(parameters, "stages") * _stage_bytes(parameters)
-    return max(0, min(boxes, left // (consumer_warps * BOX_BYTES)))
+    return max(0, min(boxes, 4, left // (consumer_warps * BOX_BYTES)))
 
 
 def _ws_smem(shape: Shape, parameters: Parameters) -> int:
@@ -98,16 +107,22 @@ def _ws_smem(shape: Shape, parameters: Parameters) -> int:
 
 
 def _ws_requires(shape: Shape, parameters: Parameters) -> str | None:
-    if parameters["schedule"] == "pingpong" and _tile_columns(parameters) > 128:
-        return "with schedule=pingpong a warpgroup holds a whole tile: it takes tile_n=128 at most"
+    rows, columns = _part(parameters)
+    turned = parameters["form"] == "turned"
+    if rows % (8 if turned else 64):
+        return f"a warpgroup would take {rows} rows: a multiple of {8 if turned else 64} is needed"
+    if (rows if turned else columns) not in range(64, 257):
+        return f"a product of {rows if turned else columns} columns is none of wgmma's, which has 64 to 256"
+    if rows * columns > 192 * WARPGROUP:
+        return f"a warpgroup cannot hold {rows} x {columns} of C: it has room for {192 * WARPGROUP} elements"
     if not _buffers(parameters):
         return f"{parameters['stages']} stages of {_stage_bytes(parameters)} bytes leave no shared memory for C"
     return None
 
 
 def _cluster_tiles(shape: Shape, parameters: Parameters) -> int:
-    rows = _ceil(shape["m"], TILE * integer(parameters, "cluster"))
-    return rows * _ceil(shape["n"], _tile_columns(parameters))
+    rows, columns = _tile(parameters)
+    return _ceil(shape["m"], rows * integer(parameters, "cluster")) * _ceil(shape["n"], columns)
 
 
 def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
@@ -123,14 +138,37 @@ def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
     return (_ceil(tiles, rounds) * cluster,)
 
 
+def _ws_defaults(sms: int, shape: Shape, given: Parameters) -> Parameters:
+    """The tile that suits shape and device. Whoever chooses anything but what to leave out has the
+    own defaults for the rest: a sweep over one parameter holds the others."""
+    if set(given) - {"ablate"}:
+        return {}
+    tile = best_tile(shape["m"], shape["n"], shape["k"], sms)
+    return {
+        "tile_m": tile.tile_m,
+        "tile_n": tile.tile_n,
+        "schedule": tile.schedule,
+        "cluster": tile.cluster,
+        "form": tile.form,
+        "stages": tile.stages,
+    }
+
+
+def _box_of_b(shape: Shape, parameters: Parameters) -> tuple[int, int]:
+    """A block of 64 columns, or the share of its rows that a CTA of a cluster loads."""
+    cluster = integer(parameters, "cluster")
+    return DEPTH // (cluster if integer(parameters, "tile_n") // DEPTH % cluster else 1), DEPTH
+
+
 def _ws_sass(arch: str, parameters: Parameters) -> dict[str, bool]:
     copies = "copy" not in ablation.removed(parameters)
+    rows, columns = _part(parameters)
     return {
-        f"HGMMA.64x{parameters['tile_n']}x16.F32.BF16": True,
+        f"HGMMA.64x{rows if parameters['form'] == 'turned' else columns}x16.F32.BF16": True,
         "UTMALDG.2D": copies,
         "UTMALDG.2D.MULTICAST": copies and parameters["cluster"] != 1,
         "UTMASTG.2D": True,
-        "STSM.16.M88.4": True,
+        "STSM.16.MT88.4" if parameters["form"] == "turned" else "STSM.16.M88.4": True,
         "USETMAXREG": True,
         "LDG": False,
         "STG": False,
@@ -144,12 +182,20 @@ GEMM_WS = gemm_spec(
     "bfloat16",
     idea="specialized warps, persistent CTAs, clusters that share tiles by multicast",
     dims=_dims(),
-    tensor_maps=wgmma_maps(),
+    tensor_maps=(
+        TensorMap("a", box=lambda shape, parameters: (integer(parameters, "tile_m"), DEPTH)),
+        TensorMap("b", box=_box_of_b),
+        TensorMap("c", box=lambda shape, parameters: (8 if _part(parameters)[0] % 16 else STORE_BOX[0], DEPTH)),
+    ),
     ablate=("copy", "epilogue", "copy_epilogue"),
     parameters=(
-        Parameter("stages", 4, (2, 3, 4, 5, 6), "slots in the ring", cures=DEEPER),
+        Parameter("stages", 4, tuple(range(2, 9)), "slots in the ring", cures=DEEPER),
         Parameter(
-            "tile_n", 256, (128, 256), "columns of C per tile", cures={"data_wait": UP, "copy_cost": UP, "tail": DOWN}
+            "tile_n",
+            256,
+            (64, 128, 192, 256),
+            "columns of C per tile; with no parameter given, what suits the shape",
+            cures={"data_wait": UP, "copy_cost": UP, "tail": DOWN},
         ),
         Parameter(
             "cluster", 2, (1, 2), "CTAs, one below the other, that share their tiles of B", cures={"data_wait": UP}
@@ -175,6 +221,8 @@ GEMM_WS = gemm_spec(
             "along k; snake: every other tile backward",
             cures={"l2_thrash": "snake"},
         ),
+        Parameter("tile_m", 128, tuple(range(64, 257, 8)), "rows of C per tile", tacit=True),
+        Parameter("form", "plain", ("plain", "turned"), "turned: C^T = B^T A^T, tile_m by 8 and not 64", tacit=True),
     ),
     grid=lambda shape, parameters: _ws_grid(PLANNED_SMS, shape, parameters),
     persistent=_ws_grid,
@@ -182,6 +230,7 @@ GEMM_WS = gemm_spec(
     block=lambda shape, parameters: (3 * WARPGROUP,),
     smem=_ws_smem,
     defines=lambda shape, parameters: {"BUFFERS": _buffers(parameters), **ablation.defines(shape, parameters)},
+    defaults=_ws_defaults,
     requires=_ws_requires,
     sass=_ws_sass,
     min_arch=90,

@@ -1,28 +1,33 @@
 // gemm_ws: C = A x B with specialized warps, persistent CTAs and clusters that share their B tiles.  Rung 6.
 //
 // Shapes:       A (m, k), B (k, n), C (m, n), row-major bf16, float accumulators.
-// Tile:         128 x TILE_N x 64 per CTA, 384 threads: a warpgroup that copies (one thread of it) and two that
-//               multiply. SCHEDULE=cooperative: both multiply one tile, 64 rows each. pingpong: each has a tile of its
-//               own, in turns.
+// Tile:         TILE_M x TILE_N x 64 per CTA, 384 threads: a warpgroup that copies (one thread of it) and two that
+//               multiply. SCHEDULE=cooperative: both multiply one tile, half each. pingpong: each has a tile of its
+//               own, in turns, so that one stores while the other multiplies.
 // Idea:         against rung 5 the roles part: the copying thread runs ahead through the ring, over the end of a tile
 //               into the next one, and the multiplying warps do nothing but wait, multiply and release. CTAs stay and
 //               loop over tiles, so that copies and stores overlap the products of the neighbouring tile. CLUSTER CTAs,
 //               one above the other, need the same columns of B: each loads a share and sends it to all. Not more
 //               than 2 of them: clusters of 4 do not fill every GPC, and in a grid of one CTA per SM the last
 //               clusters would wait for the others to end.
+//               The tile decides how full the last round of tiles is. FORM=turned (turned_tile.cuh) has tiles of any
+//               multiple of 8 rows; which tile suits a shape says kernels/catalog/gemm_tiles.py.
 // Roofline:     tensor pipe, wgmma.
 // Bubble:       the reference without one: what remains is the first load, the last store, the last wave's idle SMs,
 //               and (cooperative) the moment in which accumulators are rounded and staged.
 // Launch:       grid min(SMs, tiles) rounded to CLUSTER, cluster CLUSTER along x, block 384, dynamic shared memory
-//               STAGES x (16384 + 128 TILE_N) + BUFFERS x 16384 + 256 bytes.
+//               STAGES x 128 (TILE_M + TILE_N) + BUFFERS x 16384 + 256 bytes.
 // Precondition: compute capability 9.0; n and k multiples of 8 (16-byte rows, checked before launch); m any. Beyond the
 //               edges TMA reads zeros and writes nothing.
-// Parameters:   -DSTAGES=2..6 -DTILE_N=128|256 -DCLUSTER=1|2 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
+// Parameters:   -DSTAGES=2..8 -DTILE_M=64..256 -DTILE_N=64|128|192|256 (what a consumer has of a tile: 192 x 128
+//               elements at most; TILE_M left out: 128) -DFORM=FORM_TURNED (left out: plain, TILE_M by 64)
+//               -DCLUSTER=1|2 -DSCHEDULE=SCHEDULE_COOPERATIVE|SCHEDULE_PINGPONG
 //               -DBAND=512..8192 (rows of C that clusters running at one time share) -DWALK=WALK_FORWARD|WALK_SNAKE
 //               (of k) -DBUFFERS=1..4 (store boxes per warp, set by the spec to what fits)
 //               -DWITHOUT_COPY, … for `ablate` (ablate.cuh): copy: nothing is copied, slots are handed over as before.
 //               epilogue: C is not stored.
 #include <cstdint>
+#include <type_traits>
 
 #include "ablate.cuh"
 #include "bubble_probe.cuh"
@@ -30,24 +35,37 @@
 #include "mbarrier.cuh"
 #include "raster.cuh"
 #include "tma.cuh"
+#include "turned_tile.cuh"
 #include "warpgroup.cuh"
 #include "wgmma_tile.cuh"
 
 using namespace ncubble;
 
+#ifndef TILE_M
+#define TILE_M 128
+#endif
+#ifdef FORM
+constexpr bool kTurned = true;
+#else
+constexpr bool kTurned = false;
+#endif
 constexpr bool kPingpong = SCHEDULE == SCHEDULE_PINGPONG;
-constexpr int kTileM = 128, kConsumers = 2;
+constexpr int kConsumers = 2;
 constexpr int kThreads = (1 + kConsumers) * kWarpgroup, kConsumerWarps = kConsumers * 4;
 constexpr int kSharers = kPingpong ? 1 : kConsumers;  // warpgroups that multiply one tile
-constexpr int kClusterM = CLUSTER * kTileM;
-constexpr int kBytesA = kTileM * kRowBytes, kBytesStage = kBytesA + TILE_N * kRowBytes;
-constexpr int kBlocksB = TILE_N / kBlockColumns, kShareB = kBlocksB / CLUSTER;  // blocks of B; those it loads itself
+constexpr int kClusterM = CLUSTER * TILE_M;
+constexpr int kBytesA = TILE_M * kRowBytes, kBytesStage = kBytesA + TILE_N * kRowBytes;
+constexpr int kBlocksB = TILE_N / kBlockColumns;
+constexpr bool kByRows = kBlocksB % CLUSTER != 0;  // a CTA loads its share of the rows of all blocks of B, or of blocks
+constexpr int kShareB = kByRows ? kBlocksB : kBlocksB / CLUSTER;  // loads
 constexpr int kProducerRegisters = 40, kConsumerRegisters = 232;  // 128 x 40 + 256 x 232 = 384 x 168, those at launch
 static_assert(kSyncs && kReads, "its roles meet at mbarriers, and wgmma reads shared memory");
-using Tile = WarpgroupTile<kTileM / kBlockRows / kSharers, TILE_N>;
-
-static_assert(kBlocksB % CLUSTER == 0, "every CTA of the cluster loads as many blocks of B");
-static_assert(Tile::kBoxes <= 4 || !kPingpong, "the accumulators of 128 x 256 do not fit one warpgroup");
+// A consumer's part of a tile: rows as far as wgmma takes them by 64, else columns.
+constexpr bool kSplitRows = kTurned ? kBlocksB % kSharers != 0 : true;
+constexpr int kPartM = kSplitRows ? TILE_M / kSharers : TILE_M, kPartN = kSplitRows ? TILE_N : TILE_N / kSharers;
+using Tile = std::conditional_t<kTurned, TurnedTile<kPartM, kPartN / kBlockColumns>,
+                                WarpgroupTile<kPartM / kBlockRows, kPartN>>;
+static_assert(kPartM * kPartN <= 192 * kWarpgroup, "more accumulators do not fit the registers of a warpgroup");
 
 // Where things lie in dynamic shared memory.
 struct Memory {
@@ -96,7 +114,7 @@ struct Walk {
     // Row and column of C where this CTA's part of the tile starts.
     __device__ __forceinline__ TilePlace place() const {
         const TilePlace place = banded_place<BAND / kClusterM>(tile, rows, columns);
-        return {place.row * kClusterM + static_cast<int>(cluster_rank()) * kTileM, place.column * TILE_N};
+        return {place.row * kClusterM + static_cast<int>(cluster_rank()) * TILE_M, place.column * TILE_N};
     }
 };
 
@@ -112,7 +130,7 @@ __device__ __forceinline__ void meet() {
 // One thread: fills the ring, slot after slot, tile after tile.
 __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap& map_b, const Memory& memory,
                                         Walk walk) {
-    const int first = static_cast<int>(cluster_rank()) * kShareB;  // block of B
+    const int rank = static_cast<int>(cluster_rank());
     BUBBLE_THREAD(probe, loader);
     Ring<STAGES> ring;
     bool backward = false;
@@ -132,11 +150,12 @@ __device__ __forceinline__ void produce(const TensorMap& map_a, const TensorMap&
             mbarrier_arrive_expect(full, kBytesStage);  // the others' shares of B included
             tma_load(memory.a(ring.slot), map_a, full, depth, place.row);
 #pragma unroll
-            for (int block = first; block < first + kShareB; ++block) {
-                unsigned char* target = memory.b(ring.slot) + block * kBlockBytes;
+            for (int load = 0; load < kShareB; ++load) {
+                const int block = kByRows ? load : rank * kShareB + load, row = kByRows ? rank * kTileK / CLUSTER : 0;
+                unsigned char* target = memory.b(ring.slot) + block * kBlockBytes + row * kRowBytes;
                 const int column = place.column + block * kBlockColumns;
                 if constexpr (CLUSTER > 1) {
-                    tma_load_multicast(target, map_b, full, (1 << CLUSTER) - 1, column, depth);
+                    tma_load_multicast(target, map_b, full, (1 << CLUSTER) - 1, column, depth + row);
                 } else {
                     tma_load(target, map_b, full, column, depth);
                 }
@@ -155,6 +174,9 @@ struct Consumer {
 
     __device__ __forceinline__ Consumer(const Memory& memory, int index)
         : memory(memory), index(index), warp(uniform_warp() - 4), lane(threadIdx.x % 32) {}
+
+    // Which part of a tile is this consumer's.
+    __device__ __forceinline__ int part() const { return kPingpong ? 0 : index; }
 
     // Every warp says so by itself, to every CTA that writes into this slot.
     __device__ __forceinline__ void release(uint32_t slot) const {
@@ -177,12 +199,13 @@ struct Consumer {
 
     // `first`: the number of the tile's first step among those of all tiles, for the probe.
     __device__ __forceinline__ void multiply(Tile& tile, int steps, [[maybe_unused]] int first BUBBLE_TAKE(probe)) {
-        const int offset = kPingpong ? 0 : index * kBlockBytes;  // rows of A
+        const int offset_a = kSplitRows ? part() * kPartM * kRowBytes : 0;
+        const int offset_b = kSplitRows ? 0 : part() * kPartN * kRowBytes;
         uint32_t previous = 0;
         for (int step = 0; step < steps; ++step, ring.next()) {
             BUBBLE_STEP(probe, wait_data, first + step, mbarrier_wait(&memory.full[ring.slot], ring.parity));
             BUBBLE_STEP(probe, compute, first + step,
-                   tile.multiply(memory.a(ring.slot) + offset, memory.b(ring.slot), step > 0));
+                   tile.multiply(memory.a(ring.slot) + offset_a, memory.b(ring.slot) + offset_b, step > 0));
             // All but the product just started: the tensor pipe never runs dry here.
             BUBBLE_STEP(probe, wait_mma, first + step - 1, wgmma_wait<1>());
             if (step > 0) release(previous);
@@ -195,7 +218,7 @@ struct Consumer {
     }
 
     __device__ __forceinline__ void consume(const TensorMap& map_c, Walk walk, bool stored) {
-        unsigned char* buffers = memory.out + warp * BUFFERS * kBoxBytes;
+        unsigned char* buffers = memory.out + (kTurned ? index * 4 : warp) * BUFFERS * kBoxBytes;
         BUBBLE_WARP(probe, computer);
         constexpr int kTurns = kPingpong ? kConsumers : 1;
         if (kPingpong && index == 1) {
@@ -208,8 +231,9 @@ struct Consumer {
             multiply(tile, walk.steps, walk.tile * walk.steps BUBBLE_PASS(probe));
             const TilePlace place = walk.place();
             BUBBLE_STEP(probe, store, walk.tile);
-            if (stored)
-                tile.store<BUFFERS>(map_c, buffers, place.row + (kPingpong ? 0 : index * kBlockRows), place.column);
+            const int row = place.row + (kSplitRows ? part() * kPartM : 0);
+            const int column = place.column + (kSplitRows ? 0 : part() * kPartN);
+            if (stored) tile.template store<BUFFERS>(map_c, buffers, row, column);
             if constexpr (kPingpong) ring.skip(walk.steps);  // the other consumer's tile
         }
         tma_store_wait_read<0>();  // shared memory must outlive the stores' reads; only lane 0 has any

@@ -16,4 +16,16 @@ __device__ __forceinline__ void stmatrix_x4(uint32_t shared, const uint32_t (&ma
                  : "memory");
 }
 
+// The same for four or two matrices, each turned: lane 8 i + r gives the address of what was column r of matrix i.
+__device__ __forceinline__ void stmatrix_x4_turned(uint32_t shared, const uint32_t (&matrices)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared),
+                 "r"(matrices[0]), "r"(matrices[1]), "r"(matrices[2]), "r"(matrices[3])
+                 : "memory");
+}
+__device__ __forceinline__ void stmatrix_x2_turned(uint32_t shared, const uint32_t (&matrices)[2]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(shared), "r"(matrices[0]),
+                 "r"(matrices[1])
+                 : "memory");
+}
+
 }  // namespace ncubble

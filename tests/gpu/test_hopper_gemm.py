@@ -31,6 +31,17 @@ SPECIALIZED = [
     {"stages": 4, "tile_n": 128, "cluster": 2, "schedule": "pingpong", "band": 1024},
     {"stages": 5, "tile_n": 128, "cluster": 1, "schedule": "pingpong", "walk": "snake"},
     {"stages": 6, "tile_n": 128, "cluster": 2, "schedule": "pingpong", "band": 8192},
+    {"stages": 5, "tile_n": 192, "cluster": 1, "schedule": "pingpong"},
+    {"tile_n": 192},  # three blocks of B, whose rows a cluster shares
+    {"stages": 4, "tile_m": 256, "tile_n": 128, "cluster": 1},
+    {"stages": 5, "tile_m": 64, "schedule": "pingpong", "cluster": 1},
+    {"stages": 4, "tile_m": 176, "tile_n": 192, "form": "turned"},  # split along m, boxes of 8 rows
+    {"stages": 4, "tile_m": 192, "tile_n": 192, "form": "turned", "cluster": 1},
+    {"stages": 4, "tile_m": 152, "form": "turned", "cluster": 1, "walk": "snake"},  # split along n
+    {"stages": 5, "tile_m": 184, "tile_n": 128, "form": "turned", "schedule": "pingpong", "cluster": 1},
+    {"stages": 5, "tile_m": 104, "tile_n": 192, "form": "turned", "schedule": "pingpong"},
+    {"stages": 8, "tile_m": 72, "tile_n": 128, "form": "turned", "schedule": "pingpong", "cluster": 1},
+    {"stages": 5, "tile_m": 224, "tile_n": 64, "form": "turned", "schedule": "pingpong", "cluster": 1},
 ]
 SHAPES = [
     {"m": 128, "n": 256, "k": 64},  # one tile, one step

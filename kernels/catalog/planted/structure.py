@@ -14,7 +14,8 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.kernels.catalog.hopper_gemm import BOX_BYTES, DEPTH, ROW, wgmma_maps
+from ncubble.kernels.catalog.gemm_tiles import DEPTH, ROW
+from ncubble.kernels.catalog.hopper_gemm import BOX_BYTES, wgmma_maps
 from ncubble.kernels.catalog.shared import (
     LARGEST,
     PLANNED_SMS,

@@ -42,6 +42,13 @@ def test_stages_that_do_not_fit_the_gpu_are_no_configurations():
     assert most == {"Fake H200": 4, "A100": 3}
 
 
+def test_a_search_of_gemm_ws_holds_the_tile_that_suits_the_shape():
+    found = space("gemm_ws", shape={"m": 2232, "n": 2112, "k": 1792})
+    assert found.left_out == {"tile_m": "held at its default", "form": "held at its default"}
+    assert {(case.parameters["tile_m"], case.parameters["form"]) for case in found.cases.values()} == {(192, "turned")}
+    assert found.cases[found.start].parameters["tile_n"] == 192
+
+
 def test_what_says_what_is_computed_is_not_searched_but_may_be_held():
     found = space("attention_fwd")
     assert found.left_out == {"causal": "says what is computed"}

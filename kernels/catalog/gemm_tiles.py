@@ -1,0 +1,125 @@
+"""Which tile of ``gemm_ws`` suits a shape and a number of SMs: the one whose predicted time is
+shortest.
+
+A kernel of one CTA per SM takes its tiles in rounds, and what the last round leaves idle is lost. A
+tile of another size may leave less idle, or need a round less; but small tiles read more bytes per
+product, and large ones wait longer for their stores. ``predicted_us`` weighs these. Its costs are
+fitted to timings of 48 drawn shapes on an H100 (132 SMs; ``benchmarks/kernels/tiles.py``). They are
+good for ranking tiles of one shape, not as times: what a shape adds to all tiles alike (cold
+caches, lower clocks under load) is left out.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ncubble.chips import limits_of
+
+LARGEST_SMEM = limits_of("9.0").cta_smem
+DEPTH = 64  # k of a step: elements of a 128-byte row
+ROW = 128  # bytes; a step takes one per row and per column of the tile
+BARRIERS = 256  # bytes
+STORE_BUFFER = 16384  # bytes, for both consumers
+FEWEST_STAGES, MOST_STAGES = 4, 8
+LARGEST_PART = 192 * 128  # elements of C that a warpgroup can hold
+GAIN = 0.01  # by which another tile must be faster than the kernel's own
+SHARED_FROM = 2e11  # FLOP; from here on clusters of 2 save more than they cost, in cooperative tiles
+
+ELEMENTS_A_CYCLE = 32  # of a tile, over a step: 2048 products a cycle and SM, 64 deep
+
+
+@dataclass(frozen=True)
+class TileCosts:
+    """What the time of a tile is made of.
+
+    ``product``: ns per cycle that the tensor pipe needs, times ``in_turns`` where consumers take
+    turns. ``rows``, ``columns``: ns per row and column of the tile that every SM loads for a step;
+    ``shared``: a cluster's share of the columns. ``sharpness`` of the maximum of both, by which the
+    smaller one adds the less. ``store``, ``last_store``: µs per 32768 elements of C that nothing
+    overlaps. ``turn``: µs per round.
+    """
+
+    product: float = 0.61
+    in_turns: float = 0.956
+    rows: float = 1.41
+    columns: float = 1.16
+    shared: float = 0.9
+    sharpness: float = 3.8
+    store: float = 1.33
+    last_store: float = 1.51
+    turn: float = 0.1
+
+
+FITTED = TileCosts()
+
+
+@dataclass(frozen=True)
+class GemmTile:
+    """Parameters of ``gemm_ws`` that belong together; ``form`` is turned but for its own
+    default."""
+
+    tile_m: int
+    tile_n: int
+    schedule: str = "cooperative"
+    cluster: int = 1
+    form: str = "turned"
+
+    @property
+    def stages(self) -> int:
+        """As many as fit beside a store buffer."""
+        room = LARGEST_SMEM - BARRIERS - STORE_BUFFER
+        return min(MOST_STAGES, room // (ROW * (self.tile_m + self.tile_n)))
+
+    def predicted_us(self, m: int, n: int, k: int, sms: int, costs: TileCosts = FITTED) -> float:
+        """Time of C (m, n) = A (m, k) x B (k, n), for comparison with other tiles of this shape."""
+        steps, workers = -(-k // DEPTH), max(1, sms // self.cluster)
+        tiles = -(-m // (self.tile_m * self.cluster)) * -(-n // self.tile_n)
+        rounds = -(-tiles // workers)
+        turns = self.schedule == "pingpong"
+        size = self.tile_m * self.tile_n
+        product = rounds * steps * size / ELEMENTS_A_CYCLE * costs.product / 1e3 * (costs.in_turns if turns else 1.0)
+        columns = costs.columns * self.tile_n * (costs.shared if self.cluster > 1 else 1.0)
+        load = tiles / workers * steps * (costs.rows * self.tile_m + columns) / 1e3
+        both = float((product**costs.sharpness + load**costs.sharpness) ** (1 / costs.sharpness))
+        filled = size / 32768
+        return both + (costs.turn * rounds + costs.last_store * filled if turns else costs.store * rounds * filled)
+
+
+OWN = GemmTile(128, 256, cluster=2, form="plain")
+
+
+@functools.cache
+def candidates() -> tuple[GemmTile, ...]:
+    """All tiles that are compared: those with room for 4 stages."""
+    return tuple(tile for tile in _all_tiles() if tile.stages >= FEWEST_STAGES)
+
+
+def _all_tiles() -> Iterator[GemmTile]:
+    for columns in (128, 192, 256):
+        for rows in range(64, 257, 8):
+            if rows * columns <= LARGEST_PART and rows <= 192:
+                yield GemmTile(rows, columns, "pingpong")
+            # Two warpgroups share the columns by 64, or where these are odd, the rows by 8.
+            halves = columns % 128 == 0 or (rows >= 128 and rows % 16 == 0)
+            if halves and rows >= 104 and rows * columns <= 2 * LARGEST_PART:
+                yield GemmTile(rows, columns)
+                yield GemmTile(rows, columns, cluster=2)
+
+
+def compared(flop: float) -> tuple[GemmTile, ...]:
+    """The candidates for a product of so many FLOP."""
+    cluster = 2 if flop >= SHARED_FROM else 1
+    return tuple(tile for tile in candidates() if tile.cluster == (1 if tile.schedule == "pingpong" else cluster))
+
+
+@functools.lru_cache(maxsize=1024)
+def best_tile(m: int, n: int, k: int, sms: int) -> GemmTile:
+    """The tile to take where nobody chose one: ``OWN``, unless another promises ``GAIN``."""
+
+    def time(tile: GemmTile) -> float:
+        return tile.predicted_us(m, n, k, sms)
+
+    fastest = min(compared(2.0 * m * n * k), key=time)
+    return fastest if time(fastest) * (1 + GAIN) < time(OWN) else OWN

@@ -1,0 +1,185 @@
+// wgmma (wgmma.cuh) with a B operand of 64, 72, 80, … 256 columns: bf16, both operands in shared memory.
+#pragma once
+
+#include <cstdint>
+
+#include "wgmma.cuh"
+
+namespace ncubble {
+
+// Registers of D: "%0, %1, …" as text and "+f"(d[0]), … as constraints, by 4.
+#define NCUBBLE_NAMES4 "%0, %1, %2, %3"
+#define NCUBBLE_NAMES8 NCUBBLE_NAMES4 ", %4, %5, %6, %7"
+#define NCUBBLE_NAMES12 NCUBBLE_NAMES8 ", %8, %9, %10, %11"
+#define NCUBBLE_NAMES16 NCUBBLE_NAMES12 ", %12, %13, %14, %15"
+#define NCUBBLE_NAMES20 NCUBBLE_NAMES16 ", %16, %17, %18, %19"
+#define NCUBBLE_NAMES24 NCUBBLE_NAMES20 ", %20, %21, %22, %23"
+#define NCUBBLE_NAMES28 NCUBBLE_NAMES24 ", %24, %25, %26, %27"
+#define NCUBBLE_NAMES32 NCUBBLE_NAMES28 ", %28, %29, %30, %31"
+#define NCUBBLE_NAMES36 NCUBBLE_NAMES32 ", %32, %33, %34, %35"
+#define NCUBBLE_NAMES40 NCUBBLE_NAMES36 ", %36, %37, %38, %39"
+#define NCUBBLE_NAMES44 NCUBBLE_NAMES40 ", %40, %41, %42, %43"
+#define NCUBBLE_NAMES48 NCUBBLE_NAMES44 ", %44, %45, %46, %47"
+#define NCUBBLE_NAMES52 NCUBBLE_NAMES48 ", %48, %49, %50, %51"
+#define NCUBBLE_NAMES56 NCUBBLE_NAMES52 ", %52, %53, %54, %55"
+#define NCUBBLE_NAMES60 NCUBBLE_NAMES56 ", %56, %57, %58, %59"
+#define NCUBBLE_NAMES64 NCUBBLE_NAMES60 ", %60, %61, %62, %63"
+#define NCUBBLE_NAMES68 NCUBBLE_NAMES64 ", %64, %65, %66, %67"
+#define NCUBBLE_NAMES72 NCUBBLE_NAMES68 ", %68, %69, %70, %71"
+#define NCUBBLE_NAMES76 NCUBBLE_NAMES72 ", %72, %73, %74, %75"
+#define NCUBBLE_NAMES80 NCUBBLE_NAMES76 ", %76, %77, %78, %79"
+#define NCUBBLE_NAMES84 NCUBBLE_NAMES80 ", %80, %81, %82, %83"
+#define NCUBBLE_NAMES88 NCUBBLE_NAMES84 ", %84, %85, %86, %87"
+#define NCUBBLE_NAMES92 NCUBBLE_NAMES88 ", %88, %89, %90, %91"
+#define NCUBBLE_NAMES96 NCUBBLE_NAMES92 ", %92, %93, %94, %95"
+#define NCUBBLE_NAMES100 NCUBBLE_NAMES96 ", %96, %97, %98, %99"
+#define NCUBBLE_NAMES104 NCUBBLE_NAMES100 ", %100, %101, %102, %103"
+#define NCUBBLE_NAMES108 NCUBBLE_NAMES104 ", %104, %105, %106, %107"
+#define NCUBBLE_NAMES112 NCUBBLE_NAMES108 ", %108, %109, %110, %111"
+#define NCUBBLE_NAMES116 NCUBBLE_NAMES112 ", %112, %113, %114, %115"
+#define NCUBBLE_NAMES120 NCUBBLE_NAMES116 ", %116, %117, %118, %119"
+#define NCUBBLE_NAMES124 NCUBBLE_NAMES120 ", %120, %121, %122, %123"
+#define NCUBBLE_NAMES128 NCUBBLE_NAMES124 ", %124, %125, %126, %127"
+#define NCUBBLE_TIE(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define NCUBBLE_TIES4 NCUBBLE_TIE(0)
+#define NCUBBLE_TIES8 NCUBBLE_TIES4, NCUBBLE_TIE(4)
+#define NCUBBLE_TIES12 NCUBBLE_TIES8, NCUBBLE_TIE(8)
+#define NCUBBLE_TIES16 NCUBBLE_TIES12, NCUBBLE_TIE(12)
+#define NCUBBLE_TIES20 NCUBBLE_TIES16, NCUBBLE_TIE(16)
+#define NCUBBLE_TIES24 NCUBBLE_TIES20, NCUBBLE_TIE(20)
+#define NCUBBLE_TIES28 NCUBBLE_TIES24, NCUBBLE_TIE(24)
+#define NCUBBLE_TIES32 NCUBBLE_TIES28, NCUBBLE_TIE(28)
+#define NCUBBLE_TIES36 NCUBBLE_TIES32, NCUBBLE_TIE(32)
+#define NCUBBLE_TIES40 NCUBBLE_TIES36, NCUBBLE_TIE(36)
+#define NCUBBLE_TIES44 NCUBBLE_TIES40, NCUBBLE_TIE(40)
+#define NCUBBLE_TIES48 NCUBBLE_TIES44, NCUBBLE_TIE(44)
+#define NCUBBLE_TIES52 NCUBBLE_TIES48, NCUBBLE_TIE(48)
+#define NCUBBLE_TIES56 NCUBBLE_TIES52, NCUBBLE_TIE(52)
+#define NCUBBLE_TIES60 NCUBBLE_TIES56, NCUBBLE_TIE(56)
+#define NCUBBLE_TIES64 NCUBBLE_TIES60, NCUBBLE_TIE(60)
+#define NCUBBLE_TIES68 NCUBBLE_TIES64, NCUBBLE_TIE(64)
+#define NCUBBLE_TIES72 NCUBBLE_TIES68, NCUBBLE_TIE(68)
+#define NCUBBLE_TIES76 NCUBBLE_TIES72, NCUBBLE_TIE(72)
+#define NCUBBLE_TIES80 NCUBBLE_TIES76, NCUBBLE_TIE(76)
+#define NCUBBLE_TIES84 NCUBBLE_TIES80, NCUBBLE_TIE(80)
+#define NCUBBLE_TIES88 NCUBBLE_TIES84, NCUBBLE_TIE(84)
+#define NCUBBLE_TIES92 NCUBBLE_TIES88, NCUBBLE_TIE(88)
+#define NCUBBLE_TIES96 NCUBBLE_TIES92, NCUBBLE_TIE(92)
+#define NCUBBLE_TIES100 NCUBBLE_TIES96, NCUBBLE_TIE(96)
+#define NCUBBLE_TIES104 NCUBBLE_TIES100, NCUBBLE_TIE(100)
+#define NCUBBLE_TIES108 NCUBBLE_TIES104, NCUBBLE_TIE(104)
+#define NCUBBLE_TIES112 NCUBBLE_TIES108, NCUBBLE_TIE(108)
+#define NCUBBLE_TIES116 NCUBBLE_TIES112, NCUBBLE_TIE(112)
+#define NCUBBLE_TIES120 NCUBBLE_TIES116, NCUBBLE_TIE(116)
+#define NCUBBLE_TIES124 NCUBBLE_TIES120, NCUBBLE_TIE(120)
+#define NCUBBLE_TIES128 NCUBBLE_TIES124, NCUBBLE_TIE(124)
+
+// The operands after D are numbered from R = N / 2 on: A, B, whether to accumulate, majors.
+#define NCUBBLE_WGMMA(N, R, R1, R2, R3, R4)                                                         \
+    if constexpr (kRegisters == R)                                                                  \
+        asm volatile("{\n\t.reg .pred p;\n\tsetp.ne.b32 p, %" #R2 ", 0;\n\t"                        \
+                     "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32.bf16.bf16 {" NCUBBLE_NAMES##R  \
+                     "}, %" #R ", %" #R1 ", p, 1, 1, %" #R3 ", %" #R4 ";\n\t}"                      \
+                     : NCUBBLE_TIES##R                                                              \
+                     : "l"(a), "l"(b), "r"(int(accumulate)), "n"(int(kMajorA)), "n"(int(kMajorB)))
+
+// d (+)= A x B as wgmma() does it, N = 2 x kRegisters.
+// https://docs.nvidia.com/cuda/parallel-thread-execution/#asynchronous-warpgroup-level-matrix-instructions-wgmma-mma
+template <Major kMajorA, Major kMajorB, int kRegisters>
+__device__ __forceinline__ void wgmma_of_size(float (&d)[kRegisters], uint64_t a, uint64_t b, bool accumulate) {
+    static_assert(kRegisters % 4 == 0 && kRegisters >= 32 && kRegisters <= 128);
+    NCUBBLE_WGMMA(64, 32, 33, 34, 35, 36);
+    NCUBBLE_WGMMA(72, 36, 37, 38, 39, 40);
+    NCUBBLE_WGMMA(80, 40, 41, 42, 43, 44);
+    NCUBBLE_WGMMA(88, 44, 45, 46, 47, 48);
+    NCUBBLE_WGMMA(96, 48, 49, 50, 51, 52);
+    NCUBBLE_WGMMA(104, 52, 53, 54, 55, 56);
+    NCUBBLE_WGMMA(112, 56, 57, 58, 59, 60);
+    NCUBBLE_WGMMA(120, 60, 61, 62, 63, 64);
+    NCUBBLE_WGMMA(128, 64, 65, 66, 67, 68);
+    NCUBBLE_WGMMA(136, 68, 69, 70, 71, 72);
+    NCUBBLE_WGMMA(144, 72, 73, 74, 75, 76);
+    NCUBBLE_WGMMA(152, 76, 77, 78, 79, 80);
+    NCUBBLE_WGMMA(160, 80, 81, 82, 83, 84);
+    NCUBBLE_WGMMA(168, 84, 85, 86, 87, 88);
+    NCUBBLE_WGMMA(176, 88, 89, 90, 91, 92);
+    NCUBBLE_WGMMA(184, 92, 93, 94, 95, 96);
+    NCUBBLE_WGMMA(192, 96, 97, 98, 99, 100);
+    NCUBBLE_WGMMA(200, 100, 101, 102, 103, 104);
+    NCUBBLE_WGMMA(208, 104, 105, 106, 107, 108);
+    NCUBBLE_WGMMA(216, 108, 109, 110, 111, 112);
+    NCUBBLE_WGMMA(224, 112, 113, 114, 115, 116);
+    NCUBBLE_WGMMA(232, 116, 117, 118, 119, 120);
+    NCUBBLE_WGMMA(240, 120, 121, 122, 123, 124);
+    NCUBBLE_WGMMA(248, 124, 125, 126, 127, 128);
+    NCUBBLE_WGMMA(256, 128, 129, 130, 131, 132);
+}
+
+#undef NCUBBLE_WGMMA
+#undef NCUBBLE_TIE
+#undef NCUBBLE_TIES4
+#undef NCUBBLE_NAMES4
+#undef NCUBBLE_TIES8
+#undef NCUBBLE_NAMES8
+#undef NCUBBLE_TIES12
+#undef NCUBBLE_NAMES12
+#undef NCUBBLE_TIES16
+#undef NCUBBLE_NAMES16
+#undef NCUBBLE_TIES20
+#undef NCUBBLE_NAMES20
+#undef NCUBBLE_TIES24
+#undef NCUBBLE_NAMES24
+#undef NCUBBLE_TIES28
+#undef NCUBBLE_NAMES28
+#undef NCUBBLE_TIES32
+#undef NCUBBLE_NAMES32
+#undef NCUBBLE_TIES36
+#undef NCUBBLE_NAMES36
+#undef NCUBBLE_TIES40
+#undef NCUBBLE_NAMES40
+#undef NCUBBLE_TIES44
+#undef NCUBBLE_NAMES44
+#undef NCUBBLE_TIES48
+#undef NCUBBLE_NAMES48
+#undef NCUBBLE_TIES52
+#undef NCUBBLE_NAMES52
+#undef NCUBBLE_TIES56
+#undef NCUBBLE_NAMES56
+#undef NCUBBLE_TIES60
+#undef NCUBBLE_NAMES60
+#undef NCUBBLE_TIES64
+#undef NCUBBLE_NAMES64
+#undef NCUBBLE_TIES68
+#undef NCUBBLE_NAMES68
+#undef NCUBBLE_TIES72
+#undef NCUBBLE_NAMES72
+#undef NCUBBLE_TIES76
+#undef NCUBBLE_NAMES76
+#undef NCUBBLE_TIES80
+#undef NCUBBLE_NAMES80
+#undef NCUBBLE_TIES84
+#undef NCUBBLE_NAMES84
+#undef NCUBBLE_TIES88
+#undef NCUBBLE_NAMES88
+#undef NCUBBLE_TIES92
+#undef NCUBBLE_NAMES92
+#undef NCUBBLE_TIES96
+#undef NCUBBLE_NAMES96
+#undef NCUBBLE_TIES100
+#undef NCUBBLE_NAMES100
+#undef NCUBBLE_TIES104
+#undef NCUBBLE_NAMES104
+#undef NCUBBLE_TIES108
+#undef NCUBBLE_NAMES108
+#undef NCUBBLE_TIES112
+#undef NCUBBLE_NAMES112
+#undef NCUBBLE_TIES116
+#undef NCUBBLE_NAMES116
+#undef NCUBBLE_TIES120
+#undef NCUBBLE_NAMES120
+#undef NCUBBLE_TIES124
+#undef NCUBBLE_NAMES124
+#undef NCUBBLE_TIES128
+#undef NCUBBLE_NAMES128
+
+}  // namespace ncubble
