@@ -1,4 +1,7 @@
-"""Shapes off the powers of two for ``gemm_ws``: drawn by a rule, not chosen.
+"""``gemm_ws`` over shapes off the powers of two, drawn by a rule, in turns with cuBLAS.
+
+    python -m benchmarks.kernels.shapes OUT [--draw tuning]   # measure on this machine's GPU: OUT/shapes.json
+    python -m benchmarks.kernels.shapes --write               # write docs/kernels.md from docs/validation/shapes.json
 
 The rule, written down before anything was measured. ``m`` is a number of tokens, a multiple of 8;
 ``n`` and ``k`` are widths of layers, multiples of 64. Each is log-uniform, ``m`` and ``n`` from 768
@@ -6,17 +9,35 @@ The rule, written down before anything was measured. ``m`` is a number of tokens
 is drawn again, and so is a product of more than 2^42 FLOP (some 6 ms on an H100).
 
 Two draws of it: ``test`` is what is scored and never tuned on; ``tuning`` is what defaults of the
-kernel may be fitted to.
+kernel are fitted to (``kernels/catalog/gemm_tiles.py``). Every measurement of ``test`` adds a line
+to ``scorings`` of the results, so that none is left out.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
 import random
+import statistics
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
+from benchmarks.harness.command import REPOSITORY
+from benchmarks.kernels.ladder import DOCUMENT, build_all, measure_against, merged, revision
+from benchmarks.kernels.plan import Entry
+from benchmarks.kernels.tables import extent, words
+from benchmarks.readme_tables import fill, table
+from ncubble.kernels.device.device import Gpu
+
+KERNEL = "gemm_ws"
 DRAWS = {"test": (21, 24), "tuning": (22, 48)}  # seed, shapes
 SIZES = {"m": (768, 16384, 8), "n": (768, 16384, 64), "k": (512, 16384, 64)}  # lowest, highest, multiple of
 MOST_FLOP = 2**42
+RESULTS = REPOSITORY / "docs/validation/shapes.json"
+SHOWN = ("tile_m", "tile_n", "schedule", "cluster", "stages")
 
 Sizes = dict[str, int]
 
@@ -39,3 +60,110 @@ def _size(generator: random.Random, lowest: int, highest: int, multiple: int) ->
         size = round(lowest * (highest / lowest) ** generator.random() / multiple) * multiple
         if size.bit_count() != 1:
             return size
+
+
+def measure(out: Path, draw: str) -> dict[str, Any]:
+    """Every shape of ``draw`` with the kernel's defaults, verified and timed in turns with cuBLAS.
+    A failed shape counts as such: its row holds the error. What is in OUT of other devices, and of
+    earlier scorings, stays."""
+    target = out / "shapes.json"
+    kept = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else {"devices": [], "scorings": []}
+    entries = [Entry(KERNEL, {}, shape) for shape in drawn(draw)]
+    gpu = Gpu.open()
+    build_all(entries, gpu.arch)
+    name = gpu.facts.name
+    gpu.close()
+    rows = []
+    for entry in entries:
+        row = measure_against(entry)
+        rows.append(row if "error" in row else _kept(row))
+        print(f"{entry.label}: {rows[-1].get('error') or format(rows[-1]['ratio'], '.3f')}", flush=True)
+    head = {"device": name, "draw": draw, "commit": revision()}
+    scoring = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **head, **score(rows)}
+    found = {
+        "devices": merged(kept["devices"], {**head, "rows": rows}, "device"),
+        "scorings": [*kept["scorings"], scoring],
+    }
+    target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    return found
+
+
+def _kept(row: dict[str, Any]) -> dict[str, Any]:
+    bench = row["bench"]
+    other = bench["against"]
+    return {
+        "shape": row["shape"],
+        "parameters": bench["kernel"]["parameters"],
+        "p50_us": bench["timing"]["p50_us"],
+        "library_us": other["timing"]["p50_us"],
+        "ratio": other["ratio"],
+        "ratio_low": other["ratio_low"],
+        "ratio_high": other["ratio_high"],
+        "tflops": bench["rates"]["tflops"],
+        "library": other["version"],
+    }
+
+
+def score(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Geometric mean and worst of the ratios, and how many shapes failed."""
+    ratios = [row["ratio"] for row in rows if "error" not in row]
+    return {
+        "geometric_mean": round(statistics.geometric_mean(ratios), 4) if ratios else None,
+        "worst": round(min(ratios), 4) if ratios else None,
+        "faster": sum(ratio >= 1 for ratio in ratios),
+        "shapes": len(rows),
+        "failed": len(rows) - len(ratios),
+    }
+
+
+def shapes_table(devices: list[dict[str, Any]]) -> str:
+    """A row a shape: what the kernel chose, its rate and the ratio on each device."""
+    cells = []
+    for rows in zip(*(device["rows"] for device in devices), strict=True):
+        first = rows[0]
+        chosen = words({name: first["parameters"][name] for name in SHOWN if name in first.get("parameters", {})})
+        sides = [
+            f"{row['tflops']:.0f} | **{row['ratio']:.3f}**" if "error" not in row else "– | failed" for row in rows
+        ]
+        cells.append([extent(first["shape"]), chosen, *" | ".join(sides).split(" | ")])
+    names = [device["device"].removeprefix("NVIDIA ").split(" ")[0] for device in devices]
+    header = ["m × n × k", "chosen", *(text for name in names for text in (f"{name} TFLOP/s", f"{name} ratio"))]
+    return table(header, cells)
+
+
+def block(results: dict[str, Any]) -> str:
+    """The generated part of docs/kernels.md: the score of each device, then the shapes."""
+    if not results["devices"]:
+        return "Not measured yet: `python -m benchmarks.kernels.shapes OUT`, on a Hopper GPU."
+    lines = []
+    for device in results["devices"]:
+        found = score(device["rows"])
+        version = next(row["library"] for row in device["rows"] if "error" not in row)
+        lines.append(
+            f"- {device['device']} with {version}: geometric mean **{found['geometric_mean']:.3f}**, worst "
+            f"**{found['worst']:.3f}**, {found['faster']} of {found['shapes']} at least as fast."
+        )
+    return "\n".join([*lines, "", shapes_table(results["devices"])])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?", metavar="OUT")
+    parser.add_argument("--draw", choices=DRAWS, default="test")
+    parser.add_argument("--write", action="store_true", help=f"update {DOCUMENT.name} from the committed results")
+    given = parser.parse_args()
+    if given.write:
+        text = DOCUMENT.read_text(encoding="utf-8")
+        found = json.loads(RESULTS.read_text(encoding="utf-8"))
+        DOCUMENT.write_text(fill(text, {"shapes": block(found)}), encoding="utf-8")
+        return 0
+    if given.out is None:
+        parser.error("name a folder for the results, or --write")
+    given.out.mkdir(parents=True, exist_ok=True)
+    found = measure(given.out, given.draw)
+    print(json.dumps(found["scorings"][-1]))
+    return 1 if found["scorings"][-1]["failed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,12 +1,14 @@
-"""The draw of shapes keeps its rule, and does not move."""
+"""The draw of shapes keeps its rule, and does not move; its table shows what was measured."""
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
 
-from benchmarks.kernels.shapes import DRAWS, MOST_FLOP, SIZES, drawn
+from benchmarks.kernels.shapes import DOCUMENT, DRAWS, MOST_FLOP, RESULTS, SIZES, block, drawn, score
+from tests.helpers.markdown import formatted
 
 
 @pytest.mark.parametrize("name", DRAWS)
@@ -26,3 +28,37 @@ def test_the_draws_are_what_they_were_and_share_nothing():
     assert drawn("test")[0] == {"m": 1272, "n": 6336, "k": 4608}
     assert drawn("tuning")[0] == {"m": 14416, "n": 1152, "k": 576}
     assert not [shape for shape in drawn("test") if shape in drawn("tuning")]
+
+
+def row(ratio: float, **more: object) -> dict[str, object]:
+    parameters = {"tile_m": 176, "tile_n": 192, "schedule": "cooperative", "band": 2048}
+    shape = {"m": 1272, "n": 6336, "k": 4608}
+    return {"shape": shape, "parameters": parameters, "tflops": 700.4, "ratio": ratio, "library": "cuBLAS 13", **more}
+
+
+def test_the_table_has_a_column_pair_a_device_and_its_score_counts_failures() -> None:
+    failed = {"shape": row(1)["shape"], "parameters": {}, "error": "wrong"}
+    devices = [
+        {"device": "NVIDIA H100 80GB HBM3", "rows": [row(0.98), row(1.08)]},
+        {"device": "NVIDIA H200", "rows": [row(1.01), failed]},
+    ]
+    text = block({"devices": devices})
+    assert "- NVIDIA H100 80GB HBM3 with cuBLAS 13: geometric mean **1.029**, worst **0.980**, 1 of 2" in text
+    assert "| m × n × k | chosen | H100 TFLOP/s | H100 ratio | H200 TFLOP/s | H200 ratio |" in text
+    assert (
+        "| 1272 × 6336 × 4608 | tile_m=176 tile_n=192 schedule=cooperative | 700 | **0.980** | 700 | **1.010** |"
+        in text
+    )
+    assert "| 700 | **1.080** | – | failed |" in text
+    assert score([row(0.98), failed]) == {
+        "geometric_mean": 0.98,
+        "worst": 0.98,
+        "faster": 0,
+        "shapes": 2,
+        "failed": 1,
+    }
+
+
+def test_the_document_shows_the_committed_results() -> None:
+    found = json.loads(RESULTS.read_text(encoding="utf-8"))
+    assert formatted(block(found)) in DOCUMENT.read_text(encoding="utf-8")

@@ -1,0 +1,134 @@
+"""Times of every tile that ``gemm_ws`` may take by default over the tuning draw, and the costs that
+are fitted to them.
+
+    python -m benchmarks.kernels.tiles OUT     # measure on this machine's GPU: OUT/tiles.json
+    python -m benchmarks.kernels.tiles --fit   # from docs/validation/tiles.json: TileCosts of gemm_tiles.py
+
+All tiles of a shape and cuBLAS are timed in turns on the same inputs, L2 cleared before each launch.
+The fit takes tiles that are within 20 % of a shape's fastest, and leaves out what a shape adds to
+all of them alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from benchmarks.harness.command import REPOSITORY
+from benchmarks.kernels.ladder import BUILDERS
+from benchmarks.kernels.shapes import KERNEL, Sizes, drawn
+from ncubble.kernels.build.build import build
+from ncubble.kernels.catalog.gemm_tiles import FITTED, OWN, GemmTile, TileCosts, candidates, compared
+from ncubble.kernels.catalog.registry import find_spec
+from ncubble.kernels.device.device import Gpu
+from ncubble.kernels.run.bench import time_in_rounds
+from ncubble.kernels.run.inputs import draw_inputs
+from ncubble.kernels.run.launch import load_built, prepare
+from ncubble.kernels.run.peers import make_peer
+from ncubble.kernels.spec.case import Case, make_case
+
+RESULTS = REPOSITORY / "docs/validation/tiles.json"
+SMS = 132
+NEAR = 1.2  # times the fastest tile of a shape
+ITERATIONS, ROUNDS = 12, 3
+LAUNCH_US = 4.0  # of a launch, in any time
+SHAPES_OWN = 0.95  # of a shape's mean deviation, left to the shape
+PRIOR = 0.3  # weight of a deviation from FITTED, against that of a shape
+
+
+def label(tile: GemmTile) -> str:
+    return f"{tile.form} {tile.tile_m}x{tile.tile_n} {tile.schedule} {tile.cluster}"
+
+
+TILES = {label(tile): tile for tile in (OWN, *candidates())}
+
+
+def case_of(tile: GemmTile, shape: Sizes) -> Case:
+    names = ("tile_m", "tile_n", "schedule", "cluster", "form", "stages")
+    return make_case(find_spec(KERNEL), {name: getattr(tile, name) for name in names}, shape)
+
+
+def measure_shape(gpu: Gpu, shape: Sizes) -> dict[str, Any]:
+    """Median times in µs of cuBLAS and of every tile."""
+    tiles = [OWN, *compared(2.0 * math.prod(shape.values()))]
+    base = prepare(case_of(OWN, shape), gpu)
+    base.upload(draw_inputs(base.case, 1))
+    peer = make_peer(base)
+    runs = []
+    for tile in tiles:
+        case = case_of(tile, shape)
+        runs.append(load_built(build(case, gpu.arch), case, gpu, base.pointers)[1])
+    rounds = time_in_rounds(gpu, [peer.run, *runs], ITERATIONS, ROUNDS)
+    library, *own = [round(each.timing.p50_us, 2) for each in rounds]
+    gpu.free()
+    return {"shape": shape, "library_us": library, "us": dict(zip(map(label, tiles), own, strict=True))}
+
+
+def measure(out: Path) -> None:
+    gpu = Gpu.open()
+    try:
+        with ThreadPoolExecutor(BUILDERS) as pool:
+            list(pool.map(lambda tile: build(case_of(tile, {}), gpu.arch), TILES.values()))
+        found = []
+        for shape in drawn("tuning"):
+            found.append(measure_shape(gpu, shape))
+            print(shape, min(found[-1]["us"].values()), found[-1]["library_us"], flush=True)
+            lines = ",\n".join(json.dumps(each) for each in found)
+            text = f'{{"device": "{gpu.facts.name}", "shapes": [\n{lines}\n]}}\n'
+            (out / "tiles.json").write_text(text, encoding="utf-8")
+    finally:
+        gpu.close()
+
+
+def fit(shapes: Sequence[dict[str, Any]]) -> TileCosts:
+    """The costs that rank the measured tiles best, by least squares of logarithms."""
+    rows: list[tuple[int, GemmTile, float]] = []
+    for index, row in enumerate(shapes):
+        fair = {label(tile) for tile in compared(2.0 * math.prod(row["shape"].values()))} & set(row["us"])
+        fastest = min(row["us"].values())
+        rows += [(index, TILES[name], row["us"][name]) for name in fair if row["us"][name] < NEAR * fastest]
+    index = np.array([row[0] for row in rows])
+    measured = np.log([row[2] for row in rows])
+    counts = np.bincount(index, minlength=len(shapes))
+    start = np.array(astuple(FITTED))
+
+    def deviations(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        costs = TileCosts(*values)
+        times = [LAUNCH_US + tile.predicted_us(**shapes[at]["shape"], sms=SMS, costs=costs) for at, tile, _ in rows]
+        off = np.log(times) - measured
+        off -= SHAPES_OWN * (np.bincount(index, off, len(shapes)) / np.maximum(counts, 1))[index]
+        return np.concatenate([3.0 * off / np.sqrt(counts[index]), PRIOR * np.log(values / start)])
+
+    found = least_squares(deviations, start, bounds=(1e-3, 20.0), loss="soft_l1", f_scale=0.03, max_nfev=30)
+    return TileCosts(*(round(float(value), 3) for value in found.x))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, nargs="?", metavar="OUT")
+    parser.add_argument("--fit", action="store_true", help="print the costs that fit the committed times")
+    given = parser.parse_args()
+    if given.fit:
+        costs = fit(json.loads(RESULTS.read_text(encoding="utf-8"))["shapes"])
+        for field in fields(costs):
+            print(f"{field.name}: {getattr(costs, field.name)} (now {getattr(FITTED, field.name)})")
+        return 0
+    if given.out is None:
+        parser.error("name a folder for the results, or --fit")
+    given.out.mkdir(parents=True, exist_ok=True)
+    measure(given.out)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
