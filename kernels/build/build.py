@@ -16,7 +16,8 @@ from ncubble.files.atomic import draft_of
 from ncubble.files.cache import cache_root
 from ncubble.files.private import make_private
 from ncubble.kernels.build.toolchain import compiler_version, find_tool, run_tool
-from ncubble.kernels.spec.case import PLANNED_SMS, Case, make_case
+from ncubble.kernels.spec.case import Case, make_case
+from ncubble.kernels.spec.defaults import PLANNED_SMS
 
 FLAGS = ("-O3", "-std=c++17", "-lineinfo", "-Xptxas=-v")
 HEADERS = Path(__file__).resolve().parents[1] / "cuda"

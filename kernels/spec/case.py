@@ -1,5 +1,4 @@
-"""``Case``: one spec with chosen parameters and shape, checked: all a launch needs to know before
-there is a GPU."""
+"""``Case``: a spec with chosen parameters and shape, checked: all a launch needs before a GPU."""
 
 from __future__ import annotations
 
@@ -10,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ncubble.chips import largest_cta_smem, sms_of
+from ncubble.chips import largest_cta_smem
 from ncubble.errors import UsageError
+from ncubble.kernels.spec.defaults import PLANNED_SMS, fitting
 from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.spec import (
     LAUNCH,
@@ -28,7 +28,6 @@ from ncubble.kernels.spec.spec import (
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"
 MAX_THREADS = 1024
-PLANNED_SMS = sms_of("H200")  # what is counted with where no device is at hand
 MAX_SMEM = largest_cta_smem()
 MAX_CLUSTER = 16  # CTAs, where a kernel opts in (same table)
 MAX_BOX = 256  # elements of a tensor map's box along a dimension (CUDA Driver API, cuTensorMapEncodeTiled)
@@ -36,8 +35,7 @@ MAX_BOX = 256  # elements of a tensor map's box along a dimension (CUDA Driver A
 
 @dataclass(frozen=True)
 class Case:
-    """A spec, a full set of parameter values and a full shape. ``given``: the parameters that were
-    chosen, not taken by default."""
+    """A spec, all parameter values and a full shape. ``given``: what was chosen, not default."""
 
     spec: KernelSpec
     parameters: Mapping[str, Value]
@@ -70,8 +68,7 @@ class Case:
         return _three(self.spec.grid(self.shape, self.parameters))
 
     def grid_on(self, sms: int) -> tuple[int, int, int]:
-        """CTAs along x, y, z on a device of ``sms`` SMs; other than ``grid`` for persistent kernels
-        only."""
+        """CTAs along x, y, z on a device of ``sms`` SMs: ``grid``, but for persistent kernels."""
         if self.spec.persistent is None:
             return self.grid
         return _three(self.spec.persistent(sms, self.shape, self.parameters))
@@ -116,8 +113,7 @@ class Case:
 
     @property
     def bytes(self) -> float:
-        """Compulsory memory traffic per run in bytes: every array once, unless the spec says
-        otherwise."""
+        """Compulsory memory traffic per run in bytes: by default every array once."""
         if self.spec.bytes is not None:
             return float(self.spec.bytes(self.shape))
         return float(sum(self.nbytes(array) for array in self.spec.arrays))
@@ -201,19 +197,11 @@ def make_case(
     full = {dim.name: sizes.get(dim.name, dim.default) for dim in spec.dims}
     for dim in spec.dims:
         dim.check(full[dim.name])
-    known = {**_fitting(spec, sms, full, given), **given}
+    known = {**fitting(spec, sms, full, given), **given}
     chosen = {item.name: item.parse(known.get(item.name, item.default)) for item in spec.parameters}
     case = Case(spec, chosen, full, frozenset(given))
     _check_launch(case)
     return case
-
-
-def _fitting(spec: KernelSpec, sms: int, shape: Mapping[str, int], given: Mapping[str, Value]) -> Mapping[str, Value]:
-    try:
-        return spec.defaults(sms, shape, given)
-    except Exception as error:  # the spec is the user's code
-        message = f"{spec.name}: the spec's defaults failed: {type(error).__name__}: {error}"
-        raise UsageError(message, "fix the spec") from error
 
 
 def _refuse_unknown(spec: KernelSpec, kind: str, given: Mapping[str, object], known: list[str]) -> None:

@@ -187,16 +187,13 @@ class KernelSpec:
       ``SMS`` the number of SMs of the device.
     - ``cluster``: CTAs of a cluster; ``grid`` counts CTAs all the same. ``persistent(sms, shape,
       parameters)``: the grid on a device of that many SMs, for kernels that loop over tiles.
-    - ``cooperative(parameters)``: whether CTAs wait for all others of the grid, so that all must be
-      resident.
+    - ``cooperative(parameters)``: whether CTAs wait for all others, so that all must be resident.
     - ``min_arch``, or ``arch_of(parameters)``: the oldest architecture. ``only_arch(parameters)``:
       the one architecture it exists for (``wgmma``: 90), or None.
-    - ``defaults(sms, shape, given)``: what parameters take that are not ``given``, where the best
-      value follows the shape and the SMs of the device; the others their own defaults.
+    - ``defaults(sms, shape, given)``: values of what is not ``given``, where they follow the shape.
     - ``requires``: what shape and parameters break together, in words, or None. ``defines``: macros
       from the shape.
-    - ``draw(generator, shape)``: the inputs, where N(0, 1) and uniform integers are not what the
-      kernel takes.
+    - ``draw(generator, shape)``: the inputs, where neither N(0, 1) nor uniform integers will do.
     - ``unverified(parameters)``: why the chosen parameters compute nothing that could be verified,
       or None.
     - ``gates``: the limits that ``ncubble verify --gates`` holds it against, where it has two

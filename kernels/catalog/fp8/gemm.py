@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ncubble.kernels.catalog.hopper_gemm import BARRIERS, BOX_BYTES, DEPTH, LARGEST_SMEM, ROW, STORE_BOX, WARPGROUP
+from ncubble.kernels.catalog.gemm_tiles import BARRIERS, DEPTH, LARGEST_SMEM, ROW
+from ncubble.kernels.catalog.hopper_gemm import BOX_BYTES, STORE_BOX, WARPGROUP
 from ncubble.kernels.catalog.shared import DEEPER, LARGEST, PLANNED_SMS, TILE, gemm_spec, integer
 from ncubble.kernels.spec.dtypes import dtype_of
 from ncubble.kernels.spec.reference import Result
