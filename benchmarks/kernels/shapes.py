@@ -73,17 +73,17 @@ def measure(out: Path, draw: str) -> dict[str, Any]:
     build_all(entries, gpu.arch)
     name = gpu.facts.name
     gpu.close()
-    rows = []
+    head = {"device": name, "draw": draw, "commit": revision()}
+    rows: list[dict[str, Any]] = []
+    found = kept
     for entry in entries:
         row = measure_against(entry)
         rows.append(row if "error" in row else _kept(row))
         print(f"{entry.label}: {rows[-1].get('error') or format(rows[-1]['ratio'], '.3f')}", flush=True)
-    head = {"device": name, "draw": draw, "commit": revision()}
+        found = {"devices": merged(kept["devices"], {**head, "rows": rows}, "device"), "scorings": kept["scorings"]}
+        target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     scoring = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **head, **score(rows)}
-    found = {
-        "devices": merged(kept["devices"], {**head, "rows": rows}, "device"),
-        "scorings": [*kept["scorings"], scoring],
-    }
+    found = {**found, "scorings": [*kept["scorings"], scoring]}
     target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return found
 
