@@ -194,7 +194,8 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help="write docs/tune.md")
     given = parser.parse_args()
     if given.write:
-        fill(DOCUMENT, {"tune": tables(json.loads(RESULTS.read_text(encoding="utf-8")))})
+        made = {"tune": tables(json.loads(RESULTS.read_text(encoding="utf-8")))}
+        DOCUMENT.write_text(fill(DOCUMENT.read_text(encoding="utf-8"), made), encoding="utf-8")
         return 0
     if given.out is None:
         parser.error("give a folder, or --write")

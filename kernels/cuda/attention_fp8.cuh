@@ -146,7 +146,8 @@ struct AttentionFp8 {
         int item = 0;
         for (uint32_t parity = 0;; parity ^= 1) {
             mbarrier_wait(shared.query_slot.full, parity);
-            int tiles = shared.key_tiles;
+            // Lane 0 reads for its warp: it is the lane that hands the query slot back.
+            int tiles = __shfl_sync(0xffffffffu, threadIdx.x % 32 == 0 ? shared.key_tiles : 0, 0);
             if (tiles == 0) break;
             mbarrier_arrive_warp(shared.query_slot.empty);
             for (; tiles > 0; --tiles, ++item) {
