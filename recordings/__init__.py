@@ -27,5 +27,8 @@ Timelines."""
 LEVELS = Path(__file__).resolve().parent / "h100-lanes"
 """Streams of a run with the warps of its kernels, of an H100:
 ``ncubble streams warp_pipeline --shape n=8388608 --warps``."""
+H100 = Path(__file__).resolve().parent / "h100"
+"""Kernels that were recorded on an H100 only, as in ``ROOT``; ``h100-repeats`` is as
+``REPEATS``."""
 RANKS = Path(__file__).resolve().parent / "h200-ranks"
 """One program on two GPUs (``examples/torch_ranks.py``): a run directory for each rank."""

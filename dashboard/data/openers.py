@@ -25,13 +25,13 @@ class Unopened:
 def default_paths(given: Iterable[Path], here: Path) -> list[Path]:
     """The paths to show: those given, else ``here/runs`` where it exists, else the recordings that
     are shipped."""
-    from ncubble.recordings import FULL, LANES, LEVELS, RANKS, ROOT
+    from ncubble.recordings import FULL, H100, LANES, LEVELS, RANKS, ROOT
 
     chosen = list(given)
     if chosen:
         return chosen
     runs = here / "runs"
-    return [runs] if runs.is_dir() else [ROOT, FULL, LANES, LEVELS, RANKS]
+    return [runs] if runs.is_dir() else [ROOT, H100, FULL, LANES, LEVELS, RANKS]
 
 
 def open_reports(paths: Sequence[Path]) -> tuple[Sequence[Any], Sequence[Any]]:

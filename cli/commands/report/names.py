@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from rich.text import Text
 
-_PIECES = re.compile(r"\s*[^\s_,:<>()-]*(?:[_,:<>()-]+|(?=\s)|$)")
-"""Words with the space before them, and with the marks after which a line may end."""
+_WORDS = re.compile(r"\s*\S+")
+_PARTS = re.compile(r"\s*[^\s_,:<>()-]*(?:[_,:<>()-]+|$)")
+"""Of a word with the space before it: up to each mark after which a line may end."""
 
 
 def folded(text: Text, cells: int) -> Text:
-    """``text`` in lines of at most ``cells``, which end behind a word, ``_`` or another mark; a
-    piece that is longer stays whole."""
+    """``text`` in lines of at most ``cells``, which end behind a word; words that are longer are
+    parted behind ``_`` or another mark."""
     breaks, used = [], 0
-    for piece in _PIECES.finditer(text.plain):
-        if used and used + len(piece[0]) > cells:
-            breaks.append(piece.start())
+    for start, size in _pieces(text.plain, cells):
+        if used and used + size > cells:
+            breaks.append(start)
             used = 0
-        used += len(piece[0])
+        used += size
     lines = text.divide(breaks)
     for line in lines[1:]:
         stripped = len(line.plain) - len(line.plain.lstrip())
         line.plain, line.spans = line.plain[stripped:], [span.move(-stripped) for span in line.spans]
     return Text("\n").join(lines)
+
+
+def _pieces(text: str, cells: int) -> Iterator[tuple[int, int]]:
+    """Where each piece that stays whole begins, and its length with the space before it."""
+    for word in _WORDS.finditer(text):
+        parts = _PARTS.finditer(word[0]) if len(word[0].lstrip()) > cells else [re.match(r"(?s).*", word[0])]
+        yield from ((word.start() + part.start(), len(part[0])) for part in parts if part and part[0])

@@ -172,7 +172,7 @@ def test_no_token_is_asked_for_where_none_is_wanted(tmp_path: Path) -> None:
 def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ncubble.recordings import FULL, LANES, LEVELS, RANKS, ROOT
+    from ncubble.recordings import FULL, H100, LANES, LEVELS, RANKS, ROOT
 
     served: list[tuple[Server, str | None]] = []
     bound: list[list[Path]] = []
@@ -189,7 +189,7 @@ def test_the_demo_shows_the_recordings_only_without_a_token_and_takes_no_files(
     monkeypatch.chdir(tmp_path)
     show.demo(0, False)
     ((server, token),) = served
-    assert token is None and bound == [[ROOT, FULL, LANES, LEVELS, RANKS]]
+    assert token is None and bound == [[ROOT, H100, FULL, LANES, LEVELS, RANKS]]
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

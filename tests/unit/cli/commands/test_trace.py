@@ -167,7 +167,9 @@ def test_kernels_that_carry_the_probe_say_so():
     carrying = {spec.name for spec in SPECS if carries_probe(make_case(spec))}
     assert carrying == {
         "async_pipeline",
+        "attention_fp8",
         "attention_fwd",
+        "gemm_fp8",
         "gemm_tma",
         "gemm_ws",
         "tensor_core_gemm",

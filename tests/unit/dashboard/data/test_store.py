@@ -19,7 +19,7 @@ from ncubble.dashboard.data.rows import labels, launch_row, recoverable_ns, shor
 from ncubble.dashboard.data.store import ReportStore
 from ncubble.dashboard.pages.kernel.head import head
 from ncubble.errors import ReportError
-from ncubble.recordings import FULL, LANES, LEVELS, RANKS, ROOT
+from ncubble.recordings import FULL, H100, LANES, LEVELS, RANKS, ROOT
 from tests.helpers import dashboard_frames as frames
 from tests.helpers.ablations import ABLATED, ablation
 
@@ -185,7 +185,7 @@ def test_a_name_that_says_nothing_gives_way_to_the_signature() -> None:
 
 
 def test_paths_default_to_runs_and_then_to_the_recordings(tmp_path: Path) -> None:
-    assert default_paths([], tmp_path) == [ROOT, FULL, LANES, LEVELS, RANKS]
+    assert default_paths([], tmp_path) == [ROOT, H100, FULL, LANES, LEVELS, RANKS]
     (tmp_path / "runs").mkdir()
     assert default_paths([], tmp_path) == [tmp_path / "runs"]
     assert default_paths([Path("x")], tmp_path) == [Path("x")]
