@@ -178,17 +178,17 @@ def _host(queue: Queue, head: QueueItem, time: int) -> Reason:
     return Reason(call.cause, until, f"the host was in {where}")
 
 
-def _on_other_gpu(queue: Queue, item: QueueItem, home: int, time: int) -> QueueItem | None:
-    """The work of another GPU that keeps ``item`` from its end at ``time``: itself, or what it
-    waits for by events. No copy between the two: the kernel needs it wherever it was queued."""
+def _kept_by(queue: Queue, item: QueueItem, time: int) -> QueueItem | None:
+    """The work that keeps ``item`` from its end at ``time``: itself, or what it waits for by
+    events; None where that chain is too long."""
     for _ in range(CHAIN_MOST):
         first = queue.head(item, time)
         if first.start <= time:
-            return first if first.device != home and first.engine != P2P else None
+            return first
         waits = (queue.until(lane, recorded) for lane, recorded in first.waits)
         following = next((last for end, last in waits if end > time and last is not None), None)
         if following is None:
-            return first if first.device != home and first.engine != P2P else None
+            return first
         item = following
     return None
 
@@ -198,11 +198,14 @@ def _queued(queue: Queue, head: QueueItem, call: Call, begin: int, time: int) ->
     for lane, recorded in head.waits:
         end, last = queue.until(lane, recorded)
         if end > time and last is not None:
-            if (peer := _on_other_gpu(queue, last, head.device, time)) is not None:
+            peer = _kept_by(queue, last, time)
+            if peer is not None and peer.engine == P2P:  # the way: what comes after it is asked for again
+                last, end = peer, min(end, max(peer.end, time + 1))
+            elif peer is not None and peer.device != head.device:
                 why = f"an event of GPU {peer.device}, which had {_a(peer)} to do"
                 return Reason(OTHER_GPU, min(end, max(peer.end, time + 1)), why, peer)
             where = f" of GPU {last.device}" if last.device != head.device else ""
-            why = f"an event behind {_a(last)} of stream {lane[1]}{where}"
+            why = f"an event behind {_a(last)} of stream {last.lane[1]}{where}"
             return _because_of(queue, last, begin, time, end, why)
     for lane in queue.serialized_with(head.lane):
         end, last = queue.until(lane, call.start)

@@ -4,11 +4,14 @@ between them."""
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from ncubble.analysis.streams.account import DeviceAccount, accounts, as_json
+from ncubble.analysis.streams.account import DeviceAccount, accounts, as_json, drawn_lanes
 from ncubble.analysis.streams.gaps import by_cause
-from ncubble.analysis.streams.records import PEER
+from ncubble.analysis.streams.records import PEER, read
+from ncubble.analysis.traces.lanes import LaneRun, read_lanes
+from ncubble.recordings import LEVELS
 from tests.helpers.stream_frames import Script
 
 SECOND = {"device": 1, "context": 2}
@@ -132,6 +135,23 @@ def test_a_producer_that_waits_for_a_free_slot_waits_for_the_consumer() -> None:
     assert second.idle_ns == 0
 
 
+def test_work_behind_a_copy_between_gpus_is_the_other_gpu_once_the_copy_is_over() -> None:
+    script = Script()
+    script.kernel(0, 10, 20, stream=1)
+    script.event(2, stream=1, number=3)
+    script.wait(3, stream=2, number=3, **OTHER)
+    script.copy((4, 5), 24, 40, stream=2, **SECOND, **WAY)
+    script.event(6, stream=2, number=4, **OTHER)
+    script.wait(7, stream=1, number=4, **OTHER)
+    script.kernel(8, 43, 90, stream=1, **SECOND)
+    script.event(9, stream=1, number=5, **OTHER)
+    script.wait(9.5, stream=1, number=5)
+    script.kernel(9.7, 93, 99, stream=1)
+    first, _ = both(script)
+    assert parts(first) == {"dependency": 20, "other_gpu": 53}
+    assert first.gaps[0].evidence == "an event of GPU 1, which had a square to do"
+
+
 def test_a_host_that_waited_first_is_blamed_for_what_it_queued_late() -> None:
     script = Script()
     script.kernel(0, 10, 20, stream=1, **SECOND)
@@ -197,6 +217,25 @@ def test_engines_of_one_gpu_do_not_hold_copies_of_the_other() -> None:
     script.kernel(5, 62, 70, stream=2, **SECOND)
     _, second = both(script)
     assert "engine was not free" not in second.gaps[0].evidence
+
+
+def test_gpus_that_take_turns_wait_for_each_other_in_the_recording_that_ships() -> None:
+    devices = accounts(read(LEVELS / "streams-peer-serial"))
+    assert [device.device for device in devices] == [0, 1]
+    for device in devices:
+        assert by_cause(device.gaps)["other_gpu"] > 0.7 * device.idle_ns
+
+
+@pytest.mark.parametrize("name", ["streams-peer", "streams-peer-serial", "streams-levels"])
+def test_the_lanes_of_recordings_that_ship_are_what_the_account_gives_today(name: str) -> None:
+    today = pd.concat([drawn_lanes(device) for device in accounts(read(LEVELS / name))], ignore_index=True)
+    kept = read_lanes(LaneRun(LEVELS / name))[1]
+    columns = ["group", "lane", "start_ns", "end_ns", "tag"]
+    kept, today = (
+        frame[columns].astype(dict.fromkeys(("group", "lane", "tag"), str)).sort_values(columns, ignore_index=True)
+        for frame in (kept, today)
+    )
+    pd.testing.assert_frame_equal(kept, today, check_dtype=False)
 
 
 @pytest.mark.parametrize("seed", range(6))
