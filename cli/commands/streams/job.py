@@ -53,6 +53,8 @@ class StreamsJob:
                 "name either a kernel of the catalog or a program after --", "see `ncubble streams --help`"
             )
         if self.program is None:
+            if self.warps and self.repeat != 1:
+                raise UsageError("--warps traces one run", "leave out --repeat")
             argv, label, _ = catalog_program(self.name or "", self.parameters, self.shape, self.catalog, self.repeat)
             return (self._tracing() if self.warps else argv), f"streams-{label}"
         if self.warps:

@@ -128,6 +128,7 @@ def test_requests_that_cannot_be_are_refused(played: Path) -> None:
     assert ncubble("stream_pipeline", *program("pass")) == 2
     assert ncubble("-p", "stages=2", *program("pass")) == 2
     assert ncubble("--warps", *program("pass")) == 2
+    assert ncubble("--warps", "warp_pipeline", "--repeat", "3") == 2
 
 
 def job(**changed: object) -> StreamsJob:
