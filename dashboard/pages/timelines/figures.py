@@ -283,6 +283,7 @@ def _lay_out(figure: go.Figure, names: list[str], tags: int, low: float, high: f
         showlegend=True,
         legend=legend,
         hovermode="closest",
+        uniformtext={"mode": "hide", "minsize": 8},  # else Plotly shrinks names to their bars
     )
     figure.update_xaxes(range=[low / 1e3, high / 1e3], title="time since the first interval, µs", title_standoff=8)
     figure.update_yaxes(
