@@ -19,7 +19,7 @@ from ncubble.analysis.traces.lanes import FILE, INDEX, NO_INDEX, WARPS, LaneRun,
 from ncubble.analysis.traces.run import cut
 from ncubble.dashboard.pages.timelines.address import TimelinesAddress
 from ncubble.dashboard.pages.timelines.figures import LANE_PX, LanesFigure, lanes_figure
-from ncubble.dashboard.ui.components import card, choices, figure, note
+from ncubble.dashboard.ui.components import MOST_CHOICES, card, choices, figure, note
 from ncubble.dashboard.ui.figures import faded, safe
 from ncubble.errors import NcubbleError
 from ncubble.text.values import duration
@@ -45,7 +45,9 @@ def levels_cards(run: LaneRun, address: TimelinesAddress) -> Sequence[Component]
         return (card(title, [note("error", "The traced warps belong to no kernel of these streams.")]),)
     known = levels.launches["launch"].tolist()
     launch = address.launch if address.launch in known else levels.middle
-    links = [(str(one), address.href(launch=one), one == launch) for one in known]
+    first = max(0, min(known.index(launch) - MOST_CHOICES // 2, len(known) - MOST_CHOICES))
+    near = known[first : first + MOST_CHOICES]  # of a long run those around the one that is shown
+    links = [(str(one), address.href(launch=one), one == launch) for one in near]
     label = f"Streams of {run.path.name}, and below them the warps of launch {launch}"
     parts = [
         figure("levels", levels_figure(levels, launch), label),
@@ -86,6 +88,7 @@ def levels_figure(levels: Levels, launch: int | None = None, span_ns: float | No
         "height": inner + TOP_PX + BOTTOM_PX,
         "margin": {"l": 8, "r": 16, "t": TOP_PX, "b": BOTTOM_PX},
         "hovermode": "closest",
+        "uniformtext": {"mode": "hide", "minsize": 8},
         "legend": _legend(1.0, 0.0, "left"),
         "legend2": _legend(split[0], 0.5, "center"),  # beside the lines, which end at both sides
         "xaxis": {**_axis(above.figure.layout.xaxis), "anchor": "y", "ticksuffix": " µs"},

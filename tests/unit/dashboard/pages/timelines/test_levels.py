@@ -79,3 +79,12 @@ def test_warps_that_do_not_belong_to_the_streams_or_are_damaged_are_named(tmp_pa
     assert "belong to no kernel" in str(cards(root)[0])
     (root / WARPS / "lanes.parquet").write_bytes(b"nothing")
     assert "cannot be read" in str(cards(root)[0])
+
+
+def test_of_many_launches_those_around_the_one_shown_can_be_chosen(tmp_path: Path) -> None:
+    root = tmp_path / "run"
+    above, below = two_levels(order=tuple(range(30)))
+    write(root, above)
+    write(root / WARPS, below, "warps")
+    for search, reachable in (("launch=0", "launch=23'"), ("launch=15", "launch=26'"), ("launch=29", "launch=6'")):
+        assert reachable in str(cards(root, search)[0]).replace('"', "'"), search
