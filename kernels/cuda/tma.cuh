@@ -88,6 +88,19 @@ __device__ __forceinline__ void tma_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
+// Until the buffer that store number `store` of a tile takes may be overwritten, in a ring of kBuffers that starts anew
+// with every tile. A tile makes kRest stores more than a multiple of kBuffers: after those the first kRest buffers are
+// the newest.
+template <int kBuffers, int kRest>
+__device__ __forceinline__ void tma_store_wait_buffer(int store) {
+    constexpr int kNewer = (kRest > 0 ? kRest : kBuffers) - 1;
+    if (store < kRest) {
+        tma_store_wait_read<kNewer>();
+    } else {
+        tma_store_wait_read<kBuffers - 1>();
+    }
+}
+
 // One-dimensional copies without a map: both addresses and `bytes` must be multiples of 16.
 // https://docs.nvidia.com/cuda/parallel-thread-execution/#data-movement-and-conversion-instructions-cp-async-bulk
 __device__ __forceinline__ void bulk_load(void* shared, const void* global, uint32_t bytes, uint64_t* barrier) {

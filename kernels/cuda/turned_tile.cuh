@@ -57,12 +57,13 @@ struct TurnedTile {
         const int barrier = threadIdx.x / kWarpgroup;
         const bool first = threadIdx.x % kWarpgroup == 0;
         constexpr int kPieces = (kRows + kBufferRows - 1) / kBufferRows;  // per block
+        constexpr int kRest = kBlocks * kPieces % kBuffers;  // buffers that were used once more than the others
 #pragma unroll
         for (int piece = 0; piece < kBlocks * kPieces; ++piece) {
             const int block = piece / kPieces, top = piece % kPieces * kBufferRows;
             const int rows = kRows - top < kBufferRows ? kRows - top : kBufferRows;
             unsigned char* buffer = buffers + piece % kBuffers * kBufferRows * kRowBytes;
-            if (first) tma_store_wait_read<kBuffers - 1>();  // what the buffer held before has left it
+            if (first) tma_store_wait_buffer<kBuffers, kRest>(piece);
             named_barrier_sync(barrier, kWarpgroup);
             write(buffer, &acc[block][top / 2], rows);
             fence_async_proxy();

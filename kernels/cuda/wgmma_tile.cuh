@@ -79,7 +79,7 @@ struct WarpgroupTile {
         for (int box = 0; box < kBoxes; ++box) {
             const int block = box / kBoxesAcross, across = box % kBoxesAcross;
             unsigned char* buffer = buffers + box % kBuffers * kBoxBytes;
-            if (lane == 0) tma_store_wait_read<kBuffers - 1>();  // what the buffer held before has left it
+            if (lane == 0) tma_store_wait_buffer<kBuffers, kBoxes % kBuffers>(box);
             __syncwarp();
             write_box(buffer, block, across);
             fence_async_proxy();
