@@ -32,11 +32,13 @@ SPECIALIZED = [
     {"stages": 5, "tile_n": 128, "cluster": 1, "schedule": "pingpong", "walk": "snake"},
     {"stages": 6, "tile_n": 128, "cluster": 2, "schedule": "pingpong", "band": 8192},
     {"stages": 5, "tile_n": 192, "cluster": 1, "schedule": "pingpong"},
+    {"stages": 4, "tile_n": 192, "cluster": 1, "schedule": "pingpong"},  # 6 stores of a tile, 4 buffers
     {"tile_n": 192},  # three blocks of B, whose rows a cluster shares
     {"stages": 4, "tile_m": 256, "tile_n": 128, "cluster": 1},
     {"stages": 5, "tile_m": 64, "schedule": "pingpong", "cluster": 1},
     {"stages": 4, "tile_m": 176, "tile_n": 192, "form": "turned"},  # split along m, boxes of 8 rows
     {"stages": 4, "tile_m": 192, "tile_n": 192, "form": "turned", "cluster": 1},
+    {"stages": 5, "tile_m": 160, "tile_n": 128, "form": "turned", "cluster": 1},  # 3 stores of a tile, 2 buffers
     {"stages": 4, "tile_m": 152, "form": "turned", "cluster": 1, "walk": "snake"},  # split along n
     {"stages": 5, "tile_m": 184, "tile_n": 128, "form": "turned", "schedule": "pingpong", "cluster": 1},
     {"stages": 5, "tile_m": 104, "tile_n": 192, "form": "turned", "schedule": "pingpong"},
@@ -49,6 +51,7 @@ SHAPES = [
     {"m": 200, "n": 328, "k": 136},  # remainders everywhere
     {"m": 129, "n": 1000, "k": 2056},  # most of a cluster's second tile lies outside
     {"m": 2304, "n": 4352, "k": 192},  # several tiles per CTA, not as many for all; fewer steps than slots
+    {"m": 2304, "n": 4352, "k": 8},  # the same, a step each: stores of the next tile follow at once
     {"m": 1024, "n": 2048, "k": 4096},  # many rounds of the ring
 ]
 CASES = [*(("gemm_tma", parameters) for parameters in STAGES), *(("gemm_ws", parameters) for parameters in SPECIALIZED)]
