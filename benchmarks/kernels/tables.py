@@ -75,22 +75,29 @@ def pairs_table(groups: list[dict[str, Any]]) -> str:
 
 
 def reached(found: dict[str, Any], kernel: str) -> str:
-    """What a kernel reaches, in a few words: its best row beside the library, else its best setting
-    of a group."""
+    """What a kernel reaches, and on which GPU: its best row beside the library, else its best
+    setting beside the first of a group."""
     rows = [row for row in good(found) if row["kernel"] == kernel]
     if rows:
         best = max(rows, key=lambda row: row["bench"]["rates"]["fraction"] or 0.0)["bench"]
         rates, other = best["rates"], best["against"]
         rate = f"{rates['tflops']:.0f} TFLOP/s" if rates["tflops"] is not None else f"{rates['gb_per_s']:.0f} GB/s"
         share = "" if rates["fraction"] is None else f", {100 * rates['fraction']:.0f} % of the roof"
-        return f"{rate}{share}; {other['ratio']:.2f} × {other['library'].split(' (')[0]}"
+        library = other["library"].split(" (")[0]
+        return f"{rate}{share}; {other['ratio']:.2f} × {library}{_on(best['device']['name'])}"
     for group in found["pairs"]:
         timed = group.get("rows", [])
-        if timed and timed[0]["kernel"] == kernel:
-            best = min(timed, key=lambda row: row["p50_us"])
-            faster = timed[0]["p50_us"] / best["p50_us"]
-            return f"{words(best['parameters'])}: {faster:.2f} × {words(timed[0]['parameters'])}"
+        if own := [row for row in timed if row["kernel"] == kernel]:
+            first, best = timed[0], min(own, key=lambda row: row["p50_us"])
+            beside = words(first["parameters"]) if first["kernel"] == kernel else f"`{first['kernel']}`"
+            setting = f"{words(best['parameters'])}: " if best["parameters"] else ""
+            return f"{setting}{first['p50_us'] / best['p50_us']:.2f} × {beside}{_on(group.get('device', ''))}"
     return "–"
+
+
+def _on(device: str) -> str:
+    """`` (H100)`` of ``NVIDIA H100 80GB HBM3``."""
+    return f" ({device.removeprefix('NVIDIA ').split(' ')[0]})" if device else ""
 
 
 def rung(spec: KernelSpec) -> str:

@@ -94,6 +94,15 @@ def test_a_group_is_compared_with_its_first_setting(ladder: ModuleType) -> None:
     assert "| 2.000 |" in lines[1] and lines[1].startswith("|  |")
 
 
+def test_what_a_kernel_reaches_names_the_gpu_and_what_it_is_compared_with() -> None:
+    times = (("old", {"causal": 1}, 200.0), ("new", {}, 160.0), ("new", {"fast": 1}, 180.0))
+    rows = [{"kernel": name, "parameters": chosen, "p50_us": time} for name, chosen, time in times]
+    found = {"against": [bench("gemm", 100.0, 1.05)], "pairs": [{"device": "NVIDIA H100 80GB HBM3", "rows": rows}]}
+    assert tables.reached(found, "gemm") == "500 TFLOP/s, 50 % of the roof; 1.05 × cuBLAS (Some)"
+    assert tables.reached(found, "new") == "1.25 × `old` (H100)"
+    assert tables.reached(found, "old") == "causal=1: 1.00 × causal=1 (H100)"
+
+
 def test_a_row_measured_again_takes_the_place_of_the_old_one(ladder: ModuleType) -> None:
     rows = [bench("a", 1.0, 1.0), bench("b", 1.0, 1.0)]
     again = ladder.merged(rows, bench("a", 2.0, 1.0), "label")
