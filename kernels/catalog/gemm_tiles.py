@@ -57,8 +57,8 @@ FITTED = TileCosts()
 
 @dataclass(frozen=True)
 class GemmTile:
-    """Parameters of ``gemm_ws`` that belong together; ``form`` is turned but for its own
-    default."""
+    """Parameters of ``gemm_ws`` that belong together; ``form`` is turned but for the kernel's own
+    tile."""
 
     tile_m: int
     tile_n: int
@@ -109,7 +109,7 @@ def _all_tiles() -> Iterator[GemmTile]:
 
 
 def compared(flop: float) -> tuple[GemmTile, ...]:
-    """The candidates for a product of so many FLOP."""
+    """The candidates for a product of ``flop`` FLOP."""
     cluster = 2 if flop >= SHARED_FROM else 1
     return tuple(tile for tile in candidates() if tile.cluster == (1 if tile.schedule == "pingpong" else cluster))
 

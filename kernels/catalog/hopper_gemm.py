@@ -139,8 +139,8 @@ def _ws_grid(sms: int, shape: Shape, parameters: Parameters) -> tuple[int]:
 
 
 def _ws_defaults(sms: int, shape: Shape, given: Parameters) -> Parameters:
-    """The tile that suits shape and device. Whoever chooses anything but what to leave out has the
-    own defaults for the rest: a sweep over one parameter holds the others."""
+    """The tile that suits shape and device. If any parameter but ``ablate`` is given, the others
+    keep their own defaults: a sweep over one parameter holds the rest."""
     if set(given) - {"ablate"}:
         return {}
     tile = best_tile(shape["m"], shape["n"], shape["k"], sms)

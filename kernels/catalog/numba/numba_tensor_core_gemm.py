@@ -8,8 +8,8 @@ Idea:         against numba_async_pipeline the products run on tensor cores. Pyt
               (swizzle.cuh) and fragments read one step ahead are Python. The compiler unrolls the loops over fragments,
               so that they and all 128 accumulators of a thread lie in registers.
 Roofline:     tensor pipe; mma.sync reaches at most 2/3 of the wgmma FLOPs on Hopper.
-Bubble:       a little of each, as in gemm_mma_swizzled; stages=1: data_wait. On an H100 it takes 291 us at 4096^3,
-              gemm_mma_swizzled 288, cuBLAS 183 (ncubble bench --against).
+Bubble:       a little of each, as in gemm_mma_swizzled; stages=1: data_wait. docs/kernels.md has its times
+              on an H100 beside those of cuBLAS.
 Launch:       grid (rows of tiles of a band: 16, n / tile_n, bands), so that the CTAs that run at one time form a
               near-square block of C, as in raster.cuh; block tile_n, dynamic shared memory: the ring.
 Precondition: m a multiple of 128, n of tile_n, k of tile_k (checked before launch), C-contiguous arrays.
