@@ -115,7 +115,10 @@ def run_job(job: TuneJob, tell: Tell, note: Callable[[str], None]) -> TuneResult
         )
         if kept is not None:
             kept.require(setting)
-        job.out.mkdir(parents=True, exist_ok=True)
+        try:
+            job.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"--out {job.out}: {error.strerror}", "name a folder that can be written") from error
         journal = kept or Journal(job.out, setting)
         budget = usual_budget(len(space.cases)) if job.budget is None else job.budget
         tuner = Tuner(space, KeptBench(journal, bench), budget)
@@ -139,6 +142,10 @@ def _kept(job: TuneJob) -> Journal | None:
     """The search that is to go on; raises UsageError where the folder and --resume do not go together."""
     if job.resume:
         return Journal.load(job.out)
-    if job.out.exists() and any(job.out.iterdir()):
+    try:
+        empty = not job.out.exists() or not any(job.out.iterdir())
+    except OSError as error:
+        raise UsageError(f"--out {job.out}: {error.strerror}", "name a new folder") from error
+    if not empty:
         raise UsageError(f"--out {job.out}: not empty", "name a new folder, or add --resume")
     return None

@@ -65,7 +65,7 @@ def _cost(result: TuneResult) -> Iterator[str]:
     again = f", {len(tuner.turns)} of them again in turns" if tuner.turns else ""
     yield f"{tuner.launches} launches, {share:.0f} % of {len(space.cases)} configurations{again}; {tuner.stopped}"
     begun = f"{start.p50_us:.2f} us" if start.p50_us else start.outcome
-    yield f"start: {printable(_pairs(space.settings(space.start)))}: {begun}"
+    yield f"start: {printable(_pairs(space.settings(space.start)))}: {begun}; seed {result.setting.seed}"
     yield from (f"not searched: {name} ({why})" for name, why in space.left_out.items())
 
 

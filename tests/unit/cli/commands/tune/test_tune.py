@@ -89,6 +89,7 @@ def test_the_best_three_are_shown_and_written(tune, tmp_path):
     assert found["start"]["parameters"] == {"threads": 128, "items": 1}
     assert found["notes"] == ["no profiles, timings only: `ncu` was not found"]
     assert "threads=" in said.out and "first cause" in said.out and "of 32 configurations" in said.out
+    assert "; seed 7\n" in said.out
     assert said.err.count("note: no profiles") == 1
     assert "1/10" in said.err and "threads=128 items=1  (the start)" in said.err
     assert {request["seed"] for request in worker.asked} == {7}
@@ -191,6 +192,13 @@ def test_a_folder_that_holds_something_needs_resume_and_another_search_is_refuse
     assert code == 2 and "--resume" in said.err
     code, said, _ = tune("--out", "run", "--resume", "--shape", "n=64")
     assert code == 2 and "shape was" in said.err
+
+
+@pytest.mark.parametrize(("out", "complaint"), [("file", "Not a directory"), ("file/run", "Not a directory")])
+def test_an_output_that_is_no_folder_is_refused(tune, tmp_path, out, complaint):
+    (tmp_path / "file").touch()
+    code, said, worker = tune("--out", out)
+    assert code == 2 and f"--out {out}: {complaint}" in said.err and not measured(worker)
 
 
 def test_without_a_gpu_it_ends_with_3(tune, monkeypatch):
