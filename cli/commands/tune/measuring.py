@@ -44,7 +44,7 @@ class GpuBench:
         """Verifies and times a configuration; one that hangs or takes its process along has failed."""
         try:
             trial = Trial(**self._ask("measure", [case])["trial"])
-        except (ServerDiedError, MeasurementError) as error:
+        except MeasurementError as error:
             trial = Trial(case.parameters, FAILED, str(error).partition("\n")[0])
         if trial.outcome == FAILED:
             self.process.close()  # a fault stays with its process
@@ -67,14 +67,17 @@ class GpuBench:
             return None
 
     def _ask(self, do: str, cases: Sequence[Case] = ()) -> dict[str, Any]:
-        answer = self.process.ask(
-            {
-                **{"do": do, "kernel": self.kernel, "catalog": str(self.catalog.resolve()) if self.catalog else ""},
-                **{"shape": dict(self.shape), "seed": self.seed, "iterations": self.iterations},
-                "parameters": [dict(case.parameters) for case in cases],
-            },
-            LIMIT_S,
-        )
+        request = {
+            **{"do": do, "kernel": self.kernel, "catalog": str(self.catalog.resolve()) if self.catalog else ""},
+            **{"shape": dict(self.shape), "seed": self.seed, "iterations": self.iterations},
+            "parameters": [dict(case.parameters) for case in cases],
+        }
+        try:
+            answer = self.process.ask(request, LIMIT_S)
+        except ServerDiedError as error:
+            how = f"gave no answer within {LIMIT_S:.0f} s" if error.expired else f"ended with {error}"
+            remedy = "add --resume and --out to the command: what was measured is kept"
+            raise MeasurementError(f"the process that measures {how}", remedy) from error
         if "error" in answer:
             raise MeasurementError(answer["error"], answer["remedy"])
         return answer

@@ -161,6 +161,23 @@ def test_what_is_wrong_or_hangs_is_recorded_and_never_wins(tune, tmp_path, what)
     assert what == "wrong" or worker.closed >= 4  # a fault stays with its process
 
 
+def test_a_process_that_dies_while_it_times_in_turns_costs_no_trial(tune, tmp_path, monkeypatch):
+    original = PlayedWorker.ask
+
+    def dies(self, request, silent_s):
+        if request["do"] == "turns":
+            raise ServerDiedError(False, -9)
+        return original(self, request, silent_s)
+
+    monkeypatch.setattr(PlayedWorker, "ask", dies)
+    code, said, _ = tune("--out", "run", "--seed", "1")
+    assert code == 3 and "the process that measures ended with SIGKILL" in said.err and "--resume" in said.err
+    assert json.loads((tmp_path / "run" / "elites.json").read_text())["elites"]
+    monkeypatch.setattr(PlayedWorker, "ask", original)
+    code, _, worker = tune("--out", "run", "--resume")
+    assert code == 0 and not measured(worker)
+
+
 def test_where_nothing_is_right_it_ends_with_4(tune):
     code, said, _ = tune("--out", "run", spoiled=dict.fromkeys(range(1, 9), "wrong"))
     assert code == 4 and "no configuration is right: NaN" in said.err
