@@ -2,6 +2,7 @@
 
     python -m benchmarks.tune OUT [--only REGEX]   # measure on this machine's GPU: OUT/tune.json and the table
     python -m benchmarks.tune --write              # write docs/tune.md from docs/validation/tune.json
+    python -m benchmarks.tune --replay             # search the measured grids from every start, without a GPU
 
 Of each kernel of ``PLAN`` every valid configuration is verified and timed; then the search runs with
 its usual budget, and knows nothing of the grid: from the default and from the slowest configuration
@@ -17,7 +18,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,11 @@ from ncubble.errors import NcubbleError
 from ncubble.kernels.build.build import arch_for, build
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.run.inputs import fresh_seed
-from ncubble.kernels.spec.case import make_case
+from ncubble.kernels.spec.case import Case, make_case
 from ncubble.kernels.spec.spec import Value
 from ncubble.kernels.tuning.space import Point, Space, space_of
-from ncubble.kernels.tuning.trials import Trial
-from ncubble.kernels.tuning.tuner import Tuner, usual_budget
+from ncubble.kernels.tuning.trials import OK, Trial
+from ncubble.kernels.tuning.tuner import TuneAdvice, Tuner, usual_budget
 
 DOCUMENT, RESULTS = REPOSITORY / "docs/tune.md", REPOSITORY / "docs/validation/tune.json"
 PLAN: dict[str, tuple[str, ...]] = {
@@ -143,6 +144,47 @@ def measure(kernels: Sequence[str], file: Path, seconds: float) -> dict[str, Any
     return results
 
 
+class Replay:
+    """Times configurations by the grid that was measured of a kernel; its searches take no
+    profiles."""
+
+    def __init__(self, grid: Mapping[str, Any]) -> None:
+        spec = find_spec(grid["kernel"])
+        self.axes = tuple(item for item in spec.parameters if item.name in grid["best"])
+        self.times = {self._point(row): float(row["p50_us"]) for row in grid["grid"]}
+        self.cases = {
+            self._point(row): make_case(spec, {**grid["fixed"], **{axis.name: row[axis.name] for axis in self.axes}})
+            for row in grid["grid"]
+        }
+
+    def _point(self, values: Mapping[str, Value]) -> Point:
+        return tuple(axis.choices.index(values[axis.name]) for axis in self.axes)
+
+    def measure(self, case: Case) -> Trial:
+        return Trial(case.parameters, OK, p50_us=self.times[self._point(case.parameters)])
+
+    def in_turns(self, cases: Sequence[Case]) -> list[float]:
+        return [self.times[self._point(case.parameters)] for case in cases]
+
+    def advise(self, case: Case) -> TuneAdvice | None:
+        return None
+
+    def apart_pct(self) -> list[float]:
+        """For each start, how far the search ends from the best of the grid, in percent."""
+        best, budget = min(self.times.values()), usual_budget(len(self.cases))
+        ends = (Tuner(Space(self.axes, self.cases, start, {}), self, budget).search()[0] for start in self.cases)
+        return [100.0 * (end.p50_us / best - 1.0) for end in ends]
+
+
+def replayed(grid: Mapping[str, Any]) -> str:
+    """From how many starts a search of a measured grid ends near its best, in a sentence."""
+    apart = Replay(grid).apart_pct()
+    near = sum(pct <= NEAR_PCT for pct in apart)
+    return (
+        f"{grid['kernel']}: {near} of {len(apart)} starts end within {NEAR_PCT:g} %, the worst {max(apart):.1f} % away"
+    )
+
+
 def rows(results: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """A row for each search."""
     lines = []
@@ -179,7 +221,20 @@ def tables(results: Mapping[str, Mapping[str, Any]]) -> str:
         f"{near} of {len(searches)} searches end within {NEAR_PCT:g} % of the best of the grid, "
         f"{few} of {len(searches)} at a third of its launches or fewer. Measured on {'; '.join(devices)}."
     )
-    return f"{table(head, rows(results))}\n\n{verdict}"
+    missing = "; ".join(_missing(results))
+    return f"{table(head, rows(results))}\n\n{verdict}" + (f"\n\nNot measured: {missing}." if missing else "")
+
+
+def _missing(results: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """What the rule asks for of each kernel and the results lack."""
+    for name in PLAN:
+        if name not in results:
+            yield f"`{name}`, its grid and all searches"
+            continue
+        have = {(found["from"], found["profiles"] is not None) for found in results[name]["searches"]}
+        wanted = {(DEFAULT, False): "default", (SLOWEST, False): "slowest", (SLOWEST, True): "slowest with profiles"}
+        if lacking := [words for search, words in wanted.items() if search not in have]:
+            yield f"`{name}` from the {' and the '.join(lacking)}"
 
 
 def _words(settings: Mapping[str, Value]) -> str:
@@ -192,13 +247,18 @@ def main() -> int:
     parser.add_argument("--only", metavar="REGEX", default="", help="only kernels that match")
     parser.add_argument("--seconds", type=float, default=600.0, help="start nothing new after so many")
     parser.add_argument("--write", action="store_true", help="write docs/tune.md")
+    parser.add_argument("--replay", action="store_true", help="search the grids of docs/validation/tune.json")
     given = parser.parse_args()
+    if given.replay:
+        for grid in json.loads(RESULTS.read_text(encoding="utf-8")).values():
+            print(replayed(grid), flush=True)
+        return 0
     if given.write:
         made = {"tune": tables(json.loads(RESULTS.read_text(encoding="utf-8")))}
         DOCUMENT.write_text(fill(DOCUMENT.read_text(encoding="utf-8"), made), encoding="utf-8")
         return 0
     if given.out is None:
-        parser.error("give a folder, or --write")
+        parser.error("give a folder, --write or --replay")
     given.out.mkdir(parents=True, exist_ok=True)
     kernels = [name for name in PLAN if re.search(given.only, name)]
     try:

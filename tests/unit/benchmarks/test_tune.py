@@ -94,12 +94,28 @@ def test_grid_and_searches_of_a_kernel_are_measured_and_written(
     ]
     assert found["searches"][1]["start_us"] == 140.0
     assert all(one["launches"] <= 8 and one["apart_pct"] == 0.0 for one in found["searches"])
-    assert "3 of 3 searches end within 2 %" in tune.tables(results)
+    text = tune.tables(results)
+    assert "3 of 3 searches end within 2 %" in text
+    assert "Not measured: `gemm_mma_swizzled`, its grid and all searches; `cluster_dsmem`" in text
+    assert "`tensor_core_gemm` from" not in text
+
+
+def test_what_the_rule_asks_for_and_was_not_measured_is_named(tune: ModuleType) -> None:
+    results = result(1.9, 8)
+    results["tensor_core_gemm"]["searches"][0]["profiles"] = None
+    words = "Not measured: `tensor_core_gemm` from the slowest and the slowest with profiles; `gemm_mma_swizzled`, its"
+    assert words in tune.tables(results)
+
+
+def test_a_measured_grid_is_searched_again_from_every_start(tune: ModuleType, repository: Path) -> None:
+    grid = json.loads(tune.RESULTS.read_text(encoding="utf-8"))["tensor_core_gemm"]
+    text = tune.replayed(grid)
+    assert text == "tensor_core_gemm: 14 of 24 starts end within 2 %, the worst 21.6 % away"
+    page = (repository / "docs" / "tune.md").read_text(encoding="utf-8")
+    assert "| `tensor_core_gemm` | 14 of 24 | 21.6 % |" in page
 
 
 def test_the_page_is_what_the_measurements_give(tune: ModuleType, repository: Path) -> None:
-    if not tune.RESULTS.is_file():
-        pytest.skip("docs/validation/tune.json is not there: nothing was measured yet")
     measured = json.loads(tune.RESULTS.read_text(encoding="utf-8"))
     page = (repository / "docs" / "tune.md").read_text(encoding="utf-8")
     assert list(measured) and set(measured) <= set(tune.PLAN)
