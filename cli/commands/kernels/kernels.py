@@ -57,7 +57,10 @@ def verify(
         int | None, typer.Option("--iterations", min=1, help="With --gates: timed launches of each path.")
     ] = None,
     counters: Annotated[
-        bool, typer.Option(" /--no-counters", help="With --gates: leave out the gates on counters, which need ncu.")
+        bool,
+        typer.Option(
+            " /--no-counters", help="With --gates: leave out the gates on counters, which need ncu.", show_default=False
+        ),
     ] = True,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="With --gates: folder for what was found.")

@@ -32,7 +32,9 @@ def tune(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the search in --out; nothing is repeated.")
     ] = False,
-    profiles: Annotated[bool, typer.Option(" /--no-profile", help="Do not ask ncu for advice; timings only.")] = True,
+    profiles: Annotated[
+        bool, typer.Option(" /--no-profile", help="Do not ask ncu for advice; timings only.", show_default=False)
+    ] = True,
     as_json: Json = False,
 ) -> None:
     """Search the parameters of a kernel for the fastest configuration; keep the best three in elites.json.
