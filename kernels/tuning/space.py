@@ -81,7 +81,8 @@ def space_of(
     left_out = {item.name: "held by -p" for item in spec.parameters if item.name in fixed}
     free = [item for item in spec.parameters if item.name not in fixed]
     left_out |= {item.name: "says what is computed" for item in free if item.problem and not item.tacit}
-    left_out |= {item.name: "held at its default" for item in free if item.tacit and not item.problem}
+    held = [item.name for item in free if item.tacit and not item.problem]
+    left_out |= {name: f"held at {first.parameters[name]}, its default here" for name in held}
     axes = tuple(item for item in free if not item.problem and not item.tacit and len(item.choices) > 1)
     if (count := math.prod(len(axis.choices) for axis in axes)) > MOST:
         raise UsageError(f"{spec.name} has {count} combinations, at most {MOST} are searched", "hold some by -p")

@@ -44,7 +44,10 @@ def test_stages_that_do_not_fit_the_gpu_are_no_configurations():
 
 def test_a_search_of_gemm_ws_holds_the_tile_that_suits_the_shape():
     found = space("gemm_ws", shape={"m": 2232, "n": 2112, "k": 1792})
-    assert found.left_out == {"tile_m": "held at its default", "form": "held at its default"}
+    assert found.left_out == {
+        "tile_m": "held at 192, its default here",
+        "form": "held at turned, its default here",
+    }
     assert {(case.parameters["tile_m"], case.parameters["form"]) for case in found.cases.values()} == {(192, "turned")}
     assert found.cases[found.start].parameters["tile_n"] == 192
 
