@@ -30,9 +30,13 @@ def compare_markdown(outcome: AcceptanceOutcome) -> str:
 def _verdict(outcome: AcceptanceOutcome) -> str:
     gain, target = outcome.gain_pct, outcome.gates.target_gain_pct
     if gain is None:
-        return "**Overall**: not timed, because a path is wrong."
+        return "**Overall: failed.** Not timed, because a path is wrong."
     met = "met" if outcome.target_met else "missed"
-    text = f"**Overall**: {gain:+.1f} % of the baseline's median time saved; the target of {target:g} % is {met}."
+    verdict = "passed" if outcome.to_json()["passed"] else "failed"
+    text = (
+        f"**Overall: {verdict}.** {gain:+.1f} % of the baseline's median time saved; "
+        f"the target of {target:g} % is {met}."
+    )
     why = outcome.counters.unmeasured
     return f"{text} Counters were not measured: {why}." if why else text
 

@@ -126,7 +126,7 @@ def test_few_bad_elements_pass_the_gate_though_they_would_fail_a_verification():
 def test_a_wrong_path_has_no_time_to_compare():
     outcome = evaluate(verification=replace(GOOD, bad=50))
     assert outcome.gain_pct is None and outcome.target_met is None
-    assert "not timed" in compare_markdown(outcome)
+    assert "**Overall: failed.** Not timed" in compare_markdown(outcome)
     assert "| p50, µs | 20.00 | n/a | n/a |" in compare_markdown(outcome)
 
 

@@ -76,6 +76,7 @@ def test_both_paths_are_counted_on_the_timed_shape_and_metrics_are_added_up():
     assert outcome.counters.checks[2].baseline == 1_000_000.0
     outcome.require()
     assert "| DRAM traffic, bytes | 1,000,000 | 1,001,000 | +0.1 % | flat <=" in compare_markdown(outcome)
+    assert "**Overall: passed.** +25.0 %" in compare_markdown(outcome)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,8 @@ def test_a_counter_that_goes_another_way_fails_by_name(changes, words):
     with pytest.raises(GateError, match=words):
         outcome.require()
     assert outcome.to_json()["passed"] is False
-    assert compare_markdown(outcome).count("FAILED") == 1
+    text = compare_markdown(outcome)
+    assert text.count("FAILED") == 1 and "**Overall: failed.** +25.0 %" in text and "is met" in text
 
 
 @pytest.mark.parametrize("counted", [Counted(error=DENIED), Counted(tensor=None)])
