@@ -19,6 +19,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.harness.command import REPOSITORY
 from benchmarks.kernels.plan import SANITIZED, TWO_GPUS
@@ -39,6 +40,7 @@ class Finding:
     tool: str
     clean: bool
     summary: str
+    device: str = ""  # where it is not that of the file
 
 
 def check(kernel: str, arguments: str, tool: str) -> Finding:
@@ -69,7 +71,7 @@ def _gpus() -> int:
 
 
 def measure(out: Path, only: str, jobs: int) -> bool:
-    """Checks the plan and writes ``out``; says whether all was clean."""
+    """Checks the plan and adds it to ``out``; says whether all of it was clean."""
     chosen = [(kernel, arguments) for kernel, arguments in SANITIZED if re.search(only, f"{kernel} {arguments}")]
     if _gpus() < 2:
         for kernel, arguments in [case for case in chosen if case[0] in TWO_GPUS]:
@@ -85,15 +87,21 @@ def measure(out: Path, only: str, jobs: int) -> bool:
         text=True,
         check=True,
     ).stdout.strip()
-    kept = {
-        "device": device,
-        "sanitizer": version.strip().splitlines()[-1],
-        "findings": [asdict(item) for item in found],
-    }
+    kept = {"device": device, "sanitizer": version.strip().splitlines()[-1], "findings": []}
+    if out.is_file():
+        kept = json.loads(out.read_text(encoding="utf-8"))
+    elsewhere = "" if kept["device"] == device else device
+    kept["findings"] = with_findings(kept["findings"], [asdict(item) | {"device": elsewhere} for item in found])
     out.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     for item in found:
         print(f"{'clean' if item.clean else 'FOUND'}  {item.tool:9}  {item.kernel} {item.arguments}: {item.summary}")
     return all(item.clean for item in found)
+
+
+def with_findings(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """``old`` without cases that the plan has no more, and with ``new`` in the place of the same."""
+    known = {(item["kernel"], item["arguments"], item["tool"]): item for item in (*old, *new)}
+    return [item for key, item in known.items() if key[:2] in SANITIZED]
 
 
 def page(kept: dict[str, object]) -> str:
@@ -101,10 +109,10 @@ def page(kept: dict[str, object]) -> str:
     findings = [Finding(**item) for item in kept["findings"]]  # type: ignore[attr-defined]
     dirty = sum(not item.clean for item in findings)
     said = {(item.kernel, item.arguments, item.tool): item.summary for item in findings}
-    cases = list(dict.fromkeys((item.kernel, item.arguments) for item in findings))
+    cases = list(dict.fromkeys((item.kernel, item.arguments, item.device) for item in findings))
     rows = [
-        f"| `{kernel}` | `{arguments}` | {' | '.join(said[kernel, arguments, tool] for tool in TOOLS)} |"
-        for kernel, arguments in cases
+        f"| `{kernel}` | `{arguments}` | {' | '.join(said[kernel, arguments, tool] for tool in TOOLS)} | {device} |"
+        for kernel, arguments, device in cases
     ]
     verdict = "all clean" if not dirty else f"{dirty} not clean"
     return "\n".join(
@@ -114,8 +122,8 @@ def page(kept: dict[str, object]) -> str:
             f"{len(findings)} checks, {verdict}. {kept['device']}; {kept['sanitizer']}.",
             "Measured by `python -m benchmarks.kernels.sanitize docs/validation/sanitizer.json`, written by `--write`.",
             "",
-            f"| kernel | case | {' | '.join(TOOLS)} |",
-            "| --- | --- | --- | --- |",
+            f"| kernel | case | {' | '.join(TOOLS)} | on another GPU |",
+            "| --- | --- | --- | --- | --- |",
             *rows,
             "",
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.kernels.plan import SANITIZED
+from benchmarks.kernels.sanitize import page, with_findings
 from ncubble.kernels.catalog.catalog import SPECS
 from ncubble.kernels.catalog.registry import find_spec
 from ncubble.kernels.run.request import parse_parameters, parse_shape
@@ -27,3 +28,14 @@ def test_every_case_can_be_launched_verified_and_is_small() -> None:
         case = case_of(*entry)
         assert case.unverified is None, entry
         assert sum(case.nbytes(array) for array in case.spec.arrays) < 2**24, entry
+
+
+def test_findings_of_another_gpu_join_those_that_are_kept_and_name_it() -> None:
+    kernel, arguments = SANITIZED[0]
+    old = {"kernel": kernel, "arguments": arguments, "tool": "memcheck", "clean": True, "summary": "0 errors"}
+    again = old | {"clean": False, "summary": "1 error", "device": "NVIDIA H100"}
+    gone = old | {"arguments": "--shape n=1"}
+    assert with_findings([old, gone], [again]) == [again]
+    other = again | {"tool": "racecheck", "summary": "0 hazards"}
+    text = page({"device": "NVIDIA H200", "sanitizer": "1", "findings": [again, other]})
+    assert "2 not clean" in text and "| 1 error | 0 hazards | NVIDIA H100 |" in text
