@@ -31,7 +31,7 @@ def fitted(answer: dict[str, Any], more: str, largest: int = LARGEST_B) -> dict[
 
 def size(value: Any) -> int:
     """Bytes of ``value`` as the client gets it."""
-    return len(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+    return len(json.dumps(value, ensure_ascii=False, default=str).encode(errors="replace"))
 
 
 def _lists(value: Any) -> Iterator[list[Any]]:

@@ -16,7 +16,8 @@ def advise(
         int | None, typer.Option("--launch", help="Number of the launch, where the report holds several.", min=0)
     ] = None,
     stages: Annotated[
-        int | None, typer.Option("--stages", help="Present depth, where neither manifest nor code tells it.", min=1)
+        int | None,
+        typer.Option("--stages", help="Present depth, where neither manifest nor code tells it.", min=1, max=64),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -25,7 +25,10 @@ class Roots:
         """The path ``text`` if it lies below a root, also behind links. Raises UsageError."""
         named = Path(text)
         candidates = [named, *(root / named for root in self.folders)]
-        inside = [path for path in candidates if path.exists() and self._holds(path)]
+        try:
+            inside = [path for path in candidates if path.exists() and self._holds(path)]
+        except (OSError, ValueError) as error:  # a name that no file can have, or a folder that may not be read
+            raise UsageError(f"{text[:100]}: {error.args[-1]}", "list_launches names what can be read") from error
         if not inside:
             there = ", ".join(str(root) for root in self.folders)
             raise UsageError(f"{text}: not below the folders of this server", f"ask for something below {there}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ncubble import __version__
+from ncubble.cli.render import finite
 from ncubble.errors import NcubbleError, UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ INSTRUCTIONS = (
 )
 READING = ("list_launches", "verdict", "explain", "source_hot_lines", "compare", "advise", "measured", "check", "query")
 WRITING = ("profile", "ablate")
+LONGEST_ERROR = 1000
+"""Characters of an error: at most 4 bytes each, they fit in an answer with the prefix of the SDK."""
 
 
 def mcp(
@@ -82,7 +85,8 @@ def server_of(tools: Tools, measuring: AgentRuns | None = None) -> MCPServer:
 
 
 def _told(function: Callable[..., dict[str, Any]]) -> Callable[..., str]:
-    """The answer as JSON in one line; what ncubble refuses as an error of the tool, with its remedy."""
+    """The answer as JSON in one line; what ncubble refuses as an error of the tool, with its remedy. So is any other
+    exception, of which the SDK would keep the reason from the client."""
     import json
 
     from mcp.server.mcpserver.exceptions import ToolError
@@ -90,9 +94,11 @@ def _told(function: Callable[..., dict[str, Any]]) -> Callable[..., str]:
     @functools.wraps(function)
     def asked(*arguments: Any, **named: Any) -> str:
         try:
-            return json.dumps(function(*arguments, **named), ensure_ascii=False, default=str)
+            return json.dumps(finite(function(*arguments, **named)), ensure_ascii=False, default=str)
         except NcubbleError as error:
-            raise ToolError(f"{error.message}. {error.remedy}") from error
+            raise ToolError(f"{error.message[: LONGEST_ERROR // 2]}. {error.remedy}"[:LONGEST_ERROR]) from error
+        except Exception as error:
+            raise ToolError(f"{type(error).__name__}: {error}"[:LONGEST_ERROR]) from error
 
     signature = inspect.signature(function, eval_str=True)
     asked.__signature__ = signature.replace(return_annotation=str)  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ from ncubble.errors import UsageError
 
 Order = Literal["time", "lost", "busy", "dram", "read"]
 MOST_ROWS = 200
+MOST_STAGES = 64
 SQL_SECONDS = 20.0
 
 
@@ -29,6 +30,8 @@ class Tools:
         from ncubble.analysis.diagnosis.groups import ORDERS, groups_of
         from ncubble.cli.commands.report.view import View
 
+        _within("skip", skip, 0)
+        limit = min(_within("limit", limit), MOST_ROWS)
         _, result = self.roots.open(self.roots.paths([path] if path else []))
         chosen = View(kernel or None).chosen(result)
         groups = sorted(groups_of(chosen.verdicts), key=ORDERS[sort])
@@ -102,7 +105,7 @@ class Tools:
         from ncubble.analysis.details.hot_lines import hot_lines
 
         opened, _, _ = self.roots.launch(launch)
-        rows, lacking = hot_lines(opened.source, min(limit, MOST_ROWS))
+        rows, lacking = hot_lines(opened.source, min(_within("limit", limit), MOST_ROWS))
         return fitted({"launch": launch, "rows": rows, "missing": lacking}, "fewer rows fit: ask for a smaller limit")
 
     def compare(self, first: str, second: str) -> dict[str, Any]:
@@ -140,6 +143,7 @@ class Tools:
         from ncubble.analysis.diagnosis.advise import advise
         from ncubble.analysis.diagnosis.brief import fix_words
 
+        _within("stages", stages, 0, MOST_STAGES)
         opened, _, _ = self.roots.launch(launch)
         advice = advise(opened, stages or None)
         depths = {
@@ -203,6 +207,15 @@ class Tools:
         from ncubble.analysis.datasets.dataset import Dataset
         from ncubble.analysis.datasets.sql import select
 
-        rows = select(Dataset.open(self.roots.path(dataset)), sql, min(limit, MOST_ROWS), SQL_SECONDS)
+        most = min(_within("limit", limit), MOST_ROWS)
+        rows = select(Dataset.open(self.roots.path(dataset)), sql, most, SQL_SECONDS)
         listed = [list(row.values()) for row in rows.to_pylist()]
         return fitted({"columns": rows.schema.names, "rows": listed}, "select fewer columns or rows")
+
+
+def _within(name: str, value: int, least: int = 1, most: int | None = None) -> int:
+    """``value``; raises UsageError below ``least`` or above ``most``."""
+    if value < least or (most is not None and value > most):
+        upper = "" if most is None else f" and at most {most}"
+        raise UsageError(f"{name} {value}: out of range", f"use a number of at least {least}{upper}")
+    return value
