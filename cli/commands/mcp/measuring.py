@@ -14,11 +14,12 @@ from typing import Any
 from ncubble.cli.answers import fitted
 from ncubble.cli.commands.mcp.roots import Roots
 from ncubble.errors import MeasurementError, UsageError
+from ncubble.profiling.processes.process import end_group
 from ncubble.text.markdown import printable
 
 NCUBBLE = (sys.executable, "-P", "-c", "from ncubble.cli.main import main; main()")
 TIMEOUT_S = 600
-_TAIL = 1500  # characters of what a program printed last
+_TAIL = 400  # characters of what a program printed last
 
 
 def named_commands(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -56,15 +57,18 @@ class AgentRuns:
         self, action: str, target: str, run: str, parameters: Mapping[str, str | int] | None
     ) -> dict[str, Any]:
         argv = [*NCUBBLE, action, *self._subject(target, parameters or {}, self._out(run))]
+        process = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
         try:
-            done = subprocess.run(
-                argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-            )
+            printed, failed = process.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             raise MeasurementError(f"{action} {target}: not finished after {TIMEOUT_S} s", "measure less") from error
-        if done.returncode:
-            said = printable(done.stderr or done.stdout)[-_TAIL:]
-            raise MeasurementError(f"{action} {target} failed ({done.returncode}): {said}", "ncubble doctor --gpu")
+        finally:
+            end_group(process)  # by SIGTERM, so that it ends ncu, too
+        if process.returncode:
+            last = printable((failed or printed).decode(errors="replace"))[-_TAIL:]
+            raise MeasurementError(f"{action} {target} failed ({process.returncode}): {last}", "ncubble doctor --gpu")
         written = self.roots.open([self.folder / run])[1]
         launches = [f"{verdict.report}#{verdict.launch}" for verdict in written.verdicts]
         return fitted({"run": str(self.folder / run), "launches": launches}, "list_launches names the others")

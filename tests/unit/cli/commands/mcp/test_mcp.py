@@ -18,7 +18,7 @@ from ncubble.cli.commands.mcp.measuring import AgentRuns, named_commands
 from ncubble.cli.commands.mcp.roots import Roots
 from ncubble.cli.commands.mcp.server import READING, WRITING, server_of
 from ncubble.cli.commands.mcp.tools import Tools
-from ncubble.errors import UsageError
+from ncubble.errors import MeasurementError, UsageError
 from ncubble.recordings import ROOT
 from tests.helpers.ablations import ABLATED
 
@@ -99,13 +99,15 @@ def test_rows_of_a_dataset_are_selected_and_nothing_else(tmp_path: Path) -> None
     with pytest.raises(SystemExit):
         main(["ingest", str(ROOT / "gemm_tma"), "-o", str(tmp_path / "d.dataset")])
     sql = "SELECT label, cause FROM launches ORDER BY label"
-    rows, reads, writes = asked(
+    rows, odd, reads, writes = asked(
         [tmp_path],
         ("query", {"dataset": "d.dataset", "sql": sql}),
+        ("query", {"dataset": "d.dataset", "sql": "SELECT 1 AS a, DATE '2026-01-02' AS b, 'nan'::DOUBLE AS c"}),
         ("query", {"dataset": "d.dataset", "sql": "SELECT * FROM read_csv('/etc/passwd')"}),
         ("query", {"dataset": "d.dataset", "sql": "DROP TABLE launches"}),
     )
     assert rows["columns"] == ["label", "cause"] and len(rows["rows"]) == 4
+    assert odd == {"columns": ["a", "b", "c"], "rows": [[1, "2026-01-02", None]]}
     assert reads.startswith("error") and writes.startswith("error")
 
 
@@ -122,6 +124,33 @@ def test_nothing_outside_the_roots_is_read(tmp_path: Path, name: str) -> None:
     assert said.startswith("error")
     (listed,) = asked([root], ("list_launches", {}))
     assert listed["kernels"] == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "reason"),
+    [
+        ("list_launches", {"skip": -5}, "skip -5"),
+        ("list_launches", {"limit": -1}, "limit -1"),
+        ("source_hot_lines", {"launch": "stages2", "limit": 0}, "limit 0"),
+        ("advise", {"launch": "stages2", "stages": 10**9}, "at most 64"),
+        ("verdict", {"launch": "ü" * 5000}, "name"),
+        ("verdict", {"launch": "a/" * 5000}, "a/a/"),
+        ("list_launches", {"kernel": "(" + "x" * 5000}, "--kernel"),
+    ],
+)
+def test_numbers_out_of_range_and_long_names_are_refused(name: str, arguments: dict[str, Any], reason: str) -> None:
+    (answer,) = asked([ROOT / "gemm_tma"], (name, arguments))
+    assert answer.startswith("error") and reason in answer
+
+
+def test_an_exception_of_any_kind_reaches_the_client_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: Tools, launch: str) -> dict[str, Any]:
+        """As a report that breaks a reader."""
+        raise KeyError(f"samples of {launch}")
+
+    monkeypatch.setattr(Tools, "verdict", broken)
+    (answer,) = asked([ROOT / "gemm_ws"], ("verdict", {"launch": "default"}))
+    assert "KeyError" in answer and "samples of default" in answer
 
 
 def test_hostile_reports_and_names_are_data(tmp_path: Path) -> None:
@@ -168,6 +197,21 @@ def test_only_kernels_and_named_commands_are_measured(tmp_path: Path, arguments:
     measuring = AgentRuns(Roots((tmp_path,)), tmp_path, {"train": ["false"]})
     (answer,) = asked([tmp_path], ("profile", arguments), measuring=measuring)
     assert answer.startswith("error") and said in answer
+
+
+def test_a_measurement_that_takes_too_long_is_ended_with_all_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import subprocess, time; print(subprocess.Popen(['sleep', '60']).pid, file=open('pid', 'w')); time.sleep(60)"
+    )
+    monkeypatch.setattr("ncubble.cli.commands.mcp.measuring.NCUBBLE", (sys.executable, "-c", code))
+    monkeypatch.setattr("ncubble.cli.commands.mcp.measuring.TIMEOUT_S", 2)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MeasurementError, match="not finished after 2 s"):
+        AgentRuns(Roots((tmp_path,)), tmp_path, {"train": ["true"]}).profile("train", "a")
+    status = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
+    assert not status.exists() or status.read_text().split()[2] == "Z"
 
 
 def test_a_measurement_that_fails_says_why(tmp_path: Path) -> None:
