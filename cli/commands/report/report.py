@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ncubble.errors import UsageError
+
 if TYPE_CHECKING:
     from ncubble.analysis.diagnosis.results import ReportResult
     from ncubble.analysis.report.report import Report
@@ -34,7 +36,9 @@ def report(
     sort: Annotated[
         str | None, typer.Option("--sort", metavar="ORDER", help="Rows by time, lost (time), busy, dram, or as read.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Show N rows.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, metavar="N", help="Show N rows, or N launches.")
+    ] = None,
     group: Annotated[
         bool | None, typer.Option("--group/--no-group", help="A row for each kernel (default of the table), or launch.")
     ] = None,
@@ -51,7 +55,10 @@ def report(
     from ncubble.cli.commands.report.view import View
     from ncubble.cli.render import emit_json
 
+    _refuse_contradictions(as_json, brief, as_csv, markdown, sarif)
     if by_rank:
+        if {kernel, sort, limit, group, markdown, sarif} != {None} or as_csv or brief or details or explain:
+            raise UsageError("--by-rank takes --json only", "leave out the other options")
         _by_rank(paths, as_json)
         return
     view = View(kernel, sort, limit, group is not False)
@@ -59,9 +66,9 @@ def report(
     reports, result = _judged(paths, explain)
     write(result)
     if as_json and brief:
-        emit_json(_brief(reports, view.chosen(result), limit))
+        emit_json(_brief(reports, view.first(view.chosen(result))))
     elif as_json:
-        emit_json(view.chosen(result).to_json())
+        emit_json(view.first(view.chosen(result)).to_json())
     elif as_csv:
         typer.echo(csv_text(replace(view, group=bool(group)).groups(view.chosen(result))[:limit]), nl=False)
     else:
@@ -70,13 +77,22 @@ def report(
         raise typer.Exit(3)
 
 
-def _brief(reports: list[Report], result: ReportResult, limit: int | None) -> dict[str, Any]:
+def _refuse_contradictions(as_json: bool, brief: bool, as_csv: bool, markdown: Path | None, sarif: Path | None) -> None:
+    if brief and not as_json:
+        raise UsageError("--brief without --json", "add --json")
+    if as_json and as_csv:
+        raise UsageError("--json and --csv are two forms of one output", "leave out one")
+    if markdown is not None and sarif is not None and markdown.resolve() == sarif.resolve():
+        raise UsageError(f"--markdown and --sarif are one file, {markdown}", "name two")
+
+
+def _brief(reports: list[Report], result: ReportResult) -> dict[str, Any]:
     """What ``ncubble mcp`` answers of each launch."""
     from ncubble.analysis.diagnosis.brief import brief
     from ncubble.cli.answers import fitted
 
     of_report = {str(report.path): report for report in reports}
-    judged = list(zip(result.verdicts, result.ablations, strict=True))[:limit]
+    judged = zip(result.verdicts, result.ablations, strict=True)
     found = [brief(of_report[one.report].launch(one.launch), one, own) for one, own in judged]
     errors = [error._asdict() for error in result.errors]
     return {"schema": 1, "launches": [fitted(one, "ncubble report --json has all") for one in found], "errors": errors}

@@ -55,6 +55,12 @@ class View:
         explanations = columns[1] if result.explanations else []
         return ReportResult(columns[0], result.errors, explanations, columns[2] if result.ablations else [])
 
+    def first(self, result: ReportResult) -> ReportResult:
+        """The first ``limit`` launches, where a limit is given."""
+        end = self.limit
+        columns = result.verdicts[:end], result.errors, result.explanations[:end], result.ablations[:end]
+        return ReportResult(*columns)
+
     def groups(self, result: ReportResult) -> list[LaunchGroup]:
         """The rows of a table of ``chosen`` launches, each as it was measured."""
         launches = [as_measured(*pair) for pair in zip_longest(result.verdicts, result.ablations)]

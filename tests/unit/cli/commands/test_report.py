@@ -358,3 +358,24 @@ def test_markdown_is_a_table_without_markup_of_names(tmp_path):
 )
 def test_names_end_their_lines_behind_words(name, lines):
     assert folded(Text(name), 10).plain.splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--brief"], "--brief without --json"),
+        (["--json", "--csv"], "two forms"),
+        (["--markdown", "a", "--sarif", "./a"], "one file"),
+        (["--by-rank", "--limit", "3"], "--by-rank takes --json only"),
+        (["--by-rank", "--csv"], "--by-rank takes --json only"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(tmp_path, options, reason):
+    done = command("report", str(ROOT / "gemm_ws"), *options, cwd=tmp_path)
+    assert done.returncode == 2 and reason in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_a_limit_holds_for_json_too():
+    shown = json.loads(command("report", str(ROOT / "gemm_tma"), "--json", "--sort", "time", "--limit", "2").stdout)
+    launches = shown["launches"]
+    assert len(launches) == 2 and launches[0]["duration_ns"] > launches[1]["duration_ns"]
