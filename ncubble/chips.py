@@ -77,7 +77,7 @@ class Chip:
     write them).
 
     ``flop_per_clock_sm`` holds dense FLOP per clock and SM by pipe (``fp32``, ``tensor_fp16``,
-    ``tensor_fp8``),    ``mma_flop_per_clock_sm`` those that each kind of MMA instruction reaches.
+    ``tensor_fp8``), ``mma_flop_per_clock_sm`` those that each kind of MMA instruction reaches.
     """
 
     capability: Version
