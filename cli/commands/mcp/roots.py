@@ -24,15 +24,22 @@ class Roots:
     def path(self, text: str) -> Path:
         """The path ``text`` if it lies below a root, also behind links. Raises UsageError."""
         named = Path(text)
-        candidates = [named, *(root / named for root in self.folders)]
+        candidates = [named, *(root / named for root in self.folders)] if text else []
         try:
-            inside = [path for path in candidates if path.exists() and self._holds(path)]
+            inside = [path for path in candidates if path.exists() and self._below(path)]
         except (OSError, ValueError) as error:  # a name that no file can have, or a folder that may not be read
             raise UsageError(f"{text[:100]}: {error.args[-1]}", "list_launches names what can be read") from error
         if not inside:
             there = ", ".join(str(root) for root in self.folders)
             raise UsageError(f"{text}: not below the folders of this server", f"ask for something below {there}")
         return inside[0]
+
+    def tree(self, text: str) -> Path:
+        """``path`` of a folder that is read as a whole. Raises UsageError where a link in it leads out."""
+        path = self.path(text)
+        if not self._holds(path):
+            raise UsageError(f"{text}: a link in it leads out of the folders of this server", "name another folder")
+        return path
 
     def paths(self, texts: list[str]) -> list[Path]:
         """All of ``texts``; the roots themselves where there are none."""
@@ -73,7 +80,10 @@ class Roots:
         return report.launch(verdict.launch), result, place
 
     def _holds(self, path: Path) -> bool:
+        """Whether ``path`` and all in it, at any depth, lie below a root."""
+        return self._below(path) and all(self._below(inner) for inner in path.rglob("*"))
+
+    def _below(self, path: Path) -> bool:
         real = Path(os.path.realpath(path))
-        members = [real, *(Path(os.path.realpath(inner)) for inner in path.iterdir())] if path.is_dir() else [real]
         roots = [Path(os.path.realpath(root)) for root in self.folders]
-        return all(any(member == root or root in member.parents for root in roots) for member in members)
+        return any(real == root or root in real.parents for root in roots)

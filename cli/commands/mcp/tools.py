@@ -192,7 +192,7 @@ class Tools:
         from ncubble.analysis.gate.check.result import CheckOptions
         from ncubble.analysis.gate.output.annotations import annotations_of
 
-        baselines, broken = load_store(self.roots.path(baseline))
+        baselines, broken = load_store(self.roots.tree(baseline))
         reports, result = self.roots.open(self.roots.paths(paths))
         groups, notes = collect(reports)
         errors = [*result.errors, *((baseline, str(error)) for error in broken)]
@@ -208,7 +208,7 @@ class Tools:
         from ncubble.analysis.datasets.sql import select
 
         most = min(_within("limit", limit), MOST_ROWS)
-        rows = select(Dataset.open(self.roots.path(dataset)), sql, most, SQL_SECONDS)
+        rows = select(Dataset.open(self.roots.tree(dataset)), sql, most, SQL_SECONDS)
         listed = [list(row.values()) for row in rows.to_pylist()]
         return fitted({"columns": rows.schema.names, "rows": listed}, "select fewer columns or rows")
 

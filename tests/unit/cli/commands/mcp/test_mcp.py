@@ -122,8 +122,19 @@ def test_nothing_outside_the_roots_is_read(tmp_path: Path, name: str) -> None:
     (root / "run" / "report.ncu-repz").symlink_to(tmp_path / "secret" / "stages2" / "report.ncu-repz")
     (said,) = asked([root], ("verdict", {"launch": name}))
     assert said.startswith("error")
-    (listed,) = asked([root], ("list_launches", {}))
-    assert listed["kernels"] == 1
+    for arguments in ({}, {"path": str(root)}):
+        (listed,) = asked([root], ("list_launches", arguments))
+        assert listed["kernels"] == 1
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+def test_links_deep_in_baselines_and_datasets_are_not_followed(tmp_path: Path, linked: str) -> None:
+    (deep := tmp_path / "root" / "a" / "b").mkdir(parents=True)
+    source = next(BASELINES.rglob("*.json"))
+    (deep / "x.json").symlink_to(source if linked == "file" else source.parent)
+    for question in (("check", {"paths": [], "baseline": "a"}), ("query", {"dataset": "a", "sql": "SELECT 1"})):
+        (answer,) = asked([tmp_path / "root"], question)
+        assert answer.startswith("error") and "leads out" in answer
 
 
 @pytest.mark.parametrize(
