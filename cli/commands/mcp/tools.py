@@ -24,17 +24,17 @@ class Tools:
     def list_launches(
         self, path: str = "", kernel: str = "", sort: Order = "lost", limit: int = 12, skip: int = 0
     ) -> dict[str, Any]:
-        """Kernels by lost time: each with its longest launch, launches, share of the time, busy share of its
-        bounding unit and cause. path: a report or folder (default: all). kernel: regular expression. sort: time,
-        lost, busy, dram, read."""
-        from ncubble.analysis.diagnosis.groups import ORDERS, groups_of
+        """Kernels by lost time: each with its longest launch of the main cause, launches, share of the time, busy share
+        of its bounding unit and cause. path: a report or folder (default: all). kernel: regular expression. sort:
+        time, lost, busy, dram, read."""
         from ncubble.cli.commands.report.view import View
 
         _within("skip", skip, 0)
         limit = min(_within("limit", limit), MOST_ROWS)
         _, result = self.roots.open(self.roots.paths([path] if path else []))
-        chosen = View(kernel or None).chosen(result)
-        groups = sorted(groups_of(chosen.verdicts), key=ORDERS[sort])
+        view = View(kernel or None, sort)
+        chosen = view.chosen(result)
+        groups = view.groups(chosen)
         total = sum(group.time_ns for group in groups)
         rows = [
             {

@@ -7,12 +7,14 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
 
+from ncubble.analysis.diagnosis.verdict import LaunchVerdict
 from ncubble.cli.answers import LARGEST_B, fitted, size
 from ncubble.cli.commands.mcp.measuring import AgentRuns, named_commands
 from ncubble.cli.commands.mcp.roots import Roots
@@ -86,6 +88,14 @@ def test_measurements_and_checks_are_answered() -> None:
     assert none["measured"] is None and "ablate" in none["how_to"]
     assert (checked["verdict"], checked["exit_code"]) == ("regressed", 1)
     assert "gemm_mma_swizzled.cu:191" in checked["said"][0]["message"]
+
+
+def test_launches_are_listed_with_the_cause_that_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(verdict: LaunchVerdict, _: object) -> LaunchVerdict:
+        return replace(verdict, cause="issue")
+
+    monkeypatch.setattr("ncubble.cli.commands.report.view.as_measured", measured)
+    assert Tools(Roots((ROOT / "gemm_tma",))).list_launches()["rows"][0]["verdict"] == "issue"
 
 
 def test_two_depths_are_compared() -> None:
