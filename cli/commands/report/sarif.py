@@ -31,7 +31,8 @@ def _of(group: LaunchGroup, locate: Locate) -> Iterator[Finding]:
         places = (locate(place) for place in cause.where)
         file, line = next((place for place in places if place[0]), ("", 0))
         level = "warning" if cause.cause == verdict.cause else "note"
-        name = verdict.label or verdict.kernel
+        several = len(group.launches) > 1  # causes are those of one launch, the typical one
+        name = (verdict.label or verdict.kernel) + (f", launch {verdict.launch}" if several else "")
         yield Finding(cause.cause, level, f"{name}: {_words(cause)}", verdict.kernel, file, line)
 
 
@@ -39,4 +40,4 @@ def _words(cause: Cause) -> str:
     finer = f" ({cause.disease.replace('_', ' ')})" if cause.disease else ""
     how = "measured" if cause.measured else "estimated"
     gain = f"; removing it gains about {cause.predicted_gain_pct:.0f} %" if cause.predicted_gain_pct else ""
-    return f"{part_label(cause.cause)}{finer} takes {cause.pct:.1f} % of the time ({how}){gain}. {cause.fix}"
+    return f"{part_label(cause.cause)}{finer} takes {cause.pct:.1f} % of the cycles ({how}){gain}. {cause.fix}"
