@@ -53,6 +53,7 @@ _GPU: dict[str, Need] = {
     "cupti-python": "streams",
     "numba-cuda": "kernels",
     "nvidia-ml-py": "kernels",
+    "nvtx": "kernels",
 }
 CLUSTER_EXTRA = "install the extra cluster: pip install 'ncubble[cluster]'"
 _CLUSTER = ("cryptography", "dask", "distributed")

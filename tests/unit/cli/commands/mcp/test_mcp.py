@@ -7,9 +7,11 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -25,7 +27,14 @@ from ncubble.recordings import ROOT
 from tests.helpers.ablations import ABLATED
 
 SHIPPED = ROOT.parent
+Result = TypeVar("Result")
 GATE, BASELINES = SHIPPED / "h200-gate", SHIPPED.parent / "baselines"
+
+
+def waited_for(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """Its result, from a loop in a thread of its own: tests in a browser leave one running here."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 def asked(roots: list[Path], *questions: tuple[str, dict[str, Any]], measuring: AgentRuns | None = None) -> list[Any]:
@@ -41,7 +50,7 @@ def asked(roots: list[Path], *questions: tuple[str, dict[str, Any]], measuring: 
                 found.append(f"error: {content.text}" if result.is_error else json.loads(content.text))
         return found
 
-    return asyncio.run(ask())
+    return waited_for(ask())
 
 
 def test_every_launch_that_ships_has_bounded_answers() -> None:
@@ -199,8 +208,8 @@ def test_measuring_is_offered_only_where_it_was_allowed(tmp_path: Path) -> None:
         async with Client(server_of(Tools(Roots((tmp_path,))), measuring)) as client:
             return [(one.name, one.annotations.read_only_hint) for one in (await client.list_tools()).tools]
 
-    assert asyncio.run(names(None)) == [(name, True) for name in READING]
-    allowed = asyncio.run(names(AgentRuns(Roots((tmp_path,)), tmp_path, {})))
+    assert waited_for(names(None)) == [(name, True) for name in READING]
+    allowed = waited_for(names(AgentRuns(Roots((tmp_path,)), tmp_path, {})))
     assert allowed == [(name, True) for name in READING] + [(name, False) for name in WRITING]
 
 
@@ -256,7 +265,7 @@ def test_the_command_serves_on_stdin_and_stdout() -> None:
         async with Client(StdioServerParameters(command=sys.executable, args=argv)) as client:
             return (await client.call_tool("list_launches", {})).content[0].text
 
-    assert json.loads(asyncio.run(ask()))["kernels"] == 2
+    assert json.loads(waited_for(ask()))["kernels"] == 2
 
 
 def test_the_skill_names_tools_that_exist_and_is_installed_once(tmp_path: Path) -> None:
